@@ -87,6 +87,7 @@ fn summarize(sources: &[SourceText]) -> usize {
         settings: CallSettings::default(),
         timeout: Duration::from_secs(60),
         bill: None,
+        listener: None,
         model: None,
     };
     Builtin.call(&call).map_or(0, |reply| reply.text.len())

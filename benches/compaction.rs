@@ -37,6 +37,24 @@ fn compaction(criterion: &mut Criterion) {
         }
     }
     group.throughput(Throughput::Elements(100_000));
+    // A state that does not fit: 50,000 claims at the end.
+    for events in [2_000, 10_000, 100_000] {
+        let run = body::claiming_run(events);
+        let (mut ready, ..) = body::compact_in_memory(&run);
+        // The events of six more steps, as a snapshot finds them.
+        let more = body::claiming_run(events + 121);
+        more[events..].iter().for_each(|event| ready.fold(event).expect("a generated run folds"));
+        group.bench_with_input(
+            BenchmarkId::new("snapshot/spilled-state", events),
+            &ready,
+            |bencher, ready| bencher.iter(|| body::snapshot(ready)),
+        );
+    }
+    let claims = body::claiming_run(100_000);
+    group.throughput(Throughput::Elements(100_000));
+    group.bench_function("fold-and-spill/claims=50000/events=100000", |bencher| {
+        bencher.iter(|| body::compact_in_memory(&claims).1);
+    });
     let dir = tempfile::tempdir().expect("a temporary folder");
     for (name, text) in
         [("folded", body::folded_log(100_000)), ("mostly-verbose", body::wordy_log(100_000))]
@@ -53,7 +71,7 @@ fn compaction(criterion: &mut Criterion) {
             bencher.iter_batched(fresh, compact, BatchSize::PerIteration);
         });
     }
-    group.bench_function("tune/runs=20/events=200/settings=60", |bencher| {
+    group.bench_function("tune/runs=20/events=200", |bencher| {
         bencher.iter(|| body::tune(20, 200));
     });
     group.finish();

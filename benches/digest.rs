@@ -277,7 +277,7 @@ fn main() {
         let (catalog, in_place) = kept.catalog().unwrap();
         bench.digests = Digests::open(&disk, &buses, &reader);
         bench.digests.go_on_from(catalog, in_place);
-        bench.library = kept.library(&bench.selectors.fields(), 2).unwrap();
+        bench.library = kept.library(&bench.selectors.fields(), &Default::default(), 2).unwrap();
         let begun = started.elapsed();
         bench.digests.publish(None, None).unwrap();
         let (took, report) = bench.build(false);

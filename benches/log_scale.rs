@@ -102,11 +102,11 @@ fn reopen(path: &Path, how: &str, quick_repair: bool) {
         println!("scan: {:.0} events/s, {:.0} MB/s", head / seconds, bytes / seconds / 1e6);
         let stats = store.reader().stats().expect("a whole store");
         println!(
-            "file {} MB, frames {} MB of {} MB raw, {} runs, index memory {} MB",
+            "file {} MB, frames {} MB of {} MB raw, {} index segments, index memory {} MB",
             stats.file_bytes >> 20,
             stats.frame_bytes >> 20,
             stats.raw_bytes >> 20,
-            stats.runs,
+            stats.index_segments,
             stats.index_memory_bytes >> 20
         );
     }

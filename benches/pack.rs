@@ -18,9 +18,9 @@ use std::time::Instant;
 use serde_json::json;
 use summarizer::contract::hash::sha256;
 use summarizer::os::real::HostDisk;
+use summarizer::synthesis::agents::AgentTypes;
 use summarizer::synthesis::build::{BuildOptions, WrittenPack, build};
 use summarizer::synthesis::gate::{CheckOptions, check};
-use summarizer::synthesis::perspectives::known_agent_types;
 use summarizer::synthesis::run_dir::RunDir;
 use summarizer::synthesis::url::cid;
 
@@ -61,7 +61,7 @@ fn main() {
 
 fn measure(dir: &Path) {
     let run = RunDir::open(&HostDisk, dir).expect("open the run");
-    let agent_types = known_agent_types();
+    let agent_types = AgentTypes::usual();
     let options = BuildOptions {
         agent_types: &agent_types,
         generated_at: None,

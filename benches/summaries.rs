@@ -224,7 +224,12 @@ impl Filled {
             for _ in 0..batch {
                 self.next += 1;
                 let request = Box::new(taken(self.next));
-                let arrival = Arrival { request, flow: FlowStanding::Active, refused: None };
+                let arrival = Arrival {
+                    request,
+                    flow: FlowStanding::Active,
+                    refused: None,
+                    source_changed: false,
+                };
                 self.engine.arrival(arrival, now).unwrap();
             }
             self.engine.start_ready(batch as usize, now).unwrap();

@@ -23,6 +23,7 @@
 //! a publication. Unknown fields are passed through; unknown versions are errors.
 
 pub mod digests;
+pub(crate) mod search;
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};

@@ -29,29 +29,33 @@ impl Home {
         self.root.join("run")
     }
 
-    /// The log.
     pub fn store(&self) -> PathBuf {
         self.run().join("summarizer.redb")
     }
 
     /// Places of upstream ids; it may be deleted at any time.
-    pub fn upstream_index(&self) -> PathBuf {
+    pub(crate) fn upstream_index(&self) -> PathBuf {
         self.run().join("upstream-index.redb")
     }
 
     /// A cache of the Summary Bus publisher; it may be deleted at any time.
-    pub fn publisher_index(&self) -> PathBuf {
+    pub(crate) fn publisher_index(&self) -> PathBuf {
         self.run().join("publisher-index.redb")
     }
 
     /// A cache of digest builds; it may be deleted at any time.
-    pub fn digest_index(&self) -> PathBuf {
+    pub(crate) fn digest_index(&self) -> PathBuf {
         self.run().join("digest-index.redb")
     }
 
     /// The entries of feeds; it may be deleted at any time.
-    pub fn feed_index(&self) -> PathBuf {
+    pub(crate) fn feed_index(&self) -> PathBuf {
         self.run().join("feed-index.redb")
+    }
+
+    /// The counts of metrics; it may be deleted at any time.
+    pub(crate) fn metrics_index(&self) -> PathBuf {
+        self.run().join("metrics-index.redb")
     }
 
     pub fn acks(&self) -> PathBuf {
@@ -62,7 +66,6 @@ impl Home {
         self.run().join("quarantine.jsonl")
     }
 
-    /// The control socket.
     pub fn socket(&self) -> PathBuf {
         self.run().join("summarizer.sock")
     }
@@ -71,7 +74,7 @@ impl Home {
         self.run().join("summarizer.lock")
     }
 
-    pub fn config_file(&self) -> PathBuf {
+    pub(crate) fn config_file(&self) -> PathBuf {
         self.root.join("summarizer.toml")
     }
 
@@ -108,7 +111,7 @@ pub struct HomeLock {
 
 impl HomeLock {
     /// Takes the lock; `None` when another process holds it.
-    pub fn try_take(disk: &dyn Disk, home: &Home, pid: u32) -> io::Result<Option<HomeLock>> {
+    pub(crate) fn try_take(disk: &dyn Disk, home: &Home, pid: u32) -> io::Result<Option<HomeLock>> {
         let file = disk.open(&home.lock(), Open::ReadWrite)?;
         if !file.try_lock()? {
             return Ok(None);

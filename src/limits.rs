@@ -2,26 +2,26 @@
 //! that a user can change is a key of the configuration; a bound of one room stands in that room.
 
 /// Longest queue line, terminator excluded (`queue.max_line_bytes`).
-pub const LINE_BYTES_MAX: usize = 1 << 20;
+pub(crate) const LINE_BYTES_MAX: usize = 1 << 20;
 /// How many bytes of an over-long line quarantine keeps.
-pub const QUARANTINE_PREFIX_BYTES: usize = 4096;
+pub(crate) const QUARANTINE_PREFIX_BYTES: usize = 4096;
 /// Deepest nesting of arrays and objects in a queue line.
 pub const JSON_DEPTH_MAX: usize = 64;
 /// Violations listed for one record; the rest are counted.
 pub const VIOLATIONS_MAX: usize = 100;
 
 /// Most payload bytes in one commit (`commit.max_bytes`).
-pub const COMMIT_BYTES_MAX: usize = 8 << 20;
+pub(crate) const COMMIT_BYTES_MAX: usize = 8 << 20;
 /// Payload bytes after which a frame is closed; one commit may hold several frames. A repeated key
 /// reads two records of an earlier request, each through its whole frame.
-pub const FRAME_BYTES: usize = 32 << 10;
+pub(crate) const FRAME_BYTES: usize = 32 << 10;
 /// Largest single event payload the codec accepts.
-pub const EVENT_BYTES_MAX: usize = 16 << 20;
+pub(crate) const EVENT_BYTES_MAX: usize = 16 << 20;
 /// Memory the store may use for pages.
-pub const STORE_CACHE_BYTES: usize = 64 << 20;
+pub(crate) const STORE_CACHE_BYTES: usize = 64 << 20;
 
 /// Rows in one page of a query over the control socket.
-pub const QUERY_PAGE_ROWS: usize = 1000;
+pub(crate) const QUERY_PAGE_ROWS: usize = 1000;
 
 const _: () = assert!(QUARANTINE_PREFIX_BYTES <= LINE_BYTES_MAX);
 const _: () = assert!(LINE_BYTES_MAX < EVENT_BYTES_MAX);

@@ -171,7 +171,7 @@ fn requests_are_listed_in_pages() {
     assert_eq!(ids(&["--limit", "0", "--flow", DISABLED]).len(), 1150);
     assert_eq!(ids(&["--limit", "0", "--state", "completed"]).len(), 0);
     assert_eq!(ids(&["--limit", "0", "--since", "2026-03-01T12:00:01Z"]).len(), 0);
-    run(&home, 1, &["requests", "--state", "nonsense"]).says(&["unknown state `nonsense`"]);
+    run(&home, 2, &["requests", "--state", "nonsense"]).says(&["there is no state nonsense"]);
 }
 
 #[test]

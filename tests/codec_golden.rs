@@ -16,8 +16,8 @@ use summarizer::contract::ids::Seq;
 use summarizer::contract::schema::Violation;
 use summarizer::contract::time::{Day, Timestamp};
 use summarizer::contract::vocabulary::{
-    AckStatus, Bus, ErrorClass, QuarantineReason, ReasonCode, Stream, SummaryKind, Urgency,
-    Warning, Warnings,
+    AckStatus, Bus, ErrorClass, FailureCause, QuarantineReason, ReasonCode, Stream, SummaryKind,
+    Urgency, Warning, Warnings,
 };
 use summarizer::facts::JsonObject;
 use summarizer::facts::agent_run::{
@@ -28,13 +28,14 @@ use summarizer::facts::attempt::{
 };
 use summarizer::facts::digest::{
     BagFacts, BagType, BagsCollected, BuildFinished, BuildPublished, BuildStarted, Channel,
-    DigestFact, GroupFacts, MemoFacts, PairFacts, WindowFacts, WindowType,
+    DigestFact, GroupFacts, MemoFacts, PairFacts, TaskSettled, WindowFacts, WindowType,
 };
 use summarizer::facts::failure::{ErrorDetails, ErrorFacts, ModelFailure};
 use summarizer::facts::model::{
     AnswerFacts, CallFacts, ModelIdentity, Provenance, StopReason, Usage,
 };
 use summarizer::facts::publication::{DayOpened, PublishFailed};
+use summarizer::facts::queue::{ConsumedBatch, Identity, Position, QueueMark};
 use summarizer::facts::recovery::{Loss, RecoveryReport};
 use summarizer::facts::retention::{
     AcksArchived, AcksMoved, AnswersDropped, FramesArchived, RetentionApplied, RetentionFact,
@@ -127,7 +128,11 @@ fn samples() -> Vec<Event> {
         },
         Event::LineQuarantined(Box::new(bad)),
         Event::RequestAccepted(taken()),
-        Event::RequestParked { request: taken(), behind: Seq(4) },
+        Event::RequestParked {
+            request: taken(),
+            behind: Seq(4),
+            behind_request_id: "first".into(),
+        },
         Event::ParkedAccepted { request, head: head(), warnings: warnings() },
         Event::RequestRejected {
             request: taken(),
@@ -191,6 +196,7 @@ fn samples() -> Vec<Event> {
             head: head(),
             status: AckStatus::FailedTransient,
             reason: Some(ReasonCode::Timeout),
+            cause: Some(FailureCause::Timeout),
             message: "slow".into(),
             retry_at: Some(Timestamp(1_770_850_999_999)),
             counted: true,
@@ -255,6 +261,13 @@ fn samples() -> Vec<Event> {
             )]),
         })),
         Event::ReceiptKept { body_sha256: sha256("receipt") },
+        Event::KeyYielded {
+            request,
+            head: head(),
+            behind: Seq(301),
+            behind_request_id: "sooner".into(),
+            warnings: warnings(),
+        },
     ];
     samples.extend(errors().into_iter().map(|error| Event::AttemptFailed {
         request,
@@ -262,6 +275,7 @@ fn samples() -> Vec<Event> {
         head: head(),
         status: AckStatus::FailedPermanent,
         reason: None,
+        cause: None,
         message: "no".into(),
         retry_at: None,
         counted: true,
@@ -273,6 +287,14 @@ fn samples() -> Vec<Event> {
     samples.extend(agent_runs().into_iter().map(|fact| Event::AgentRun(Box::new(fact))));
     samples.extend(digests().into_iter().map(Event::Digest));
     samples.extend(retentions().into_iter().map(Event::Retention));
+    samples.extend([true, false].map(|done| {
+        Event::Digest(DigestFact::TaskSettled(TaskSettled {
+            task_id: "task_00000000000000ff".into(),
+            done,
+            text: "Pay the rent".into(),
+            summary_id: "sum_1".into(),
+        }))
+    }));
     samples
 }
 
@@ -613,6 +635,7 @@ fn the_bytes_of_tables_are_unchanged() {
     let row = Row {
         status: Status::Duplicate,
         reason: Some(ReasonCode::OutputExists),
+        cause: Some(FailureCause::ConnectionRefused),
         attempts: 2,
         taken_at: Timestamp(-5),
         last: Seq(70_000),
@@ -665,10 +688,23 @@ fn the_bytes_of_tables_are_unchanged() {
         }),
     };
     let cursor = Cursor { applied: Seq(9), bytes: 1 << 33 };
+    let identity = Identity { device: 1, inode: 2, head_len: 300, head: sha256("head") };
+    let mark = QueueMark {
+        position: Position {
+            offset: 1 << 33,
+            lines: 5,
+            identity: Some(identity),
+            chain: sha256("chain"),
+            tail_len: 65_536,
+            tail: sha256("tail"),
+        },
+        consumed: Some(ConsumedBatch { start: 4, end: 1 << 33, hash: sha256("batch") }),
+    };
     let current = BTreeMap::from([
         ("cursor".to_owned(), hex(&codec::encode_cursor(&cursor))),
         ("flows".to_owned(), hex(&codec::encode_flows(&flows))),
         ("ledger".to_owned(), hex(&codec::encode_ledger(&ledger))),
+        ("queue_mark".to_owned(), hex(&codec::encode_mark(&mark))),
         ("open".to_owned(), hex(&codec::encode_open(&open))),
         ("row".to_owned(), hex(&codec::encode_row(&row))),
     ]);
@@ -677,6 +713,7 @@ fn the_bytes_of_tables_are_unchanged() {
     assert_eq!(codec::decode_cursor(&bytes(&golden["cursor"])).unwrap(), cursor);
     assert_eq!(codec::decode_flows(&bytes(&golden["flows"])).unwrap(), flows);
     assert_eq!(codec::decode_ledger(&bytes(&golden["ledger"])).unwrap(), ledger);
+    assert_eq!(codec::decode_mark(&bytes(&golden["queue_mark"])).unwrap(), mark);
     assert_eq!(codec::decode_open(&bytes(&golden["open"])).unwrap(), open);
     assert_eq!(codec::decode_row(&bytes(&golden["row"])).unwrap(), row);
 }

@@ -18,6 +18,9 @@ fn the_benchmark_does_the_work_it_measures() {
     assert!(ready.fold_state().step_at_snapshot > 0);
     assert!(body::snapshot(&ready) > 1000);
     assert!(body::tune(3, 60) >= 3);
+    let (compacted, taken, largest, written) = body::compact_in_memory(&body::claiming_run(1_000));
+    assert_eq!(compacted.fold_state().seq, 1_000);
+    assert!(taken >= 5 && largest <= 65_536 && written > largest, "{taken} {largest} {written}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ impl Home {
     fn differences(&self) -> Vec<String> {
         let disk: Arc<dyn Disk> = Arc::new(HostDisk);
         let (_, _, found) = run_log::verify(&self.job(&disk), &mut |_| {}).unwrap();
-        found.iter().map(|one| format!("{}: {}", one.file, one.problem)).collect()
+        found.iter().map(ToString::to_string).collect()
     }
 
     /// Every file below `out`, temporaries left out.
@@ -118,8 +118,8 @@ fn written_snapshots_satisfy_their_schema() {
         home.compact(|job| job.now = true).unwrap();
         for (name, bytes) in home.tree() {
             let Ok(value) = serde_json::from_slice(&bytes) else { continue };
-            let kind = if name.ends_with("coverage.json") {
-                "compaction_coverage.v1"
+            let kind = if name.ends_with("spill.json") {
+                "compaction_spill.v1"
             } else {
                 "compaction_snapshot.v1"
             };
@@ -302,13 +302,13 @@ fn wide_coverage_is_spilled_to_a_chain_without_loss() {
     let snapshot = |n: u64| -> serde_json::Value {
         serde_json::from_slice(&tree[&format!("run_demo_01/{n}.snapshot.json")]).unwrap()
     };
-    let spill = &snapshot(3)["ext"]["coverage_spill"];
-    assert_eq!(spill["count"], 5400);
+    let spill = &snapshot(3)["ext"]["spill"];
+    assert_eq!(spill["counts"]["chunk_ids_seen"], 5400);
     assert_eq!(snapshot(3)["state"]["source_coverage"]["chunk_ids_seen"], serde_json::json!([]));
     let link: serde_json::Value =
-        serde_json::from_slice(&tree["run_demo_01/3.coverage.json"]).unwrap();
-    assert_eq!(schema::check("compaction_coverage.v1", &link), []);
-    let first = snapshot(2)["ext"]["coverage_spill"].is_null();
+        serde_json::from_slice(&tree["run_demo_01/3.spill.json"]).unwrap();
+    assert_eq!(schema::check("compaction_spill.v1", &link), []);
+    let first = snapshot(2)["ext"]["spill"].is_null();
     let inherited = link["previous"].is_null();
     assert_eq!(first, inherited, "a link points to the spilled snapshot before it");
     // Following the links from the newest artifact gives every chunk id once.

@@ -1,4 +1,4 @@
-//! What a flow is told of its sources: requests go through the queue over real upstream files, and the
+//! The context of sources that a flow gets: requests go through the queue over real upstream files, and the
 //! prompts are read back from the log. Each embedded flow has its prompt pinned as a golden file, with
 //! everything upstream knows: who wrote, to whom, when, in which zone, where.
 #![allow(
@@ -225,6 +225,104 @@ const CASES: &[(&str, &str, &str, &[&str])] = &[
     ("research.router.plan.perspectives.v1", "document_summary", "other", &["brief.txt"]),
 ];
 
+/// Flows over lists, mails and papers of the bus `other`. The name tells the cases apart.
+const OTHERS: &[(&str, &str, &[&str])] = &[
+    ("mail", "email.triage.extract_task.task_item.v1", &["lease.eml"]),
+    ("list", "opportunities.digest.rank_and_route.v1", &["calls.jsonl"]),
+    ("rows", "crm.contacts.plan.next_actions.v1", &["contacts.csv"]),
+    ("feed", "news.articles.parse_and_cluster.topic_clusters.v1", &["feed.json"]),
+    ("item", "news.seed.expand.seed_card.v1", &["feed.json#n1"]),
+    ("paper", "latex.section.convert.docusaurus_md.v1", &["pumps.tex"]),
+    ("note", "writing.outline.generate.v1", &["note.md"]),
+];
+
+fn others(root: &Path) {
+    for (name, text) in [
+        (
+            "lease.eml",
+            "Message-ID: <lease-2@example.org>\r\nFrom: Ana Ruiz <ana@example.org>\r\n\
+             To: Marta Gil <marta@example.org>\r\nCc: bo@example.org\r\nSubject: Lease\r\n\
+             Date: Wed, 11 Feb 2026 18:00:00 +0100\r\n\r\nPlease send the lease by Friday.\r\n",
+        ),
+        (
+            "calls.jsonl",
+            "{\"id\": \"c-1\", \"title\": \"Grant\", \"kind\": \"grant\", \"org\": \"City of Quito\", \
+             \"deadline\": \"2026-03-01\", \"link\": \"https://example.org/c-1\", \
+             \"text\": \"Open data projects of non-profits.\"}\n\
+             {\"title\": \"Talk\", \"org\": \"Library\", \"Created At\": \"2026-02-10\", \
+             \"body\": \"The library looks for speakers.\"}\n",
+        ),
+        (
+            "contacts.csv",
+            "id;Name;Date;Channel;Note\nann;Ana Ruiz;2026-02-01;call;\"Asked for an offer; waits\"\n\
+             bo;Bo Li;2026-01-15T10:00:00+01:00;mail;Likes the map\n",
+        ),
+        (
+            "feed.json",
+            "{\"version\": \"https://jsonfeed.org/version/1.1\", \"title\": \"News\", \"items\": [\
+             {\"id\": \"n1\", \"title\": \"Pumps\", \"url\": \"https://example.org/n1\", \
+             \"date_published\": \"2026-02-10T08:00:00Z\", \"authors\": [{\"name\": \"Eva Rua\"}], \
+             \"content_html\": \"<p>The city buys <b>pumps</b>.<p>They cost EUR 4,000.\"},\
+             {\"id\": \"n2\", \"title\": \"Filters\", \"content_text\": \"Filters < 1 EUR are gone.\"}]}",
+        ),
+        (
+            "pumps.tex",
+            "\\section{Pumps}\nA pump \\emph{needs} a \\textbf{filter}. % no\n\
+             \\begin{itemize}\\item Change it.\\end{itemize}\n",
+        ),
+        (
+            "note.md",
+            "---\ntitle: Filters\ndate: 2026-02-10\nauthor: Marta Gil\n---\nWhy filters matter.\n",
+        ),
+    ] {
+        write(root, &format!("other/{name}"), text);
+    }
+}
+
+#[test]
+fn each_item_of_a_list_is_told_apart_with_all_that_is_known_of_it() {
+    let home = Home::new();
+    others(&home.path("buses"));
+    for (name, flow, ids) in OTHERS {
+        home.ask(name, flow, "document_summary", "other", ids, json!({}));
+    }
+    home.ok(&["--json", "drain"]);
+    let made = ["mail", "list"].map(|name| home.ack(name)["summary"]["summary_id"].clone());
+    let made: Vec<&str> = made.iter().filter_map(Value::as_str).collect();
+    let weekly = "digest.weekly.summarize.weekly_digest.v1";
+    home.ask("summaries", weekly, "document_summary", "other", &made, json!({}));
+    home.ok(&["--json", "drain"]);
+    // What an embedded summary says may change; that a digest is told which and when may not.
+    let digest = home.prompts("summaries");
+    for id in &made {
+        let day =
+            digest.lines().find(|line| line.contains(id)).unwrap_or_else(|| panic!("{digest}"));
+        assert!(day.contains("day: 2026-02-19"), "{day}");
+    }
+    let mut wrong = Vec::new();
+    for (name, flow, _) in OTHERS {
+        compare(&home.prompts(name), &format!("{flow}.{name}.txt"), &mut wrong);
+    }
+    assert_golden(&wrong);
+}
+
+/// Compares a prompt with its golden file, or writes the file.
+fn compare(prompt: &str, name: &str, wrong: &mut Vec<String>) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/prompts");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        write(&folder, name, prompt);
+    }
+    let path = folder.join(name);
+    if std::fs::read_to_string(&path).unwrap_or_default() != prompt {
+        wrong.push(format!("{}:\n{prompt}", path.display()));
+    }
+}
+
+fn assert_golden(wrong: &[String]) {
+    let told = "run with UPDATE_GOLDEN=1 and read the change";
+    assert!(wrong.is_empty(), "{told}:\n{}", wrong.join("\n\n"));
+}
+
 #[test]
 fn each_flow_is_told_who_wrote_what_when_and_where() {
     let home = Home::new();
@@ -232,24 +330,26 @@ fn each_flow_is_told_who_wrote_what_when_and_where() {
         home.ask(flow, flow, kind, bus, ids, json!({}));
     }
     home.ok(&["--json", "drain"]);
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/prompts");
-    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let mut wrong = Vec::new();
     for (flow, ..) in CASES {
-        let prompt = home.prompts(flow);
-        let path = folder.join(format!("{flow}.txt"));
-        if update {
-            write(&folder, &format!("{flow}.txt"), &prompt);
-        }
-        if std::fs::read_to_string(&path).unwrap_or_default() != prompt {
-            wrong.push(format!("{}:\n{prompt}", path.display()));
-        }
+        compare(&home.prompts(flow), &format!("{flow}.txt"), &mut wrong);
     }
-    assert!(
-        wrong.is_empty(),
-        "run with UPDATE_GOLDEN=1 and read the change:\n{}",
-        wrong.join("\n\n")
-    );
+    assert_golden(&wrong);
+}
+
+/// `flow run` tells a flow of a file what the queue tells it.
+#[test]
+fn a_file_outside_the_queue_has_the_same_context() {
+    let home = Home::new();
+    others(&home.path("buses"));
+    let flow = "email.triage.extract_task.task_item.v1";
+    home.ask("mail", flow, "document_summary", "other", &["lease.eml"], json!({}));
+    home.ok(&["--json", "drain"]);
+    let file = home.path("buses/other/lease.eml").to_string_lossy().into_owned();
+    let ran = home.ok(&["--json", "flow", "run", flow, "--input", &file, "--show-prompts"]);
+    let messages = ran[0]["calls"][0]["messages"].as_array().unwrap();
+    let prompt = messages.last().unwrap()["text"].as_str().unwrap();
+    assert_eq!(prompt, home.prompts("mail"));
 }
 
 #[test]

@@ -478,12 +478,35 @@ fn members_unknown_to_the_schema_are_dropped() {
     assert_eq!(server.seen().len(), 1, "nobody is asked again for it");
 }
 
+/// A log whose answer is damaged.
+struct Damaged;
+
+impl ReplyCache for Damaged {
+    fn get(&self, _: &str) -> Result<Option<ModelReply>, String> {
+        Err("event 7 does not decode".to_owned())
+    }
+    fn put(&self, _: &str, _: &ModelReply) {}
+}
+
+#[test]
+fn a_kept_answer_that_cannot_be_read_is_an_error_and_not_asked_again() {
+    let server = Server::start(vec![chat("never")]);
+    let dag = "inputs:\n  text: {type: string}\noutputs:\n  s: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: llm, source: {type: code, path: n.jinja2}, inputs: {text: '${inputs.text}'}, api: chat}\n";
+    let pack = load(&[("flow.dag.yaml", dag), ("n.jinja2", "# user:\n{{ text }}")]);
+    let sources = [SourceText { id: "s".into(), text: "A text.".into() }];
+    let options = RunOptions { replies: Some(&Damaged), ..options() };
+    let error =
+        flow::run(&pack, Map::new(), &sources, &model(&server, 4_000), &options).unwrap_err();
+    assert!(error.to_string().contains("event 7 does not decode"), "{error}");
+    assert!(server.seen().is_empty());
+}
+
 #[derive(Default)]
 struct Kept(Mutex<BTreeMap<String, ModelReply>>);
 
 impl ReplyCache for Kept {
-    fn get(&self, hash: &str) -> Option<ModelReply> {
-        self.0.lock().unwrap().get(hash).cloned()
+    fn get(&self, hash: &str) -> Result<Option<ModelReply>, String> {
+        Ok(self.0.lock().unwrap().get(hash).cloned())
     }
     fn put(&self, hash: &str, reply: &ModelReply) {
         self.0.lock().unwrap().insert(hash.to_owned(), reply.clone());
@@ -664,7 +687,7 @@ fn a_prompty_file_asks_with_its_parameters_and_gives_the_members_of_json() {
     assert_eq!((Value::from(outcome.outputs), outcome.structured), (members.clone(), members));
     assert_eq!(asked["messages"][1]["content"], "Ana: How far?");
     asked.as_object_mut().unwrap().remove("messages");
-    let sent = json!({"model": "loop-1", "n": 1, "user": "desk", "stream": false,
+    let sent = json!({"model": "loop-1", "n": 1, "user": "desk", "stream": true, "stream_options": {"include_usage": true},
                       "response_format": {"type": "json_object"}});
     assert_eq!(asked, sent);
     let declared = "outputs:\n  score: {type: int}\n";

@@ -105,7 +105,7 @@ fn many_checkpoints_leave_few_segments_and_every_key() {
         let keys: Vec<_> = (from..from + size).map(|key| (key, u64::from(key) + 1)).collect();
         add(&mut store, KeyIndex::Idempotency, &keys);
         model.extend(keys);
-        most = most.max(reader.stats().map_or(0, |stats| stats.runs));
+        most = most.max(reader.stats().map_or(0, |stats| stats.index_segments));
         if round % 10 == 9 {
             drop(store);
             store = open_on(disk.clone(), Path::new(PATH)).unwrap();
@@ -118,7 +118,11 @@ fn many_checkpoints_leave_few_segments_and_every_key() {
         }
     }
     let stats = store.reader().stats().unwrap();
-    assert!(most.max(stats.runs) <= 20, "{most} runs at most, {} at the end", stats.runs);
+    assert!(
+        most.max(stats.index_segments) <= 20,
+        "{most} index segments at most, {} at the end",
+        stats.index_segments
+    );
     let reader = store.reader();
     for (key, value) in model.iter().step_by(7) {
         assert_eq!(reader.find(KeyIndex::Idempotency, &digest(*key)).unwrap(), Some(*value));

@@ -13,8 +13,12 @@ use std::sync::Arc;
 
 use log_support::{ID, chain, commit, open_on, payloads, record, records};
 use summarizer::contract::ids::{KeyIndex, Seq};
-use summarizer::log::{Checkpoint, Commit, LogError, Reader, Store, genesis};
+use summarizer::contract::time::Timestamp;
+use summarizer::log::{
+    Checkpoint, Commit, LogError, NewRecord, ReadError, Reader, Store, codec, genesis,
+};
 use summarizer::os::real::HostDisk;
+use summarizer::state::event::Event;
 
 fn open(path: &Path) -> Result<Store, LogError> {
     open_on(Arc::new(HostDisk), path)
@@ -194,4 +198,32 @@ fn the_sizes_of_the_parts_add_up_to_the_total() {
     let table = |name: &str| stats.tables.iter().find(|table| table.name == name).unwrap();
     assert_eq!((table("frames").entries, table("bodies").entries), (stats.frames, 1));
     assert!(stats.file_bytes > stats.frame_bytes);
+}
+
+#[test]
+fn an_error_ends_a_scan_and_names_its_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(&dir.path().join("store.redb")).unwrap();
+    let events = [Seq(1), Seq(2), Seq(3)].map(|request| Event::DelayEnded { request });
+    let mut records = events.clone().map(|event| {
+        let (tag, version, payload) = codec::encode(&event);
+        NewRecord { at: Timestamp(0), tag, version, payload, body: None }
+    });
+    records[1].payload.push(0);
+    store.append(commit(1, &records, b"")).unwrap();
+    let reader = store.reader();
+
+    let mut seen = Vec::new();
+    let scanned = reader.try_scan::<ReadError>(Seq(1), None, |entry| {
+        seen.push((entry.seq, entry.event()?));
+        Ok(ControlFlow::Continue(()))
+    });
+    let error = scanned.unwrap_err();
+    assert!(matches!(error, ReadError::Event { seq: Seq(2), .. }), "{error:?}");
+    assert_eq!(error.to_string(), "read event 2");
+    assert_eq!(seen, [(Seq(1), events[0].clone())]);
+
+    assert_eq!(reader.event(Seq(3)).unwrap(), Some(events[2].clone()));
+    assert_eq!(reader.get(Seq(3)).unwrap().unwrap().event().unwrap(), events[2]);
+    assert!(matches!(reader.event(Seq(2)), Err(ReadError::Event { seq: Seq(2), .. })));
 }

@@ -1,7 +1,7 @@
 //! Every embedded pack with the embedded provider, on its golden input and on inputs made to break it.
 //! Every answer fits the pack's schema and every span is exact.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
@@ -159,6 +159,80 @@ fn golden_inputs_give_the_golden_answers() {
         }
         let expected = std::fs::read_to_string(&path).unwrap_or_default();
         assert_eq!(written, expected, "{}: set UPDATE_GOLDEN=1 to accept", pack.record.flow_id);
+    }
+}
+
+/// Members of structured outputs whose readers know them by the schema of their pack: two packs had
+/// the same name for different things before they came here.
+const TYPED_BY_SCHEMA: [&str; 3] = ["confidence", "next_actions", "source_ids"];
+
+/// The types of the members of a schema, wherever they stand. `null` only says that one may be absent.
+fn member_types(schema: &Value, found: &mut BTreeMap<String, BTreeSet<String>>) {
+    for (name, member) in schema["properties"].as_object().into_iter().flatten() {
+        found.entry(name.clone()).or_default().insert(type_of(member));
+        member_types(member, found);
+    }
+    if schema["items"].is_object() {
+        member_types(&schema["items"], found);
+    }
+}
+
+fn type_of(schema: &Value) -> String {
+    let listed = schema["type"].as_array().cloned();
+    let types = listed.unwrap_or_else(|| vec![schema["type"].clone()]);
+    let types = types.iter().filter_map(Value::as_str).filter(|name| *name != "null");
+    let types: BTreeSet<&str> = types.collect();
+    let types = types.into_iter().collect::<Vec<_>>().join("/");
+    match types.as_str() {
+        "array" => format!("array of {}", type_of(&schema["items"])),
+        _ => types,
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[test]
+fn a_member_has_one_type_in_all_packs() {
+    let mut structured = BTreeMap::new();
+    let mut meta: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for pack in packs().iter().filter(|pack| pack.record.variant.is_none()) {
+        member_types(&pack.json("output.schema.json"), &mut structured);
+        let made = std::fs::read_to_string(golden(&pack.record.flow_id, "builtin.json"));
+        let made: Value = serde_json::from_str(&made.expect("a golden answer")).expect("JSON");
+        for (name, value) in made["summary"]["meta"].as_object().into_iter().flatten() {
+            meta.entry(name.clone()).or_default().insert(kind_of(value).to_owned());
+        }
+    }
+    let several = |types: &BTreeMap<String, BTreeSet<String>>| -> Vec<String> {
+        let several = types.iter().filter(|(_, types)| types.len() > 1);
+        several.map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!(several(&meta), [""; 0], "{meta:?}");
+    assert_eq!(several(&structured), TYPED_BY_SCHEMA, "{structured:?}");
+}
+
+#[test]
+fn no_pack_stamps_a_judgement_on_every_text() {
+    for pack in packs() {
+        let projection = pack.json("projection.json");
+        let meta = projection["meta"].as_object().into_iter().flatten();
+        let judged =
+            meta.filter(|(name, _)| ["domain", "note_type", "category"].contains(&name.as_str()));
+        let named = judged.map(|(name, from)| (name.as_str(), from));
+        for (name, from) in named.chain([("category", &projection["category"])]) {
+            let mut from = from.as_array().into_iter().flatten();
+            let id = &pack.record.flow_id;
+            assert!(!from.any(|one| one["const"].is_string()), "{id}: {name} is always the same");
+        }
     }
 }
 

@@ -1,9 +1,12 @@
-//! The status page in a browser, and the server below it for any client: what it shows, what it
-//! refuses, and that no shown text can run as code.
+//! The page in a browser, and the server below it for any client: what it shows, what it refuses,
+//! that only a person with the token acts, and that no shown text can run as code.
 //!
 //! `SUMMARIZER_SCREENSHOTS=DIR` writes pictures of every view, light and dark, wide and narrow.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at a surprise")]
 
+mod page {
+    pub mod devtools;
+}
 mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,6 +16,7 @@ use std::process::{Child, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use page::devtools::Tab;
 use serde_json::{Value, json};
 use summarizer::os::process;
 use support::process::ProcessHome;
@@ -34,8 +38,10 @@ struct Served {
 impl Served {
     fn start() -> Served {
         let home = ProcessHome::new();
-        let settings = "[status]\nhttp = \"127.0.0.1:0\"\n[export]\nmin_interval = \"50 ms\"\n\
-                        [compaction]\nevent_threshold = 6\n";
+        let settings = format!(
+            "[status]\nhttp = \"127.0.0.1:0\"\n[export]\nmin_interval = \"50 ms\"\n\
+             [compaction]\nevent_threshold = 6\n[default_flow]\ndocument = \"{ACTIVE}\"\n"
+        );
         std::fs::write(home.path("summarizer.toml"), settings).unwrap();
         let text = "The import failed twice on Monday because the disk was full. Ana moved the \
                     archive to the new volume, and <b>every import</b> of a Vec<Mail> has finished \
@@ -311,21 +317,25 @@ fn lists_go_on_to_their_end(served: &Served) {
     let lines = walk("/api/quarantine?limit=2", "lines", &before);
     let seqs: Vec<u64> = lines.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
     assert_eq!((lines.len(), seqs.is_sorted_by(|a, b| a > b)), (3, true), "{lines:?}");
-    // Summaries of a day: from an offset in one version of its file.
+    // Summaries: newest first, to the end, all of them and those of a day.
     let days = served.json("/api/days");
     let day = days["days"].as_array().unwrap().iter().find(|day| day["counts"]["produced"] == 3);
-    let path = format!(
-        "/api/summaries?stream=documents&limit=2&day={}",
-        day.unwrap()["day"].as_str().unwrap()
-    );
-    let on = |page: &Value| {
-        page["next"].as_u64().map(|at| format!("&at={at}&of={}", page["of"].as_str().unwrap()))
-    };
-    let items = walk(&path, "items", &on);
-    let known: std::collections::BTreeSet<&str> =
-        items.iter().map(|item| item["summary_id"].as_str().unwrap()).collect();
-    assert_eq!((items.len(), known.len()), (3, 3));
-    assert_eq!(status_of(&served.get(&format!("{path}&at=10&of=another"))), 409);
+    let day = day.unwrap()["day"].as_str().unwrap();
+    let after = |page: &Value| page["next"].as_str().map(|place| format!("&after={place}"));
+    for path in ["/api/newest?limit=2".to_owned(), format!("/api/newest?limit=2&day={day}")] {
+        let items = walk(&path, "summaries", &after);
+        let known: std::collections::BTreeSet<&str> =
+            items.iter().map(|item| item["summary_id"].as_str().unwrap()).collect();
+        assert_eq!((items.len(), known.len()), (3, 3), "{path}");
+        let times: Vec<i64> = items.iter().map(|item| item["at_ms"].as_i64().unwrap()).collect();
+        assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
+    }
+    let hits = walk("/api/newest?limit=2&q=EVERY+import", "summaries", &after);
+    assert!(hits.iter().all(|hit| hit["hit"].as_str().unwrap().contains("every import")));
+    assert_eq!(hits.len(), 3);
+    assert!(walk("/api/newest?limit=2&q=nobody+import", "summaries", &after).is_empty());
+    assert_eq!(status_of(&served.get("/api/newest?after=nowhere")), 400);
+    assert_eq!(served.json("/api/projects")["projects"][0]["summaries"], 3);
     let oldest = days["days"].as_array().unwrap().last().unwrap()["day"].as_str().unwrap();
     assert_eq!(served.json(&format!("/api/days?before={oldest}"))["days"], json!([]));
     // Charts: only what is new.
@@ -548,11 +558,11 @@ fn a_real_browser_shows_every_view_and_runs_no_injected_code() {
     let summary = format!("#/summary/{}", explained["summary_id"].as_str().unwrap());
     let first = served.json("/api/bags?q=overview.daily")["bags"][0]["bag_id"].clone();
     let digest = format!("#/digest/{}", first.as_str().unwrap());
-    let views: [(&str, &str, &[&str]); 12] = [
+    let views: [(&str, &str, &[&str]); 15] = [
         (
             "overview",
             "#/overview",
-            &["Open requests", "Completed", "live", "class=\"stroke\"", "rejected unknown flow"],
+            &["Open requests", "Completed", "1 open", "class=\"stroke\"", "rejected unknown flow"],
         ),
         ("requests", "#/requests", &["&lt;img src=x onerror=", "kitchen-mail", "waiting"]),
         ("search", "#/requests?q=kitchen", &["kitchen-mail", "1 shown"]),
@@ -561,11 +571,14 @@ fn a_real_browser_shows_every_view_and_runs_no_injected_code() {
             "#/request/kitchen-mail",
             &["summary produced", "What happened", "Read the summary"],
         ),
-        ("summaries", "#/summaries", &["documents", "3 produced", "embedded"]),
+        ("read", "#/", &["Newest", "of a Vec&lt;Mail&gt; has", "3 summaries, that is all"]),
+        ("found", "#/read?q=EVERY%20import", &["class=\"hit\">every", "<blockquote"]),
+        ("days", "#/days", &["3 summaries"]),
+        ("projects", "#/projects", &["3 summaries belong to no project"]),
         (
             "summary",
             &summary,
-            &["class=\"s0\"", "import-report.txt", "&lt;b&gt;every import&lt;/b&gt;"],
+            &["class=\"sentence s0\"", "import-report.txt", "&lt;b&gt;every import&lt;/b&gt;"],
         ),
         ("digests", "#/digests", &["overview.daily", "cohort", "3 summaries"]),
         (
@@ -606,4 +619,193 @@ fn a_real_browser_shows_every_view_and_runs_no_injected_code() {
         assert!(!document.contains("class=\"error\""), "{name}: an error is shown\n{document}");
         browser.pictures(name, &url);
     }
+}
+
+/// The link that `open` gives to a person: the address with the token.
+fn link(served: &Served) -> (String, String) {
+    let told = served.home.expect(0, &["open", "--print", "--json"]).json();
+    let url = told["url"].as_str().unwrap().to_owned();
+    let token = url.split("token=").nth(1).unwrap().split('&').next().unwrap().to_owned();
+    (url, token)
+}
+
+#[test]
+fn only_a_caller_with_the_token_and_of_the_same_origin_acts() {
+    let served = Served::start();
+    let (url, token) = link(&served);
+    assert!(url.starts_with(&format!("http://{}/#token=", served.address)), "{url}");
+    let host = served.address.clone();
+    let post = |path: &str, headers: &str, body: &str| {
+        let head = format!("POST {path} HTTP/1.1\r\nHost: {host}\r\n{headers}");
+        let length = body.len();
+        served.send(format!("{head}Content-Length: {length}\r\n\r\n{body}").as_bytes())
+    };
+    let origin = format!("Origin: http://{host}\r\n");
+    let bearer = format!("Authorization: Bearer {token}\r\n");
+    let other = "Origin: http://evil.example\r\n";
+    let wrong = "Authorization: Bearer 0123456789abcdef0123456789abcdef\r\n";
+    let refused = [
+        ("no token", origin.clone(), 401),
+        ("another token", format!("{origin}{wrong}"), 401),
+        ("a token as a query", origin.clone(), 401),
+        ("no origin", bearer.clone(), 403),
+        ("another origin", format!("{other}{bearer}"), 403),
+        ("two tokens", format!("{origin}{bearer}{bearer}"), 401),
+    ];
+    for (what, headers, status) in &refused {
+        let path = format!("/api/do/pause?token={token}");
+        let answer = post(&path, headers, "some text");
+        assert_eq!(status_of(&answer), *status, "{what}: {answer}");
+    }
+    for method in ["GET", "HEAD", "PUT", "OPTIONS"] {
+        let head =
+            format!("{method} /api/do/pause HTTP/1.1\r\nHost: {host}\r\n{origin}{bearer}\r\n");
+        let status = status_of(&served.send(head.as_bytes()));
+        assert!([404, 405].contains(&status), "{method}: {status}");
+    }
+    assert_eq!(served.json("/api/status")["paused"], json!([]), "nothing was paused");
+    let may = format!("{origin}{bearer}");
+    let huge = format!(
+        "POST /api/do/ask HTTP/1.1\r\nHost: {host}\r\n{may}Content-Length: 99999999\r\n\r\n"
+    );
+    assert_eq!(status_of(&served.send(huge.as_bytes())), 413);
+    for (path, status) in [
+        ("/api/do/pause", 200),
+        ("/api/do/nothing", 404),
+        ("/api/do/retry", 400),
+        ("/api/do/cancel?id=nobody", 404),
+        ("/api/do/release?seq=1", 400),
+        ("/api/do/ask?name=empty.txt", 400),
+        ("/api/do/ask?name=a.txt&flow=no.such.flow", 400),
+    ] {
+        let body = if path.contains("a.txt") { "A text." } else { "" };
+        let answer = post(path, &may, body);
+        assert_eq!(status_of(&answer), status, "{path}: {answer}");
+    }
+    assert_eq!(served.json("/api/status")["paused"], json!(["operator"]));
+    assert_eq!(status_of(&post("/api/do/resume", &may, "")), 200);
+    assert_eq!(status_of(&post("/api/do/cancel?id=next-year", &may, "")), 200);
+    let shown = served.json("/api/request?id=next-year");
+    assert_eq!(shown["latest"]["state"], "cancelled");
+    // A corrected line takes the place of a quarantined one.
+    let line = served.json("/api/quarantine")["lines"][0]["seq"].clone();
+    let corrected = lines(&[with(request("corrected", ACTIVE, json!({})), "notes", "by hand")]);
+    served.home.note("corrected.txt", "The import failed twice. It works again since Monday.");
+    let corrected = String::from_utf8(corrected).unwrap();
+    let answer = post(&format!("/api/do/release?seq={line}"), &may, corrected.trim());
+    assert_eq!(status_of(&answer), 200, "{answer}");
+    until("the corrected request is completed", || {
+        let answer = served.get("/api/request?id=corrected");
+        answer.contains("\"state\":\"completed\"")
+    });
+}
+
+/// The first element that fits a selector, as an expression of the page.
+fn first(selector: &str) -> String {
+    format!("document.querySelector({})", json!(selector))
+}
+
+#[test]
+fn a_person_searches_and_follows_a_sentence_by_tap_and_by_key() {
+    let Some(browser) = Browser::found() else { return };
+    let served = Served::start();
+    let mut tab = Tab::start(&browser.0);
+    let page = format!("http://{}/", served.address);
+    let stories = |count: usize| format!("document.querySelectorAll('.story').length === {count}");
+    tab.screen(1280, 900, false, "light");
+    tab.open(&page);
+    tab.until(&stories(3));
+    let light = tab.value("getComputedStyle(document.body).backgroundColor");
+    assert_eq!(tab.value(&format!("{}.offsetParent === null", first("#pause"))), true);
+    // Search by keyboard alone.
+    tab.write("document.querySelector('[role=search] input')", "EVERY import");
+    tab.press("Enter");
+    tab.until("document.querySelectorAll('.story b.hit').length >= 6");
+    tab.write("document.querySelector('[role=search] input')", " zebra");
+    tab.press("Enter");
+    tab.until("document.body.innerText.includes('No summary fits')");
+    // On a phone in the dark: a tap on a sentence brings up its place.
+    tab.screen(390, 844, true, "dark");
+    tab.open(&page);
+    tab.until(&stories(3));
+    assert_ne!(tab.value("getComputedStyle(document.body).backgroundColor"), light);
+    tab.tap(&first(".story h3 a"));
+    tab.tap(&first(".sentence"));
+    tab.until("!!document.querySelector('.sources mark.on')");
+    let is_seen = "(() => { const at = document.querySelector('.sources mark.on').getBoundingClientRect(); \
+                   return at.top > innerHeight / 2 && at.bottom <= innerHeight && at.width > 0; })()";
+    tab.until(is_seen);
+    let text = |selector: &str| format!("{}.textContent", first(selector));
+    assert_eq!(tab.value(&text(".sources mark.on")), tab.value(&text(".sentence.on")));
+    tab.tap(&first(".sources .close"));
+    tab.until("!document.querySelector('.focused') && document.activeElement.matches('.sentence')");
+    for view in ["read", "days", "projects", "digests", "requests", "overview", "quarantine"] {
+        tab.open(&format!("{page}#/{view}"));
+        tab.until(&format!("document.body.dataset.ready === '{view}'"));
+        let wide = tab.value("document.documentElement.scrollWidth");
+        assert!(wide.as_u64().unwrap() <= 390, "{view} is {wide} wide");
+    }
+    // With keys alone: Enter leads to the place, Escape back to the sentence.
+    tab.screen(1280, 900, false, "light");
+    tab.open(&page);
+    tab.until(&stories(3));
+    tab.click(&first(".story h3 a"));
+    tab.until("!!document.querySelector('.sentence')");
+    tab.value(&format!("{}.focus()", first(".sentence")));
+    tab.press("Enter");
+    tab.until("document.activeElement.matches('.sources mark.on')");
+    tab.press("Escape");
+    tab.until("document.activeElement.matches('.sentence') && !document.querySelector('.on')");
+    tab.click(&first(".sentence"));
+    tab.until("!!document.querySelector('.sources mark.on')");
+}
+
+#[test]
+fn a_person_acts_with_the_link_of_open_and_cannot_without_it() {
+    let Some(browser) = Browser::found() else { return };
+    let served = Served::start();
+    let mut tab = Tab::start(&browser.0);
+    tab.screen(1280, 900, false, "light");
+    tab.open(&format!("http://{}/#/request/next-year", served.address));
+    tab.until("document.body.dataset.ready === 'request'");
+    let buttons =
+        "[...document.querySelectorAll('button')].filter((one) => one.offsetParent).length";
+    assert_eq!(tab.value(buttons), 0, "no action is offered without a token");
+    let alone = "fetch('/api/do/pause', { method: 'POST' }).then((answer) => answer.status)";
+    assert_eq!(tab.value(alone), 401);
+    let (url, token) = link(&served);
+    tab.open(&url);
+    tab.until(
+        "document.body.classList.contains('may-act') && document.body.dataset.ready === 'read'",
+    );
+    let address = tab.value("location.href");
+    assert!(!address.as_str().unwrap().contains(&token), "{address}");
+    assert_eq!(
+        tab.value("document.documentElement.outerHTML").as_str().unwrap().find(&token),
+        None
+    );
+    tab.click(&first("#pause"));
+    until("it is paused", || served.json("/api/status")["paused"] == json!(["operator"]));
+    tab.until("document.querySelector('#pause').textContent === 'Resume'");
+    tab.click(&first("#pause"));
+    until("it goes on", || served.json("/api/status")["paused"] == json!([]));
+    tab.value("void (location.hash = '#/request/next-year')");
+    tab.click(&first("button.danger"));
+    until("it is cancelled", || {
+        served.json("/api/request?id=next-year")["latest"]["state"] == "cancelled"
+    });
+    // A text that is pasted, until its summary is read.
+    tab.value("void (location.hash = '#/ask')");
+    tab.until("!!document.querySelector('textarea')");
+    let pasted = "The glazier measured four windows on Friday. <img src=x onerror=alert(1)> The \
+                  offer for them is 2400 EUR. We decide on Monday.";
+    tab.write(&first("textarea"), pasted);
+    tab.click(&first("button.main"));
+    tab.click(
+        "[...document.querySelectorAll('.asked a')].find((one) => /read it/.test(one.textContent))",
+    );
+    tab.until("!!document.querySelector('.sentence')");
+    let shown = tab.value("document.body.innerText");
+    assert!(shown.as_str().unwrap().contains("The glazier measured four windows"), "{shown}");
+    assert_eq!(tab.value("document.images.length"), 0);
 }

@@ -60,6 +60,7 @@ fn say(
         settings,
         timeout: Duration::from_millis(ms),
         bill: None,
+        listener: None,
         model: None,
     })
 }
@@ -87,7 +88,7 @@ fn a_conversation_is_sent_and_its_answer_is_read() {
     assert!(seen.head.contains(&format!("Bearer {KEY}")));
     assert_eq!(
         seen.body,
-        json!({"model": "loop-1", "stream": false, "temperature": 0.5, "max_tokens": 9, "seed": 3, "stop": ["END"],
+        json!({"model": "loop-1", "stream": true, "stream_options": {"include_usage": true}, "temperature": 0.5, "max_tokens": 9, "seed": 3, "stop": ["END"],
                "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}]})
     );
     ask(&provider, 300_000).unwrap();
@@ -117,7 +118,7 @@ fn a_completion_uses_the_text_endpoint() {
     let prompt = "Be brief.\n\nHello";
     assert_eq!(
         seen.body,
-        json!({"model": "loop-1", "stream": false, "max_tokens": 2, "prompt": prompt})
+        json!({"model": "loop-1", "stream": true, "stream_options": {"include_usage": true}, "max_tokens": 2, "prompt": prompt})
     );
     let error = ask_with(&provider, settings(), None, 300_000).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Transient, "a message is no text: {error}");

@@ -161,10 +161,11 @@ fn consistent_version(home: &Path) -> Option<u64> {
 
 #[test]
 fn a_watcher_never_sees_a_mismatch() {
-    let home = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("buses");
     let disk: Arc<dyn Disk> = Arc::new(HostDisk);
     let mut publisher =
-        Publisher::open(disk, home.path(), "summaries", Fallback::DataThenManifest).unwrap();
+        Publisher::open(disk, &home, "summaries", Fallback::DataThenManifest).unwrap();
     if publisher.mode() != Mode::Exchange {
         // Without an exchange of folders this does not hold, and the publisher reports that.
         return;
@@ -174,7 +175,7 @@ fn a_watcher_never_sees_a_mismatch() {
     let seen = AtomicU64::new(0);
     std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
-            let bus = SummaryBus::open(home.path()).unwrap();
+            let bus = SummaryBus::open(&home).unwrap();
             while !stop.load(Ordering::Relaxed) {
                 for day in DAYS {
                     let partition = bus.partition(Stream::Events, day.parse().unwrap()).unwrap();
@@ -203,9 +204,10 @@ fn a_crash_at_any_step_leaves_the_old_tree_or_the_new_one() {
     for can_swap in [true, false] {
         let mut survived = false;
         for operations in 0..400 {
-            let home = tempfile::tempdir().unwrap();
+            let dir = tempfile::tempdir().unwrap();
+            let home = dir.path().join("buses");
             let open = |disk: Arc<Rigged>| {
-                Publisher::open(disk, home.path(), "summaries", Fallback::DataThenManifest)
+                Publisher::open(disk, &home, "summaries", Fallback::DataThenManifest)
             };
             let mut publisher = open(Rigged::new(can_swap, u64::MAX)).unwrap();
             publish(&mut publisher, 1, &DAYS).unwrap();
@@ -215,18 +217,18 @@ fn a_crash_at_any_step_leaves_the_old_tree_or_the_new_one() {
             let outcome = open(Arc::clone(&rigged))
                 .and_then(|mut publisher| publish(&mut publisher, 2, &DAYS));
             if can_swap {
-                let version = consistent_version(home.path());
+                let version = consistent_version(&home);
                 assert!(matches!(version, Some(1 | 2)), "step {operations}: {version:?}");
             }
             survived = outcome.is_ok();
 
             // The next start brings everything into a consistent state, with or without a swap.
             let mut publisher = open(Rigged::new(can_swap, u64::MAX)).unwrap();
-            let version = consistent_version(home.path());
+            let version = consistent_version(&home);
             assert!(matches!(version, Some(1 | 2)), "step {operations}: {version:?}");
             publish(&mut publisher, 3, &DAYS).unwrap();
-            assert_eq!(consistent_version(home.path()), Some(3));
-            assert_eq!(tree(&home.path().join("summaries")).len(), 2 * DAYS.len());
+            assert_eq!(consistent_version(&home), Some(3));
+            assert_eq!(tree(&home.join("summaries")).len(), 2 * DAYS.len());
             if survived {
                 break;
             }
@@ -271,15 +273,16 @@ fn a_failed_early_sync_of_a_large_file_is_reported() {
 
 #[test]
 fn readers_of_an_old_tree_keep_it_until_the_next_publication() {
-    let home = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("buses");
     let disk: Arc<dyn Disk> = Arc::new(HostDisk);
     let mut publisher =
-        Publisher::open(disk, home.path(), "summaries", Fallback::DataThenManifest).unwrap();
+        Publisher::open(disk, &home, "summaries", Fallback::DataThenManifest).unwrap();
     publish(&mut publisher, 1, &DAYS).unwrap();
     if publisher.mode() != Mode::Exchange {
         return;
     }
-    let handle = summarizer::os::dir::DirHandle::open(&home.path().join("summaries")).unwrap();
+    let handle = summarizer::os::dir::DirHandle::open(&home.join("summaries")).unwrap();
     publish(&mut publisher, 2, &DAYS[..1]).unwrap();
     let (data, manifest) = files(DAYS[0]);
     assert_eq!(handle.read(&data).unwrap(), line(DAYS[0], 1));
@@ -288,13 +291,14 @@ fn readers_of_an_old_tree_keep_it_until_the_next_publication() {
 
 #[test]
 fn unchanged_files_keep_their_inode_and_removed_files_disappear() {
-    let home = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("buses");
     let disk: Arc<dyn Disk> = Arc::new(HostDisk);
     let mut publisher =
-        Publisher::open(disk, home.path(), "summaries", Fallback::DataThenManifest).unwrap();
+        Publisher::open(disk, &home, "summaries", Fallback::DataThenManifest).unwrap();
     publish(&mut publisher, 1, &DAYS).unwrap();
     let inode = |day| {
-        let path = home.path().join("summaries").join(files(day).0);
+        let path = home.join("summaries").join(files(day).0);
         HostDisk.stat(&path).unwrap().map(|stat| stat.inode)
     };
     let before = DAYS.map(inode);
@@ -313,29 +317,30 @@ fn unchanged_files_keep_their_inode_and_removed_files_disappear() {
 
 #[test]
 fn a_refused_publication_publishes_no_file() {
-    let home = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("buses");
     let disk: Arc<dyn Disk> = Arc::new(HostDisk);
     let mut publisher =
-        Publisher::open(disk, home.path(), "summaries", Fallback::DataThenManifest).unwrap();
+        Publisher::open(disk, &home, "summaries", Fallback::DataThenManifest).unwrap();
     publish(&mut publisher, 1, &DAYS).unwrap();
-    let before = tree(&home.path().join("summaries"));
+    let before = tree(&home.join("summaries"));
     let mut publication = publisher.begin().unwrap();
     publication.put(&files(DAYS[0]).0, b"junk\n").unwrap();
     let error = publication.commit(|_| Err("no")).unwrap_err();
     assert!(matches!(error, PublishError::Invalid(_)), "{error}");
-    assert_eq!(tree(&home.path().join("summaries")), before);
+    assert_eq!(tree(&home.join("summaries")), before);
     publish(&mut publisher, 2, &DAYS).unwrap();
-    assert_eq!(consistent_version(home.path()), Some(2));
+    assert_eq!(consistent_version(&home), Some(2));
 }
 
 #[test]
 fn paths_stay_inside_and_weak_file_systems_can_be_refused() {
-    let home = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("buses");
     let disk: Arc<dyn Disk> = Rigged::new(false, u64::MAX);
-    let refused = Publisher::open(Arc::clone(&disk), home.path(), "index", Fallback::Refuse);
+    let refused = Publisher::open(Arc::clone(&disk), &home, "index", Fallback::Refuse);
     assert!(matches!(refused, Err(PublishError::NotAtomic { .. })));
-    let mut publisher =
-        Publisher::open(disk, home.path(), "index", Fallback::DataThenManifest).unwrap();
+    let mut publisher = Publisher::open(disk, &home, "index", Fallback::DataThenManifest).unwrap();
     assert_eq!(publisher.mode(), Mode::DataThenManifest);
     let mut publication = publisher.begin().unwrap();
     for path in ["../x", "/x", "", "a/../../x"] {
@@ -346,15 +351,16 @@ fn paths_stay_inside_and_weak_file_systems_can_be_refused() {
 
 #[test]
 fn a_real_mismatch_is_an_error_not_an_endless_retry() {
-    let home = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("buses");
     let disk: Arc<dyn Disk> = Arc::new(HostDisk);
     let mut publisher =
-        Publisher::open(disk, home.path(), "summaries", Fallback::DataThenManifest).unwrap();
+        Publisher::open(disk, &home, "summaries", Fallback::DataThenManifest).unwrap();
     publish(&mut publisher, 1, &DAYS).unwrap();
-    let path = home.path().join("summaries").join(files(DAYS[0]).0);
+    let path = home.join("summaries").join(files(DAYS[0]).0);
     let disk: &dyn Disk = &HostDisk;
     disk.replace(&path, b"edited\n", 0o640).unwrap();
-    let bus = SummaryBus::open(home.path()).unwrap();
+    let bus = SummaryBus::open(&home).unwrap();
     let error = bus.partition(Stream::Events, DAYS[0].parse().unwrap()).unwrap_err();
     assert!(matches!(error, BusError::Mismatch { .. }), "{error}");
     let error = bus.partition(Stream::Events, "2020-01-01".parse().unwrap()).unwrap_err();

@@ -67,6 +67,7 @@ fn builtin(text: &str) -> String {
         settings: CallSettings::default(),
         timeout: Duration::from_secs(60),
         bill: None,
+        listener: None,
         model: None,
     };
     Builtin.call(&call).expect("an answer").text

@@ -211,7 +211,7 @@ fn an_ack_must_have_the_members_of_its_status() {
         "status": "completed", "reason_code": null, "message": null, "attempt": 1,
         "retry_at": null, "idempotency_key": "k",
         "summary": {"summary_id": "sum_1", "stream": "events", "day": "2026-02-11", "path": "p"},
-        "duplicate_of": null, "warnings": ["repeated_ids"],
+        "duplicate_of": null, "warnings": ["repeated_ids"], "cause": null,
     });
     let violations = |change: &[(&str, Value)]| {
         let mut ack = ack.clone();

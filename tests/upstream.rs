@@ -423,7 +423,7 @@ fn a_day_that_is_repaired_or_grows_is_seen_without_a_restart() {
         Upstream::new(
             Arc::new(HostDisk),
             home.path(),
-            Arc::new(summarizer::log::Cache::open(&disk, &cache, "upstream-index.v3").unwrap()),
+            Arc::new(summarizer::log::Cache::open(&disk, &cache, "upstream-index.v4").unwrap()),
         )
     };
     let upstream = open();
@@ -578,6 +578,25 @@ fn queries_are_bounded_and_exact() {
     assert_eq!(query(json!({"day": "2026-02-11"})).unwrap().source_ids(), ["evt_3", "evt_4"]);
     let none = query(json!({"day": "2026-02-11", "where": {"role": "tool"}})).unwrap();
     assert_eq!(none.skip, Some(ReasonCode::SkippedEmptySelection));
+    assert_eq!(
+        none.day(),
+        Some("2026-02-11".parse().unwrap()),
+        "it counts on the day it asked for"
+    );
+    assert_eq!(none.upstream.len(), 1, "what was read is named");
+    let some = query(json!({"day_from": "2026-02-09", "day_to": "2026-02-12"})).unwrap();
+    assert!(some.warnings.contains(Warning::UpstreamDaysMissing));
+    assert_eq!(some.selection["missing_days"], json!(["2026-02-09", "2026-02-12"]));
+    assert!(
+        some.notes.iter().any(|note| note.contains("2026-02-09, 2026-02-12")),
+        "{:?}",
+        some.notes
+    );
+    let whole = query(json!({"day_from": "2026-02-10", "day_to": "2026-02-11"})).unwrap();
+    assert!(!whole.warnings.contains(Warning::UpstreamDaysMissing));
+    let error = query(json!({"day_from": "2026-03-01", "day_to": "2026-03-03"})).unwrap_err();
+    assert_eq!(error.reason_code, ReasonCode::MissingUpstreamManifest);
+    assert!(error.message.contains("none of the 3 days"), "{}", error.message);
     let reason = |value| query(value).unwrap_err().reason_code;
     assert_eq!(reason(json!({"day": "2026-02-11", "limit": 1})), ReasonCode::QueryTooWide);
     assert_eq!(reason(json!({"day": "2026-02-12"})), ReasonCode::MissingUpstreamManifest);
@@ -585,6 +604,88 @@ fn queries_are_bounded_and_exact() {
         reason(json!({"day": "2026-02-11", "where": {"content": "x"}})),
         ReasonCode::InvalidParams
     );
+}
+
+#[test]
+fn files_are_asked_for_by_the_date_they_state() {
+    let home = temp_home();
+    let root = home.path();
+    write(
+        root,
+        "other/mail.eml",
+        "From: a@b.c\r\nSubject: s\r\nDate: Wed, 11 Feb 2026 23:30:00 +0000\r\n\r\nHello.\r\n",
+    );
+    write(root, "other/notes/b.md", "---\ndate: 2026-02-12\n---\nText.\n");
+    write(root, "other/image.png", [0x89, b'P', 0xff, 0x00]);
+    let upstream = open(root);
+    let query = |day: &str, zone: &str| {
+        let query = json!({"schema_version": "summary_request_query.v1", "day": day});
+        let input = InputSpec::Query { bus: Bus::Other, query };
+        let options = Options { zone: Some(zone.parse().unwrap()), ..Options::default() };
+        resolve(&upstream, &input, SummaryKind::DocumentSummary, &options)
+    };
+    let found = query("2026-02-11", "UTC").unwrap();
+    assert_eq!(found.source_ids(), ["other:mail.eml"]);
+    assert!(
+        found.notes.iter().any(|note| note.starts_with("UNDATED_FILES: 1 ")),
+        "{:?}",
+        found.notes
+    );
+    assert!(
+        found.notes.iter().any(|note| note.starts_with("UNREADABLE_FILES: 1 ")),
+        "{:?}",
+        found.notes
+    );
+    let found = query("2026-02-12", "Europe/Madrid").unwrap();
+    assert_eq!(found.source_ids(), ["other:mail.eml", "other:notes/b.md"], "the zone of the home");
+    let none = query("2026-02-13", "UTC").unwrap();
+    assert_eq!(none.skip, Some(ReasonCode::SkippedEmptySelection));
+    assert_eq!(none.day(), Some("2026-02-13".parse().unwrap()));
+    std::fs::remove_dir_all(root.join("other")).unwrap();
+    assert_eq!(query("2026-02-13", "UTC").unwrap_err().reason_code, ReasonCode::UnknownSourceId);
+}
+
+#[test]
+fn what_a_selection_says_of_its_items_is_compared() {
+    let home = temp_home();
+    let root = home.path();
+    let upstream = open(root);
+    let run = |item: Value, kind: SummaryKind, bus: &str| {
+        let selection = json!({"bus": bus, "items": [item], "ordering": "as_listed"});
+        let manifest = json!({
+            "schema_version": "selection_manifest.v1", "created_at": "2026-02-11T00:00:00Z",
+            "created_by": {"repo": "r", "component": "c", "version": "1", "git_commit": null},
+            "selection_hash": jcs_hash(&selection).prefixed(), "selection": selection,
+            "selection_id": null, "upstream": null,
+        });
+        write(root, "selection_manifests/claims.json", manifest.to_string());
+        let hash = manifest["selection_hash"].as_str().unwrap();
+        get(&upstream, &by_manifest("selection_manifests/claims.json", hash), kind)
+    };
+    let event = |more: Value| {
+        let mut item = json!({"id": "evt_4"});
+        item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        run(item, SummaryKind::EventSummary, "event_bus")
+    };
+    let hash = |text: &str| summarizer::contract::hash::sha256(text).prefixed();
+    assert!(event(json!({"text_hash": hash("Fourth."), "day": "2026-02-11"})).is_ok());
+    assert!(event(json!({"text_hash": null, "day": null, "partition": null})).is_ok());
+    for wrong in [json!({"text_hash": hash("Fifth.")}), json!({"day": "2026-02-10"})] {
+        let error = event(wrong.clone()).unwrap_err();
+        assert_eq!(error.reason_code, ReasonCode::SelectionHashMismatch, "{wrong}");
+        assert!(error.message.contains("evt_4"), "{}", error.message);
+    }
+    // A record may have a text that normalization changes.
+    let raw = json!({"id": "evt_1", "text_hash": hash("Before midnight.\r\nTwo lines.")});
+    assert!(run(raw, SummaryKind::EventSummary, "event_bus").is_ok());
+    let session = |day: &str| {
+        run(json!({"id": "ses_1", "day": day}), SummaryKind::SessionSummary, "session_bus")
+    };
+    assert!(session("2026-02-10").is_ok());
+    assert_eq!(session("2026-02-11").unwrap_err().reason_code, ReasonCode::SelectionHashMismatch);
+    let session = json!({"id": "ses_1", "text_hash": hash("x")});
+    let error = run(session, SummaryKind::SessionSummary, "session_bus").unwrap_err();
+    assert!(error.message.contains("stands for several texts"), "{}", error.message);
 }
 
 #[test]

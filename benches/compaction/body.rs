@@ -12,10 +12,10 @@ use summarizer::compaction::files::SnapshotStore;
 use summarizer::compaction::run_log::{self, CompactionJob};
 use summarizer::compaction::trigger::Thresholds;
 use summarizer::compaction::tuning::choose::choose;
+use summarizer::compaction::tuning::cost::CostWeights;
+use summarizer::compaction::tuning::search::search;
 use summarizer::compaction::tuning::shapes;
-use summarizer::compaction::tuning::sweep::{
-    EVENT_THRESHOLDS, Generated, STEP_FALLBACKS, grid, sweep,
-};
+use summarizer::compaction::tuning::sweep::Generated;
 use summarizer::os::Disk;
 use summarizer::os::real::HostDisk;
 
@@ -96,11 +96,11 @@ pub fn snapshot(compactor: &Compactor) -> usize {
     built.bytes.len() + built.narrative.len()
 }
 
-/// Runs a whole sweep and returns the chosen event threshold.
+/// Runs a whole search and returns the chosen event threshold.
 pub fn tune(runs: usize, events: usize) -> u64 {
-    let settings = grid(&EVENT_THRESHOLDS, &STEP_FALLBACKS);
-    let swept = sweep(&Generated { seed: 1, runs, events }, &settings, &|| {});
-    let choice = choose(&swept.rows).expect("there are settings");
+    let weights = CostWeights::default();
+    let swept = search(&Generated { seed: 1, runs, events }, &weights, &|| {});
+    let choice = choose(&swept.rows, swept.rows.len(), &weights).expect("there are settings");
     swept.rows[choice.chosen].thresholds.event_threshold
 }
 
@@ -152,6 +152,90 @@ pub fn level_run(events: usize) -> Vec<RunEvent> {
     run.truncate(events);
     (1..).zip(&mut run).for_each(|(seq, event)| event.seq = seq);
     run
+}
+
+/// A run that never stops claiming: half of its events add a claim, and its state never fits into a
+/// snapshot after the first steps.
+pub fn claiming_run(events: usize) -> Vec<RunEvent> {
+    let line = |kind: &str, payload: &str| {
+        let line = format!(
+            r#"{{"schema":"run_event.v1","run_id":"claims","seq":1,"ts":"2026-01-14T09:00:00.000Z","step_id":1,"phase":"OBSERVE","type":"{kind}","payload":{payload}}}"#
+        );
+        RunEvent::parse(line.as_bytes()).expect("a written event parses")
+    };
+    let step = [
+        line("PLAN_DONE", r#"{"plan_id":"p","action_type":"SEARCH"}"#),
+        line("ACT_DONE", r#"{"plan_id":"p","outcome":"ok"}"#),
+        line("OBSERVE_DONE", r#"{"progress":true}"#),
+    ];
+    let claim = |number: usize| {
+        let payload = format!(
+            r#"{{"claim_id":"claim-{number:06}","statement":"Patient {number} of the registry had raised liver enzymes after {} days."}}"#,
+            number % 90
+        );
+        line("CLAIM_ADDED", &payload)
+    };
+    let evidence = |number: usize| {
+        let payload = format!(
+            r#"{{"claim_id":"claim-{number:06}","evidence":{{"evidence_id":"ev-{number:06}","chunk_id":"chunk-{number:06}","span":{{"start":0,"end":64,"unit":"utf8_byte"}},"source_id":"source-{:04}"}}}}"#,
+            number / 50
+        );
+        line("EVIDENCE_ATTACHED", &payload)
+    };
+    let verified =
+        |number: usize| line("CLAIM_VERIFIED", &format!(r#"{{"claim_id":"claim-{number:06}"}}"#));
+    let start = r#"{"objective":"Read the registry","done_definition":"every patient","provenance_mode":"audit_only","policy_snapshot_ref":null,"evidence_namespace":null}"#;
+    let mut run = vec![line("RUN_STARTED", start)];
+    let mut claims = 0;
+    // Of the 20 events of a step, ten add claims. The start takes the place of one other event.
+    while run.len() < events {
+        run.push(step[0].clone());
+        let first = claims;
+        for _ in 0..10 {
+            run.push(claim(claims));
+            claims += 1;
+        }
+        for number in [first, first + 3, first + 6] {
+            run.push(evidence(number));
+            run.push(verified(number));
+        }
+        // The claims of a step long ago find more evidence.
+        if run.len() > 20 {
+            run.push(evidence(first / 2 + 1));
+        }
+        run.push(step[1].clone());
+        run.push(step[2].clone());
+    }
+    run.truncate(events);
+    let mut step = 0;
+    for (seq, event) in (1..).zip(&mut run) {
+        let is_plan = matches!(event.body, Body::PlanDone(_));
+        step += u64::from(is_plan);
+        event.seq = seq;
+        event.step_id = (step > 0).then_some(step);
+    }
+    run
+}
+
+/// Folds a run and takes the snapshots that are due. Gives the compactor as of the last one, how many
+/// were taken, the largest, and the bytes written for all of them.
+pub fn compact_in_memory(run: &[RunEvent]) -> (Compactor, usize, usize, usize) {
+    let mut compactor = Compactor::new(Thresholds::default());
+    let (mut taken, mut largest, mut written) = (0, 0, 0);
+    for event in run {
+        compactor.fold(event).expect("a generated run folds");
+        if compactor.due() {
+            let built =
+                compactor.build(BuildPass::First, SnapshotForm::Full).expect("it has started");
+            assert!(built.snapshot.passes(), "{:?}", built.snapshot.validation);
+            taken += 1;
+            largest = largest.max(built.bytes.len());
+            let spilled = built.spill.as_ref().map_or(0, |spill| spill.bytes.len());
+            written += built.bytes.len() + built.narrative.len() + spilled;
+            compactor.adopt(built.previous);
+        }
+    }
+    (compactor, taken, largest, written)
 }
 
 /// What `compact RUN_LOG --out DIR` does: read, parse, fold, check, write. Gives the snapshots

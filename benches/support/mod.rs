@@ -268,8 +268,15 @@ impl Bench {
             bytes_max: self.config.commit_bytes_max,
             parsers: 2,
         };
-        Intake::start(&self.machine, self.position(), &options, &any_flow(), self.engine.log())
-            .expect("read the queue")
+        Intake::start(
+            &self.machine,
+            self.position(),
+            &options,
+            &any_flow(),
+            self.engine.log(),
+            None,
+        )
+        .expect("read the queue")
     }
 
     /// Completes every open request with a small item, in commits of the usual size.

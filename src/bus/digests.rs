@@ -56,8 +56,13 @@ pub struct BagEntry {
     pub bag_id: String,
     /// Its type.
     pub bag_type: String,
+    /// The selector that chose its summaries.
+    pub selector_id: String,
     /// The label of its window.
     pub window_label: String,
+    /// The first and the last day of its window; a window without end has none.
+    pub(crate) start_day: Option<String>,
+    pub(crate) end_day: Option<String>,
     /// Its folder, relative to the bus home.
     pub path: String,
     /// Hash of its `bag.json`.
@@ -248,7 +253,10 @@ fn entry(value: &Value) -> BagEntry {
     BagEntry {
         bag_id: text("bag_id"),
         bag_type: text("bag_type"),
+        selector_id: text("selector_id"),
         window_label: text("window_label"),
+        start_day: value["start_day"].as_str().map(str::to_owned),
+        end_day: value["end_day"].as_str().map(str::to_owned),
         path: text("path"),
         bag_meta_sha256: text("bag_meta_sha256"),
         trace_sha256: text("trace_sha256"),

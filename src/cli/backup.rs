@@ -12,18 +12,18 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::causes::{exporter_failed, log_failed};
+use super::causes::{exporter_failed, log_failed, mark_failed};
 use super::failure::{Exit, Failure};
 use super::session::Session;
 use super::settings::load_config;
 use super::{Context, ui};
+use crate::config::Exports;
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::ids::Seq;
 use crate::control::question::Question;
 use crate::home::Home;
 use crate::log::LogError;
 use crate::os::{Disk, Open};
-use crate::projections::exporter::Exporter;
 use crate::projections::exporters;
 use crate::projections::projection::Site;
 use crate::seam::position::{AdoptAt, adopt_position};
@@ -36,17 +36,12 @@ const CHUNK_BYTES: usize = 1 << 20;
 const MANIFEST: &str = "backup.json";
 /// Folders of the bus home that this program only reads.
 const UPSTREAM: &[&str] = &["eventbus", "sessions", "chunks", "other", "selection_manifests"];
-/// Folders of the bus home whose files are copied unchanged, in this order: a bag that no index names
-/// is harmless, an index that names a missing bag is not.
-const PUBLISHED: &[&str] = &["index", "digests", "artifacts"];
-/// What is written from the copied log. The files of the other projections are copied.
-fn written_from_log() -> impl Iterator<Item = &'static Exporter> {
-    exporters::ALL.iter().filter(|exporter| !exporter.copied)
-}
+/// Folders of the bus home whose files are copied unchanged, except for what the log writes there.
+const PUBLISHED: &[&str] = &["artifacts"];
 
 /// Copy a home to an absent or empty directory, consistently, also while the service runs
 #[derive(Debug, Args)]
-pub struct BackupArgs {
+pub(crate) struct BackupArgs {
     /// Where to
     dir: PathBuf,
     /// Do not copy the upstream buses
@@ -170,7 +165,7 @@ impl BackupArgs {
         if report.last != (head, hash) {
             return Err(unreadable("the end of the copied log"));
         }
-        self.project(load_config(context)?.exports_feed, disk, to, &copy, copied)?;
+        self.project(load_config(context)?.exports, disk, to, &copy, copied)?;
         copy.into_store().close().map_err(|error| log_failed(&error))?;
         self.note(disk, to, &to.store(), copied)?;
         Ok((head, hash))
@@ -194,8 +189,7 @@ impl BackupArgs {
             return Ok(());
         }
         self.copy_file(disk, &from.queue, &to.queue, to, copied)?;
-        let mark = QueueMark::decode(&copy.reader().mark());
-        let Ok(mark) = mark else { return Err(unreadable("the queue position")) };
+        let mark = QueueMark::decode(&copy.reader().mark()).map_err(|error| mark_failed(&error))?;
         if mark.position.offset == 0 {
             return Ok(());
         }
@@ -213,21 +207,18 @@ impl BackupArgs {
 
     fn project(
         &self,
-        feed: bool,
+        exports: Exports,
         disk: &Arc<dyn Disk>,
         to: &Home,
         copy: &LogCopy,
         copied: &mut Copied,
     ) -> Result<(), Failure> {
         let (disk, log) = (Arc::clone(disk), copy.reader());
-        let site = Site { disk, home: to.clone(), log, own: false, feed };
-        for exporter in written_from_log() {
-            if !(exporter.is_on)(&site) {
-                continue;
-            }
+        let site = Site { disk, home: to.clone(), log, own: false, exports, index: None };
+        for exporter in exporters::all(&site) {
             exporter.write(&site, None).map_err(|error| exporter_failed(&error))?;
             for file in exporter.files {
-                self.note(&site.disk, to, &to.root.join(file), copied)?;
+                self.note_tree(&site.disk, to, &to.root.join(file), copied)?;
             }
             for folder in exporter.folders {
                 self.note_tree(&site.disk, to, &to.buses.join(folder), copied)?;
@@ -240,7 +231,7 @@ impl BackupArgs {
         })
     }
 
-    /// Settings, registry, snapshots and the other buses.
+    /// Settings, registry and the other buses.
     fn copy_around(
         &self,
         disk: &Arc<dyn Disk>,
@@ -248,11 +239,8 @@ impl BackupArgs {
         to: &Home,
         copied: &mut Copied,
     ) -> Result<(), Failure> {
-        let mut trees: Vec<(PathBuf, PathBuf)> = vec![
-            (from.config_file(), to.config_file()),
-            (from.registry(), to.registry()),
-            (from.snapshots(), to.snapshots()),
-        ];
+        let mut trees: Vec<(PathBuf, PathBuf)> =
+            vec![(from.config_file(), to.config_file()), (from.registry(), to.registry())];
         if from.buses != to.buses {
             let upstream = UPSTREAM.iter().filter(|_| !self.without_upstream);
             for name in PUBLISHED.iter().chain(upstream) {
@@ -276,7 +264,7 @@ impl BackupArgs {
         let Some(stat) = disk.stat(source).map_err(|error| self.failed(&error))? else {
             return Ok(());
         };
-        let mut written = written_from_log().flat_map(|exporter| exporter.folders);
+        let mut written = exporters::ALL.iter().flat_map(|exporter| exporter.folders);
         if written.any(|name| target == to.buses.join(name)) {
             return Ok(());
         }
@@ -431,7 +419,7 @@ fn unreadable(what: &str) -> Failure {
 }
 
 /// A log that could not be copied.
-pub fn copy_failed(error: &CopyError) -> Failure {
+pub(crate) fn copy_failed(error: &CopyError) -> Failure {
     match error {
         CopyError::Log(error) => match error {
             LogError::Damaged { .. } | LogError::Corrupt(_) => log_failed(error)

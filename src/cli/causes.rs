@@ -8,11 +8,13 @@ use crate::log::{LogError, ReadError};
 use crate::projections::exporter::ExporterError;
 use crate::projections::projector::ProjectorError;
 use crate::projections::summaries::SummariesError;
+use crate::seam::append::AppendError;
 use crate::sequencer::engine::EngineError;
+use crate::sequencer::mark::MarkError;
 use crate::service::ServiceError;
 
 /// The Summary Bus could not be brought up to date.
-pub fn not_published(error: &SummariesError) -> Failure {
+pub(crate) fn not_published(error: &SummariesError) -> Failure {
     let exit = if error.is_violation() { Exit::Input } else { Exit::Storage };
     Failure::new(exit, "cannot publish the summaries")
         .because(error)
@@ -20,14 +22,14 @@ pub fn not_published(error: &SummariesError) -> Failure {
 }
 
 /// A projection that could not be compared or written.
-pub fn exporter_failed(error: &ExporterError) -> Failure {
+pub(crate) fn exporter_failed(error: &ExporterError) -> Failure {
     match error.source.downcast_ref::<SummariesError>() {
         Some(error) => not_published(error),
         None => Failure::new(Exit::Storage, error.to_string()).because(error.source.as_ref()),
     }
 }
 
-pub fn digests_failed(error: &BuildError) -> Failure {
+pub(crate) fn digests_failed(error: &BuildError) -> Failure {
     Failure::new(Exit::Storage, "the digests cannot be brought up to the log").because(error)
 }
 
@@ -39,7 +41,7 @@ pub fn busy(error: &std::io::Error) -> Failure {
 }
 
 /// Another process holds the home.
-pub fn held_by_another(context: &Context) -> Failure {
+pub(crate) fn held_by_another(context: &Context) -> Failure {
     let path = context.home.join("run/summarizer.lock");
     let pid = context.machine.disk.read(&path).unwrap_or_default();
     let pid = String::from_utf8_lossy(&pid).trim().to_owned();
@@ -47,7 +49,7 @@ pub fn held_by_another(context: &Context) -> Failure {
         .hint("`summarizer status` asks it; stop it before you start another")
 }
 
-pub fn log_failed(error: &LogError) -> Failure {
+pub(crate) fn log_failed(error: &LogError) -> Failure {
     let failure = Failure::new(Exit::Storage, "cannot read or write the log").because(error);
     match error {
         LogError::Busy => Failure::new(Exit::Busy, "another process has the log open"),
@@ -60,15 +62,24 @@ pub fn log_failed(error: &LogError) -> Failure {
     }
 }
 
-pub fn engine_failed(error: &EngineError) -> Failure {
+pub(crate) fn mark_failed(error: &MarkError) -> Failure {
+    Failure::new(Exit::Storage, "cannot tell where reading of the queue continues")
+        .because(error)
+        .hint(Trouble::Damage.hint())
+}
+
+pub(crate) fn engine_failed(error: &EngineError) -> Failure {
     match error {
-        EngineError::Log(error)
+        EngineError::Read(ReadError::Log(error))
         | EngineError::Commit(error)
-        | EngineError::Past(ReadError::Log(error))
         | EngineError::Restore(RestoreError::Log(error)) => log_failed(error),
         EngineError::Writer(error) => {
             Failure::new(Exit::Storage, "cannot write to the log").because(error)
         }
+        EngineError::Mark(error) => mark_failed(error),
+        EngineError::Read(error) => Failure::new(Exit::Storage, "cannot read an event of the log")
+            .because(error)
+            .hint(Trouble::Damage.hint()),
         error => {
             Failure::new(Exit::Storage, "cannot replay the log: its events contradict each other")
                 .because(error)
@@ -77,15 +88,16 @@ pub fn engine_failed(error: &EngineError) -> Failure {
     }
 }
 
-pub fn projector_failed(error: &ProjectorError) -> Failure {
+pub(crate) fn projector_failed(error: &ProjectorError) -> Failure {
     Failure::new(Exit::Storage, "cannot bring run/ack.jsonl and run/quarantine.jsonl up to date")
         .because(error)
         .hint("make both files writable, or delete them: they are written again from the log")
 }
 
-pub fn service_failed(error: &ServiceError) -> Failure {
+pub(crate) fn service_failed(error: &ServiceError) -> Failure {
     match error {
         ServiceError::Engine(error) => engine_failed(error),
+        ServiceError::Mark(error) => mark_failed(error),
         ServiceError::Projector(error) => projector_failed(error),
         ServiceError::Queue(error) => {
             Failure::new(Exit::Input, "cannot continue reading the queue")
@@ -93,5 +105,15 @@ pub fn service_failed(error: &ServiceError) -> Failure {
                 .hint("`summarizer queue adopt` shows what changed and continues")
         }
         error => Failure::new(Exit::Storage, "the service stopped").because(error),
+    }
+}
+
+/// A failed append, with what to do about it.
+pub(crate) fn append_failed(error: &AppendError) -> Failure {
+    match error {
+        AppendError::Io { .. } => Failure::new(Exit::Storage, "cannot append to the queue")
+            .because(error)
+            .hint("submitting again is safe: repeated requests become duplicates"),
+        error => Failure::new(Exit::Input, "the request was not appended").because(error),
     }
 }

@@ -13,13 +13,13 @@ use super::settings::load_config;
 use super::ui::{green, red, yellow};
 use crate::compaction::agent_runs::AppendReport;
 use crate::compaction::build::SnapshotForm;
-use crate::compaction::difference::Difference;
 use crate::compaction::event::{EventError, RunEvent};
 use crate::compaction::files::{SnapshotStore, StoreError};
 use crate::compaction::reader::RunLogReadError;
 use crate::compaction::run_log::{self, CompactionJob, RunLogError, TakenSnapshot};
 use crate::compaction::trigger::Thresholds;
 use crate::control::question::Question;
+use crate::export::difference::Difference;
 use crate::home::Home;
 use crate::os::{DiskFile, Open};
 use crate::projections::runs::{self, RunQuestion};
@@ -34,7 +34,7 @@ use crate::projections::runs::{self, RunQuestion};
 /// The run becomes part of the home's log, which stores a repeated event only once, and its snapshots
 /// are written to HOME/run/snapshots. With --out the command uses no home and writes files only.
 #[derive(Debug, Args)]
-pub struct CompactArgs {
+pub(crate) struct CompactArgs {
     /// The run log: one run_event.v1 a line
     #[arg(required_unless_present = "run")]
     run_log: Option<PathBuf>,
@@ -63,6 +63,9 @@ pub struct CompactArgs {
     #[arg(long, conflicts_with = "verify", requires = "out")]
     strict_v1: bool,
 }
+
+const STAYS_STOPPED: &str =
+    "a run that its gate stopped stays stopped; mend its log and continue under another run_id";
 
 impl CompactArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
@@ -178,9 +181,7 @@ impl CompactArgs {
                     Exit::Input => {
                         failure.hint("`summarizer schema run_event.v1` prints the schema of a line")
                     }
-                    Exit::Wrong => failure.hint(
-                        "a run that its gate stopped stays stopped; continue under another run_id",
-                    ),
+                    Exit::Wrong => failure.hint(STAYS_STOPPED),
                     _ => failure,
                 })
             }
@@ -196,8 +197,12 @@ impl CompactArgs {
         let store = home_store(context)?;
         let mut session = Session::open(context)?;
         let question = Question::Run(RunQuestion::Snapshot { run_id });
-        let answer = session.ask(context, &question)?;
+        let answer = session.ask(context, &question);
         session.close()?;
+        let answer = answer?;
+        if let Some(why) = answer["stopped"].as_str() {
+            return Err(Failure::new(Exit::Wrong, why).hint(STAYS_STOPPED));
+        }
         let mut told = Told::default();
         told.add(&answer["done"])?;
         Ok(told.tell(context, &store))
@@ -394,7 +399,7 @@ fn tell_verdict(context: &Context, run_id: &str, checked: u64, differences: &[Di
         }));
     } else {
         for difference in differences {
-            ui.out(format!("{}  {}: {}", red("differs"), difference.file, difference.problem));
+            ui.out(format!("{}  {difference}", red("differs")));
         }
         if differences.is_empty() {
             let checked = super::ui::count(checked, "snapshot");

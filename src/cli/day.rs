@@ -25,7 +25,7 @@ use crate::upstream::{Family, MemoryIndex, Upstream};
 
 /// Days of the Summary Bus
 #[derive(Debug, Args)]
-pub struct DayArgs {
+pub(crate) struct DayArgs {
     #[command(subcommand)]
     command: DayCommand,
 }

@@ -28,7 +28,7 @@ const RUN_ID: &str = "run_evidence_demo";
 
 /// Make a home with sample data and requests, process them, and show the results
 #[derive(Debug, Args)]
-pub struct DemoArgs {
+pub(crate) struct DemoArgs {
     /// The directory; must be absent or empty [default: a new directory under the temporary directory]
     dir: Option<PathBuf>,
 }

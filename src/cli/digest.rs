@@ -7,8 +7,9 @@ use super::failure::{Exit, Failure};
 use super::identity::run_id;
 use super::session::Session;
 use super::{Context, ui};
+use crate::contract::time::Day;
 use crate::control::question::Question;
-use crate::digest::window::Window;
+use crate::facts::window::Window;
 use crate::projections::digester::DigestOrder;
 
 /// Summaries that a preview lists.
@@ -18,7 +19,7 @@ const NAMED: usize = 20;
 
 /// Build digests: compile summaries into bags by declared selectors
 #[derive(Debug, Args)]
-pub struct DigestArgs {
+pub(crate) struct DigestArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -48,6 +49,21 @@ enum Action {
         /// List the retired bags, which the next gc removes
         #[arg(long)]
         retired: bool,
+    },
+    /// Print a digest as text
+    #[command(after_help = "Examples:
+  summarizer digest show
+  summarizer digest show tasks
+  summarizer digest show overview.daily --day 2026-02-11")]
+    Show {
+        /// The selector, or a word of its id [default: overview.daily]
+        selector: Option<String>,
+        /// The digest whose window holds this day [default: the newest]
+        #[arg(long, value_name = "DAY")]
+        day: Option<Day>,
+        /// The digest of this window, such as 2026-W07
+        #[arg(long, value_name = "LABEL", conflicts_with = "day")]
+        window: Option<String>,
     },
     /// Show what a selector would select and drop, and why, without publishing
     Preview {
@@ -99,6 +115,10 @@ impl DigestArgs {
                 let order = DigestOrder::List { selector, window, retired: *retired };
                 ask(context, order, show_list)
             }
+            Action::Show { selector, day, window } => {
+                check_label(window.as_deref())?;
+                super::digest_show::run(context, selector.as_deref(), *day, window.as_deref())
+            }
             Action::Preview { selector, window, limit } => {
                 check_label(window.as_deref())?;
                 let (selector, window) = (selector.clone(), window.clone());
@@ -149,7 +169,7 @@ fn ask(context: &Context, order: DigestOrder, show: fn(&Context, &Value)) -> Res
 }
 
 /// Asks the process that holds the home, and waits until it answers.
-fn carry_out(context: &Context, order: DigestOrder) -> Result<Value, Failure> {
+pub(super) fn carry_out(context: &Context, order: DigestOrder) -> Result<Value, Failure> {
     let mut session = Session::open(context)?;
     let mut answer = session.ask(context, &Question::Digest { order });
     let bar = context.ui.progress("digests", 1);
@@ -168,6 +188,10 @@ fn carry_out(context: &Context, order: DigestOrder) -> Result<Value, Failure> {
     let answer = answer?;
     match answer["failed"].as_str() {
         None => Ok(answer),
+        Some(why) if answer["config"] == true => {
+            let failure = Failure::new(Exit::Config, format!("cannot use the selectors: {why}"));
+            Err(failure.hint("`summarizer registry check` lists what is wrong with each selector"))
+        }
         Some(why) => {
             let exit = if answer["storage"] == true { Exit::Storage } else { Exit::Input };
             Err(Failure::new(exit, format!("cannot publish the digests: {why}")).hint(
@@ -183,6 +207,11 @@ fn text(value: &Value) -> &str {
 
 fn show_build(context: &Context, report: &Value) {
     let count = |name: &str| report[name].as_u64().unwrap_or_default();
+    if count("rewritten") > 0 {
+        let bags = ui::count(count("rewritten"), "bag");
+        let told = "with damaged or missing files, written again from the log";
+        context.ui.out(format!("{} {told}", ui::yellow(&bags)));
+    }
     if report["unchanged"] == true && count("windows") == 0 {
         context.ui.out(
             "unchanged: no summary was added since the last build, or the window holds no summary",
@@ -255,11 +284,12 @@ fn show_preview(context: &Context, answer: &Value) {
                 bag["selected"].to_string(),
                 text(&bag["standing"]).to_owned(),
                 text(&bag["bag_id"]).to_owned(),
+                text(&bag["why"]).to_owned(),
                 dropped.join(", "),
             ]
         })
         .collect();
-    context.ui.table(&["GROUP", "SUMMARIES", "STANDING", "BAG", "DROPPED"], &rows);
+    context.ui.table(&["GROUP", "SUMMARIES", "STANDING", "BAG", "WHY", "DROPPED"], &rows);
     context.ui.out("");
     let rows: Vec<Vec<String>> = answer["summaries"]
         .as_array()
@@ -270,12 +300,17 @@ fn show_preview(context: &Context, answer: &Value) {
                 Some(reason) => ui::yellow(reason),
                 None => ui::green("selected"),
             };
-            let words = [&one["ts_abs"], &one["summary_id"], &one["title"]];
-            let words = words.map(|word| crate::digest::markdown::one_line(text(word)));
+            let project = match (one["project"].as_str(), one["project_from"].as_str()) {
+                (Some(project), Some(from)) => format!("{project} (by {from})"),
+                _ => "-".to_owned(),
+            };
+            let words =
+                [text(&one["ts_abs"]), text(&one["summary_id"]), &project, text(&one["title"])];
+            let words = words.map(crate::digest::markdown::one_line);
             std::iter::once(fate).chain(words).collect()
         })
         .collect();
-    context.ui.table(&["FATE", "TIME", "SUMMARY", "TITLE"], &rows);
+    context.ui.table(&["FATE", "TIME", "SUMMARY", "PROJECT", "TITLE"], &rows);
 }
 
 fn show_diff(context: &Context, answer: &Value) {

@@ -42,10 +42,13 @@ const BACKLOG_BYTES: u64 = 64 << 20;
 
 /// Find common problems and print the command that fixes each
 #[derive(Debug, Args)]
-pub struct DoctorArgs {
+pub(crate) struct DoctorArgs {
     /// Also recompute the hash chain and compare the whole consumed queue
     #[arg(long)]
     deep: bool,
+    /// Also ask each provider for a few words, and tell what its model accepts; costs a few tokens
+    #[arg(long)]
+    probe: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -242,6 +245,9 @@ impl DoctorArgs {
         look_at_disk(context, &home, config.disk_headroom_bytes, findings);
         surroundings::look_at_upstream(context, &home, findings);
         surroundings::look_at_providers(context, &config, findings);
+        if self.probe {
+            surroundings::probe_providers(context, &config, findings);
+        }
         surroundings::look_at_units(context, findings);
         match home.exists(context.machine.disk.as_ref()) {
             Ok(true) => {}
@@ -658,7 +664,7 @@ fn look_at_disk(context: &Context, home: &Home, headroom: u64, findings: &mut Fi
     }
 }
 
-fn said(failure: &Failure) -> String {
+pub(super) fn said(failure: &Failure) -> String {
     let value = failure.to_json();
     let causes: Vec<&str> =
         value["caused_by"].as_array().into_iter().flatten().filter_map(|c| c.as_str()).collect();

@@ -4,7 +4,8 @@ use clap::Args;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
-use super::session::Session;
+use super::inspect::ask_by_name;
+use super::published::{named, open_bus};
 use super::{Context, ui};
 use crate::control::question::Question;
 
@@ -13,8 +14,8 @@ const QUOTE_CHARS_MAX: usize = 200;
 
 /// Show where a summary comes from, sentence by sentence, back to the queue and to upstream
 #[derive(Debug, Args)]
-pub struct ExplainArgs {
-    /// A summary id, or the id of a request that made one
+pub(crate) struct ExplainArgs {
+    /// A summary id, the id of a request that made one, or the name of a source
     #[arg(value_name = "SUMMARY_ID")]
     id: String,
     /// Compute every hash on the way again, and exit with 1 when a link is broken
@@ -27,24 +28,30 @@ pub struct ExplainArgs {
 
 impl ExplainArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let mut session = Session::open(context)?;
-        let question = Question::Explain {
-            id: self.id.clone(),
+        let question = |id| Question::Explain {
+            id,
             verify: self.verify,
             prompts: self.show_prompts,
             texts: false,
         };
-        let answer = session.ask(context, &question);
-        session.close()?;
-        let explained = answer?;
+        let explained = ask_by_name(context, &self.id, &question)?;
         if context.ui.json {
             context.ui.json(&explained);
         } else {
+            if let Some(name) = source_name(context, &explained) {
+                context.ui.out(ui::bold(&name));
+            }
             lines(&explained).iter().for_each(|line| context.ui.out(line));
         }
         let broken = list(&explained["links"]).any(|link| link["standing"] == "broken");
         Ok(if broken { Exit::Wrong } else { Exit::Done })
     }
+}
+
+/// The person's name for the source of the summary.
+fn source_name(context: &Context, explained: &Value) -> Option<String> {
+    let found = named(&open_bus(context).ok()?, explained["summary_id"].as_str()?).ok()?;
+    found.first().map(super::published::Published::name)
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

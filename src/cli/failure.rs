@@ -28,6 +28,8 @@ pub enum Exit {
     Storage = 6,
     /// A bug of the program.
     Bug = 70,
+    /// An interrupt ended it before everything was done.
+    Interrupted = 130,
 }
 
 /// A cause with its own remedy, whichever command failed.
@@ -92,7 +94,7 @@ impl Trouble {
 }
 
 /// Whether the log file is damaged or is not a log.
-pub fn is_damage(error: &LogError) -> bool {
+pub(crate) fn is_damage(error: &LogError) -> bool {
     match error {
         LogError::Damaged { .. } | LogError::Corrupt(_) | LogError::NotAStore(_) => true,
         // redb reports a file that is too short in this way; a failing disk has other error kinds.
@@ -171,7 +173,7 @@ impl Failure {
     }
 
     /// The failure in one line.
-    pub fn in_short(&self) -> String {
+    pub(crate) fn in_short(&self) -> String {
         let mut text = self.what.clone();
         self.causes.iter().for_each(|cause| text.push_str(&format!(": {cause}")));
         text

@@ -1,7 +1,6 @@
 //! `flow`: runs one pack outside the log, over one input or many lines, and writes a new pack.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -11,24 +10,24 @@ use serde_json::{Map, Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use super::flow_runner::{calls_at_once, failed, load_pack, provider_for, run_patiently};
 use super::settings::load_config;
-use super::ui::{bold, dim};
-use crate::flow::{
-    self, FlowError, FlowErrorClass, FlowOutcome, LoadedPack, PythonSettings, RunOptions, scaffold,
-};
+use super::ui::{LiveAnswer, bold, dim};
+use crate::config::Config;
+use crate::flow::context::Surroundings;
+use crate::flow::{self, FlowError, FlowOutcome, LoadedPack, RunOptions, scaffold};
 use crate::markup::document;
 use crate::model::Recorder;
-use crate::model::builtin::Builtin;
-use crate::model::{Provider, Providers, SourceText};
-use crate::registry::{PackFiles, Status, label};
-use crate::work::params::python_of;
+use crate::model::{Provider, SourceText};
+use crate::upstream::loose;
+use crate::work::params::{python_of, python_settings};
 
 /// Longest input file.
 const INPUT_BYTES_MAX: u64 = 256 << 20;
 
 /// Run a flow pack, or write a new one
 #[derive(Debug, Args)]
-pub struct FlowArgs {
+pub(crate) struct FlowArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -130,8 +129,8 @@ impl NewArgs {
 
 impl RunArgs {
     fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let pack = self.pack(context)?;
-        let provider = self.provider(context, &pack)?;
+        let pack = load_pack(context, &self.flow_id, self.variant.as_deref())?;
+        let provider = provider_for(context, &pack, self.provider.as_deref())?;
         let options = self.options(context, &pack)?;
         let recorder = Recorder::new(provider);
         let exit = if self.lines {
@@ -143,52 +142,6 @@ impl RunArgs {
             save(context, path, &recorder.lines())?;
         }
         exit
-    }
-
-    fn pack(&self, context: &Context) -> Result<LoadedPack, Failure> {
-        let disk = &*context.machine.disk;
-        let unusable = |error: &(dyn std::error::Error + 'static)| {
-            Failure::new(Exit::Config, format!("cannot use the pack of {}", self.flow_id))
-                .because(error)
-        };
-        let folder = Path::new(&self.flow_id);
-        if matches!(disk.stat(folder), Ok(Some(stat)) if stat.is_dir) {
-            let files = PackFiles::read(disk, folder).map_err(|error| unusable(&error))?;
-            let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
-            let name = name.unwrap_or_else(|| "flow".to_owned());
-            let mut record =
-                scaffold::record_for(&name, self.variant.as_deref(), &self.flow_id, &files)
-                    .map_err(|error| unusable(&error))?;
-            record.seal(&files, context.machine.clock.now().to_string());
-            return LoadedPack::load(&record, &files).map_err(|error| unusable(&error));
-        }
-        let registry = super::registry::load(context)?;
-        let record = super::registry::find(&registry, &self.flow_id, self.variant.as_deref())?;
-        match record.status {
-            Status::Disabled => {
-                let what = format!("{} is disabled", label(&self.flow_id, self.variant.as_deref()));
-                return Err(Failure::new(Exit::Usage, what));
-            }
-            Status::Deprecated => context.ui.talk(format!("{} is deprecated", self.flow_id)),
-            Status::Active => {}
-        }
-        let files = registry.verified_files(disk, record).map_err(|error| unusable(&error))?;
-        LoadedPack::load(record, &files).map_err(|error| unusable(&error))
-    }
-
-    fn provider(&self, context: &Context, pack: &LoadedPack) -> Result<Arc<dyn Provider>, Failure> {
-        let config = load_config(context)?;
-        let record = pack.record();
-        let found =
-            Providers::new(&config, Arc::new(Builtin), &context.machine).and_then(|providers| {
-                let asked_for = self.provider.as_deref();
-                providers.for_flow(&record.flow_id, record.variant.as_deref(), asked_for)
-            });
-        found.map_err(|error| {
-            Failure::new(Exit::Config, "cannot set up the provider")
-                .because(&error)
-                .hint("a provider is a section [provider.NAME] of summarizer.toml")
-        })
     }
 
     fn options(
@@ -210,33 +163,42 @@ impl RunArgs {
         Ok(RunOptions {
             params,
             timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
-            python: python_of(&config).or(self.allow_python.then(PythonSettings::default)),
+            python: python_of(&config)
+                .or_else(|| self.allow_python.then(|| python_settings(&config))),
             repair_turns: config.repair_turns,
             keep_prompts: self.show_prompts,
             ..RunOptions::default()
         })
     }
 
-    /// The text of the input; a page, a paper or a mail is read as on every other way in.
-    fn read_input(&self, context: &Context) -> Result<String, Failure> {
+    fn unreadable(&self) -> Failure {
+        Failure::new(Exit::Input, format!("cannot read {}", self.input.display()))
+    }
+
+    fn read_bytes(&self, context: &Context) -> Result<Vec<u8>, Failure> {
         let disk = &*context.machine.disk;
-        let unreadable =
-            || Failure::new(Exit::Input, format!("cannot read {}", self.input.display()));
         match disk.stat(&self.input) {
             Ok(Some(stat)) if stat.len > INPUT_BYTES_MAX => {
-                return Err(unreadable().hint(format!("it has more than {INPUT_BYTES_MAX} bytes")));
+                let hint = format!("it has more than {INPUT_BYTES_MAX} bytes");
+                return Err(self.unreadable().hint(hint));
             }
             Ok(Some(_)) => {}
-            Ok(None) => return Err(unreadable().hint("there is no such file")),
-            Err(error) => return Err(unreadable().because(&error)),
+            Ok(None) => return Err(self.unreadable().hint("there is no such file")),
+            Err(error) => return Err(self.unreadable().because(&error)),
         }
-        let bytes = disk.read(&self.input).map_err(|error| unreadable().because(&error))?;
-        let name = self.input.file_name().unwrap_or_default().to_string_lossy();
-        if document::has_known_name(&name) {
-            let read = document::read(&name, &bytes).map_err(|why| unreadable().hint(why))?;
-            return Ok(read.text);
-        }
-        String::from_utf8(bytes).map_err(|error| unreadable().because(&error))
+        disk.read(&self.input).map_err(|error| self.unreadable().because(&error))
+    }
+
+    fn read_input(&self, context: &Context) -> Result<String, Failure> {
+        let bytes = self.read_bytes(context)?;
+        String::from_utf8(bytes).map_err(|error| self.unreadable().because(&error))
+    }
+
+    /// The day that the parameters name, else today.
+    fn day(&self, context: &Context, config: &Config) -> String {
+        let named = self.params.iter().find_map(|param| param.strip_prefix("day="));
+        let today = || context.machine.clock.now().day_in(config.timezone).to_string();
+        named.map_or_else(today, str::to_owned)
     }
 
     fn run_once(
@@ -246,17 +208,34 @@ impl RunArgs {
         provider: &dyn Provider,
         options: &RunOptions<'_>,
     ) -> Result<Exit, Failure> {
-        let text = self.read_input(context)?;
         let is_json = self.input.extension().is_some_and(|extension| extension == "json");
+        let name = self.input.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let config = load_config(context)?;
+        let mut around = Surroundings {
+            day: Some(self.day(context, &config)),
+            zone: Some(config.timezone),
+            profile: config.profile.clone(),
+            ..Surroundings::default()
+        };
         let (inputs, sources) = if is_json {
-            (self.object(&text, "the input")?, Vec::new())
+            (self.object(&self.read_input(context)?, "the input")?, Vec::new())
+        } else if document::has_known_name(&name) {
+            let bytes = self.read_bytes(context)?;
+            let file = loose::read(&name, &bytes, config.timezone)
+                .map_err(|why| self.unreadable().hint(why))?;
+            around.input = file.context;
+            let texts = file.texts.into_iter().map(|(id, text)| SourceText { id, text });
+            (Map::new(), texts.collect())
         } else {
+            let text = self.read_input(context)?;
             let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
             let text = text.replace("\r\n", "\n").replace('\r', "\n");
-            let id = self.input.file_name().map(|name| name.to_string_lossy().into_owned());
-            (Map::new(), vec![SourceText { id: id.unwrap_or_default(), text }])
+            (Map::new(), vec![SourceText { id: name, text }])
         };
+        let live = LiveAnswer::new(&context.ui);
+        let options = &RunOptions { listener: Some(&live), ..options.around(&around) };
         let ran = run_patiently(context, pack, inputs, &sources, provider, options);
+        live.bar.finish_and_clear();
         let outcome = ran.map_err(|error| {
             if self.show_prompts {
                 show_calls(context, &error.calls);
@@ -294,12 +273,13 @@ impl RunArgs {
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             lines.push(self.object(line, &format!("line {}", index + 1))?);
         }
+        let at_once = calls_at_once(&load_config(context)?, provider);
         let bar = context.ui.progress("running", lines.len() as u64);
         let next = AtomicUsize::new(0);
         let results: Vec<Mutex<Option<Result<FlowOutcome, FlowError>>>> =
             lines.iter().map(|_| Mutex::new(None)).collect();
         std::thread::scope(|scope| {
-            for _ in 0..options.concurrency.max(1).min(lines.len()) {
+            for _ in 0..at_once.min(lines.len()) {
                 scope.spawn(|| {
                     loop {
                         let index = next.fetch_add(1, Ordering::Relaxed);
@@ -318,7 +298,7 @@ impl RunArgs {
         for (index, result) in results.into_iter().enumerate() {
             match result.into_inner() {
                 Some(Ok(outcome)) => {
-                    context.ui.json(&json!({"line": index + 1, "outputs": outcome.outputs}));
+                    context.ui.json(&flat_row(index, &outcome.outputs));
                     outcomes.push(outcome);
                 }
                 Some(Err(error)) => {
@@ -326,7 +306,7 @@ impl RunArgs {
                     let (reason, text) = (error.reason_code(), error.to_string());
                     context
                         .ui
-                        .json(&json!({"line": index + 1, "error": text, "reason_code": reason}));
+                        .json(&json!({"line_number": index, "error": text, "reason_code": reason}));
                 }
                 None => {}
             }
@@ -343,68 +323,11 @@ impl RunArgs {
     }
 }
 
-/// Asks a registered flow once, for a command that needs its answer.
-pub fn ask(
-    context: &Context,
-    flow_id: &str,
-    provider: Option<&str>,
-    inputs: Map<String, Value>,
-) -> Result<FlowOutcome, Failure> {
-    let args = RunArgs {
-        flow_id: flow_id.to_owned(),
-        input: PathBuf::new(),
-        variant: None,
-        params: Vec::new(),
-        provider: provider.map(str::to_owned),
-        show_prompts: false,
-        record: None,
-        lines: false,
-        allow_python: false,
-    };
-    let pack = args.pack(context)?;
-    let provider = args.provider(context, &pack)?;
-    let options = args.options(context, &pack)?;
-    run_patiently(context, &pack, inputs, &[], &*provider, &options)
-        .map_err(|error| failed(flow_id, &error))
-}
-
-/// Runs a flow and waits out pauses, because this command has no later retry.
-fn run_patiently(
-    context: &Context,
-    pack: &LoadedPack,
-    inputs: Map<String, Value>,
-    sources: &[SourceText],
-    provider: &dyn Provider,
-    options: &RunOptions<'_>,
-) -> Result<FlowOutcome, FlowError> {
-    const PAUSES_MAX: usize = 10;
-    const PAUSE_MAX: Duration = Duration::from_secs(120);
-    for _ in 0..PAUSES_MAX {
-        let ran = flow::run(pack, inputs.clone(), sources, provider, options);
-        let pause = match &ran {
-            Err(error) if error.class() == FlowErrorClass::Pause => error.retry_after(),
-            _ => None,
-        };
-        match pause.filter(|pause| *pause <= PAUSE_MAX) {
-            Some(pause) => {
-                context
-                    .ui
-                    .talk(format!("waiting {} s: the provider asks for it", pause.as_secs_f64()));
-                std::thread::sleep(pause);
-            }
-            None => return ran,
-        }
-    }
-    flow::run(pack, inputs, sources, provider, options)
-}
-
-fn failed(flow_id: &str, error: &FlowError) -> Failure {
-    let exit = match error.class() {
-        FlowErrorClass::InvalidParams => Exit::Input,
-        _ => Exit::Wrong,
-    };
-    Failure::new(exit, format!("{flow_id} gave nothing ({})", error.reason_code()))
-        .because(&*error.problem)
+/// The outputs of a line with its number, counted from 0, as readers of PromptFlow results expect.
+fn flat_row(index: usize, outputs: &Map<String, Value>) -> Value {
+    let mut row = Map::from_iter([("line_number".to_owned(), index.into())]);
+    row.extend(outputs.iter().map(|(name, value)| (name.clone(), value.clone())));
+    Value::Object(row)
 }
 
 fn report(

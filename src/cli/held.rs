@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use serde_json::Value;
 
+use super::Context;
 use super::causes::{digests_failed, engine_failed, log_failed, projector_failed};
 use super::failure::{Exit, Failure};
 use super::identity::{digest_setup, random_bytes, site_of};
 use super::lost_log::{refuse_lost_log, refuse_other_log};
 use super::settings::{load_config, load_registry, shared_flows};
-use super::{Context, ui};
 use crate::compaction::agent_runs::{AgentRunWriter, MakeNotes, Notary};
 use crate::compaction::files::SnapshotStore;
-use crate::config::Config;
+use crate::config::{Config, nearest};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::control::answers::answer;
@@ -34,7 +34,7 @@ use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
 use crate::upstream::{IndexStore, index_of_home};
 
 /// How long a command waits for a command that holds the home only for one answer.
-pub const BRIEF_HOLDER: Duration = Duration::from_secs(30);
+pub(crate) const BRIEF_HOLDER: Duration = Duration::from_secs(30);
 
 /// A home that this process holds.
 pub struct Held {
@@ -102,11 +102,12 @@ impl Held {
 
     /// Where its projections write.
     pub fn site(&self, context: &Context) -> Site {
-        site_of(context, &self.home, &self.config, self.engine.log())
+        let site = site_of(context, &self.home, &self.config, self.engine.log());
+        Site { index: Some(Arc::clone(&self.index)), ..site }
     }
 
     /// The service is up: questions go to the sequencer from now on.
-    pub fn is_up(&self) {
+    pub(crate) fn is_up(&self) {
         self.progress.done();
     }
 
@@ -185,9 +186,15 @@ impl Held {
     }
 
     /// What there is to tell of the digests of the home.
-    pub fn digest_overview(&self, context: &Context) -> Result<Value, Failure> {
+    pub(crate) fn digest_overview(&self, context: &Context) -> Result<Value, Failure> {
         let setup = digest_setup(context, &self.home, &self.config, self.engine.log());
         Digester::new(setup).overview().map_err(|error| digests_failed(&error))
+    }
+
+    /// The bags whose files are not what the log says.
+    pub(crate) fn damaged_bags(&self, context: &Context) -> Result<Vec<String>, Failure> {
+        let setup = digest_setup(context, &self.home, &self.config, self.engine.log());
+        Digester::new(setup).damaged().map_err(|error| digests_failed(&error))
     }
 
     /// Commits what a command put into the batch.
@@ -227,19 +234,49 @@ impl Held {
     }
 }
 
-/// Makes the directories of a home. That there was none before is said: a path may be mistyped.
-pub fn make_home(context: &Context, home: &Home) -> Result<(), Failure> {
-    let disk = context.machine.disk.as_ref();
-    let is_new = matches!(disk.stat(&home.run()), Ok(None));
-    home.create(disk).map_err(|error| {
-        let what = format!("cannot make the home {}", context.home.display());
-        Failure::new(Exit::Storage, what).because(&error)
-    })?;
-    if is_new {
-        let named = std::path::absolute(&home.root).unwrap_or_else(|_| home.root.clone());
-        context.ui.talk(ui::dim(&format!("there was no home yet: made {}", named.display())));
+/// Makes the directories that a home may lack. A path that is no home is refused: it may be mistyped.
+pub(crate) fn make_home(context: &Context, home: &Home) -> Result<(), Failure> {
+    if !is_home(context)? {
+        return Err(no_home(context, "make one there with `summarizer init`"));
     }
-    Ok(())
+    home.create(context.machine.disk.as_ref()).map_err(|error| {
+        let what = format!("cannot make the folders of the home {}", context.home.display());
+        Failure::new(Exit::Storage, what).because(&error)
+    })
+}
+
+/// The failure of a command whose home is none, with the home that was perhaps meant.
+pub(super) fn no_home(context: &Context, otherwise: &str) -> Failure {
+    let failure =
+        Failure::new(Exit::Input, format!("{} is not a summarizer home", context.home.display()));
+    match home_beside(context) {
+        Some(near) => failure.hint(format!("did you mean --home {near}? Or {otherwise}")),
+        None => failure.hint(format!("name one with --home, or {otherwise}")),
+    }
+}
+
+/// A home with a similar name in the same folder.
+fn home_beside(context: &Context) -> Option<String> {
+    let typed = context.home.file_name()?.to_str()?;
+    let disk = context.machine.disk.as_ref();
+    let folder = context.home.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(std::path::Path::new("."));
+    let names = disk.list(folder).ok()?;
+    let is_one = |name: &&String| {
+        let log = folder.join(name).join("run");
+        matches!(disk.stat(&log), Ok(Some(stat)) if stat.is_dir)
+    };
+    let near = nearest(typed, names.iter().filter(is_one).map(String::as_str))?;
+    Some(context.home.with_file_name(near).display().to_string())
+}
+
+/// Whether the home of the command line is one: it has a part that only homes have.
+pub(crate) fn is_home(context: &Context) -> Result<bool, Failure> {
+    let home = Home::new(&context.home, &load_config(context)?);
+    let disk = context.machine.disk.as_ref();
+    let parts = [home.run(), home.config_file(), home.buses.clone(), home.registry(), home.queue];
+    let there = |path: &std::path::PathBuf| matches!(disk.stat(path), Ok(Some(_)) | Err(_));
+    Ok(parts.iter().any(there))
 }
 
 /// Shows how far something is that says it in two numbers.

@@ -1,5 +1,7 @@
 //! `init` and `config`: a home to start from, and the settings in force.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use serde_json::json;
 
@@ -12,7 +14,7 @@ use crate::registry::embedded_files;
 
 /// Make a home: directories and a commented summarizer.toml
 #[derive(Debug, Args)]
-pub struct InitArgs {
+pub(crate) struct InitArgs {
     /// Also write the embedded flow registry as files to edit
     #[arg(long)]
     with_registry: bool,
@@ -20,7 +22,7 @@ pub struct InitArgs {
 
 /// Print the settings in force and where each came from
 #[derive(Debug, Args)]
-pub struct ConfigArgs {
+pub(crate) struct ConfigArgs {
     /// Every key with its default, whatever the file and the environment say
     #[arg(long)]
     defaults: bool,
@@ -28,37 +30,7 @@ pub struct ConfigArgs {
 
 impl InitArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let config = load_config(context)?;
-        let home = Home::new(&context.home, &config);
-        let disk = context.machine.disk.as_ref();
-        let failed = |error: &std::io::Error| {
-            let what = format!("cannot make the home {}", context.home.display());
-            Failure::new(Exit::Storage, what).because(error)
-        };
-        home.create(disk).map_err(|error| failed(&error))?;
-        // The simplest input: a file in there is read by its name.
-        disk.create_dir_all(&home.buses.join("other")).map_err(|error| failed(&error))?;
-        let mut made = Vec::new();
-        let file = home.config_file();
-        if disk.stat(&file).map_err(|error| failed(&error))?.is_none() {
-            disk.replace(&file, Config::template().as_bytes(), 0o640)
-                .map_err(|error| failed(&error))?;
-            made.push(file);
-        }
-        if self.with_registry {
-            for (path, bytes) in embedded_files() {
-                let target = home.registry().join(path);
-                // Somebody may have edited it: never overwritten.
-                if disk.stat(&target).map_err(|error| failed(&error))?.is_some() {
-                    continue;
-                }
-                if let Some(parent) = target.parent() {
-                    disk.create_dir_all(parent).map_err(|error| failed(&error))?;
-                }
-                disk.replace(&target, bytes, 0o640).map_err(|error| failed(&error))?;
-                made.push(target);
-            }
-        }
+        let made = write(context, self.with_registry)?;
         if context.ui.json {
             let made: Vec<String> = made.iter().map(|path| path.display().to_string()).collect();
             context.ui.json(&json!({"home": context.home, "written": made}));
@@ -68,6 +40,50 @@ impl InitArgs {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Makes a home for a command that was told to.
+pub(super) fn make(context: &Context) -> Result<(), Failure> {
+    write(context, false)?;
+    let named = std::path::absolute(&context.home).unwrap_or_else(|_| context.home.clone());
+    context.ui.talk(ui::dim(&format!("made the home {}", named.display())));
+    Ok(())
+}
+
+/// Writes what a home lacks, and names the files that were made.
+fn write(context: &Context, with_registry: bool) -> Result<Vec<PathBuf>, Failure> {
+    let config = load_config(context)?;
+    let home = Home::new(&context.home, &config);
+    let disk = context.machine.disk.as_ref();
+    let failed = |error: &std::io::Error| {
+        let what = format!("cannot make the home {}", context.home.display());
+        Failure::new(Exit::Storage, what).because(error)
+    };
+    home.create(disk).map_err(|error| failed(&error))?;
+    // The simplest input: a file in there is read by its name.
+    disk.create_dir_all(&home.buses.join("other")).map_err(|error| failed(&error))?;
+    let mut made = Vec::new();
+    let file = home.config_file();
+    if disk.stat(&file).map_err(|error| failed(&error))?.is_none() {
+        disk.replace(&file, Config::template().as_bytes(), 0o640)
+            .map_err(|error| failed(&error))?;
+        made.push(file);
+    }
+    if with_registry {
+        for (path, bytes) in embedded_files() {
+            let target = home.registry().join(path);
+            // Somebody may have edited it: never overwritten.
+            if disk.stat(&target).map_err(|error| failed(&error))?.is_some() {
+                continue;
+            }
+            if let Some(parent) = target.parent() {
+                disk.create_dir_all(parent).map_err(|error| failed(&error))?;
+            }
+            disk.replace(&target, bytes, 0o640).map_err(|error| failed(&error))?;
+            made.push(target);
+        }
+    }
+    Ok(made)
 }
 
 impl ConfigArgs {

@@ -27,7 +27,7 @@ pub fn run_id(now: Timestamp) -> Result<String, Failure> {
 }
 
 /// How this run names itself.
-pub fn run_start(
+pub(crate) fn run_start(
     context: &Context,
     config: &Config,
     command: &str,
@@ -54,7 +54,7 @@ fn hostname() -> String {
 }
 
 /// Sixteen random bytes from the system.
-pub fn random_bytes() -> std::io::Result<[u8; 16]> {
+pub(crate) fn random_bytes() -> std::io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
     let mut filled = 0;
     while filled < bytes.len() {
@@ -65,13 +65,19 @@ pub fn random_bytes() -> std::io::Result<[u8; 16]> {
 }
 
 /// Where the projections of a home write.
-pub fn site_of(context: &Context, home: &Home, config: &Config, log: &crate::log::Reader) -> Site {
+pub(crate) fn site_of(
+    context: &Context,
+    home: &Home,
+    config: &Config,
+    log: &crate::log::Reader,
+) -> Site {
     let disk = std::sync::Arc::clone(&context.machine.disk);
-    Site { disk, home: home.clone(), log: log.clone(), own: true, feed: config.exports_feed }
+    let (home, log, exports) = (home.clone(), log.clone(), config.exports);
+    Site { disk, home, log, own: true, exports, index: None }
 }
 
 /// The inputs of digest builds of a home.
-pub fn digest_setup(
+pub(crate) fn digest_setup(
     context: &Context,
     home: &Home,
     config: &Config,

@@ -13,7 +13,7 @@ const REJECTED_SHOWN: usize = 10;
 
 /// Put your own data on the upstream buses: chats, mail, feeds, JSON lines, folders of text
 #[derive(Debug, Args)]
-pub struct ImportArgs {
+pub(crate) struct ImportArgs {
     #[command(subcommand)]
     what: What,
 }
@@ -222,6 +222,10 @@ fn show(context: &Context, report: &Report) -> Exit {
             files => format!("{files} files"),
         };
         context.ui.talk(format!("{files}: {added} added, {known} known already"));
+        if added > 0 {
+            let next = "next: `summarizer submit --all-new` asks for summaries of what is new";
+            context.ui.talk(super::ui::dim(next));
+        }
         for one in report.rejected.iter().take(REJECTED_SHOWN) {
             context.ui.complain(format!("{}:{}: left out: {}", one.file, one.number, one.why));
         }

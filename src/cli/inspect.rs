@@ -6,14 +6,18 @@ use clap::Args;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
-use super::serve::moment;
+use super::prose::Prose;
+use super::published::{named, open_bus};
+use super::read::summary_lines;
 use super::session::Session;
-use super::{Context, ui};
+use super::since::since;
+use super::{Context, names, ui};
 use crate::control::question::Question;
+use crate::state::Status;
 
 /// Show the state of the home
 #[derive(Debug, Args)]
-pub struct StatusArgs {
+pub(crate) struct StatusArgs {
     /// Refresh every second until interrupted
     #[arg(long)]
     watch: bool,
@@ -21,15 +25,15 @@ pub struct StatusArgs {
 
 /// List requests, newest first
 #[derive(Debug, Args)]
-pub struct RequestsArgs {
+pub(crate) struct RequestsArgs {
     /// Only this state: ready, waiting, running, backoff, completed, failed_permanent, …
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
     /// Only this flow
     #[arg(long, value_name = "FLOW_ID")]
     flow: Option<String>,
-    /// Only requests taken in since this time (ISO 8601)
-    #[arg(long, value_name = "T")]
+    /// Only requests taken in since a day, a moment, or this long ago: 2026-02-01, 7d
+    #[arg(long, value_name = "WHEN")]
     since: Option<String>,
     /// Most requests to list; 0 for all
     #[arg(long, default_value_t = 50, value_name = "N")]
@@ -38,7 +42,7 @@ pub struct RequestsArgs {
 
 /// Show one request or summary with its whole history
 #[derive(Debug, Args)]
-pub struct ShowArgs {
+pub(crate) struct ShowArgs {
     /// A request id or a summary id
     id: String,
 }
@@ -142,6 +146,14 @@ fn status_lines(status: &Value) -> Vec<String> {
             line("", format!("{count:>8} {state}"));
         }
     }
+    for trouble in requests["troubles"].as_array().into_iter().flatten() {
+        let reason = text(&trouble["reason_code"]);
+        let cause = trouble["cause"].as_str().map(|cause| format!(" ({cause})"));
+        let next = trouble["next_attempt"].as_str().map(|at| format!(", next attempt at {at}"));
+        let (cause, next) = (cause.unwrap_or_default(), next.unwrap_or_default());
+        let (count, state) = (&trouble["requests"], text(&trouble["state"]));
+        line("", ui::yellow(&format!("{count:>8} {state}: {reason}{cause}{next}")));
+    }
     if status["quarantined"].as_u64() != Some(0) {
         line("quarantined", ui::red(&status["quarantined"].to_string()));
     }
@@ -204,7 +216,14 @@ fn status_lines(status: &Value) -> Vec<String> {
 
 impl RequestsArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let since_ms = self.since.as_deref().map(moment).transpose()?.map(|at| at.0);
+        let since_ms = self.since.as_deref().map(|when| since(context, when)).transpose()?;
+        let since_ms = since_ms.map(|at| at.0);
+        let states = || std::iter::once("ready").chain(Status::ALL.iter().map(|one| one.as_str()));
+        if let Some(state) = self.state.as_deref().filter(|state| states().all(|one| one != *state))
+        {
+            return Err(names::unknown("state", state, states()));
+        }
+        let flow = self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
         let mut session = Session::open(context)?;
         let mut before = None;
         let mut left = if self.limit == 0 { usize::MAX } else { self.limit };
@@ -212,7 +231,7 @@ impl RequestsArgs {
         while left > 0 {
             let question = Question::Requests {
                 state: self.state.clone(),
-                flow: self.flow.clone(),
+                flow: flow.clone(),
                 since_ms,
                 before,
                 limit: Some(left),
@@ -244,22 +263,25 @@ impl RequestsArgs {
 }
 
 fn request_row(row: &Value) -> Vec<String> {
-    ["request_id", "state", "reason_code", "flow_id", "repo", "attempts", "taken_at"]
-        .iter()
-        .map(|name| text(&row[*name]))
-        .collect()
+    let mut cells: Vec<String> =
+        ["request_id", "state", "reason_code", "flow_id", "repo", "attempts", "taken_at"]
+            .iter()
+            .map(|name| text(&row[*name]))
+            .collect();
+    if let Some(cause) = row["cause"].as_str() {
+        cells[2].push_str(&format!(" ({cause})"));
+    }
+    cells
 }
 
 impl ShowArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let mut session = Session::open(context)?;
-        let shown = session.ask(context, &Question::Show { id: self.id.clone() });
-        session.close()?;
-        let shown = shown?;
+        let shown = ask_by_name(context, &self.id, &|id| Question::Show { id })?;
         if context.ui.json {
             context.ui.json(&shown);
             return Ok(Exit::Done);
         }
+        show_text(context, &shown["latest"]);
         show_one(context, &shown["latest"]);
         for earlier in shown["earlier"].as_array().into_iter().flatten() {
             context.ui.out("");
@@ -267,6 +289,41 @@ impl ShowArgs {
             show_one(context, earlier);
         }
         Ok(Exit::Done)
+    }
+}
+
+/// Asks about an id. When nothing has it, about the summary whose source has this name.
+pub(super) fn ask_by_name(
+    context: &Context,
+    word: &str,
+    question: &dyn Fn(String) -> Question,
+) -> Result<Value, Failure> {
+    let mut session = Session::open(context)?;
+    let mut answer = session.ask(context, &question(word.to_owned()));
+    if matches!(&answer, Err(failure) if failure.exit == Exit::Input)
+        && let Some(id) = newest_named(context, word)
+    {
+        answer = session.ask(context, &question(id));
+    }
+    session.close()?;
+    answer
+}
+
+/// The newest summary of a source, when the bus can be read.
+fn newest_named(context: &Context, word: &str) -> Option<String> {
+    let found = named(&open_bus(context).ok()?, word).ok()?;
+    found.first().map(|one| one.id().to_owned())
+}
+
+/// The text of the summary that a request made, before everything else.
+fn show_text(context: &Context, shown: &Value) {
+    let events = shown["events"].as_array().into_iter().flatten();
+    let id = events.filter_map(|event| event["summary_id"].as_str()).next_back();
+    let found = id.and_then(|id| named(&open_bus(context).ok()?, id).ok());
+    if let Some(one) = found.as_deref().and_then(<[_]>::first) {
+        let lines = summary_lines(Prose::of_stdout(), one, false, false);
+        lines.iter().for_each(|line| context.ui.out(line));
+        context.ui.out("");
     }
 }
 
@@ -284,7 +341,16 @@ fn show_one(context: &Context, shown: &Value) {
     for event in shown["events"].as_array().into_iter().flatten() {
         let mut line =
             format!("  {}  {:>8}  {}", text(&event["at"]), event["seq"], text(&event["event"]));
-        for name in ["attempt", "reason_code", "status", "message", "retry_at", "path", "behind"] {
+        for name in [
+            "attempt",
+            "status",
+            "reason_code",
+            "cause",
+            "message",
+            "retry_at",
+            "path",
+            "behind_request_id",
+        ] {
             if !event[name].is_null() {
                 line.push_str(&format!("  {}={}", ui::dim(name), text(&event[name])));
             }

@@ -15,7 +15,7 @@ use crate::upkeep::retention::first_after;
 
 /// Look into the log
 #[derive(Debug, Args)]
-pub struct LogArgs {
+pub(crate) struct LogArgs {
     #[command(subcommand)]
     action: Action,
 }

@@ -9,7 +9,7 @@ use crate::upkeep::kinship::{Kinship, kinship};
 
 /// The sign that a missing log once existed. An empty log in its place would cut the acks and
 /// summarize every request again.
-pub fn lost_log(disk: &dyn Disk, home: &Home) -> std::io::Result<Option<&'static str>> {
+pub(crate) fn lost_log(disk: &dyn Disk, home: &Home) -> std::io::Result<Option<&'static str>> {
     if home.exists(disk)? {
         return Ok(None);
     }
@@ -26,7 +26,7 @@ pub fn lost_log(disk: &dyn Disk, home: &Home) -> std::io::Result<Option<&'static
 }
 
 /// Refuses a home whose log is lost.
-pub fn refuse_lost_log(context: &Context, home: &Home) -> Result<(), Failure> {
+pub(crate) fn refuse_lost_log(context: &Context, home: &Home) -> Result<(), Failure> {
     let disk = context.machine.disk.as_ref();
     let lost = lost_log(disk, home).map_err(|error| {
         let what = format!("cannot look at {}", context.home.display());
@@ -68,7 +68,11 @@ pub fn other_log(
 }
 
 /// Refuses a log that the acks do not belong to: it would cut the acks and repeat finished requests.
-pub fn refuse_other_log(context: &Context, home: &Home, log: &Reader) -> Result<(), Failure> {
+pub(crate) fn refuse_other_log(
+    context: &Context,
+    home: &Home,
+    log: &Reader,
+) -> Result<(), Failure> {
     match other_log(context, home, log)? {
         None => Ok(()),
         Some((_, what)) => {

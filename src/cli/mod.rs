@@ -3,53 +3,77 @@
 //! A group is a clap type with its arguments and a `run(&self, &Context)`; adding one is a file
 //! here, a variant of `Command` and an arm of `dispatch`.
 
+mod acks;
+mod add;
+mod all_new;
 pub mod backup;
 mod causes;
 pub mod compact;
+mod complete;
 pub mod day;
 pub mod demo;
 pub mod digest;
+mod digest_show;
 pub mod doctor;
 pub mod explain;
 pub mod failure;
 pub mod flow;
+mod flow_runner;
 mod held;
+mod help;
 pub mod home;
 mod identity;
 pub mod import;
 pub mod inspect;
+mod intake;
 pub mod log;
 mod lost_log;
+mod names;
+mod open;
 pub mod operate;
+mod outcome;
 pub mod pack;
+mod page;
 pub mod perspectives;
+mod plain;
+mod prose;
+mod published;
 pub mod quarantine;
 pub mod queue;
+mod read;
 pub mod recover;
 pub mod registry;
 pub mod replay;
 pub mod retain;
 pub mod schema;
+mod search;
 pub mod select;
+mod select_file;
+mod select_summaries;
 pub mod serve;
 pub mod service;
 pub mod session;
 mod settings;
 pub mod shell;
+mod since;
 pub mod submit;
+mod sum;
 pub mod supervise;
 pub mod synthesis_common;
+mod task;
 pub mod trace;
 pub mod tune;
 pub mod ui;
 pub mod verify;
+mod waiting;
+mod watch;
 pub mod wave;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches as _, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::contract::time::parse_instant;
@@ -68,12 +92,12 @@ Exit codes:
   5   required input missing or invalid
   6   storage failed or corrupt
   70  a bug
-  130 serve, drain: a second interrupt ended the process immediately";
+  130 drain: an interrupt left requests open; serve: a second interrupt ended it immediately";
 
 /// Turns requests in a queue file into summaries that can be traced, verified and reproduced.
 #[derive(Debug, Parser)]
 #[command(name = "summarizer", version, after_long_help = EXIT_CODES)]
-pub struct Cli {
+pub(crate) struct Cli {
     /// The service home: queue, log, buses [default: the current directory]
     #[arg(long, global = true, env = "SUMMARIZER_HOME", value_name = "DIR")]
     home: Option<PathBuf>,
@@ -95,6 +119,11 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Sum(sum::SumArgs),
+    Add(add::AddArgs),
+    Read(read::ReadArgs),
+    Search(search::SearchArgs),
+    Open(open::OpenArgs),
     Demo(demo::DemoArgs),
     Init(home::InitArgs),
     Submit(submit::SubmitArgs),
@@ -112,6 +141,7 @@ enum Command {
     Import(import::ImportArgs),
     Select(select::SelectArgs),
     Digest(digest::DigestArgs),
+    Task(task::TaskArgs),
     Verify(verify::VerifyArgs),
     Trace(trace::TraceArgs),
     Day(day::DayArgs),
@@ -130,6 +160,8 @@ enum Command {
     Flow(flow::FlowArgs),
     Schema(schema::SchemaArgs),
     Completions(shell::CompletionsArgs),
+    #[command(hide = true)]
+    Names(complete::NamesArgs),
     Man(shell::ManArgs),
     Pack(pack::PackArgs),
     Perspectives(perspectives::PerspectivesArgs),
@@ -142,20 +174,21 @@ enum Command {
 #[derive(Clone)]
 pub struct Context {
     /// Prints data, messages and progress.
-    pub ui: Ui,
+    pub(crate) ui: Ui,
     /// The service home; it need not exist.
     pub home: PathBuf,
     /// Whether the command line or the environment named it.
-    pub home_given: bool,
+    pub(crate) home_given: bool,
     /// The configuration file the user named, if any.
-    pub config_file: Option<PathBuf>,
+    pub(crate) config_file: Option<PathBuf>,
     /// Clock and disk.
     pub machine: Machine,
 }
 
 /// Runs the program and says how it ended.
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = help::command().try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are answers; anything else is a usage error.
@@ -226,6 +259,11 @@ fn start_logging(verbose: u8, quiet: bool, json: bool) {
 
 fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
     match command {
+        Command::Sum(args) => args.run(context),
+        Command::Add(args) => args.run(context),
+        Command::Read(args) => args.run(context),
+        Command::Search(args) => args.run(context),
+        Command::Open(args) => args.run(context),
         Command::Demo(args) => args.run(context),
         Command::Init(args) => args.run(context),
         Command::Submit(args) => args.run(context),
@@ -243,6 +281,7 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Import(args) => args.run(context),
         Command::Select(args) => args.run(context),
         Command::Digest(args) => args.run(context),
+        Command::Task(args) => args.run(context),
         Command::Verify(args) => args.run(context),
         Command::Trace(args) => args.run(context),
         Command::Day(args) => args.run(context),
@@ -261,6 +300,7 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Flow(args) => args.run(context),
         Command::Schema(args) => args.run(context),
         Command::Completions(args) => args.run(context),
+        Command::Names(args) => args.run(context),
         Command::Man(args) => args.run(context),
         Command::Pack(args) => args.run(context),
         Command::Perspectives(args) => args.run(context),

@@ -9,7 +9,7 @@ use crate::control::question::Question;
 
 /// Retry requests: end a backoff, or start again a request that ended without an output
 #[derive(Debug, Args)]
-pub struct RetryArgs {
+pub(crate) struct RetryArgs {
     /// Request ids
     #[arg(required = true)]
     ids: Vec<String>,
@@ -17,7 +17,7 @@ pub struct RetryArgs {
 
 /// End requests
 #[derive(Debug, Args)]
-pub struct CancelArgs {
+pub(crate) struct CancelArgs {
     /// Request ids
     #[arg(required = true)]
     ids: Vec<String>,
@@ -25,15 +25,15 @@ pub struct CancelArgs {
 
 /// Stop taking in lines and starting attempts; attempts under way still end
 #[derive(Debug, Args)]
-pub struct PauseArgs {}
+pub(crate) struct PauseArgs {}
 
 /// Continue after a pause
 #[derive(Debug, Args)]
-pub struct ResumeArgs {}
+pub(crate) struct ResumeArgs {}
 
 /// Make a running service read configuration and registry again
 #[derive(Debug, Args)]
-pub struct ReloadArgs {
+pub(crate) struct ReloadArgs {
     /// Accept changed packs: bind each used flow id to the pack that is registered now. Each change
     /// becomes an event
     #[arg(long)]

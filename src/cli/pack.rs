@@ -29,9 +29,12 @@ use crate::synthesis::run_dir::{JSON_BYTES_MAX, RelPath, RunDir, read_bounded};
 use crate::synthesis::selection::{self, SelectionLimits};
 use crate::synthesis::{summary_items, written};
 
+/// The agent of the outputs that are made from summaries.
+const SELECTION_AGENT: &str = "summarizer";
+
 /// Build a summary pack, or hold one against Gate D
 #[derive(Debug, Args)]
-pub struct PackArgs {
+pub(crate) struct PackArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -106,15 +109,15 @@ impl PackArgs {
 impl BuildArgs {
     fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let generated_at = instant(self.generated_at.as_deref())?;
-        let agent_types = self.options.agent_types(context)?;
         let dir = match (&self.from_selection, &self.run) {
-            (Some(manifest), _) => match self.make_run(context, manifest, &agent_types)? {
+            (Some(manifest), _) => match self.make_run(context, manifest)? {
                 Some(dir) => dir,
                 None => return Ok(Exit::Input),
             },
             (None, Some(run)) => self.options.open(context, run)?,
             (None, None) => return Err(Failure::new(Exit::Usage, "no run is named")),
         };
+        let agent_types = self.options.agent_types(context, Some(dir.root()))?;
         let bar = context.ui.progress("summaries", 0);
         let progress = || {
             bar.inc_length(1);
@@ -148,7 +151,6 @@ impl BuildArgs {
         &self,
         context: &'a Context,
         manifest: &Path,
-        agent_types: &[String],
     ) -> Result<Option<RunDir<'a>>, Failure> {
         let disk = context.machine.disk.as_ref();
         let file = manifest.display().to_string();
@@ -165,7 +167,7 @@ impl BuildArgs {
         let limits = SelectionLimits {
             max_summary: limit(&self.max_summary_kb)?,
             max_total: limit(&self.max_total_summary_kb)?,
-            agent_type: agent_types.first().cloned().unwrap_or_default(),
+            agent_type: self.options.first_named().unwrap_or(SELECTION_AGENT).to_owned(),
         };
         let mut findings = Findings::default();
         let mut made = None;
@@ -236,11 +238,17 @@ fn finish_build(context: &Context, dir: &RunDir<'_>, built: &PackBuild) -> Resul
     } else {
         show(context, &built.findings.sorted());
         match &built.pack {
-            Some(WrittenPack { summaries, claims, bytes, .. }) => {
+            Some(WrittenPack { summaries, claims, bytes, left_out, meta, .. }) => {
                 let summaries = super::ui::count(*summaries, "summary");
                 let claims = super::ui::count(*claims, "claim");
                 let bytes = super::ui::count(*bytes, "byte");
                 context.ui.out(format!("built  {summaries}, {claims}, {bytes}"));
+                if *left_out > 0 {
+                    let findings = super::ui::count(*left_out, "finding");
+                    context
+                        .ui
+                        .out(format!("left out  {findings}; {meta} lists each with the reason"));
+                }
             }
             None => {
                 context.ui.out(verdict(false, built.findings.errors(), built.findings.warnings()))
@@ -253,7 +261,7 @@ fn finish_build(context: &Context, dir: &RunDir<'_>, built: &PackBuild) -> Resul
 impl CheckArgs {
     fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let dir = self.options.open(context, &self.run)?;
-        let agent_types = self.options.agent_types(context)?;
+        let agent_types = self.options.agent_types(context, Some(dir.root()))?;
         let options =
             CheckOptions { agent_types: &agent_types, compat: self.compat, strict: self.strict };
         let failed = |error| failure("cannot check the pack", &error);

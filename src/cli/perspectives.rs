@@ -26,7 +26,7 @@ const FILE: &str = "perspectives.json";
 
 /// Check, write or draft the perspectives of a research run
 #[derive(Debug, Args)]
-pub struct PerspectivesArgs {
+pub(crate) struct PerspectivesArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -83,7 +83,7 @@ impl PerspectivesArgs {
                 if let Some(bad) = run_id.as_deref().filter(|id| !is_run_id(id)) {
                     return Err(Failure::new(Exit::Usage, format!("{bad:?} is not a run id")));
                 }
-                let agent_types = options.agent_types(context)?;
+                let agent_types = options.agent_types(context, None)?.researchers();
                 let input = DraftInput {
                     objective,
                     count: *count,
@@ -112,7 +112,7 @@ fn drafted(
     inputs.insert("objective".into(), json!(input.objective));
     inputs.insert("max_perspectives".into(), json!(input.count.min(FLOW_COUNT_MAX)));
     inputs.insert("agent_type".into(), json!(input.agent_types.first()));
-    let answer = super::flow::ask(context, ROUTER_FLOW, provider, inputs)?;
+    let answer = super::flow_runner::ask(context, ROUTER_FLOW, provider, inputs)?;
     let (drafted, left_out) = adopt(&answer.structured, input, plain);
     if left_out > 0 {
         let what = "drafted perspectives broke the rules and were replaced";
@@ -159,10 +159,10 @@ fn report(
 
 fn run_check(context: &Context, target: &Path, options: &RunOptions) -> Result<Exit, Failure> {
     let disk = context.machine.disk.as_ref();
-    let agents = options.agent_types(context)?;
     let mut findings = Findings::default();
     let is_file = disk.stat(target).is_ok_and(|stat| stat.is_some_and(|stat| !stat.is_dir));
     if is_file {
+        let agents = options.agent_types(context, target.parent())?;
         let bytes = bounded(disk, target)?;
         let rules = PerspectiveRules { agent_types: &agents, run_id: None };
         let file = target.display().to_string();
@@ -188,6 +188,7 @@ fn run_check(context: &Context, target: &Path, options: &RunOptions) -> Result<E
         }
         return report(context, ReceiptKind::PerspectivesChecked, "", None, &findings);
     };
+    let agents = options.agent_types(context, Some(dir.root()))?;
     let rules = PerspectiveRules { agent_types: &agents, run_id: manifest_run.as_deref() };
     check(&value, path.as_str(), rules, &mut findings);
     let digest = Some(jcs_hash(&value).prefixed());
@@ -218,7 +219,7 @@ fn run_write(
     let dir = options.open(context, target)?;
     let mut findings = Findings::default();
     let (path, manifest_run) = place(&dir, &mut findings)?;
-    let agents = options.agent_types(context)?;
+    let agents = options.agent_types(context, Some(dir.root()))?;
     let rules = PerspectiveRules { agent_types: &agents, run_id: manifest_run.as_deref() };
     check(&value, path.as_str(), rules, &mut findings);
     let run_id = named_run(&value);

@@ -6,19 +6,18 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
+use super::causes::append_failed;
 use super::failure::{Exit, Failure};
 use super::session::Session;
 use super::settings::load_config;
-use super::submit::append_failed;
 use super::{Context, ui};
-use crate::contract::request::Request;
 use crate::control::question::Question;
+use crate::control::release::{ReleaseError, release as release_line};
 use crate::home::Home;
-use crate::seam::append::append;
 
 /// Inspect bad queue lines and release corrected ones
 #[derive(Debug, Args)]
-pub struct QuarantineArgs {
+pub(crate) struct QuarantineArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -134,18 +133,20 @@ fn release(context: &Context, seq: u64, file: &Path) -> Result<Exit, Failure> {
         })?;
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    let request = Request::parse(text.trim().as_bytes()).map_err(|refusal| {
-        let errors: Vec<Value> = refusal.errors.iter().map(|error| json!(error)).collect();
-        Failure::new(Exit::Input, format!("still not a valid request: {}", json!(errors)))
-    })?;
-    let mut session = Session::open(context)?;
-    session.ask(context, &Question::QuarantineShow { seq })?;
     let home = Home::new(&context.home, &load_config(context)?);
-    // Append first: if the fact of the release is lost in a crash, the line is still there.
-    append(context.machine.disk.as_ref(), &home.queue, &[text.trim()])
-        .map_err(|error| append_failed(&error))?;
-    let request_id = request.request_id;
-    session.ask(context, &Question::QuarantineReleased { seq, request_id: request_id.clone() })?;
+    let mut session = Session::open(context)?;
+    let (disk, queue) = (context.machine.disk.as_ref(), &home.queue);
+    let mut ask = |question| session.ask(context, &question);
+    let request_id =
+        release_line(disk, queue, seq, &text, &mut ask).map_err(|error| match error {
+            ReleaseError::Invalid(errors) => {
+                let errors: Vec<Value> = errors.iter().map(|error| json!(error)).collect();
+                let what = format!("still not a valid request: {}", json!(errors));
+                Failure::new(Exit::Input, what)
+            }
+            ReleaseError::Asked(failure) => failure,
+            ReleaseError::Append(error) => append_failed(&error),
+        })?;
     session.close()?;
     if context.ui.json {
         context.ui.json(&json!({"released": seq, "request_id": request_id}));

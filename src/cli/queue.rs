@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 
 use super::Context;
-use super::causes::{engine_failed, held_by_another, log_failed};
+use super::causes::{engine_failed, held_by_another, log_failed, mark_failed};
 use super::failure::{Exit, Failure};
 use super::held::Held;
 use crate::seam::position::{
@@ -19,7 +19,7 @@ use crate::state::event::Event;
 
 /// Adopt a rewritten queue file
 #[derive(Debug, Args)]
-pub struct QueueArgs {
+pub(crate) struct QueueArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -64,18 +64,27 @@ pub fn rewritten(
     queue: &Path,
 ) -> Result<(usize, Option<ConsumedBatch>), Failure> {
     let mut batches = Vec::new();
+    let mut damaged = None;
     let read = held.engine.log().marks(&mut |_, bytes| {
-        if let Ok(mark) = QueueMark::decode(bytes) {
-            // An adoption starts a new chain, also while nothing of the new file was read.
-            let start = mark.consumed.as_ref().map_or(mark.position.offset, |batch| batch.start);
-            if start == 0 {
-                batches.clear();
+        let mark = match QueueMark::decode(bytes) {
+            Ok(mark) => mark,
+            Err(error) => {
+                damaged = Some(error);
+                return ControlFlow::Break(());
             }
-            batches.extend(mark.consumed);
+        };
+        // An adoption starts a new chain, also while nothing of the new file was read.
+        let start = mark.consumed.as_ref().map_or(mark.position.offset, |batch| batch.start);
+        if start == 0 {
+            batches.clear();
         }
+        batches.extend(mark.consumed);
         ControlFlow::Continue(())
     });
     read.map_err(|error| log_failed(&error))?;
+    if let Some(error) = damaged {
+        return Err(mark_failed(&error));
+    }
     let bad = verify_prefix(&context.machine.disk, queue, &batches)
         .map_err(|error| Failure::new(Exit::Input, "cannot look at the queue").because(&error))?;
     Ok((batches.len(), bad))
@@ -87,7 +96,7 @@ fn adopt(context: &Context, held: &mut Held, from: From, dry_run: bool) -> Resul
     let failed = |error: &(dyn std::error::Error + 'static)| {
         Failure::new(Exit::Input, "cannot look at the queue").because(error)
     };
-    let old = QueueMark::decode(&held.engine.log().mark()).map_err(|error| failed(&error))?;
+    let old = QueueMark::decode(&held.engine.log().mark()).map_err(|error| mark_failed(&error))?;
     let change = describe_change(disk, queue, &old.position).map_err(|error| failed(&error))?;
     // What lies between both ends of it is looked at only when somebody asks.
     let change = match change {

@@ -25,7 +25,7 @@ use crate::contract::ids::Seq;
 use crate::control::question::{Answer, Question};
 use crate::facts::recovery::RecoveryReport;
 use crate::home::{Home, HomeLock};
-use crate::log::{Options, Store};
+use crate::log::{Options, ReadError, Store};
 use crate::os::{Disk, Open};
 use crate::projections::exporters;
 use crate::projections::line_files::{ACKS, ACKS_FLOOR, QUARANTINE};
@@ -34,6 +34,7 @@ use crate::projections::snapshot_files::SNAPSHOTS;
 use crate::replay::{Compare, Until, rebuild as replay};
 use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{Engine, EngineError, EngineOptions, cursor};
+use crate::sequencer::mark::QueueMark;
 use crate::upkeep::kinship::Kinship;
 use crate::upkeep::recover::{Places, RecoverError, Rules, rebuild, salvage};
 
@@ -43,7 +44,7 @@ use crate::upkeep::recover::{Places, RecoverError, Rules, rebuild, salvage};
 /// Snapshots whose run log is missing are moved away with the old log and named; `compact RUN_LOG`
 /// makes them again.
 #[derive(Debug, Args)]
-pub struct RecoverArgs {
+pub(crate) struct RecoverArgs {
     /// Only print what would be done
     #[arg(long)]
     dry_run: bool,
@@ -285,9 +286,14 @@ fn opens(context: &Context, config: &Config, store: Store) -> Result<Found, Fail
             found = Found::Damaged(format!("how far {name} are: {}", described(&error)));
         }
     }
+    if let Err(error) = QueueMark::decode(&engine.log().mark()) {
+        found = Found::Damaged(described(&error));
+    }
     match engine.close() {
         // redb checks more on its next commit than any read does.
-        Err(EngineError::Log(error) | EngineError::Commit(error)) if is_damage(&error) => {
+        Err(EngineError::Read(ReadError::Log(error)) | EngineError::Commit(error))
+            if is_damage(&error) =>
+        {
             Ok(Found::Damaged(described(&error)))
         }
         closed => closed.map(|()| found).map_err(|error| engine_failed(&error)),
@@ -502,7 +508,7 @@ fn keep_known_snapshots(
                 }
                 continue;
             }
-            for suffix in [".snapshot.json", ".md", ".coverage.json"] {
+            for suffix in [".snapshot.json", ".md", ".spill.json"] {
                 disk.remove_file(&dir.join(&run_id).join(format!("{sequence}{suffix}")))?;
             }
             let said = serde_json::from_slice::<serde_json::Value>(&was).unwrap_or_default();

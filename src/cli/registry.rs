@@ -22,7 +22,7 @@ use crate::registry::{
 
 /// List, check and add flow packs
 #[derive(Debug, Args)]
-pub struct RegistryArgs {
+pub(crate) struct RegistryArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -219,9 +219,7 @@ fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<E
             continue;
         }
         say(context, &name, &findings);
-        if only.is_some() {
-            inputs_table(context, record);
-        }
+        inputs_table(context, record);
     }
     bar.finish_and_clear();
     for selector in selectors {

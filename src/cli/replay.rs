@@ -16,6 +16,7 @@ use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 use crate::home::Home;
+use crate::log::ReadError;
 use crate::projections::exporters;
 use crate::projections::projection::Site;
 use crate::projections::summaries::Summaries;
@@ -23,7 +24,7 @@ use crate::replay::{Compare, ReplayError, Replayed, Until, rebuild};
 
 /// Rebuild the state from the log
 #[derive(Debug, Args)]
-pub struct ReplayArgs {
+pub(crate) struct ReplayArgs {
     /// Stop after this event number, or at this time (ISO 8601)
     #[arg(long, value_name = "SEQ|TIME")]
     until: Option<String>,
@@ -34,7 +35,7 @@ pub struct ReplayArgs {
 
 /// Write all projections of the log to an absent or empty directory
 #[derive(Debug, Args)]
-pub struct ExportArgs {
+pub(crate) struct ExportArgs {
     /// The directory to write to
     #[arg(long, value_name = "DIR", required_unless_present = "repair")]
     to: Option<PathBuf>,
@@ -77,15 +78,18 @@ impl ReplayArgs {
         });
         bar.finish_and_clear();
         let mut replayed = replayed.map_err(|error| replay_failed(&error))?;
+        let mut names = Vec::new();
         if self.verify {
-            let compared = exporters::compare(&held.site(context));
+            let site = held.site(context);
+            names.extend(exporters::all(&site).map(|exporter| exporter.name));
+            let compared = exporters::compare(&site);
             let compared = compared.map_err(|error| exporter_failed(&error))?;
             let told = compared.differences.iter().map(ToString::to_string);
             replayed.differences.extend(told);
             compared.notes.into_iter().for_each(|note| context.ui.talk(note));
         }
         held.close()?;
-        show(context, &replayed, self.verify);
+        show(context, &replayed, self.verify, &names);
         Ok(if replayed.differences.is_empty() { Exit::Done } else { Exit::Wrong })
     }
 }
@@ -101,7 +105,7 @@ fn existing(context: &Context) -> Result<Held, Failure> {
     Held::take(context, false)?.ok_or_else(|| held_by_another(context))
 }
 
-fn show(context: &Context, replayed: &Replayed, verified: bool) {
+fn show(context: &Context, replayed: &Replayed, verified: bool, names: &[&str]) {
     let state = &replayed.state;
     let by_status: Map<String, Value> = state
         .totals()
@@ -128,7 +132,6 @@ fn show(context: &Context, replayed: &Replayed, verified: bool) {
         context.ui.out(format!("{} {difference}", ui::red("differs:")));
     }
     if verified && replayed.differences.is_empty() {
-        let names: Vec<&str> = exporters::ALL.iter().map(|exporter| exporter.name).collect();
         let what = format!("the log leads to the same tables, {}", names.join(", "));
         context.ui.out(ui::green(&what));
     }
@@ -136,7 +139,7 @@ fn show(context: &Context, replayed: &Replayed, verified: bool) {
 
 fn replay_failed(error: &ReplayError) -> Failure {
     match error {
-        ReplayError::Log(error) => log_failed(error),
+        ReplayError::Read(ReadError::Log(error)) => log_failed(error),
         error => Failure::new(Exit::Storage, "the log cannot be replayed")
             .because(error)
             .hint("`summarizer log verify` names the first bad record"),
@@ -173,7 +176,13 @@ impl ExportArgs {
         }
         disk.create_dir_all(&to.join("run")).map_err(|error| failed(&error))?;
         let site = Site { home: Home::new(to, &held.config), own: false, ..held.site(context) };
-        exporters::write(&site, until).map_err(|error| exporter_failed(&error))?;
+        let bar = context.ui.progress("exporting", exporters::all(&site).count() as u64);
+        for exporter in exporters::all(&site) {
+            bar.set_message(exporter.name);
+            exporter.write(&site, until).map_err(|error| exporter_failed(&error))?;
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
         // The publisher keeps memory small with a file that is of no use to anybody else.
         disk.remove_file(&site.home.publisher_index()).map_err(|error| failed(&error))?;
         let mut written = Vec::new();

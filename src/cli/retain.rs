@@ -14,7 +14,7 @@ use crate::upkeep::retention::{self, Policy, RetainError};
 ///
 /// A service that runs does it at the turn of each day where `retention.daily` is true.
 #[derive(Debug, Args)]
-pub struct RetainArgs {
+pub(crate) struct RetainArgs {
     /// Only say what would go
     #[arg(long)]
     dry_run: bool,
@@ -58,7 +58,7 @@ impl RetainArgs {
 }
 
 /// Old things could not go.
-pub fn not_retained(error: &RetainError) -> Failure {
+pub(crate) fn not_retained(error: &RetainError) -> Failure {
     Failure::new(Exit::Storage, "what is old stays")
         .because(error)
         .hint("nothing is lost; correct that and run `summarizer retain` again")

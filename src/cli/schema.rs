@@ -8,7 +8,7 @@ use crate::contract::schema;
 
 /// Print a JSON Schema, or list them
 #[derive(Debug, Args)]
-pub struct SchemaArgs {
+pub(crate) struct SchemaArgs {
     /// Name of the record, such as `summary_request.v1`
     name: Option<String>,
 }

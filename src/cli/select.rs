@@ -6,10 +6,11 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::json;
 
-use super::Context;
 use super::failure::{Exit, Failure};
+use super::select_file::{check_name, write};
+use super::select_summaries::SummaryQuery;
 use super::settings::load_config;
-use crate::contract::json::to_file;
+use super::{Context, ui};
 use crate::contract::vocabulary::{Bus, SummaryKind};
 use crate::home::Home;
 use crate::upstream::selection::{self, Draft, Ordering};
@@ -17,10 +18,10 @@ use crate::upstream::{InputSpec, Options, Upstream, index_of_home, resolve};
 
 /// Choose upstream records and write a selection manifest
 #[derive(Debug, Args)]
-pub struct SelectArgs {
-    /// The bus: event_bus, session_bus or chunk_bus
+pub(crate) struct SelectArgs {
+    /// The bus: event_bus, session_bus, chunk_bus, or summary_bus for a summary pack
     #[arg(long, value_parser = parse_bus)]
-    bus: Bus,
+    bus: Chosen,
     /// One day
     #[arg(long, conflicts_with_all = ["from", "to"], required_unless_present = "from")]
     day: Option<String>,
@@ -36,6 +37,10 @@ pub struct SelectArgs {
     /// Most records; more is an error
     #[arg(long)]
     limit: Option<u64>,
+    /// The field of a summary that names its perspective, such as project or flow_id [default: its
+    /// stream]
+    #[arg(long, value_name = "FIELD")]
+    group_by: Option<String>,
     /// Name of the selection [default: made of bus and days]
     #[arg(long)]
     name: Option<String>,
@@ -44,33 +49,67 @@ pub struct SelectArgs {
     out: Option<PathBuf>,
 }
 
-fn parse_bus(text: &str) -> Result<Bus, String> {
-    match Bus::parse(text) {
-        Some(Bus::Other) | None => Err("expected event_bus, session_bus or chunk_bus".to_owned()),
-        Some(bus) => Ok(bus),
+/// Where records are chosen.
+#[derive(Debug, Clone, Copy)]
+enum Chosen {
+    Upstream(Bus),
+    /// Published summaries.
+    Summaries,
+}
+
+fn parse_bus(text: &str) -> Result<Chosen, String> {
+    match (text, Bus::parse(text)) {
+        ("summary_bus", _) => Ok(Chosen::Summaries),
+        (_, Some(Bus::Other) | None) => {
+            Err("expected event_bus, session_bus, chunk_bus or summary_bus".to_owned())
+        }
+        (_, Some(bus)) => Ok(Chosen::Upstream(bus)),
     }
 }
 
 impl SelectArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        match self.bus {
+            Chosen::Summaries => {
+                let query = SummaryQuery {
+                    days: [self.day.as_ref(), self.from.as_ref(), self.to.as_ref()],
+                    filters: &self.filters,
+                    limit: self.limit,
+                    group_by: self.group_by.as_deref(),
+                    name: self.name.clone().unwrap_or_else(|| self.default_name("summary_bus")),
+                    out: self.out.clone(),
+                };
+                query.run(context)
+            }
+            Chosen::Upstream(_) if self.group_by.is_some() => {
+                Err(Failure::new(Exit::Usage, "--group-by needs --bus summary_bus"))
+            }
+            Chosen::Upstream(bus) => self.run_upstream(context, bus),
+        }
+    }
+
+    fn run_upstream(&self, context: &Context, bus: Bus) -> Result<Exit, Failure> {
         let config = load_config(context)?;
         let root = context.home.join(&config.bus_home);
         let disk = &context.machine.disk;
         let home = Home::new(&context.home, &config);
         let index = index_of_home(disk, &home.upstream_index());
         let upstream = Upstream::new(Arc::clone(disk), &root, index);
-        let input = InputSpec::Query { bus: self.bus, query: self.query()? };
+        let input = InputSpec::Query { bus, query: self.query()? };
         let resolved = resolve(&upstream, &input, SummaryKind::Other, &Options::default())
             .map_err(|error| Failure::new(Exit::Input, "cannot select").because(&error))?;
+        for note in &resolved.notes {
+            context.ui.talk(format!("{} {note}", ui::yellow("warning:")));
+        }
         let items = items(&resolved);
-        let name = self.name.clone().unwrap_or_else(|| self.default_name());
+        let name = self.name.clone().unwrap_or_else(|| self.default_name(bus.as_str()));
         check_name(&name)?;
         let upstream_refs = resolved
             .upstream
             .iter()
-            .filter(|one| one.bus == self.bus)
+            .filter(|one| one.bus == bus)
             .map(|one| {
-                let key = if self.bus == Bus::ChunkBus { "partition" } else { "day" };
+                let key = if bus == Bus::ChunkBus { "partition" } else { "day" };
                 json!({
                     "bus": one.bus, key: one.partition, "manifest_path": one.manifest_path,
                     "manifest_sha256": one.manifest_sha256.map(|hash| hash.hex()),
@@ -79,7 +118,7 @@ impl SelectArgs {
             })
             .collect();
         let manifest = selection::build(Draft {
-            bus: self.bus,
+            bus,
             items: &items,
             ordering: Ordering::ByTime,
             selection_id: Some(&name),
@@ -97,6 +136,7 @@ impl SelectArgs {
         if context.ui.json {
             context.ui.json(&json!({
                 "manifest_path": shown, "selection_hash": hash, "selected": items.len(),
+                "warnings": resolved.notes,
             }));
         } else {
             context.ui.out(format!("{shown} {hash}"));
@@ -125,7 +165,7 @@ impl SelectArgs {
         Ok(query)
     }
 
-    fn default_name(&self) -> String {
+    fn default_name(&self, bus: &str) -> String {
         let days = match (&self.day, &self.from, &self.to) {
             (Some(day), ..) => day.clone(),
             (None, Some(from), Some(to)) => format!("{from}_{to}"),
@@ -136,7 +176,7 @@ impl SelectArgs {
             .iter()
             .map(|filter| filter.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-"))
             .collect();
-        let mut name = format!("{days}.{}", self.bus);
+        let mut name = format!("{days}.{bus}");
         for filter in filters {
             name.push('.');
             name.push_str(&filter);
@@ -160,29 +200,4 @@ fn items(resolved: &crate::upstream::Resolved) -> Vec<(String, String)> {
             .map(|source| (source.id.to_owned(), source.partition.to_owned()))
             .collect(),
     }
-}
-
-fn check_name(name: &str) -> Result<(), Failure> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if !name.is_empty() && !name.starts_with('.') && name.chars().all(plain) {
-        return Ok(());
-    }
-    Err(Failure::new(Exit::Usage, format!("`{name}` cannot name a selection"))
-        .hint("use letters, digits, `-`, `_` and `.`"))
-}
-
-fn write(
-    context: &Context,
-    path: &std::path::Path,
-    manifest: &serde_json::Value,
-) -> Result<(), Failure> {
-    let failed = |error: &(dyn std::error::Error + 'static)| {
-        Failure::new(Exit::Storage, format!("cannot write {}", path.display())).because(error)
-    };
-    let text = to_file(manifest).map_err(|error| failed(&error))?;
-    let disk = context.machine.disk.as_ref();
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        disk.create_dir_all(folder).map_err(|error| failed(&error))?;
-    }
-    disk.replace(path, text.as_bytes(), 0o640).map_err(|error| failed(&error))
 }

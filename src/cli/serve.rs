@@ -1,23 +1,32 @@
 //! `serve` and `drain`: the same loop, until stopped or until no request is left.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::acks::{AckProgress, AckTail, Ended};
 use super::causes::{engine_failed, held_by_another, not_published, service_failed};
 use super::failure::{Exit, Failure};
 use super::held::Held;
 use super::identity::{digest_setup, run_id, run_start, site_of};
+use super::outcome::Made;
+use super::page::Page;
+use super::prose::shortened;
+use super::registry::selectors;
+use super::session::Session;
 use super::settings::{load_config, load_registry};
+use super::ui::Ui;
+use super::watch::FolderWatch;
 use super::{Context, ui};
 use crate::compaction::files::SnapshotStore;
 use crate::config::Config;
 use crate::contract::time::{Timestamp, parse_instant};
-use crate::control::socket::ControlServer;
+use crate::contract::vocabulary::{FailureCause, ReasonCode, Warning};
+use crate::control::question::Question;
+use crate::control::status::troubles;
 use crate::home::Home;
 use crate::log::Reader;
 use crate::model::ProviderError;
@@ -28,30 +37,40 @@ use crate::projections::runs::{AgentRuns, Orders};
 use crate::projections::summaries::{Pace, Summaries, SummariesThread};
 use crate::registry::FlowDirectory;
 use crate::service::{
-    NextSession, Reload, Reloaded, Service, SessionCounts, StopSignal, Until, Watch,
+    Failure as RequestFailure, FailureKind, NextSession, Reload, Reloaded, Service, SessionCounts,
+    StopSignal, Until,
 };
 use crate::upkeep::run_watch::RunWatch;
-use crate::web::{self, Shown, Tally};
 use crate::work::flow_worker::FlowWorker;
 
 /// Exit code after a second interrupt: the code that shells report for an interrupted process.
-const INTERRUPTED: i32 = 130;
+const INTERRUPTED: i32 = Exit::Interrupted as i32;
+/// Titles that a drain lists.
+const TITLES: usize = 20;
+/// Requests with a summary that is older than their source, as a drain names them.
+const STALE: usize = 5;
+/// Columns of a name, and of a title beside it.
+const TITLE_COLUMNS: usize = 36;
 
 /// Run the service until it is told to stop
 #[derive(Debug, Args)]
-pub struct ServeArgs {}
+pub(crate) struct ServeArgs {}
 
 /// Process all requests that may run now, publish the results, and exit
 ///
 /// Run logs in the watched folder (compaction.run_logs) are read up to their present end.
 #[derive(Debug, Args)]
-pub struct DrainArgs {
+pub(crate) struct DrainArgs {
     /// Also wait for requests that may run by this time (ISO 8601)
     #[arg(long, value_name = "T")]
     wait_until: Option<String>,
-    /// Exit with 1 when a request failed, a line was quarantined or a run log was rejected
+    /// Exit with 1 when a request failed or still fails, a line was quarantined or a run log was
+    /// rejected
     #[arg(long)]
     fail_on_error: bool,
+    /// Then build the digests that changed
+    #[arg(long)]
+    digests: bool,
 }
 
 impl ServeArgs {
@@ -66,10 +85,33 @@ impl ServeArgs {
 impl DrainArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let by = self.wait_until.as_deref().map(moment).transpose()?;
-        let (report, set_aside) = run_service(context, "drain", Until::Drained(by))?;
-        show(context, &report, &set_aside);
+        let config = load_config(context)?;
+        let home = Home::new(&context.home, &config);
+        let mut tail = AckTail::from_end(context, home.acks());
+        let progress = AckProgress::start(context, &home, None);
+        let ran = run_service(context, "drain", Until::Drained(by));
+        drop(progress);
+        let Ran { counts: report, set_aside, interrupted, waiting } = ran?;
+        let earlier = earlier_failures(&report, &waiting);
+        show(context, &report, &set_aside, &earlier);
+        if !context.ui.json {
+            let mut ended = Ended::default();
+            tail.acks()?.into_iter().for_each(|ack| ended.take(ack));
+            tell_stale(context, &ended);
+            show_made(context, &ended);
+        }
+        if interrupted {
+            return stopped_early(context);
+        }
+        if self.digests {
+            let built = super::digest::build(context)?;
+            let bags = built["published"].as_u64().unwrap_or_default();
+            context.ui.talk(format!("{} published", ui::count(bags, "bag")));
+        }
         let wrong = report.count("failed") + report.count("rejected") + report.count("quarantined");
-        let wrong = wrong > 0 || !set_aside.is_empty();
+        let still_fail = report.failures().iter().any(|(kind, _)| !kind.is_put_off())
+            || earlier.iter().any(|(kind, _)| !kind.is_put_off());
+        let wrong = wrong > 0 || still_fail || !set_aside.is_empty();
         Ok(if self.fail_on_error && wrong { Exit::Wrong } else { Exit::Done })
     }
 }
@@ -81,18 +123,76 @@ pub fn moment(text: &str) -> Result<Timestamp, Failure> {
     })
 }
 
-/// Takes the home and runs the service loop in this process. Returns the counts of the session, and
-/// the rejected run logs with the reason for each.
-pub fn run_service(
-    context: &Context,
-    command: &str,
-    until: Until,
-) -> Result<(SessionCounts, BTreeMap<String, String>), Failure> {
+/// How a session of the service ended.
+pub(crate) struct Ran {
+    pub counts: SessionCounts,
+    /// The rejected run logs, each with the reason.
+    pub set_aside: BTreeMap<String, String>,
+    /// Whether a signal asked it to stop.
+    pub interrupted: bool,
+    /// Why open requests wait at its end, as `status` has it.
+    pub waiting: Vec<Value>,
+}
+
+/// Titles of the summaries that were made, and the next command.
+fn show_made(context: &Context, ended: &Ended) {
+    let made = Made::of(context, ended);
+    if made.is_empty() {
+        return;
+    }
+    for one in made.iter().take(TITLES) {
+        let (name, title) = (one.published.name(), one.published.title());
+        let name = shortened(&name, TITLE_COLUMNS);
+        let rest = if title == name { String::new() } else { shortened(&title, TITLE_COLUMNS) };
+        context.ui.out(format!("  {}  {}", ui::bold(&name), rest));
+    }
+    if made.len() > TITLES {
+        context.ui.out(format!("  and {} more", made.len() - TITLES));
+    }
+    context.ui.talk(ui::dim(
+        "next: `summarizer read` shows them, `summarizer digest build` collects them",
+    ));
+}
+
+/// Names the requests that got an earlier summary although their source changed since.
+fn tell_stale(context: &Context, ended: &Ended) {
+    let is_stale = |ack: &Value| {
+        let warnings = ack["warnings"].as_array().into_iter().flatten();
+        warnings.into_iter().any(|warning| warning == Warning::SourceChanged.as_str())
+    };
+    let stale = ended.acks.iter().filter(|(_, ack)| is_stale(ack));
+    let stale: Vec<&str> = stale.map(|(id, _)| id.as_str()).collect();
+    if stale.is_empty() {
+        return;
+    }
+    let (requests, shown) = (ui::count(stale.len(), "request"), stale.len().min(STALE));
+    let more = if stale.len() > STALE { ", …" } else { "" };
+    context.ui.talk(format!(
+        "{} {requests} got an earlier summary, and the source changed since ({}{more}); \
+         `summarizer submit --flow … --again` asks anew",
+        ui::yellow("warning:"),
+        stale[..shown].join(", "),
+    ));
+}
+
+/// What stays open after an interrupt.
+fn stopped_early(context: &Context) -> Result<Exit, Failure> {
+    let mut session = Session::open(context)?;
+    let status = session.ask(context, &Question::Status);
+    session.close()?;
+    let open = ui::told(&status?["requests"]["open"], "request");
+    context.ui.complain(format!("stopped: {open} stay open; `summarizer drain` goes on with them"));
+    Ok(Exit::Interrupted)
+}
+
+/// Takes the home and runs the service loop in this process.
+pub(crate) fn run_service(context: &Context, command: &str, until: Until) -> Result<Ran, Failure> {
     let held = Held::take(context, true)?.ok_or_else(|| held_by_another(context))?;
     held.is_up();
     let Held { config, home, index, flows, engine, projector, control, lock, .. } = held;
     let stop = StopSignal::default();
-    stop_on_signals(&stop)?;
+    stop_on_signals(&stop, context.ui)?;
+    let asked = stop.clone();
     let summaries = Summaries::open(
         &context.machine.disk,
         &home.buses,
@@ -120,17 +220,19 @@ pub fn run_service(
     let worker = Arc::new(worker.map_err(|error| no_provider(&error))?);
     let publishing = SummariesThread::start(summaries, beside, pace)
         .map_err(|error| Failure::new(Exit::Storage, "cannot start publishing").because(&error))?;
-    let watch = match (control.as_ref(), config.status_http) {
-        (Some(control), Some(address)) if command == "serve" => {
-            Some(status_page(context, address, control, &config, &home, engine.log())?)
-        }
-        _ => None,
-    };
+    let page = control.as_ref().filter(|_| command == "serve");
+    let page = page
+        .map(|control| Page::new(context, control.asker(), &config, &home, engine.log()))
+        .transpose()?;
+    if let (Some(page), Some(address)) = (&page, config.status_http) {
+        page.start(address)?;
+    }
     // `drain` builds no digests; `serve` and `digest build` do.
     let digests = match until {
         Until::Stopped => Some(start_digests(context, &home, &config, engine.log(), &orders)?),
         Until::Drained(_) => None,
     };
+    let (folder_config, folder_home) = (config.clone(), home.clone());
     let service = Service {
         machine: context.machine.clone(),
         home,
@@ -143,10 +245,15 @@ pub fn run_service(
         worker,
         stop,
         publishing: Some(publishing.client()),
-        watch,
+        watch: page.as_ref().map(Page::observer),
+        page: page.map(Page::answerer),
         runs: Some(Arc::clone(&desk)),
         notes: Some(incoming),
         digests: digests.as_ref().map(|digests| digests.desk.clone()),
+    };
+    let folders = match until {
+        Until::Stopped => FolderWatch::start(context, &folder_config, &folder_home),
+        Until::Drained(_) => None,
     };
     let watching = RunWatch::start(disk, Some(run_logs), Arc::clone(&desk)).map_err(|error| {
         Failure::new(Exit::Storage, "cannot watch the folder of run logs").because(&error)
@@ -157,6 +264,7 @@ pub fn run_service(
     }
     let ran = service.run(engine, projector, control.as_ref(), until);
     watching.finish();
+    drop(folders);
     if let Some(digests) = digests {
         digests.finish();
     }
@@ -165,54 +273,17 @@ pub fn run_service(
     let (report, engine) = ran.map_err(|error| service_failed(&error))?;
     published.map_err(|error| not_published(&error))?;
     drop(control);
+    let waiting = troubles(engine.state());
     engine.close().map_err(|error| engine_failed(&error))?;
     drop(lock);
-    Ok((report, desk.all_set_aside()))
+    let (set_aside, interrupted) = (desk.all_set_aside(), asked.is_raised());
+    Ok(Ran { counts: report, set_aside, interrupted, waiting })
 }
 
 /// Names the session of the next day.
 fn next_session(context: &Context, config: &Config, command: &str) -> Option<NextSession> {
     let (context, config, command) = (context.clone(), config.clone(), command.to_owned());
     Some(Box::new(move || run_start(&context, &config, &command).ok()))
-}
-
-/// Starts the status page; returns the observer that counts events for it.
-fn status_page(
-    context: &Context,
-    address: SocketAddr,
-    control: &ControlServer,
-    config: &Config,
-    home: &Home,
-    log: &Reader,
-) -> Result<Watch, Failure> {
-    let tally = Arc::new(Tally::new(config));
-    let shown = Shown {
-        asker: control.asker(),
-        tally: Arc::clone(&tally),
-        home: std::path::absolute(&home.root).unwrap_or_else(|_| home.root.clone()),
-        buses: home.buses.clone(),
-        snapshots: home.snapshots(),
-    };
-    let address = web::start(address, shown).map_err(|error| {
-        Failure::new(Exit::Config, format!("cannot show the status page on {address}"))
-            .because(&error)
-            .hint("set status.http to another address, or to \"off\"")
-    })?;
-    // No event is committed before the observer starts, so no event is counted twice or missed.
-    let (reading, log, until) = (Arc::clone(&tally), log.clone(), log.head().0);
-    let now = context.machine.clock.now();
-    let thread = std::thread::Builder::new().name("spend".to_owned());
-    thread.spawn(move || reading.read_spend(&log, until, now)).map_err(|error| {
-        Failure::new(Exit::Storage, "cannot start the status page").because(&error)
-    })?;
-    context.ui.talk(format!("status page: http://{address}/"));
-    if !address.ip().is_loopback() {
-        context.ui.talk(format!(
-            "{} the status page has no login, and {address} can be reached from other machines",
-            ui::yellow("warning:")
-        ));
-    }
-    Ok(Box::new(move |events, _| tally.observe(events)))
 }
 
 fn start_digests(
@@ -238,6 +309,7 @@ fn reloader(
     Box::new(move |used, accept_mutations| {
         let config = load_config(&context).map_err(|failure| failure.to_json().to_string())?;
         let registry = load_registry(&context).map_err(|failure| failure.to_json().to_string())?;
+        selectors(&context).map_err(|failure| failure.to_json().to_string())?;
         let accepted = FlowDirectory::mutations(&registry, used);
         if let Some(first) = accepted.first().filter(|_| !accept_mutations) {
             let more = match accepted.len() {
@@ -261,13 +333,14 @@ fn no_provider(error: &ProviderError) -> Failure {
         .hint("a provider is a section [provider.NAME] of summarizer.toml")
 }
 
-fn stop_on_signals(stop: &StopSignal) -> Result<(), Failure> {
+fn stop_on_signals(stop: &StopSignal, ui: Ui) -> Result<(), Failure> {
     let stop = stop.clone();
     let manager = Notifier::from_environment();
     let handler = ctrlc::set_handler(move || {
         if stop.raise() > 0 {
             std::process::exit(INTERRUPTED);
         }
+        ui.talk("stopping: calls under way end first; interrupt again to end now");
         if let Some(manager) = &manager {
             manager.stopping();
         }
@@ -279,11 +352,42 @@ fn stop_on_signals(stop: &StopSignal) -> Result<(), Failure> {
     }
 }
 
-fn show(context: &Context, report: &SessionCounts, set_aside: &BTreeMap<String, String>) {
+/// Failures of sessions before this one that still stand: requests that wait for their next attempt.
+fn earlier_failures(
+    report: &SessionCounts,
+    waiting: &[Value],
+) -> Vec<(FailureKind, RequestFailure)> {
+    let now = report.failures();
+    let backoff = waiting.iter().filter(|one| one["state"] == "backoff");
+    let earlier = backoff.filter_map(|one| {
+        let word = |name: &str| one[name].as_str();
+        let kind = FailureKind {
+            has_ended: false,
+            reason: word("reason_code").and_then(ReasonCode::parse),
+            cause: word("cause").and_then(FailureCause::parse),
+        };
+        let told = now.iter().find(|(known, _)| *known == kind);
+        let told = told.map_or(0, |(_, failure)| failure.requests);
+        let requests = one["requests"].as_u64().unwrap_or(0).saturating_sub(told);
+        let next = word("next_attempt").and_then(|at| moment(at).ok());
+        let message = "an earlier run met it; `summarizer requests` says more".to_owned();
+        let failure = RequestFailure { requests, request_id: String::new(), message, next };
+        (requests > 0).then_some((kind, failure))
+    });
+    earlier.collect()
+}
+
+fn show(
+    context: &Context,
+    report: &SessionCounts,
+    set_aside: &BTreeMap<String, String>,
+    earlier: &[(FailureKind, RequestFailure)],
+) {
     if context.ui.json {
         context.ui.json(&json!({
             "lines": report.lines, "events": report.events, "commits": report.commits,
             "outcomes": report.outcomes, "run_logs_set_aside": set_aside,
+            "failures": report.failures().iter().chain(earlier).map(failure_json).collect::<Vec<_>>(),
         }));
         return;
     }
@@ -300,8 +404,34 @@ fn show(context: &Context, report: &SessionCounts, set_aside: &BTreeMap<String, 
         let where_to = "`summarizer requests` and `summarizer quarantine list` say why";
         context.ui.talk(ui::dim(where_to));
     }
+    for (kind, failure) in report.failures().iter().chain(earlier) {
+        context.ui.talk(failure_line(kind, failure));
+    }
     for (file, why) in set_aside {
         let warning = ui::yellow("warning:");
         context.ui.talk(format!("{warning} the run log {file} was set aside: {why}"));
     }
+}
+
+fn failure_json((kind, failure): &(FailureKind, RequestFailure)) -> Value {
+    json!({
+        "state": if kind.has_ended { "failed" } else { "backoff" },
+        "reason_code": kind.reason, "cause": kind.cause, "requests": failure.requests,
+        "request_id": failure.request_id, "message": failure.message,
+        "next_attempt": failure.next.map(|at| at.to_string()),
+    })
+}
+
+/// What still fails, why, and when it is tried again.
+fn failure_line(kind: &FailureKind, failure: &RequestFailure) -> String {
+    let requests = ui::count(failure.requests, "request");
+    let what = match (kind.has_ended, kind.is_put_off()) {
+        (true, _) => ui::red(&format!("{requests} failed")),
+        (false, false) => ui::red(&format!("{requests} failed for now")),
+        (false, true) => ui::yellow(&format!("{requests} put off")),
+    };
+    let reason = kind.reason.map_or("failed", |reason| reason.as_str());
+    let cause = kind.cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
+    let next = failure.next.map(|at| format!("; the next attempt: {at}")).unwrap_or_default();
+    format!("{what}: {reason}{cause}: {}{next}", failure.message)
 }

@@ -14,7 +14,7 @@ use crate::home::Home;
 
 /// Run the service under systemd
 #[derive(Debug, Args)]
-pub struct ServiceArgs {
+pub(crate) struct ServiceArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -29,6 +29,10 @@ enum Action {
         /// Only print the unit
         #[arg(long)]
         print: bool,
+        /// Run `drain --digests` at these times instead of a service: hourly, daily, or any
+        /// OnCalendar expression of systemd
+        #[arg(long, value_name = "WHEN")]
+        timer: Option<String>,
         /// Name of the unit
         #[arg(long, default_value = "summarizer")]
         name: String,
@@ -46,8 +50,8 @@ enum Action {
 
 impl ServiceArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let (print, name) = match &self.action {
-            Action::Install { print, name, .. } => (print, name),
+        let (print, name, timer) = match &self.action {
+            Action::Install { print, name, timer, .. } => (print, name, timer.as_deref()),
             Action::Uninstall { name, .. } => return uninstall(context, name),
         };
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -63,9 +67,16 @@ impl ServiceArgs {
             std::path::absolute(&context.home).map_err(|error| failed("name the home", &error))?;
         let binary =
             std::env::current_exe().map_err(|error| failed("name this program", &error))?;
-        let text = unit(&binary, &home, context.config_file.as_deref(), &config);
+        let mut text = unit(&binary, &home, context.config_file.as_deref(), &config);
+        let schedule = timer.map(|when| schedule(&home, when)).transpose()?;
+        if schedule.is_some() {
+            text = oneshot(&text);
+        }
         if *print {
             context.ui.raw(text.as_bytes());
+            if let Some(schedule) = &schedule {
+                context.ui.raw(format!("\n{schedule}").as_bytes());
+            }
             return Ok(Exit::Done);
         }
         let folder = unit_folder()?;
@@ -83,9 +94,22 @@ impl ServiceArgs {
         disk.create_dir_all(&folder).map_err(|error| failed("make the unit's folder", &error))?;
         disk.replace(&path, text.as_bytes(), 0o644)
             .map_err(|error| failed("write the unit", &error))?;
+        let timer_path = folder.join(format!("{name}.timer"));
+        let started = match &schedule {
+            Some(schedule) => {
+                disk.replace(&timer_path, schedule.as_bytes(), 0o644)
+                    .map_err(|error| failed("write the timer", &error))?;
+                format!("{name}.timer")
+            }
+            None => {
+                disk.remove_file(&timer_path)
+                    .map_err(|error| failed("remove the timer", &error))?;
+                name.clone()
+            }
+        };
         let next = [
             "systemctl --user daemon-reload".to_owned(),
-            format!("systemctl --user enable --now {name}"),
+            format!("systemctl --user enable --now {started}"),
             "loginctl enable-linger    # also when you are not logged in".to_owned(),
         ];
         if context.ui.json {
@@ -122,9 +146,13 @@ fn uninstall(context: &Context, name: &str) -> Result<Exit, Failure> {
         let what = format!("{} serves another home", path.display());
         return Err(Failure::new(Exit::Usage, what).hint("name that home with --home"));
     }
+    let timer = path.with_extension("timer");
+    let has_timer = matches!(disk.stat(&timer), Ok(Some(_)));
     disk.remove_file(&path).map_err(|error| failed("take the unit away", &error))?;
+    disk.remove_file(&timer).map_err(|error| failed("take the timer away", &error))?;
+    let started = if has_timer { format!("{name}.timer") } else { name.to_owned() };
     let next = [
-        format!("systemctl --user disable --now {name}"),
+        format!("systemctl --user disable --now {started}"),
         "systemctl --user daemon-reload".to_owned(),
     ];
     if context.ui.json {
@@ -137,8 +165,54 @@ fn uninstall(context: &Context, name: &str) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The unit of a service as one that works off what is there and ends.
+fn oneshot(unit: &str) -> String {
+    const OF_A_SERVICE: [&str; 7] = [
+        "NotifyAccess=",
+        "ExecReload=",
+        "Restart=",
+        "RestartSec=",
+        "RestartPreventExitStatus=",
+        "WatchdogSec=",
+        "# Usage, a bad",
+    ];
+    let (body, _) = unit.split_once("\n[Install]").unwrap_or((unit, ""));
+    let mut out = String::new();
+    for line in body.lines() {
+        match line.strip_suffix(" serve").filter(|line| line.starts_with("ExecStart=")) {
+            Some(call) => out.push_str(&format!("{call} drain --digests\n")),
+            None if line == "Type=notify" => out.push_str("Type=oneshot\n"),
+            None if OF_A_SERVICE.iter().any(|start| line.starts_with(start)) => {}
+            None => out.push_str(&format!("{line}\n")),
+        }
+    }
+    out
+}
+
+/// The timer that starts such a unit.
+fn schedule(home: &Path, when: &str) -> Result<String, Failure> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " *:,./~-".contains(c);
+    if when.trim().is_empty() || !when.chars().all(is_plain) {
+        return Err(Failure::new(Exit::Usage, format!("{when:?} is no time for a timer"))
+            .hint("hourly, daily, or an OnCalendar expression such as Mon..Fri 08:00"));
+    }
+    Ok(format!(
+        "# Written by `summarizer service install --user --timer`; a later install replaces it.\n\
+         [Unit]\n\
+         Description=summarizer, working off {home}\n\
+         \n\
+         [Timer]\n\
+         OnCalendar={when}\n\
+         Persistent=true\n\
+         \n\
+         [Install]\n\
+         WantedBy=timers.target\n",
+        home = home.display().to_string().replace('%', "%%"),
+    ))
+}
+
 /// Where the user's units lie.
-pub fn unit_folder() -> Result<PathBuf, Failure> {
+pub(crate) fn unit_folder() -> Result<PathBuf, Failure> {
     let given = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     let usual = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".config"));
     given.filter(|path| path.is_absolute()).or_else(usual).map_or_else(
@@ -239,6 +313,16 @@ mod tests {
         assert!(unit.contains(&format!("ReadWritePaths={odd} \"/srv/in\"\n")), "{unit}");
         let start = format!("ExecStart=\"/usr/bin/summarizer\" --home {odd} serve\n");
         assert!(unit.contains(&start), "{unit}");
+        let once = oneshot(&unit);
+        for line in ["Type=oneshot", "NoNewPrivileges=yes"] {
+            assert!(once.lines().any(|found| found == line), "{line} is missing\n{once}");
+        }
+        assert!(once.contains(&format!("--home {odd} drain --digests\n")) && serves(&once, home));
+        for gone in ["notify", "Restart", "Watchdog", "[Install]"] {
+            assert!(!once.contains(gone), "{gone}\n{once}");
+        }
+        assert!(schedule(home, "hourly").unwrap().contains("OnCalendar=hourly\n"));
+        assert!(schedule(home, "x\nExecStart=y").is_err());
         for line in ["Type=notify", "WatchdogSec=60", "NoNewPrivileges=yes", "TimeoutStopSec=60"] {
             assert!(unit.lines().any(|found| found == line), "{line} is missing");
         }

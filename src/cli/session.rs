@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use super::Context;
 use super::causes::busy;
 use super::failure::{Exit, Failure};
-use super::held::{BRIEF_HOLDER, Held};
+use super::held::{BRIEF_HOLDER, Held, is_home, no_home};
 use super::lost_log::refuse_lost_log;
 use super::settings::load_config;
+use crate::config::nearest;
 use crate::control::question::{Answer, Question};
 use crate::control::socket::ControlClient;
 use crate::home::Home;
@@ -20,14 +21,17 @@ use crate::state::flows::Flows;
 /// How long a command waits for a service that is starting.
 const STARTING_PATIENCE: Duration = Duration::from_secs(120);
 
+/// Requests among which a mistyped id is looked for.
+const LOOKED_AT: usize = 1000;
+
 /// Reaches a home for a command that writes, and makes a missing one.
-pub fn open_or_make(context: &Context) -> Result<Session, Failure> {
+pub(crate) fn open_or_make(context: &Context) -> Result<Session, Failure> {
     let config = load_config(context)?;
     reach(context, &Home::new(&context.home, &config).socket())
 }
 
 /// The pack that each used flow id is bound to. Empty where there is no log yet.
-pub fn flows_used(context: &Context) -> Result<Flows, Failure> {
+pub(crate) fn flows_used(context: &Context) -> Result<Flows, Failure> {
     let home = Home::new(&context.home, &load_config(context)?);
     let exists = home.exists(context.machine.disk.as_ref());
     if !matches!(exists, Ok(true)) {
@@ -68,10 +72,8 @@ impl Session {
         if !exists {
             refuse_lost_log(context, &home)?;
         }
-        if !exists && !home.lock().exists() {
-            let what = format!("{} is not a summarizer home", context.home.display());
-            return Err(Failure::new(Exit::Input, what)
-                .hint("name one with --home, or make one with `summarizer init`"));
+        if !exists && !is_home(context)? {
+            return Err(no_home(context, "make one there with `summarizer init`"));
         }
         reach(context, &home.socket())
     }
@@ -89,6 +91,9 @@ impl Session {
                 Answer::Refused(why) => return Err(Failure::new(Exit::Wrong, why)),
                 Answer::NotFound(what) => {
                     let failure = Failure::new(Exit::Input, what);
+                    if let Some(near) = self.nearest_request(context, question) {
+                        return Err(failure.hint(format!("did you mean {near}?")));
+                    }
                     return Err(match where_names_are(question) {
                         Some(hint) => failure.hint(hint),
                         None => failure,
@@ -104,6 +109,27 @@ impl Session {
                 Answer::Starting(_) => std::thread::sleep(Duration::from_millis(200)),
             }
         }
+    }
+
+    /// The newest request with an id like the one that a question names.
+    fn nearest_request(&mut self, context: &Context, question: &Question) -> Option<String> {
+        let (Question::Show { id }
+        | Question::Explain { id, .. }
+        | Question::Retry { request_id: id }
+        | Question::Cancel { request_id: id }) = question
+        else {
+            return None;
+        };
+        let newest = Question::Requests {
+            state: None,
+            flow: None,
+            since_ms: None,
+            before: None,
+            limit: Some(LOOKED_AT),
+        };
+        let page = self.ask(context, &newest).ok()?;
+        let rows = page["requests"].as_array()?;
+        nearest(id, rows.iter().filter_map(|row| row["request_id"].as_str()))
     }
 
     /// Closes a home that this process holds.

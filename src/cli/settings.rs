@@ -11,7 +11,7 @@ use crate::config::{Config, ConfigError, Origin};
 use crate::registry::{FlowDirectory, Registry, SharedFlows};
 
 /// Reads the configuration that is in force for a home.
-pub fn load_config(context: &Context) -> Result<Config, Failure> {
+pub(crate) fn load_config(context: &Context) -> Result<Config, Failure> {
     let named = context.config_file.clone();
     let path = named.clone().unwrap_or_else(|| context.home.join("summarizer.toml"));
     let bytes = context.machine.disk.read_if_present(&path).map_err(|error| {
@@ -43,7 +43,7 @@ pub fn load_config(context: &Context) -> Result<Config, Failure> {
 }
 
 /// The settings of a home without a configuration file.
-pub fn default_config() -> Result<Config, Failure> {
+pub(crate) fn default_config() -> Result<Config, Failure> {
     Config::load(None, &BTreeMap::new(), cores())
         .map_err(|error| Failure::new(Exit::Bug, "the defaults are invalid").because(&error))
 }
@@ -53,13 +53,14 @@ fn cores() -> usize {
 }
 
 fn parse_config(text: Option<&str>) -> Result<Config, ConfigError> {
-    let environment: BTreeMap<String, String> =
-        std::env::vars().filter(|(name, _)| name.starts_with("SUMMARIZER_")).collect();
+    let environment: BTreeMap<String, String> = std::env::vars()
+        .filter(|(name, _)| name.starts_with("SUMMARIZER_") || name == "BUS_HOME")
+        .collect();
     Config::load(text, &environment, cores())
 }
 
 /// The registry of a home, or the embedded one.
-pub fn load_registry(context: &Context) -> Result<Registry, Failure> {
+pub(crate) fn load_registry(context: &Context) -> Result<Registry, Failure> {
     Registry::of_home(context.machine.disk.as_ref(), &context.home).map_err(|error| {
         Failure::new(Exit::Config, "the flow registry is invalid")
             .because(&error)
@@ -68,7 +69,7 @@ pub fn load_registry(context: &Context) -> Result<Registry, Failure> {
 }
 
 /// The flows of a registry, replaceable by a reload.
-pub fn shared_flows(registry: Registry) -> SharedFlows {
+pub(crate) fn shared_flows(registry: Registry) -> SharedFlows {
     let flows: Arc<dyn FlowDirectory> = Arc::new(registry);
     Arc::new(RwLock::new(flows))
 }

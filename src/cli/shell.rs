@@ -2,22 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Command, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 use super::failure::{Exit, Failure};
-use super::{Cli, Context, ui};
+use super::{Context, help, ui};
 
 /// Print a completion script
+///
+/// In bash, zsh and fish it also offers flows, states, projects, ids of requests and names of sources.
 #[derive(Debug, Args)]
-pub struct CompletionsArgs {
+pub(crate) struct CompletionsArgs {
     /// For which shell
     shell: Shell,
 }
 
 /// Print the man page, or write those of all commands
 #[derive(Debug, Args)]
-pub struct ManArgs {
+pub(crate) struct ManArgs {
     /// Write a page for each command into this folder, such as ~/.local/share/man/man1
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -26,7 +28,8 @@ pub struct ManArgs {
 impl CompletionsArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "summarizer", &mut script);
+        clap_complete::generate(self.shell, &mut help::command(), "summarizer", &mut script);
+        script.extend(super::complete::addition(self.shell).into_bytes());
         context.ui.raw(&script);
         Ok(Exit::Done)
     }
@@ -35,7 +38,7 @@ impl CompletionsArgs {
 impl ManArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         // Built, so that every command has the options that hold for all of them.
-        let mut command = Cli::command();
+        let mut command = help::command();
         command.build();
         let Some(folder) = &self.out else {
             context.ui.raw(&page(command)?);

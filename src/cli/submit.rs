@@ -2,38 +2,60 @@
 //! acks. It needs neither a running service nor the log.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, Read as _};
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use serde_json::{Map, Value, json};
 
+use super::acks::AckTail;
+use super::all_new::all_new;
+use super::causes::append_failed;
 use super::failure::{Exit, Failure};
 use super::held::make_home;
 use super::identity::random_bytes;
+use super::outcome::{Made, made_lines};
+use super::prose::Prose;
 use super::serve::moment;
 use super::settings::{load_config, load_registry};
-use super::{Context, ui};
+use super::waiting::{Wait, tell_obstacle};
+use super::{Context, names, ui};
+use crate::config::{Config, parse_duration_ms};
 use crate::contract::request::{Input, Request, RequestedBy};
 use crate::contract::vocabulary::{Bus, SummaryKind, Urgency};
 use crate::home::Home;
-use crate::os::Open;
-use crate::seam::append::{AppendError, append};
+use crate::seam::append::append;
 use crate::seam::build::{RequestParts, build_request};
+use crate::work::content_key::content_key;
 
 /// Requests appended with one lock and one sync.
 const APPEND_AT_ONCE: usize = 1024;
 
 /// Validate requests and append them to the queue
 #[derive(Debug, Args)]
-pub struct SubmitArgs {
+#[command(group(ArgGroup::new("made").args(["flow", "all_new"]).multiple(true)))]
+#[command(after_help = "Examples:
+  summarizer submit requests.jsonl --wait
+  summarizer submit --flow brief --id note.txt --wait
+  summarizer submit --all-new --bus event_bus")]
+pub(crate) struct SubmitArgs {
     /// Requests, one JSON object a line; `-` reads standard input
-    #[arg(value_name = "FILE", conflicts_with = "flow")]
+    #[arg(value_name = "FILE", conflicts_with_all = ["flow", "all_new"])]
     file: Option<PathBuf>,
+    /// Ask for everything on the upstream buses that no request names yet
+    ///
+    /// Sessions, documents, and events that belong to no session, each with the flow for its kind.
+    #[arg(long, conflicts_with_all = ["ids", "request_id", "key", "variant", "params", "again",
+        "not_before", "deadline", "priority"])]
+    all_new: bool,
     /// Follow the acks until every request has ended, and print them
     #[arg(long)]
     wait: bool,
+    /// With --wait: the longest wait, such as "30 s". Requests that have not ended stay in the queue, and
+    /// the exit code is 1
+    #[arg(long, requires = "wait", value_name = "DURATION", value_parser = duration)]
+    timeout: Option<Duration>,
     /// Build one request: the flow to run
     #[arg(long, value_name = "FLOW_ID")]
     flow: Option<String>,
@@ -46,18 +68,22 @@ pub struct SubmitArgs {
     /// Finer kind
     #[arg(long, requires = "flow", default_value = "other")]
     subkind: String,
-    /// Where the input lives: event_bus, session_bus, chunk_bus, other
-    #[arg(long, requires = "flow", default_value = "other")]
-    bus: String,
+    /// Where the input lives: event_bus, session_bus, chunk_bus, other [default: other, and every
+    /// bus for --all-new]
+    #[arg(long, requires = "made")]
+    bus: Option<String>,
     /// An id to summarize; repeat for more
     #[arg(long = "id", requires = "flow", value_name = "ID")]
     ids: Vec<String>,
     /// A flow parameter, `name=value`; a value that is valid JSON is read as JSON
     #[arg(long = "param", requires = "flow", value_name = "K=V")]
     params: Vec<String>,
-    /// Idempotency key
+    /// Idempotency key [default: one of work, content and model]
     #[arg(long, requires = "flow")]
     key: Option<String>,
+    /// Ask anew, although the same was asked before
+    #[arg(long, requires = "flow")]
+    again: bool,
     /// Request id [default: a random UUID]
     #[arg(long, requires = "flow")]
     request_id: Option<String>,
@@ -80,17 +106,24 @@ pub struct SubmitArgs {
 
 impl SubmitArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let records = self.records(context)?;
-        if records.is_empty() {
-            return Err(Failure::new(Exit::Input, "no request was given")
-                .hint("give a file of requests, `-`, or --flow with --id"));
-        }
         let config = load_config(context)?;
         let home = Home::new(&context.home, &config);
-        let disk = context.machine.disk.as_ref();
         make_home(context, &home)?;
-        self.warn_of_unknown_flow(context);
-        let before = disk.stat(&home.acks()).ok().flatten().map_or(0, |stat| stat.len);
+        let records = match self.all_new {
+            true => self.new_records(context, &config, &home)?,
+            false => self.records(context)?,
+        };
+        if records.is_empty() && self.all_new {
+            context.ui.talk("nothing is new: requests name everything that is there");
+            return Ok(Exit::Done);
+        }
+        if records.is_empty() {
+            return Err(Failure::new(Exit::Input, "no request was given")
+                .hint("give a file of requests, `-`, --all-new, or --flow with --id"));
+        }
+        let disk = context.machine.disk.as_ref();
+        self.refuse_unknown_flow(context)?;
+        let tail = AckTail::from_end(context, home.acks());
         let mut ids = BTreeSet::new();
         for (index, record) in records.iter().enumerate() {
             let request = Request::parse(record.as_bytes())
@@ -102,33 +135,72 @@ impl SubmitArgs {
             append(disk, &home.queue, &part).map_err(|error| append_failed(&error))?;
         }
         if self.wait {
-            return follow(context, &home, before, ids);
+            let wait = Wait { socket: home.socket(), timeout: self.timeout };
+            return follow(context, &wait, tail, ids.into_iter().collect());
         }
         if context.ui.json {
             context.ui.json(&json!({"submitted": records.len(), "request_ids": ids}));
         } else if !self.silent {
             ids.iter().for_each(|id| context.ui.out(id));
         }
+        if !self.silent {
+            tell_obstacle(context, &home.socket());
+        }
         Ok(Exit::Done)
     }
 
-    /// The service decides when it reads the line. The warning here shows a typing error immediately.
-    fn warn_of_unknown_flow(&self, context: &Context) {
-        let (Some(flow), Ok(registry)) = (&self.flow, load_registry(context)) else { return };
-        let known = || registry.records().iter().map(|record| record.flow_id.as_str());
-        if known().any(|known| known == flow) {
-            return;
+    /// The flow by its id, or by a short name of it.
+    fn flow_id(&self, context: &Context) -> Result<Option<String>, Failure> {
+        self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()
+    }
+
+    fn bus(&self) -> Result<Option<Bus>, Failure> {
+        let Some(name) = self.bus.as_deref() else { return Ok(None) };
+        let known = || Bus::ALL.iter().map(|bus| bus.as_str());
+        Bus::parse(name).map(Some).ok_or_else(|| names::unknown("bus", name, known()))
+    }
+
+    fn new_records(
+        &self,
+        context: &Context,
+        config: &Config,
+        home: &Home,
+    ) -> Result<Vec<String>, Failure> {
+        let (bus, flow) = (self.bus()?, self.flow_id(context)?);
+        if bus == Some(Bus::Other) {
+            return Err(Failure::new(Exit::Usage, "--all-new does not read the bus `other`")
+                .hint("`summarizer add PATH` takes files in and asks for them"));
         }
-        let alike = |known: &str| {
-            let (here, there) = (flow.chars(), known.chars());
-            let front = here.clone().zip(there.clone()).take_while(|(a, b)| a == b).count();
-            front + here.rev().zip(there.rev()).take_while(|(a, b)| a == b).count()
+        let found = all_new(context, config, home, bus, flow.as_deref())?;
+        Ok(found.into_values().collect())
+    }
+
+    /// The service decides when it reads the line. A mistyped flow or file is told at once, before
+    /// anything is appended.
+    fn refuse_unknown_flow(&self, context: &Context) -> Result<(), Failure> {
+        let (Some(flow), Ok(registry)) = (self.flow_id(context)?, load_registry(context)) else {
+            return Ok(());
         };
-        let nearest = known().max_by_key(|known| alike(known)).filter(|near| alike(near) > 10);
-        let meant = nearest.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-        let warning = ui::yellow("warning:");
-        context.ui.talk(format!("{warning} no flow {flow} is registered here{meant}"));
-        context.ui.talk("  `summarizer registry list` lists them");
+        let known = || registry.records().iter().map(|record| record.flow_id.as_str());
+        if !known().any(|known| known == flow) {
+            return Err(names::unknown("flow", &flow, known()));
+        }
+        if self.all_new || self.bus()?.is_some_and(|bus| bus != Bus::Other) {
+            return Ok(());
+        }
+        let config = load_config(context)?;
+        let folder = context.home.join(&config.bus_home).join("other");
+        let disk = context.machine.disk.as_ref();
+        // Summaries of the home are sources too, and `path#key` is one item of a list.
+        for id in self.ids.iter().filter(|id| !id.starts_with("sum_")) {
+            let path = id.strip_prefix("other:").unwrap_or(id);
+            let path = path.split_once('#').map_or(path, |(path, _)| path);
+            if matches!(disk.stat(&folder.join(path)), Ok(None)) {
+                let files = disk.list(&folder).unwrap_or_default();
+                return Err(names::unknown("file", id, files.iter().map(String::as_str)));
+            }
+        }
+        Ok(())
     }
 
     fn records(&self, context: &Context) -> Result<Vec<String>, Failure> {
@@ -166,8 +238,7 @@ impl SubmitArgs {
         let usage = |what: String| Failure::new(Exit::Usage, what);
         let kind = SummaryKind::parse(&self.kind)
             .ok_or_else(|| usage(format!("no kind {}", self.kind)).hint(words(SummaryKind::ALL)))?;
-        let bus = Bus::parse(&self.bus)
-            .ok_or_else(|| usage(format!("no bus {}", self.bus)).hint(words(Bus::ALL)))?;
+        let bus = self.bus()?.unwrap_or(Bus::Other);
         if self.ids.is_empty() {
             return Err(usage("--flow needs at least one --id".to_owned()));
         }
@@ -178,6 +249,11 @@ impl SubmitArgs {
                 .ok_or_else(|| usage(format!("--param {pair}: expected name=value")))?;
             let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
             params.insert(name.to_owned(), value);
+        }
+        let now = context.machine.clock.now();
+        if self.again {
+            // A number that grows: with it the same work has another key and another summary.
+            params.insert("again".to_owned(), now.0.into());
         }
         let not_before = self.not_before.as_deref().map(moment).transpose()?;
         let parts = RequestParts {
@@ -195,7 +271,7 @@ impl SubmitArgs {
             idempotency_key: self.key.clone(),
             kind,
             subkind: self.subkind.clone(),
-            flow_id: self.flow.clone().unwrap_or_default(),
+            flow_id: self.flow_id(context)?.unwrap_or_default(),
             variant: self.variant.clone(),
             params,
             input: Input::Ids { bus, ids: self.ids.clone() },
@@ -204,8 +280,24 @@ impl SubmitArgs {
         let random = random_bytes().map_err(|error| {
             Failure::new(Exit::Storage, "cannot get random bytes").because(&error)
         })?;
-        Ok(build_request(&parts, context.machine.clock.now(), random).to_string())
+        let mut record = build_request(&parts, now, random);
+        // An invalid request is refused later, with all that is wrong with it.
+        if let Ok(request) = Request::parse(record.to_string().as_bytes())
+            && request.idempotency_key.is_none()
+        {
+            let config = load_config(context)?;
+            let home = Home::new(&context.home, &config);
+            let key = content_key(&context.machine, &home.buses, &config, &request);
+            record["idempotency_key"] = key.into();
+        }
+        Ok(record.to_string())
     }
+}
+
+/// A duration from the command line.
+fn duration(text: &str) -> Result<Duration, String> {
+    let ms = parse_duration_ms(text).and_then(|ms| u64::try_from(ms).ok());
+    ms.map(Duration::from_millis).ok_or_else(|| "expected a duration such as \"30 s\"".to_owned())
 }
 
 fn words<W: std::fmt::Display>(words: &[W]) -> String {
@@ -227,62 +319,26 @@ fn refused(index: usize, errors: &[crate::contract::schema::Violation]) -> Failu
     .hint("`summarizer schema summary_request.v1` prints the schema")
 }
 
-/// A failed append, with what to do about it.
-pub fn append_failed(error: &AppendError) -> Failure {
-    match error {
-        AppendError::Io { .. } => Failure::new(Exit::Storage, "cannot append to the queue")
-            .because(error)
-            .hint("submitting again is safe: repeated requests become duplicates"),
-        error => Failure::new(Exit::Input, "the request was not appended").because(error),
-    }
-}
-
-/// Prints the acks of some requests until each has a terminal one.
+/// Prints the acks of some requests until each has a terminal one, then the titles of what was made.
 fn follow(
     context: &Context,
-    home: &Home,
-    from: u64,
-    mut open: BTreeSet<String>,
+    wait: &Wait,
+    mut tail: AckTail,
+    open: Vec<String>,
 ) -> Result<Exit, Failure> {
-    let disk = context.machine.disk.as_ref();
-    let mut offset = from;
-    let mut failed = false;
-    let mut pending = Vec::new();
-    let mut buffer = vec![0; 1 << 16];
-    while !open.is_empty() {
-        let mut got = 0;
-        if let Ok(file) = disk.open(&home.acks(), Open::Read) {
-            got = file.read_at(&mut buffer, offset).map_err(|error| {
-                Failure::new(Exit::Storage, "cannot read the acks").because(&error)
-            })?;
-        }
-        if got == 0 {
-            std::thread::sleep(Duration::from_millis(20));
-            continue;
-        }
-        offset += got as u64;
-        pending.extend_from_slice(&buffer[..got]);
-        let whole = pending.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let lines: Vec<u8> = pending.drain(..whole).collect();
-        for line in lines.lines().map_while(Result::ok) {
-            let Ok(ack) = serde_json::from_str::<Value>(&line) else { continue };
-            let Some(id) = ack["request_id"].as_str().filter(|id| open.contains(*id)) else {
-                continue;
-            };
-            print_ack(context, &line, &ack);
-            let status = ack["status"].as_str().unwrap_or_default();
-            if !matches!(status, "accepted" | "failed_transient") {
-                failed |= !matches!(status, "completed" | "duplicate");
-                open.remove(id);
-            }
-        }
+    let ended = wait.run(context, &mut tail, &open, |ack| print_ack(context, ack))?;
+    if !context.ui.json {
+        let made = Made::of(context, &ended);
+        made_lines(Prose::of_stdout(), &made).iter().for_each(|line| context.ui.out(line));
+        context.ui.talk(ui::dim("next: `summarizer read` shows the newest summaries"));
     }
-    Ok(if failed { Exit::Wrong } else { Exit::Done })
+    let good = |ack: &Value| matches!(ack["status"].as_str(), Some("completed" | "duplicate"));
+    Ok(if ended.acks.values().all(good) { Exit::Done } else { Exit::Wrong })
 }
 
-fn print_ack(context: &Context, line: &str, ack: &Value) {
+fn print_ack(context: &Context, ack: &Value) {
     if context.ui.json {
-        context.ui.out(line);
+        context.ui.json(ack);
         return;
     }
     let text = |name: &str| ack[name].as_str().unwrap_or_default().to_owned();
@@ -293,7 +349,10 @@ fn print_ack(context: &Context, line: &str, ack: &Value) {
         _ => ui::red(&status),
     };
     let mut said = format!("{}  {}  {status}", text("at"), text("request_id"));
-    for detail in [text("reason_code"), text("message")] {
+    let next = ack["retry_at"].as_str().map(|at| format!("the next attempt: {at}"));
+    let cause = ack["cause"].as_str().map(|cause| format!("({cause})"));
+    let details = [Some(text("reason_code")), cause, Some(text("message")), next];
+    for detail in details.into_iter().flatten() {
         if !detail.is_empty() {
             said.push_str(&format!("  {detail}"));
         }

@@ -12,8 +12,8 @@ use super::settings::load_config;
 use super::ui;
 use crate::control::question::Question;
 use crate::projections::runs::RunQuestion;
+use crate::synthesis::agents::AgentTypes;
 use crate::synthesis::finding::{Finding, Severity};
-use crate::synthesis::perspectives::known_agent_types;
 use crate::synthesis::receipt::Receipt;
 use crate::synthesis::run_dir::{RunDir, RunDirError};
 
@@ -27,15 +27,15 @@ pub struct RunOptions {
     /// ~/.config/opencode/research-runs]
     #[arg(long, env = "SUMMARIZER_RESEARCH_ROOT", value_name = "DIR")]
     research_root: Option<PathBuf>,
-    /// A runtime agent that exists; repeat for several [default: the known ones and those
-    /// that are configured]
+    /// A runtime agent that exists; repeat for several [default: the files agents/*.md of the run
+    /// or its repository and those that are configured; without them an unknown agent is a warning]
     #[arg(long = "agent-type", value_name = "NAME")]
     agent_types: Vec<String>,
 }
 
 impl RunOptions {
     /// Where runs are found by their id: as named, as configured, or where they usually are.
-    pub fn research_root(&self, context: &Context) -> Result<PathBuf, Failure> {
+    pub(crate) fn research_root(&self, context: &Context) -> Result<PathBuf, Failure> {
         let user = || std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
         if let Some(named) = &self.research_root {
             return Ok(named.clone());
@@ -51,18 +51,25 @@ impl RunOptions {
         })
     }
 
-    /// The agents that exist: as named, else the known ones and those that are configured.
-    pub fn agent_types(&self, context: &Context) -> Result<Vec<String>, Failure> {
+    /// The agents that exist: as named, else those of the run or its repository, else the usual ones;
+    /// and those that are configured.
+    pub fn agent_types(
+        &self,
+        context: &Context,
+        run: Option<&Path>,
+    ) -> Result<AgentTypes, Failure> {
         if !self.agent_types.is_empty() {
-            return Ok(self.agent_types.clone());
+            return Ok(AgentTypes::named(self.agent_types.clone()));
         }
-        let mut agents = known_agent_types();
-        for configured in load_config(context)?.agent_types {
-            if !agents.contains(&configured) {
-                agents.push(configured);
-            }
-        }
+        let working = std::env::current_dir().unwrap_or_default();
+        let mut agents = AgentTypes::found(context.machine.disk.as_ref(), run, &working);
+        load_config(context)?.agent_types.into_iter().for_each(|name| agents.add(name));
         Ok(agents)
+    }
+
+    /// The first agent that is named.
+    pub(crate) fn first_named(&self) -> Option<&str> {
+        self.agent_types.first().map(String::as_str)
     }
 
     /// Opens a run by directory or id.

@@ -18,8 +18,9 @@ use crate::contract::vocabulary::Stream;
 /// List every published summary that used an event, session, chunk or document, and the bags it is
 /// in
 #[derive(Debug, Args)]
-pub struct TraceArgs {
-    /// The upstream id, byte for byte; or a summary's id, for its bags
+pub(crate) struct TraceArgs {
+    /// The upstream id; the name of a source, or of the file that holds it; or a summary's id, for
+    /// its bags
     id: String,
 }
 
@@ -29,6 +30,22 @@ struct TracedUse {
     stream: Stream,
     day: Day,
     line: u64,
+    /// The name of its source.
+    source: String,
+}
+
+/// Whether an item is about the file, mail or chat that a person calls so.
+fn is_named(item: &crate::bus::Item, word: &str) -> bool {
+    let Some(name) = item.value["meta"]["source_name"].as_str() else { return false };
+    let rest = name.strip_suffix(word.trim_start_matches("./"));
+    rest.is_some_and(|before| before.is_empty() || before.ends_with('/'))
+}
+
+/// Whether a word names a source: by its id, or by the file that it is or that holds it.
+fn is_or_holds(word: &str, id: &str) -> bool {
+    let file = word.strip_prefix("other:").unwrap_or(word);
+    let rest = id.strip_prefix("other:").and_then(|id| id.strip_prefix(file));
+    id == word || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
 }
 
 impl TraceArgs {
@@ -42,7 +59,8 @@ impl TraceArgs {
                 let bags: Vec<Value> = bags.iter().filter_map(|bag| bag.as_json(one)).collect();
                 context.ui.json(&json!({
                     "summary_id": one.summary_id, "stream": one.stream,
-                    "day": one.day.to_string(), "line": one.line, "bags": bags,
+                    "day": one.day.to_string(), "line": one.line, "source": one.source,
+                    "bags": bags,
                 }));
             }
             return Ok(Exit::Done);
@@ -53,9 +71,11 @@ impl TraceArgs {
         }
         let rows = found.iter().map(|one| {
             let (stream, day) = (one.stream.to_string(), one.day.to_string());
-            vec![one.summary_id.clone(), stream, day, one.line.to_string()]
+            vec![one.summary_id.clone(), stream, day, one.line.to_string(), one.source.clone()]
         });
-        context.ui.table(&["SUMMARY", "STREAM", "DAY", "LINE"], &rows.collect::<Vec<_>>());
+        context
+            .ui
+            .table(&["SUMMARY", "STREAM", "DAY", "LINE", "SOURCE"], &rows.collect::<Vec<_>>());
         let rows: Vec<Vec<String>> = bags.iter().flat_map(Holding::rows).collect();
         if !rows.is_empty() {
             context.ui.table(&["SUMMARY", "BAG", "WINDOW", "PATH"], &rows);
@@ -76,9 +96,13 @@ impl TraceArgs {
             for item in partition.items() {
                 let item = item?;
                 let summary_id = item.summary_id();
-                if summary_id == self.id || item.upstream_ids().any(|id| id == self.id) {
+                let named = || is_named(&item, &self.id);
+                let used = || item.upstream_ids().any(|id| is_or_holds(&self.id, id));
+                if summary_id == self.id || used() || named() {
                     let summary_id = summary_id.to_owned();
-                    found.push(TracedUse { summary_id, stream, day, line: item.line });
+                    let source = item.value["meta"]["source_name"].as_str();
+                    let source = super::prose::plain_line(source.unwrap_or("-"));
+                    found.push(TracedUse { summary_id, stream, day, line: item.line, source });
                 }
             }
             bar.inc(1);

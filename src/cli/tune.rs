@@ -6,28 +6,33 @@ use clap::Args;
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use super::settings::load_config;
 use super::ui::{bold, dim};
 use crate::compaction::event::RunEvent;
 use crate::compaction::fold::RunFold;
 use crate::compaction::reader::RunLogReader;
+use crate::compaction::trigger::Thresholds;
 use crate::compaction::tuning::choose::choose;
+use crate::compaction::tuning::cost::CostWeights;
 use crate::compaction::tuning::log_sweep::{self, CHECKPOINT_INTERVALS, COMMIT_BATCHES, LogRow};
 use crate::compaction::tuning::report::{COLUMNS, LOG_COLUMNS, NOT_MEASURABLE, TuningReport};
-use crate::compaction::tuning::sweep::{
-    EVENT_THRESHOLDS, Generated, RecordedRuns, RunSource, STEP_FALLBACKS, grid, sweep,
-};
+use crate::compaction::tuning::search::{extend, search};
+use crate::compaction::tuning::sweep::{Generated, RecordedRuns, RunSource, grid};
 use crate::sequencer::log_meter::LogMeter;
 
 const FILE_MODE: u32 = 0o640;
 
 /// Replay run logs under many thresholds and recommend one setting
 ///
+/// The settings are searched until the cheapest is found. What counts as cost is configured:
+/// `compaction.cost_of_bytes`, `cost_of_reread`, `cost_of_memory` and `cost_of_age`.
+///
 /// Without run logs, seeded ones are generated: short healthy runs, long ones, stalled ones and
 /// crashing ones. A replay measures what snapshots cost and what they leave to re-read; it cannot
 /// measure how an agent would have behaved. The log's own thresholds are measured with the real log
 /// in a temporary folder beside --out, or beside the home.
 #[derive(Debug, Args)]
-pub struct TuneArgs {
+pub(crate) struct TuneArgs {
     /// Recorded run logs; none means generated ones
     run_logs: Vec<PathBuf>,
     /// Write the table, the plots, the page and the settings into this directory
@@ -44,12 +49,12 @@ pub struct TuneArgs {
     /// Seed of generated runs
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "run_logs")]
     seed: u64,
-    /// Event thresholds to try, separated by commas
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = EVENT_THRESHOLDS,
+    /// Event thresholds to show too, separated by commas; they do not change the recommendation
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
           value_parser = clap::value_parser!(u64).range(1..))]
     event_thresholds: Vec<u64>,
-    /// Step fallbacks to try, separated by commas
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = STEP_FALLBACKS,
+    /// Step fallbacks to show too, separated by commas; they do not change the recommendation
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
           value_parser = clap::value_parser!(u64).range(1..))]
     step_fallbacks: Vec<u64>,
     /// Events the log is measured with for each of its settings; 0 leaves the log out
@@ -69,20 +74,49 @@ pub struct TuneArgs {
 impl TuneArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let (runs, what) = self.runs_to_replay(context)?;
-        let settings = grid(&self.event_thresholds, &self.step_fallbacks);
+        let config = load_config(context)?;
+        let weights = CostWeights {
+            bytes: config.cost_of_bytes,
+            reread: config.cost_of_reread,
+            memory: config.cost_of_memory,
+            age: config.cost_of_age,
+        };
+        // The search goes over the runs at least once, and over some settings again.
         let bar = context.ui.progress("runs replayed", runs.count() as u64);
-        let swept = sweep(&*runs, &settings, &|| bar.inc(1));
+        let mut swept = search(&*runs, &weights, &|| bar.inc(1));
+        let considered = swept.rows.len();
+        extend(&mut swept, &*runs, &self.asked_for(), &|| bar.inc(1));
         bar.finish_and_clear();
-        let choice = choose(&swept.rows)
+        let choice = choose(&swept.rows, considered, &weights)
             .ok_or_else(|| Failure::new(Exit::Usage, "there is no setting to try"))?;
         let log_rows = self.measure_log(context)?;
-        let report =
-            TuningReport { runs: what, sweep: &swept, choice: &choice, log_rows: &log_rows };
+        let report = TuningReport {
+            runs: what,
+            sweep: &swept,
+            choice: &choice,
+            weights: &weights,
+            log_rows: &log_rows,
+        };
         self.tell(context, &report);
         if let Some(out) = &self.out {
             write_files(context, out, &report)?;
         }
         Ok(Exit::Done)
+    }
+
+    /// The settings that a person wants to see beside those of the search.
+    fn asked_for(&self) -> Vec<Thresholds> {
+        let usual = Thresholds::default();
+        let or = |list: &[u64], usual: u64| match list {
+            [] => vec![usual],
+            list => list.to_vec(),
+        };
+        match (self.event_thresholds.as_slice(), self.step_fallbacks.as_slice()) {
+            ([], []) => Vec::new(),
+            (events, steps) => {
+                grid(&or(events, usual.event_threshold), &or(steps, usual.step_fallback))
+            }
+        }
     }
 
     /// The real log under every setting, on the disk where the results or the home are.
@@ -131,6 +165,10 @@ impl TuneArgs {
         let header: Vec<String> = COLUMNS.iter().map(|column| column.replace('_', " ")).collect();
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
         ui.table(&header, &report.table());
+        ui.out(format!("\n{}", bold("What the chosen setting costs")));
+        for (name, value) in report.cost_lines() {
+            ui.out(format!("  {name}: {value}"));
+        }
         ui.out(format!("\n{}", bold("What these logs say, whatever the threshold")));
         for (name, value) in report.metrics() {
             ui.out(format!("  {name}: {value}"));

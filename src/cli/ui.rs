@@ -5,11 +5,19 @@ use std::io::{self, IsTerminal as _, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use parking_lot::Mutex;
 use serde::Serialize;
+
+use crate::model::Listener;
+
+/// Most bytes of an answer that are kept for a line of the terminal.
+const LIVE_BYTES: usize = 2_000;
+/// Columns that the line needs beside the words.
+const LIVE_MARGIN: usize = 8;
 
 /// How a command speaks.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Ui {
+pub(crate) struct Ui {
     /// Data as JSON: one object, or JSON lines where a list can be long.
     pub json: bool,
     /// No talk but errors.
@@ -34,7 +42,7 @@ impl Ui {
     /// One JSON value on one line.
     pub fn json<T: Serialize + ?Sized>(&self, value: &T) {
         match serde_json::to_string(value) {
-            Ok(text) => self.raw(format!("{text}\n").as_bytes()),
+            Ok(text) => self.raw(format!("{}\n", crate::contract::json::one_line(text)).as_bytes()),
             Err(error) => self.talk(format!("cannot show this as JSON: {error}")),
         }
     }
@@ -60,6 +68,9 @@ impl Ui {
                 widths[index] = widths[index].max(width(cell));
             }
         }
+        if let Some(columns) = columns_of_stdout() {
+            fit(&mut widths, columns);
+        }
         let header: Vec<String> = header.iter().map(|cell| (*cell).to_owned()).collect();
         self.out(dim(&layout(&header, &widths)));
         for row in rows {
@@ -83,6 +94,65 @@ impl Ui {
     }
 }
 
+/// The answer of a model on a terminal while it arrives: one line with its last words. A pipe and a
+/// file get only the finished answer.
+pub(super) struct LiveAnswer {
+    pub bar: ProgressBar,
+    heard: Mutex<String>,
+}
+
+impl LiveAnswer {
+    pub fn new(ui: &Ui) -> LiveAnswer {
+        let bar = ui.progress("asking", 0);
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
+            bar.set_style(style);
+        }
+        LiveAnswer { bar, heard: Mutex::default() }
+    }
+}
+
+impl Listener for LiveAnswer {
+    fn heard(&self, text: &str) -> bool {
+        if self.bar.is_hidden() {
+            return true;
+        }
+        let mut heard = self.heard.lock();
+        heard.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
+        let start = heard.len().saturating_sub(LIVE_BYTES);
+        let start = (start..=heard.len()).find(|at| heard.is_char_boundary(*at)).unwrap_or(0);
+        heard.drain(..start);
+        let columns = terminal_size::terminal_size().map_or(80, |(width, _)| width.0);
+        let room = usize::from(columns).saturating_sub(LIVE_MARGIN);
+        let mut shown = heard.as_str();
+        while width(shown) > room {
+            let mut rest = shown.chars();
+            rest.next();
+            shown = rest.as_str();
+        }
+        self.bar.set_message(shown.to_owned());
+        true
+    }
+}
+
+/// The columns of the terminal on standard output. A pipe gets whole cells.
+fn columns_of_stdout() -> Option<usize> {
+    let (width, _) = terminal_size::terminal_size()?;
+    io::stdout().is_terminal().then_some(usize::from(width.0))
+}
+
+/// Narrows columns until a row fits: the widest first, and never the first, which people copy.
+fn fit(widths: &mut [usize], columns: usize) {
+    const NARROWEST: usize = 6;
+    let total =
+        |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+    while total(widths) > columns {
+        let Some(widest) = widths.iter_mut().skip(1).max().filter(|one| **one > NARROWEST) else {
+            return;
+        };
+        *widest -= 1;
+    }
+}
+
 fn end_if_reader_is_gone(written: io::Result<()>) {
     if let Err(error) = written
         && error.kind() == io::ErrorKind::BrokenPipe
@@ -94,6 +164,9 @@ fn end_if_reader_is_gone(written: io::Result<()>) {
 fn layout(cells: &[String], widths: &[usize]) -> String {
     let mut line = String::new();
     for (index, cell) in cells.iter().enumerate() {
+        let most = widths.get(index).copied().unwrap_or(usize::MAX);
+        let short = (width(cell) > most).then(|| super::plain::shortened(cell, most));
+        let cell = short.as_ref().unwrap_or(cell);
         line.push_str(cell);
         if index + 1 < cells.len() {
             let pad = widths.get(index).copied().unwrap_or(0).saturating_sub(width(cell)) + 2;
@@ -132,17 +205,17 @@ pub fn told(many: &serde_json::Value, noun: &str) -> String {
 }
 
 /// Bold text, where colours are wanted.
-pub fn bold(text: &str) -> String {
+pub(crate) fn bold(text: &str) -> String {
     format!("\u{1b}[1m{text}\u{1b}[0m")
 }
 
 /// Dim text, where colours are wanted.
-pub fn dim(text: &str) -> String {
+pub(crate) fn dim(text: &str) -> String {
     format!("\u{1b}[2m{text}\u{1b}[0m")
 }
 
 /// Green text, where colours are wanted.
-pub fn green(text: &str) -> String {
+pub(crate) fn green(text: &str) -> String {
     format!("\u{1b}[32m{text}\u{1b}[0m")
 }
 
@@ -152,7 +225,7 @@ pub fn red(text: &str) -> String {
 }
 
 /// Yellow text, where colours are wanted.
-pub fn yellow(text: &str) -> String {
+pub(crate) fn yellow(text: &str) -> String {
     format!("\u{1b}[33m{text}\u{1b}[0m")
 }
 
@@ -165,6 +238,16 @@ mod tests {
         assert_eq!(count(1_u64, "event"), "1 event");
         assert_eq!(count(0_usize, "event"), "0 events");
         assert_eq!(count(2_u32, "batch"), "2 batches");
+    }
+
+    #[test]
+    fn a_table_fits_the_terminal_and_keeps_its_first_column() {
+        let mut widths = [36, 9, 33, 24];
+        fit(&mut widths, 80);
+        assert_eq!(widths[0], 36);
+        assert!(widths.iter().sum::<usize>() + 6 <= 80, "{widths:?}");
+        let row = ["id".to_owned(), "a long value here".to_owned()];
+        assert_eq!(layout(&row, &[2, 8]), "id  a long…");
     }
 
     #[test]

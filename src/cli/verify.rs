@@ -1,18 +1,24 @@
-//! `verify`: is a bus home what the contracts say it is?
+//! `verify`: is a bus home what the contracts say it is, and a home what its log says?
 
 use std::path::PathBuf;
 
 use clap::Args;
 
+use super::causes::exporter_failed;
+use super::doctor::said;
 use super::failure::{Exit, Failure};
+use super::held::Held;
 use super::settings::load_config;
 use super::{Context, ui};
+use crate::home::Home;
+use crate::projections::exporters;
 use crate::verify::{Options, Report, Violation, rules, verify_tree};
 
-/// Check a bus home, ours or somebody else's, from its files alone
+/// Check the buses of the home and compare its files with its log; or check any bus home from its
+/// files alone
 #[derive(Debug, Args)]
-pub struct VerifyArgs {
-    /// The bus home [default: the configured one]
+pub(crate) struct VerifyArgs {
+    /// A bus home, ours or somebody else's; the log is not read [default: the home]
     dir: Option<PathBuf>,
     /// Do not recompute texts and references from upstream
     #[arg(long)]
@@ -50,13 +56,47 @@ impl VerifyArgs {
             bar.set_position(bytes);
         });
         bar.finish_and_clear();
-        let report = report.map_err(|error| {
+        let mut report = report.map_err(|error| {
             let what = format!("cannot verify {}", dir.display());
             Failure::new(Exit::Storage, what).because(&error)
         })?;
+        if self.dir.is_none() {
+            compare_with_log(context, &mut report)?;
+        }
         show(context, &report);
         Ok(if report.violations_total == 0 { Exit::Done } else { Exit::Wrong })
     }
+}
+
+/// Compares every file that follows from the log of the home. A home without a log is only what its
+/// files are, and a process that holds the home writes them meanwhile.
+fn compare_with_log(context: &Context, report: &mut Report) -> Result<(), Failure> {
+    let log = Home::new(&context.home, &load_config(context)?).store();
+    if !matches!(context.machine.disk.stat(&log), Ok(Some(_))) {
+        return Ok(());
+    }
+    let mut unchecked = |why: String| report.unchecked.push(format!("the log of the home: {why}"));
+    let held = match Held::take(context, false) {
+        Ok(Some(held)) => held,
+        Ok(None) => {
+            unchecked(
+                "another process holds the home; run this again when it has ended".to_owned(),
+            );
+            return Ok(());
+        }
+        Err(failure) => {
+            unchecked(said(&failure));
+            return Ok(());
+        }
+    };
+    let compared = exporters::compare(&held.site(context));
+    let compared = compared.map_err(|error| exporter_failed(&error))?;
+    held.close()?;
+    for difference in compared.differences {
+        report.break_rule(&rules::LOG, &difference.path, None, "", difference.what);
+    }
+    report.unchecked.extend(compared.notes);
+    Ok(())
 }
 
 fn show_rules(context: &Context) {

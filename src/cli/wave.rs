@@ -12,7 +12,7 @@ use crate::synthesis::wave;
 
 /// Check the wave outputs of a research run
 #[derive(Debug, Args)]
-pub struct WaveArgs {
+pub(crate) struct WaveArgs {
     #[command(subcommand)]
     action: Action,
 }
@@ -37,7 +37,8 @@ impl WaveArgs {
             bar.inc_length(1);
             bar.inc(1);
         };
-        let checked = wave::check(&dir, &options.agent_types(context)?, &progress);
+        let checked =
+            wave::check(&dir, &options.agent_types(context, Some(dir.root()))?, &progress);
         bar.finish_and_clear();
         let (report, receipt) =
             checked.map_err(|error| failure("cannot check the wave outputs", &error))?;

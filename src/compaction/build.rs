@@ -1,26 +1,21 @@
 //! Builds, judges and encodes a snapshot of a folded run. Pure: the same fold, baseline and build
 //! pass give the same bytes.
 //!
-//! When the file form exceeds its size limit, the list of seen chunk ids moves to an artifact
-//! beside the snapshot and only the cited ids stay inline. The artifact lists the ids first seen
-//! since the last spilled snapshot and points to that snapshot's artifact, so a long run writes
-//! each id once. A snapshot that is still too large fails `pointers_only`.
+//! When the file form exceeds its size limit, the snapshot shows the newest records of each list and
+//! names a file with the rest ([`spill`]). A snapshot that is still too large fails
+//! `pointers_only`.
 //!
 //! See docs/adr/0023-failed-snapshots.md.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use super::checks::{self, Baseline};
-use super::evidence::EvidenceRef;
 use super::fold::{Invariants, RunFold};
 use super::narrative;
 use super::payload::{CheckStatus, RunStarted};
 use super::previous::Previous;
+use super::records;
 use super::snapshot::*;
-use super::state::{Refs, RunState};
+use super::spill::{self, Spill};
 use super::text::SharedText;
-use crate::contract::hash::sha256;
 
 /// A snapshot that fails its checks is built a second time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,16 +54,10 @@ pub struct BuiltSnapshot {
     pub bytes: Vec<u8>,
     /// The narrative of these bytes.
     pub narrative: String,
-    /// The coverage artifact, if coverage did not fit.
+    /// The file of the records that did not fit.
     pub spill: Option<Spill>,
     /// What the next snapshot depends on.
     pub previous: Previous,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spill {
-    pub reference: SpillRef,
-    pub bytes: Arc<Vec<u8>>,
 }
 
 /// Builds and judges a snapshot. The run must have started.
@@ -84,36 +73,30 @@ pub(super) fn build(
         invariants: previous.map_or(first, |previous| &previous.invariants),
         previous_sequence: previous.map(|previous| previous.sequence),
     };
-    // Each id adds at least quotes, a comma and a line end. When that sum exceeds the limit,
-    // encoding is skipped.
-    let coverage = &fold.state.coverage;
-    let surely_too_big = coverage.chunk_bytes + 4 * coverage.chunks.len() > SNAPSHOT_BYTES_MAX;
-    let mut snapshot = draft(fold, started, previous, sequence);
-    let mut spill = None;
-    if !surely_too_big {
-        snapshot.state.source_coverage.chunk_ids_seen = coverage.chunks.iter().cloned().collect();
-        seal(&mut snapshot, fold, &baseline, attempt);
+    let draft = draft(fold, started, previous, sequence);
+    if spill::may_fit(fold) {
+        let mut snapshot = whole(draft.clone(), fold);
+        seal(&mut snapshot, None, fold, &baseline, attempt);
         let bytes = snapshot.to_bytes();
         if bytes.len() <= SNAPSHOT_BYTES_MAX {
             return finish(snapshot, bytes, None);
         }
     }
-    if !coverage.chunks.is_empty() {
-        let spilled = spill_of(fold, previous, sequence);
-        let state = &mut snapshot.state.source_coverage;
-        state.chunk_ids_seen.clone_from(&state.chunk_ids_cited);
-        if let Some(ext) = &mut snapshot.ext {
-            ext.coverage_spill = Some(spilled.reference.clone());
-        }
-        spill = Some(spilled);
-        seal(&mut snapshot, fold, &baseline, attempt);
+    let mut snapshot = draft;
+    spill::show_newest(&mut snapshot, fold);
+    let link = spill::link(fold, previous, &snapshot);
+    let spilled = link.encode();
+    if let Some(ext) = &mut snapshot.ext {
+        ext.spill = Some(spilled.reference.clone());
     }
+    let judged = link.judged(&snapshot, &fold.state);
+    seal(&mut snapshot, Some(&judged), fold, &baseline, attempt);
     let mut bytes = snapshot.to_bytes();
     if bytes.len() > SNAPSHOT_BYTES_MAX {
         fail_for_size(&mut snapshot, bytes.len(), attempt);
         bytes = snapshot.to_bytes();
     }
-    finish(snapshot, bytes, spill)
+    finish(snapshot, bytes, Some(spilled))
 }
 
 fn finish(snapshot: Snapshot, bytes: Vec<u8>, spill: Option<Spill>) -> BuiltSnapshot {
@@ -122,17 +105,27 @@ fn finish(snapshot: Snapshot, bytes: Vec<u8>, spill: Option<Spill>) -> BuiltSnap
     BuiltSnapshot { snapshot, bytes, narrative, spill, previous }
 }
 
-/// Converts a built snapshot to its strict form. `chunks` are all seen chunk ids.
-pub(super) fn strict(built: &BuiltSnapshot, chunks: &BTreeSet<SharedText>) -> BuiltSnapshot {
-    let mut snapshot = built.snapshot.clone();
+/// Converts a built snapshot to its strict form, which lists every record.
+pub(super) fn strict(built: &BuiltSnapshot, fold: &RunFold) -> BuiltSnapshot {
+    let mut snapshot = whole(built.snapshot.clone(), fold);
     snapshot.ext = None;
-    snapshot.state.source_coverage.chunk_ids_seen = chunks.iter().cloned().collect();
     let bytes = snapshot.to_bytes();
     // The spill chain continues as in the full form, so both forms of a run have the same ids.
     BuiltSnapshot { previous: built.previous.clone(), ..finish(snapshot, bytes, None) }
 }
 
-/// Everything except digest, verdict, id and the seen chunk ids.
+/// The snapshot with every list whole.
+fn whole(mut snapshot: Snapshot, fold: &RunFold) -> Snapshot {
+    snapshot.state = records::whole_state(&fold.state);
+    snapshot.retrieval_diagnostics = records::whole_diagnostics(fold);
+    snapshot.latest_context_manifest_ids.clone_from(&fold.window.manifest_ids);
+    if let Some(ext) = &mut snapshot.ext {
+        ext.constraints = records::whole_constraints(&fold.state);
+    }
+    snapshot
+}
+
+/// Everything except digest, verdict, id and the lists.
 fn draft(
     fold: &RunFold,
     started: &RunStarted,
@@ -153,9 +146,18 @@ fn draft(
             steps_since_last_compaction: window.steps.len() as u64,
             counted_events_since_last_compaction: window.counted.len() as u64,
         },
-        latest_context_manifest_ids: window.manifest_ids.clone(),
-        state: state(&fold.state),
-        retrieval_diagnostics: diagnostics(fold),
+        latest_context_manifest_ids: Vec::new(),
+        state: SnapshotState::default(),
+        retrieval_diagnostics: RetrievalDiagnostics {
+            since_last: RetrievalSummary {
+                manifests: window.manifest_ids.len() as u64,
+                candidates_retrieved: window.retrieval.candidates,
+                candidates_selected: window.retrieval.selected,
+                min_max_score_milli: window.retrieval.min_max_score_milli,
+                ..RetrievalSummary::default()
+            },
+            manifest_ids: Vec::new(),
+        },
         validation: Validation {
             status: CheckStatus::Fail,
             checks: Vec::new(),
@@ -165,13 +167,20 @@ fn draft(
     }
 }
 
-/// Fills in what depends on the rest: digest, verdict and id.
-fn seal(snapshot: &mut Snapshot, fold: &RunFold, baseline: &Baseline<'_>, attempt: BuildPass) {
+/// Fills in what depends on the rest: digest, verdict and id. `judged` is what the checks look at, when
+/// the snapshot does not show all of it.
+fn seal(
+    snapshot: &mut Snapshot,
+    judged: Option<&Snapshot>,
+    fold: &RunFold,
+    baseline: &Baseline<'_>,
+    attempt: BuildPass,
+) {
     let digest = snapshot.state.digest();
     if let Some(ext) = &mut snapshot.ext {
         ext.state_digest = digest;
     }
-    let checks = checks::run(snapshot, baseline, fold);
+    let checks = checks::run(judged.unwrap_or(snapshot), baseline, fold);
     let status = checks::overall(&checks);
     let failure_action_taken = attempt.action(status == CheckStatus::Pass);
     snapshot.validation = Validation { status, checks, failure_action_taken };
@@ -189,86 +198,7 @@ fn fail_for_size(snapshot: &mut Snapshot, bytes: usize, attempt: BuildPass) {
     snapshot.validation.failure_action_taken = attempt.action(false);
 }
 
-fn pointers(refs: &Refs) -> Vec<EvidenceRef> {
-    refs.iter()
-        .map(|(id, place)| EvidenceRef {
-            evidence_id: id.clone(),
-            chunk_id: place.chunk_id.clone(),
-            span: place.span,
-        })
-        .collect()
-}
-
-fn state(state: &RunState) -> SnapshotState {
-    let claims = state.claims.iter().map(|(id, claim)| ClaimRecord {
-        claim_id: id.clone(),
-        status: claim.status,
-        statement: claim.statement.clone(),
-        evidence_refs: pointers(&claim.refs),
-        supersedes: claim.supersedes.clone(),
-    });
-    let conflicts = state.conflicts.iter().map(|(id, conflict)| ConflictRecord {
-        conflict_id: id.clone(),
-        description: conflict.description.clone(),
-        side_a_refs: pointers(&conflict.side_a),
-        side_b_refs: pointers(&conflict.side_b),
-        resolution: conflict.resolution.clone(),
-    });
-    let failures = state.failures.iter().map(|(id, failure)| FailureEntry {
-        failure_id: id.clone(),
-        category: failure.category.clone(),
-        place: failure.place.clone(),
-        why: failure.why.clone(),
-        severity: failure.severity,
-        status: if failure.active { FailureStatus::Active } else { FailureStatus::Resolved },
-        occurrence_count: failure.occurrences,
-        fingerprint: failure.fingerprint.clone(),
-    });
-    SnapshotState {
-        claims: claims.collect(),
-        conflicts: conflicts.collect(),
-        open_questions: state.questions.iter().map(|(_, text)| text.clone()).collect(),
-        failures: failures.collect(),
-        source_coverage: SourceCoverage {
-            source_ids_seen: state.coverage.sources.iter().cloned().collect(),
-            chunk_ids_seen: Vec::new(),
-            chunk_ids_cited: cited(state).into_iter().cloned().collect(),
-        },
-    }
-}
-
-fn cited(state: &RunState) -> BTreeSet<&SharedText> {
-    let claims = state.claims.values().map(|claim| &claim.refs);
-    let conflicts =
-        state.conflicts.values().flat_map(|conflict| [&conflict.side_a, &conflict.side_b]);
-    claims.chain(conflicts).flat_map(|refs| refs.values()).map(|place| &place.chunk_id).collect()
-}
-
-fn diagnostics(fold: &RunFold) -> RetrievalDiagnostics {
-    let (window, retrieval) = (&fold.window, &fold.window.retrieval);
-    RetrievalDiagnostics {
-        since_last: RetrievalSummary {
-            manifests: window.manifest_ids.len() as u64,
-            candidates_retrieved: retrieval.candidates,
-            candidates_selected: retrieval.selected,
-            excluded_by_reason: retrieval.excluded.clone(),
-            filters_applied: retrieval.filters.clone(),
-            rerankers: retrieval.rerankers.iter().cloned().collect(),
-            acceptance_thresholds_milli: retrieval.thresholds_milli.iter().copied().collect(),
-            min_max_score_milli: retrieval.min_max_score_milli,
-            no_evidence_steps: retrieval.no_evidence_steps(),
-        },
-        manifest_ids: window.manifest_ids.clone(),
-    }
-}
-
 fn ext(fold: &RunFold, started: &RunStarted, previous: Option<&Previous>) -> Ext {
-    let constraints = fold.state.constraints.iter().map(|(id, held)| ConstraintRecord {
-        constraint_id: id.clone(),
-        text: held.text.clone(),
-        violations: held.violations,
-    });
-    let constraints: Vec<ConstraintRecord> = constraints.collect();
     let roles = &fold.window.roles;
     let warnings = warnings(fold);
     Ext {
@@ -278,8 +208,9 @@ fn ext(fold: &RunFold, started: &RunStarted, previous: Option<&Previous>) -> Ext
         deltas: fold.window.deltas,
         next_actions: fold.window.next_actions.clone(),
         agent_roles: (!roles.is_empty()).then(|| roles.clone()),
-        coverage_spill: None,
-        constraints: (!constraints.is_empty()).then_some(constraints),
+        spill: None,
+        constraints: None,
+        session: fold.session.clone(),
         warnings: (!warnings.is_empty()).then_some(warnings),
     }
 }
@@ -299,30 +230,4 @@ fn warnings(fold: &RunFold) -> Vec<String> {
         warnings.push("evidence namespace unknown: ids were not checked".to_owned());
     }
     warnings
-}
-
-fn spill_of(fold: &RunFold, previous: Option<&Previous>, sequence: u64) -> Spill {
-    let coverage = &fold.state.coverage;
-    let chain = previous.and_then(|previous| previous.spill.clone());
-    let fresh = coverage.fresh.as_ref().filter(|_| chain.is_some()).unwrap_or(&coverage.chunks);
-    let count = coverage.chunks.len() as u64;
-    let artifact = CoverageArtifact {
-        schema_version: COVERAGE_SCHEMA.to_owned(),
-        run_id: fold.run_id.clone().unwrap_or_else(|| SharedText::from("")),
-        sequence,
-        previous: chain,
-        count,
-        chunk_ids: fresh.iter().cloned().collect(),
-    };
-    let bytes = crate::contract::json::to_file(&artifact)
-        .expect("a coverage artifact holds strings and numbers")
-        .into_bytes();
-    let reference =
-        SpillRef { artifact: artifact_name(sequence), sha256: sha256(&bytes).hex(), count };
-    Spill { reference, bytes: Arc::new(bytes) }
-}
-
-/// File name of a coverage artifact, beside its snapshot.
-pub fn artifact_name(sequence: u64) -> String {
-    format!("{sequence}.coverage.json")
 }

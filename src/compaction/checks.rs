@@ -15,7 +15,7 @@ use super::state::{ClaimStatus, EvidenceLedger};
 use crate::contract::json::jcs;
 
 /// Most offenders that a message names; the rest are counted.
-pub const OFFENDERS_NAMED_MAX: usize = 20;
+pub(crate) const OFFENDERS_NAMED_MAX: usize = 20;
 
 /// What a snapshot must agree with.
 pub struct Baseline<'a> {
@@ -44,14 +44,14 @@ pub fn run(snapshot: &Snapshot, baseline: &Baseline<'_>, fold: &RunFold) -> Vec<
 }
 
 /// The verdict over all checks.
-pub fn overall(checks: &[Check]) -> CheckStatus {
+pub(crate) fn overall(checks: &[Check]) -> CheckStatus {
     let failed = checks.iter().any(|check| check.status == CheckStatus::Fail);
     if failed { CheckStatus::Fail } else { CheckStatus::Pass }
 }
 
 /// Checks that no string is over its limit, and, when `encoded_bytes` is known, the size of the
 /// file form.
-pub fn pointers_only(snapshot: &Snapshot, encoded_bytes: Option<usize>) -> Check {
+pub(crate) fn pointers_only(snapshot: &Snapshot, encoded_bytes: Option<usize>) -> Check {
     let over = Oversize::of(snapshot);
     let mut message = format!("{} inline values over limit{}", over.0.len(), named(&over.0));
     let too_big = encoded_bytes.filter(|bytes| *bytes > SNAPSHOT_BYTES_MAX);
@@ -62,7 +62,7 @@ pub fn pointers_only(snapshot: &Snapshot, encoded_bytes: Option<usize>) -> Check
 }
 
 /// Steps since the last snapshot that have no context manifest.
-pub fn steps_without_manifest(fold: &RunFold) -> Vec<u64> {
+pub(crate) fn steps_without_manifest(fold: &RunFold) -> Vec<u64> {
     let window = &fold.window;
     let missing =
         |step: &&u64| **step > fold.step_at_snapshot && !window.manifest_steps.contains(step);

@@ -9,6 +9,7 @@ use super::event::{Body, Phase, RunEvent};
 use super::fold::{InputError, RunFold};
 use super::payload::{CompactionFailed, RunStopReason, RunStopped};
 use super::previous::Previous;
+use super::session_figures::SessionFigures;
 use super::snapshot::Snapshot;
 use super::text::SharedText;
 use super::trigger::Thresholds;
@@ -44,7 +45,7 @@ impl Compactor {
     }
 
     /// Puts other thresholds in force, from the next event on.
-    pub fn retune(&mut self, thresholds: Thresholds) {
+    pub(crate) fn retune(&mut self, thresholds: Thresholds) {
         self.thresholds = thresholds;
     }
 
@@ -59,7 +60,7 @@ impl Compactor {
     }
 
     /// True when something happened since the snapshot in force.
-    pub fn has_news(&self) -> bool {
+    pub(crate) fn has_news(&self) -> bool {
         self.fold.started.is_some()
             && (self.previous.is_none() || self.fold.window != SinceSnapshot::default())
     }
@@ -69,19 +70,33 @@ impl Compactor {
         self.fold.fold(event)
     }
 
+    /// Sets what the next snapshot says about the service's own session.
+    pub(super) fn tell_session(&mut self, figures: &SessionFigures) {
+        self.fold.session = Some(figures.clone());
+    }
+
     /// Builds and judges a snapshot of this moment; `None` before the run has started.
     pub fn build(&self, attempt: BuildPass, form: SnapshotForm) -> Option<BuiltSnapshot> {
         let (started, first) = (self.fold.started.as_ref()?, self.fold.first.as_ref()?);
         let built = build::build(&self.fold, started, first, self.previous.as_ref(), attempt);
         Some(match form {
             SnapshotForm::Full => built,
-            SnapshotForm::StrictV1 => build::strict(&built, &self.fold.state.coverage.chunks),
+            SnapshotForm::StrictV1 => build::strict(&built, &self.fold),
         })
     }
 
     /// Puts a stored snapshot of this moment in force.
     pub fn adopt(&mut self, previous: Previous) {
-        self.fold.state.coverage.fresh = previous.spill.as_ref().map(|_| Default::default());
+        let had_chain = self.previous.as_ref().is_some_and(|previous| previous.spill.is_some());
+        // A snapshot without a chain says nothing about when its records changed. The first file of
+        // a chain lists everything as of its snapshot. A restored run knows no more than that.
+        let restamp = match (&previous.spill, had_chain) {
+            (None, _) => Some(0),
+            (Some(_), false) => Some(previous.sequence),
+            (Some(_), true) => None,
+        };
+        self.fold.state.snapshot_taken(restamp);
+        self.fold.stamp = previous.sequence + 1;
         self.fold.window = SinceSnapshot::default();
         self.fold.at_step_end = false;
         self.fold.step_at_snapshot = self.fold.newest_step;
@@ -96,13 +111,13 @@ impl Compactor {
 #[cfg(test)]
 impl Compactor {
     /// Spoils the ledger, so that a snapshot with any pointer fails its checks.
-    pub fn forget_evidence(&mut self) {
+    pub(crate) fn forget_evidence(&mut self) {
         self.fold.ledger.evidence.clear();
     }
 }
 
 /// The two events that record a run stopped by its gate, to follow `seq` in the run's log.
-pub fn stop_events(failed: &Snapshot, after: &RunFold) -> [RunEvent; 2] {
+pub(crate) fn stop_events(failed: &Snapshot, after: &RunFold) -> [RunEvent; 2] {
     let names: Vec<&str> = failed.failed_checks().map(|check| check.name.as_str()).collect();
     let message = format!("snapshot {} failed {}", failed.sequence, names.join(", "));
     let event = |offset: u64, body: Body| RunEvent {

@@ -4,7 +4,6 @@
 //! events are folded, *verbose* events (including unknown types) stay in the log and change
 //! nothing. An invalid line is an error, because compaction must not work around a damaged log.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -18,11 +17,11 @@ use crate::contract::time::Timestamp;
 /// The record kind of every line.
 pub const SCHEMA: &str = "run_event.v1";
 /// Largest payload; more belongs in an artifact with a pointer.
-pub const PAYLOAD_BYTES_MAX: usize = 65_536;
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 65_536;
 /// Longest line: the payload and a generous envelope.
-pub const LINE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + 16_384;
+pub(crate) const LINE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + 16_384;
 /// Longest id in the envelope.
-pub const ID_BYTES_MAX: usize = 128;
+pub(crate) const ID_BYTES_MAX: usize = 128;
 
 /// Where in a step an event happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,16 +171,9 @@ impl RunEvent {
         format!("{}\n", serde_json::Value::Object(line))
     }
 
-    pub fn event_id(&self) -> Cow<'_, str> {
-        match &self.given_id {
-            Some(id) => Cow::Borrowed(id),
-            None => Cow::Owned(format!("{}:{}", self.run_id, self.seq)),
-        }
-    }
-
     /// Digest of type, step, phase and payload, without position and time: equal for a repeated
     /// append.
-    pub fn content_digest(&self) -> Digest {
+    pub(crate) fn content_digest(&self) -> Digest {
         let content = (self.type_name(), self.step_id, self.phase, Payload(&self.body));
         // Only these payloads keep members in the order they were given, so only they need the
         // canonical form.
@@ -292,7 +284,7 @@ impl fmt::Display for RunEvent {
 }
 
 /// True for a run id that can also be a directory name.
-pub fn is_run_id(text: &str) -> bool {
+pub(crate) fn is_run_id(text: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
     !text.is_empty()
         && text.len() <= ID_BYTES_MAX

@@ -380,7 +380,6 @@ mod tests {
         let text = line("CLAIM_ADDED", "3", r#"{"claim_id":"c","statement":"naïve ☃"}"#);
         let event = RunEvent::parse(text.as_bytes()).unwrap();
         assert_eq!(RunEvent::parse(event.to_line().trim_end().as_bytes()).unwrap(), event);
-        assert_eq!(event.event_id(), "r:1");
     }
 
     /// Lines of every type, with odd spellings among them.

@@ -110,7 +110,7 @@ fn plain_pre_image(namespace: &str, chunk_id: &str, span: Span, quote: Option<Di
 
 /// True for an id in the form that this module derives. Other ids are foreign and accepted as they
 /// are.
-pub fn is_derived(id: &str) -> bool {
+pub(crate) fn is_derived(id: &str) -> bool {
     id.strip_prefix("ev_").is_some_and(|hex| {
         hex.len() == 32 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     })

@@ -1,21 +1,22 @@
 //! Snapshot files: `DIR/<run_id>/<sequence>.snapshot.json`, its narrative `<sequence>.md`, and
-//! `<sequence>.coverage.json` when coverage was spilled.
+//! `<sequence>.spill.json` when the records do not fit into the snapshot.
 //!
 //! Contract: a snapshot is in force once its `.snapshot.json` exists. That file is written last and
 //! in one step; a crash before it leaves files that are written again. An existing snapshot never
 //! changes: equal bytes are accepted, other bytes are an error.
 //!
-//! See docs/adr/0022-spilled-coverage-chain.md.
+//! See docs/adr/0098-spilled-lists.md.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::agent_runs::facts::SnapshotBody;
-use super::build::{BuiltSnapshot, SnapshotForm, artifact_name};
-use super::difference::Difference;
+use super::build::{BuiltSnapshot, SnapshotForm};
 use super::previous::Previous;
 use super::snapshot::{FailureAction, Snapshot};
+use super::spill;
+use crate::export::difference::Difference;
 use crate::facts::agent_run::SnapshotTaken;
 use crate::os::Disk;
 
@@ -58,7 +59,7 @@ pub struct Stored {
     pub snapshot: Snapshot,
     pub bytes: Vec<u8>,
     /// Digest of its state as stored.
-    pub state_digest: String,
+    pub(crate) state_digest: String,
     /// What contradicts itself, if anything does.
     pub fault: Option<String>,
 }
@@ -69,7 +70,7 @@ impl Stored {
         if self.snapshot.ext.is_some() { SnapshotForm::Full } else { SnapshotForm::StrictV1 }
     }
 
-    /// What the next snapshot depends on; a strict snapshot does not say where its coverage went,
+    /// What the next snapshot depends on; a strict snapshot does not say where its records went,
     /// so that comes from `rebuilt`.
     pub fn previous(&self, rebuilt: Option<&BuiltSnapshot>) -> Previous {
         let mut previous = Previous::of(&self.snapshot);
@@ -99,12 +100,12 @@ impl SnapshotStore {
     }
 
     /// The file of one snapshot.
-    pub fn snapshot_path(&self, run_id: &str, sequence: u64) -> PathBuf {
+    pub(crate) fn snapshot_path(&self, run_id: &str, sequence: u64) -> PathBuf {
         self.run_dir(run_id).join(format!("{sequence}{SNAPSHOT_SUFFIX}"))
     }
 
     /// The file of one narrative.
-    pub fn narrative_path(&self, run_id: &str, sequence: u64) -> PathBuf {
+    pub(crate) fn narrative_path(&self, run_id: &str, sequence: u64) -> PathBuf {
         self.run_dir(run_id).join(format!("{sequence}.md"))
     }
 
@@ -147,7 +148,7 @@ impl SnapshotStore {
         self.disk.sweep_temporaries(&dir).map_err(io_at("sweep", &dir))
     }
 
-    /// Puts a passing snapshot in force, its narrative and coverage first.
+    /// Puts a passing snapshot in force, its narrative and spilled records first.
     pub fn put(&self, built: &BuiltSnapshot) -> Result<Put, StoreError> {
         let (run_id, sequence) = (&*built.snapshot.run_id, built.snapshot.sequence);
         let path = self.snapshot_path(run_id, sequence);
@@ -158,7 +159,7 @@ impl SnapshotStore {
         let dir = self.run_dir(run_id);
         self.disk.create_dir_all(&dir).map_err(io_at("create", &dir))?;
         if let Some(spill) = &built.spill {
-            self.write(&dir.join(artifact_name(sequence)), &spill.bytes)?;
+            self.write(&dir.join(spill::file_name(sequence)), &spill.bytes)?;
         }
         self.write(&self.narrative_path(run_id, sequence), built.narrative.as_bytes())?;
         if there.is_some() {
@@ -172,8 +173,8 @@ impl SnapshotStore {
     pub fn restore(&self, fact: &SnapshotTaken, body: &SnapshotBody) -> Result<(), StoreError> {
         let dir = self.run_dir(&fact.run_id);
         self.disk.create_dir_all(&dir).map_err(io_at("create", &dir))?;
-        if let Some(coverage) = &body.coverage {
-            self.write(&dir.join(&coverage.name), coverage.text.as_bytes())?;
+        if let Some(spill) = &body.spill {
+            self.write(&dir.join(&spill.name), spill.text.as_bytes())?;
         }
         let narrative = self.narrative_path(&fact.run_id, fact.sequence);
         self.write(&narrative, body.narrative.as_bytes())?;
@@ -189,15 +190,15 @@ impl SnapshotStore {
         let sequence = fact.sequence;
         let snapshot = (format!("{sequence}{SNAPSHOT_SUFFIX}"), &body.snapshot);
         let narrative = (format!("{sequence}.md"), &body.narrative);
-        let coverage = body.coverage.iter().map(|file| (file.name.clone(), &file.text));
+        let spill = body.spill.iter().map(|file| (file.name.clone(), &file.text));
         let mut found = Vec::new();
-        for (file, due) in [snapshot, narrative].into_iter().chain(coverage) {
+        for (file, due) in [snapshot, narrative].into_iter().chain(spill) {
             let problem = match self.beside(&fact.run_id, &file)? {
                 Some(bytes) if bytes == due.as_bytes() => continue,
                 Some(_) => "its bytes are not what the log holds",
                 None => "it is missing",
             };
-            found.push(Difference { sequence, file, problem: problem.to_owned() });
+            found.push(Difference::new(file, problem));
         }
         Ok(found)
     }
@@ -220,7 +221,7 @@ impl SnapshotStore {
 }
 
 /// The place in its run of the snapshot that a file name says it is.
-pub fn sequence_of(name: &str) -> Option<u64> {
+pub(crate) fn sequence_of(name: &str) -> Option<u64> {
     name.strip_suffix(SNAPSHOT_SUFFIX)?.parse().ok()
 }
 

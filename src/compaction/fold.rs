@@ -7,6 +7,7 @@
 use super::event::{Body, Class, RunEvent};
 use super::evidence::{Place, evidence_id, is_derived};
 use super::payload::*;
+use super::session_figures::SessionFigures;
 use super::state::{
     ClaimState, ClaimStatus, ConflictState, ConstraintState, EvidenceLedger, FailureState,
     LedgerClaim, Refs, RunState,
@@ -17,7 +18,7 @@ use crate::contract::hash::Digest;
 use crate::contract::time::Timestamp;
 
 /// Most next actions that a snapshot keeps.
-pub const NEXT_ACTIONS_MAX: usize = 3;
+pub(crate) const NEXT_ACTIONS_MAX: usize = 3;
 
 /// Why the state cannot accept an event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,7 +55,7 @@ fn reused(kind: &'static str, id: &SharedText) -> InputError {
 pub struct Invariants {
     /// What the run is for.
     pub objective: SharedText,
-    pub done_definition: DoneDefinition,
+    pub(crate) done_definition: DoneDefinition,
 }
 
 /// Counts that a person should see and that no snapshot contains.
@@ -63,32 +64,58 @@ pub struct Notices {
     /// Verbose events of unknown types.
     pub unknown_types: u64,
     /// Derived evidence ids that do not match their chunk and span.
-    pub mismatched_evidence: u64,
+    pub(crate) mismatched_evidence: u64,
 }
 
 /// A run folded up to one position of its log.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RunFold {
     /// `None` before the first event.
     pub run_id: Option<SharedText>,
     pub seq: u64,
     /// Time of the last event that is not verbose.
-    pub last_ts: Timestamp,
+    pub(crate) last_ts: Timestamp,
     pub newest_step: u64,
     /// The newest step at the last snapshot.
     pub step_at_snapshot: u64,
+    /// Sequence of the next snapshot: the stamp of every change until then.
+    pub(crate) stamp: u64,
     /// The latest `RUN_STARTED`, with policy changes applied.
     pub started: Option<RunStarted>,
     /// The first `RUN_STARTED`.
     pub first: Option<Invariants>,
     /// True right after an `OBSERVE_DONE`.
-    pub at_step_end: bool,
+    pub(crate) at_step_end: bool,
     pub state: RunState,
     pub ledger: EvidenceLedger,
     pub window: SinceSnapshot,
     pub notices: Notices,
+    /// What the service's own session did so far.
+    pub(crate) session: Option<SessionFigures>,
     /// True when evidence arrived without a namespace.
-    pub namespace_missing: bool,
+    pub(crate) namespace_missing: bool,
+}
+
+impl Default for RunFold {
+    fn default() -> Self {
+        RunFold {
+            run_id: None,
+            seq: 0,
+            last_ts: Timestamp::default(),
+            newest_step: 0,
+            step_at_snapshot: 0,
+            stamp: 1,
+            started: None,
+            first: None,
+            at_step_end: false,
+            state: RunState::default(),
+            ledger: EvidenceLedger::default(),
+            window: SinceSnapshot::default(),
+            notices: Notices::default(),
+            session: None,
+            namespace_missing: false,
+        }
+    }
 }
 
 impl RunFold {
@@ -118,7 +145,7 @@ impl RunFold {
     }
 
     /// True when the event begins a step newer than any before it.
-    pub fn begins_newer_step(&self, event: &RunEvent) -> bool {
+    pub(crate) fn begins_newer_step(&self, event: &RunEvent) -> bool {
         event.class() != Class::Verbose && event.step_id.is_some_and(|step| step > self.newest_step)
     }
 
@@ -154,7 +181,7 @@ impl RunFold {
                 }
             }
             Body::ChunksSeen(seen) => {
-                self.state.coverage.see_source(&seen.source_id);
+                self.state.coverage.see_source(&seen.source_id, self.stamp);
                 for chunk in &seen.chunk_ids {
                     self.state.coverage.see_chunk(chunk);
                 }
@@ -171,6 +198,7 @@ impl RunFold {
                     .get_mut(&resolved.conflict_id)
                     .ok_or_else(|| unknown("conflict", &resolved.conflict_id))?;
                 conflict.resolution = Some(resolved.resolution.clone());
+                self.state.changes.conflicts.touch(&resolved.conflict_id, self.stamp);
             }
             Body::QuestionOpened(question) => return self.open_question(question),
             Body::QuestionClosed(question) => {
@@ -183,6 +211,7 @@ impl RunFold {
             Body::ConstraintViolated(violated) => {
                 if let Some(held) = self.state.constraints.get_mut(&violated.constraint_id) {
                     held.violations += 1;
+                    self.state.changes.constraints.touch(&violated.constraint_id, self.stamp);
                 }
             }
             Body::FailureRecorded(recorded) => return self.record_failure(recorded),
@@ -230,6 +259,7 @@ impl RunFold {
         let supersedes = added.supersedes.clone();
         let claim = ClaimState { status, statement, refs: Refs::new(), supersedes };
         self.state.claims.insert(added.claim_id.clone(), claim);
+        self.state.changes.claims.touch(&added.claim_id, self.stamp);
         self.window.deltas.claims_added += 1;
         Ok(())
     }
@@ -247,13 +277,16 @@ impl RunFold {
             .ok_or_else(|| unknown("claim", &attached.claim_id))?;
         if claim.refs.insert(id.clone(), place.clone()).is_none() {
             self.window.deltas.evidence_attached += 1;
+            let changes = &mut self.state.changes;
+            changes.fresh_refs.insert((attached.claim_id.clone(), id.clone()));
+            changes.claims.touch(&attached.claim_id, self.stamp);
         }
         if !self.ledger.evidence.contains_key(id) {
             self.judge_id(&attached.evidence);
             self.ledger.evidence.insert(id.clone(), place);
         }
-        self.state.coverage.see_source(source_id);
-        self.state.coverage.see_chunk(chunk_id);
+        self.state.coverage.see_source(source_id, self.stamp);
+        self.state.coverage.cite(chunk_id);
         self.window.note_evidence(step);
         Ok(())
     }
@@ -285,10 +318,17 @@ impl RunFold {
         if held.status == ClaimStatus::Retracted {
             return Err(InputError::Retracted { id: id.clone() });
         }
+        if held.status == ClaimStatus::Verified {
+            self.state.verified -= 1;
+        }
         held.status = status;
         claim.status = status;
+        self.state.changes.claims.touch(id, self.stamp);
         match status {
-            ClaimStatus::Verified => self.window.deltas.claims_verified += 1,
+            ClaimStatus::Verified => {
+                self.state.verified += 1;
+                self.window.deltas.claims_verified += 1;
+            }
             _ => self.window.deltas.claims_retracted += 1,
         }
         Ok(())
@@ -308,6 +348,7 @@ impl RunFold {
             return if same { Ok(()) } else { Err(reused("conflict", &recorded.conflict_id)) };
         }
         self.state.conflicts.insert(recorded.conflict_id.clone(), conflict);
+        self.state.changes.conflicts.touch(&recorded.conflict_id, self.stamp);
         self.window.deltas.conflicts_added += 1;
         Ok(())
     }
@@ -341,6 +382,7 @@ impl RunFold {
                 self.state.constraints.insert(set.constraint_id.clone(), constraint);
             }
         }
+        self.state.changes.constraints.touch(&set.constraint_id, self.stamp);
     }
 
     fn record_failure(&mut self, recorded: &FailureRecorded) -> Result<(), InputError> {
@@ -355,7 +397,9 @@ impl RunFold {
         if let Some(primary) = known {
             if primary != *id {
                 self.state.failure_aliases.insert(id.clone(), primary.clone());
+                self.state.changes.fresh_aliases.insert(id.clone());
             }
+            self.state.changes.failures.touch(&primary, self.stamp);
             if let Some(held) = self.state.failures.get_mut(&primary) {
                 held.occurrences += 1;
                 held.active = true;
@@ -374,6 +418,7 @@ impl RunFold {
         };
         self.state.failures_by_fingerprint.insert(recorded.fingerprint.clone(), id.clone());
         self.state.failures.insert(id.clone(), failure);
+        self.state.changes.failures.touch(id, self.stamp);
         self.window.deltas.failures_added += 1;
         Ok(())
     }
@@ -383,6 +428,7 @@ impl RunFold {
         let primary = self.state.failure_aliases.get(id).unwrap_or(id);
         let held = self.state.failures.get_mut(primary).ok_or_else(|| unknown("failure", id))?;
         held.active = false;
+        self.state.changes.failures.touch(primary, self.stamp);
         Ok(())
     }
 }

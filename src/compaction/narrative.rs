@@ -1,20 +1,22 @@
 //! Renders a snapshot as Markdown for people, by a fixed template and from the snapshot alone. No
 //! model writes it and no program reads it. Equal snapshots give equal bytes.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use super::evidence::EvidenceRef;
-use super::snapshot::Snapshot;
+use super::page::{Page, flat};
+use super::session_narrative;
+use super::snapshot::{Snapshot, StateCounts};
 use super::state::ClaimStatus;
 use crate::contract::json::jcs;
 
-const NONE: &str = "- none\n";
 const NOT_RECORDED: &str = "not recorded";
 
 pub fn render(snapshot: &Snapshot) -> String {
-    let mut page = Page(String::new());
+    if let Some(figures) = snapshot.ext.as_ref().and_then(|ext| ext.session.as_ref()) {
+        return session_narrative::render(snapshot, figures);
+    }
+    let mut page = Page::default();
     page.line(format_args!(
         "# Run {} snapshot {} ({})",
         snapshot.run_id, snapshot.sequence, snapshot.snapshot_id
@@ -32,48 +34,28 @@ pub fn render(snapshot: &Snapshot) -> String {
             flat(&failure.why)
         ));
     });
+    rest(&mut page, snapshot, snapshot.state.failures.len(), |counts| counts.failures);
     page.section("6. Open questions", &snapshot.state.open_questions, |page, question| {
         page.line(format_args!("- {}", flat(question)));
     });
+    rest(&mut page, snapshot, snapshot.state.open_questions.len(), |counts| counts.open_questions);
     next_actions(&mut page, snapshot);
-    page.section("8. Context manifests", &snapshot.latest_context_manifest_ids, |page, id| {
+    let manifests = &snapshot.latest_context_manifest_ids;
+    page.section("8. Context manifests", manifests, |page, id| {
         page.line(format_args!("- {}", flat(id)));
     });
-    page.0
+    let all = snapshot.retrieval_diagnostics.since_last.manifests;
+    rest(&mut page, snapshot, manifests.len(), |_| all);
+    page.text()
 }
 
-struct Page(String);
-
-impl Page {
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        let _ = self.0.write_fmt(line);
-        self.0.push('\n');
-    }
-
-    fn heading(&mut self, heading: &str) {
-        self.line(format_args!("\n## {heading}"));
-    }
-
-    fn section<T>(&mut self, heading: &str, items: &[T], each: impl Fn(&mut Page, &T)) {
-        self.heading(heading);
-        for item in items {
-            each(self, item);
-        }
-        if items.is_empty() {
-            self.0.push_str(NONE);
-        }
-    }
-
-    fn pointers(&mut self, refs: &[EvidenceRef], label: &str) {
-        for evidence in refs {
-            self.line(format_args!(
-                "  - {label}`{}` chunk `{}` span {}..{}",
-                flat(&evidence.evidence_id),
-                flat(&evidence.chunk_id),
-                evidence.span.start,
-                evidence.span.end
-            ));
-        }
+/// Says how many records of a list the snapshot does not show, and where they are.
+fn rest(page: &mut Page, snapshot: &Snapshot, shown: usize, all: impl Fn(&StateCounts) -> u64) {
+    let Some(spill) = snapshot.ext.as_ref().and_then(|ext| ext.spill.as_ref()) else { return };
+    let more = all(&spill.counts).saturating_sub(shown as u64);
+    if more > 0 {
+        let file = &spill.artifact;
+        page.line(format_args!("- {more} more: see {file} and the files that it names"));
     }
 }
 
@@ -127,7 +109,9 @@ fn verified_claims(page: &mut Page, snapshot: &Snapshot) {
     page.section("3. Verified claims", &verified, |page, claim| {
         page.line(format_args!("- {}: {}", flat(&claim.claim_id), flat(&claim.statement)));
         page.pointers(&claim.evidence_refs, "");
+        more_pointers(page, "", &claim.evidence_refs, claim.evidence_ref_count);
     });
+    rest(page, snapshot, verified.len(), |counts| counts.verified_claims);
 }
 
 fn conflicts(page: &mut Page, snapshot: &Snapshot) {
@@ -138,29 +122,34 @@ fn conflicts(page: &mut Page, snapshot: &Snapshot) {
             flat(&conflict.description)
         ));
         page.pointers(&conflict.side_a_refs, "A: ");
+        more_pointers(page, "A: ", &conflict.side_a_refs, conflict.side_a_ref_count);
         page.pointers(&conflict.side_b_refs, "B: ");
+        more_pointers(page, "B: ", &conflict.side_b_refs, conflict.side_b_ref_count);
         if let Some(resolution) = &conflict.resolution {
             page.line(format_args!("  - Resolved: {}", flat(resolution)));
         }
     });
+    rest(page, snapshot, snapshot.state.conflicts.len(), |counts| counts.conflicts);
+}
+
+fn more_pointers(page: &mut Page, label: &str, shown: &[EvidenceRef], all: Option<u64>) {
+    let more = all.map_or(0, |all| all.saturating_sub(shown.len() as u64));
+    if more > 0 {
+        page.line(format_args!("  - {label}{more} more pointers"));
+    }
 }
 
 fn next_actions(page: &mut Page, snapshot: &Snapshot) {
     page.heading("7. Next actions");
     match &snapshot.ext {
         None => page.line(format_args!("- {NOT_RECORDED}")),
-        Some(ext) if ext.next_actions.is_empty() => page.0.push_str(NONE),
+        Some(ext) if ext.next_actions.is_empty() => page.none(),
         Some(ext) => {
             for (index, action) in ext.next_actions.iter().enumerate() {
                 page.line(format_args!("{}. {}", index + 1, flat(action)));
             }
         }
     }
-}
-
-/// Runs of whitespace become one space, so that no text can open a heading or a list.
-fn flat(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn plain(value: &Value) -> String {

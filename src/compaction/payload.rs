@@ -11,7 +11,7 @@ use super::text::SharedText;
 /// How gaps in provenance are judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ProvenanceMode {
+pub(crate) enum ProvenanceMode {
     /// A gap is a warning.
     AuditOnly,
     /// A gap fails the snapshot.
@@ -33,15 +33,15 @@ pub struct RunStarted {
     /// What the run is for; never changes inside a run.
     pub objective: SharedText,
     /// When the run is done; an object or a string, never changes inside a run.
-    pub done_definition: DoneDefinition,
+    pub(crate) done_definition: DoneDefinition,
     /// How gaps in provenance are judged.
-    pub provenance_mode: ProvenanceMode,
+    pub(crate) provenance_mode: ProvenanceMode,
     /// The policy document in force.
     #[serde(deserialize_with = "Option::deserialize")]
     pub policy_snapshot_ref: Option<SharedText>,
     /// Which corpus or index evidence ids belong to: `idx:…` or `corp:…`.
     #[serde(deserialize_with = "Option::deserialize")]
-    pub evidence_namespace: Option<SharedText>,
+    pub(crate) evidence_namespace: Option<SharedText>,
     /// Limits of the run, as given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budgets: Option<serde_json::Map<String, Value>>,
@@ -50,7 +50,7 @@ pub struct RunStarted {
 /// An object or a string, kept as given.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct DoneDefinition(pub Value);
+pub(crate) struct DoneDefinition(pub Value);
 
 impl<'de> Deserialize<'de> for DoneDefinition {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -93,7 +93,7 @@ pub struct PlanDone {
     pub action_type: SharedText,
     /// Two actions with the same signature are the same action.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub action_signature: Option<SharedText>,
+    pub(crate) action_signature: Option<SharedText>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,9 +112,9 @@ pub struct ActDone {
     pub plan_id: SharedText,
     pub outcome: ActOutcome,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost_usd: Option<f64>,
+    pub(crate) cost_usd: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency_ms: Option<f64>,
+    pub(crate) latency_ms: Option<f64>,
 }
 
 /// `OBSERVE_DONE`
@@ -130,33 +130,33 @@ pub struct ObserveDone {
 /// `CONTEXT_MANIFEST_WRITTEN`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ContextManifest {
-    pub manifest_id: SharedText,
-    pub candidate_chunk_ids: Vec<SharedText>,
-    pub selected_chunk_ids: Vec<SharedText>,
+    pub(crate) manifest_id: SharedText,
+    pub(crate) candidate_chunk_ids: Vec<SharedText>,
+    pub(crate) selected_chunk_ids: Vec<SharedText>,
     /// What was left out, and why.
     #[serde(deserialize_with = "objects")]
-    pub excluded: Vec<Excluded>,
+    pub(crate) excluded: Vec<Excluded>,
     /// The filters applied, as given.
-    pub filters: Value,
+    pub(crate) filters: Value,
     /// The reranker, when there was one.
     #[serde(deserialize_with = "object_or_null")]
-    pub reranker: Option<Reranker>,
+    pub(crate) reranker: Option<Reranker>,
     /// Retrieval below this score is not evidence.
     #[serde(deserialize_with = "Option::deserialize")]
-    pub acceptance_threshold: Option<f64>,
+    pub(crate) acceptance_threshold: Option<f64>,
     #[serde(deserialize_with = "Option::deserialize")]
-    pub max_score: Option<f64>,
+    pub(crate) max_score: Option<f64>,
 }
 
 /// One item a manifest left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Excluded {
-    pub item_id: SharedText,
+pub(crate) struct Excluded {
+    pub(crate) item_id: SharedText,
     pub reason: SharedText,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Reranker {
+pub(crate) struct Reranker {
     /// Model name.
     pub model: SharedText,
     /// Model version.
@@ -213,7 +213,7 @@ pub struct EvidencePointer {
     pub quote_sha256: Option<SharedText>,
     /// The namespace of this id where it is not the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub evidence_namespace: Option<SharedText>,
+    pub(crate) evidence_namespace: Option<SharedText>,
 }
 
 /// `CONFLICT_RECORDED`

@@ -11,7 +11,7 @@ pub struct Previous {
     pub sequence: u64,
     /// What the next one must not change.
     pub invariants: Invariants,
-    /// Its coverage artifact, when coverage was spilled.
+    /// The file of the records that it does not show.
     pub spill: Option<SpillRef>,
 }
 
@@ -24,7 +24,7 @@ impl Previous {
                 objective: snapshot.objective.clone(),
                 done_definition: snapshot.done_definition.clone(),
             },
-            spill: snapshot.ext.as_ref().and_then(|ext| ext.coverage_spill.clone()),
+            spill: snapshot.ext.as_ref().and_then(|ext| ext.spill.clone()),
         }
     }
 }

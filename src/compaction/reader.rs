@@ -32,7 +32,7 @@ pub enum RunLogReadError {
 }
 
 /// Reads one run log from its beginning.
-pub struct RunLogReader {
+pub(crate) struct RunLogReader {
     file: Arc<dyn DiskFile>,
     offset: u64,
     /// Bytes that were read but not parsed yet.
@@ -63,7 +63,7 @@ impl RunLogReader {
     }
 
     /// The next event, or `None` at the end.
-    pub fn next_event(&mut self) -> Result<Option<RunEvent>, RunLogReadError> {
+    pub(crate) fn next_event(&mut self) -> Result<Option<RunEvent>, RunLogReadError> {
         loop {
             if let Some(line) = self.ready.pop_front() {
                 self.line = line.number;
@@ -85,7 +85,7 @@ impl RunLogReader {
         self.line
     }
 
-    pub fn bytes_read(&self) -> u64 {
+    pub(crate) fn bytes_read(&self) -> u64 {
         self.offset
     }
 
@@ -142,7 +142,7 @@ impl RunLogReader {
 
 /// The ids that producers gave to the events of one run.
 #[derive(Debug, Clone, Default)]
-pub struct Repeats {
+pub(crate) struct Repeats {
     ids: HashMap<SharedText, Digest>,
     /// Events that repeated an earlier one.
     pub count: u64,
@@ -152,7 +152,7 @@ impl Repeats {
     /// Returns the event. An event that repeats an earlier one becomes verbose. The error is an id
     /// that belongs to another event. `digest` is the content digest; events without a producer's
     /// id need none.
-    pub fn admit(
+    pub(crate) fn admit(
         &mut self,
         mut event: RunEvent,
         digest: Option<Digest>,

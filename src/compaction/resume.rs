@@ -1,5 +1,5 @@
 //! Resumes a run from a snapshot without its history. It needs the snapshot, a small sidecar with
-//! state that only the fold uses, and the spilled coverage. Folding the rest of the log from here
+//! state that only the fold uses, and the chain of spilled records. Folding the rest of the log from here
 //! gives the same snapshots as folding all of it.
 //!
 //! See docs/adr/0021-snapshot-files-without-log-position.md.
@@ -14,17 +14,21 @@ use super::evidence::{EvidenceRef, Place};
 use super::fold::{Invariants, Notices, RunFold};
 use super::payload::RunStarted;
 use super::previous::Previous;
-use super::snapshot::{Ext, FailureAction, FailureStatus, Snapshot};
+use super::snapshot::{
+    ClaimRecord, ConflictRecord, ConstraintRecord, Ext, FailureAction, FailureEntry, FailureStatus,
+    Snapshot,
+};
+use super::spill::{self, SpillFile};
 use super::state::{
-    ClaimState, ConflictState, ConstraintState, CoverageState, EvidenceLedger, FailureState,
-    LedgerClaim, Refs, RunState,
+    ClaimState, ClaimStatus, ConflictState, ConstraintState, EvidenceLedger, FailureState,
+    LedgerClaim, RunState,
 };
 use super::text::SharedText;
 use super::trigger::Thresholds;
 use crate::contract::time::{Timestamp, parse_instant};
 
 /// Record kind of [`Sidecar`].
-pub const SIDECAR_SCHEMA: &str = "compaction_sidecar.v1";
+pub(crate) const SIDECAR_SCHEMA: &str = "compaction_sidecar.v1";
 
 /// Facts stored beside a snapshot and never inside it: log positions and the state that the fold
 /// needs to continue.
@@ -37,7 +41,7 @@ pub struct Sidecar {
     /// The snapshot's place in the run.
     pub sequence: u64,
     /// First event since the snapshot before.
-    pub from_seq: u64,
+    pub(crate) from_seq: u64,
     /// Last event covered.
     pub to_seq: u64,
     /// Head of the hash chain that covers `to_seq`, where there is one.
@@ -46,24 +50,24 @@ pub struct Sidecar {
     /// 1, or 2 after a retry.
     pub attempts: u8,
     pub builder: String,
-    pub carry: Carry,
+    pub(crate) carry: Carry,
 }
 
 /// The part of a fold that its snapshot does not contain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Carry {
+pub(crate) struct Carry {
     /// Namespace of the run's evidence ids.
-    pub evidence_namespace: Option<SharedText>,
-    pub namespace_missing: bool,
-    /// Ids of the open questions, in the snapshot's order.
-    pub question_ids: Vec<SharedText>,
-    /// Further ids of failures, by the id the snapshot shows.
-    pub failure_aliases: BTreeMap<SharedText, SharedText>,
+    pub(crate) evidence_namespace: Option<SharedText>,
+    pub(crate) namespace_missing: bool,
+    /// Ids of the open questions, in the snapshot's order. Empty when the spill chain has them.
+    pub(crate) question_ids: Vec<SharedText>,
+    /// Further ids of failures, by the id the snapshot shows. Empty when the spill chain has them.
+    pub(crate) failure_aliases: BTreeMap<SharedText, SharedText>,
     pub newest_step: u64,
     /// Unknown event types so far.
     pub unknown_types: u64,
     /// Evidence ids that do not match their place so far.
-    pub mismatched_evidence: u64,
+    pub(crate) mismatched_evidence: u64,
 }
 
 /// Why a run cannot resume from a snapshot.
@@ -79,7 +83,7 @@ pub enum ResumeError {
     /// The strict form lacks `ext`.
     #[error("restore {0}: a strict-v1 snapshot has no ext to go on from")]
     Strict(String),
-    /// The snapshot contradicts itself, its sidecar or its coverage.
+    /// The snapshot contradicts itself, its sidecar or its spill files.
     #[error("restore {snapshot}: {reason}")]
     Inconsistent { snapshot: String, reason: &'static str },
 }
@@ -92,6 +96,7 @@ pub fn sidecar(
     log_head: Option<String>,
 ) -> Sidecar {
     let fold = compactor.fold_state();
+    let spilled = built.spill.is_some();
     let retried = built.snapshot.validation.failure_action_taken == FailureAction::Retry;
     Sidecar {
         schema_version: SIDECAR_SCHEMA.to_owned(),
@@ -110,8 +115,14 @@ pub fn sidecar(
                 .as_ref()
                 .and_then(|started| started.evidence_namespace.clone()),
             namespace_missing: fold.namespace_missing,
-            question_ids: fold.state.questions.iter().map(|(id, _)| id.clone()).collect(),
-            failure_aliases: fold.state.failure_aliases.clone(),
+            question_ids: match spilled {
+                true => Vec::new(),
+                false => fold.state.questions.iter().map(|(id, _)| id.clone()).collect(),
+            },
+            failure_aliases: match spilled {
+                true => BTreeMap::new(),
+                false => fold.state.failure_aliases.clone(),
+            },
             newest_step: fold.newest_step,
             unknown_types: fold.notices.unknown_types,
             mismatched_evidence: fold.notices.mismatched_evidence,
@@ -119,12 +130,12 @@ pub fn sidecar(
     }
 }
 
-/// A compactor right after a snapshot. `spilled` are the chunk ids of its coverage chain, empty
-/// when coverage was not spilled.
+/// A compactor right after a snapshot. `chain` are the files of its spill chain, oldest first; none
+/// when the snapshot shows everything.
 pub fn restore(
     snapshot: &Snapshot,
     sidecar: &Sidecar,
-    spilled: Vec<SharedText>,
+    chain: Vec<SpillFile>,
     thresholds: Thresholds,
 ) -> Result<Compactor, ResumeError> {
     let id = || snapshot.snapshot_id.clone();
@@ -140,13 +151,23 @@ pub fn restore(
     let last_ts = parse_instant(&snapshot.created_at)
         .map_err(|_| inconsistent("created_at is not an instant"))?
         .at;
-    if sidecar.carry.question_ids.len() != snapshot.state.open_questions.len() {
-        return Err(inconsistent("the sidecar names other questions"));
-    }
-    let coverage = coverage(snapshot, ext, spilled)
-        .ok_or_else(|| inconsistent("the coverage artifacts do not add up"))?;
-    let ledger = ledger(snapshot);
-    let state = state(snapshot, ext, &sidecar.carry, coverage);
+    let mut state = match &ext.spill {
+        None => {
+            if sidecar.carry.question_ids.len() != snapshot.state.open_questions.len() {
+                return Err(inconsistent("the sidecar names other questions"));
+            }
+            shown_state(snapshot, ext, &sidecar.carry)
+        }
+        Some(spill) => {
+            let state = chained_state(chain);
+            if spill::counts(&state) != spill.counts {
+                return Err(inconsistent("the spill files do not add up"));
+            }
+            state
+        }
+    };
+    state.snapshot_taken(None);
+    let ledger = ledger(&state);
     let fold = fold(snapshot, ext, sidecar, last_ts, state, ledger);
     Ok(Compactor::resumed(thresholds, fold, Previous::of(snapshot)))
 }
@@ -163,6 +184,7 @@ fn fold(
     RunFold {
         run_id: Some(snapshot.run_id.clone()),
         seq: sidecar.to_seq,
+        stamp: snapshot.sequence + 1,
         last_ts,
         newest_step: carry.newest_step,
         step_at_snapshot: carry.newest_step,
@@ -186,84 +208,120 @@ fn fold(
             unknown_types: carry.unknown_types,
             mismatched_evidence: carry.mismatched_evidence,
         },
+        session: ext.session.clone(),
         namespace_missing: carry.namespace_missing,
     }
 }
 
-fn refs(pointers: &[EvidenceRef]) -> Refs {
+fn places(pointers: &[EvidenceRef]) -> impl Iterator<Item = (SharedText, Place)> {
     let place =
         |evidence: &EvidenceRef| Place { chunk_id: evidence.chunk_id.clone(), span: evidence.span };
-    pointers.iter().map(|evidence| (evidence.evidence_id.clone(), place(evidence))).collect()
+    pointers.iter().map(move |evidence| (evidence.evidence_id.clone(), place(evidence)))
 }
 
-fn ledger(snapshot: &Snapshot) -> EvidenceLedger {
+fn ledger(state: &RunState) -> EvidenceLedger {
     let mut ledger = EvidenceLedger::default();
-    for claim in &snapshot.state.claims {
+    for (id, claim) in &state.claims {
         let held = LedgerClaim { statement: claim.statement.clone(), status: claim.status };
-        ledger.claims.insert(claim.claim_id.clone(), held);
-        ledger.evidence.extend(refs(&claim.evidence_refs));
+        ledger.claims.insert(id.clone(), held);
+        let refs = claim.refs.iter().map(|(id, place)| (id.clone(), place.clone()));
+        ledger.evidence.extend(refs);
     }
     ledger
 }
 
-fn coverage(snapshot: &Snapshot, ext: &Ext, spilled: Vec<SharedText>) -> Option<CoverageState> {
-    let mut coverage = CoverageState::default();
-    let listed = &snapshot.state.source_coverage;
-    listed.source_ids_seen.iter().for_each(|source| coverage.see_source(source));
-    match &ext.coverage_spill {
-        None => listed.chunk_ids_seen.iter().for_each(|chunk| coverage.see_chunk(chunk)),
-        Some(spill) => {
-            spilled.iter().for_each(|chunk| coverage.see_chunk(chunk));
-            if coverage.chunks.len() as u64 != spill.count {
-                return None;
-            }
-            coverage.fresh = Some(Default::default());
-        }
-    }
-    Some(coverage)
-}
-
-fn state(snapshot: &Snapshot, ext: &Ext, carry: &Carry, coverage: CoverageState) -> RunState {
-    let mut state = RunState { coverage, ..RunState::default() };
-    for record in &snapshot.state.claims {
-        let claim = ClaimState {
-            status: record.status,
-            statement: record.statement.clone(),
-            refs: refs(&record.evidence_refs),
-            supersedes: record.supersedes.clone(),
-        };
-        state.claims.insert(record.claim_id.clone(), claim);
-    }
-    for record in &snapshot.state.conflicts {
-        let conflict = ConflictState {
-            description: record.description.clone(),
-            side_a: refs(&record.side_a_refs),
-            side_b: refs(&record.side_b_refs),
-            resolution: record.resolution.clone(),
-        };
-        state.conflicts.insert(record.conflict_id.clone(), conflict);
-    }
-    for (id, text) in carry.question_ids.iter().zip(&snapshot.state.open_questions) {
+/// The state of a snapshot that shows everything. Its records have no order of change.
+fn shown_state(snapshot: &Snapshot, ext: &Ext, carry: &Carry) -> RunState {
+    let mut state = RunState::default();
+    let shown = &snapshot.state;
+    let coverage = &mut state.coverage;
+    shown.source_coverage.source_ids_seen.iter().for_each(|source| coverage.see_source(source, 0));
+    shown.source_coverage.chunk_ids_seen.iter().for_each(|chunk| coverage.see_chunk(chunk));
+    shown.claims.iter().for_each(|record| put_claim(&mut state, record, 0));
+    shown.conflicts.iter().for_each(|record| put_conflict(&mut state, record, 0));
+    for (id, text) in carry.question_ids.iter().zip(&shown.open_questions) {
         state.questions.open(id.clone(), text.clone());
     }
-    for record in &snapshot.state.failures {
-        let failure = FailureState {
-            category: record.category.clone(),
-            place: record.place.clone(),
-            why: record.why.clone(),
-            severity: record.severity,
-            active: record.status == FailureStatus::Active,
-            occurrences: record.occurrence_count,
-            fingerprint: record.fingerprint.clone(),
-        };
-        let (id, fingerprint) = (record.failure_id.clone(), record.fingerprint.clone());
-        state.failures_by_fingerprint.insert(fingerprint, id.clone());
-        state.failures.insert(id, failure);
-    }
+    shown.failures.iter().for_each(|record| put_failure(&mut state, record, 0));
     state.failure_aliases.clone_from(&carry.failure_aliases);
-    for record in ext.constraints.iter().flatten() {
-        let held = ConstraintState { text: record.text.clone(), violations: record.violations };
-        state.constraints.insert(record.constraint_id.clone(), held);
+    let constraints = ext.constraints.iter().flatten();
+    constraints.for_each(|record| put_constraint(&mut state, record, 0));
+    state
+}
+
+/// The state that the files of a chain lead to.
+fn chained_state(chain: Vec<SpillFile>) -> RunState {
+    let mut state = RunState::default();
+    for link in chain {
+        let stamp = link.sequence;
+        let coverage = &mut state.coverage;
+        link.source_ids.iter().for_each(|source| coverage.see_source(source, stamp));
+        link.chunk_ids.iter().for_each(|chunk| coverage.see_chunk(chunk));
+        link.claims.iter().for_each(|record| put_claim(&mut state, record, stamp));
+        link.conflicts.iter().for_each(|record| put_conflict(&mut state, record, stamp));
+        for id in &link.questions_closed {
+            state.questions.close(id);
+        }
+        for question in link.questions_opened {
+            state.questions.open(question.question_id, question.text);
+        }
+        link.failures.iter().for_each(|record| put_failure(&mut state, record, stamp));
+        state.failure_aliases.extend(link.failure_aliases);
+        link.constraints.iter().for_each(|record| put_constraint(&mut state, record, stamp));
     }
     state
+}
+
+/// Adds a claim, or changes it and adds the pointers that it lists.
+fn put_claim(state: &mut RunState, record: &ClaimRecord, stamp: u64) {
+    for evidence in &record.evidence_refs {
+        state.coverage.cite(&evidence.chunk_id);
+    }
+    let is_verified = |status| u64::from(status == ClaimStatus::Verified);
+    let before = state.claims.remove(&record.claim_id);
+    state.verified -= before.as_ref().map_or(0, |claim| is_verified(claim.status));
+    state.verified += is_verified(record.status);
+    let mut refs = before.map(|claim| claim.refs).unwrap_or_default();
+    refs.extend(places(&record.evidence_refs));
+    let claim = ClaimState {
+        status: record.status,
+        statement: record.statement.clone(),
+        refs,
+        supersedes: record.supersedes.clone(),
+    };
+    state.claims.insert(record.claim_id.clone(), claim);
+    state.changes.claims.touch(&record.claim_id, stamp);
+}
+
+fn put_conflict(state: &mut RunState, record: &ConflictRecord, stamp: u64) {
+    let conflict = ConflictState {
+        description: record.description.clone(),
+        side_a: places(&record.side_a_refs).collect(),
+        side_b: places(&record.side_b_refs).collect(),
+        resolution: record.resolution.clone(),
+    };
+    state.conflicts.insert(record.conflict_id.clone(), conflict);
+    state.changes.conflicts.touch(&record.conflict_id, stamp);
+}
+
+fn put_failure(state: &mut RunState, record: &FailureEntry, stamp: u64) {
+    let failure = FailureState {
+        category: record.category.clone(),
+        place: record.place.clone(),
+        why: record.why.clone(),
+        severity: record.severity,
+        active: record.status == FailureStatus::Active,
+        occurrences: record.occurrence_count,
+        fingerprint: record.fingerprint.clone(),
+    };
+    let (id, fingerprint) = (record.failure_id.clone(), record.fingerprint.clone());
+    state.failures_by_fingerprint.insert(fingerprint, id.clone());
+    state.changes.failures.touch(&id, stamp);
+    state.failures.insert(id, failure);
+}
+
+fn put_constraint(state: &mut RunState, record: &ConstraintRecord, stamp: u64) {
+    let held = ConstraintState { text: record.text.clone(), violations: record.violations };
+    state.constraints.insert(record.constraint_id.clone(), held);
+    state.changes.constraints.touch(&record.constraint_id, stamp);
 }

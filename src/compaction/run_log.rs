@@ -11,16 +11,18 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::build::{BuildPass, BuiltSnapshot, SnapshotForm, artifact_name};
+use super::agent_runs::facts::DIFFERS;
+use super::build::{BuildPass, BuiltSnapshot, SnapshotForm};
 use super::compactor::{Compactor, stop_events};
-use super::difference::Difference;
 use super::event::{Class, RunEvent};
 use super::files::{Put, SnapshotStore, StoreError, Stored};
 use super::fold::InputError;
 use super::previous::Previous;
 use super::reader::{RunLogReadError, RunLogReader};
 use super::snapshot::{FailureAction, Snapshot};
+use super::spill;
 use super::trigger::Thresholds;
+use crate::export::difference::Difference;
 use crate::os::Disk;
 
 /// What to do with a run log.
@@ -387,8 +389,7 @@ impl<'a> Audit<'a> {
     }
 
     fn differ(&mut self, sequence: u64, file: &str, problem: &str) {
-        let file = format!("{sequence}.{file}");
-        self.differences.push(Difference { sequence, file, problem: problem.to_owned() });
+        self.differences.push(Difference::new(format!("{sequence}.{file}"), problem));
     }
 
     fn look(&mut self, next: Option<&RunEvent>) -> Result<(), RunLogError> {
@@ -423,13 +424,13 @@ impl<'a> Audit<'a> {
         stored: &[u8],
     ) -> Result<(), RunLogError> {
         if built.bytes != stored {
-            self.differ(sequence, "snapshot.json", "its bytes are not what the log gives");
+            self.differ(sequence, "snapshot.json", DIFFERS);
         }
         let narrative = self.job.store.beside(&self.run_id, &format!("{sequence}.md"))?;
         self.compare_beside(sequence, "md", narrative, built.narrative.as_bytes());
         if let Some(spill) = &built.spill {
-            let there = self.job.store.beside(&self.run_id, &artifact_name(sequence))?;
-            self.compare_beside(sequence, "coverage.json", there, &spill.bytes);
+            let there = self.job.store.beside(&self.run_id, &spill::file_name(sequence))?;
+            self.compare_beside(sequence, "spill.json", there, &spill.bytes);
         }
         Ok(())
     }
@@ -438,7 +439,7 @@ impl<'a> Audit<'a> {
         match there {
             None => self.differ(sequence, file, "it is missing"),
             Some(bytes) if bytes != due => {
-                self.differ(sequence, file, "its bytes are not what the log gives");
+                self.differ(sequence, file, DIFFERS);
             }
             Some(_) => {}
         }
@@ -446,6 +447,6 @@ impl<'a> Audit<'a> {
 }
 
 /// The size of a log, for a progress bar.
-pub fn log_bytes(disk: &dyn Disk, log: &Path) -> u64 {
+pub(crate) fn log_bytes(disk: &dyn Disk, log: &Path) -> u64 {
     disk.stat(log).ok().flatten().map_or(0, |stat| stat.len)
 }

@@ -22,6 +22,7 @@ use super::build::{BuildPass, BuiltSnapshot, SnapshotForm};
 use super::compactor::{Compactor, stop_events};
 use super::event::{Body, Phase, RunEvent};
 use super::payload::*;
+use super::session_figures::{SessionFigures, Tally};
 use super::snapshot::Snapshot;
 use super::text::SharedText;
 use super::trigger::Thresholds;
@@ -29,20 +30,21 @@ use crate::contract::hash::sha256;
 use crate::contract::time::Timestamp;
 
 /// Most attempts of a segment.
-pub const SEGMENT_REQUESTS_MAX: u64 = 64;
+pub(crate) const SEGMENT_REQUESTS_MAX: u64 = 64;
 /// Most bytes of state of a segment.
-pub const SEGMENT_STATE_BYTES_MAX: usize = 48 << 10;
+pub(crate) const SEGMENT_STATE_BYTES_MAX: usize = 48 << 10;
 /// Most pointers of one claim. The summary itself carries all of them.
-pub const CLAIM_POINTERS_MAX: usize = 32;
+pub(crate) const CLAIM_POINTERS_MAX: usize = 32;
 /// Most chunk ids of one event. More go into further events.
-pub const EVENT_CHUNKS_MAX: usize = 256;
+pub(crate) const EVENT_CHUNKS_MAX: usize = 256;
 
 /// Objective of every segment. It distinguishes them from the runs of agents.
-pub const OBJECTIVE: &str = "Turn every accepted summary request into exactly one recorded outcome";
+pub(crate) const OBJECTIVE: &str =
+    "Turn every accepted summary request into exactly one recorded outcome";
 const DONE: &str = "every attempt of this segment ended as produced, skipped or failed";
 
 /// Thresholds that are reached only when a segment closes.
-pub const AT_CLOSE_ONLY: Thresholds = Thresholds {
+pub(crate) const AT_CLOSE_ONLY: Thresholds = Thresholds {
     event_threshold: 3 * SEGMENT_REQUESTS_MAX + 1,
     step_fallback: SEGMENT_REQUESTS_MAX + 1,
 };
@@ -79,6 +81,8 @@ pub enum Fact {
     Produced {
         request_id: SharedText,
         summary_id: SharedText,
+        /// What was summarized by which flow, in words.
+        what: SharedText,
         sources: u64,
         pointers: Vec<CitedSpan>,
     },
@@ -105,7 +109,7 @@ pub enum Fact {
 
 /// What a fact leads to, in order.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Emitted {
+pub(crate) enum Emitted {
     /// A run event of the open segment.
     Event(RunEvent),
     /// A snapshot that came into force.
@@ -121,11 +125,11 @@ pub enum Emitted {
 
 /// Derives a segment again, up to and including event `seq`. The second build pass uses it. `None`
 /// when that is impossible.
-pub type Rederive<'a> = &'a mut dyn FnMut(&SharedText, u64) -> Option<Compactor>;
+pub(crate) type Rederive<'a> = &'a mut dyn FnMut(&SharedText, u64) -> Option<Compactor>;
 
 /// A segment folded from events that another derivation emits, up to one event.
 #[derive(Debug, Clone)]
-pub struct Refold {
+pub(crate) struct Refold {
     segment: SharedText,
     to_seq: u64,
     compactor: Option<Compactor>,
@@ -161,17 +165,18 @@ impl Refold {
 }
 
 /// Splits `<run_id>.<n>`.
-pub fn segment_of(segment: &str) -> Option<(String, u64)> {
+pub(crate) fn segment_of(segment: &str) -> Option<(String, u64)> {
     let (run_id, number) = segment.rsplit_once('.')?;
     Some((run_id.to_owned(), number.parse().ok()?))
 }
 
 /// Projects facts into run events and segment snapshots.
 #[derive(Debug, Clone)]
-pub struct ServiceRun {
+pub(crate) struct ServiceRun {
     run_id: SharedText,
     thresholds: Thresholds,
     segments: u64,
+    figures: SessionFigures,
     open: Option<OpenSegment>,
     in_flight: BTreeMap<SharedText, InFlight>,
 }
@@ -200,18 +205,33 @@ struct StepEvents {
 }
 
 impl ServiceRun {
-    /// The run log of one session, after `segments` segments that ended. `run_id` must leave room for
-    /// a segment number.
-    pub fn resumed(run_id: &str, thresholds: Thresholds, segments: u64) -> ServiceRun {
+    /// The run log of one session, after `segments` segments that ended and with the figures as of
+    /// their end. `run_id` must leave room for a segment number.
+    pub fn resumed(
+        run_id: &str,
+        thresholds: Thresholds,
+        segments: u64,
+        figures: SessionFigures,
+    ) -> ServiceRun {
         let (run_id, in_flight) = (SharedText::from(run_id), BTreeMap::new());
-        ServiceRun { run_id, thresholds, segments, open: None, in_flight }
+        ServiceRun { run_id, thresholds, segments, figures, open: None, in_flight }
+    }
+
+    /// What the session did so far.
+    pub(crate) fn figures(&self) -> &SessionFigures {
+        &self.figures
+    }
+
+    /// Takes in what the session did or met. Precedes the fact of the same event.
+    pub(crate) fn count(&mut self, tally: &Tally) {
+        self.figures.count(tally);
     }
 
     pub fn current(&self) -> Option<String> {
         self.open.as_ref().map(|open| open.run_id.to_string())
     }
 
-    pub fn retune(&mut self, thresholds: Thresholds) {
+    pub(crate) fn retune(&mut self, thresholds: Thresholds) {
         self.thresholds = thresholds;
         if let Some(open) = &mut self.open {
             open.compactor.retune(thresholds);
@@ -219,13 +239,13 @@ impl ServiceRun {
     }
 
     /// Number of chunks that a running attempt reads.
-    pub fn sources_of(&self, request_id: &SharedText) -> u64 {
+    pub(crate) fn sources_of(&self, request_id: &SharedText) -> u64 {
         let sources = self.in_flight.get(request_id).map(|attempt| attempt.sources.iter());
         sources.into_iter().flatten().map(|source| source.chunk_ids.len() as u64).sum()
     }
 
     /// Source of a chunk that a running attempt reads.
-    pub fn source_of(&self, request_id: &SharedText, chunk: &str) -> Option<SharedText> {
+    pub(crate) fn source_of(&self, request_id: &SharedText, chunk: &str) -> Option<SharedText> {
         let sources = &self.in_flight.get(request_id)?.sources;
         let holds = |source: &&SourceRead| source.chunk_ids.iter().any(|id| **id == *chunk);
         sources.iter().find(holds).map(|source| source.source_id.clone())
@@ -255,7 +275,7 @@ impl ServiceRun {
                     attempt.answered = Some((at, done));
                 }
             }
-            Fact::Produced { request_id, summary_id, sources, pointers } => {
+            Fact::Produced { request_id, summary_id, what, sources, pointers } => {
                 if let Some(attempt) = self.in_flight.get_mut(request_id) {
                     // A provider without cost reports no answer, but the model did answer.
                     attempt.answered.get_or_insert_with(|| {
@@ -264,7 +284,7 @@ impl ServiceRun {
                     });
                 }
                 let mut step = self.begun(request_id);
-                step.claim(at, summary_id, *sources, pointers);
+                step.claim(at, summary_id, (what, *sources), pointers);
                 step.observe(at, true);
                 self.write(step, at, again, &mut out);
             }
@@ -399,12 +419,14 @@ impl ServiceRun {
     /// Takes a snapshot; false when that ended the segment.
     fn take(&mut self, again: Rederive<'_>, out: &mut Vec<Emitted>) -> bool {
         let Some(open) = &mut self.open else { return false };
+        open.compactor.tell_session(&self.figures);
         let Some(mut built) = open.compactor.build(BuildPass::First, SnapshotForm::Full) else {
             return true;
         };
         if !built.snapshot.passes() {
             if let Some(mut derived) = again(&open.run_id, open.compactor.fold_state().seq) {
                 derived.retune(self.thresholds);
+                derived.tell_session(&self.figures);
                 open.compactor = derived;
             }
             let second = open.compactor.build(BuildPass::Second, SnapshotForm::Full);
@@ -497,11 +519,14 @@ impl StepEvents {
         &mut self,
         at: Timestamp,
         summary_id: &SharedText,
-        sources: u64,
+        (what, sources): (&SharedText, u64),
         pointers: &[CitedSpan],
     ) {
-        let statement =
-            SharedText::from(format!("summary {summary_id} produced from {sources} sources"));
+        let sources = match sources {
+            1 => "1 source".to_owned(),
+            _ => format!("{sources} sources"),
+        };
+        let statement = SharedText::from(format!("{what}, from {sources}"));
         self.state_bytes += CLAIM_BYTES + json_bytes(summary_id) + json_bytes(&statement);
         let claim_id = summary_id.clone();
         let added = ClaimAdded { claim_id: claim_id.clone(), statement, supersedes: None };
@@ -561,7 +586,7 @@ fn item_bytes(text: &str) -> usize {
 #[cfg(test)]
 impl ServiceRun {
     /// Damages the open segment in memory, so that its next snapshot fails.
-    pub fn forget_evidence(&mut self) {
+    pub(crate) fn forget_evidence(&mut self) {
         if let Some(open) = &mut self.open {
             open.compactor.forget_evidence();
         }

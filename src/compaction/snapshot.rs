@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use super::event::AgentRole;
 use super::evidence::EvidenceRef;
 use super::payload::{Check, CheckStatus, DoneDefinition, FailureSeverity, ProvenanceMode};
+use super::session_figures::SessionFigures;
 use super::state::ClaimStatus;
 use super::text::SharedText;
 use super::window::{Deltas, Terminal};
@@ -21,11 +22,11 @@ use crate::contract::hash::sha256;
 use crate::contract::json::{to_file, to_jcs};
 
 /// Largest file form of a snapshot.
-pub const SNAPSHOT_BYTES_MAX: usize = 65_536;
+pub(crate) const SNAPSHOT_BYTES_MAX: usize = 65_536;
 /// Longest statement.
-pub const STATEMENT_BYTES_MAX: usize = 2 << 10;
+pub(crate) const STATEMENT_BYTES_MAX: usize = 2 << 10;
 /// Longest other string.
-pub const STRING_BYTES_MAX: usize = 4 << 10;
+pub(crate) const STRING_BYTES_MAX: usize = 4 << 10;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -34,13 +35,13 @@ pub struct Snapshot {
     pub sequence: u64,
     pub created_at: String,
     pub objective: SharedText,
-    pub done_definition: DoneDefinition,
-    pub provenance_mode: ProvenanceMode,
+    pub(crate) done_definition: DoneDefinition,
+    pub(crate) provenance_mode: ProvenanceMode,
     pub policy_snapshot_ref: Option<SharedText>,
     pub counts: SnapshotCounts,
-    pub latest_context_manifest_ids: Vec<SharedText>,
+    pub(crate) latest_context_manifest_ids: Vec<SharedText>,
     pub state: SnapshotState,
-    pub retrieval_diagnostics: RetrievalDiagnostics,
+    pub(crate) retrieval_diagnostics: RetrievalDiagnostics,
     pub validation: Validation,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ext: Option<Ext>,
@@ -53,11 +54,11 @@ pub struct SnapshotCounts {
     pub counted_events_since_last_compaction: u64,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SnapshotState {
     pub claims: Vec<ClaimRecord>,
     pub conflicts: Vec<ConflictRecord>,
-    pub open_questions: Vec<SharedText>,
+    pub(crate) open_questions: Vec<SharedText>,
     pub failures: Vec<FailureEntry>,
     pub source_coverage: SourceCoverage,
 }
@@ -68,6 +69,9 @@ pub struct ClaimRecord {
     pub status: ClaimStatus,
     pub statement: SharedText,
     pub evidence_refs: Vec<EvidenceRef>,
+    /// Number of its pointers, when not all of them are listed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence_ref_count: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub supersedes: Option<SharedText>,
 }
@@ -77,8 +81,12 @@ pub struct ClaimRecord {
 pub struct ConflictRecord {
     pub conflict_id: SharedText,
     pub description: SharedText,
-    pub side_a_refs: Vec<EvidenceRef>,
-    pub side_b_refs: Vec<EvidenceRef>,
+    pub(crate) side_a_refs: Vec<EvidenceRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) side_a_ref_count: Option<u64>,
+    pub(crate) side_b_refs: Vec<EvidenceRef>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) side_b_ref_count: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<SharedText>,
 }
@@ -92,7 +100,7 @@ pub struct FailureEntry {
     pub why: SharedText,
     pub severity: FailureSeverity,
     pub status: FailureStatus,
-    pub occurrence_count: u64,
+    pub(crate) occurrence_count: u64,
     pub fingerprint: SharedText,
 }
 
@@ -105,32 +113,32 @@ pub enum FailureStatus {
     Resolved,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SourceCoverage {
-    pub source_ids_seen: Vec<SharedText>,
+    pub(crate) source_ids_seen: Vec<SharedText>,
     pub chunk_ids_seen: Vec<SharedText>,
     pub chunk_ids_cited: Vec<SharedText>,
 }
 
 /// Retrieval since the last snapshot: a summary and pointers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RetrievalDiagnostics {
-    pub since_last: RetrievalSummary,
-    pub manifest_ids: Vec<SharedText>,
+pub(crate) struct RetrievalDiagnostics {
+    pub(crate) since_last: RetrievalSummary,
+    pub(crate) manifest_ids: Vec<SharedText>,
 }
 
 /// Sums over the manifests since the last snapshot.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RetrievalSummary {
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub(crate) struct RetrievalSummary {
     pub manifests: u64,
-    pub candidates_retrieved: u64,
-    pub candidates_selected: u64,
-    pub excluded_by_reason: BTreeMap<SharedText, u64>,
-    pub filters_applied: Vec<Value>,
-    pub rerankers: Vec<String>,
-    pub acceptance_thresholds_milli: Vec<i64>,
-    pub min_max_score_milli: Option<i64>,
-    pub no_evidence_steps: Vec<u64>,
+    pub(crate) candidates_retrieved: u64,
+    pub(crate) candidates_selected: u64,
+    pub(crate) excluded_by_reason: BTreeMap<SharedText, u64>,
+    pub(crate) filters_applied: Vec<Value>,
+    pub(crate) rerankers: Vec<String>,
+    pub(crate) acceptance_thresholds_milli: Vec<i64>,
+    pub(crate) min_max_score_milli: Option<i64>,
+    pub(crate) no_evidence_steps: Vec<u64>,
 }
 
 /// What was done about a failed check.
@@ -153,31 +161,48 @@ pub struct Validation {
 /// Fields that version 1 of the contract lacks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ext {
-    pub prev_snapshot_id: Option<String>,
-    pub state_digest: String,
+    pub(crate) prev_snapshot_id: Option<String>,
+    pub(crate) state_digest: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budgets: Option<Map<String, Value>>,
-    pub deltas: Deltas,
+    pub(crate) deltas: Deltas,
     pub next_actions: Vec<SharedText>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent_roles: Option<BTreeMap<AgentRole, BTreeMap<Terminal, u64>>>,
+    pub(crate) agent_roles: Option<BTreeMap<AgentRole, BTreeMap<Terminal, u64>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub coverage_spill: Option<SpillRef>,
+    pub spill: Option<SpillRef>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub constraints: Option<Vec<ConstraintRecord>>,
+    /// What the session did so far, in a snapshot of the service's own session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionFigures>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warnings: Option<Vec<String>>,
 }
 
-/// A pointer to coverage that does not fit inline.
+/// A pointer to the file of the records that do not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpillRef {
     /// File name beside the snapshot.
     pub artifact: String,
     /// Digest of the file's bytes.
     pub sha256: String,
-    /// Number of chunk ids seen in all.
-    pub count: u64,
+    /// Records of the whole state, shown or not.
+    pub counts: StateCounts,
+}
+
+/// How many records a state has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateCounts {
+    pub claims: u64,
+    pub verified_claims: u64,
+    pub conflicts: u64,
+    pub open_questions: u64,
+    pub failures: u64,
+    pub constraints: u64,
+    pub source_ids_seen: u64,
+    pub chunk_ids_seen: u64,
+    pub chunk_ids_cited: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,20 +211,6 @@ pub struct ConstraintRecord {
     pub text: SharedText,
     pub violations: u64,
 }
-
-/// A link in the chain of spilled coverage: the chunk ids first seen since the link before it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CoverageArtifact {
-    pub schema_version: String,
-    pub run_id: SharedText,
-    pub sequence: u64,
-    pub previous: Option<SpillRef>,
-    pub count: u64,
-    pub chunk_ids: Vec<SharedText>,
-}
-
-/// Record kind of [`CoverageArtifact`].
-pub const COVERAGE_SCHEMA: &str = "compaction_coverage.v1";
 
 /// The content that the id identifies: the snapshot without id and verdict.
 #[derive(Serialize)]

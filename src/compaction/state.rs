@@ -2,6 +2,7 @@
 //! the order in which snapshots list them. The ledger holds claims and evidence exactly as events
 //! recorded them; every snapshot is checked against it.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,7 @@ pub enum ClaimStatus {
 }
 
 /// Pointers by evidence id.
-pub type Refs = BTreeMap<SharedText, Place>;
+pub(crate) type Refs = BTreeMap<SharedText, Place>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimState {
@@ -36,8 +37,8 @@ pub struct ClaimState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConflictState {
     pub description: SharedText,
-    pub side_a: Refs,
-    pub side_b: Refs,
+    pub(crate) side_a: Refs,
+    pub(crate) side_b: Refs,
     pub resolution: Option<SharedText>,
 }
 
@@ -55,10 +56,67 @@ pub struct FailureState {
     pub fingerprint: SharedText,
 }
 
+/// Ids in the order of their last change. A change is stamped with the sequence of the first
+/// snapshot that shows it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recency {
+    stamps: BTreeMap<SharedText, u64>,
+    newest_first: BTreeSet<(Reverse<u64>, SharedText)>,
+}
+
+impl Recency {
+    /// Notes a change of an id, new or known.
+    pub(crate) fn touch(&mut self, id: &SharedText, stamp: u64) {
+        let before = self.stamps.insert(id.clone(), stamp);
+        if before == Some(stamp) {
+            return;
+        }
+        if let Some(before) = before {
+            self.newest_first.remove(&(Reverse(before), id.clone()));
+        }
+        self.newest_first.insert((Reverse(stamp), id.clone()));
+    }
+
+    pub(crate) fn contains(&self, id: &str) -> bool {
+        self.stamps.contains_key(id)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.stamps.len()
+    }
+
+    /// Every id in byte order.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &SharedText> {
+        self.stamps.keys()
+    }
+
+    /// Every id, the last change first.
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &SharedText> {
+        self.newest_first.iter().map(|(_, id)| id)
+    }
+
+    /// The ids that changed at a stamp or later.
+    pub(crate) fn since(&self, stamp: u64) -> impl Iterator<Item = &SharedText> {
+        let changed = self.newest_first.iter().take_while(move |(Reverse(at), _)| *at >= stamp);
+        changed.map(|(_, id)| id)
+    }
+
+    /// Gives every id the same stamp, so that the order is that of the ids.
+    pub(crate) fn restamp(&mut self, stamp: u64) {
+        self.stamps.values_mut().for_each(|at| *at = stamp);
+        let ids = self.stamps.keys().cloned();
+        self.newest_first = ids.map(|id| (Reverse(stamp), id)).collect();
+    }
+}
+
 /// Open questions in opening order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Questions {
     next: u64,
+    /// The first question opened since the last snapshot.
+    fresh_from: u64,
+    /// Questions closed since the last snapshot.
+    closed: BTreeSet<SharedText>,
     by_order: BTreeMap<u64, (SharedText, SharedText)>,
     by_id: BTreeMap<SharedText, u64>,
 }
@@ -77,13 +135,36 @@ impl Questions {
     }
 
     /// Removes a question; false when it is not open.
-    pub fn close(&mut self, id: &str) -> bool {
-        self.by_id.remove(id).and_then(|order| self.by_order.remove(&order)).is_some()
+    pub fn close(&mut self, id: &SharedText) -> bool {
+        let closed = self.by_id.remove(id).and_then(|order| self.by_order.remove(&order)).is_some();
+        if closed {
+            self.closed.insert(id.clone());
+        }
+        closed
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_order.len()
     }
 
     /// Ids and texts in opening order.
-    pub fn iter(&self) -> impl Iterator<Item = &(SharedText, SharedText)> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &(SharedText, SharedText)> {
         self.by_order.values()
+    }
+
+    /// Ids and texts of the questions opened since the last snapshot.
+    pub(crate) fn fresh(&self) -> impl Iterator<Item = &(SharedText, SharedText)> {
+        self.by_order.range(self.fresh_from..).map(|(_, question)| question)
+    }
+
+    /// Ids of the questions closed since the last snapshot.
+    pub(crate) fn closed(&self) -> impl Iterator<Item = &SharedText> {
+        self.closed.iter()
+    }
+
+    fn snapshot_taken(&mut self) {
+        self.fresh_from = self.next;
+        self.closed.clear();
     }
 }
 
@@ -96,32 +177,53 @@ pub struct ConstraintState {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CoverageState {
-    pub sources: BTreeSet<SharedText>,
+    pub sources: Recency,
     /// Chunks that were selected for a prompt, reported as seen, or cited.
     pub chunks: BTreeSet<SharedText>,
+    /// Chunks that evidence points into.
+    pub(crate) cited: BTreeSet<SharedText>,
     /// Bytes of all chunk ids: a cheap lower bound of the size of their list.
-    pub chunk_bytes: usize,
-    /// Chunks first seen since the last spilled snapshot; `None` while nothing is spilled.
-    pub fresh: Option<BTreeSet<SharedText>>,
+    pub(crate) chunk_bytes: usize,
+    /// Chunks first seen since the last snapshot.
+    pub(crate) fresh: BTreeSet<SharedText>,
 }
 
 impl CoverageState {
-    pub fn see_chunk(&mut self, chunk: &SharedText) {
+    pub(crate) fn see_chunk(&mut self, chunk: &SharedText) {
         if self.chunks.contains(chunk) {
             return;
         }
         self.chunk_bytes += chunk.len();
         self.chunks.insert(chunk.clone());
-        if let Some(fresh) = &mut self.fresh {
-            fresh.insert(chunk.clone());
+        self.fresh.insert(chunk.clone());
+    }
+
+    pub(crate) fn see_source(&mut self, source: &SharedText, stamp: u64) {
+        if !self.sources.contains(source) {
+            self.sources.touch(source, stamp);
         }
     }
 
-    pub fn see_source(&mut self, source: &SharedText) {
-        if !self.sources.contains(source) {
-            self.sources.insert(source.clone());
+    /// A cited chunk counts as seen.
+    pub(crate) fn cite(&mut self, chunk: &SharedText) {
+        self.see_chunk(chunk);
+        if !self.cited.contains(chunk) {
+            self.cited.insert(chunk.clone());
         }
     }
+}
+
+/// What changed, and when, for the lists that do not fit into a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Changes {
+    pub claims: Recency,
+    pub conflicts: Recency,
+    pub failures: Recency,
+    pub constraints: Recency,
+    /// Claim and evidence ids of the pointers attached since the last snapshot.
+    pub fresh_refs: BTreeSet<(SharedText, SharedText)>,
+    /// Failure ids that became another name of a failure since the last snapshot.
+    pub fresh_aliases: BTreeSet<SharedText>,
 }
 
 /// The working state at one position of the log.
@@ -133,11 +235,36 @@ pub struct RunState {
     /// Failures by the first id that each was recorded under.
     pub failures: BTreeMap<SharedText, FailureState>,
     /// Maps the later ids of a failure to its first one.
-    pub failure_aliases: BTreeMap<SharedText, SharedText>,
+    pub(crate) failure_aliases: BTreeMap<SharedText, SharedText>,
     /// First id by fingerprint.
-    pub failures_by_fingerprint: BTreeMap<SharedText, SharedText>,
+    pub(crate) failures_by_fingerprint: BTreeMap<SharedText, SharedText>,
     pub constraints: BTreeMap<SharedText, ConstraintState>,
     pub coverage: CoverageState,
+    /// Number of verified claims.
+    pub(crate) verified: u64,
+    pub(crate) changes: Changes,
+}
+
+impl RunState {
+    /// Forgets what changed since the last snapshot. `restamp` is the one stamp that everything
+    /// gets, where a restored run would have no others.
+    pub(crate) fn snapshot_taken(&mut self, restamp: Option<u64>) {
+        self.questions.snapshot_taken();
+        self.coverage.fresh.clear();
+        let changes = &mut self.changes;
+        changes.fresh_refs.clear();
+        changes.fresh_aliases.clear();
+        let Some(stamp) = restamp else { return };
+        for list in [
+            &mut changes.claims,
+            &mut changes.conflicts,
+            &mut changes.failures,
+            &mut changes.constraints,
+            &mut self.coverage.sources,
+        ] {
+            list.restamp(stamp);
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

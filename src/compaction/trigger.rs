@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::window::SinceSnapshot;
 
 /// Terminal events after which a snapshot is due, unless configured.
-pub const EVENT_THRESHOLD: u64 = 18;
+pub(crate) const EVENT_THRESHOLD: u64 = 18;
 /// Steps after which a snapshot is due, unless configured.
-pub const STEP_FALLBACK: u64 = 8;
+pub(crate) const STEP_FALLBACK: u64 = 8;
 
 /// The two thresholds of the trigger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -27,15 +27,15 @@ pub enum Terminal {
 
 /// State changes since the last snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Deltas {
-    pub claims_added: u64,
-    pub claims_verified: u64,
-    pub claims_retracted: u64,
-    pub conflicts_added: u64,
-    pub questions_opened: u64,
-    pub questions_closed: u64,
-    pub failures_added: u64,
-    pub evidence_attached: u64,
+pub(crate) struct Deltas {
+    pub(crate) claims_added: u64,
+    pub(crate) claims_verified: u64,
+    pub(crate) claims_retracted: u64,
+    pub(crate) conflicts_added: u64,
+    pub(crate) questions_opened: u64,
+    pub(crate) questions_closed: u64,
+    pub(crate) failures_added: u64,
+    pub(crate) evidence_attached: u64,
 }
 
 /// Everything counted since the last snapshot.
@@ -46,9 +46,9 @@ pub struct SinceSnapshot {
     /// Distinct terminal events.
     pub counted: BTreeSet<(u64, Terminal)>,
     /// Changes of state.
-    pub deltas: Deltas,
+    pub(crate) deltas: Deltas,
     /// Manifests in log order.
-    pub manifest_ids: Vec<SharedText>,
+    pub(crate) manifest_ids: Vec<SharedText>,
     /// From the last `OBSERVE_DONE`.
     pub next_actions: Vec<SharedText>,
     /// Counted events by role.
@@ -56,28 +56,28 @@ pub struct SinceSnapshot {
     /// Steps with a manifest.
     pub manifest_steps: BTreeSet<u64>,
     /// Retrieval diagnostics.
-    pub retrieval: Retrieval,
+    pub(crate) retrieval: Retrieval,
     known_manifests: BTreeSet<SharedText>,
     last_step: Option<u64>,
 }
 
 /// Retrieval since the last snapshot.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Retrieval {
+pub(crate) struct Retrieval {
     /// Candidates over all manifests.
     pub candidates: u64,
     /// Selected over all manifests.
     pub selected: u64,
     /// Left out, by reason.
-    pub excluded: BTreeMap<SharedText, u64>,
+    pub(crate) excluded: BTreeMap<SharedText, u64>,
     /// Distinct filters, first seen first.
-    pub filters: Vec<Value>,
+    pub(crate) filters: Vec<Value>,
     /// `model@version`.
-    pub rerankers: BTreeSet<String>,
+    pub(crate) rerankers: BTreeSet<String>,
     /// Acceptance thresholds in thousandths.
-    pub thresholds_milli: BTreeSet<i64>,
+    pub(crate) thresholds_milli: BTreeSet<i64>,
     /// The lowest best score in thousandths.
-    pub min_max_score_milli: Option<i64>,
+    pub(crate) min_max_score_milli: Option<i64>,
     weak_steps: BTreeSet<u64>,
     strong_steps: BTreeSet<u64>,
     evidence_steps: BTreeSet<u64>,
@@ -86,7 +86,7 @@ pub struct Retrieval {
 
 impl SinceSnapshot {
     /// Counts a step; called for every event that is not verbose.
-    pub fn enter_step(&mut self, step: Option<u64>) {
+    pub(crate) fn enter_step(&mut self, step: Option<u64>) {
         if step.is_some() && step != self.last_step {
             self.steps.extend(step);
             self.last_step = step;
@@ -103,7 +103,7 @@ impl SinceSnapshot {
     }
 
     /// Counts a manifest once.
-    pub fn note_manifest(&mut self, step: u64, manifest: &ContextManifest) {
+    pub(crate) fn note_manifest(&mut self, step: u64, manifest: &ContextManifest) {
         if !self.known_manifests.insert(manifest.manifest_id.clone()) {
             return;
         }
@@ -113,7 +113,7 @@ impl SinceSnapshot {
     }
 
     /// Marks a step that added evidence.
-    pub fn note_evidence(&mut self, step: Option<u64>) {
+    pub(crate) fn note_evidence(&mut self, step: Option<u64>) {
         self.retrieval.evidence_steps.extend(step);
     }
 }
@@ -158,7 +158,7 @@ impl Retrieval {
     }
 
     /// Steps whose retrieval gave nothing usable and that added no evidence.
-    pub fn no_evidence_steps(&self) -> Vec<u64> {
+    pub(crate) fn no_evidence_steps(&self) -> Vec<u64> {
         let found =
             |step: &&u64| !self.strong_steps.contains(step) && !self.evidence_steps.contains(step);
         self.weak_steps.iter().filter(found).copied().collect()
@@ -167,7 +167,7 @@ impl Retrieval {
 
 /// Thousandths of a number, half rounded up. Computed on the decimal digits, so that 0.5005 gives
 /// 501 although no float represents it exactly.
-pub fn milli(number: f64) -> i64 {
+pub(crate) fn milli(number: f64) -> i64 {
     let text = format!("{:.1$}", number.abs(), shortest_decimals(number));
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let digit =

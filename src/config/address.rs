@@ -10,7 +10,7 @@ use url::{Host, Url};
 
 /// The web address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerAddress(Url);
+pub(crate) struct ServerAddress(Url);
 
 impl ServerAddress {
     /// `None` for a text that is not an `http` or `https` address with a host.
@@ -30,7 +30,7 @@ impl ServerAddress {
     }
 
     /// Whether the host is this machine.
-    pub fn is_loopback(&self) -> bool {
+    pub(crate) fn is_loopback(&self) -> bool {
         match self.0.host() {
             Some(Host::Domain(name)) => name == "localhost",
             Some(Host::Ipv4(ip)) => ip.is_loopback(),
@@ -42,6 +42,18 @@ impl ServerAddress {
     /// The path without a final slash.
     pub fn path(&self) -> &str {
         self.0.path().trim_end_matches('/')
+    }
+
+    /// The same address with another path.
+    pub fn with_path(&self, path: &str) -> Option<ServerAddress> {
+        let mut url = self.0.clone();
+        url.set_path(path);
+        ServerAddress::parse(url.as_str())
+    }
+
+    /// Whether the query has a parameter of this name.
+    pub(crate) fn has_parameter(&self, name: &str) -> bool {
+        self.0.query_pairs().any(|(known, _)| known == name)
     }
 
     /// The address of `path` below this one: without user, password and fragment, with the query.
@@ -97,7 +109,7 @@ fn without_user(url: &Url) -> Url {
 
 /// An address as it may be shown: without the user, the password and the query. Takes any text,
 /// because a server may send one that is no address.
-pub fn shown_address(address: &str) -> String {
+pub(crate) fn shown_address(address: &str) -> String {
     let Some(ServerAddress(url)) = ServerAddress::parse(address) else {
         return shown_text(address);
     };

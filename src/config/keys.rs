@@ -2,10 +2,9 @@
 
 /// What kind of value a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Text.
     Text,
-    /// A whole number.
     Count,
     /// A number of bytes.
     Bytes,
@@ -21,7 +20,7 @@ pub enum Kind {
 
 /// One key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key {
+pub(crate) struct Key {
     /// Dotted path.
     pub path: &'static str,
     /// The default, as TOML.
@@ -44,7 +43,7 @@ const fn key(path: &'static str, default: &'static str, kind: Kind, help: &'stat
 }
 
 /// Every key outside `[provider.NAME]` and `[flow."ID"]`, in the order of the reference.
-pub const KEYS: &[Key] = &[
+pub(crate) const KEYS: &[Key] = &[
     key("bus_home", "\"buses\"", Kind::Text, "bus root, relative to the home"),
     key("timezone", "\"UTC\"", Kind::Text, "IANA zone in which days begin"),
     key("log_format", "\"human\"", Kind::Text, "human or json"),
@@ -62,9 +61,19 @@ pub const KEYS: &[Key] = &[
     key("commit.max_open_requests", "\"2M\"", Kind::Count, "intake pauses above this"),
     key("commit.disk_headroom", "\"64 MiB\"", Kind::Bytes, "intake pauses when less is free"),
     key("workers.count", "0", Kind::Count, "worker threads; 0 means one for each core"),
-    key("workers.max_in_flight_per_provider", "8", Kind::Count, "calls under way at one provider"),
+    key(
+        "workers.max_in_flight_per_provider",
+        "8",
+        Kind::Count,
+        "calls under way at one provider, at most 1024",
+    ),
     key("workers.grace_on_shutdown", "\"30 s\"", Kind::Duration, "patience with calls under way"),
-    key("workers.attempt_timeout", "\"120 s\"", Kind::Duration, "longest single try"),
+    key(
+        "workers.attempt_timeout",
+        "\"120 s\"",
+        Kind::Duration,
+        "longest time of an attempt in which nothing arrives",
+    ),
     key("retry.max_attempts", "5", Kind::Count, "tries before a request fails for good"),
     key("retry.base_delay", "\"2 s\"", Kind::Duration, "delay after the first failed try"),
     key("retry.max_delay", "\"10 min\"", Kind::Duration, "longest delay between tries"),
@@ -76,6 +85,12 @@ pub const KEYS: &[Key] = &[
     ),
     key("export.min_interval", "\"1 s\"", Kind::Duration, "shortest time between publications"),
     key("export.max_share_of_time", "0.1", Kind::Number, "share of time spent publishing"),
+    key(
+        "exports.metrics",
+        "false",
+        Kind::Flag,
+        "write counts over the whole log to run/metrics.prom",
+    ),
     key("exports.feed", "false", Kind::Flag, "write an Atom feed of each day's summaries"),
     key("compaction.event_threshold", "18", Kind::Count, "counted events that trigger a snapshot"),
     key("compaction.step_fallback", "8", Kind::Count, "steps that trigger a snapshot"),
@@ -90,6 +105,25 @@ pub const KEYS: &[Key] = &[
         "65",
         Kind::Count,
         "the same for the service's own run; 65 waits for the end of a segment",
+    ),
+    key("compaction.cost_of_bytes", "1.0", Kind::Number, "what `tune` counts for a KiB written"),
+    key(
+        "compaction.cost_of_reread",
+        "8.0",
+        Kind::Number,
+        "what `tune` counts for an event read again after a restart",
+    ),
+    key(
+        "compaction.cost_of_memory",
+        "1.0",
+        Kind::Number,
+        "what `tune` counts for an event that no snapshot covers",
+    ),
+    key(
+        "compaction.cost_of_age",
+        "1.0",
+        Kind::Number,
+        "what `tune` counts for a minute that the newest snapshot is old",
     ),
     key("compaction.run_logs", "\"run/run_logs\"", Kind::Text, "folder of run logs to take in"),
     key(
@@ -107,6 +141,42 @@ pub const KEYS: &[Key] = &[
     key("python.allow", "false", Kind::Flag, "run Python nodes of packs as programs"),
     key("python.interpreter", "\"python3\"", Kind::Text, "what runs them"),
     key("python.timeout", "\"60 s\"", Kind::Duration, "longest run of one node"),
+    key(
+        "default_flow.document",
+        "\"docs.chunk_set.summarize.brief.v1\"",
+        Kind::Text,
+        "the flow of `sum` and `add` for files of text",
+    ),
+    key(
+        "default_flow.mail",
+        "\"docs.chunk_set.summarize.brief.v1\"",
+        Kind::Text,
+        "the same for a mail",
+    ),
+    key(
+        "default_flow.chat",
+        "\"gpt.session.summarize.parsed_message.v3\"",
+        Kind::Text,
+        "the same for a chat",
+    ),
+    key(
+        "default_flow.feed",
+        "\"docs.chunk_set.summarize.brief.v1\"",
+        Kind::Text,
+        "the same for items of a feed",
+    ),
+    key(
+        "import.session_gap",
+        "\"6 h\"",
+        Kind::Duration,
+        "a pause this long in a chat begins another session",
+    ),
+    key(
+        "extract.pdf",
+        "[\"pdftotext\", \"-layout\", \"{}\", \"-\"]",
+        Kind::Texts,
+        "the program that prints the text of a PDF file; {} is the file",
+    ),
     key("digest.auto", "\"on\"", Kind::Text, "on: the service builds digests by itself; or off"),
     key("digest.debounce", "\"30 s\"", Kind::Duration, "quiet time before such a build"),
     key("digest.max_delay", "\"10 min\"", Kind::Duration, "longest wait for quiet"),
@@ -138,12 +208,17 @@ pub const KEYS: &[Key] = &[
     ),
     key("synthesis.research_root", "\"\"", Kind::Text, "where bare run ids are looked up"),
     key("synthesis.agent_types", "[]", Kind::Texts, "runtime agents beside the known ones"),
-    key("privacy.redact", "[]", Kind::Texts, "emails, phones, keys: out before a text leaves"),
+    key(
+        "privacy.redact",
+        "[]",
+        Kind::Texts,
+        "emails, phones, keys, accounts: out before a text leaves",
+    ),
     key("status.http", "\"off\"", Kind::Text, "address of the status page, such as 127.0.0.1:7878"),
 ];
 
 /// Keys of `[provider.NAME]`.
-pub const PROVIDER_KEYS: &[&str] = &[
+pub(crate) const PROVIDER_KEYS: &[&str] = &[
     "kind",
     "base_url",
     "model",
@@ -163,11 +238,11 @@ pub const PROVIDER_KEYS: &[&str] = &[
 ];
 
 /// Keys of `[flow."ID"]`.
-pub const FLOW_KEYS: &[&str] =
+pub(crate) const FLOW_KEYS: &[&str] =
     &["provider", "model", "params", "min_chars", "skip_policy", "local_only"];
 
 /// The known key most like a mistyped one, if any is like it at all.
-pub(super) fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let best = known.map(|key| (distance(typed, key), key)).min()?;
     (best.0 <= 2 + typed.len() / 6).then(|| best.1.to_owned())
 }

@@ -9,7 +9,7 @@ mod keys;
 mod provider;
 mod quantity;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use chrono_tz::Tz;
@@ -17,10 +17,17 @@ use serde::Serialize;
 
 use crate::contract::hash::Digest;
 use crate::contract::json::jcs_hash;
-pub use address::{ServerAddress, shown_address};
-pub use keys::{FLOW_KEYS, KEYS, PROVIDER_KEYS};
-pub use provider::{ProviderConfig, ProviderKind, Reach};
-pub use quantity::{parse_bytes, parse_count, parse_duration_ms};
+pub(crate) use address::ServerAddress;
+pub(crate) use address::shown_address;
+pub(crate) use keys::FLOW_KEYS;
+pub(crate) use keys::KEYS;
+pub(crate) use keys::PROVIDER_KEYS;
+pub(crate) use keys::nearest;
+pub(crate) use provider::Reach;
+pub use provider::{ProviderConfig, ProviderKind};
+pub(crate) use quantity::parse_bytes;
+pub(crate) use quantity::parse_count;
+pub(crate) use quantity::parse_duration_ms;
 
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -39,13 +46,11 @@ pub enum ConfigError {
     /// A value that does not fit its key.
     #[error("`{key}` = {value} ({origin}): expected {expected}")]
     BadValue {
-        /// The key.
         key: String,
         /// The value as written.
         value: String,
         /// Where it was written.
         origin: Origin,
-        /// What would fit.
         expected: String,
     },
 }
@@ -55,9 +60,7 @@ pub enum ConfigError {
 pub enum Origin {
     /// Nobody set it.
     Default,
-    /// The configuration file.
     File,
-    /// An environment variable.
     Environment(String),
 }
 
@@ -74,7 +77,6 @@ impl std::fmt::Display for Origin {
 /// One effective value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
-    /// Its dotted key.
     pub key: String,
     /// The value as written.
     pub value: toml::Value,
@@ -98,66 +100,111 @@ pub struct FlowConfig {
     pub provider: Option<String>,
     pub model: Option<String>,
     pub params: serde_json::Map<String, serde_json::Value>,
-    pub min_chars: u64,
+    pub(crate) min_chars: u64,
     pub skip_policy: String,
     pub local_only: bool,
 }
 
-/// Most threads that wait for providers.
-const PAID_THREADS_MAX: usize = 64;
+/// The flow that `sum` and `add` use for each kind of file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct DefaultFlows {
+    pub document: String,
+    pub mail: String,
+    pub chat: String,
+    pub feed: String,
+}
 
-/// The effective configuration.
+/// One `[[watch]]`: a folder that a service takes in by itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct WatchConfig {
+    pub folder: String,
+    /// Only files whose name or path below the folder fits.
+    pub glob: Option<String>,
+    /// Only files of this kind: document, mail, chat, feed.
+    pub kind: Option<String>,
+    pub flow: Option<String>,
+    pub project: Option<String>,
+}
+
+/// Keys of `[[watch]]`.
+const WATCH_KEYS: &[&str] = &["folder", "glob", "kind", "flow", "project"];
+/// The variable that other tools name the bus root by.
+const BUS_HOME: &str = "BUS_HOME";
+/// Most calls under way at one provider. Each has a thread and a connection; see
+/// docs/adr/0106-calls-in-flight.md.
+const IN_FLIGHT_MAX: usize = 1024;
+
+/// The files that are written only when a setting asks for them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exports {
+    /// An Atom feed of each day's summaries.
+    pub feed: bool,
+    /// A file of metrics.
+    pub metrics: bool,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "the fields are the keys of the configuration reference")]
 pub struct Config {
-    pub bus_home: PathBuf,
+    pub(crate) bus_home: PathBuf,
     pub timezone: Tz,
-    pub log_json: bool,
-    pub queue_path: PathBuf,
-    pub line_bytes_max: usize,
+    pub(crate) log_json: bool,
+    pub(crate) queue_path: PathBuf,
+    pub(crate) line_bytes_max: usize,
     pub partial_line_grace_ms: i64,
-    pub commit_inputs_max: usize,
+    pub(crate) commit_inputs_max: usize,
     pub commit_bytes_max: usize,
-    pub commit_delay_ms: i64,
+    pub(crate) commit_delay_ms: i64,
     pub open_requests_max: usize,
-    pub disk_headroom_bytes: u64,
+    pub(crate) disk_headroom_bytes: u64,
     pub workers: usize,
-    pub in_flight_per_provider: usize,
-    pub shutdown_grace_ms: i64,
-    pub attempt_timeout_ms: i64,
+    pub(crate) in_flight_per_provider: usize,
+    pub(crate) shutdown_grace_ms: i64,
+    pub(crate) attempt_timeout_ms: i64,
     pub attempts_max: u32,
-    pub retry_base_delay_ms: i64,
-    pub retry_delay_ms_max: i64,
-    pub repair_turns: u32,
-    pub export_interval_ms: i64,
-    pub export_share: f64,
+    pub(crate) retry_base_delay_ms: i64,
+    pub(crate) retry_delay_ms_max: i64,
+    pub(crate) repair_turns: u32,
+    pub(crate) export_interval_ms: i64,
+    pub(crate) export_share: f64,
     pub event_threshold: u32,
     pub step_fallback: u32,
-    pub service_event_threshold: u64,
-    pub service_step_fallback: u64,
+    pub(crate) service_event_threshold: u64,
+    pub(crate) service_step_fallback: u64,
+    pub(crate) cost_of_bytes: f64,
+    pub(crate) cost_of_reread: f64,
+    pub(crate) cost_of_memory: f64,
+    pub(crate) cost_of_age: f64,
     pub run_logs: PathBuf,
     pub checkpoint_every_events: u64,
     pub archive_after: ArchiveAfter,
-    pub answers_after: ArchiveAfter,
-    pub acks_after: ArchiveAfter,
-    pub retention_daily: bool,
-    pub python_allowed: bool,
-    pub python_interpreter: String,
-    pub python_timeout_ms: i64,
-    pub exports_feed: bool,
-    pub digest_auto: bool,
-    pub digest_debounce_ms: i64,
-    pub digest_max_delay_ms: i64,
-    pub provider_default: String,
+    pub(crate) answers_after: ArchiveAfter,
+    pub(crate) acks_after: ArchiveAfter,
+    pub(crate) retention_daily: bool,
+    pub(crate) python_allowed: bool,
+    pub(crate) python_interpreter: String,
+    pub(crate) python_timeout_ms: i64,
+    pub(crate) exports: Exports,
+    /// The flow for each kind of file.
+    pub(crate) default_flow: DefaultFlows,
+    pub(crate) session_gap_ms: i64,
+    /// Folders that a service takes in by itself.
+    pub(crate) watches: Vec<WatchConfig>,
+    /// The program that reads PDF, with its arguments.
+    pub(crate) extract_pdf: Vec<String>,
+    pub(crate) digest_auto: bool,
+    pub(crate) digest_debounce_ms: i64,
+    pub(crate) digest_max_delay_ms: i64,
+    pub(crate) provider_default: String,
     pub providers: BTreeMap<String, ProviderConfig>,
     pub flows: BTreeMap<String, FlowConfig>,
-    pub cost_per_day_max: Option<f64>,
-    pub tokens_per_day_max: Option<u64>,
-    pub research_root: Option<PathBuf>,
+    pub(crate) cost_per_day_max: Option<f64>,
+    pub(crate) tokens_per_day_max: Option<u64>,
+    pub(crate) research_root: Option<PathBuf>,
     pub agent_types: Vec<String>,
     pub redact: Vec<String>,
-    pub status_http: Option<std::net::SocketAddr>,
-    /// What flows may be told of the person, by the names their bindings use.
+    pub(crate) status_http: Option<std::net::SocketAddr>,
+    /// Facts about the person that flows may use, by the names of their bindings.
     pub profile: BTreeMap<String, serde_json::Value>,
     settings: Vec<Setting>,
 }
@@ -165,7 +212,7 @@ pub struct Config {
 impl Config {
     /// Puts defaults, a file and the environment together.
     ///
-    /// `environment` holds the `SUMMARIZER_` variables only; `cores` is the default worker count.
+    /// `environment` holds the `SUMMARIZER_` variables and `BUS_HOME` only; `cores` is the default worker count.
     pub fn load(
         file: Option<&str>,
         environment: &BTreeMap<String, String>,
@@ -186,16 +233,20 @@ impl Config {
         &self.settings
     }
 
-    /// Threads that wait for providers: as many as may be under way at all of them together.
-    pub fn paid_threads(&self) -> usize {
-        let elsewhere =
-            self.providers.values().filter(|one| one.kind != ProviderKind::Builtin).count();
-        (self.in_flight_per_provider * elsewhere.max(1)).clamp(1, PAID_THREADS_MAX)
+    /// Threads that wait for providers: as many as calls may be under way at all providers that
+    /// requests begin with. A fallback answers on the thread of the provider before it.
+    pub(crate) fn paid_threads(&self) -> usize {
+        let of_flows = self.flows.values().filter_map(|flow| flow.provider.as_ref());
+        let names: BTreeSet<_> = of_flows.chain([&self.provider_default]).collect();
+        let is_paid = |name: &&&String| {
+            self.providers.get(**name).is_some_and(|one| one.kind != ProviderKind::Builtin)
+        };
+        self.in_flight_per_provider * names.iter().filter(is_paid).count().max(1)
     }
 
     /// Parameters that every request of a flow has unless it says otherwise: those of
     /// `[flow."ID"]`, then those of `[flow."ID@VARIANT"]`.
-    pub fn flow_params(
+    pub(crate) fn flow_params(
         &self,
         flow_id: &str,
         variant: Option<&str>,
@@ -233,13 +284,15 @@ impl Config {
             "\n# A local model, for example:\n# [provider.local]\n# kind = \"openai\"\n\
              # base_url = \"http://127.0.0.1:11434/v1\"\n# model = \"llama3.2\"\n\
              \n# Settings of one flow, for example:\n# [flow.\"docs.chunk_set.summarize.brief.v1\"]\n\
-             # provider = \"local\"\n# local_only = true\n# params = { max_tokens = 900 }\n",
+             # provider = \"local\"\n# local_only = true\n# params = { max_tokens = 900 }\n\
+             \n# A folder that the service takes in by itself, for example:\n# [[watch]]\n\
+             # folder = \"~/notes\"\n# project = \"life\"\n",
         );
         text
     }
 }
 
-/// What is wrong with the file. Lines are quoted, but none that holds an address: it may hold a secret.
+/// The error in the file, with its line. A line with an address is not quoted: it may contain a secret.
 fn told(text: &str, error: &toml::de::Error) -> String {
     let quoted = error.to_string();
     if !quoted.contains("//") {
@@ -268,6 +321,17 @@ fn flatten(table: &toml::Table) -> Result<Found, ConfigError> {
                     found.insert(path, (value.clone(), Origin::File));
                 }
             }
+            ("watch", toml::Value::Array(items)) => {
+                for (place, item) in items.iter().enumerate() {
+                    let toml::Value::Table(inner) = item else {
+                        return Err(ConfigError::UnknownKey {
+                            key: "watch".to_owned(),
+                            suggestion: Some("[[watch]]".to_owned()),
+                        });
+                    };
+                    flatten_watch(&mut found, place, inner)?;
+                }
+            }
             (_, toml::Value::Table(inner)) => {
                 for (key, value) in inner {
                     insert_known(&mut found, format!("{name}.{key}"), value)?;
@@ -277,6 +341,19 @@ fn flatten(table: &toml::Table) -> Result<Found, ConfigError> {
         }
     }
     Ok(found)
+}
+
+fn flatten_watch(found: &mut Found, place: usize, table: &toml::Table) -> Result<(), ConfigError> {
+    for (key, value) in table {
+        if !WATCH_KEYS.contains(&key.as_str()) {
+            let suggestion = keys::nearest(key, WATCH_KEYS.iter().copied());
+            return Err(ConfigError::UnknownKey { key: format!("watch.{key}"), suggestion });
+        }
+        // Padded, so that the order of the file is that of the keys.
+        let path = format!("watch\u{0}{place:04}\u{0}{key}");
+        found.insert(path, (value.clone(), Origin::File));
+    }
+    Ok(())
 }
 
 fn insert_known(found: &mut Found, key: String, value: &toml::Value) -> Result<(), ConfigError> {
@@ -313,6 +390,10 @@ fn flatten_named(
 }
 
 fn override_from_environment(found: &mut Found, environment: &BTreeMap<String, String>) {
+    if let Some(root) = environment.get(BUS_HOME).filter(|root| !root.is_empty()) {
+        let value = toml::Value::String(root.clone());
+        found.insert("bus_home".to_owned(), (value, Origin::Environment(BUS_HOME.to_owned())));
+    }
     for key in KEYS {
         let name = key.variable();
         if let Some(text) = environment.get(&name) {
@@ -358,7 +439,10 @@ impl Values {
             open_requests_max: self.at_least_one("commit.max_open_requests")?,
             disk_headroom_bytes: self.bytes("commit.disk_headroom")? as u64,
             workers,
-            in_flight_per_provider: self.at_least_one("workers.max_in_flight_per_provider")?,
+            in_flight_per_provider: match self.at_least_one("workers.max_in_flight_per_provider")? {
+                count @ 1..=IN_FLIGHT_MAX => count,
+                _ => return Err(self.bad("workers.max_in_flight_per_provider", "at most 1024")),
+            },
             shutdown_grace_ms: self.duration("workers.grace_on_shutdown")?,
             attempt_timeout_ms: self.duration("workers.attempt_timeout")?,
             attempts_max: u32::try_from(self.at_least_one("retry.max_attempts")?)
@@ -378,6 +462,10 @@ impl Values {
             service_event_threshold: self.at_least_one("compaction.service_event_threshold")?
                 as u64,
             service_step_fallback: self.at_least_one("compaction.service_step_fallback")? as u64,
+            cost_of_bytes: self.weight("compaction.cost_of_bytes")?,
+            cost_of_reread: self.weight("compaction.cost_of_reread")?,
+            cost_of_memory: self.weight("compaction.cost_of_memory")?,
+            cost_of_age: self.weight("compaction.cost_of_age")?,
             run_logs: PathBuf::from(self.text("compaction.run_logs")?),
             checkpoint_every_events: self.at_least_one("compaction.checkpoint_every_events")?
                 as u64,
@@ -388,7 +476,19 @@ impl Values {
             python_allowed: self.flag("python.allow")?,
             python_interpreter: self.text("python.interpreter")?,
             python_timeout_ms: self.duration("python.timeout")?,
-            exports_feed: self.flag("exports.feed")?,
+            exports: Exports {
+                feed: self.flag("exports.feed")?,
+                metrics: self.flag("exports.metrics")?,
+            },
+            default_flow: DefaultFlows {
+                document: self.text("default_flow.document")?,
+                mail: self.text("default_flow.mail")?,
+                chat: self.text("default_flow.chat")?,
+                feed: self.text("default_flow.feed")?,
+            },
+            watches: self.watches()?,
+            session_gap_ms: self.duration("import.session_gap")?,
+            extract_pdf: self.texts("extract.pdf")?,
             digest_auto: self.one_of("digest.auto", &["on", "off"])? == "on",
             digest_debounce_ms: self.duration("digest.debounce")?,
             digest_max_delay_ms: self.duration("digest.max_delay")?,
@@ -399,7 +499,7 @@ impl Values {
             tokens_per_day_max: self.optional_count("budget.max_tokens_per_day")?,
             research_root: self.optional_text("synthesis.research_root")?.map(PathBuf::from),
             agent_types: self.texts("synthesis.agent_types")?,
-            redact: self.some_of("privacy.redact", &["emails", "phones", "keys"])?,
+            redact: self.some_of("privacy.redact", &["emails", "phones", "keys", "accounts"])?,
             status_http: self.address("status.http")?,
             profile: self.profile()?,
             settings: self.settings(),
@@ -511,6 +611,14 @@ impl Values {
         }
     }
 
+    fn weight(&self, path: &str) -> Result<f64, ConfigError> {
+        let weight = self.number(path)?;
+        match weight.is_finite() && weight >= 0.0 {
+            true => Ok(weight),
+            false => Err(self.bad(path, "a number that is not negative")),
+        }
+    }
+
     fn flag(&self, path: &str) -> Result<bool, ConfigError> {
         match self.value(path).0 {
             toml::Value::Boolean(flag) => Ok(flag),
@@ -589,6 +697,26 @@ impl Values {
             profile.insert(name, value);
         }
         Ok(profile)
+    }
+
+    fn watches(&self) -> Result<Vec<WatchConfig>, ConfigError> {
+        let read = |name: &String| {
+            let at = |key: &str| format!("watch\u{0}{name}\u{0}{key}");
+            let kind = match self.is_unset(&at("kind")) {
+                true => None,
+                false => Some(self.one_of(&at("kind"), &["document", "mail", "chat", "feed"])?),
+            };
+            Ok(WatchConfig {
+                folder: self.optional_text(&at("folder"))?.ok_or_else(|| {
+                    self.bad(&at("folder"), "the folder to watch, such as \"~/notes\"")
+                })?,
+                glob: self.optional_text(&at("glob"))?,
+                kind,
+                flow: self.optional_text(&at("flow"))?,
+                project: self.optional_text(&at("project"))?,
+            })
+        };
+        self.names("watch").iter().map(read).collect()
     }
 
     fn names(&self, section: &str) -> Vec<String> {

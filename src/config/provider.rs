@@ -4,11 +4,9 @@ use serde::Serialize;
 
 use super::address::ServerAddress;
 
-/// What answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProviderKind {
-    /// The embedded summarizer.
     #[default]
     Builtin,
     OpenAi,
@@ -97,7 +95,7 @@ impl ProviderConfig {
 
     /// Whether no text leaves this machine, as far as the configuration says. `local` decides where
     /// it is set: only the user knows what a program does with its input.
-    pub fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         self.local.unwrap_or_else(|| match self.kind.reach() {
             Reach::Inside => true,
             Reach::Program => false,

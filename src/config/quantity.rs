@@ -1,7 +1,7 @@
 //! Sizes, durations and counts as people write them.
 
 /// `1048576`, `64 KiB`, `1 MiB`, `2GB`.
-pub fn parse_bytes(text: &str) -> Option<u64> {
+pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
     let (number, unit) = split(text)?;
     let factor = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -17,7 +17,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 /// `5 ms`, `10 s`, `10 min`, `2 h`, `30 d`: milliseconds.
-pub fn parse_duration_ms(text: &str) -> Option<i64> {
+pub(crate) fn parse_duration_ms(text: &str) -> Option<i64> {
     let (number, unit) = split(text)?;
     let factor = match unit {
         "ms" => 1,
@@ -31,7 +31,7 @@ pub fn parse_duration_ms(text: &str) -> Option<i64> {
 }
 
 /// `4096`, `100k`, `2M`.
-pub fn parse_count(text: &str) -> Option<u64> {
+pub(crate) fn parse_count(text: &str) -> Option<u64> {
     let (number, unit) = split(text)?;
     let factor = match unit {
         "" => 1,

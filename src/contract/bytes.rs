@@ -18,7 +18,7 @@ const KEPT: usize = 4;
 
 /// Memory that is used again.
 #[derive(Clone, Default)]
-pub struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
+pub(crate) struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Pool {
     /// An empty buffer, used before if there is one.
@@ -29,7 +29,7 @@ impl Pool {
     }
 
     /// Makes a filled buffer one that many can hold, and that comes back.
-    pub fn lend(&self, bytes: Vec<u8>) -> Piece {
+    pub(crate) fn lend(&self, bytes: Vec<u8>) -> Piece {
         Piece::whole(Lent { bytes, pool: Some(self.clone()) })
     }
 

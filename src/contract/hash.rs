@@ -84,7 +84,7 @@ impl FromStr for Digest {
     }
 }
 
-/// What a hex digit stands for; 16 for what is none.
+/// The value of each hex digit; 16 for every other byte.
 const VALUES: [u8; 256] = {
     let mut values = [16; 256];
     let mut value = 0;
@@ -110,7 +110,7 @@ const PAIRS: [[u8; 2]; 256] = {
 };
 
 /// Appends lowercase hex to `text`.
-pub fn push_hex(text: &mut String, bytes: &[u8]) {
+pub(crate) fn push_hex(text: &mut String, bytes: &[u8]) {
     let mut digits = [0_u8; 64];
     for some in bytes.chunks(32) {
         for (pair, byte) in digits.chunks_exact_mut(2).zip(some) {
@@ -128,7 +128,7 @@ pub fn sha256(bytes: impl AsRef<[u8]>) -> Digest {
 
 /// SHA-256 of bytes that arrive in pieces.
 #[derive(Clone, Default)]
-pub struct Hasher(Sha256);
+pub(crate) struct Hasher(Sha256);
 
 impl Hasher {
     /// A hasher that has seen nothing.

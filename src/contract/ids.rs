@@ -21,7 +21,7 @@ impl Seq {
     }
 
     /// The position `count` further on.
-    pub fn plus(self, count: u64) -> Seq {
+    pub(crate) fn plus(self, count: u64) -> Seq {
         Seq(self.0 + count)
     }
 }

@@ -1,10 +1,14 @@
-//! How JSON is written: canonical (RFC 8785, "JCS") wherever it is hashed and on every published
-//! JSONL line; two-space indentation in field order with a final newline for single-object files.
+//! How JSON is written. Canonical (RFC 8785, "JCS") wherever it is hashed. [`line()`] for every line of a
+//! file of JSON lines: canonical, and without the characters that some readers take for a line end.
+//! Two-space indentation in field order with a final newline for single-object files.
+//!
+//! RFC 8785 writes every number as a double. An integer beyond 2^53 would become another one, so it is
+//! written with all its digits.
 
 use std::cmp::Ordering;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Number, Value};
 
 use super::hash::{Digest, sha256};
 
@@ -12,7 +16,7 @@ use super::hash::{Digest, sha256};
 ///
 /// Fails only where JSON itself cannot hold the value (a non-finite number, a map with
 /// non-string keys), which no record of ours contains.
-pub fn to_jcs<T: Serialize>(value: &T) -> serde_json::Result<String> {
+pub(crate) fn to_jcs<T: Serialize>(value: &T) -> serde_json::Result<String> {
     serde_json_canonicalizer::to_string(value)
 }
 
@@ -25,14 +29,24 @@ pub fn jcs(value: &Value) -> String {
 }
 
 /// The order of the names of an object: that of their UTF-16 units.
-pub fn name_order(a: &str, b: &str) -> Ordering {
+pub(crate) fn name_order(a: &str, b: &str) -> Ordering {
     a.encode_utf16().cmp(b.encode_utf16())
+}
+
+/// Whether a number is an integer that a double may not hold.
+fn is_beyond_doubles(number: &Number) -> bool {
+    const EXACT_MAX: u64 = 1 << 53;
+    let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+    size.is_some_and(|size| size > EXACT_MAX)
 }
 
 fn write(value: &Value, out: &mut Vec<u8>) -> serde_json::Result<()> {
     let mut sign: &[u8] = b"";
     match value {
         Value::Null | Value::Bool(_) | Value::String(_) => serde_json::to_writer(out, value)?,
+        Value::Number(number) if is_beyond_doubles(number) => {
+            out.extend(number.to_string().into_bytes());
+        }
         Value::Number(_) => out.extend(to_jcs(value)?.into_bytes()),
         Value::Array(items) => {
             out.push(b'[');
@@ -60,14 +74,41 @@ fn write(value: &Value, out: &mut Vec<u8>) -> serde_json::Result<()> {
     Ok(())
 }
 
+/// One line of a file of JSON lines, without the line end.
+pub fn line(value: &Value) -> String {
+    one_line(jcs(value))
+}
+
+/// The same of a serializable value.
+pub(crate) fn to_line<T: Serialize>(value: &T) -> serde_json::Result<String> {
+    to_jcs(value).map(one_line)
+}
+
+/// JSON in which U+0085, U+2028 and U+2029 are escaped. They are legal in JSON strings, and readers
+/// that split at every Unicode line end (`splitlines` of Python) break on them. Outside strings JSON
+/// has no such character, so the value stays the same.
+pub(crate) fn one_line(json: String) -> String {
+    const SEPARATORS: [(char, &str); 3] =
+        [('\u{85}', "\\u0085"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
+    SEPARATORS.into_iter().fold(json, |json, (raw, escaped)| {
+        // Searched as bytes: nearly no text has one, and the search for a char is slower.
+        let mut bytes = [0; 4];
+        let raw = raw.encode_utf8(&mut bytes);
+        match memchr::memmem::find(json.as_bytes(), raw.as_bytes()) {
+            Some(_) => json.replace(&*raw, escaped),
+            None => json,
+        }
+    })
+}
+
 /// SHA-256 of the canonical form.
 pub fn jcs_hash(value: &Value) -> Digest {
     sha256(jcs(value))
 }
 
 /// The file form of a single object: two-space indentation, fields in the order given, one `\n`.
-pub fn to_file<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<String> {
-    let mut text = serde_json::to_string_pretty(value)?;
+pub(crate) fn to_file<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<String> {
+    let mut text = one_line(serde_json::to_string_pretty(value)?);
     text.push('\n');
     Ok(text)
 }
@@ -90,8 +131,7 @@ mod tests {
     fn a_value_is_written_as_its_serializer_writes_it() {
         let mut text: String = (0..0x300).filter_map(char::from_u32).collect();
         text.push_str("\u{2028}\u{fdd0}\u{ffff}\u{1f600}\"\\/");
-        let numbers =
-            json!([0, -1, i64::MIN, u64::MAX, 0.1, 1e21, -0.0, 5e-324, 1.5e300, 1u64 << 53]);
+        let numbers = json!([0, -1, -(1i64 << 53), 0.1, 1e21, -0.0, 5e-324, 1.5e300, 1u64 << 53]);
         let keys = ["", "a", "A", "aa", "\u{e000}", "\u{1f600}", "\u{ff}", "\n", "\"", "10", "9"];
         let mut value = json!({"text": text, "numbers": numbers, "no": [[], {}, [null, true, {"b": [], "a": {}}]]});
         for key in keys {
@@ -101,6 +141,27 @@ mod tests {
         for value in [json!(null), json!([]), json!({}), json!("é"), json!(2.0)] {
             assert_eq!(jcs(&value), to_jcs(&value).unwrap());
         }
+    }
+
+    #[test]
+    fn large_integers_keep_their_digits() {
+        let value = json!([u64::MAX, i64::MIN, (1u64 << 53) + 1, -(1i64 << 53) - 1, 1u64 << 53]);
+        let text = "[18446744073709551615,-9223372036854775808,9007199254740993,\
+                    -9007199254740993,9007199254740992]";
+        assert_eq!(jcs(&value), text);
+    }
+
+    #[test]
+    fn a_line_has_no_line_separator_and_the_same_value() {
+        let value = json!({"a\u{2028}": "x\u{85}y\u{2029}\n\u{b}z \\u2028", "b": ["\u{2028}"]});
+        let text = line(&value);
+        assert!(!text.contains(['\u{85}', '\u{2028}', '\u{2029}', '\n', '\u{b}']), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        assert_eq!(to_line(&value).unwrap(), text);
+        let file = to_file(&value).unwrap();
+        assert!(!file.contains(['\u{85}', '\u{2028}', '\u{2029}']));
+        assert_eq!(serde_json::from_str::<Value>(&file).unwrap(), value);
+        assert_eq!(line(&json!({"é": "ü\u{84}"})), "{\"é\":\"ü\u{84}\"}");
     }
 
     #[test]

@@ -5,6 +5,9 @@
 //!
 //! See docs/adr/0047-privacy-flag.md.
 
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 /// What a flag says.
@@ -13,43 +16,157 @@ pub fn said(flag: Option<&Value>) -> Option<bool> {
         Value::Null => None,
         Value::Bool(flag) => Some(*flag),
         Value::String(text) => Some(is_clear_yes(text)),
-        _ => Some(false),
+        number => Some(*number == 1),
     }
 }
 
 fn is_clear_yes(word: &str) -> bool {
-    matches!(word.trim().to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1")
+    let word = word.trim().to_lowercase();
+    matches!(word.as_str(), "true" | "yes" | "y" | "on" | "1" | "s\u{ed}" | "si" | "ja" | "oui")
+}
+
+fn is_clear_no(value: &Value) -> bool {
+    match value {
+        Value::Bool(flag) => !flag,
+        Value::String(text) => {
+            let word = text.trim().to_lowercase();
+            matches!(word.as_str(), "false" | "no" | "n" | "off" | "0" | "nein" | "non")
+        }
+        number => *number == 0,
+    }
+}
+
+/// What a member of a record says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sign {
+    /// Yes or no.
+    Publish,
+    /// Yes or no, or the date of publication.
+    Published,
+    /// Silent where it is yes: what is public where it comes from may still be nobody's to pass on.
+    Public,
+    /// Silent where it is no.
+    Private,
+    /// Names its readers: `public`, `private`.
+    Visibility,
+    /// How far its publication is.
+    Status,
+    /// Words that it is filed under.
+    Labels,
+}
+
+/// Words for what is not meant for others, in the languages that are read.
+const PRIVATE_WORDS: [&str; 17] = [
+    "private",
+    "draft",
+    "unlisted",
+    "confidential",
+    "secret",
+    "unpublished",
+    "privado",
+    "privada",
+    "borrador",
+    "confidencial",
+    "privat",
+    "entwurf",
+    "vertraulich",
+    "geheim",
+    "priv\u{e9}",
+    "brouillon",
+    "confidentiel",
+];
+
+fn is_private_word(word: &str) -> bool {
+    let word = word.trim().trim_start_matches('#').to_lowercase();
+    PRIVATE_WORDS.contains(&word.as_str())
+}
+
+/// What a member with this name says, in the spellings people use.
+fn sign_of(name: &str) -> Option<Sign> {
+    let kept = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
+    let folded: String = kept.flat_map(char::to_lowercase).collect();
+    Some(match folded.as_str() {
+        "publish" | "publishable" | "publicar" => Sign::Publish,
+        "published" | "ispublished" | "publicado" => Sign::Published,
+        "public" | "ispublic" | "p\u{fa}blico" => Sign::Public,
+        "isprivate" | "isdraft" | "isconfidential" | "nopublish" | "dontpublish"
+        | "donotpublish" => Sign::Private,
+        "visibility" | "privacy" | "sensitivity" => Sign::Visibility,
+        "status" | "poststatus" | "estado" => Sign::Status,
+        "tags" | "labels" | "keywords" | "categories" | "category" => Sign::Labels,
+        word if is_private_word(word) => Sign::Private,
+        _ => return None,
+    })
+}
+
+/// Whether a member with this name may say something.
+pub(crate) fn is_sign(name: &str) -> bool {
+    sign_of(name).is_some()
 }
 
 /// What the members of an object say together, in the spellings people use.
-pub fn said_by_members(object: &Map<String, Value>) -> Option<bool> {
+pub(crate) fn said_by_members(object: &Map<String, Value>) -> Option<bool> {
     together(object.iter().map(|(name, value)| said_by_member(name, value)))
 }
 
+/// What a record says, in its own members or in those of its metadata.
+pub(crate) fn said_by_record(record: &Map<String, Value>) -> Option<bool> {
+    let nested = record.iter().filter(|(name, _)| is_nested(name));
+    let nested = nested.filter_map(|(_, value)| value.as_object());
+    together(nested.chain([record]).map(said_by_members))
+}
+
+/// What a record says that is one line of JSON. Only the members that say something are read.
+pub(crate) fn said_in_line(line: &[u8]) -> Option<bool> {
+    let members: BTreeMap<String, &RawValue> = serde_json::from_slice(line).ok()?;
+    together(members.iter().map(|(name, raw)| {
+        if is_nested(name) {
+            let inner: Map<String, Value> = serde_json::from_str(raw.get()).ok()?;
+            return said_by_members(&inner);
+        }
+        sign_of(name)?;
+        said_by_member(name, &serde_json::from_str(raw.get()).ok()?)
+    }))
+}
+
+/// Members in which upstream keeps what it says about a record.
+fn is_nested(name: &str) -> bool {
+    const NESTED: [&str; 5] = ["meta", "metadata", "front_matter", "payload", "summary"];
+    let name = name.trim_start_matches('_');
+    NESTED.iter().any(|nested| name.eq_ignore_ascii_case(nested))
+}
+
 /// What one member of an object says. Only `publish` and `published` can say yes.
-pub fn said_by_member(name: &str, value: &Value) -> Option<bool> {
-    match name.to_ascii_lowercase().as_str() {
-        "publish" => said(Some(value)),
-        // Also a usual name for a date.
-        "published" => said(Some(value)).filter(|_| match value {
-            Value::Bool(_) => true,
-            Value::String(text) => text.chars().all(char::is_alphabetic),
-            _ => false,
+pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
+    let sign = sign_of(name)?;
+    let word = value.as_str().map(|text| text.trim().to_lowercase());
+    match sign {
+        Sign::Publish => said(Some(value)),
+        Sign::Published => said(Some(value)).filter(|_| match &word {
+            Some(word) => word.chars().all(char::is_alphabetic),
+            None => value.is_boolean(),
         }),
-        "public" => said(Some(value)).filter(|yes| !yes),
-        "private" | "draft" | "unlisted" => match value {
-            Value::Null | Value::Bool(false) => None,
-            Value::String(text) if matches!(text.to_ascii_lowercase().as_str(), "no" | "false") => {
-                None
-            }
-            _ => Some(false),
-        },
-        "visibility" => match value {
-            Value::Null => None,
-            Value::String(text) if text.eq_ignore_ascii_case("public") => None,
-            _ => Some(false),
-        },
-        _ => None,
+        Sign::Public => said(Some(value)).filter(|yes| !yes),
+        Sign::Private => {
+            let is_blank = word.is_some_and(|word| word.is_empty());
+            let is_silent = value.is_null() || is_blank || is_clear_no(value);
+            (!is_silent).then_some(false)
+        }
+        Sign::Visibility => {
+            let is_open = matches!(word.as_deref(), Some("public" | "normal" | "everyone"));
+            (!value.is_null() && !is_open).then_some(false)
+        }
+        Sign::Status => {
+            word.is_some_and(|word| is_private_word(&word) || word == "pending").then_some(false)
+        }
+        Sign::Labels => {
+            let words = match value {
+                Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
+                Value::String(text) => text.split(',').collect(),
+                _ => Vec::new(),
+            };
+            words.into_iter().any(is_private_word).then_some(false)
+        }
     }
 }
 
@@ -75,6 +192,8 @@ mod tests {
             (json!("false"), Some(false)),
             (json!("maybe"), Some(false)),
             (json!(0), Some(false)),
+            (json!(1), Some(true)),
+            (json!("S\u{ed}"), Some(true)),
             (json!([true]), Some(false)),
         ] {
             assert_eq!(said(Some(&flag)), expected, "{flag}");
@@ -95,10 +214,47 @@ mod tests {
             (json!({"private": false}), None),
             (json!({"visibility": "friends"}), Some(false)),
             (json!({"publish": true, "draft": true}), Some(false)),
+            (json!({"is_private": "0"}), None),
+            (json!({"Is Private": 1}), Some(false)),
+            (json!({"isPublic": "no"}), Some(false)),
+            (json!({"publicar": "no"}), Some(false)),
+            (json!({"privado": "s\u{ed}"}), Some(false)),
+            (json!({"Sensitivity": "Normal"}), None),
+            (json!({"do-not-publish": true}), Some(false)),
             (json!({"title": "publish"}), None),
+            (json!({"dont_publish": true}), Some(false)),
+            (json!({"privat": "ja"}), Some(false)),
+            (json!({"privat": "nein"}), None),
+            (json!({"private": " "}), None),
+            (json!({"Brouillon": true}), Some(false)),
+            (json!({"publish": "oui"}), Some(true)),
+            (json!({"status": "draft"}), Some(false)),
+            (json!({"status": "done"}), None),
+            (json!({"post_status": "Private"}), Some(false)),
+            (json!({"tags": ["garden", "#Private"]}), Some(false)),
+            (json!({"keywords": "garden, borrador"}), Some(false)),
+            (json!({"labels": ["private property"]}), None),
+            (json!({"_meta": {"private": true}}), None),
         ] {
             assert_eq!(said_by_members(object.as_object().unwrap()), expected, "{object}");
         }
+    }
+
+    #[test]
+    fn a_line_says_what_its_members_and_its_metadata_say() {
+        for (line, expected) in [
+            (json!({"content": "publish: false"}), None),
+            (json!({"publish": null}), None),
+            (json!({"Publish": "no"}), Some(false)),
+            (json!({"publish": true, "meta": {"draft": true}}), Some(false)),
+            (json!({"payload": {"publish": "yes"}}), Some(true)),
+            (json!({"metadata": ["private"], "summary": "private"}), None),
+            (json!({"_meta": {"private": true}}), Some(false)),
+        ] {
+            assert_eq!(said_in_line(line.to_string().as_bytes()), expected, "{line}");
+            assert_eq!(said_by_record(line.as_object().unwrap()), expected, "{line}");
+        }
+        assert_eq!(said_in_line(b"no JSON"), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::vocabulary::Bus;
 pub const SCHEMA: &str = "summary_request_query.v1";
 
 /// Most matches a query may have, and the default of its `limit`.
-pub const LIMIT_MAX: u16 = 1000;
+pub(crate) const LIMIT_MAX: u16 = 1000;
 
 /// Which partition days a query looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,17 +46,12 @@ pub struct Query {
     /// Partition days.
     pub days: Days,
     /// `where`: fields that must equal a string, number or boolean, in the order given.
-    pub conditions: Map<String, Value>,
+    pub(crate) conditions: Map<String, Value>,
     /// The limit as given.
     pub limit: Option<u16>,
 }
 
 impl Query {
-    /// The limit that holds: given or default.
-    pub fn effective_limit(&self) -> u16 {
-        self.limit.unwrap_or(LIMIT_MAX)
-    }
-
     /// The record, with exactly the members that were given; an empty `where` counts as absent.
     pub fn to_value(&self) -> Value {
         let mut record = Map::new();
@@ -84,8 +79,8 @@ impl Query {
 pub(super) const CONDITION_FIELDS: &[&str] =
     &["role", "event_kind", "event_subkind", "conversation_id", "session_id", "document_id"];
 
-/// The fields a `where` may name on this bus; none where there is no query mode.
-pub fn fields_of(bus: Bus) -> &'static [&'static str] {
+/// The fields a `where` may name on this bus.
+pub(crate) fn fields_of(bus: Bus) -> &'static [&'static str] {
     match bus {
         Bus::EventBus => &["role", "event_kind", "event_subkind", "conversation_id"],
         Bus::SessionBus => &["session_id", "conversation_id"],

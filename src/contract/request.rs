@@ -32,16 +32,14 @@ use super::vocabulary::{Bus, InputMode, QuarantineReason, SummaryKind, Urgency, 
 pub const SCHEMA: &str = "summary_request.v1";
 
 /// The priority of a request that names none.
-pub const PRIORITY_DEFAULT: u8 = 3;
+pub(crate) const PRIORITY_DEFAULT: u8 = 3;
 
-/// A valid request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// The caller's id, byte for byte.
     pub request_id: String,
     /// When the caller made it.
     pub created_at: Timestamp,
-    /// Who asks.
     pub requested_by: RequestedBy,
     /// Now or scheduled.
     pub urgency: Urgency,
@@ -51,9 +49,8 @@ pub struct Request {
     pub deadline: Option<Timestamp>,
     /// 1 (highest) to 5.
     pub priority: u8,
-    /// The caller's key; [`Request::effective_key`] is the one that counts.
+    /// The caller's key; [`Request::effective_key`] decides.
     pub idempotency_key: Option<String>,
-    /// What to produce.
     pub work: Work,
     /// From what.
     pub input: Input,
@@ -74,7 +71,6 @@ pub struct RequestedBy {
     pub git_commit: Option<String>,
 }
 
-/// What to produce.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Work {
     /// `summary_kind`.
@@ -94,7 +90,6 @@ pub struct Work {
 pub enum Input {
     /// Explicit ids, in the order given, repeats removed, otherwise byte for byte.
     Ids {
-        /// Where they live.
         bus: Bus,
         /// At least one.
         ids: Vec<String>,
@@ -106,11 +101,8 @@ pub enum Input {
         /// As given; it may be no hash at all.
         hash: String,
     },
-    /// A bounded question.
     Query {
-        /// What is asked.
         bus: Bus,
-        /// The question.
         query: Query,
     },
 }
@@ -172,7 +164,7 @@ impl Request {
     }
 
     /// What the work itself is compared by, whatever key it was given.
-    pub fn work_digest(&self) -> Digest {
+    pub(crate) fn work_digest(&self) -> Digest {
         sha256(self.canonical_work())
     }
 
@@ -197,7 +189,7 @@ impl Request {
         if work.params.is_empty() {
             text.push_str("{}");
         } else {
-            text.push_str(&json::to_jcs(&work.params).expect("parsed JSON is canonicalizable"));
+            text.push_str(&json::jcs(&work.params.clone().into()));
         }
         text.push_str(",\"summary_kind\":");
         push_string(&mut text, work.kind.as_str());

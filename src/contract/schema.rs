@@ -57,7 +57,7 @@ pub fn validator(name: &str) -> Arc<Validator> {
 
 /// Compiles any schema the way ours are compiled: draft 2020-12 unless it says otherwise, formats
 /// asserted, linear-time patterns, no reference ever fetched.
-pub fn compile(schema: &Value) -> Result<Validator, String> {
+pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
     jsonschema::options()
         .with_draft(Draft::Draft202012)
         .should_validate_formats(true)
@@ -144,12 +144,12 @@ pub fn check(name: &str, value: &Value) -> Vec<Violation> {
 
 /// The first violations of an embedded schema, sorted by place, and how many more there are.
 /// For values of strangers: what is left out takes no memory, and no value is quoted at length.
-pub fn check_bounded(name: &str, value: &Value, most: usize) -> (Vec<Violation>, u64) {
+pub(crate) fn check_bounded(name: &str, value: &Value, most: usize) -> (Vec<Violation>, u64) {
     violations_bounded(&validator(name), value, most)
 }
 
 /// The same of a compiled schema.
-pub fn violations_bounded(
+pub(crate) fn violations_bounded(
     validator: &Validator,
     value: &Value,
     most: usize,

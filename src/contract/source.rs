@@ -14,7 +14,7 @@ use super::json::jcs;
 use super::time::Timestamp;
 
 /// Bytes of upstream metadata that a context keeps; what is beyond is left out.
-pub const META_BYTES_MAX: usize = 16 << 10;
+pub(crate) const META_BYTES_MAX: usize = 16 << 10;
 
 /// What a source is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -25,7 +25,6 @@ pub enum SourceKind {
     Event,
     /// A session of events.
     Session,
-    /// A whole file.
     Document,
     /// A piece of a document.
     Chunk,
@@ -40,7 +39,6 @@ pub enum SourceKind {
 pub struct Person {
     /// The name, as written.
     pub name: Option<String>,
-    /// The mail address.
     pub address: Option<String>,
 }
 
@@ -87,11 +85,11 @@ pub struct Origin {
     /// Address on the web.
     pub url: Option<String>,
     /// Id of the message in the system it came from.
-    pub message_id: Option<String>,
+    pub(crate) message_id: Option<String>,
     /// Name of the feed.
     pub feed: Option<String>,
     /// Name of the mailbox.
-    pub mailbox: Option<String>,
+    pub(crate) mailbox: Option<String>,
 }
 
 impl Origin {
@@ -108,12 +106,10 @@ impl Origin {
 /// How a source is filed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Labels {
-    /// The project.
     pub project: Option<String>,
     /// Tags, as given.
     pub tags: Vec<String>,
-    /// The mailing list.
-    pub list_id: Option<String>,
+    pub(crate) list_id: Option<String>,
     /// The language, as given.
     pub language: Option<String>,
 }
@@ -123,7 +119,6 @@ pub struct Labels {
 pub struct SourceContext {
     /// The id, byte for byte as in `source_ids`.
     pub id: String,
-    /// What it is.
     pub kind: SourceKind,
     /// Subject, headline, heading or name.
     pub title: Option<String>,
@@ -138,7 +133,7 @@ pub struct SourceContext {
     /// Who received it.
     pub to: Vec<Person>,
     /// Who received a copy.
-    pub cc: Vec<Person>,
+    pub(crate) cc: Vec<Person>,
     /// Where a person finds it.
     pub origin: Origin,
     /// How it is filed.
@@ -149,23 +144,64 @@ pub struct SourceContext {
 
 impl SourceContext {
     /// Sets the moment and its day.
-    pub fn set_time(&mut self, at: DateTime<FixedOffset>, zone: Tz) {
+    pub(crate) fn set_time(&mut self, at: DateTime<FixedOffset>, zone: Tz) {
         self.ts = Some(at.to_rfc3339());
         self.day = Some(Timestamp(at.timestamp_millis()).day_in(zone).to_string());
     }
 
-    /// The moment.
     pub fn time(&self) -> Option<DateTime<FixedOffset>> {
         DateTime::parse_from_rfc3339(self.ts.as_deref()?).ok()
     }
 
+    /// The name a person knows it by.
+    fn name(&self) -> Option<String> {
+        let path = self.origin.path.as_deref();
+        let path = path.map(|path| path.strip_prefix("other/").unwrap_or(path).to_owned());
+        match self.kind {
+            SourceKind::Document | SourceKind::Chunk => path.or_else(|| self.title.clone()),
+            _ => self.title.clone().or_else(|| self.origin.url.clone()).or(path),
+        }
+    }
+
+    /// The name of the folder that a file lies in. The bus home's own folders are no folders of a
+    /// person.
+    fn folder(&self) -> Option<String> {
+        let path = self.origin.path.as_deref()?;
+        let path = path.strip_prefix("other/").unwrap_or(path);
+        let (folder, _) = path.rsplit_once('/')?;
+        let own = ["eventbus/", "sessions/", "chunks/", "summaries/"];
+        let inside = own.iter().any(|bus| path.starts_with(bus));
+        let name = folder.rsplit('/').next().unwrap_or(folder);
+        (!inside && !name.is_empty()).then(|| name.to_owned())
+    }
+
+    /// The mailbox, or the file of mails without its ending.
+    fn mailbox(&self) -> Option<String> {
+        let file = || {
+            let path = self.origin.path.as_deref()?;
+            let name = path.rsplit('/').next()?;
+            name.strip_suffix(".mbox").map(str::to_owned)
+        };
+        self.origin.mailbox.clone().or_else(file)
+    }
+
     /// The author's name, else the address, else the role.
-    pub fn speaker(&self) -> Option<&str> {
+    pub(crate) fn speaker(&self) -> Option<&str> {
         let author = self.author.as_ref();
         author
             .and_then(|person| person.name.as_deref().or(person.address.as_deref()))
             .or(self.role.as_deref())
     }
+}
+
+/// Where sources were found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Place {
+    pub folder: Option<String>,
+    pub feed: Option<String>,
+    pub mailbox: Option<String>,
+    pub label: Option<String>,
+    pub url: Option<String>,
 }
 
 /// When a session began and ended.
@@ -200,6 +236,47 @@ impl InputContext {
         }
     }
 
+    /// The project, when all sources are filed under one.
+    pub(crate) fn project(&self) -> Option<&str> {
+        let whole = self.whole.iter().find_map(|whole| whole.labels.project.as_deref());
+        let mut each = self.sources.iter().map(|source| source.labels.project.as_deref());
+        whole.or_else(|| {
+            let first = each.next()??;
+            each.all(|project| project == Some(first)).then_some(first)
+        })
+    }
+
+    /// The name a person knows the source by: the path of a file, the subject of a mail, the title of
+    /// a chat. Several sources have the name of the first and their count.
+    pub(crate) fn name(&self) -> Option<String> {
+        let Some(primary) = self.primary() else {
+            let first = self.sources.first()?.name()?;
+            return Some(format!("{first} and {} more", self.sources.len() - 1));
+        };
+        primary.name()
+    }
+
+    /// Where the sources were found, as far as all of them agree.
+    pub(crate) fn place(&self) -> Place {
+        let all: Vec<&SourceContext> = match &self.whole {
+            Some(whole) if !self.sources.iter().any(|source| source.origin.path.is_some()) => {
+                vec![whole]
+            }
+            _ => self.sources.iter().collect(),
+        };
+        let agreed = |of: fn(&SourceContext) -> Option<String>| {
+            let first = of(all.first()?)?;
+            all.iter().all(|source| of(source).as_ref() == Some(&first)).then_some(first)
+        };
+        Place {
+            folder: agreed(SourceContext::folder),
+            feed: agreed(|source| source.origin.feed.clone()),
+            mailbox: agreed(SourceContext::mailbox),
+            label: agreed(|source| source.labels.tags.first().cloned()),
+            url: agreed(|source| source.origin.url.clone()),
+        }
+    }
+
     /// The hash an item records in `selection.context`.
     pub fn sha256(&self) -> Digest {
         let value = serde_json::json!({
@@ -210,7 +287,7 @@ impl InputContext {
 }
 
 /// A millisecond as a moment with the offset of a zone.
-pub fn zoned(at: Timestamp, zone: Tz) -> Option<DateTime<FixedOffset>> {
+pub(crate) fn zoned(at: Timestamp, zone: Tz) -> Option<DateTime<FixedOffset>> {
     let moment = zone.timestamp_millis_opt(at.0).single()?;
     Some(moment.fixed_offset())
 }

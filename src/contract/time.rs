@@ -17,7 +17,7 @@ pub struct Timestamp(pub i64);
 
 impl Timestamp {
     /// Hour and minute of the local clock in a time zone.
-    pub fn clock_in(self, zone: Tz) -> String {
+    pub(crate) fn clock_in(self, zone: Tz) -> String {
         match DateTime::from_timestamp_millis(self.0) {
             Some(at) => at.with_timezone(&zone).format("%H:%M").to_string(),
             None => "--:--".to_owned(),
@@ -30,7 +30,7 @@ impl Timestamp {
     }
 
     /// Milliseconds from `earlier` to here; negative when the clock stepped back.
-    pub fn ms_since(self, earlier: Timestamp) -> i64 {
+    pub(crate) fn ms_since(self, earlier: Timestamp) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
 
@@ -61,7 +61,7 @@ pub struct Instant {
     /// The moment; a missing offset is read as UTC.
     pub at: Timestamp,
     /// False when the offset was missing.
-    pub has_offset: bool,
+    pub(crate) has_offset: bool,
 }
 
 /// Reads ISO 8601 extended format: date, `T`, time with seconds, optional fraction, optional
@@ -131,8 +131,20 @@ impl Day {
         self.0.to_epoch_days()
     }
 
+    /// The first moment of the day in a time zone. Where the clocks skip midnight, the first that
+    /// exists.
+    pub(crate) fn start_in(self, zone: Tz) -> Timestamp {
+        let begins = |hour| self.0.and_hms_opt(hour, 0, 0)?.and_local_timezone(zone).earliest();
+        let first = (0..3).find_map(begins);
+        let ms = first.map_or_else(
+            || self.0.and_time(Default::default()).and_utc().timestamp_millis(),
+            |at| at.timestamp_millis(),
+        );
+        Timestamp(ms)
+    }
+
     /// The day so many days after 1970-01-01.
-    pub fn of_days(days: i32) -> Option<Day> {
+    pub(crate) fn of_days(days: i32) -> Option<Day> {
         NaiveDate::from_epoch_days(days).map(Day)
     }
 }

@@ -29,7 +29,8 @@ macro_rules! words {
             }
 
             /// The word with this number.
-            pub fn from_code(code: u8) -> Option<Self> {
+            #[allow(dead_code, reason = "some lists are never written as numbers")]
+            pub(crate) fn from_code(code: u8) -> Option<Self> {
                 match code { $($code => Some($name::$variant),)+ _ => None }
             }
         }
@@ -70,6 +71,7 @@ words! {
 
 words! {
     /// Where the input lives: `input.bus`.
+    #[allow(clippy::enum_variant_names, reason = "the contract calls them so")]
     Bus {
         EventBus = 1 "event_bus",
         SessionBus = 2 "session_bus",
@@ -160,6 +162,30 @@ words! {
 }
 
 words! {
+    /// What an attempt met, next to the reason that was derived from it. The list is closed in v1.
+    FailureCause {
+        ConnectionRefused = 1 "connection_refused",
+        Unreachable = 2 "unreachable",
+        ConnectionLost = 3 "connection_lost",
+        Unauthorized = 4 "unauthorized",
+        NotFound = 5 "not_found",
+        RateLimit = 6 "rate_limit",
+        QuotaUsedUp = 7 "quota_used_up",
+        ServerError = 8 "server_error",
+        Timeout = 9 "timeout",
+        ContextTooLong = 10 "context_too_long",
+        Declined = 11 "declined",
+        BadRequest = 12 "bad_request",
+        InvalidAnswer = 13 "invalid_answer",
+        CutOff = 14 "cut_off",
+        Schema = 15 "schema",
+        Budget = 16 "budget",
+        Configuration = 17 "configuration",
+        Program = 18 "program",
+    }
+}
+
+words! {
     /// What a request's acks warn of. The list is closed in v1.
     Warning {
         FlowDeprecated = 0 "flow_deprecated",
@@ -170,11 +196,13 @@ words! {
         ForeignSelectionManifest = 5 "foreign_selection_manifest",
         TimestampWithoutOffset = 6 "timestamp_without_offset",
         RepeatedIds = 7 "repeated_ids",
+        UpstreamDaysMissing = 8 "upstream_days_missing",
+        SourceChanged = 9 "source_changed",
     }
 }
 
 words! {
-    /// Why a queue line was set aside.
+    /// Why a queue line was quarantined.
     QuarantineReason {
         NotUtf8 = 1 "not_utf8",
         MalformedJson = 2 "malformed_json",

@@ -96,6 +96,10 @@ pub fn answer(
             engine.accept_packs(&found, now)?;
             Ok(Reply::Now(done(&format!("{} accepted", found.len()))))
         }
+        Question::Page => {
+            let why = "the command that holds this home shows no page; ask when it has ended";
+            Ok(refused(why))
+        }
         Question::FlowsUsed => {
             let used = engine.state().flows().used.iter();
             let used: Vec<Value> = used

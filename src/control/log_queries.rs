@@ -8,11 +8,12 @@ use crate::contract::hash::{Digest, push_hex};
 use crate::contract::ids::Seq;
 use crate::control::question::Answer;
 use crate::explain::event_json::event_json;
-use crate::log::{LogError, Reader};
+use crate::export::Committed;
+use crate::log::{LogError, ReadError, Reader};
 use crate::state::event::Event;
 use crate::upkeep::copy::Page;
 
-use super::reply::{AnswerError, committed};
+use super::reply::AnswerError;
 
 pub(super) fn stats(log: &Reader) -> Result<Answer, LogError> {
     let stats = log.stats()?;
@@ -26,7 +27,7 @@ pub(super) fn stats(log: &Reader) -> Result<Answer, LogError> {
     Ok(Answer::Ok(json!({
         "head": stats.head.0, "checkpoint": stats.applied.0, "file_bytes": stats.file_bytes,
         "frames": stats.frames, "raw_bytes": stats.raw_bytes, "frame_bytes": stats.frame_bytes,
-        "runs": stats.runs, "index_memory_bytes": stats.index_memory_bytes, "tables": tables,
+        "index_segments": stats.index_segments, "index_memory_bytes": stats.index_memory_bytes, "tables": tables,
     })))
 }
 
@@ -63,40 +64,28 @@ pub(super) fn verify(log: &Reader, anchors: &[(u64, String)]) -> Result<Answer, 
 pub(super) fn event_page(log: &Reader, from: Seq, limit: usize) -> Result<Answer, AnswerError> {
     let mut events = Vec::new();
     let mut receipts = Vec::new();
-    let mut failure = None;
     let mut next = None;
-    log.scan(from, None, &mut |entry| {
+    log.try_scan::<AnswerError>(from, None, |entry| {
         if events.len() == limit {
             next = Some(entry.seq.0);
-            return ControlFlow::Break(());
+            return Ok(ControlFlow::Break(()));
         }
-        match committed(&entry.to_record()) {
-            Ok(committed) => {
-                if matches!(committed.event, Event::ReceiptKept { .. }) {
-                    receipts.push((events.len(), committed.seq));
-                }
-                events.push(event_json(&committed));
-            }
-            Err(error) => {
-                failure = Some(error);
-                return ControlFlow::Break(());
-            }
+        let committed = Committed::of(&entry)?;
+        if matches!(committed.event, Event::ReceiptKept { .. }) {
+            receipts.push((events.len(), committed.seq));
         }
-        ControlFlow::Continue(())
+        events.push(event_json(&committed));
+        Ok(ControlFlow::Continue(()))
     })?;
     // A receipt is short and all that its event says, so it is shown with it.
     for (at, seq) in receipts {
         if let Some(body) = log.body(seq)? {
-            let receipt: Value = serde_json::from_slice(&body).map_err(|error| {
-                LogError::Corrupt(format!("the receipt of event {seq} does not read: {error}"))
-            })?;
+            let receipt: Value = serde_json::from_slice(&body)
+                .map_err(|error| ReadError::unexpected(seq, format!("its receipt: {error}")))?;
             events[at]["receipt"] = receipt;
         }
     }
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(Answer::Ok(json!({"events": events, "next": next}))),
-    }
+    Ok(Answer::Ok(json!({"events": events, "next": next})))
 }
 
 pub(super) fn record_page(log: &Reader, from: Seq, until: Option<Seq>) -> Answer {

@@ -7,48 +7,39 @@ use serde_json::{Value, json};
 
 use crate::contract::ids::Seq;
 use crate::control::question::Answer;
-use crate::export::quarantine;
+use crate::export::{Committed, quarantine};
 use crate::log::{Reader, Record, codec};
 
-use super::reply::{AnswerError, committed};
+use super::reply::AnswerError;
 
 /// Events of the log that are looked through for one page, newest first.
 const SCAN_MAX: u64 = 1_000_000;
-/// How many of them at once.
+/// How many of them one answer holds.
 const SCANNED_AT_ONCE: u64 = 20_000;
 
 pub(super) fn oldest_first(log: &Reader, after: Seq, limit: usize) -> Result<Answer, AnswerError> {
     let mut rows = Vec::new();
     let mut next = None;
-    let mut failure = None;
-    log.scan(after.next(), None, &mut |entry| {
+    log.try_scan::<AnswerError>(after.next(), None, |entry| {
         // Only bad lines are decoded; the scan itself is cheap.
         if entry.tag != codec::LINE_QUARANTINED {
-            return ControlFlow::Continue(());
+            return Ok(ControlFlow::Continue(()));
         }
         if rows.len() == limit {
-            return ControlFlow::Break(());
+            return Ok(ControlFlow::Break(()));
         }
-        match committed(&entry.to_record()) {
-            Ok(committed) => {
-                let line = quarantine::line(&committed).unwrap_or_default();
-                rows.push(serde_json::from_str::<Value>(&line).unwrap_or(Value::Null));
-                next = Some(entry.seq.0);
-            }
-            Err(error) => {
-                failure = Some(error);
-                return ControlFlow::Break(());
-            }
-        }
-        ControlFlow::Continue(())
+        rows.extend(row(&Committed::of(&entry)?)?);
+        next = Some(entry.seq.0);
+        Ok(ControlFlow::Continue(()))
     })?;
-    match failure {
-        Some(error) => Err(error),
-        None => {
-            let next = next.filter(|_| rows.len() == limit);
-            Ok(Answer::Ok(json!({"lines": rows, "next": next})))
-        }
-    }
+    let next = next.filter(|_| rows.len() == limit);
+    Ok(Answer::Ok(json!({"lines": rows, "next": next})))
+}
+
+/// The line of `run/quarantine.jsonl` that an event becomes.
+fn row(committed: &Committed) -> Result<Option<Value>, AnswerError> {
+    let line = quarantine::line(committed);
+    Ok(line.map(|line| serde_json::from_str(&line)).transpose()?)
 }
 
 /// The newest quarantined lines before an event. The log is read backwards in parts, and a bounded
@@ -71,8 +62,7 @@ pub(super) fn newest_first(log: &Reader, before: Seq, limit: usize) -> Result<An
             ControlFlow::Continue(())
         })?;
         for record in found.iter().rev() {
-            let line = quarantine::line(&committed(record)?).unwrap_or_default();
-            rows.push(serde_json::from_str::<Value>(&line).unwrap_or(Value::Null));
+            rows.extend(row(&Committed::of_record(record)?)?);
         }
         end = match found.front() {
             Some(oldest) if rows.len() == limit => oldest.seq,
@@ -85,11 +75,11 @@ pub(super) fn newest_first(log: &Reader, before: Seq, limit: usize) -> Result<An
 
 pub(super) fn one(log: &Reader, seq: Seq) -> Result<Answer, AnswerError> {
     let found = match log.get(seq)? {
-        Some(record) => quarantine::line(&committed(&record)?),
+        Some(record) => row(&Committed::of_record(&record)?)?,
         None => None,
     };
     Ok(match found {
-        Some(line) => Answer::Ok(serde_json::from_str(&line).unwrap_or(Value::Null)),
+        Some(line) => Answer::Ok(line),
         None => Answer::NotFound(format!("no quarantined line {}", seq.0)),
     })
 }

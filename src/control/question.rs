@@ -81,7 +81,7 @@ pub enum Question {
         /// The request id of the corrected line.
         request_id: String,
     },
-    /// Start a request at once, or accept an ended one again.
+    /// Start a request immediately, or accept an ended request again.
     Retry {
         request_id: String,
     },
@@ -97,6 +97,8 @@ pub enum Question {
         #[serde(default)]
         accept_mutations: bool,
     },
+    /// Where the page is, and the token for its actions. A service without a page starts one.
+    Page,
     /// The pack that each used flow is bound to.
     FlowsUsed,
     /// Agent runs and their snapshots.
@@ -135,7 +137,6 @@ pub enum Question {
     },
 }
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
@@ -158,7 +159,6 @@ impl From<Result<Value, OrderError>> for Answer {
     }
 }
 
-/// A confirmation.
 pub fn done(what: &str) -> Answer {
     Answer::Ok(json!({"done": what}))
 }

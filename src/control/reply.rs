@@ -1,16 +1,14 @@
-//! How an answer is given: at once, or read from the log by another thread.
+//! How an answer is given: immediately, or read from the log by another thread.
 
 use std::sync::Arc;
 
 use crate::config::Config;
-use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::control::question::Answer;
 use crate::explain::ExplainError;
-use crate::export::Committed;
 use crate::home::Home;
-use crate::log::codec::{self, CodecError};
-use crate::log::{LogError, ReadError, Record};
+use crate::log::codec::CodecError;
+use crate::log::{LogError, ReadError};
 use crate::os::Machine;
 use crate::projections::runs::described;
 use crate::registry::SharedFlows;
@@ -34,7 +32,7 @@ pub struct Surroundings<'a> {
     pub index: &'a Arc<dyn IndexStore>,
     pub flows: &'a SharedFlows,
     /// Bytes of the queue file.
-    pub queue_bytes: u64,
+    pub(crate) queue_bytes: u64,
     /// Bytes free on its disk.
     pub free_bytes: Option<u64>,
 }
@@ -43,17 +41,19 @@ pub struct Surroundings<'a> {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AnswerError {
     #[error(transparent)]
-    Log(#[from] LogError),
-    #[error(transparent)]
     Read(#[from] ReadError),
-    #[error("read event {seq}")]
-    Event { seq: Seq, source: CodecError },
     #[error("read the row of a request")]
     Row(#[from] CodecError),
     #[error(transparent)]
     Explain(#[from] ExplainError),
     #[error("write the explanation as JSON")]
     Json(#[from] serde_json::Error),
+}
+
+impl From<LogError> for AnswerError {
+    fn from(error: LogError) -> AnswerError {
+        AnswerError::Read(error.into())
+    }
 }
 
 /// A reply that is read by another thread; an error is a refusal with its causes.
@@ -69,10 +69,4 @@ pub(super) fn refused(why: impl Into<String>) -> Reply {
 
 pub(super) fn not_found(what: String) -> Reply {
     Reply::Now(Answer::NotFound(what))
-}
-
-pub(super) fn committed(record: &Record) -> Result<Committed, AnswerError> {
-    let event = codec::decode(record.tag, record.version, &record.payload)
-        .map_err(|source| AnswerError::Event { seq: record.seq, source })?;
-    Ok(Committed { seq: record.seq, at: record.at, hash: record.hash, event })
 }

@@ -171,6 +171,7 @@ fn listing(seq: Seq, listed: &Listed, taken: &TakenRequest) -> Value {
         "request_id": taken.head.request_id,
         "state": listed.word,
         "reason_code": listed.row.reason,
+        "cause": listed.row.cause,
         "flow_id": taken.flow_id,
         "variant": taken.variant,
         "repo": taken.producer,

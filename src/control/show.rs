@@ -11,7 +11,7 @@ use crate::control::question::Answer;
 use crate::explain::event_json::{event_json, taken_json};
 use crate::explain::{Around, ExplainError, Wanted, explain};
 use crate::export::{Committed, ack};
-use crate::log::{Reader, codec};
+use crate::log::Reader;
 use crate::sequencer::engine::{Engine, EngineError};
 use crate::state::{Past as _, Row, State};
 
@@ -110,18 +110,11 @@ fn history(log: &Reader, seq: Seq, word: &str, row: &Row) -> Result<Value, Answe
     let mut events = Vec::new();
     let mut acks = Vec::new();
     let mut request = Value::Null;
-    let mut failure = None;
     let last = Seq(row.last.0.min(seq.0 + HISTORY_SCAN_MAX));
-    log.scan(seq, Some(last), &mut |entry| {
-        let event = match codec::decode(entry.tag, entry.version, entry.payload) {
-            Ok(event) => event,
-            Err(source) => {
-                failure = Some(AnswerError::Event { seq: entry.seq, source });
-                return ControlFlow::Break(());
-            }
-        };
+    log.try_scan::<AnswerError>(seq, Some(last), |entry| {
+        let event = entry.event()?;
         if entry.seq != seq && event.request() != Some(seq) {
-            return ControlFlow::Continue(());
+            return Ok(ControlFlow::Continue(()));
         }
         if entry.seq == seq
             && let Some(taken) = event.taken()
@@ -130,17 +123,14 @@ fn history(log: &Reader, seq: Seq, word: &str, row: &Row) -> Result<Value, Answe
         }
         let committed = Committed { seq: entry.seq, at: entry.at, hash: entry.hash(), event };
         if let Some(line) = ack::line(&committed) {
-            acks.push(serde_json::from_str::<Value>(&line).unwrap_or(Value::Null));
+            acks.push(serde_json::from_str::<Value>(&line)?);
         }
         events.push(event_json(&committed));
         let enough = events.len() >= HISTORY_EVENTS_MAX;
-        if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    if let Some(error) = failure {
-        return Err(error);
-    }
     Ok(json!({
-        "seq": seq.0, "state": word, "reason_code": row.reason, "attempts": row.attempts,
+        "seq": seq.0, "state": word, "reason_code": row.reason, "cause": row.cause, "attempts": row.attempts,
         "taken_at": row.taken_at.to_string(), "request": request, "acks": acks, "events": events,
     }))
 }

@@ -26,7 +26,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Longest path a Unix socket may have, terminator included.
 const SOCKET_PATH_MAX: usize = 108;
 
-/// A question on its way to the service loop.
+/// A question that the service loop has not yet taken.
 pub struct Asked {
     pub question: Question,
     pub reply: Sender<Answer>,
@@ -57,7 +57,7 @@ impl Progress {
 
 /// The path of a home's socket. Where it is too long for a Unix socket, a short name in `/tmp` is
 /// derived from it.
-pub fn socket_path(wanted: &Path) -> PathBuf {
+pub(crate) fn socket_path(wanted: &Path) -> PathBuf {
     if wanted.as_os_str().len() < SOCKET_PATH_MAX {
         return wanted.to_owned();
     }
@@ -65,7 +65,6 @@ pub fn socket_path(wanted: &Path) -> PathBuf {
     Path::new("/tmp").join(format!("summarizer-{}.sock", &name[..24]))
 }
 
-/// The listening side.
 pub struct ControlServer {
     pub questions: Receiver<Asked>,
     asker: Asker,
@@ -98,7 +97,7 @@ impl ControlServer {
     }
 
     /// For threads of this process that ask as callers of the socket do.
-    pub fn asker(&self) -> Asker {
+    pub(crate) fn asker(&self) -> Asker {
         self.asker.clone()
     }
 }
@@ -133,7 +132,7 @@ fn serve_one(stream: UnixStream, inbox: &Sender<Asked>, progress: &Progress) {
 
 /// Asks the service loop of this process.
 #[derive(Clone)]
-pub struct Asker {
+pub(crate) struct Asker {
     inbox: Sender<Asked>,
     progress: Progress,
 }
@@ -155,7 +154,6 @@ fn ask_inbox(question: Question, inbox: &Sender<Asked>) -> Answer {
         .unwrap_or_else(|_| Answer::Refused("the service did not answer in time".to_owned()))
 }
 
-/// The asking side.
 pub struct ControlClient {
     reader: BufReader<UnixStream>,
     writer: UnixStream,

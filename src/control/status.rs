@@ -1,8 +1,11 @@
 //! The status of the service.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
 use crate::explain::event_json::pause_word;
 use crate::sequencer::engine::{Engine, EngineError};
 use crate::sequencer::mark::QueueMark;
@@ -11,11 +14,14 @@ use crate::upkeep::retention;
 
 use super::reply::Surroundings;
 
+/// Open requests that are looked at for what keeps them back, oldest first.
+const TROUBLES_SCANNED: usize = 20_000;
+
 pub(super) fn status(engine: &Engine, around: &Surroundings<'_>) -> Result<Value, EngineError> {
     let state = engine.state();
     let (head, hash) = engine.log().head();
-    let mark = QueueMark::decode(&engine.log().mark()).map(|mark| mark.position);
-    let (offset, lines) = mark.map_or((0, 0), |position| (position.offset, position.lines));
+    let position = QueueMark::decode(&engine.log().mark())?.position;
+    let (offset, lines) = (position.offset, position.lines);
     let run = state.run().map(|run| {
         json!({"run_id": run.run_id, "command": run.command, "started_at": run.started_at.to_string()})
     });
@@ -49,7 +55,7 @@ pub(super) fn status(engine: &Engine, around: &Surroundings<'_>) -> Result<Value
         "requests": {
             "taken": totals.taken, "open": state.open_count(), "ready": state.ready_count(),
             "delayed": state.delayed_count(), "running": state.running_count(),
-            "by_status": by_status, "by_reason": by_reason,
+            "by_status": by_status, "by_reason": by_reason, "troubles": troubles(state),
         },
         "quarantined": totals.quarantined,
         "oldest_open": oldest,
@@ -77,6 +83,30 @@ pub(super) fn status(engine: &Engine, around: &Surroundings<'_>) -> Result<Value
             .map(|one| json!({"flow_id": one.flow_id, "variant": one.variant}))
             .collect::<Vec<_>>(),
     }))
+}
+
+/// Why open requests wait that are not merely early: failed attempts, and requests before them.
+pub(crate) fn troubles(state: &State) -> Vec<Value> {
+    let mut kinds: BTreeMap<_, (u64, Option<Timestamp>)> = BTreeMap::new();
+    for (_, open) in state.open_from(Seq(0)).take(TROUBLES_SCANNED) {
+        let row = &open.row;
+        if !matches!(row.status, Status::Backoff | Status::Parked | Status::Held) {
+            continue;
+        }
+        let kind = (row.status, row.reason, row.cause);
+        let (requests, next) = kinds.entry(kind).or_default();
+        *requests += 1;
+        if row.status == Status::Backoff {
+            *next = Some(next.map_or(open.eligible_at, |at: Timestamp| at.min(open.eligible_at)));
+        }
+    }
+    let troubles = kinds.into_iter().map(|((status, reason, cause), (requests, next))| {
+        json!({
+            "state": status.as_str(), "reason_code": reason, "cause": cause,
+            "requests": requests, "next_attempt": next.map(|at| at.to_string()),
+        })
+    });
+    troubles.collect()
 }
 
 /// What models cost on the latest day on which they cost anything.

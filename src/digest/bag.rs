@@ -11,26 +11,29 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono_tz::Tz;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::choose::{BagDraft, BagGroup};
+use super::library::Library;
 use super::markdown::{one_line, shorten};
 use super::memo::{self, MemoItem};
 use super::pairs::PairScore;
 use super::selector::{Export, PublishRule, Selector};
-use super::window::Window;
+use super::task_book::TaskBook;
+use super::tasks::task_id;
 use crate::contract::digest_bus::{
     BAG_VERSION, BagIdentity, DIGESTS_DIR, LEVEL, MEMO_INDEX_VERSION, MEMO_META_VERSION,
     TRACE_VERSION, bag_dir_sha256, bag_id,
 };
 use crate::contract::hash::{Digest, sha256};
-use crate::contract::json::{jcs, to_file};
+use crate::contract::json::{line, to_file};
 use crate::contract::stable_id::{list_digest, list_hash};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 use crate::facts::digest::{
     BagFacts, BagType, Channel, GroupFacts, MemoFacts, PairFacts, WindowFacts,
 };
+use crate::facts::window::Window;
 
 /// Most source ids that a trace lists. A longer list appears only as its hash.
 const SOURCE_IDS_LISTED_MAX: usize = 10_000;
@@ -40,7 +43,7 @@ const TITLE_CHARS: usize = 200;
 const SLUG_CHARS_MAX: usize = 120;
 
 /// The facts of a window in a zone.
-pub fn window_facts(window: &Window, zone: Tz) -> WindowFacts {
+pub(crate) fn window_facts(window: &Window, zone: Tz) -> WindowFacts {
     WindowFacts {
         window_type: window.kind,
         start_day: window.start,
@@ -58,7 +61,7 @@ fn pair_facts(score: PairScore) -> PairFacts {
 }
 
 /// Selector, window and group. A newer bag with the same key supersedes an older one.
-pub type BagKey = (String, String, Option<String>);
+pub(crate) type BagKey = (String, String, Option<String>);
 
 impl BagFacts {
     /// Its folder, relative to the bus home.
@@ -73,16 +76,16 @@ impl BagFacts {
 }
 
 /// The folder of a bag, relative to the bus home.
-pub fn bag_path(bag_type: BagType, bag_id: &str) -> String {
+pub(crate) fn bag_path(bag_type: BagType, bag_id: &str) -> String {
     format!("{DIGESTS_DIR}/{LEVEL}/{}/{bag_id}", bag_type.as_str())
 }
 
 /// The files of a bag, by their path in its folder.
-pub type BagFiles = BTreeMap<String, String>;
+pub(crate) type BagFiles = BTreeMap<String, String>;
 
 /// The values that all bags of one build share.
 #[derive(Debug, Clone)]
-pub struct BuildStamp {
+pub(crate) struct BuildStamp {
     pub run_id: String,
     pub created_at: String,
     pub registry_hash: String,
@@ -93,7 +96,7 @@ pub struct BuildStamp {
 
 /// A summary of a bag with everything that the bag's files need.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BagItem {
+pub(crate) struct BagItem {
     pub memo: MemoItem,
     pub schema_version: String,
     pub source_ids: Vec<String>,
@@ -115,6 +118,8 @@ struct ItemLine<'a> {
     title: Option<String>,
     #[serde(borrow, default)]
     outputs: memo::OutputWords<'a>,
+    #[serde(default)]
+    meta: Map<String, Value>,
 }
 
 impl BagItem {
@@ -125,7 +130,7 @@ impl BagItem {
     ) -> Result<BagItem, String> {
         let item: ItemLine<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
         let title = item.title.as_deref().unwrap_or_default();
-        let (title, text, tasks, achievements) = memo::words(title, &item.outputs, &tags);
+        let words = memo::words(title, &item.outputs, &tags, &item.meta, &item.source_ids);
         let day = item.day.parse().map_err(|error| format!("day: {error}"))?;
         let schema_version = item.schema_version.into_owned();
         let of_version = |stream: &&Stream| stream.item_version() == schema_version;
@@ -140,27 +145,61 @@ impl BagItem {
                 stream,
                 day,
                 at: Timestamp(item.ts_abs_ms),
-                title,
-                text,
+                title: words.title,
+                source: words.source,
+                link: words.link,
+                text: words.text,
                 project,
                 tags,
-                tasks,
-                achievements,
+                tasks: words.tasks,
+                looked: words.looked,
+                achievements: words.achievements,
+                decisions: words.decisions,
+                questions: words.questions,
             },
             schema_version,
         })
     }
 }
 
+/// Whether the memos of a selector show tasks.
+fn shows_tasks(selector: &Selector) -> bool {
+    let tells = |channel: &Channel| matches!(channel, Channel::Digest | Channel::Tasks);
+    selector.memo.channels.iter().any(tells)
+}
+
+/// The closed tasks that the memos of some summaries show, and the hash of them. Without any there is
+/// no hash, and the bag id is the one of the summaries alone.
+pub(crate) fn closed_tasks(
+    selector: &Selector,
+    library: &Library,
+    book: &TaskBook,
+    units: &[u32],
+) -> (Vec<String>, Option<Digest>) {
+    if !shows_tasks(selector) {
+        return (Vec::new(), None);
+    }
+    let units = units.iter().map(|place| &library.units()[*place as usize]);
+    let marks = units.filter_map(|unit| library.task_marks(unit));
+    let tasks = marks.flat_map(|marks| marks.tasks.iter().map(|task| task.id));
+    let closed: BTreeSet<String> =
+        tasks.filter(|task| book.closed(*task).is_some()).map(task_id).collect();
+    let closed: Vec<String> = closed.into_iter().collect();
+    let hash = (!closed.is_empty()).then(|| list_digest(&closed));
+    (closed, hash)
+}
+
 /// The id that a draft would get, and the hash of its summaries.
-pub fn draft_id(
+pub(crate) fn draft_id(
     selector: &Selector,
     selector_hash: &str,
     window: &WindowFacts,
     group: Option<&BagGroup>,
     ids: &[String],
+    closed: Option<Digest>,
 ) -> (String, Digest) {
     let hash = list_digest(ids);
+    let closed = closed.map(|hash| hash.hex());
     let id = bag_id(&BagIdentity {
         bag_type: selector.bag_type.as_str(),
         window_type: window.window_type.as_str(),
@@ -170,12 +209,13 @@ pub fn draft_id(
         selector_hash,
         group: group.map(|group| group.key.as_str()),
         summaries_hash: &hash.hex(),
+        closed_tasks_hash: closed.as_deref(),
     });
     (id, hash)
 }
 
 /// A bag that is about to be written.
-pub struct NewBag<'a> {
+pub(crate) struct NewBag<'a> {
     pub selector: &'a Selector,
     /// The hash of the selector.
     pub selector_hash: Digest,
@@ -185,6 +225,8 @@ pub struct NewBag<'a> {
     pub draft: &'a BagDraft,
     /// Its summaries, in the order of the selector.
     pub items: &'a [BagItem],
+    /// The tasks of its summaries that are closed, and the hash of them.
+    pub closed: (Vec<String>, Option<Digest>),
 }
 
 impl NewBag<'_> {
@@ -193,7 +235,7 @@ impl NewBag<'_> {
         let ids: Vec<String> = self.items.iter().map(|one| one.memo.summary_id.clone()).collect();
         let group = self.draft.group.as_ref();
         let (bag_id, summaries_hash) =
-            draft_id(self.selector, &self.selector_hash.hex(), &window, group, &ids);
+            draft_id(self.selector, &self.selector_hash.hex(), &window, group, &ids, self.closed.1);
         let about = group.map(spoken);
         let title = self.selector.title_of(about.as_deref(), &self.window.title());
         let title = shorten(&one_line(&title), TITLE_CHARS);
@@ -305,7 +347,7 @@ impl NewBag<'_> {
             title,
             description: self.selector.description.as_deref(),
             tags: &facts.tags,
-            created_at: &facts.created_at,
+            built_at: &facts.created_at,
             publish: self.selector.matching.publish == PublishRule::Public,
             bag_id: &facts.bag_id,
             bag_type: facts.bag_type,
@@ -332,10 +374,12 @@ impl NewBag<'_> {
         let mut lines = String::new();
         for item in self.items {
             let told = &item.memo;
-            lines.push_str(&jcs(&json!({
+            lines.push_str(&line(&json!({
                 "summary_id": told.summary_id, "stream": told.stream, "day": told.day.to_string(),
                 "ts_abs": told.at.to_string(), "title": told.title, "project": told.project,
-                "tags": told.tags, "text": told.text, "tasks": told.tasks,
+                "tags": told.tags, "text": told.text,
+                "tasks": told.tasks.iter().map(|task| &task.text).collect::<Vec<_>>(),
+                "decisions": told.decisions, "questions": told.questions, "source": told.source,
                 "source_ids": item.source_ids, "path": told.path(),
             })));
             lines.push('\n');
@@ -372,6 +416,11 @@ impl NewBag<'_> {
         });
         let versions: BTreeSet<&str> =
             self.items.iter().map(|item| item.schema_version.as_str()).collect();
+        let mut identity =
+            json!({"scheme": "stable_id:v1", "summaries_hash": facts.summaries_hash});
+        if let Some(hash) = self.closed.1 {
+            identity["closed_tasks_hash"] = json!(hash);
+        }
         let mut bag = json!({
             "schema_version": BAG_VERSION,
             "bag_id": facts.bag_id,
@@ -395,7 +444,7 @@ impl NewBag<'_> {
                 "selected": facts.selected,
                 "published_memos": facts.memos.len(),
             },
-            "identity": {"scheme": "stable_id:v1", "summaries_hash": facts.summaries_hash},
+            "identity": identity,
             "producer": {
                 "name": "summarizer",
                 "digest_engine_version": stamp.engine_version,
@@ -424,6 +473,9 @@ impl NewBag<'_> {
             upstream["source_ids_union"] = json!(sources);
         }
         upstream["source_ids_union_hash"] = list_hash(&sources).into();
+        if !self.closed.0.is_empty() {
+            upstream["closed_task_ids"] = json!(self.closed.0);
+        }
         let reasons: BTreeMap<&str, u64> =
             self.draft.dropped.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
         json!({

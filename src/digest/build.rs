@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use chrono_tz::Tz;
 use serde_json::{Value, json};
 
-use super::bag::{BagFiles, BagItem, BuildStamp, NewBag, draft_id, window_facts};
+use super::bag::{BagFiles, BagItem, BuildStamp, NewBag, closed_tasks, draft_id, window_facts};
 use super::catalog::{self, Catalog, Changes, Reason, Retirement};
 use super::choose::{BagDraft, Matcher};
 use super::library::{Library, Unit};
@@ -27,7 +27,7 @@ use super::parallel::in_parallel;
 use super::publish::{DigestError, Digests, disk_error, write_files};
 use super::run::{BuildAccount, BuildFailure};
 use super::selector::{Selector, Selectors};
-use super::window::Window;
+use super::task_book::TaskBook;
 use crate::contract::digest_bus::{INDEX_DIR, PROMOTION_FOLLOWS, REGISTRY_FILE};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
@@ -38,6 +38,7 @@ use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::facts::digest::{
     BagFacts, BagsCollected, BuildFinished, BuildPublished, BuildStarted, DigestFact,
 };
+use crate::facts::window::Window;
 use crate::log::{ReadError, Reader};
 use crate::os::Disk;
 use crate::state::event::{Event, Note};
@@ -105,6 +106,8 @@ pub struct BuildReport {
     pub retired: u64,
     /// Retired bags that were published again.
     pub restored: u64,
+    /// Bags whose files were damaged or missing and were written again from the log.
+    pub rewritten: u64,
     pub memos: u64,
     pub summaries: u64,
     /// The new bags: folder and title.
@@ -114,6 +117,9 @@ pub struct BuildReport {
 /// Why a build published nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
+    /// The file of selectors does not read.
+    #[error("{0}")]
+    Selectors(String),
     /// The order names an unknown selector; the message lists the known ones.
     #[error("{0}")]
     UnknownSelector(String),
@@ -176,6 +182,10 @@ impl BuildError {
             BuildError::IndexIsForeign => {
                 (ErrorClass::InputMissing, "INDEX_IS_FOREIGN", "`summarizer digest build`")
             }
+            BuildError::Selectors(_) => {
+                let hint = "correct the file, then `summarizer registry check` and build again";
+                (ErrorClass::SchemaMismatch, "SELECTORS", hint)
+            }
             BuildError::UnknownSelector(_) => (
                 ErrorClass::InputMissing,
                 "UNKNOWN_SELECTOR",
@@ -213,7 +223,7 @@ struct WindowResult {
     drafts: Vec<(String, Option<String>, BagStanding)>,
 }
 
-pub struct Build<'a> {
+pub(crate) struct Build<'a> {
     digests: &'a mut Digests,
     log: &'a Reader,
     settings: &'a BuildSettings<'a>,
@@ -239,32 +249,54 @@ pub fn build(
     journal: &mut dyn Journal,
     order: &BuildOrder,
 ) -> Result<BuildReport, BuildError> {
-    let now = journal.now();
-    let account =
-        BuildAccount::new(&order.run_id, &order.trigger, now, settings.environment.clone());
-    let report = BuildReport { run_id: order.run_id.clone(), ..BuildReport::default() };
-    let mut build = Build {
-        digests,
-        log,
-        settings,
-        journal,
-        order,
-        account,
-        stage: "input_resolution",
-        noted: None,
-        counts: false,
-        stamp: None,
-        manifests: BTreeMap::new(),
-        new: Vec::new(),
-        report,
-    };
+    let mut build = Build::new(digests, log, settings, journal, order);
     match build.run(library) {
         Ok(()) => Ok(build.report),
         Err(error) => Err(build.failed(error)),
     }
 }
 
-impl Build<'_> {
+/// Records that a build could not begin, and returns why.
+pub fn refuse(
+    digests: &mut Digests,
+    log: &Reader,
+    settings: &BuildSettings<'_>,
+    journal: &mut dyn Journal,
+    order: &BuildOrder,
+    why: BuildError,
+) -> BuildError {
+    Build::new(digests, log, settings, journal, order).failed(why)
+}
+
+impl<'a> Build<'a> {
+    fn new(
+        digests: &'a mut Digests,
+        log: &'a Reader,
+        settings: &'a BuildSettings<'a>,
+        journal: &'a mut dyn Journal,
+        order: &'a BuildOrder,
+    ) -> Build<'a> {
+        let now = journal.now();
+        let account =
+            BuildAccount::new(&order.run_id, &order.trigger, now, settings.environment.clone());
+        let report = BuildReport { run_id: order.run_id.clone(), ..BuildReport::default() };
+        Build {
+            digests,
+            log,
+            settings,
+            journal,
+            order,
+            account,
+            stage: "input_resolution",
+            noted: None,
+            counts: false,
+            stamp: None,
+            manifests: BTreeMap::new(),
+            new: Vec::new(),
+            report,
+        }
+    }
+
     fn reach(&mut self, stage: &'static str) {
         self.stage = stage;
         let now = self.journal.now();
@@ -275,6 +307,7 @@ impl Build<'_> {
         self.reach("input_resolution");
         self.digests.read(None)?;
         self.digests.check_atomic()?;
+        self.digests.look_again(self.order.all);
         self.report.summaries = library.units().len() as u64;
         let (order, settings) = (self.order, self.settings);
         if let Some(wanted) = &order.selector
@@ -288,14 +321,17 @@ impl Build<'_> {
             .filter(|one| order.selector.as_ref().is_none_or(|id| *id == one.selector_id))
             .map(|selector| (selector, selector.hash().hex()))
             .collect();
+        let book = TaskBook::of(library, &self.digests.catalog().words());
         let matchers: Vec<Matcher<'_>> = active
             .iter()
-            .map(|(selector, _)| Matcher::new(library, selector, settings.zone))
+            .map(|(selector, _)| Matcher::new(library, &book, selector, settings.zone))
             .collect();
         let mut jobs = Vec::new();
         let mut whole = BTreeSet::new();
         let considered = self.digests.catalog().considered();
-        let changed = library.units().iter().filter(|unit| unit.seq > considered);
+        let changed = library.units().iter();
+        let changed =
+            changed.filter(|unit| unit.seq > considered || book.moved_after(unit, considered));
         let changed: Vec<&Unit> = changed.collect();
         for ((selector, hash), matcher) in active.iter().zip(&matchers) {
             let (windows, full) = self.windows(library, &changed, selector, hash, matcher);
@@ -317,7 +353,7 @@ impl Build<'_> {
         for part in jobs.chunks(JOBS_AT_ONCE) {
             self.give_up_if_told()?;
             (settings.progress)(done, self.report.windows);
-            self.some(library, part, &mut produced, &mut changes)?;
+            self.some(library, &book, part, &mut produced, &mut changes)?;
             done += part.len() as u64;
         }
         (settings.progress)(done, self.report.windows);
@@ -367,12 +403,14 @@ impl Build<'_> {
     fn some(
         &mut self,
         library: &Library,
+        book: &TaskBook,
         jobs: &[WindowJob<'_>],
         produced: &mut BTreeSet<String>,
         changes: &mut Changes,
     ) -> Result<(), BuildError> {
         let catalog = self.digests.catalog();
-        let looked = in_parallel(jobs, self.settings.threads, |job| look(library, catalog, job));
+        let looked =
+            in_parallel(jobs, self.settings.threads, |job| look(library, book, catalog, job));
         let mut fresh = Vec::new();
         for (job, looked) in jobs.iter().zip(looked) {
             self.account.count("selection", "candidates", looked.candidates);
@@ -398,7 +436,7 @@ impl Build<'_> {
         }
         for part in fresh.chunks(BAGS_AT_ONCE) {
             self.give_up_if_told()?;
-            self.write(library, part)?;
+            self.write(library, book, part)?;
         }
         Ok(())
     }
@@ -407,6 +445,7 @@ impl Build<'_> {
     fn write(
         &mut self,
         library: &Library,
+        book: &TaskBook,
         fresh: &[(&WindowJob<'_>, Box<BagDraft>)],
     ) -> Result<(), BuildError> {
         for (_, draft) in fresh {
@@ -424,7 +463,7 @@ impl Build<'_> {
         let (stamp, log, disk) = (&*stamp, self.log, self.digests.disk().as_ref());
         let staging = self.digests.staging(&self.order.run_id);
         let written = in_parallel(fresh, self.settings.threads, |(job, draft)| {
-            write_bag(library, log, disk, &staging, stamp, job, draft)
+            write_bag((library, book), log, disk, &staging, stamp, job, draft)
         });
         let mut notes = Vec::with_capacity(fresh.len());
         let mut facts = Vec::with_capacity(fresh.len());
@@ -435,7 +474,7 @@ impl Build<'_> {
             self.stage = "staging";
             self.account.count("staging", "files", files.len() as u64);
             self.account.count("staging", "bags", 1);
-            self.account.bags.push((bag.path(), bag.bag_meta_sha256.hex()));
+            self.account.bags.push((bag.path(), bag.trace_sha256.hex()));
             self.report.memos += bag.memos.len() as u64;
             self.report.bags.push((bag.path(), bag.title.clone()));
             let fact = DigestFact::Bag(Box::new(bag.clone()));
@@ -527,8 +566,8 @@ impl Build<'_> {
     }
 
     fn finish_unchanged(&mut self, library: &Library) -> Result<(), BuildError> {
-        // The tree may lack files, for example after somebody deleted them.
-        self.digests.publish(None, None)?;
+        // Files may be missing or changed, for example after somebody edited them.
+        self.report.rewritten = self.digests.publish(None, None)?.bags as u64;
         if self.order.record {
             self.begin()?;
             self.end(library)?;
@@ -552,7 +591,8 @@ impl Build<'_> {
         self.journal.note(vec![note])?;
         self.counts = true;
         self.reach("promotion");
-        self.digests.publish(None, Some(&staging))?;
+        let promoted = self.digests.publish(None, Some(&staging))?.bags;
+        self.report.rewritten = promoted.saturating_sub(self.new.len()) as u64;
         self.reach("index_update");
         self.account.promoted = true;
         self.account.indexes = self.digests.index_hashes()?;
@@ -646,7 +686,7 @@ impl Build<'_> {
         if matches!(error, BuildError::UnknownSelector(_)) || (waits && self.noted.is_none()) {
             return error;
         }
-        let staged = format!("{}/{}", super::publish::STAGING_DIR, self.order.run_id);
+        let staged = self.digests.staged_name(&self.order.run_id);
         let mut failing = error.failing(self.stage, &staged);
         if self.counts {
             // From this fact on the bags are published, even if this process dies now.
@@ -698,7 +738,7 @@ pub fn close_crashed(
             account.reach(stage, open.at);
         }
         let own = digests.catalog().entries().values().filter(|one| one.facts.run_id == run_id);
-        account.bags = own.map(|one| (one.facts.path(), one.facts.bag_meta_sha256.hex())).collect();
+        account.bags = own.map(|one| (one.facts.path(), one.facts.trace_sha256.hex())).collect();
         account.promoted = true;
         account.indexes = digests.index_hashes()?;
         None
@@ -709,7 +749,7 @@ pub fn close_crashed(
             subtype: "CRASHED",
             stage: "staging",
             message: "the build ended without a word".to_owned(),
-            details: super::run::staged_only(&format!("{}/{run_id}", super::publish::STAGING_DIR)),
+            details: super::run::staged_only(&digests.staged_name(&run_id)),
             hint: "build again; nothing of it was published",
         })
     };
@@ -793,7 +833,12 @@ fn to_json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, BuildError> {
     Ok(serde_json::to_vec(value).map_err(DigestError::Record)?)
 }
 
-fn look(library: &Library, catalog: &Catalog, job: &WindowJob<'_>) -> WindowResult {
+fn look(
+    library: &Library,
+    book: &TaskBook,
+    catalog: &Catalog,
+    job: &WindowJob<'_>,
+) -> WindowResult {
     let choice = job.matcher.choose(&job.window);
     let facts = window_facts(&job.window, job.matcher.zone());
     let mut looked = WindowResult {
@@ -805,7 +850,8 @@ fn look(library: &Library, catalog: &Catalog, job: &WindowJob<'_>) -> WindowResu
         let unit = |place: &u32| library.units()[*place as usize].summary_id();
         let ids: Vec<String> = draft.units.iter().map(unit).collect();
         let group = draft.group.as_ref();
-        let (bag_id, _) = draft_id(job.selector, job.hash, &facts, group, &ids);
+        let (_, closed) = closed_tasks(job.selector, library, book, &draft.units);
+        let (bag_id, _) = draft_id(job.selector, job.hash, &facts, group, &ids, closed);
         let group = group.map(|group| group.key.clone());
         let standing = match catalog.entries().get(&bag_id) {
             Some(entry) if entry.retired.is_none() => BagStanding::Live,
@@ -820,7 +866,7 @@ fn look(library: &Library, catalog: &Catalog, job: &WindowJob<'_>) -> WindowResu
 type WrittenBag = (BagFacts, BagFiles, Report);
 
 fn write_bag(
-    library: &Library,
+    (library, book): (&Library, &TaskBook),
     log: &Reader,
     disk: &dyn Disk,
     staging: &Path,
@@ -830,7 +876,7 @@ fn write_bag(
 ) -> Result<WrittenBag, BuildError> {
     let mut items = Vec::with_capacity(draft.units.len());
     for place in &draft.units {
-        items.push(read_item(library, log, *place)?);
+        items.push(read_item(library, book, log, *place)?);
     }
     let bag = NewBag {
         selector: job.selector,
@@ -839,6 +885,7 @@ fn write_bag(
         window: &job.window,
         draft,
         items: &items,
+        closed: closed_tasks(job.selector, library, book, &draft.units),
     };
     let (facts, files) = bag.render(stamp).map_err(DigestError::Record)?;
     let folder = staging.join(facts.path());
@@ -850,6 +897,7 @@ fn write_bag(
         bag_meta_sha256: Some(facts.bag_meta_sha256.hex()),
         trace_sha256: Some(facts.trace_sha256.hex()),
         published_memos: Some(facts.memos.len() as u64),
+        entry: Value::Null,
     };
     let mut report = Report::default();
     verify::verify_bag(disk, &folder, &expected, None, &mut report)
@@ -859,6 +907,7 @@ fn write_bag(
 
 pub(super) fn read_item(
     library: &Library,
+    book: &TaskBook,
     log: &Reader,
     place: u32,
 ) -> Result<BagItem, BuildError> {
@@ -868,8 +917,11 @@ pub(super) fn read_item(
     let tags = library.tags_of(unit).iter().map(|tag| library.tags.word(*tag).to_owned());
     let project = unit.project.map(|project| library.projects.word(project).to_owned());
     let summary_id = unit.summary_id();
-    let item = BagItem::read(&body, tags.collect(), project)
+    let mut item = BagItem::read(&body, tags.collect(), project)
         .map_err(|why| BuildError::Item { summary_id: summary_id.clone(), why })?;
+    for task in &mut item.memo.tasks {
+        task.closed = book.closed(task.id);
+    }
     match item.memo.summary_id == summary_id {
         true => Ok(item),
         false => {

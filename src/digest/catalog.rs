@@ -12,6 +12,7 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use super::bag::BagKey;
+use super::tasks::Word;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::facts::digest::{BagFacts, BagType, BuildStarted, DigestFact};
@@ -120,34 +121,23 @@ pub struct Catalog {
     last: Option<LastBuild>,
     considered: Seq,
     selectors: BTreeMap<String, String>,
+    /// What people said of tasks, by the id of the task.
+    tasks: BTreeMap<String, Word>,
 }
 
 impl Catalog {
     /// Reads the log from where the last call stopped, up to `until`.
     pub fn read(&mut self, log: &Reader, until: Option<Seq>) -> Result<(), ReadError> {
-        let mut failure = None;
-        log.scan(self.read_to.next(), until, &mut |entry| {
+        log.try_scan(self.read_to.next(), until, |entry| {
             self.read_to = entry.seq;
-            if entry.tag != codec::DIGEST {
-                return ControlFlow::Continue(());
+            if entry.tag == codec::DIGEST
+                && let Event::Digest(fact) = entry.event()?
+            {
+                let log_head = entry.hash().hex();
+                self.take(log, fact, IndexChange { seq: entry.seq, at: entry.at, log_head })?;
             }
-            let event = codec::decode(entry.tag, entry.version, entry.payload)
-                .map_err(|source| ReadError::Event { seq: entry.seq, source });
-            let change =
-                || IndexChange { seq: entry.seq, at: entry.at, log_head: entry.hash().hex() };
-            let taken = event.and_then(|event| match event {
-                Event::Digest(fact) => self.take(log, fact, change()),
-                _ => Ok(()),
-            });
-            match taken {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failure = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
-        })?;
-        failure.map_or(Ok(()), Err)
+            Ok(ControlFlow::Continue(()))
+        })
     }
 
     fn take(
@@ -192,6 +182,9 @@ impl Catalog {
                     self.selectors = finished.selectors;
                 }
                 self.runs.insert(finished.run_id, seq);
+            }
+            DigestFact::TaskSettled(settled) => {
+                self.tasks.insert(settled.task_id, Word { done: settled.done, seq });
             }
         }
         Ok(())
@@ -287,6 +280,12 @@ impl Catalog {
     /// Every summary up to this position was considered.
     pub fn considered(&self) -> Seq {
         self.considered
+    }
+
+    /// What people said of tasks, by the number of the task.
+    pub(super) fn words(&self) -> BTreeMap<u64, Word> {
+        let number = |id: &str| u64::from_str_radix(id.strip_prefix("task_")?, 16).ok();
+        self.tasks.iter().filter_map(|(id, word)| Some((number(id)?, *word))).collect()
     }
 
     /// The selectors of the last unrestricted build.

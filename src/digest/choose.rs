@@ -8,17 +8,19 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use chrono_tz::Tz;
 
-use super::library::{Library, Publish, Unit, scalar};
+use super::library::{COLUMNS, Library, Publish, Unit};
 use super::pairs::{self, PairScore};
+use super::project::scalar;
 use super::selector::{GroupBy, GroupRule, OrderKey, PublishRule, Selector};
 use super::tags::{canonical, lexeme};
-use super::window::Window;
+use super::task_book::TaskBook;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::Stream;
+use crate::facts::window::Window;
 
 /// Why a candidate is not in a bag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DropReason {
+pub(crate) enum DropReason {
     StreamNotMatched,
     PublishNotMatched,
     ProjectNotMatched,
@@ -28,6 +30,7 @@ pub enum DropReason {
     MetaNotMatched,
     ConfidenceTooLow,
     NoTasks,
+    TasksClosed,
     OtherGroup,
     CapPerTag,
     CapPerProject,
@@ -46,6 +49,7 @@ impl DropReason {
             DropReason::MetaNotMatched => "meta_not_matched",
             DropReason::ConfidenceTooLow => "confidence_too_low",
             DropReason::NoTasks => "no_tasks",
+            DropReason::TasksClosed => "tasks_closed",
             DropReason::OtherGroup => "other_group",
             DropReason::CapPerTag => "cap_per_tag",
             DropReason::CapPerProject => "cap_per_project",
@@ -55,11 +59,11 @@ impl DropReason {
 }
 
 /// Number of dropped candidates by reason.
-pub type DropCounts = BTreeMap<DropReason, u64>;
+pub(crate) type DropCounts = BTreeMap<DropReason, u64>;
 
 /// What distinguishes one bag of a window from the others.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BagGroup {
+pub(crate) struct BagGroup {
     pub by: GroupBy,
     /// Part of the bag id.
     pub key: String,
@@ -70,7 +74,7 @@ pub struct BagGroup {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct BagDraft {
+pub(crate) struct BagDraft {
     /// Set when the selector groups.
     pub group: Option<BagGroup>,
     /// Places of its units in the library, in the order of the selector.
@@ -78,22 +82,23 @@ pub struct BagDraft {
     /// Everything in the window that the bag does not hold.
     pub dropped: DropCounts,
     /// Units of the group that a cap excluded.
-    pub capped: Vec<(u32, DropReason)>,
+    pub(crate) capped: Vec<(u32, DropReason)>,
 }
 
 /// The bags that a selector makes of a window.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct WindowChoice {
+pub(crate) struct WindowChoice {
     pub candidates: u64,
     /// Units that match the selector, before grouping and caps.
-    pub matched: u64,
+    pub(crate) matched: u64,
     pub dropped: DropCounts,
-    pub drafts: Vec<BagDraft>,
+    pub(crate) drafts: Vec<BagDraft>,
 }
 
 /// A selector whose words are looked up in a library.
-pub struct Matcher<'a> {
+pub(crate) struct Matcher<'a> {
     library: &'a Library,
+    book: &'a TaskBook,
     selector: &'a Selector,
     group: GroupRule,
     zone: Tz,
@@ -124,7 +129,12 @@ impl Numbers {
 }
 
 impl<'a> Matcher<'a> {
-    pub fn new(library: &'a Library, selector: &'a Selector, home: Tz) -> Matcher<'a> {
+    pub fn new(
+        library: &'a Library,
+        book: &'a TaskBook,
+        selector: &'a Selector,
+        home: Tz,
+    ) -> Matcher<'a> {
         let rule = &selector.matching;
         let tags = |wanted: &String| tag_numbers(library, wanted);
         let metas = rule.meta.iter().map(|(name, values)| {
@@ -136,6 +146,7 @@ impl<'a> Matcher<'a> {
         });
         Matcher {
             library,
+            book,
             selector,
             group: selector.group(),
             zone: selector.zone(home).unwrap_or(home),
@@ -242,7 +253,11 @@ impl<'a> Matcher<'a> {
         if !rule.min_confidence.is_none_or(sure) {
             return Some(DropReason::ConfidenceTooLow);
         }
-        (rule.has_tasks && unit.tasks == 0).then_some(DropReason::NoTasks)
+        match (rule.has_tasks, unit.tasks) {
+            (false, _) => None,
+            (true, 0) => Some(DropReason::NoTasks),
+            (true, _) => (self.book.open(unit) == 0).then_some(DropReason::TasksClosed),
+        }
     }
 
     fn order(&self, units: &mut [u32]) {
@@ -352,13 +367,52 @@ impl<'a> Matcher<'a> {
         groups
     }
 
+    /// The tags of each unit that may group it: those that its text gave. A tag that a flow puts on
+    /// every output of the window says something about the flow, and a column is a class.
+    fn grouping_tags(&self, matched: &[u32]) -> Vec<Vec<u32>> {
+        let flow_of = |unit: &Unit| {
+            let mut metas = self.library.metas_of(unit).iter().copied();
+            metas.find(|meta| self.library.metas.word(*meta).starts_with("flow_id\u{0}"))
+        };
+        let mut outputs: HashMap<u32, u64> = HashMap::new();
+        let mut carrying: HashMap<(u32, u32), u64> = HashMap::new();
+        for unit in matched.iter().map(|place| self.unit(*place)) {
+            let Some(flow) = flow_of(unit) else { continue };
+            *outputs.entry(flow).or_default() += 1;
+            for tag in self.library.tags_of(unit) {
+                *carrying.entry((flow, *tag)).or_default() += 1;
+            }
+        }
+        let stamped = |flow: u32, tag: u32| {
+            let all = outputs.get(&flow).copied().unwrap_or(0);
+            all > 1 && carrying.get(&(flow, tag)) == Some(&all)
+        };
+        let is_text = |unit: &Unit, tag: u32| {
+            let word = self.library.tags.word(tag);
+            let namespace = word.split_once(':').map_or("free", |(namespace, _)| namespace);
+            !COLUMNS.contains(&namespace) && !flow_of(unit).is_some_and(|flow| stamped(flow, tag))
+        };
+        let own = |place: &u32| {
+            let unit = self.unit(*place);
+            let tags = self.library.tags_of(unit).iter().copied();
+            tags.filter(|tag| is_text(unit, *tag)).collect()
+        };
+        matched.iter().map(own).collect()
+    }
+
     fn by_tag(&self, matched: &[u32]) -> Vec<(Option<BagGroup>, Vec<u32>)> {
         let tags = &self.library.tags;
+        let grouping = self.grouping_tags(matched);
         let wanted: HashSet<u32> =
             self.group.keys.iter().flat_map(|tag| tag_numbers(self.library, tag)).collect();
         let mut groups: HashMap<u32, Vec<u32>> = HashMap::new();
-        for place in matched {
-            for tag in self.library.tags_of(self.unit(*place)) {
+        for (place, grouping) in matched.iter().zip(&grouping) {
+            // Tags that the selector names group whatever they are.
+            let own = match self.group.keys.is_empty() {
+                true => grouping.as_slice(),
+                false => self.library.tags_of(self.unit(*place)),
+            };
+            for tag in own {
                 if self.group.keys.is_empty() || wanted.contains(tag) {
                     groups.entry(*tag).or_default().push(*place);
                 }
@@ -376,20 +430,21 @@ impl<'a> Matcher<'a> {
 
     fn by_pair(&self, matched: &[u32]) -> Vec<(Option<BagGroup>, Vec<u32>)> {
         let tags = &self.library.tags;
-        let documents = matched.iter().map(|place| self.library.tags_of(self.unit(*place)));
+        let grouping = self.grouping_tags(matched);
+        let documents = grouping.iter().map(Vec::as_slice);
         let same = |a: u32, b: u32| lexeme(tags.word(a)) == lexeme(tags.word(b));
         let (rule, top) = (&self.selector.pairs, self.group.top);
         let best = pairs::best(documents, rule, top, |tag| tags.word(tag), same);
         let mut groups = Vec::with_capacity(best.len());
         for pair in best {
-            let units = self.having(matched, &[pair.first, pair.second]);
+            let units = having(matched, &grouping, &[pair.first, pair.second]);
             if units.len() < self.group.min_items {
                 continue;
             }
             let words = [tags.word(pair.first), tags.word(pair.second)].map(str::to_owned);
             let group = BagGroup {
                 by: GroupBy::Pair,
-                key: words.join("+"),
+                key: joined(words.iter().map(String::as_str)),
                 tags: words.to_vec(),
                 pair: Some(pair.score),
             };
@@ -401,10 +456,9 @@ impl<'a> Matcher<'a> {
     fn by_combo(&self, matched: &[u32]) -> Vec<(Option<BagGroup>, Vec<u32>)> {
         let tags = &self.library.tags;
         let mut counts: HashMap<u32, u64> = HashMap::new();
-        for place in matched {
-            for tag in self.library.tags_of(self.unit(*place)) {
-                *counts.entry(*tag).or_default() += 1;
-            }
+        let grouping = self.grouping_tags(matched);
+        for tag in grouping.iter().flatten() {
+            *counts.entry(*tag).or_default() += 1;
         }
         // The number of combinations explodes with the number of tags, so only the most frequent
         // tags are combined.
@@ -415,10 +469,9 @@ impl<'a> Matcher<'a> {
         frequent.truncate(self.group.top.min(100));
         let frequent: HashSet<u32> = frequent.into_iter().map(|(_, tag, _)| tag).collect();
         let mut groups: BTreeMap<Vec<&str>, Vec<u32>> = BTreeMap::new();
-        for place in matched {
-            let own = self.library.tags_of(self.unit(*place)).iter();
-            let mut own: Vec<&str> =
-                own.filter(|tag| frequent.contains(tag)).map(|tag| tags.word(*tag)).collect();
+        for (place, own) in matched.iter().zip(&grouping) {
+            let own = own.iter().filter(|tag| frequent.contains(tag));
+            let mut own: Vec<&str> = own.map(|tag| tags.word(*tag)).collect();
             own.sort_unstable();
             combinations(&own, self.group.combo_size, &mut Vec::new(), &mut |combo| {
                 groups.entry(combo.to_vec()).or_default().push(*place);
@@ -426,20 +479,19 @@ impl<'a> Matcher<'a> {
         }
         let make = |combo: &[&str]| BagGroup {
             by: GroupBy::Combo,
-            key: combo.join("+"),
+            key: joined(combo.iter().copied()),
             tags: combo.iter().map(|tag| (*tag).to_owned()).collect(),
             pair: None,
         };
         self.largest(groups).into_iter().map(|(tags, units)| (Some(make(&tags)), units)).collect()
     }
+}
 
-    fn having(&self, matched: &[u32], tags: &[u32]) -> Vec<u32> {
-        let has_all = |place: &&u32| {
-            let own = self.library.tags_of(self.unit(**place));
-            tags.iter().all(|tag| own.contains(tag))
-        };
-        matched.iter().filter(has_all).copied().collect()
-    }
+/// The units that have all of some tags among those that may group them.
+fn having(matched: &[u32], grouping: &[Vec<u32>], tags: &[u32]) -> Vec<u32> {
+    let places = matched.iter().zip(grouping);
+    let has_all = places.filter(|(_, own)| tags.iter().all(|tag| own.contains(tag)));
+    has_all.map(|(place, _)| *place).collect()
 }
 
 /// A confidence for descending order. A missing one comes last.
@@ -461,6 +513,13 @@ fn tag_numbers(library: &Library, wanted: &str) -> Vec<u32> {
     let value = lexeme(&tag);
     let same = library.tags.iter().filter(|(_, word)| lexeme(word) == value);
     same.map(|(number, _)| number).collect()
+}
+
+/// The key of a group that several tags define. A tag may contain the sign that joins them, so that
+/// sign is escaped: two groups never share a key.
+fn joined<'w>(tags: impl Iterator<Item = &'w str>) -> String {
+    let escaped = tags.map(|tag| tag.replace('%', "%25").replace('+', "%2B"));
+    escaped.collect::<Vec<_>>().join("+")
 }
 
 /// Every combination of some words, in the order of the words.
@@ -502,7 +561,8 @@ mod tests {
     }
 
     fn item(ms: i64, tags: &[&str], more: Value) -> Value {
-        let mut item = json!({"ts_abs_ms": ms, "outputs": {"tags": tags}, "meta": {"k": "v"}});
+        let sources = [format!("evt_{ms}")];
+        let mut item = json!({"ts_abs_ms": ms, "source_ids": sources, "outputs": {"tags": tags}, "meta": {"k": "v"}});
         for (key, value) in more.as_object().unwrap() {
             for (inner, value) in value.as_object().unwrap() {
                 item[key][inner] = value.clone();
@@ -519,7 +579,8 @@ mod tests {
     const DAY: &str = "1970-01-01";
 
     fn choose(library: &Library, selector: &Selector) -> WindowChoice {
-        let matcher = Matcher::new(library, selector, chrono_tz::UTC);
+        let book = TaskBook::of(library, &BTreeMap::new());
+        let matcher = Matcher::new(library, &book, selector, chrono_tz::UTC);
         let choice = matcher.choose(&Window::of(selector.window.kind, DAY.parse().unwrap()));
         for draft in &choice.drafts {
             let dropped: u64 = draft.dropped.values().sum();
@@ -627,11 +688,12 @@ mod tests {
         let items: Vec<(u64, Value)> =
             (0..400).map(|n| (n, item(n as i64 * 86_400_000, &["a"], json!({})))).collect();
         let library = library(&items);
+        let book = TaskBook::default();
         let month = selector(json!({"window": {"type": "month"}}));
-        let matcher = Matcher::new(&library, &month, chrono_tz::UTC);
+        let matcher = Matcher::new(&library, &book, &month, chrono_tz::UTC);
         assert_eq!(matcher.windows(library.units().iter()).len(), 14);
         let west = selector(json!({"window": {"type": "day", "tz": "America/Lima"}}));
-        let matcher = Matcher::new(&library, &west, chrono_tz::UTC);
+        let matcher = Matcher::new(&library, &book, &west, chrono_tz::UTC);
         assert_eq!(matcher.windows(library.units()[..1].iter())[0].label(), "1969-12-31");
     }
 

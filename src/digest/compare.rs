@@ -9,29 +9,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::difference::Difference;
 use super::index;
 use super::publish::{DigestError, Digests, disk_error};
 use crate::contract::digest_bus::INDEX_DIR;
+use crate::export::difference::Comparison;
 use crate::export::run_record::RUN_RECORDS_DIR;
 use crate::log::{ReadError, Reader};
 use crate::os::Disk;
 use crate::verify::read_files;
 
 const FILE_BYTES_MAX: u64 = 1 << 30;
-
-/// The result of a comparison.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Comparison {
-    /// Bags compared.
-    pub bags: usize,
-    pub differences: Vec<Difference>,
-    /// Run id of an interrupted build. When it is set, nothing was compared.
-    pub cut_short: Option<String>,
-    /// True when digests exist but this log has no build: they belong to an earlier log, for
-    /// example after a recovery, and stay until a build replaces them.
-    pub of_another_log: bool,
-}
 
 pub fn with_log(
     disk: &Arc<dyn Disk>,
@@ -42,41 +29,53 @@ pub fn with_log(
     digests.read(None)?;
     let mut found = Comparison::default();
     if let Some(open) = digests.catalog().open() {
-        found.cut_short = Some(open.started.run_id.clone());
+        found.notes.push(format!(
+            "the digest build {} was cut short: the next start finishes it, and until then digests \
+             are not compared",
+            open.started.run_id
+        ));
         return Ok(found);
     }
     let disk = disk.as_ref();
     if digests.catalog().change().is_none() {
         let index = buses.join(INDEX_DIR);
         let published = disk.stat(&index).map_err(disk_error("inspect", &index))?.is_some();
-        found.of_another_log = published || !digests.orphans()?.is_empty();
+        // After a recovery the digests of the earlier log stay until a build replaces them.
+        if published || !digests.orphans()?.is_empty() {
+            let note = "the published digests are of an earlier log: run `summarizer digest build`";
+            found.notes.push(note.to_owned());
+        }
         return Ok(found);
     }
     for entry in digests.catalog().entries().values() {
-        found.bags += 1;
         let path = entry.facts.path();
         let meant = digests.files_in_log(entry.seq, &entry.facts)?;
         let meant = meant.into_iter().map(|(name, text)| (name, text.into_bytes())).collect();
-        let bag_id = Some(entry.facts.bag_id.as_str());
-        folder(disk, buses, &path, &meant, bag_id, &mut found.differences)?;
+        folder(disk, buses, &path, &meant, &mut found)?;
     }
     let indexes = index::render(digests.catalog())?;
     let indexes: BTreeMap<String, Vec<u8>> =
         indexes.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
-    folder(disk, buses, INDEX_DIR, &indexes, None, &mut found.differences)?;
+    folder(disk, buses, INDEX_DIR, &indexes, &mut found)?;
+    let known = found.differences.len();
     for path in digests.orphans()? {
         let what = match digests.was_removed(&path) {
             true => "was removed by gc but exists",
             false => "is the folder of no bag in the log",
         };
-        found.differences.push(Difference { path, what, bag_id: None });
+        found.differs(path, what);
     }
+    let strange = found.differences.len() - known;
     for (run_id, seq) in digests.catalog().runs() {
         let path = format!("{RUN_RECORDS_DIR}/{run_id}.run_record.json");
         let file = buses.join(&path);
         let there = disk.read_if_present(&file).map_err(disk_error("read", &file))?;
         let meant = log.body(*seq).map_err(ReadError::Log)?.ok_or(ReadError::no_body(*seq))?;
-        file_differs(path, Some(&meant), there.as_ref(), None, &mut found.differences);
+        found.file(path, Some(&meant), there.as_deref());
+    }
+    // A folder that no event speaks of cannot be written again from the log.
+    if strange > 0 && strange == found.differences.len() {
+        found.fix = Some("summarizer digest gc --orphans");
     }
     Ok(found)
 }
@@ -87,37 +86,19 @@ fn folder(
     buses: &Path,
     path: &str,
     meant: &BTreeMap<String, Vec<u8>>,
-    bag_id: Option<&str>,
-    differences: &mut Vec<Difference>,
+    found: &mut Comparison,
 ) -> Result<(), DigestError> {
     let root = buses.join(path);
     let there = read_files(disk, &root, FILE_BYTES_MAX).map_err(disk_error("read", &root))?;
     if there.is_empty() && !meant.is_empty() {
-        let (path, bag_id) = (path.to_owned(), bag_id.map(str::to_owned));
-        differences.push(Difference { path, what: "is missing", bag_id });
+        found.differs(path, "is missing");
         return Ok(());
     }
     let unknown = there.keys().filter(|name| !meant.contains_key(*name));
     for name in meant.keys().chain(unknown) {
         let file = format!("{path}/{name}");
-        file_differs(file, meant.get(name), there.get(name), bag_id, differences);
+        let (meant, there) = (meant.get(name), there.get(name));
+        found.file(file, meant.map(Vec::as_slice), there.map(Vec::as_slice));
     }
     Ok(())
-}
-
-fn file_differs(
-    path: String,
-    meant: Option<&Vec<u8>>,
-    there: Option<&Vec<u8>>,
-    bag_id: Option<&str>,
-    differences: &mut Vec<Difference>,
-) {
-    let what = match (meant, there) {
-        (Some(meant), Some(there)) if meant == there => return,
-        (None, None) => return,
-        (Some(_), Some(_)) => "differs from the log",
-        (Some(_), None) => "is missing",
-        (None, Some(_)) => "is not in the log",
-    };
-    differences.push(Difference { path, what, bag_id: bag_id.map(str::to_owned) });
 }

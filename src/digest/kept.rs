@@ -5,7 +5,7 @@
 //! believed only where the log holds, at the position it was kept for, the record it was kept with:
 //! beside another log, one that was lost and made again, or one that ends earlier, the log is read
 //! from its beginning. The cache file seals every row, so a damaged one costs time and never makes a
-//! wrong bag. A bag counts as in place while its trace is the file that was looked at.
+//! wrong bag. A bag counts as in place while its files are the ones that were looked at.
 //!
 //! The library is kept in segments that only grow: a new one for what came, merged with the ones
 //! before it when those are not much larger, so one new summary writes a few dozen bytes.
@@ -22,33 +22,25 @@ use serde::{Deserialize, Serialize};
 use super::catalog::Catalog;
 use super::library::{Library, Share};
 use super::parallel::in_parallel;
+use super::project::ProjectRules;
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::log::{Cache, LogStamp, Reader};
-use crate::os::{Disk, Stat};
+use crate::os::Disk;
 
 /// Layout of the file; a file of another layout is made anew.
-const LAYOUT: &str = "digest.v2";
+const LAYOUT: &str = "digest.v5";
 /// Version of what is kept; data of another version is read from the log again.
-const REDUCER: u32 = 2;
+const REDUCER: u32 = 3;
 /// The head of the library.
 const LIBRARY: &str = "digest.library";
 const CATALOG: &str = "digest.catalog";
 /// Events that are cheaper to read again than the catalog is to write.
 const READ_AGAIN: u64 = 4096;
 
-/// What the trace of a bag in place looked like when it was compared with the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TraceMark(u64, u64, i128);
-
-impl From<Stat> for TraceMark {
-    fn from(stat: Stat) -> TraceMark {
-        TraceMark(stat.len, stat.inode, stat.modified_ns)
-    }
-}
-
-/// Bags in place, by their folder.
-pub type InPlace = BTreeMap<String, TraceMark>;
+/// Bags in place, by their folder, each with a hash over the names and versions of its files as they
+/// were when their content was compared with the log.
+pub(crate) type InPlace = BTreeMap<String, String>;
 
 /// Some units in the order of the log, with the words that were new in them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +54,7 @@ struct Segment {
 struct LibraryHead {
     mark: LogStamp,
     fields: BTreeSet<String>,
+    rules: ProjectRules,
     malformed: Vec<Seq>,
     segments: Vec<Segment>,
 }
@@ -125,20 +118,25 @@ impl Kept {
         put.is_ok()
     }
 
-    /// The library as it was kept, when it knows these fields of `meta`.
-    pub fn library(&mut self, fields: &BTreeSet<String>, threads: usize) -> Option<Library> {
+    /// The library as it was kept, when it knows these fields of `meta` and has these rules.
+    pub fn library(
+        &mut self,
+        fields: &BTreeSet<String>,
+        rules: &ProjectRules,
+        threads: usize,
+    ) -> Option<Library> {
         self.segments.clear();
         self.library_to = Share::default();
         let head = self.get_row(LIBRARY)?;
         let head: LibraryHead = serde_json::from_slice(&head).ok()?;
-        if !fields.is_subset(&head.fields) || !self.holds(&head.mark) {
+        if !fields.is_subset(&head.fields) || head.rules != *rules || !self.holds(&head.mark) {
             return None;
         }
         let places: Vec<(usize, &Segment)> = head.segments.iter().enumerate().collect();
         let parts = in_parallel(&places, threads, |(place, segment)| {
             self.get(&segment_key(*place), &segment.sha256)
         });
-        let mut library = Library::with_fields(head.fields);
+        let mut library = Library::with_rules(head.fields, head.rules);
         for (segment, part) in head.segments.iter().zip(parts) {
             if library.restore(&segment.begin, &part?)? != segment.units {
                 return None;
@@ -175,7 +173,8 @@ impl Kept {
         }
         let Some(mark) = self.stamp(to.seq) else { return };
         let (fields, malformed) = (library.fields().clone(), library.malformed().to_vec());
-        let head = LibraryHead { mark, fields, malformed, segments };
+        let rules = library.rules().clone();
+        let head = LibraryHead { mark, fields, rules, malformed, segments };
         let kept = serde_json::to_vec(&head).is_ok_and(|text| self.put(LIBRARY, &text));
         if kept {
             self.library_to = to;

@@ -11,10 +11,13 @@ use std::sync::Arc;
 
 use chrono::{Datelike as _, NaiveDate};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::parallel::join;
+use super::project::{ProjectRules, scalar};
 use super::tags;
+use super::tasks::{self, TaskMarks, TaskMembers};
 use crate::contract::ids::Seq;
 use crate::contract::publish;
 use crate::contract::time::{Day, Timestamp};
@@ -30,7 +33,7 @@ const TAGS_MAX: usize = 200;
 /// About how many bytes a kept unit takes without its words.
 const UNIT_BYTES: usize = 48;
 /// Columns of a record that count as tags.
-const COLUMNS: &[&str] =
+pub(super) const COLUMNS: &[&str] =
     &["stage", "msg_type", "domain", "note_type", "format_type", "category", "subtopic"];
 
 /// Words that were seen, each with a number.
@@ -108,6 +111,10 @@ pub struct Unit {
     pub stream: Stream,
     /// Whether it may be shown.
     pub publish: Publish,
+    /// The thread it belongs to: a conversation, else its sources.
+    pub(crate) thread: u64,
+    /// Its sources, as its flow summarized them.
+    pub(crate) source: u64,
 }
 
 impl Publish {
@@ -125,7 +132,7 @@ impl Unit {
 }
 
 /// A summary id as 16 bytes; `None` when it is not one of ours.
-pub fn parse_summary_id(text: &str) -> Option<[u8; 16]> {
+pub(crate) fn parse_summary_id(text: &str) -> Option<[u8; 16]> {
     let hex = text.strip_prefix("sum_").filter(|hex| hex.len() == 32)?.as_bytes();
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -173,8 +180,12 @@ pub struct Library {
     pub metas: Words,
     /// The fields of `meta` that are kept; others may be different in every summary.
     fields: BTreeSet<String>,
+    /// How an item gets its project.
+    rules: ProjectRules,
     units: Vec<Unit>,
     terms: Vec<u32>,
+    /// What is known about tasks, for the units that speak of some.
+    tasks: HashMap<Seq, TaskMarks>,
     read_to: Seq,
     /// Events whose item has no id of ours or no source time: they enter no bag.
     malformed: Vec<Seq>,
@@ -186,15 +197,19 @@ struct Facts {
     metas: Vec<String>,
     project: Option<String>,
     confidence: Option<f64>,
-    tasks: usize,
+    marks: TaskMarks,
     publish: Publish,
     at: Option<i64>,
+    thread: u64,
+    source: u64,
 }
 
 #[derive(Deserialize)]
 struct Line {
     #[serde(default)]
     ts_abs_ms: Option<i64>,
+    #[serde(default)]
+    source_ids: Vec<String>,
     #[serde(default)]
     outputs: Outputs,
     #[serde(default)]
@@ -209,7 +224,9 @@ struct Outputs {
     category: Option<Value>,
     format_type: Option<Value>,
     confidence: Option<f64>,
-    actions: Vec<serde::de::IgnoredAny>,
+    actions: Value,
+    summary_text: String,
+    structured: Option<Box<RawValue>>,
 }
 
 struct Taken {
@@ -220,9 +237,25 @@ struct Taken {
 }
 
 impl Library {
-    /// An empty one that will know some fields of `meta`.
+    /// An empty one that will know some fields of `meta`, with the default rules for projects.
+    #[cfg(any(test, feature = "internals"))]
     pub fn with_fields(fields: BTreeSet<String>) -> Library {
         Library { fields, ..Library::default() }
+    }
+
+    /// An empty one for some selectors.
+    pub(crate) fn with_rules(fields: BTreeSet<String>, rules: ProjectRules) -> Library {
+        Library { fields, rules, ..Library::default() }
+    }
+
+    /// How an item gets its project.
+    pub(crate) fn rules(&self) -> &ProjectRules {
+        &self.rules
+    }
+
+    /// What is known about the tasks of a unit.
+    pub(crate) fn task_marks(&self, unit: &Unit) -> Option<&TaskMarks> {
+        self.tasks.get(&unit.seq)
     }
 
     /// The fields of `meta` it knows.
@@ -243,7 +276,7 @@ impl Library {
         let until = until.unwrap_or(head).min(head);
         while self.read_to < until {
             let page = self.next_page(log, until)?;
-            for (taken, facts) in items(log, &page, &self.fields, threads)? {
+            for (taken, facts) in items(log, &page, &self.fields, &self.rules, threads)? {
                 self.add(&taken, &facts);
             }
             progress(self.read_to);
@@ -257,35 +290,24 @@ impl Library {
 
     fn next_page(&mut self, log: &Reader, until: Seq) -> Result<Vec<Taken>, ReadError> {
         let mut page = Vec::with_capacity(PAGE);
-        let mut failure = None;
         let mut read_to = self.read_to;
         let malformed = &mut self.malformed;
-        log.scan(self.read_to.next(), Some(until), &mut |entry| {
+        log.try_scan::<ReadError>(self.read_to.next(), Some(until), |entry| {
             read_to = entry.seq;
-            if entry.tag != codec::SUMMARY_PRODUCED {
-                return ControlFlow::Continue(());
-            }
-            match codec::decode(entry.tag, entry.version, entry.payload) {
-                Ok(Event::SummaryProduced { summary, .. }) => {
-                    match parse_summary_id(&summary.summary_id) {
-                        Some(id) => {
-                            let (day, stream) = (summary.day, summary.stream);
-                            page.push(Taken { seq: entry.seq, id, day, stream });
-                        }
-                        None => malformed.push(entry.seq),
+            if entry.tag == codec::SUMMARY_PRODUCED
+                && let Event::SummaryProduced { summary, .. } = entry.event()?
+            {
+                match parse_summary_id(&summary.summary_id) {
+                    Some(id) => {
+                        let (day, stream) = (summary.day, summary.stream);
+                        page.push(Taken { seq: entry.seq, id, day, stream });
                     }
-                }
-                Ok(_) => {}
-                Err(source) => {
-                    failure = Some(ReadError::Event { seq: entry.seq, source });
-                    return ControlFlow::Break(());
+                    None => malformed.push(entry.seq),
                 }
             }
-            if page.len() == PAGE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let full = page.len() == PAGE;
+            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        if let Some(failure) = failure {
-            return Err(failure);
-        }
         self.read_to = if page.len() < PAGE { until } else { read_to };
         Ok(page)
     }
@@ -313,12 +335,17 @@ impl Library {
             terms,
             day: taken.day,
             project,
-            tasks: u16::try_from(facts.tasks).unwrap_or(u16::MAX),
+            tasks: facts.marks.tasks.len() as u16,
             tags: facts.tags.len() as u16,
             metas: facts.metas.len() as u16,
             stream: taken.stream,
             publish: facts.publish,
+            thread: facts.thread,
+            source: facts.source,
         });
+        if !facts.marks.is_empty() {
+            self.tasks.insert(taken.seq, facts.marks.clone());
+        }
     }
 
     pub(super) fn share(&self) -> Share {
@@ -353,6 +380,13 @@ impl Library {
             let stream = Stream::ALL.iter().position(|one| *one == unit.stream);
             bytes.push(stream.unwrap_or(Stream::ALL.len()) as u8);
             bytes.push(unit.publish as u8);
+            bytes.extend_from_slice(&unit.thread.to_le_bytes());
+            bytes.extend_from_slice(&unit.source.to_le_bytes());
+            let marks = self.task_marks(unit).map(TaskMarks::to_numbers).unwrap_or_default();
+            bytes.extend_from_slice(&(marks.len() as u32).to_le_bytes());
+            for number in marks {
+                bytes.extend_from_slice(&number.to_le_bytes());
+            }
             for term in self.tags_of(unit).iter().chain(self.metas_of(unit)) {
                 bytes.extend_from_slice(&term.to_le_bytes());
             }
@@ -388,7 +422,16 @@ impl Library {
                 metas: u16::from_le_bytes(rest.take()?),
                 stream: *Stream::ALL.get(usize::from(rest.take::<1>()?[0]))?,
                 publish: *Publish::ALL.get(usize::from(rest.take::<1>()?[0]))?,
+                thread: u64::from_le_bytes(rest.take()?),
+                source: u64::from_le_bytes(rest.take()?),
             };
+            let row: Option<Vec<u32>> = (0..u32::from_le_bytes(rest.take()?))
+                .map(|_| rest.take().map(u32::from_le_bytes))
+                .collect();
+            let row = row?;
+            if !row.is_empty() {
+                self.tasks.insert(unit.seq, TaskMarks::from_numbers(&row)?);
+            }
             let (tags, metas) = (self.tags.len() as u32, self.metas.len() as u32);
             for (count, bound) in [(unit.tags, tags), (unit.metas, metas)] {
                 for _ in 0..count {
@@ -448,11 +491,12 @@ fn items(
     log: &Reader,
     page: &[Taken],
     fields: &BTreeSet<String>,
+    rules: &ProjectRules,
     threads: usize,
 ) -> Result<Vec<(Taken, Facts)>, ReadError> {
     let share = page.len().div_ceil(threads.max(1)).max(64);
     let read = |part: &[Taken]| -> Result<Vec<Facts>, ReadError> {
-        part.iter().map(|taken| item(log, taken.seq, fields)).collect()
+        part.iter().map(|taken| item(log, taken.seq, fields, rules)).collect()
     };
     let read = &read;
     let parts: Vec<Result<Vec<Facts>, ReadError>> = std::thread::scope(|scope| {
@@ -468,12 +512,29 @@ fn items(
     Ok(page.iter().map(again).zip(facts).collect())
 }
 
-fn item(log: &Reader, seq: Seq, fields: &BTreeSet<String>) -> Result<Facts, ReadError> {
+fn item(
+    log: &Reader,
+    seq: Seq,
+    fields: &BTreeSet<String>,
+    rules: &ProjectRules,
+) -> Result<Facts, ReadError> {
     let body = log.body(seq)?.ok_or(ReadError::no_body(seq))?;
-    facts(&body, fields).map_err(|error| ReadError::unexpected(seq, error))
+    facts(&body, fields, rules).map_err(|error| ReadError::unexpected(seq, error))
 }
 
-fn facts(body: &[u8], fields: &BTreeSet<String>) -> serde_json::Result<Facts> {
+/// The thread of an item: its conversation, else its sources.
+pub(super) fn thread_of(meta: &Map<String, Value>, source_ids: &[String]) -> u64 {
+    match meta.get("conversation_id").and_then(scalar) {
+        Some(conversation) => tasks::key("conversation", &conversation),
+        None => tasks::key("sources", &source_ids.join("\n")),
+    }
+}
+
+fn facts(
+    body: &[u8],
+    fields: &BTreeSet<String>,
+    rules: &ProjectRules,
+) -> serde_json::Result<Facts> {
     let line: Line = serde_json::from_slice(body)?;
     let (outputs, meta) = (&line.outputs, &line.meta);
     let texts = |values: &[Value]| -> Vec<String> {
@@ -496,26 +557,25 @@ fn facts(body: &[u8], fields: &BTreeSet<String>) -> serde_json::Result<Facts> {
         .iter()
         .filter_map(|name| Some(format!("{name}\u{0}{}", scalar(meta.get(name)?)?)))
         .collect();
-    let project = meta.get("project").and_then(scalar);
+    let thread = thread_of(meta, &line.source_ids);
+    let flow = meta.get("flow_id").and_then(scalar).unwrap_or_default();
+    let source = tasks::key("source", &format!("{flow}\n{}", line.source_ids.join("\n")));
+    let structured = outputs.structured.as_deref().map_or("null", RawValue::get);
+    let members: TaskMembers = serde_json::from_str(structured).unwrap_or_default();
+    let found = members.found(&outputs.actions);
+    let told = super::markdown::plain(&outputs.summary_text);
+    let marks = TaskMarks::of(&found, members.doubts(), thread, &told);
     Ok(Facts {
         tags,
         metas,
-        project: project.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()),
+        project: rules.project(meta).map(|(project, _)| project),
         confidence: outputs.confidence,
-        tasks: outputs.actions.len(),
+        marks,
+        thread,
+        source,
         publish: shown(meta.get("publish")),
         at: line.ts_abs_ms,
     })
-}
-
-/// A scalar as text, as selectors compare it.
-pub(super) fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(flag) => Some(flag.to_string()),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
-    }
 }
 
 /// Whether a summary may be shown.
@@ -540,7 +600,8 @@ pub(super) mod tests {
         for (number, body) in items {
             let mut id = [0; 16];
             id[8..].copy_from_slice(&number.to_be_bytes());
-            let facts = facts(body.to_string().as_bytes(), &library.fields).unwrap();
+            let rules = ProjectRules::default();
+            let facts = facts(body.to_string().as_bytes(), &library.fields, &rules).unwrap();
             let day = Timestamp(facts.at.unwrap_or(0)).day_in(chrono_tz::UTC);
             let taken = Taken { seq: Seq(*number), id, day, stream: Stream::Sessions };
             library.add(&taken, &facts);
@@ -569,15 +630,16 @@ pub(super) mod tests {
             "meta": {"project": " P ", "stage": "plan", "actionable": true, "list": []},
         });
         let fields = ["actionable", "list", "none", "project"].map(str::to_owned);
-        let facts = facts(body.to_string().as_bytes(), &fields.into()).unwrap();
+        let rules = ProjectRules::default();
+        let facts = facts(body.to_string().as_bytes(), &fields.into(), &rules).unwrap();
         assert_eq!(facts.tags, ["topic:ai", "category:ops", "stage:plan", "free:x"]);
         assert_eq!(facts.metas, ["actionable\u{0}true", "project\u{0} P "]);
-        assert_eq!((facts.project.as_deref(), facts.tasks), (Some("P"), 2));
+        assert_eq!((facts.project.as_deref(), facts.marks.tasks.len()), (Some("P"), 2));
         assert_eq!((facts.confidence, facts.at), (Some(0.5), Some(5)));
     }
 
     #[test]
     fn units_are_small() {
-        assert!(size_of::<Unit>() <= 64, "{}", size_of::<Unit>());
+        assert!(size_of::<Unit>() <= 80, "{}", size_of::<Unit>());
     }
 }

@@ -6,15 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono_tz::Tz;
 use serde_json::{Value, json};
 
-use super::bag::{draft_id, window_facts};
+use super::bag::{closed_tasks, draft_id, window_facts};
 use super::build::{BuildError, read_item};
 use super::catalog::{Catalog, CatalogEntry};
 use super::choose::{BagDraft, DropReason, Matcher};
 use super::library::Library;
-use super::publish::{DigestError, Digests, STAGING_DIR};
+use super::publish::{DigestError, Digests};
 use super::selector::Selector;
+use super::task_book::TaskBook;
+use super::tasks::{Closed, task_id};
 use crate::export::run_record::RUN_RECORDS_DIR;
-use crate::log::Reader;
+use crate::log::{ReadError, Reader};
 
 /// Which bags to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,7 +63,7 @@ pub fn overview(digests: &Digests) -> Result<Value, DigestError> {
     let staged = digests.staged()?;
     let failed = staged.iter().filter(|run_id| catalog.failed().contains(*run_id));
     let failed = failed.map(|run_id| {
-        json!({"run_id": run_id, "staged": format!("{STAGING_DIR}/{run_id}"),
+        json!({"run_id": run_id, "staged": digests.staged_name(run_id),
                "record": format!("{RUN_RECORDS_DIR}/{run_id}.run_record.json")})
     });
     Ok(json!({
@@ -87,7 +89,8 @@ pub fn preview(
     label: Option<&str>,
     limit: usize,
 ) -> Result<Result<Value, String>, BuildError> {
-    let matcher = Matcher::new(library, selector, home);
+    let book = TaskBook::of(library, &catalog.words());
+    let matcher = Matcher::new(library, &book, selector, home);
     let windows = matcher.windows(library.units().iter());
     let window = match label {
         None => windows.last(),
@@ -112,7 +115,8 @@ pub fn preview(
         let group = draft.group.as_ref();
         let unit = |place: &u32| library.units()[*place as usize].summary_id();
         let ids: Vec<String> = draft.units.iter().map(unit).collect();
-        let (bag_id, _) = draft_id(selector, &hash, &facts, group, &ids);
+        let (closed, closed_hash) = closed_tasks(selector, library, &book, &draft.units);
+        let (bag_id, _) = draft_id(selector, &hash, &facts, group, &ids, closed_hash);
         let key = group.map(|group| group.key.clone());
         let standing = match catalog.entries().get(&bag_id) {
             Some(entry) if entry.retired.is_none() => "unchanged",
@@ -125,12 +129,13 @@ pub fn preview(
         bags.push(json!({
             "bag_id": bag_id, "group": key, "standing": standing, "selected": ids.len(),
             "title": selector.title_of(key.as_deref(), &window.title()),
-            "dropped": reasons(draft),
+            "dropped": reasons(draft), "closed_tasks": closed.len(),
+            "why": why(selector, draft, &window.title()),
         }));
     }
     let mut summaries = Vec::new();
     for (place, refused) in matcher.candidates(window).into_iter().take(limit) {
-        let item = read_item(library, log, place)?;
+        let item = read_item(library, &book, log, place)?;
         let capped = choice.drafts.iter().flat_map(|draft| &draft.capped);
         let capped =
             capped.filter(|(capped, _)| *capped == place).map(|(_, reason)| *reason).next();
@@ -141,7 +146,8 @@ pub fn preview(
         };
         summaries.push(json!({
             "summary_id": item.memo.summary_id, "ts_abs": item.memo.at.to_string(),
-            "title": item.memo.title, "project": item.memo.project, "tags": item.memo.tags,
+            "title": item.memo.title, "source": item.memo.source, "project": item.memo.project,
+            "project_from": project_from(library, log, place)?, "tags": item.memo.tags,
             "groups": groups, "dropped": reason,
         }));
     }
@@ -150,6 +156,69 @@ pub fn preview(
         "candidates": choice.candidates, "matched": choice.matched,
         "bags": bags, "summaries": summaries,
     })))
+}
+
+/// Why a bag exists, in words.
+fn why(selector: &Selector, draft: &BagDraft, window: &str) -> String {
+    let count = draft.units.len();
+    let summaries = if count == 1 { "summary" } else { "summaries" };
+    let shared = match draft.group.as_ref() {
+        None => String::new(),
+        Some(group) if group.tags.is_empty() => {
+            format!(" with the {} {}", group.by.as_str(), group.key)
+        }
+        Some(group) => format!(" with the tags {}", group.tags.join(" and ")),
+    };
+    let least = selector.group().min_items;
+    let least = if least > 1 { format!("; at least {least} make a bag") } else { String::new() };
+    format!("{count} {summaries}{shared}, {window}{least}")
+}
+
+/// The place that gave a summary its project.
+fn project_from(
+    library: &Library,
+    log: &Reader,
+    place: u32,
+) -> Result<Option<&'static str>, BuildError> {
+    #[derive(serde::Deserialize)]
+    struct Line {
+        #[serde(default)]
+        meta: serde_json::Map<String, Value>,
+    }
+    let unit = &library.units()[place as usize];
+    let body = log.body(unit.seq).map_err(ReadError::Log)?.ok_or(ReadError::no_body(unit.seq))?;
+    let line: Line =
+        serde_json::from_slice(&body).map_err(|error| ReadError::unexpected(unit.seq, error))?;
+    Ok(library.rules().project(&line.meta).map(|(_, from)| from.as_str()))
+}
+
+/// The tasks that summaries name, the open ones or all of them: oldest first, each once.
+pub fn tasks(
+    library: &Library,
+    log: &Reader,
+    catalog: &Catalog,
+    all: bool,
+) -> Result<Vec<Value>, BuildError> {
+    let book = TaskBook::of(library, &catalog.words());
+    let mut seen = BTreeSet::new();
+    let mut listed = Vec::new();
+    for (place, unit) in library.units().iter().enumerate() {
+        if unit.tasks == 0 || (!all && book.open(unit) == 0) {
+            continue;
+        }
+        let item = read_item(library, &book, log, place as u32)?.memo;
+        for task in &item.tasks {
+            let open = task.closed.is_none();
+            if (open || all) && seen.insert(task.id) {
+                listed.push(json!({
+                    "task_id": task_id(task.id), "text": task.text, "due": task.due, "open": open,
+                    "closed": task.closed.map(Closed::told), "summary_id": item.summary_id,
+                    "source": item.source, "project": item.project, "named_at": item.at.to_string(),
+                }));
+            }
+        }
+    }
+    Ok(listed)
 }
 
 fn reasons(draft: &BagDraft) -> BTreeMap<&'static str, u64> {
@@ -192,6 +261,10 @@ pub fn diff(
             changes.insert(name.to_owned(), json!({"first": a, "second": b}));
             because.push(name.to_owned());
         }
+    }
+    let closed = |trace: &Value| trace["upstream"]["closed_task_ids"].clone();
+    if closed(trace_a) != closed(trace_b) {
+        because.push("closed tasks".to_owned());
     }
     let rules = selector_changes(&trace_a["rules"]["selector"], &trace_b["rules"]["selector"]);
     let (ids_a, ids_b) = (ids(trace_a), ids(trace_b));

@@ -6,6 +6,8 @@
 
 use serde_json::Value;
 
+use crate::markup::markdown::{Kind, lines};
+
 /// Characters that reverse text or end a line although they are not control characters.
 fn is_invisible(c: char) -> bool {
     c.is_control()
@@ -28,7 +30,7 @@ pub fn one_line(text: &str) -> String {
 }
 
 /// Shortens a text to `chars` characters, between words where possible.
-pub fn shorten(text: &str, chars: usize) -> String {
+pub(crate) fn shorten(text: &str, chars: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(chars) else { return text.to_owned() };
     let cut = &text[..end];
     let word = cut.rfind(' ').filter(|at| *at > end * 3 / 4).unwrap_or(end);
@@ -88,6 +90,26 @@ pub fn label(text: &str, chars: usize) -> String {
     }
 }
 
+/// A path or an address as the target of a link. Bytes that could end the link are escaped; `None`
+/// for one that holds what no address has.
+pub(crate) fn address(target: &str) -> Option<String> {
+    if target.len() > 2_000 || target.chars().any(char::is_control) {
+        return None;
+    }
+    let mut safe = String::with_capacity(target.len());
+    for byte in target.bytes() {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => safe.push(char::from(byte)),
+            b'-' | b'.' | b'_' | b'~' | b'/' | b':' | b'?' | b'#' | b'=' | b'&' | b'%' | b'+'
+            | b',' | b';' | b'@' => safe.push(char::from(byte)),
+            other => {
+                let _ = std::fmt::Write::write_fmt(&mut safe, format_args!("%{other:02X}"));
+            }
+        }
+    }
+    Some(safe)
+}
+
 /// A value of the front matter.
 pub fn front(value: &str) -> String {
     Value::String(one_line(value)).to_string()
@@ -96,16 +118,20 @@ pub fn front(value: &str) -> String {
 /// The words of a Markdown text, without headings, fences and marks of lists and emphasis.
 pub fn plain(markdown: &str) -> String {
     let mut words = String::new();
-    for line in markdown.lines().map(str::trim) {
-        let is_mark = line.starts_with('#')
-            || line.starts_with("```")
-            || line.starts_with("~~~")
-            || (line.len() > 2
-                && line.chars().all(|c| matches!(c, '-' | '=' | '*' | '_' | '|' | ':')));
+    for line in lines(markdown) {
+        let text = line.text.trim();
+        let is_mark = match line.kind {
+            Kind::Heading { .. } | Kind::Blank | Kind::Break => true,
+            Kind::Fenced => text.starts_with("```") || text.starts_with("~~~"),
+            // The line under a heading, and the line under the head of a table.
+            Kind::Text => {
+                text.len() > 2 && text.chars().all(|c| matches!(c, '-' | '=' | '|' | ':' | ' '))
+            }
+        };
         if is_mark {
             continue;
         }
-        let line = line.trim_start_matches(['-', '*', '>', '+', ' ']);
+        let line = text.trim_start_matches(['-', '*', '>', '+', ' ']);
         words.push_str(&line.replace("**", "").replace("__", "").replace('`', ""));
         words.push(' ');
     }
@@ -146,7 +172,9 @@ mod tests {
 
     #[test]
     fn plain_text_has_no_marks() {
-        let text = "### Goal\nDo **it** now.\n\n- first `x`\n* second\n```\ncode\n```\n---\n> said";
-        assert_eq!(plain(text), "Do it now. first x second code said");
+        let text =
+            "### Goal\nDo **it** now.\n\n- first `x`\n* second\n```\n# code\n```\n---\n> said";
+        assert_eq!(plain(text), "Do it now. first x second # code said");
+        assert_eq!(plain("#1 in sales\n\n| a | b |\n| --- | --- |\n"), "#1 in sales | a | b |");
     }
 }

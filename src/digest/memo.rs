@@ -1,38 +1,58 @@
 //! Memos: a bag rendered for people by a fixed template, without a model.
 //!
 //! Contract. The text is a function of the bag and of the given items. It has front matter, an
-//! overview, the sections of the channel, and the sources with their ids. All text from items is
-//! escaped by [`super::markdown`].
+//! overview, the sections of the channel, and the sources with their names and links. It says what a
+//! summary says and not what it is called; it says nothing twice, and it claims nothing that no flow
+//! looked for. All text from items is escaped by [`super::markdown`].
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use chrono_tz::Tz;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
-use super::markdown::{front, inline, label, one_line, plain, shorten};
+use super::library::{COLUMNS, thread_of};
+use super::markdown::{address, front, inline, label, one_line, plain, shorten};
+use super::project::scalar;
+use super::said::{folded, is_decision, is_question, sentences};
+use super::tasks::{Closed, FoundTask, PER_ITEM_MAX, TaskMembers, task_id, task_key};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::facts::digest::{BagType, Channel};
 
 /// Most characters of one summary in a timeline.
-const TOLD_CHARS: usize = 300;
-/// Most characters of a title or a task.
+const TOLD_CHARS: usize = 420;
+/// Most characters of a text that sentences are read from.
+const READ_CHARS: usize = 8_000;
+/// Most characters of a title, a task, a decision or a question.
 const LABEL_CHARS: usize = 160;
+const LINE_CHARS: usize = 240;
 /// Most characters of a title that is made from the text because the item has no title.
 const FIRST_WORDS_CHARS: usize = 60;
 /// Most tags in the front matter of a bag that is not about tags.
 const FRONT_TAGS: usize = 8;
-/// Most tasks, and most achievements, taken from one summary.
-const PER_ITEM_MAX: usize = 50;
+/// Most decisions, and most questions, taken from one summary.
+const FEW: usize = 5;
 /// Path from the folder of memos to the bus home.
 const BUS_HOME: &str = "../../../../../";
 /// Tag values that mark an item as finished.
 const FINISHED: &[&str] = &["done", "landed", "shipped", "achievement"];
+/// Files of the bus home that are a person's own texts.
+const OWN_FILES: &str = "other:";
+
+/// A task of a summary.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemoTask {
+    pub(crate) id: u64,
+    pub(crate) text: String,
+    pub(crate) due: Option<String>,
+    /// Why it is not open.
+    pub(crate) closed: Option<Closed>,
+}
 
 /// What a memo uses of one summary.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,12 +61,21 @@ pub struct MemoItem {
     pub stream: Stream,
     pub day: Day,
     pub at: Timestamp,
+    /// What the entry is called: the title where it adds something, else the name of the source.
     pub title: String,
+    /// The name a person knows the source by.
+    pub(crate) source: Option<String>,
+    /// Where a person finds it: an address, or a file of the bus home.
+    pub(crate) link: Option<String>,
     pub text: String,
     pub project: Option<String>,
     pub tags: Vec<String>,
-    pub tasks: Vec<String>,
+    pub(crate) tasks: Vec<MemoTask>,
+    /// Whether the flow looked for tasks.
+    pub(crate) looked: bool,
     pub achievements: Vec<String>,
+    pub(crate) decisions: Vec<String>,
+    pub(crate) questions: Vec<String>,
 }
 
 impl MemoItem {
@@ -62,8 +91,9 @@ impl MemoItem {
 pub struct OutputWords<'a> {
     #[serde(borrow)]
     summary_text: Cow<'a, str>,
-    rendered_short: Option<String>,
-    actions: Vec<Value>,
+    rendered_short: Value,
+    summary: Value,
+    actions: Value,
     #[serde(borrow)]
     structured: Option<&'a RawValue>,
 }
@@ -71,56 +101,175 @@ pub struct OutputWords<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Structured {
-    pending_tasks: Value,
     achievements: Value,
+    decisions: Value,
+    questions: Value,
+    open_questions: Value,
 }
 
-/// Title, text, tasks and achievements of an item.
-pub fn words(
+/// What an item says, for a memo.
+pub(crate) struct Words {
+    pub title: String,
+    pub source: Option<String>,
+    pub link: Option<String>,
+    pub text: String,
+    pub tasks: Vec<MemoTask>,
+    pub looked: bool,
+    pub achievements: Vec<String>,
+    pub decisions: Vec<String>,
+    pub questions: Vec<String>,
+}
+
+/// Reads an item's outputs.
+pub(crate) fn words(
     title: &str,
     outputs: &OutputWords<'_>,
     tags: &[String],
-) -> (String, String, Vec<String>, Vec<String>) {
-    let mut title = shorten(&one_line(title), LABEL_CHARS);
-    let short = one_line(outputs.rendered_short.as_deref().unwrap_or_default());
-    let told = match short.is_empty() {
-        true => plain(&shorten(&outputs.summary_text, 8 * TOLD_CHARS)),
-        false => short,
-    };
-    let told = shorten(&told, TOLD_CHARS);
-    if title.is_empty() {
-        // The first words help a reader more than no title.
-        title = shorten(&told, FIRST_WORDS_CHARS);
-    }
+    meta: &Map<String, Value>,
+    source_ids: &[String],
+) -> Words {
     // Flows put arbitrary JSON here. Members of another form are ignored.
-    let structured = outputs.structured.map(RawValue::get);
-    let structured: Structured =
-        structured.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    let mut tasks = list(&outputs.actions);
-    if tasks.is_empty() {
-        tasks = list(members(&structured.pending_tasks));
+    let structured = outputs.structured.map_or("null", RawValue::get);
+    let members: TaskMembers = serde_json::from_str(structured).unwrap_or_default();
+    let structured: Structured = serde_json::from_str(structured).unwrap_or_default();
+    let thread = thread_of(meta, source_ids);
+    let task = |found: FoundTask| {
+        let id = task_key(thread, &found.text);
+        MemoTask { id, text: found.text, due: found.due, closed: None }
+    };
+    let found = members.found(&outputs.actions);
+    let tasks: Vec<MemoTask> = found.into_iter().map(task).collect();
+    let source = meta.get("source_name").and_then(scalar).map(|name| short_name(&one_line(&name)));
+    let source = source.filter(|name| !name.is_empty());
+    let whole = shorten(&outputs.summary_text, READ_CHARS);
+    let whole = one_line(&plain(&whole));
+    let mut decisions = list(members_of(&structured.decisions));
+    let mut questions = list(members_of(&structured.questions));
+    questions.extend(list(members_of(&structured.open_questions)));
+    let said = |is: fn(&str) -> bool| {
+        let found = sentences(&whole).into_iter().filter(|one| is(one));
+        found.map(|one| shorten(one, LINE_CHARS)).take(FEW).collect::<Vec<String>>()
+    };
+    if decisions.is_empty() {
+        decisions = said(is_decision);
     }
-    let mut achievements = list(members(&structured.achievements));
+    if questions.is_empty() {
+        questions = said(is_question);
+    }
+    // A request that is put as a question is told as a task.
+    let asked: BTreeSet<String> = tasks.iter().map(|task| folded(&task.text)).collect();
+    questions.retain(|one| !asked.contains(&folded(one)));
+    decisions.retain(|one| !asked.contains(&folded(one)));
+    let mut achievements = list(members_of(&structured.achievements));
+    let short = [&outputs.rendered_short, &outputs.summary];
+    let short = short.iter().filter_map(|value| value.as_str()).map(one_line);
+    let told: Vec<String> = short.chain([whole.clone()]).filter(|text| !text.is_empty()).collect();
+    let title = shorten(&one_line(title), LABEL_CHARS);
+    let elsewhere: BTreeSet<String> = tasks
+        .iter()
+        .map(|task| task.text.as_str())
+        .chain(decisions.iter().chain(&questions).chain(&achievements).map(String::as_str))
+        .map(folded)
+        .collect();
+    let (title, text) = entry(&title, source.as_deref(), &told, &elsewhere);
     let finished = |tag: &String| FINISHED.contains(&super::tags::lexeme(tag));
     if achievements.is_empty() && tags.iter().any(finished) && !title.is_empty() {
         achievements.push(title.clone());
     }
-    (title, told, tasks, achievements)
+    Words {
+        title,
+        source,
+        link: link_of(meta, source_ids),
+        text,
+        tasks,
+        looked: members.looked(&outputs.actions),
+        achievements,
+        decisions,
+        questions,
+    }
 }
 
-fn members(value: &Value) -> &[Value] {
+/// The name and the text of an entry. The text is the first form of the summary that says more than
+/// its title, each sentence once, without what other sections say. A title that the text repeats
+/// gives way to the name of the source.
+fn entry(
+    title: &str,
+    source: Option<&str>,
+    told: &[String],
+    elsewhere: &BTreeSet<String>,
+) -> (String, String) {
+    let name = folded(title.trim_end_matches('…'));
+    let says_more = |text: &&String| {
+        let text = folded(text);
+        !text.is_empty() && !name.starts_with(&text)
+    };
+    let text = told.iter().find(says_more).or(told.first()).map_or("", String::as_str);
+    let mut said = BTreeSet::new();
+    let mut kept: Vec<&str> = Vec::new();
+    let all = sentences(text);
+    for sentence in &all {
+        let folded = folded(sentence);
+        // A day that stands behind a task says nothing without it.
+        let has_words = folded.contains(char::is_alphabetic);
+        if has_words && !elsewhere.contains(&folded) && said.insert(folded) {
+            kept.push(sentence);
+        }
+    }
+    // What other sections say is better said twice than an entry without a text.
+    if kept.is_empty() {
+        kept.extend(all.first());
+    }
+    let repeats = |sentence: &&str| {
+        let sentence = folded(sentence);
+        sentence.starts_with(&name) || name.starts_with(&sentence)
+    };
+    let repeated = name.is_empty() || elsewhere.contains(&name) || kept.iter().any(repeats);
+    let title = match (repeated, source) {
+        (true, Some(source)) => shorten(source, LABEL_CHARS),
+        (true, None) if name.is_empty() => shorten(text, FIRST_WORDS_CHARS),
+        _ => title.to_owned(),
+    };
+    // The title says this sentence already.
+    let name = folded(title.trim_end_matches('…'));
+    kept.retain(|sentence| folded(sentence) != name);
+    (title, shorten(&kept.join(" "), TOLD_CHARS))
+}
+
+/// The name of a source without the folders above the one that holds it.
+fn short_name(name: &str) -> String {
+    let is_path = name.contains('/') && !name.contains("://") && !name.contains(": ");
+    let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty()).collect();
+    match is_path && parts.len() > 2 && !name.contains("/ ") {
+        true => parts[parts.len() - 2..].join("/"),
+        false => name.to_owned(),
+    }
+}
+
+/// Where a person finds the source of an item: its address, or its file in the bus home.
+fn link_of(meta: &Map<String, Value>, source_ids: &[String]) -> Option<String> {
+    let url = meta.get("source_url").and_then(Value::as_str);
+    let file = || {
+        let [only] = source_ids else { return None };
+        let path = only.strip_prefix(OWN_FILES)?.split('#').next()?;
+        address(&format!("{BUS_HOME}other/{path}"))
+    };
+    let is_web = |url: &&str| url.starts_with("https://") || url.starts_with("http://");
+    url.filter(is_web).and_then(address).or_else(file)
+}
+
+fn members_of(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 fn list(values: &[Value]) -> Vec<String> {
-    let names = ["text", "task", "title", "name", "action"];
+    let names = ["text", "decision", "question", "title", "name"];
     let text = |one: &Value| match one {
         Value::String(text) => Some(text.clone()),
         Value::Object(_) => names.iter().find_map(|name| one[*name].as_str()).map(str::to_owned),
         _ => None,
     };
     let texts = values.iter().filter_map(text);
-    let texts = texts.map(|text| shorten(&one_line(&text), LABEL_CHARS));
+    let texts = texts.map(|text| shorten(&one_line(&text), LINE_CHARS));
     texts.filter(|text| !text.is_empty()).take(PER_ITEM_MAX).collect()
 }
 
@@ -131,12 +280,13 @@ pub struct MemoHeader<'a> {
     pub title: &'a str,
     pub description: Option<&'a str>,
     pub tags: &'a [String],
-    pub created_at: &'a str,
+    /// When the build began.
+    pub built_at: &'a str,
     pub publish: bool,
     pub bag_id: &'a str,
     pub bag_type: BagType,
     pub window_label: &'a str,
-    pub window_title: &'a str,
+    pub(crate) window_title: &'a str,
     pub selector_id: &'a str,
     pub candidates: u64,
     pub selected: usize,
@@ -150,8 +300,10 @@ pub fn render(frame: &MemoHeader<'_>, items: &[&MemoItem]) -> String {
     match frame.channel {
         Channel::Digest => {
             timeline(&mut memo, frame, items);
-            achievements(&mut memo, items);
+            collected(&mut memo, "Decisions", items, |told| &told.decisions);
             tasks(&mut memo, frame, items);
+            collected(&mut memo, "Questions", items, |told| &told.questions);
+            achievements(&mut memo, items);
         }
         Channel::Tasks => tasks(&mut memo, frame, items),
         Channel::Achievements => achievements(&mut memo, items),
@@ -173,13 +325,15 @@ fn head(frame: &MemoHeader<'_>, items: &[&MemoItem]) -> String {
     let mut memo = String::with_capacity(4096);
     line!(memo, "---");
     line!(memo, "title: {}", front(frame.title));
-    let frequent = counted(items.iter().flat_map(|told| told.tags.iter().map(String::as_str)));
+    let frequent = counted(items.iter().flat_map(|told| telling(told)));
     let tags: Vec<String> = match frame.tags {
         [] => frequent.iter().take(FRONT_TAGS).map(|(tag, _)| front(tag)).collect(),
         tags => tags.iter().map(|tag| front(tag)).collect(),
     };
     line!(memo, "tags: [{}]", tags.join(", "));
-    line!(memo, "created: {}", front(frame.created_at));
+    let last = items.last().map(|told| told.at.day_in(frame.zone).to_string());
+    line!(memo, "created: {}", front(last.as_deref().unwrap_or(frame.built_at)));
+    line!(memo, "built_at: {}", front(frame.built_at));
     line!(memo, "publish: {}", frame.publish);
     line!(memo, "bag_id: {}", front(frame.bag_id));
     line!(memo, "bag_type: {}", front(frame.bag_type.as_str()));
@@ -218,18 +372,40 @@ fn overview(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
         }
     }
     if frame.channel == Channel::Digest {
-        let achieved = numbered(achieved(items).len(), "achievement", "achievements");
-        let pending = numbered(pending(items).len(), "pending task", "pending tasks");
-        line!(memo, "- {achieved}, {pending}");
+        let counts = [
+            (decided(items).len(), "decision", "decisions"),
+            (
+                named(items).iter().filter(|task| task.closed.is_none()).count(),
+                "open task",
+                "open tasks",
+            ),
+            (asked(items).len(), "question", "questions"),
+            (achieved(items).len(), "achievement", "achievements"),
+        ];
+        let counts = counts.into_iter().filter(|(count, ..)| *count > 0);
+        let counts: Vec<String> =
+            counts.map(|(count, one, many)| numbered(count, one, many)).collect();
+        if !counts.is_empty() {
+            line!(memo, "- {}", counts.join(", "));
+        }
     }
     let projects = counted(items.iter().filter_map(|told| told.project.as_deref()));
     if !projects.is_empty() {
         line!(memo, "- Projects: {}", spelled(&projects, 20, str::to_owned));
     }
-    let tags = counted(items.iter().flat_map(|told| told.tags.iter().map(String::as_str)));
+    let mut tags = counted(items.iter().flat_map(|told| telling(told)));
+    // Among several summaries a tag of one of them says nothing of the others.
+    tags.retain(|(_, count)| *count > 1 || items.len() == 1);
     if !tags.is_empty() {
         line!(memo, "- Tags: {}", spelled(&tags, 12, plain_tag));
     }
+}
+
+/// The tags of a summary that come from its text. A column is a class that a flow gives to all it reads.
+fn telling(told: &MemoItem) -> impl Iterator<Item = &str> {
+    let is_column =
+        |tag: &str| tag.split_once(':').is_some_and(|(namespace, _)| COLUMNS.contains(&namespace));
+    told.tags.iter().map(String::as_str).filter(move |tag| !is_column(tag))
 }
 
 /// The most frequent topics of some summaries.
@@ -292,12 +468,11 @@ fn timeline(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
             if let Some(project) = told.project.as_ref().filter(|_| several) {
                 let _ = write!(memo, " · {}", label(project, LABEL_CHARS));
             }
-            // A title that consists of the first words would repeat them.
-            let rest = told.title.strip_suffix('…').map_or(told.title.as_str(), str::trim_end);
-            match told.text.strip_prefix(rest) {
-                Some(rest) if rest.trim().is_empty() => {}
-                _ if told.text.is_empty() => {}
-                _ => drop(write!(memo, ": {}", inline(&told.text))),
+            if !told.text.is_empty() {
+                let _ = write!(memo, ": {}", inline(&told.text));
+            }
+            if let Some(source) = told.source.as_ref().filter(|source| **source != told.title) {
+                let _ = write!(memo, " ({})", named_source(told, source));
             }
             line!(memo);
         }
@@ -309,32 +484,71 @@ fn several_projects(items: &[&MemoItem]) -> bool {
     items.windows(2).any(|pair| pair[0].project != pair[1].project)
 }
 
+/// The entry's name, leading to its source: the address or file of a person, else the list of sources.
 fn link(told: &MemoItem) -> String {
-    format!("[{}](#{})", label(&told.title, LABEL_CHARS), told.summary_id)
+    let own = told.link.as_ref().filter(|_| told.source.as_ref() == Some(&told.title));
+    match own {
+        Some(link) => format!("[{}]({link})", label(&told.title, LABEL_CHARS)),
+        None => format!("[{}](#{})", label(&told.title, LABEL_CHARS), told.summary_id),
+    }
 }
 
-/// Folds case and final punctuation, so that two spellings of a task are one.
-fn folded(text: &str) -> String {
-    text.to_lowercase().trim_end_matches(['.', '!', ' ']).to_owned()
+fn named_source(told: &MemoItem, source: &str) -> String {
+    let anchor = format!("#{}", told.summary_id);
+    let target = told.link.as_deref().unwrap_or(&anchor);
+    format!("[{}]({target})", label(source, LABEL_CHARS))
 }
 
-/// Achievements without repetitions, each with the first item that names it.
+/// Lines of several items, each once, with the first item that says it.
+fn once<'a>(
+    items: &[&'a MemoItem],
+    lines: fn(&MemoItem) -> &Vec<String>,
+) -> Vec<(&'a MemoItem, &'a str)> {
+    let mut seen = BTreeSet::new();
+    let all =
+        items.iter().flat_map(|told| lines(told).iter().map(move |line| (*told, line.as_str())));
+    all.filter(|(_, line)| seen.insert(folded(line))).collect()
+}
+
+fn decided<'a>(items: &[&'a MemoItem]) -> Vec<(&'a MemoItem, &'a str)> {
+    once(items, |told| &told.decisions)
+}
+
+fn asked<'a>(items: &[&'a MemoItem]) -> Vec<(&'a MemoItem, &'a str)> {
+    once(items, |told| &told.questions)
+}
+
 fn achieved<'a>(items: &[&'a MemoItem]) -> Vec<(&'a MemoItem, &'a str)> {
-    let mut seen = std::collections::BTreeSet::new();
-    let done = items
-        .iter()
-        .flat_map(|told| told.achievements.iter().map(move |done| (*told, done.as_str())));
-    done.filter(|(_, done)| seen.insert(folded(done))).collect()
+    once(items, |told| &told.achievements)
+}
+
+/// A section that exists only where there is something in it.
+fn collected(
+    memo: &mut String,
+    heading: &str,
+    items: &[&MemoItem],
+    lines: fn(&MemoItem) -> &Vec<String>,
+) {
+    let found = once(items, lines);
+    if found.is_empty() {
+        return;
+    }
+    line!(memo);
+    line!(memo, "## {heading}");
+    line!(memo);
+    for (told, one) in found {
+        line!(memo, "- {} ({})", inline(one), link(told));
+    }
 }
 
 fn achievements(memo: &mut String, items: &[&MemoItem]) {
+    let done = achieved(items);
+    if done.is_empty() {
+        return;
+    }
     line!(memo);
     line!(memo, "## Achievements");
     line!(memo);
-    let done = achieved(items);
-    if done.is_empty() {
-        line!(memo, "Nothing was marked as finished.");
-    }
     for (told, done) in done {
         match done == told.title {
             true => line!(memo, "- {}", link(told)),
@@ -344,24 +558,29 @@ fn achievements(memo: &mut String, items: &[&MemoItem]) {
 }
 
 /// A task with the first item that names it.
-struct PendingTask<'a> {
-    text: &'a str,
+struct NamedTask<'a> {
+    task: &'a MemoTask,
+    closed: Option<Closed>,
     first: &'a MemoItem,
     again: usize,
 }
 
-/// Pending tasks without repetitions, oldest first.
-fn pending<'a>(items: &[&'a MemoItem]) -> Vec<PendingTask<'a>> {
-    let mut found: Vec<PendingTask<'_>> = Vec::new();
+/// Tasks without repetitions, oldest first.
+fn named<'a>(items: &[&'a MemoItem]) -> Vec<NamedTask<'a>> {
+    let mut found: Vec<NamedTask<'_>> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for told in items {
-        for text in &told.tasks {
-            let folded = folded(text);
-            match places.get(&folded) {
-                Some(place) => found[*place].again += 1,
+        for task in &told.tasks {
+            match places.get(&folded(&task.text)) {
+                Some(place) => {
+                    let known = &mut found[*place];
+                    known.again += 1;
+                    // Named in two threads, it is closed when both say so.
+                    known.closed = known.closed.and(task.closed);
+                }
                 None => {
-                    places.insert(folded, found.len());
-                    found.push(PendingTask { text, first: told, again: 0 });
+                    places.insert(folded(&task.text), found.len());
+                    found.push(NamedTask { task, closed: task.closed, first: told, again: 0 });
                 }
             }
         }
@@ -370,24 +589,56 @@ fn pending<'a>(items: &[&'a MemoItem]) -> Vec<PendingTask<'a>> {
 }
 
 fn tasks(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
-    line!(memo);
-    line!(memo, "## Pending tasks");
-    line!(memo);
-    let found = pending(items);
-    if found.is_empty() {
-        line!(memo, "Nothing is left to do.");
-    }
+    let all = named(items);
+    let (open, closed): (Vec<_>, Vec<_>) = all.into_iter().partition(|task| task.closed.is_none());
+    let mut open = open;
+    // Tasks with a day come first, the nearest first.
+    open.sort_by_key(|task| (task.task.due.is_none(), task.task.due.clone()));
+    let doubted = closed.iter().filter(|task| task.closed == Some(Closed::Doubted)).count();
     let several = several_projects(items);
-    for task in found {
-        let day = task.first.at.day_in(frame.zone);
-        let _ = write!(memo, "- [ ] {} ({day}, {}", inline(task.text), link(task.first));
-        if let Some(project) = task.first.project.as_ref().filter(|_| several) {
-            let _ = write!(memo, ", {}", label(project, LABEL_CHARS));
+    let looked = items.iter().filter(|told| told.looked).count();
+    if frame.channel == Channel::Tasks && open.is_empty() {
+        line!(memo);
+        match looked {
+            0 => line!(memo, "No flow looked for tasks in these summaries."),
+            _ => line!(memo, "No task is open; {} of {} were read for tasks.", looked, items.len()),
         }
-        if task.again > 0 {
-            let _ = write!(memo, "; named {} times", task.again + 1);
+    }
+    if !open.is_empty() {
+        line!(memo);
+        line!(memo, "## Open tasks");
+        line!(memo);
+        for task in &open {
+            let day = task.first.at.day_in(frame.zone);
+            let _ = write!(memo, "- [ ] {}", inline(&task.task.text));
+            if let Some(due) = &task.task.due {
+                let _ = write!(memo, " **due {}**", inline(due));
+            }
+            let _ = write!(memo, " ({day}, {}", link(task.first));
+            if let Some(project) = task.first.project.as_ref().filter(|_| several) {
+                let _ = write!(memo, ", {}", label(project, LABEL_CHARS));
+            }
+            if task.again > 0 {
+                let _ = write!(memo, "; named {} times", task.again + 1);
+            }
+            line!(memo, "; {})", task_id(task.task.id));
         }
-        line!(memo, ")");
+    }
+    let shown = closed.iter().filter(|task| task.closed != Some(Closed::Doubted));
+    let shown: Vec<&NamedTask<'_>> = shown.collect();
+    if !shown.is_empty() {
+        line!(memo);
+        line!(memo, "## Closed tasks");
+        line!(memo);
+        for task in shown {
+            let why = task.closed.map_or("", Closed::told);
+            line!(memo, "- [x] {} ({}: {why})", inline(&task.task.text), link(task.first));
+        }
+    }
+    if doubted > 0 {
+        line!(memo);
+        let requests = numbered(doubted, "request", "requests");
+        line!(memo, "Not listed: {requests} {}.", Closed::Doubted.told());
     }
 }
 
@@ -421,7 +672,16 @@ fn sources(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     for told in items {
         let (id, stream) = (&told.summary_id, told.stream);
         let path = told.path();
-        line!(memo, "- <a id=\"{id}\"></a>[{id}]({BUS_HOME}{path}) {stream}, {}", told.day);
+        let name = told.source.as_deref().unwrap_or(&told.title);
+        let name = match &told.link {
+            Some(link) => format!("[{}]({link})", label(name, LABEL_CHARS)),
+            None => label(name, LABEL_CHARS),
+        };
+        line!(
+            memo,
+            "- <a id=\"{id}\"></a>{name}, {}: [{id}]({BUS_HOME}{path}), {stream}",
+            told.day
+        );
     }
     line!(memo);
     line!(memo, "</details>");
@@ -437,18 +697,26 @@ mod tests {
         let outputs = item["outputs"].to_string();
         let outputs: OutputWords<'_> = serde_json::from_str(&outputs).unwrap();
         let title = item["title"].as_str().unwrap_or_default();
-        let (title, text, tasks, achievements) = words(title, &outputs, &[]);
+        let meta = item["meta"].as_object().cloned().unwrap_or_default();
+        let source_ids: Vec<String> = serde_json::from_value(item["source_ids"].clone())
+            .unwrap_or_else(|_| vec![format!("evt_{number}")]);
+        let words = words(title, &outputs, &[], &meta, &source_ids);
         MemoItem {
             summary_id: format!("sum_{}", format!("{number:02x}").repeat(16)),
             stream: Stream::Sessions,
             day: "2026-02-10".parse().unwrap(),
             at: Timestamp(ms),
-            title,
-            text,
+            title: words.title,
+            source: words.source,
+            link: words.link,
+            text: words.text,
             project: Some("Site & {shop}".to_owned()),
             tags: vec!["free:web".to_owned()],
-            tasks,
-            achievements,
+            tasks: words.tasks,
+            looked: words.looked,
+            achievements: words.achievements,
+            decisions: words.decisions,
+            questions: words.questions,
         }
     }
 
@@ -458,7 +726,7 @@ mod tests {
             title: "Site, week 7 of 2026",
             description: None,
             tags: &[],
-            created_at: "2026-02-16T03:00:00.000Z",
+            built_at: "2026-02-16T03:00:00.000Z",
             publish: true,
             bag_id: "bag_515cf20752d7a7550c1d2e3f4a5b6c7d",
             bag_type: BagType::Cohort,
@@ -473,17 +741,25 @@ mod tests {
 
     #[test]
     fn a_digest_memo_has_the_expected_text() {
-        let first = json!({"title": "Fix <b>login</b>", "outputs": {
-            "summary_text": "### Goal\nMake {login} work.\n\n- done", "actions": ["Write tests.", "1. ship"],
+        let first = json!({"title": "Fix <b>login</b>", "source_ids": ["other:notes/log in.md"],
+            "meta": {"source_name": "notes/log in.md"}, "outputs": {
+            "summary_text": "### Goal\nMake {login} work. We decided to keep the old form.\n\n- Does it work on phones?",
+            "actions": ["Write tests: 2026-02-13", "1. ship"],
             "structured": {"achievements": ["Login works"]}}});
-        let second = json!({"title": "Plan", "outputs": {
-            "rendered_short": "A plan.", "actions": [{"text": "write tests"}]}});
+        let second = json!({"title": "A plan for the shop.",
+            "meta": {"source_name": "Shop plans", "source_url": "https://example.org/a b"},
+            "outputs": {"rendered_short": "A plan for the shop.",
+            "summary_text": "A plan for the shop. It has three steps. It has three steps.",
+            "actions": [{"text": "write tests"}]}});
         let items = [told(1, 1_770_681_600_000, first), told(2, 1_770_768_000_000, second)];
         let memo = render(&frame(Channel::Digest), &[&items[0], &items[1]]);
-        let expected = r##"---
+        let (one, two) = (task_id(items[0].tasks[0].id), task_id(items[0].tasks[1].id));
+        let expected = format!(
+            r##"---
 title: "Site, week 7 of 2026"
 tags: ["free:web"]
-created: "2026-02-16T03:00:00.000Z"
+created: "2026-02-11"
+built_at: "2026-02-16T03:00:00.000Z"
 publish: true
 bag_id: "bag_515cf20752d7a7550c1d2e3f4a5b6c7d"
 bag_type: "cohort"
@@ -500,7 +776,7 @@ summary_ids_count: 2
 - Window: week 7 of 2026
 - 2 summaries, of 9 in the window
 - From 2026-02-10 to 2026-02-11
-- 1 achievement, 2 pending tasks
+- 1 decision, 2 open tasks, 1 question, 1 achievement
 - Projects: Site &amp; &#123;shop&#125; (2)
 - Tags: web (2)
 
@@ -508,57 +784,102 @@ summary_ids_count: 2
 
 ### 2026-02-10, Tuesday
 
-- 00:00 **[Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101)**: Make &#123;login&#125; work. done
+- 00:00 **[Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101)**: Make &#123;login&#125; work. ([notes/log in.md](../../../../../other/notes/log%20in.md))
 
 ### 2026-02-11, Wednesday
 
-- 00:00 **[Plan](#sum_02020202020202020202020202020202)**: A plan.
+- 00:00 **[Shop plans](https://example.org/a%20b)**: A plan for the shop. It has three steps.
+
+## Decisions
+
+- We decided to keep the old form. ([Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101))
+
+## Open tasks
+
+- [ ] Write tests **due 2026-02-13** (2026-02-10, [Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101); named 2 times; {one})
+- [ ] 1\. ship (2026-02-10, [Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101); {two})
+
+## Questions
+
+- Does it work on phones? ([Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101))
 
 ## Achievements
 
 - Login works ([Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101))
-
-## Pending tasks
-
-- [ ] Write tests. (2026-02-10, [Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101); named 2 times)
-- [ ] 1\. ship (2026-02-10, [Fix &lt;b&gt;login&lt;/b&gt;](#sum_01010101010101010101010101010101))
 
 ## Sources
 
 <details>
 <summary>2 summaries of bag bag_515cf20752d7a7550c1d2e3f4a5b6c7d</summary>
 
-- <a id="sum_01010101010101010101010101010101"></a>[sum_01010101010101010101010101010101](../../../../../summaries/sessions/2026-02-10.sessions.summary.jsonl) sessions, 2026-02-10
-- <a id="sum_02020202020202020202020202020202"></a>[sum_02020202020202020202020202020202](../../../../../summaries/sessions/2026-02-10.sessions.summary.jsonl) sessions, 2026-02-10
+- <a id="sum_01010101010101010101010101010101"></a>[notes/log in.md](../../../../../other/notes/log%20in.md), 2026-02-10: [sum_01010101010101010101010101010101](../../../../../summaries/sessions/2026-02-10.sessions.summary.jsonl), sessions
+- <a id="sum_02020202020202020202020202020202"></a>[Shop plans](https://example.org/a%20b), 2026-02-10: [sum_02020202020202020202020202020202](../../../../../summaries/sessions/2026-02-10.sessions.summary.jsonl), sessions
 
 </details>
-"##;
+"##
+        );
         assert_eq!(memo, expected);
     }
 
     #[test]
-    fn a_memo_of_one_summary_has_no_plurals_and_no_empty_lists() {
+    fn a_memo_claims_nothing_that_no_flow_looked_for() {
         let item = json!({"title": "", "outputs": {
             "summary_text": "Se revisó la migración de la base de datos. ¡Quedó lista!"}});
         let mut item = told(4, 1_770_719_400_000, item);
         item.project = None;
         item.tags = vec!["topic:gestion_agil".to_owned()];
-        let mut frame = frame(Channel::Digest);
-        (frame.selected, frame.candidates) = (1, 1);
-        let memo = render(&frame, &[&item]);
+        let mut digest = frame(Channel::Digest);
+        (digest.selected, digest.candidates) = (1, 1);
+        let memo = render(&digest, &[&item]);
         for line in [
             "- 1 summary, everything in the window",
             "- On 2026-02-10",
-            "- no achievements, no pending tasks",
             "- Tags: topic: gestion agil (1)",
-            "- 10:30 **[Se revisó la migración de la base de datos. ¡Quedó lista!](#sum_04040404040404040404040404040404)**",
-            "Nothing was marked as finished.",
-            "Nothing is left to do.",
             "<summary>1 summary of bag bag_515cf20752d7a7550c1d2e3f4a5b6c7d</summary>",
         ] {
             assert!(memo.lines().any(|one| one == line), "{line}\n{memo}");
         }
-        assert!(!memo.contains("Projects:") && !memo.contains("untitled"), "{memo}");
+        assert!(memo.contains("Quedó lista"), "{memo}");
+        for empty in
+            ["tasks", "Nothing", "no achievements", "Achievements", "Projects:", "untitled"]
+        {
+            assert!(!memo.contains(empty), "{empty}\n{memo}");
+        }
+        let tasks = render(&frame(Channel::Tasks), &[&item]);
+        assert!(tasks.contains("No flow looked for tasks"), "{tasks}");
+        item.looked = true;
+        let tasks = render(&frame(Channel::Tasks), &[&item]);
+        assert!(tasks.contains("No task is open; 1 of 1 were read for tasks."), "{tasks}");
+    }
+
+    #[test]
+    fn a_text_that_is_only_the_title_gives_way_to_the_summary() {
+        let item = json!({"title": "The release fails on the small machine.",
+            "meta": {"source_name": "Release 2.4.0"}, "outputs": {
+            "rendered_short": "The release fails on the small machine.",
+            "summary_text": "### Session Goal\n\nThe release fails on the small machine.\n\n### Key Activities\n\n- The release fails on the small machine.\n- The disk there is slow.\n- Tag it tomorrow.",
+            "actions": ["Tag it tomorrow."]}});
+        let item = told(5, 0, item);
+        assert_eq!(item.title, "Release 2.4.0");
+        assert_eq!(item.text, "The release fails on the small machine. The disk there is slow.");
+    }
+
+    #[test]
+    fn closed_tasks_say_why() {
+        let item = json!({"title": "Mail", "outputs": {"summary_text": "Three things.",
+            "actions": ["Pay rent", "Call Ana", "Send your password"]}});
+        let mut item = told(6, 0, item);
+        item.tasks[0].closed = Some(Closed::Said);
+        item.tasks[2].closed = Some(Closed::Doubted);
+        let memo = render(&frame(Channel::Tasks), &[&item]);
+        assert!(memo.contains("- [ ] Call Ana ("), "{memo}");
+        assert!(memo.contains("- [x] Pay rent ([Mail](#sum_"), "{memo}");
+        assert!(memo.contains(": a later summary says that it is done)"), "{memo}");
+        assert!(!memo.contains("password"), "{memo}");
+        assert!(
+            memo.contains("Not listed: 1 request from an unknown sender, or a fraud."),
+            "{memo}"
+        );
     }
 
     #[test]
@@ -584,6 +905,7 @@ summary_ids_count: 2
         assert!(memo.contains("- Projects: P0 (100), P1 (100), P2 (100)\n"), "{memo}");
         assert_eq!(memo.matches("\n- [ ] task ").count(), 40, "each task once");
         assert_eq!(memo.matches("\n### ").count(), 13, "one heading a day");
+        assert_eq!(memo.matches("It went on and on.").count(), 300, "each sentence once");
         let longest = memo.lines().map(str::len).max().unwrap();
         assert!(longest < 700 && memo.len() < 300 * 700, "{longest} {}", memo.len());
     }

@@ -2,7 +2,7 @@
 //!
 //! Contract. A bag is a function of the log and the selectors. [`selector`] reads the selectors.
 //! [`library`] holds the summaries. [`choose`] decides which summaries make which bag, with
-//! [`tags`], [`pairs`] and [`window`]. [`bag`] computes the id and renders the files, with [`memo`]
+//! [`tags`], [`pairs`] and [`window`](crate::facts::window). [`bag`] computes the id and renders the files, with [`memo`]
 //! and [`markdown`]. All of them are pure, except that they read the log.
 //!
 //! [`build`] stages and validates new bags and commits them to the log; from then on the log
@@ -20,7 +20,6 @@ pub mod build;
 pub mod catalog;
 pub mod choose;
 pub mod compare;
-pub mod difference;
 pub mod index;
 pub mod kept;
 pub mod library;
@@ -29,8 +28,11 @@ pub mod markdown;
 pub mod memo;
 pub mod pairs;
 mod parallel;
+pub mod project;
 pub mod publish;
-pub mod run;
+mod run;
+mod said;
 pub mod selector;
 pub mod tags;
-pub mod window;
+mod task_book;
+pub(crate) mod tasks;

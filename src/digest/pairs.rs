@@ -17,7 +17,7 @@ pub struct PairScore {
     /// Normalized pointwise mutual information, between -1 and 1.
     pub npmi: f64,
     /// Pairs are ranked by this.
-    pub edge: f64,
+    pub(crate) edge: f64,
 }
 
 /// The score of a pair.

@@ -1,6 +1,7 @@
 //! Keeps the digest tree of a home equal to the log.
 //!
-//! Contract. Every bag that the log says is published has its files. Bag folders come first, each
+//! Contract. Every bag that the log says is published has its files. A build looks at all of them
+//! again, and writes a damaged bag again from the log. Bag folders come first, each
 //! moved into place by one rename; then all indexes change in one exchange. So a bag that an index
 //! names is always complete. A removed bag leaves the indexes before its files are deleted.
 //! Repeating a call changes nothing. After a crash the old indexes or the new ones are visible, and
@@ -18,22 +19,25 @@ use std::sync::Arc;
 
 use super::bag::{BagFiles, bag_path};
 use super::catalog::Catalog;
-use super::difference::Difference;
 use super::index;
-use super::kept::{InPlace, TraceMark};
-use crate::contract::digest_bus::{DIGESTS_DIR, INDEX_DIR, LEVEL};
+use super::kept::InPlace;
+use crate::contract::digest_bus::{DIGESTS_DIR, INDEX_DIR, LEVEL, TRACE_FILE, bag_dir_sha256};
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
-use crate::export::publish::{Fallback, PublishError, Publisher};
+use crate::export::difference::Difference;
+use crate::export::publish::{Fallback, PublishError, Publisher, workshop};
 use crate::export::run_record::RUN_RECORDS_DIR;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::facts::digest::{BagFacts, BagType};
 use crate::log::{ReadError, Reader};
-use crate::os::{Disk, Open};
+use crate::os::{Disk, FileVersion, Open};
+use crate::verify;
 
 /// Folder of staged builds, relative to the bus home.
-pub const STAGING_DIR: &str = ".staging";
+const STAGING_DIR: &str = ".staging";
 const MODE: u32 = 0o640;
+/// Largest file of a bag that is compared with the log.
+const FILE_BYTES_MAX: u64 = 1 << 30;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DigestError {
@@ -86,10 +90,8 @@ pub struct Digests {
     catalog: Catalog,
     /// Bag folders that are known to be there.
     present: BTreeSet<String>,
-    /// Stat of their traces, also from before this process.
+    /// Versions of their files, also from before this process.
     in_place: InPlace,
-    /// Bag folders that a comparison found to differ. Their traces are not trusted.
-    suspect: BTreeSet<String>,
     recorded: BTreeSet<String>,
     /// Position of the change that the published indexes contain.
     published: Option<Seq>,
@@ -106,7 +108,6 @@ impl Digests {
             catalog: Catalog::default(),
             present: BTreeSet::new(),
             in_place: InPlace::new(),
-            suspect: BTreeSet::new(),
             recorded: BTreeSet::new(),
             published: None,
         }
@@ -134,7 +135,7 @@ impl Digests {
     }
 
     /// Hashes of the indexes that the catalog gives, by name.
-    pub fn index_hashes(&self) -> Result<BTreeMap<&'static str, String>, DigestError> {
+    pub(crate) fn index_hashes(&self) -> Result<BTreeMap<&'static str, String>, DigestError> {
         let files = index::render(&self.catalog)?;
         Ok(files.into_iter().map(|(name, bytes)| (name, sha256(bytes).hex())).collect())
     }
@@ -175,13 +176,27 @@ impl Digests {
     }
 
     pub fn staging(&self, run_id: &str) -> PathBuf {
-        self.buses.join(STAGING_DIR).join(run_id)
+        self.staging_root().join(run_id)
+    }
+
+    /// The same, relative to the bus home, as records name it.
+    pub(super) fn staged_name(&self, run_id: &str) -> String {
+        let path = self.staging(run_id);
+        let above = || Some(Path::new("..").join(path.strip_prefix(self.buses.parent()?).ok()?));
+        let inside = path.strip_prefix(&self.buses).ok().map(Path::to_owned);
+        inside.or_else(above).unwrap_or_else(|| path.clone()).display().to_string()
+    }
+
+    /// The folder of all staging folders.
+    fn staging_root(&self) -> PathBuf {
+        let place = workshop(self.disk.as_ref(), &self.buses);
+        place.unwrap_or_else(|_| self.buses.join(".publishing")).join(STAGING_DIR)
     }
 
     /// Checks that folders can be moved into place, and indexes exchanged, in one step each.
-    pub fn check_atomic(&mut self) -> Result<(), DigestError> {
+    pub(crate) fn check_atomic(&mut self) -> Result<(), DigestError> {
         self.index()?;
-        let (staging, digests) = (self.buses.join(STAGING_DIR), self.buses.join(DIGESTS_DIR));
+        let (staging, digests) = (self.staging_root(), self.buses.join(DIGESTS_DIR));
         let mut devices = BTreeSet::new();
         for folder in [&staging, &digests] {
             self.make_dir(folder)?;
@@ -208,14 +223,13 @@ impl Digests {
     /// their number.
     pub fn repair(&mut self, differences: &[Difference]) -> Result<usize, DigestError> {
         self.read(None)?;
+        let bags: BTreeSet<String> =
+            self.catalog.entries().values().map(|entry| entry.facts.path()).collect();
         for difference in differences {
-            if let Some(entry) =
-                difference.bag_id.as_ref().and_then(|bag_id| self.catalog.entries().get(bag_id))
-            {
-                let path = entry.facts.path();
-                self.present.remove(&path);
-                self.in_place.remove(&path);
-                self.suspect.insert(path);
+            let folders = Path::new(&difference.path).ancestors().filter_map(Path::to_str);
+            if let Some(bag) = folders.into_iter().find_map(|folder| bags.get(folder)) {
+                self.present.remove(bag);
+                self.in_place.remove(bag);
             }
             if let Some(name) = difference.path.strip_prefix(&format!("{RUN_RECORDS_DIR}/")) {
                 let path = self.buses.join(RUN_RECORDS_DIR).join(name);
@@ -249,30 +263,19 @@ impl Digests {
             if self.present.contains(&path) {
                 continue;
             }
-            // The trace contains the hashes of the whole folder. A different trace comes from
-            // another log, whose bags are gone.
-            let trace = self.buses.join(&path).join("meta/trace.json");
-            let stat = self.disk.stat(&trace).map_err(disk_error("inspect", &trace))?;
-            let mark = stat.map(TraceMark::from);
-            if mark.is_some() && mark.as_ref() == self.in_place.get(&path) {
-                self.present.insert(path);
-                continue;
-            }
-            let found = self.disk.read_if_present(&trace).map_err(disk_error("read", &trace))?;
-            let same = found.is_some_and(|bytes| sha256(bytes) == entry.facts.trace_sha256);
-            match same && !self.suspect.contains(&path) {
-                true => {
-                    self.in_place.extend(mark.map(|mark| (path.clone(), mark)));
+            match self.is_intact(&path, &entry.facts)? {
+                Some(mark) => {
+                    self.in_place.insert(path.clone(), mark);
                     self.present.insert(path);
                 }
-                false => missing.push((entry.seq, entry.facts.clone())),
+                None => missing.push((entry.seq, entry.facts.clone())),
             }
         }
         if missing.is_empty() {
             return Ok(0);
         }
         self.check_atomic()?;
-        let again = self.buses.join(STAGING_DIR).join("recover");
+        let again = self.staging_root().join("recover");
         let mut rewritten = false;
         for (seq, facts) in &missing {
             let is_staged = match staged {
@@ -319,11 +322,10 @@ impl Digests {
             self.disk.sync_dir(parent).map_err(disk_error("sync", parent))?;
         }
         for (_, facts) in &missing {
-            let trace = self.buses.join(facts.path()).join("meta/trace.json");
-            let stat = self.disk.stat(&trace).map_err(disk_error("inspect", &trace))?;
-            self.in_place.extend(stat.map(|stat| (facts.path(), TraceMark::from(stat))));
+            let folder = self.buses.join(facts.path());
+            let mark = mark_of(self.disk.as_ref(), &folder);
+            self.in_place.insert(facts.path(), mark.map_err(disk_error("inspect", &folder))?);
             self.present.insert(facts.path());
-            self.suspect.remove(&facts.path());
         }
         if rewritten {
             self.disk.remove_dir_all(&again).map_err(disk_error("remove", &again))?;
@@ -331,7 +333,66 @@ impl Digests {
         Ok(missing.len())
     }
 
-    pub fn files_in_log(&self, seq: Seq, facts: &BagFacts) -> Result<BagFiles, DigestError> {
+    /// Looks at the files of all bags again when they are published next. With `hash`, the content of
+    /// files is read even where their versions did not change.
+    pub(super) fn look_again(&mut self, hash: bool) {
+        self.present.clear();
+        self.published = None;
+        if hash {
+            self.in_place.clear();
+        }
+    }
+
+    /// The bags whose files are not what the log says, relative to the bus home.
+    pub(crate) fn damaged(&self) -> Result<Vec<String>, DigestError> {
+        let mut damaged = Vec::new();
+        for entry in self.catalog.entries().values() {
+            let path = entry.facts.path();
+            if self.is_intact(&path, &entry.facts)?.is_none() {
+                damaged.push(path);
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// The versions of the files of a bag when they are what the log says. Content is read where the
+    /// versions are not those that were seen when it was compared last. A folder of another log, and
+    /// one that is a link, is not intact.
+    fn is_intact(&self, path: &str, facts: &BagFacts) -> Result<Option<String>, DigestError> {
+        let (disk, folder) = (self.disk.as_ref(), self.buses.join(path));
+        let inspect = || disk_error("inspect", &folder);
+        if disk.stat(&folder).map_err(inspect())?.is_none()
+            || !is_plain(disk, &self.buses, path).map_err(inspect())?
+        {
+            return Ok(None);
+        }
+        let mark = mark_of(disk, &folder).map_err(inspect())?;
+        if self.in_place.get(path) == Some(&mark) {
+            return Ok(Some(mark));
+        }
+        let files = verify::read_files(disk, &folder, FILE_BYTES_MAX);
+        let files = files.map_err(disk_error("read", &folder))?;
+        for name in files.keys() {
+            if !is_plain(disk, &folder, name).map_err(inspect())? {
+                return Ok(None);
+            }
+        }
+        #[derive(Default, serde::Deserialize)]
+        struct Trace {
+            integrity: Integrity,
+        }
+        #[derive(Default, serde::Deserialize)]
+        struct Integrity {
+            bag_dir_sha256: String,
+        }
+        let Some(trace) = files.get(TRACE_FILE) else { return Ok(None) };
+        let whole = sha256(trace) == facts.trace_sha256;
+        let meant: Trace = serde_json::from_slice(trace).unwrap_or_default();
+        let same = whole && meant.integrity.bag_dir_sha256 == bag_dir_sha256(&files);
+        Ok(same.then_some(mark))
+    }
+
+    pub(crate) fn files_in_log(&self, seq: Seq, facts: &BagFacts) -> Result<BagFiles, DigestError> {
         let body = self.log.body(seq).map_err(ReadError::Log)?;
         let body = body.ok_or_else(|| DigestError::NoFiles(facts.bag_id.clone()))?;
         Ok(serde_json::from_slice(&body)?)
@@ -415,7 +476,7 @@ impl Digests {
 
     /// Removes bag folders, each in one step.
     pub(super) fn remove_folders(&mut self, paths: &[String]) -> Result<usize, DigestError> {
-        let trash = self.buses.join(STAGING_DIR).join("collected");
+        let trash = self.staging_root().join("collected");
         let mut parents = BTreeSet::new();
         for path in paths {
             let from = self.buses.join(path);
@@ -437,7 +498,7 @@ impl Digests {
     }
 
     /// Writes the run records that the log holds and the folder lacks.
-    pub fn write_records(&mut self) -> Result<(), DigestError> {
+    pub(crate) fn write_records(&mut self) -> Result<(), DigestError> {
         let folder = self.buses.join(RUN_RECORDS_DIR);
         for (run_id, seq) in self.catalog.runs() {
             if self.recorded.contains(run_id) {
@@ -457,7 +518,7 @@ impl Digests {
 
     /// Names of the staging folders, which are run ids.
     pub fn staged(&self) -> Result<Vec<String>, DigestError> {
-        self.list(&self.buses.join(STAGING_DIR))
+        self.list(&self.staging_root())
     }
 
     /// Removes staging folders. Those of failed builds stay unless `all`.
@@ -467,7 +528,7 @@ impl Digests {
             if !all && self.catalog.failed().contains(&name) {
                 continue;
             }
-            let path = self.buses.join(STAGING_DIR).join(name);
+            let path = self.staging_root().join(name);
             self.disk.remove_dir_all(&path).map_err(disk_error("remove", &path))?;
             removed += 1;
         }
@@ -477,6 +538,36 @@ impl Digests {
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
+}
+
+/// Whether a path below a folder leads there, and over no link to another place.
+fn is_plain(disk: &dyn Disk, folder: &Path, path: &str) -> io::Result<bool> {
+    Ok(disk.real_path(&folder.join(path))? == disk.real_path(folder)?.join(path))
+}
+
+/// A hash over the names and versions of all files below a folder.
+fn mark_of(disk: &dyn Disk, folder: &Path) -> io::Result<String> {
+    fn walk(disk: &dyn Disk, folder: &Path, lines: &mut String) -> io::Result<()> {
+        for name in disk.list(folder)? {
+            let path = folder.join(&name);
+            match disk.stat(&path)? {
+                Some(stat) if stat.is_dir => {
+                    lines.push_str(&format!("{name}/\n"));
+                    walk(disk, &path, lines)?;
+                    lines.push_str("/\n");
+                }
+                Some(stat) => {
+                    let FileVersion { len, inode, modified_ns } = FileVersion::from(stat);
+                    lines.push_str(&format!("{len} {inode} {modified_ns} {name}\n"));
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+    let mut lines = String::new();
+    walk(disk, folder, &mut lines)?;
+    Ok(sha256(lines).hex())
 }
 
 /// Writes the files of a bag into a folder that no reader uses yet. They are not synced.

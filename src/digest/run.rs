@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::contract::digest_bus::{
-    BAG_VERSION, INDEX_DIR, INDEX_VERSIONS, MEMO_INDEX_VERSION, MEMO_META_VERSION, TRACE_VERSION,
+    BAG_VERSION, INDEX_DIR, INDEX_VERSIONS, MEMO_INDEX_VERSION, MEMO_META_VERSION,
+    RUN_BAGS_LISTED_MAX, TRACE_FILE, TRACE_VERSION,
 };
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::ErrorClass;
@@ -16,16 +17,14 @@ use crate::export::run_record::{
 use crate::export::summary_bus::SUMMARIES_DIR;
 use crate::facts::session::Promotion;
 
-pub const STAGES: [&str; 6] =
+pub(crate) const STAGES: [&str; 6] =
     ["input_resolution", "selection", "staging", "validation", "promotion", "index_update"];
 
-/// Most bags that a record lists. All of them are counted, and the registry names them.
-const OUTPUTS_LISTED_MAX: usize = 1000;
 const INDEX_FAMILY: &str = "digest_index";
 
 /// Why a build did not publish.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BuildFailure {
+pub(crate) struct BuildFailure {
     pub class: ErrorClass,
     pub subtype: &'static str,
     pub stage: &'static str,
@@ -37,7 +36,7 @@ pub struct BuildFailure {
 
 /// What a running build has counted so far.
 #[derive(Debug, Clone)]
-pub struct BuildAccount {
+pub(crate) struct BuildAccount {
     pub run_id: String,
     pub trigger: String,
     pub started: Timestamp,
@@ -46,7 +45,7 @@ pub struct BuildAccount {
     pub counted: BTreeMap<&'static str, BTreeMap<String, u64>>,
     /// Start of each stage that the build reached.
     pub reached: Vec<(&'static str, Timestamp)>,
-    /// New bags: folder and hash of `bag.json`.
+    /// New bags: folder and hash of the trace, which covers every file of the folder.
     pub bags: Vec<(String, String)>,
     /// True once bags and indexes are in place.
     pub promoted: bool,
@@ -169,11 +168,11 @@ impl BuildAccount {
             return Vec::new();
         }
         let promotion_status = if self.promoted { Promotion::Promoted } else { Promotion::Staged };
-        let bags = self.bags.iter().take(OUTPUTS_LISTED_MAX).map(|(path, hash)| RunOutput {
+        let bags = self.bags.iter().take(RUN_BAGS_LISTED_MAX).map(|(path, hash)| RunOutput {
             name: path.rsplit('/').next().unwrap_or_default().to_owned(),
             artifact_family: "digest_bus".to_owned(),
             path: path.clone(),
-            manifest_path: Some(format!("{path}/meta/bag.json")),
+            manifest_path: Some(format!("{path}/{TRACE_FILE}")),
             data_hash: Some(hash.clone()),
             schema_version: Some(BAG_VERSION.to_owned()),
             promotion_status,
@@ -234,6 +233,6 @@ fn versions() -> (Versions, Versions) {
 }
 
 /// Details of a failure that adds none of its own.
-pub fn staged_only(staged: &str) -> Value {
+pub(crate) fn staged_only(staged: &str) -> Value {
     json!({"staged": staged})
 }

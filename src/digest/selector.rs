@@ -2,8 +2,8 @@
 //!
 //! Contract. The dataset `registry.selectors.v1.jsonl` of the home is used, else the embedded one.
 //! A selector is identified by its id and by the hash of its whole record, so each edit of a record
-//! makes new bags. Unknown members are part of the hash and otherwise ignored; `registry check`
-//! reports them.
+//! makes new bags. A member that the schema does not know is an error: a mistyped condition must not
+//! match everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,6 +13,7 @@ use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::project::{ProjectRules, RULES_VERSION};
 use super::tags::canonical;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs_hash;
@@ -23,10 +24,10 @@ use crate::flow::lint::{Finding, Severity};
 use crate::os::Disk;
 use crate::registry::HOME_FOLDER;
 
-pub const SELECTOR_VERSION: &str = "selector.v1";
+pub(crate) const SELECTOR_VERSION: &str = "selector.v1";
 pub const SELECTORS: &str = "registry.selectors.v1.jsonl";
 /// Most selectors in one dataset.
-pub const SELECTORS_MAX: usize = 1000;
+pub(crate) const SELECTORS_MAX: usize = 1000;
 
 /// Whether a selector is in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -64,13 +65,13 @@ pub enum PublishRule {
 #[serde(default)]
 pub struct MatchRule {
     pub streams: Vec<Stream>,
-    pub tags_all: Vec<String>,
+    pub(crate) tags_all: Vec<String>,
     pub tags_any: Vec<String>,
-    pub tags_none: Vec<String>,
+    pub(crate) tags_none: Vec<String>,
     pub projects: Vec<String>,
     pub meta: BTreeMap<String, Vec<Value>>,
-    pub min_confidence: Option<f64>,
-    pub has_tasks: bool,
+    pub(crate) min_confidence: Option<f64>,
+    pub(crate) has_tasks: bool,
     pub publish: PublishRule,
 }
 
@@ -110,7 +111,7 @@ pub struct GroupRule {
     #[serde(default)]
     pub keys: Vec<String>,
     #[serde(default = "two")]
-    pub combo_size: usize,
+    pub(crate) combo_size: usize,
     #[serde(default = "fifty")]
     pub top: usize,
     #[serde(default = "one")]
@@ -147,9 +148,9 @@ impl Default for PairRule {
 pub struct Caps {
     pub total: usize,
     #[serde(default)]
-    pub per_tag: Option<usize>,
+    pub(crate) per_tag: Option<usize>,
     #[serde(default)]
-    pub per_project: Option<usize>,
+    pub(crate) per_project: Option<usize>,
 }
 
 /// The order of the summaries in a bag.
@@ -255,14 +256,14 @@ impl Selector {
         }
     }
 
-    pub fn title_of(&self, group: Option<&str>, window: &str) -> String {
+    pub(crate) fn title_of(&self, group: Option<&str>, window: &str) -> String {
         let pattern = self.title.as_deref().unwrap_or("{group}, {window}");
         let group = group.unwrap_or("All");
         pattern.replace("{group}", group).replace("{window}", window)
     }
 
     /// Errors in the record, and members that probably do not mean what their author expects.
-    pub fn lint(&self) -> Vec<Finding> {
+    pub(crate) fn lint(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut say = |severity, place: &str, message: String| {
             findings.push(Finding { severity, place: place.to_owned(), message });
@@ -351,22 +352,34 @@ impl Selector {
     }
 }
 
-/// Reports members that the schema does not know, because an author would expect them to have an
-/// effect.
+/// Refuses members that the schema does not know. A mistyped condition would otherwise match every
+/// summary.
 fn unknown_members(record: &Value, say: &mut impl FnMut(Severity, &str, String)) {
     let text = schema::text(SELECTOR_VERSION).unwrap_or("{}");
     let known: Value = serde_json::from_str(text).unwrap_or_default();
-    let properties = &known["properties"];
-    for (name, value) in record.as_object().into_iter().flatten() {
-        let Some(declared) = properties.get(name) else {
-            say(Severity::Warning, name, "is unknown and has no effect".into());
-            continue;
-        };
-        let Some(inner) = declared["properties"].as_object() else { continue };
-        for member in value.as_object().into_iter().flatten().map(|(member, _)| member) {
-            if !inner.contains_key(member) {
-                let place = format!("{name}.{member}");
-                say(Severity::Warning, &place, "is unknown and has no effect".into());
+    unknown_below("", record, &known, say);
+}
+
+fn unknown_below(
+    place: &str,
+    value: &Value,
+    declared: &Value,
+    say: &mut impl FnMut(Severity, &str, String),
+) {
+    if let Some(items) = value.as_array() {
+        for (number, item) in items.iter().enumerate() {
+            unknown_below(&format!("{place}[{number}]"), item, &declared["items"], say);
+        }
+    }
+    let Some(known) = declared["properties"].as_object() else { return };
+    for (name, value) in value.as_object().into_iter().flatten() {
+        let below = if place.is_empty() { name.clone() } else { format!("{place}.{name}") };
+        match known.get(name) {
+            Some(declared) => unknown_below(&below, value, declared, say),
+            None => {
+                let names: Vec<&str> = known.keys().map(String::as_str).collect();
+                let message = format!("is unknown; known members are {}", names.join(", "));
+                say(Severity::Error, &below, message);
             }
         }
     }
@@ -387,6 +400,8 @@ pub enum SelectorsError {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selectors {
     selectors: Vec<Selector>,
+    /// How summaries get their project.
+    rules: Option<ProjectRules>,
     hash: Digest,
 }
 
@@ -409,6 +424,7 @@ impl Selectors {
     /// Reads a dataset.
     pub fn parse(bytes: &[u8]) -> Result<Selectors, SelectorsError> {
         let mut selectors: Vec<Selector> = Vec::new();
+        let mut rules = None;
         for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
@@ -419,6 +435,17 @@ impl Selectors {
             }
             let record: Value =
                 serde_json::from_slice(line).map_err(|error| bad(error.to_string()))?;
+            if record["schema_version"] == RULES_VERSION {
+                if let Some(first) = schema::check(RULES_VERSION, &record).first() {
+                    return Err(bad(format!("at `{}`: {}", first.pointer, first.message)));
+                }
+                let read =
+                    serde_json::from_value(record).map_err(|error| bad(error.to_string()))?;
+                if rules.replace(read).is_some() {
+                    return Err(bad("a dataset has one line of project rules".to_owned()));
+                }
+                continue;
+            }
             if let Some(first) = schema::check(SELECTOR_VERSION, &record).first() {
                 return Err(bad(format!("at `{}`: {}", first.pointer, first.message)));
             }
@@ -435,7 +462,12 @@ impl Selectors {
             selectors.push(selector);
         }
         selectors.sort_by(|a, b| a.selector_id.cmp(&b.selector_id));
-        Ok(Selectors { selectors, hash: sha256(bytes) })
+        Ok(Selectors { selectors, rules, hash: sha256(bytes) })
+    }
+
+    /// No selectors, for a build that cannot begin.
+    pub(crate) fn none() -> Selectors {
+        Selectors { selectors: Vec::new(), rules: None, hash: sha256(b"") }
     }
 
     /// All selectors, by id.
@@ -452,7 +484,7 @@ impl Selectors {
     }
 
     /// The message for a name that is not an active selector.
-    pub fn none_is(&self, wanted: &str) -> String {
+    pub(crate) fn none_is(&self, wanted: &str) -> String {
         let names: Vec<&str> = self.active().map(|one| one.selector_id.as_str()).collect();
         format!("there is no active selector {wanted}; active selectors are {}", names.join(", "))
     }
@@ -461,7 +493,13 @@ impl Selectors {
     pub fn fields(&self) -> BTreeSet<String> {
         let matched = self.selectors.iter().flat_map(|one| one.matching.meta.keys().cloned());
         let grouped = self.selectors.iter().filter_map(|one| one.group().field);
-        matched.chain(grouped).collect()
+        // Tags that a flow puts on all its outputs are found by the flow.
+        matched.chain(grouped).chain(["flow_id".to_owned()]).collect()
+    }
+
+    /// How summaries get their project. A dataset without rules has the default ones.
+    pub(crate) fn rules(&self) -> ProjectRules {
+        self.rules.clone().unwrap_or_default()
     }
 
     pub fn hash(&self) -> Digest {
@@ -493,6 +531,13 @@ mod tests {
     fn the_embedded_selectors_have_no_findings() {
         let selectors = Selectors::embedded().unwrap();
         assert!(selectors.all().len() >= 9);
+        let active: Vec<&str> = selectors.active().map(|one| one.selector_id.as_str()).collect();
+        assert_eq!(active, ["overview.daily", "overview.weekly", "project.weekly", "tasks.open"]);
+        assert_eq!(
+            selectors.rules(),
+            ProjectRules::default(),
+            "the file says what the program does"
+        );
         for selector in selectors.all() {
             assert_eq!(selector.lint(), [], "{}", selector.selector_id);
         }
@@ -509,7 +554,7 @@ mod tests {
         assert_eq!(Selectors::parse(text.as_bytes()).unwrap().all()[0].hash(), hash);
         let sealed = record(|r| r["selector_hash"] = hash.hex().into());
         assert_eq!(parse(&sealed).unwrap().all()[0].hash(), hash);
-        let later = record(|r| r["later"] = 1.into());
+        let later = record(|r| r["description"] = "another".into());
         assert_ne!(parse(&later).unwrap().all()[0].hash(), hash);
         let wrong = record(|r| r["selector_hash"] = "0".repeat(64).into());
         assert!(parse(&wrong).unwrap_err().to_string().contains("the hash of this record is"));
@@ -546,12 +591,34 @@ mod tests {
     #[test]
     fn members_without_effect_are_reported() {
         let loose = record(|r| {
-            r["typo"] = 1.into();
-            r["match"] = json!({"tag_any": ["x"], "tags_any": ["Topics: AI"]});
+            r["match"] = json!({"tags_any": ["Topics: AI"]});
             r["caps"]["per_tag"] = 11.into();
         });
         let findings = parse(&loose).unwrap().all()[0].lint();
         let places: Vec<&str> = findings.iter().map(|finding| finding.place.as_str()).collect();
-        assert_eq!(places, ["match.tags_any", "caps.per_tag", "typo", "match.tag_any"]);
+        assert_eq!(places, ["match.tags_any", "caps.per_tag"]);
+    }
+
+    #[test]
+    fn a_mistyped_member_is_an_error_at_every_depth() {
+        for (change, place) in [
+            (json!({"mach": {"tags_any": ["x"]}}), "mach"),
+            (json!({"match": {"tag_any": ["x"]}}), "match.tag_any"),
+            (json!({"match": {"stream": ["events"]}}), "match.stream"),
+            (json!({"group": {"by": "project", "min_item": 2}}), "group.min_item"),
+            (json!({"caps": {"total": 10, "perproject": 2}}), "caps.perproject"),
+            (json!({"memo": {"channel": ["tasks"]}}), "memo.channel"),
+            (json!({"window": {"type": "day", "timezone": "UTC"}}), "window.timezone"),
+            (json!({"pairs": {"minimum": 1}}), "pairs.minimum"),
+        ] {
+            let bad = record(|r| {
+                for (key, value) in change.as_object().unwrap() {
+                    r[key] = value.clone();
+                }
+            });
+            let error = parse(&bad).unwrap_err().to_string();
+            let expected = format!("read line 1 of the selectors: {place}: is unknown;");
+            assert!(error.starts_with(&expected), "{error}");
+        }
     }
 }

@@ -84,7 +84,7 @@ pub fn canonical(raw: &str) -> String {
 }
 
 /// The value of a canonical tag, without its namespace.
-pub fn lexeme(tag: &str) -> &str {
+pub(crate) fn lexeme(tag: &str) -> &str {
     tag.split_once(':').map_or(tag, |(_, value)| value)
 }
 
@@ -96,7 +96,7 @@ fn rank(tag: &str) -> usize {
 }
 
 /// The canonical tags of one record: each value once, best namespace first.
-pub fn of_record<'a>(raw: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+pub(crate) fn of_record<'a>(raw: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut tags: Vec<String> = raw.into_iter().map(canonical).collect();
     tags.sort_by(|a, b| (lexeme(a), rank(a), a.len(), a).cmp(&(lexeme(b), rank(b), b.len(), b)));
     tags.dedup_by(|later, kept| lexeme(later) == lexeme(kept));

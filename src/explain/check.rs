@@ -17,6 +17,7 @@ use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
 use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::request::Request;
 use crate::contract::source::InputContext;
+use crate::contract::vocabulary::FailureCause;
 use crate::export::item::{SummaryIdentity, summary_id};
 use crate::facts::attempt::SelectionInput;
 use crate::flow::context::Surroundings;
@@ -29,12 +30,13 @@ use crate::os::Open;
 use crate::registry::Registry;
 use crate::upstream::context::context_of;
 use crate::upstream::lines::read_range;
+use crate::upstream::recompute;
 use crate::upstream::selection::Roots;
 use crate::upstream::text::source_text_hash;
 use crate::upstream::{self, InputSpec, Upstream};
 use crate::work::params::with_request;
 
-/// Bytes hashed at once.
+/// Bytes in one step of hashing.
 const CHUNK_BYTES: usize = 1 << 20;
 /// Problems of one kind that are spelled out.
 const LISTED_MAX: usize = 5;
@@ -56,7 +58,6 @@ pub enum Standing {
 pub struct Link {
     /// Its name, such as `upstream.data`.
     pub link: &'static str,
-    /// How it stands.
     pub standing: Standing,
     /// What was compared, or what is wrong.
     pub what: String,
@@ -291,7 +292,12 @@ fn compare(
     recorded: Option<Digest>,
     bytes: Option<u64>,
 ) {
-    match hash_file(upstream, path, bytes.filter(|bytes| *bytes > 0)) {
+    let now = match recompute::summary_line(upstream, path) {
+        Some(line) => line.map(sha256).map_err(|defect| defect.to_string()),
+        None => hash_file(upstream, path, bytes.filter(|bytes| *bytes > 0))
+            .map_err(|error| error.to_string()),
+    };
+    match now {
         Ok(now) if Some(now) == recorded => {}
         Ok(now) => {
             let recorded = recorded.map_or_else(|| "unknown".to_owned(), |hash| hash.hex());
@@ -486,7 +492,7 @@ fn surroundings(around: &Around, story: &Story, request: &Request) -> Result<Sur
     let disk = Arc::clone(&around.machine.disk);
     let upstream = Upstream::new(disk, &around.home.buses, Arc::clone(&around.index));
     let roots = Roots { service: Some(around.home.root.clone()), extra: Vec::new() };
-    let options = upstream::Options { title_as_text: false, roots };
+    let options = upstream::Options { title_as_text: false, roots, zone: Some(zone) };
     let input = InputSpec::of(&request.input);
     let resolved = upstream::resolve(&upstream, &input, request.work.kind, &options)
         .map_err(|error| format!("the input cannot be read again: {error}"))?;
@@ -527,9 +533,10 @@ impl Answers {
 }
 
 impl ReplyCache for Answers {
-    fn get(&self, request_hash: &str) -> Option<ModelReply> {
+    fn get(&self, request_hash: &str) -> Result<Option<ModelReply>, String> {
         let call = sha256(request_hash).hex();
-        self.0.iter().find(|(known, _)| *known == call).map(|(_, reply)| reply.clone())
+        let known = self.0.iter().find(|(known, _)| *known == call);
+        Ok(known.map(|(_, reply)| reply.clone()))
     }
 
     fn put(&self, _request_hash: &str, _reply: &ModelReply) {}
@@ -555,6 +562,7 @@ impl Provider for Silent {
         Err(ModelError::Permanent {
             provider: self.identity().provider,
             reason: format!("the log holds no answer to what node {} asks now", call.node),
+            cause: FailureCause::InvalidAnswer,
         })
     }
 }

@@ -7,7 +7,7 @@ use crate::facts::attempt::{SourcePlace, SourcePlaces};
 use crate::state::event::{Event, PauseCause, TakenRequest};
 
 /// What a cause of a pause is called.
-pub fn pause_word(cause: &PauseCause) -> &'static str {
+pub(crate) fn pause_word(cause: &PauseCause) -> &'static str {
     match cause {
         PauseCause::Operator => "operator",
         PauseCause::OpenRequests => "open_requests",
@@ -16,8 +16,7 @@ pub fn pause_word(cause: &PauseCause) -> &'static str {
 }
 
 /// A request as it was taken in, with its line as JSON.
-pub fn taken_json(taken: &TakenRequest) -> Value {
-    let line = String::from_utf8_lossy(&taken.line);
+pub(crate) fn taken_json(taken: &TakenRequest) -> Value {
     json!({
         "request_id": taken.head.request_id,
         "idempotency_key": taken.head.key,
@@ -26,12 +25,22 @@ pub fn taken_json(taken: &TakenRequest) -> Value {
         "repo": taken.producer,
         "flow_id": taken.flow_id,
         "variant": taken.variant,
-        "record": serde_json::from_str::<Value>(&line).unwrap_or(Value::Null),
+        "record": line_json(&taken.line),
     })
 }
 
+/// The line of a request as JSON: null when `recover` could not bring it back, and text when it is
+/// no JSON.
+pub(crate) fn line_json(line: &[u8]) -> Value {
+    if line.is_empty() {
+        return Value::Null;
+    }
+    let parsed = serde_json::from_slice(line);
+    parsed.unwrap_or_else(|_| String::from_utf8_lossy(line).into())
+}
+
 /// An event as `log dump` and `show` print it.
-pub fn event_json(committed: &Committed) -> Value {
+pub(crate) fn event_json(committed: &Committed) -> Value {
     let mut value = json!({
         "seq": committed.seq.0,
         "at": committed.at.to_string(),
@@ -61,7 +70,13 @@ fn details(event: &Event) -> Value {
             "request_id": line.request_id, "errors": line.errors,
         }),
         Event::RequestAccepted(request) => taken_json(request),
-        Event::RequestParked { request, behind } => with(taken_json(request), "behind", behind.0),
+        Event::RequestParked { request, behind, behind_request_id } => {
+            let value = with(taken_json(request), "behind", behind.0);
+            with(value, "behind_request_id", behind_request_id.as_str())
+        }
+        Event::KeyYielded { request, behind, behind_request_id, .. } => json!({
+            "request": request.0, "behind": behind.0, "behind_request_id": behind_request_id,
+        }),
         Event::RequestRejected { request, status, reason, message } => {
             let value = with(taken_json(request), "status", status.as_str());
             with(with(value, "reason_code", json!(reason)), "message", message.as_str())
@@ -120,6 +135,7 @@ fn details(event: &Event) -> Value {
             attempt,
             status,
             reason,
+            cause,
             message,
             retry_at,
             input,
@@ -128,6 +144,7 @@ fn details(event: &Event) -> Value {
         } => {
             json!({
                 "request": request.0, "attempt": attempt, "status": status, "reason_code": reason,
+                "cause": cause,
                 "message": message, "retry_at": retry_at.map(|at| at.to_string()),
                 "facts": with(json!(input), "error", json!(error)),
             })

@@ -27,17 +27,14 @@ use crate::contract::ids::Seq;
 use crate::facts::model::{AnswerFacts, Provenance};
 use crate::flow::align::{Aligned, Basis, SourceSpan, align};
 use crate::home::Home;
-use crate::log::codec::CodecError;
-use crate::log::{LogError, Reader};
+use crate::log::{LogError, ReadError, Reader};
 use crate::model::SourceText;
 use crate::os::Machine;
 use crate::state::event::SummaryPointer;
 use crate::upstream::{IndexStore, Upstream};
 
-pub use check::Link;
-#[cfg(any(test, feature = "internals"))]
-pub use check::Standing;
-use event_json::event_json;
+pub(crate) use check::Link;
+use event_json::{event_json, line_json};
 use story::Story;
 use texts::Texts;
 
@@ -47,32 +44,28 @@ const PROMPT_BYTES_MAX: usize = 256 << 10;
 /// A summary cannot be explained.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
-    /// The log.
-    #[error("read the log")]
-    Log(#[from] LogError),
-    /// A record that does not read.
-    #[error("read event {seq}")]
-    Event {
-        /// Which one.
-        seq: Seq,
-        /// Why.
-        source: CodecError,
-    },
+    /// The log, or a record of it.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// The request made no summary.
     #[error("request {0} made no summary; `show` tells what became of it")]
     NoSummary(String),
-    /// What the log holds is no item.
+    /// The record in the log is not an item.
     #[error("read the item")]
     Item(#[source] serde_json::Error),
 }
 
+impl From<LogError> for ExplainError {
+    fn from(error: LogError) -> ExplainError {
+        ExplainError::Read(error.into())
+    }
+}
+
 /// What is looked at.
 pub struct Around {
-    /// The log.
     pub log: Reader,
     /// Clock and disk.
     pub machine: Machine,
-    /// Where things lie.
     pub home: Home,
     /// Settings.
     pub config: Config,
@@ -94,9 +87,7 @@ pub struct Wanted {
 /// Where a summary comes from.
 #[derive(Debug, Serialize)]
 pub struct Explanation {
-    /// The summary.
     pub summary_id: String,
-    /// Its title.
     pub title: Option<String>,
     /// Whether a model wrote it.
     pub model_generated: bool,
@@ -145,7 +136,6 @@ pub struct Explanation {
 pub struct Published {
     /// The day file, relative to the bus home.
     pub path: String,
-    /// Its manifest.
     pub manifest_path: String,
     /// Its 1-based line, when it is there.
     pub line: Option<u64>,
@@ -160,7 +150,6 @@ pub struct Published {
 /// One sentence.
 #[derive(Debug, Serialize)]
 pub struct Sentence {
-    /// Its words.
     pub text: String,
     /// Its place in `summary_text`, in bytes.
     pub start: usize,
@@ -177,15 +166,12 @@ pub struct Sentence {
 /// A stretch of a source.
 #[derive(Debug, Serialize)]
 pub struct Span {
-    /// The source.
     pub id: String,
     /// Half-open UTF-8 byte offsets into its normalized text.
     pub start: usize,
     /// One past the last byte.
     pub end: usize,
-    /// The words.
     pub quote: String,
-    /// The upstream file.
     pub file: String,
     /// The line in it; none when it is not known.
     pub line: Option<u64>,
@@ -194,9 +180,7 @@ pub struct Span {
 /// One source.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SourceLine {
-    /// Its id.
     pub id: String,
-    /// The upstream file.
     pub file: String,
     /// The 1-based line of its record.
     pub line: u64,
@@ -215,14 +199,11 @@ pub struct SourceLine {
     pub text: Option<String>,
 }
 
-/// The request.
 #[derive(Debug, Serialize)]
 pub struct Asked {
     /// The event that took it in.
     pub seq: u64,
-    /// Its id.
     pub request_id: String,
-    /// Its effective key.
     pub idempotency_key: String,
     /// The 1-based line in the queue.
     pub line: u64,
@@ -232,16 +213,13 @@ pub struct Asked {
     pub length: u64,
     /// Hash of those bytes.
     pub sha256: String,
-    /// The record itself.
     pub record: Value,
 }
 
 /// An answer that was paid for.
 #[derive(Debug, Clone, Serialize)]
 pub struct Answered {
-    /// The event.
     pub seq: u64,
-    /// The try.
     pub attempt: u32,
     /// Hash of what was asked.
     pub call: String,
@@ -256,11 +234,8 @@ pub struct Answered {
 pub struct Attempt {
     /// From 1.
     pub attempt: u32,
-    /// When it began.
     pub started_at: String,
-    /// When it ended.
     pub ended_at: Option<String>,
-    /// How.
     pub outcome: String,
     /// Why, when it failed.
     pub message: Option<String>,
@@ -362,7 +337,7 @@ fn asked(story: &Story) -> Asked {
         offset: taken.head.offset,
         length: taken.line.len() as u64,
         sha256: crate::contract::hash::sha256(&taken.line).hex(),
-        record: serde_json::from_slice(&taken.line).unwrap_or_default(),
+        record: line_json(&taken.line),
     }
 }
 

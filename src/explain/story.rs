@@ -11,8 +11,7 @@ use crate::contract::time::Timestamp;
 use crate::export::Committed;
 use crate::facts::attempt::{InputFacts, SourcePlaces};
 use crate::facts::model::Provenance;
-use crate::log::codec;
-use crate::log::{LogError, Reader};
+use crate::log::{LogError, ReadError, Reader};
 use crate::state::event::{Event, SummaryPointer, TakenRequest};
 
 /// Events of one request that are kept; a summary needs few.
@@ -30,15 +29,12 @@ pub(crate) struct Story {
     pub request: Seq,
     pub taken: TakenRequest,
     pub summary: SummaryPointer,
-    pub produced_at: ProducedAt,
+    pub(crate) produced_at: ProducedAt,
     pub body_sha256: Digest,
-    /// The item's bytes.
     pub body: Vec<u8>,
-    /// The item.
     pub item: Value,
     /// The place of every source.
     pub places: SourcePlaces,
-    /// What was read.
     pub input: InputFacts,
     /// How the item was made; `None` for one of a log that was lost.
     pub provenance: Option<Provenance>,
@@ -105,25 +101,16 @@ impl Story {
 
 fn events(log: &Reader, request: Seq, last: Seq) -> Result<Vec<Committed>, ExplainError> {
     let mut events = Vec::new();
-    let mut failure = None;
-    log.scan(request, Some(last), &mut |entry| {
-        match codec::decode(entry.tag, entry.version, entry.payload) {
-            Ok(event) if entry.seq == request || event.request() == Some(request) => {
-                let (seq, at, hash) = (entry.seq, entry.at, entry.hash());
-                events.push(Committed { seq, at, hash, event });
-            }
-            Ok(_) => {}
-            Err(source) => {
-                failure = Some(ExplainError::Event { seq: entry.seq, source });
-                return ControlFlow::Break(());
-            }
+    log.try_scan::<ReadError>(request, Some(last), |entry| {
+        let event = entry.event()?;
+        if entry.seq == request || event.request() == Some(request) {
+            let (seq, at, hash) = (entry.seq, entry.at, entry.hash());
+            events.push(Committed { seq, at, hash, event });
         }
-        match events.len() < EVENTS_MAX {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
-        }
+        let enough = events.len() >= EVENTS_MAX;
+        Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
-    failure.map_or(Ok(events), Err)
+    Ok(events)
 }
 
 fn attempted(attempts: &mut Vec<Attempt>, one: &Committed) {

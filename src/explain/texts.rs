@@ -8,6 +8,7 @@ use super::story::Story;
 use crate::contract::hash::sha256;
 use crate::contract::vocabulary::Stream;
 use crate::model::SourceText;
+use crate::upstream::other::OtherFiles;
 use crate::upstream::recompute::{self, Place};
 use crate::upstream::{Family, Upstream};
 
@@ -38,6 +39,7 @@ impl Texts {
             plain: Vec::new(),
             complete: true,
         };
+        let mut files = OtherFiles::default();
         for (file, place) in story.places.iter() {
             let line = SourceLine {
                 id: place.id.clone(),
@@ -48,7 +50,7 @@ impl Texts {
                 text_bytes: place.text_bytes,
                 ..SourceLine::default()
             };
-            texts.push(upstream, line, title);
+            texts.push(upstream, &mut files, line, title);
         }
         texts.recorded = texts.lines.len();
         let omitted = story.places.omitted;
@@ -74,6 +76,7 @@ impl Texts {
             false => return self.complete = false,
         };
         let Ok(found) = found else { return self.complete = false };
+        let mut files = OtherFiles::default();
         for source in found.iter() {
             let line = SourceLine {
                 id: source.id.to_owned(),
@@ -84,11 +87,17 @@ impl Texts {
                 text_bytes: source.text_bytes,
                 ..SourceLine::default()
             };
-            self.push(upstream, line, title);
+            self.push(upstream, &mut files, line, title);
         }
     }
 
-    fn push(&mut self, upstream: &Upstream, mut line: SourceLine, title: bool) {
+    fn push(
+        &mut self,
+        upstream: &Upstream,
+        files: &mut OtherFiles,
+        mut line: SourceLine,
+        title: bool,
+    ) {
         let family = Family::ALL.into_iter().find(|one| line.file.starts_with(one.data_dir()));
         let at = Place {
             family,
@@ -99,10 +108,10 @@ impl Texts {
             title_as_text: title,
         };
         let (mut read, mut plain) = (String::new(), None);
-        match recompute::text_at(upstream, &at) {
+        match recompute::text_at(upstream, files, &at) {
             Ok(found) => {
                 line.record_sha256 = Some(sha256(&found.record).hex());
-                if family.is_none() {
+                if found.is_file {
                     plain = String::from_utf8(found.record).ok();
                 }
                 read = found.text;
@@ -118,12 +127,12 @@ impl Texts {
     }
 
     /// The places that were recorded.
-    pub fn lines_listed(&self) -> Vec<SourceLine> {
+    pub(crate) fn lines_listed(&self) -> Vec<SourceLine> {
         self.lines[..self.recorded].to_vec()
     }
 
     /// The same with their texts, as long as they fit into a page.
-    pub fn lines_with_text(&self) -> Vec<SourceLine> {
+    pub(crate) fn lines_with_text(&self) -> Vec<SourceLine> {
         let mut room = TEXT_BYTES_MAX;
         let pairs = self.lines[..self.recorded].iter().zip(&self.sources);
         pairs
@@ -136,10 +145,10 @@ impl Texts {
     }
 
     /// The file and the line in which words of a source stand.
-    pub fn line_of(&self, source: usize, quote: &str) -> (String, Option<u64>) {
+    pub(crate) fn line_of(&self, source: usize, quote: &str) -> (String, Option<u64>) {
         let line = &self.lines[source];
         let Some(plain) = &self.plain[source] else {
-            let known = !line.file.is_empty() && line.line > 0 && line.file.ends_with(".jsonl");
+            let known = !line.file.is_empty() && line.line > 0;
             return (line.file.clone(), known.then_some(line.line));
         };
         let at = crate::flow::align::find(plain, quote);

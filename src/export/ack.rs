@@ -5,10 +5,13 @@
 //!
 //! See docs/adr/0031-acks-from-single-events.md.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use super::Committed;
-use crate::contract::vocabulary::{AckStatus, ReasonCode, Stream, Warnings};
+use crate::contract::json::one_line;
+use crate::contract::vocabulary::{AckStatus, FailureCause, ReasonCode, Stream, Warnings};
 use crate::state::event::{AckHead, Event, SummaryPointer, TakenRequest};
 
 /// Fields in the order JCS demands, so that serializing in order is canonical.
@@ -17,11 +20,12 @@ struct Ack<'a> {
     ack_seq: u64,
     at: String,
     attempt: Option<u32>,
+    cause: Option<FailureCause>,
     duplicate_of: Option<&'a str>,
     idempotency_key: Option<&'a str>,
     line: Option<u64>,
     log_head: String,
-    message: Option<&'a str>,
+    message: Option<Cow<'a, str>>,
     offset: Option<u64>,
     reason_code: Option<ReasonCode>,
     request_id: Option<&'a str>,
@@ -58,7 +62,8 @@ pub fn line(committed: &Committed) -> Option<String> {
     ack.ack_seq = committed.seq.0;
     ack.at = committed.at.to_string();
     ack.log_head = committed.hash.hex();
-    let mut text = serde_json::to_string(&ack).expect("an ack has string keys and finite numbers");
+    let text = serde_json::to_string(&ack).expect("an ack has string keys and finite numbers");
+    let mut text = one_line(text);
     text.push('\n');
     Some(text)
 }
@@ -69,16 +74,22 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
             line: Some(bad.line),
             offset: Some(bad.offset),
             request_id: bad.request_id.as_deref(),
-            message: Some(bad.reason.as_str()),
+            message: Some(bad.reason.as_str().into()),
             ..blank(AckStatus::RejectedInvalidSchema)
         }),
         Event::RequestAccepted(taken) => Some(about_taken(AckStatus::Accepted, taken)),
+        Event::RequestParked { request, behind_request_id, .. } => {
+            Some(parked(behind_request_id, about_taken(AckStatus::Accepted, request)))
+        }
+        Event::KeyYielded { head, behind_request_id, warnings, .. } => {
+            Some(parked(behind_request_id, about(AckStatus::Accepted, head, *warnings)))
+        }
         Event::ParkedAccepted { head, warnings, .. } => {
             Some(about(AckStatus::Accepted, head, *warnings))
         }
         Event::RequestRejected { request, status, reason, message } => Some(Ack {
             reason_code: *reason,
-            message: Some(message),
+            message: Some(message.into()),
             ..about_taken(*status, request)
         }),
         Event::DuplicateReceived { request, of_request_id, reason, summary, .. } => Some(Ack {
@@ -119,6 +130,7 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
             head,
             status,
             reason,
+            cause,
             message,
             retry_at,
             warnings,
@@ -127,7 +139,8 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         } => Some(Ack {
             attempt: Some(*attempt),
             reason_code: *reason,
-            message: Some(message),
+            cause: *cause,
+            message: Some(message.into()),
             retry_at: retry_at.map(|at| at.to_string()),
             supersedes: supersedes.filter(|_| retry_at.is_none()).map(|seq| seq.0),
             ..about(*status, head, *warnings)
@@ -139,7 +152,6 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         }),
         Event::RunStarted { .. }
         | Event::RunFinished { .. }
-        | Event::RequestParked { .. }
         | Event::AttemptStarted { .. }
         | Event::InputResolved { .. }
         | Event::WorkHeld { .. }
@@ -169,6 +181,7 @@ fn blank(status: AckStatus) -> Ack<'static> {
         ack_seq: 0,
         at: String::new(),
         attempt: None,
+        cause: None,
         duplicate_of: None,
         idempotency_key: None,
         line: None,
@@ -197,7 +210,13 @@ fn about(status: AckStatus, head: &AckHead, warnings: Warnings) -> Ack<'_> {
     }
 }
 
-/// An ack of a request that just came in. An ending at once replaces an earlier ending.
+/// An ack of a request that waits for another one.
+fn parked<'a>(behind: &str, ack: Ack<'a>) -> Ack<'a> {
+    let message = format!("waits for the outcome of {behind}, which has the same key");
+    Ack { reason_code: Some(ReasonCode::KeyInFlight), message: Some(message.into()), ..ack }
+}
+
+/// An ack of a request that just came in. An ending in the same batch replaces an earlier ending.
 fn about_taken(status: AckStatus, taken: &TakenRequest) -> Ack<'_> {
     let ends_here = status != AckStatus::Accepted;
     let supersedes = taken.supersedes.filter(|_| ends_here).map(|superseded| superseded.ack.0);
@@ -209,7 +228,6 @@ mod tests {
     use super::*;
     use crate::contract::hash::Digest;
     use crate::contract::ids::Seq;
-    use crate::contract::json::jcs;
     use crate::contract::time::Timestamp;
     use crate::contract::vocabulary::Warning;
 
@@ -240,7 +258,7 @@ mod tests {
         };
         let text = line(&committed(event)).unwrap();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(format!("{}\n", jcs(&value)), text);
+        assert_eq!(format!("{}\n", crate::contract::json::line(&value)), text);
         assert_eq!(value["status"], "completed");
         assert_eq!(value["at"], "2026-02-11T23:02:11.000Z");
         assert_eq!(value["summary"]["path"], "summaries/events/2026-02-11.events.summary.jsonl");

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use super::Committed;
 use crate::contract::ids::Seq;
-use crate::log::codec::{self, CodecError, Cursor};
-use crate::log::{LogError, Reader};
+use crate::log::codec::Cursor;
+use crate::log::{LogError, ReadError, Reader};
 use crate::os::{Disk, DiskFile, Open};
 
 /// How many bytes are collected before they are written or compared.
@@ -24,35 +24,31 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// The projection could not be brought or kept up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectionError {
-    /// The file.
     #[error("{doing} {path}")]
     File {
         /// What was being done.
         doing: &'static str,
         /// To which file.
         path: PathBuf,
-        /// Why it failed.
         source: io::Error,
     },
-    /// The log.
-    #[error("read the log")]
-    Log(#[from] LogError),
-    /// A record that does not read.
-    #[error("read event {seq}")]
-    Event {
-        /// Which one.
-        seq: Seq,
-        /// Why.
-        source: CodecError,
-    },
+    /// The log, or a record of it.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+impl From<LogError> for ProjectionError {
+    fn from(error: LogError) -> ProjectionError {
+        ProjectionError::Read(error.into())
+    }
 }
 
 /// Which line an event becomes.
-pub type Project = fn(&Committed) -> Option<String>;
+pub(crate) type Project = fn(&Committed) -> Option<String>;
 
-/// Which events a file tells of.
+/// Which events a file shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Range {
+pub(crate) struct Range {
     /// Those after this one; earlier ones were moved away by retention.
     pub after: Seq,
     /// Up to and with this one; all when absent.
@@ -60,7 +56,7 @@ pub struct Range {
 }
 
 /// The file and how far it has got.
-pub struct AppendOnly {
+pub(crate) struct AppendOnly {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     file: Arc<dyn DiskFile>,
@@ -151,36 +147,17 @@ impl AppendOnly {
     ) -> Result<Repair, ProjectionError> {
         let mut matched = self.bytes;
         let mut differs = false;
-        let mut failure = None;
         let from = self.applied.next();
-        log.scan(from, until, &mut |record| {
-            let event = match codec::decode(record.tag, record.version, record.payload) {
-                Ok(event) => event,
-                Err(source) => {
-                    failure = Some(ProjectionError::Event { seq: record.seq, source });
-                    return ControlFlow::Break(());
-                }
-            };
-            let committed =
-                Committed { seq: record.seq, at: record.at, hash: record.hash(), event };
-            if let Some(line) = (self.project)(&committed) {
+        log.try_scan::<ProjectionError>(from, until, |entry| {
+            if let Some(line) = (self.project)(&Committed::of(&entry)?) {
                 self.buffer.extend_from_slice(line.as_bytes());
             }
-            self.applied = record.seq;
-            if self.buffer.len() < CHUNK_BYTES {
-                return ControlFlow::Continue(());
+            self.applied = entry.seq;
+            if self.buffer.len() >= CHUNK_BYTES {
+                self.settle(&mut matched, &mut differs, length)?;
             }
-            match self.settle(&mut matched, &mut differs, length) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failure = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
+            Ok(ControlFlow::Continue(()))
         })?;
-        if let Some(error) = failure {
-            return Err(error);
-        }
         self.settle(&mut matched, &mut differs, length)?;
         if !differs && length > matched {
             self.file.set_len(matched).map_err(|source| self.failed("cut", source))?;
@@ -274,36 +251,21 @@ pub fn compare(
     }
     let file = disk.open(path, Open::Read).map_err(failed)?;
     let mut follower = Follower { file, offset: 0, expected: Vec::new(), ended: false };
-    let mut outcome: Result<Option<String>, ProjectionError> = Ok(None);
-    log.scan(after.next(), None, &mut |entry| {
-        let event = match codec::decode(entry.tag, entry.version, entry.payload) {
-            Ok(event) => event,
-            Err(source) => {
-                outcome = Err(ProjectionError::Event { seq: entry.seq, source });
-                return ControlFlow::Break(());
-            }
-        };
-        let committed = Committed { seq: entry.seq, at: entry.at, hash: entry.hash(), event };
-        if let Some(line) = project(&committed) {
+    let mut difference = None;
+    log.try_scan::<ProjectionError>(after.next(), None, |entry| {
+        if let Some(line) = project(&Committed::of(&entry)?) {
             follower.expected.extend_from_slice(line.as_bytes());
         }
-        if follower.expected.len() < CHUNK_BYTES {
-            return ControlFlow::Continue(());
+        if follower.expected.len() >= CHUNK_BYTES {
+            difference = follower.compare().map_err(failed)?;
         }
-        match follower.compare() {
-            Ok(None) => ControlFlow::Continue(()),
-            Ok(Some(difference)) => {
-                outcome = Ok(Some(difference));
-                ControlFlow::Break(())
-            }
-            Err(source) => {
-                outcome = Err(failed(source));
-                ControlFlow::Break(())
-            }
-        }
+        Ok(match difference {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        })
     })?;
-    if let Some(difference) = outcome? {
-        return Ok(Some(difference));
+    if difference.is_some() {
+        return Ok(difference);
     }
     if let Some(difference) = follower.compare().map_err(failed)? {
         return Ok(Some(difference));

@@ -1,4 +1,4 @@
-//! Whether two streams of bytes are the same, told by 128 bits that cost next to nothing.
+//! A cheap 128-bit fingerprint that shows whether two streams of bytes are the same.
 //!
 //! Contract: the same bytes give the same fingerprint however they are cut into pieces, and bytes
 //! that differ by accident do not. It proves nothing to anybody who means harm, is never written
@@ -20,7 +20,6 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// The next bytes.
     pub fn update(&mut self, mut bytes: &[u8]) {
         self.len += bytes.len() as u64;
         if self.rest_len > 0 {
@@ -89,7 +88,7 @@ mod tests {
             assert_ne!(of(&[&swapped]).0, whole.0, "{at}");
         }
         assert_ne!(of(&[&bytes[..199]]), whole);
-        // Zeros at the end are told apart by their number.
+        // The length is hashed too, so that different numbers of zeros at the end differ.
         assert_ne!(of(&[&[0; 3]]), of(&[&[0; 4]]));
     }
 }

@@ -10,18 +10,18 @@ use serde_json::{Map, Value, json};
 
 use crate::contract::hash::Digest;
 #[cfg(any(test, feature = "internals"))]
-use crate::contract::json::to_jcs;
+use crate::contract::json::to_line;
 use crate::contract::stable_id::{Part, list_hash, stable_id};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{Stream, SummaryKind};
 use crate::facts::attempt::SourceCounts;
 
 /// The engine in every summary id. It changes only with a decision record, not with a release.
-pub const ENGINE: &str = "engine_v1";
+pub(crate) const ENGINE: &str = "engine_v1";
 
 impl Stream {
     /// The version of its items.
-    pub fn item_version(self) -> &'static str {
+    pub(crate) fn item_version(self) -> &'static str {
         match self {
             Stream::Events => "event_summary.v1",
             Stream::Sessions => "session_summary.v1",
@@ -31,7 +31,7 @@ impl Stream {
     }
 
     /// The version of its manifests.
-    pub fn manifest_version(self) -> &'static str {
+    pub(crate) fn manifest_version(self) -> &'static str {
         match self {
             Stream::Events => "events_summary_manifest.v1",
             Stream::Sessions => "sessions_summary_manifest.v1",
@@ -54,7 +54,6 @@ impl Stream {
 /// What a summary id is made of.
 #[derive(Debug, Clone, Copy)]
 pub struct SummaryIdentity<'a, Id = String> {
-    /// The stream.
     pub stream: Stream,
     /// The kind that was asked for.
     pub kind: SummaryKind,
@@ -66,9 +65,7 @@ pub struct SummaryIdentity<'a, Id = String> {
     pub source_text_hash: &'a Digest,
     /// Hash of the prompt, bare hex.
     pub prompt_hash: &'a str,
-    /// The model's provider.
     pub provider: &'a str,
-    /// The model's name.
     pub model: &'a str,
 }
 
@@ -98,7 +95,6 @@ pub fn summary_id<Id: AsRef<str>>(identity: &SummaryIdentity<'_, Id>) -> String 
 pub struct ModelIdentity {
     /// Who serves it.
     pub provider: String,
-    /// Its name.
     pub name: String,
     /// Its version, empty when unknown.
     pub version: String,
@@ -126,13 +122,9 @@ pub struct PromptIdentity {
 /// One line of the Summary Bus.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SummaryItem {
-    /// The stream.
     pub stream: Stream,
-    /// The partition day.
     pub day: Day,
-    /// The id.
     pub summary_id: String,
-    /// What was summarized.
     pub source_ids: Vec<String>,
     /// The events of a session summary.
     pub event_ids: Vec<String>,
@@ -142,9 +134,7 @@ pub struct SummaryItem {
     pub chunk_ids: Vec<String>,
     /// The `selection` object, as resolved.
     pub selection: Value,
-    /// The model.
     pub model: ModelIdentity,
-    /// The prompt.
     pub prompt: PromptIdentity,
     /// Version of this program.
     pub summarizer_version: String,
@@ -168,7 +158,7 @@ impl SummaryItem {
     }
 
     /// The same, made of the item's own ids and outputs, which may be many.
-    pub fn into_value(self) -> Value {
+    pub(crate) fn into_value(self) -> Value {
         let title = self.title.clone().or_else(|| self.source_ids.first().cloned());
         let (model, meta) = (self.model_value(), self.meta_value());
         let document_id = json!(self.document_ids.first());
@@ -213,7 +203,7 @@ impl SummaryItem {
     /// The line as it is published, without the line end.
     #[cfg(any(test, feature = "internals"))]
     pub fn to_line(&self) -> serde_json::Result<String> {
-        to_jcs(&self.to_value())
+        to_line(&self.to_value())
     }
 
     fn model_value(&self) -> Value {
@@ -247,10 +237,8 @@ pub struct LineFacts<'a> {
     /// The id: lines are sorted by it.
     pub summary_id: &'a str,
     /// Source time in milliseconds.
-    pub source_time_ms: Option<i64>,
-    /// The model.
+    pub(crate) source_time_ms: Option<i64>,
     pub model_name: &'a str,
-    /// The prompt.
     pub prompt_hash: &'a str,
     /// How many sources were used.
     pub counts: SourceCounts,
@@ -261,7 +249,7 @@ pub struct LineFacts<'a> {
 /// The facts of a line that nobody has read yet.
 #[cfg(any(test, feature = "internals"))]
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct ItemFacts {
+pub(crate) struct ItemFacts {
     summary_id: String,
     #[serde(rename = "ts_abs_ms")]
     source_time_ms: Option<i64>,

@@ -5,12 +5,16 @@
 //! stated, and nothing here reads a clock or asks the state.
 //!
 //! [`append_only`] keeps the two growing files (acks, quarantine) true across crashes; [`ack`] and
-//! [`quarantine`] say which line an event becomes. [`item`], [`summary_bus`] and [`run_record`]
+//! [`quarantine`] say which line an event becomes. [`item`], [`summary_bus`] [`run_record`], [`feed`] and [`exposition`]
 //! render bus files, purely; [`session_fold`] folds events into run records; [`publish`] shows a whole
-//! consistent tree at every instant; [`fingerprint`] tells that a file holds what was meant.
+//! consistent tree at every instant; [`fingerprint`] tells that a file holds what was meant;
+//! [`difference`] says where files are not what the log says.
 
 pub mod ack;
 pub mod append_only;
+pub mod difference;
+pub(crate) mod exposition;
+pub(crate) mod feed;
 pub mod fingerprint;
 pub mod item;
 pub mod publish;
@@ -22,17 +26,30 @@ pub mod summary_bus;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
+use crate::log::{Entry, ReadError, Record};
 use crate::state::event::Event;
 
 /// A committed event with everything its record adds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Committed {
-    /// Its position.
     pub seq: Seq,
     /// When the service stamped it.
     pub at: Timestamp,
     /// The hash of its record: the head of the chain at that position.
     pub hash: Digest,
-    /// The fact.
     pub event: Event,
+}
+
+impl Committed {
+    /// The event of a scanned record.
+    pub(crate) fn of(entry: &Entry<'_>) -> Result<Committed, ReadError> {
+        let event = entry.event()?;
+        Ok(Committed { seq: entry.seq, at: entry.at, hash: entry.hash(), event })
+    }
+
+    /// The event of a record.
+    pub(crate) fn of_record(record: &Record) -> Result<Committed, ReadError> {
+        let event = record.event()?;
+        Ok(Committed { seq: record.seq, at: record.at, hash: record.hash, event })
+    }
 }

@@ -6,7 +6,7 @@
 //! publication into the next may see a partition of that next one early, never half of one. No file in a tree is ever written to:
 //! names share inodes between the live tree and its shadow, so a change is a new file and a rename.
 //!
-//! How: `NAME` is the live tree, `.NAME.shadow` beside it a tree of hard links. A publication
+//! How: `NAME` is the live tree, `.NAME.shadow` in the [`workshop`] a tree of hard links. A publication
 //! brings the shadow up to date (only what the last publication changed), puts the new files in,
 //! syncs them and the folders, and swaps the two names in one rename. What was live becomes the
 //! next shadow and is left alone until the next publication. A crash leaves the old tree or the
@@ -55,35 +55,24 @@ pub enum Mode {
 /// A publication that did not happen.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
-    /// The disk failed.
     #[error("{operation} {path}")]
     Disk {
-        /// What was tried.
         operation: &'static str,
         /// On which path.
         path: String,
-        /// Why it failed.
         #[source]
         source: io::Error,
     },
     /// The file system cannot swap two names, and nothing weaker was allowed.
     #[error("the file system of {path} cannot publish a tree in one step")]
-    NotAtomic {
-        /// The folder.
-        path: String,
-    },
+    NotAtomic { path: String },
     /// A path that leaves the tree.
     #[error("{path} is not a plain relative path")]
-    BadPath {
-        /// The path.
-        path: String,
-    },
+    BadPath { path: String },
     /// The journal of an interrupted publication is damaged.
     #[error("read the journal {path}")]
     Journal {
-        /// Its path.
         path: String,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },
@@ -100,10 +89,29 @@ fn disk_error(
     move |source| PublishError::Disk { operation, path, source }
 }
 
+/// The folder in which files are prepared for a bus home. It stands beside the bus home, so that a
+/// reader that walks the buses finds published files only; inside the bus home where the folder above is
+/// on another file system or cannot be written to.
+pub(crate) fn workshop(disk: &dyn Disk, buses: &Path) -> io::Result<PathBuf> {
+    let inside = buses.join(".publishing");
+    let (Some(above), Some(name)) = (buses.parent(), buses.file_name()) else { return Ok(inside) };
+    let outside = above.join(format!(".{}.publishing", name.to_string_lossy()));
+    if disk.stat(&outside)?.is_some() {
+        return Ok(outside);
+    }
+    if disk.stat(&inside)?.is_some() {
+        return Ok(inside);
+    }
+    let device = |path: &Path| io::Result::Ok(disk.stat(path)?.map(|stat| stat.device));
+    let is_one = device(above)? == device(buses)?;
+    Ok(if is_one { outside } else { inside })
+}
+
 /// Publishes one tree. There must be only one publisher of a tree.
 pub struct Publisher {
     disk: Arc<dyn Disk>,
     parent: PathBuf,
+    workshop: PathBuf,
     name: String,
     mode: Mode,
     /// What the shadow lacks; `None` when nothing is known about it.
@@ -121,8 +129,11 @@ impl Publisher {
     ) -> Result<Publisher, PublishError> {
         let parent = parent.into();
         disk.create_dir_all(&parent).map_err(disk_error("create", &parent))?;
-        let mut publisher =
-            Publisher { disk, parent, name: name.to_owned(), mode: Mode::Exchange, behind: None };
+        let workshop = workshop(disk.as_ref(), &parent).map_err(disk_error("inspect", &parent))?;
+        let name = name.to_owned();
+        let (mode, behind) = (Mode::Exchange, None);
+        let mut publisher = Publisher { disk, parent, workshop, name, mode, behind };
+        publisher.settle_workshop()?;
         publisher.finish_journal()?;
         publisher.mode = match (publisher.can_exchange()?, fallback) {
             (true, _) => Mode::Exchange,
@@ -165,12 +176,40 @@ impl Publisher {
         Ok(Publication { publisher: self, changed: BTreeSet::new(), removed: BTreeSet::new() })
     }
 
+    /// Makes the workshop; inside the bus home where it cannot be beside it. One that is there stays:
+    /// it may hold a journal.
+    fn settle_workshop(&mut self) -> Result<(), PublishError> {
+        let inside = self.parent.join(".publishing");
+        let known =
+            self.disk.stat(&self.workshop).map_err(disk_error("inspect", &self.workshop))?;
+        if known.is_some() {
+            return Ok(());
+        }
+        if self.workshop == inside || !self.can_move_out_of(&self.workshop) {
+            self.workshop = inside;
+        }
+        self.make_dir(&self.workshop)
+    }
+
+    /// Whether folders can be moved from this folder, which is made for it, into the bus home.
+    fn can_move_out_of(&self, folder: &Path) -> bool {
+        let probe = format!(".{}.moved", self.name);
+        let (from, to) = (folder.join(&probe), self.parent.join(&probe));
+        let moved = self.disk.create_dir_all(&from).and_then(|()| self.disk.rename(&from, &to));
+        let cleared = self.disk.remove_dir_all(&to);
+        if moved.is_err() {
+            // Nothing is prepared there yet.
+            drop(self.disk.remove_dir_all(folder));
+        }
+        moved.is_ok() && cleared.is_ok()
+    }
+
     fn shadow(&self) -> PathBuf {
-        self.parent.join(format!(".{}.shadow", self.name))
+        self.workshop.join(format!(".{}.shadow", self.name))
     }
 
     fn journal(&self) -> PathBuf {
-        self.parent.join(format!(".{}.journal", self.name))
+        self.workshop.join(format!(".{}.journal", self.name))
     }
 
     fn make_dir(&self, dir: &Path) -> Result<(), PublishError> {
@@ -183,7 +222,7 @@ impl Publisher {
 
     fn can_exchange(&self) -> Result<bool, PublishError> {
         let probes =
-            [".probe-a", ".probe-b"].map(|end| self.parent.join(format!(".{}{end}", self.name)));
+            [".probe-a", ".probe-b"].map(|end| self.workshop.join(format!(".{}{end}", self.name)));
         for probe in &probes {
             self.make_dir(probe)?;
         }
@@ -260,7 +299,9 @@ impl Publisher {
         let (live, shadow) = (self.live(), self.shadow());
         self.sync_folders(&shadow, changed.iter())?;
         self.disk.exchange(&live, &shadow).map_err(disk_error("swap", &live))?;
-        self.disk.sync_dir(&self.parent).map_err(disk_error("sync", &self.parent))?;
+        for folder in [&self.parent, &self.workshop] {
+            self.disk.sync_dir(folder).map_err(disk_error("sync", folder))?;
+        }
         self.behind = Some(changed);
         Ok(())
     }
@@ -272,7 +313,7 @@ impl Publisher {
     ) -> Result<(), PublishError> {
         let shadow = self.shadow();
         self.sync_folders(&shadow, changed.iter())?;
-        self.disk.sync_dir(&self.parent).map_err(disk_error("sync", &self.parent))?;
+        self.disk.sync_dir(&self.workshop).map_err(disk_error("sync", &self.workshop))?;
         let plan = serde_json::json!({"move": changed, "remove": removed}).to_string();
         let journal = self.journal();
         self.disk
@@ -318,7 +359,7 @@ impl Publisher {
     }
 }
 
-/// Files on their way to becoming visible together. Dropping it publishes nothing.
+/// Staged files that become visible together. Dropping it publishes no file.
 pub struct Publication<'a> {
     publisher: &'a mut Publisher,
     changed: BTreeSet<String>,
@@ -373,7 +414,7 @@ impl Publication<'_> {
         Ok(())
     }
 
-    /// Lets `validate` look at the staged tree, then shows everything at once. A refusal publishes
+    /// Lets `validate` look at the staged tree, then shows all files in one step. A refusal publishes
     /// nothing.
     pub fn commit<E: std::fmt::Display>(
         self,

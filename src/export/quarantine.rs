@@ -1,11 +1,11 @@
-//! `summary_request_quarantine.v1`: every line that was set aside, preserved and explained.
+//! `summary_request_quarantine.v1`: every line that could not be accepted, preserved and explained.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
 use super::Committed;
-use crate::contract::json::jcs;
+use crate::contract::json;
 use crate::state::event::{BadLine, Event, RawLine};
 
 /// The exact `schema_version` of a quarantine record.
@@ -19,7 +19,7 @@ pub fn line(committed: &Committed) -> Option<String> {
     record.insert("seq".into(), committed.seq.0.into());
     record.insert("log_head".into(), committed.hash.hex().into());
     record.insert("at".into(), committed.at.to_string().into());
-    Some(format!("{}\n", jcs(&Value::Object(record))))
+    Some(format!("{}\n", json::line(&Value::Object(record))))
 }
 
 fn facts(bad: &BadLine) -> Map<String, Value> {

@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::contract::hash::sha256;
-use crate::contract::json::{to_file, to_jcs};
+use crate::contract::json::{to_file, to_line};
 use crate::contract::time::Day;
 use crate::contract::vocabulary::ErrorClass;
 use crate::facts::session::Promotion;
 
 /// The folder of run record files, relative to the bus home.
-pub const RUN_RECORDS_DIR: &str = "artifacts/run_records";
+pub(crate) const RUN_RECORDS_DIR: &str = "artifacts/run_records";
 /// The folder of the run-records bus, relative to the bus home.
-pub const RUN_ROWS_DIR: &str = "run_records/daily";
+pub(crate) const RUN_ROWS_DIR: &str = "run_records/daily";
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RunStatus {
+pub(crate) enum RunStatus {
     /// Required outputs are promoted and valid.
     Success,
     /// Nothing to do; empty outputs are valid.
@@ -36,7 +36,7 @@ pub enum RunStatus {
 /// How a stage ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum StageStatus {
+pub(crate) enum StageStatus {
     /// It did its work.
     Success,
     /// It had none.
@@ -48,7 +48,7 @@ pub enum StageStatus {
 /// Whether an input was there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Resolution {
+pub(crate) enum Resolution {
     /// It was.
     Present,
     /// It was not.
@@ -59,7 +59,7 @@ pub enum Resolution {
 
 /// Whose run it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Project {
+pub(crate) struct Project {
     /// Stable id.
     pub project_id: String,
     /// Name for people.
@@ -68,28 +68,23 @@ pub struct Project {
 
 /// One stage of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stage {
+pub(crate) struct Stage {
     /// Its name, such as `input_resolution`.
     pub stage: String,
-    /// When it began.
     pub started_at: Option<String>,
-    /// When it ended.
     pub completed_at: Option<String>,
-    /// How it ended.
     pub status: StageStatus,
-    /// What it counted.
     pub counters: BTreeMap<String, u64>,
     /// Ids of warnings it gave.
     pub warnings: Vec<String>,
     /// Ids of errors it met.
     pub errors: Vec<String>,
-    /// Where to look.
     pub evidence: Vec<Evidence>,
 }
 
 /// Something a run read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunInput {
+pub(crate) struct RunInput {
     /// Name for people.
     pub name: String,
     /// Which family of artifacts.
@@ -110,7 +105,7 @@ pub struct RunInput {
 
 /// Something a run wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunOutput {
+pub(crate) struct RunOutput {
     /// Name for people.
     pub name: String,
     /// Which family of artifacts.
@@ -131,7 +126,7 @@ pub struct RunOutput {
 
 /// Record versions read and written, by family.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct SchemaVersions {
+pub(crate) struct SchemaVersions {
     /// Read.
     pub read: BTreeMap<String, BTreeSet<String>>,
     /// Written.
@@ -140,7 +135,7 @@ pub struct SchemaVersions {
 
 /// The nine counters every run has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// Files looked at.
     pub files_seen: u64,
     /// Files read.
@@ -166,52 +161,46 @@ pub struct Counters {
 pub struct Evidence {
     /// `file`, `manifest`, `log`, `artifact` or `url`.
     pub kind: String,
-    /// Where.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Or by which name.
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// What it shows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 /// Something that is not right and did not stop the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunWarning {
+pub(crate) struct RunWarning {
     /// Unique in the run.
-    pub warning_id: String,
-    /// A short code.
+    pub(crate) warning_id: String,
     #[serde(rename = "type")]
     pub kind: String,
     /// In which stage.
     pub stage: String,
     /// For people.
     pub message: String,
-    /// When.
-    pub recorded_at: String,
+    pub(crate) recorded_at: String,
 }
 
 /// How bad an error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Severity {
+pub(crate) enum Severity {
     /// One request or partition failed.
     Error,
-    /// The run failed.
     Fatal,
 }
 
 /// Something that failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RunError {
+pub(crate) struct RunError {
     /// Unique in the run.
-    pub error_id: String,
+    pub(crate) error_id: String,
     /// One of the six classes.
     #[serde(rename = "type")]
     pub class: ErrorClass,
-    /// The finer code.
     pub subtype: Option<String>,
     /// In which stage.
     pub stage: String,
@@ -219,25 +208,19 @@ pub struct RunError {
     pub message: String,
     /// What the class requires.
     pub details: Option<Value>,
-    /// Where to look.
     pub evidence: Vec<Evidence>,
-    /// What to do.
     pub remediation_hint: String,
     /// How bad it is.
     pub severity: Severity,
-    /// When.
-    pub recorded_at: String,
+    pub(crate) recorded_at: String,
 }
 
 /// Where a run happened; never a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Environment {
-    /// The host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
-    /// The operating system.
     pub os: String,
-    /// The architecture.
     pub arch: String,
     /// Hash of the effective configuration.
     pub config_fingerprint: String,
@@ -247,55 +230,45 @@ pub struct Environment {
 
 /// A whole run record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RunRecord {
+pub(crate) struct RunRecord {
     /// `run_record.v1`.
     pub run_record_version: String,
-    /// The run.
     pub run_id: String,
-    /// When it began.
     pub created_at: String,
     /// When it ended; none when it was killed.
     pub completed_at: Option<String>,
-    /// How it ended.
     pub status: RunStatus,
     /// Whose it is.
     pub project: Project,
-    /// What was run.
     pub entrypoint: String,
     /// Its stages, in order.
     pub stages: Vec<Stage>,
-    /// What it read.
     pub inputs: Vec<RunInput>,
-    /// What it wrote.
     pub outputs: Vec<RunOutput>,
     /// Versions read and written.
     pub schema_versions: SchemaVersions,
-    /// What it counted.
     pub counters: Counters,
     /// What was not right.
     pub warnings: Vec<RunWarning>,
-    /// What failed.
     pub errors: Vec<RunError>,
-    /// Where it happened.
     pub environment: Environment,
 }
 
 impl RunRecord {
     /// The version of run records.
-    pub const VERSION: &str = "run_record.v1";
+    pub(crate) const VERSION: &str = "run_record.v1";
 
     /// Its file, relative to the bus home.
     pub fn path(&self) -> String {
         format!("{RUN_RECORDS_DIR}/{}.run_record.json", self.run_id)
     }
 
-    /// Its bytes.
     pub fn to_bytes(&self) -> serde_json::Result<Vec<u8>> {
         Ok(to_file(self)?.into_bytes())
     }
 
     /// The status dashboards show.
-    pub fn ui_status(&self) -> &'static str {
+    pub(crate) fn ui_status(&self) -> &'static str {
         match self.status {
             RunStatus::Error => "FAIL",
             RunStatus::PartialSuccess => "WARN",
@@ -305,14 +278,14 @@ impl RunRecord {
     }
 
     /// Its line in the run-records bus, without the line end.
-    pub fn to_row(&self) -> serde_json::Result<String> {
+    pub(crate) fn to_row(&self) -> serde_json::Result<String> {
         let outputs: Vec<Value> = self
             .outputs
             .iter()
             .map(|one| json!({"bus": one.artifact_family, "path": one.path, "data_hash": one.data_hash}))
             .collect();
         let first_error = self.errors.first();
-        to_jcs(&json!({
+        to_line(&json!({
             "schema_version": "run_record_row.v1",
             "run_id": self.run_id,
             "project_id": self.project.project_id,
@@ -337,7 +310,7 @@ impl RunRecord {
 }
 
 /// One day of the run-records bus: data and manifest, rows sorted by run id.
-pub fn render_day(
+pub(crate) fn render_day(
     day: Day,
     rows: &BTreeMap<String, String>,
 ) -> serde_json::Result<(Vec<u8>, Vec<u8>)> {

@@ -3,7 +3,10 @@
 //! Contract: what is told about a run follows from the events between its `RunStarted` and its
 //! `RunFinished`, which carries what only the run itself could know: what it promoted. A run that
 //! was killed is finished by the next one and its record says so. Memory is bounded by the kinds of
-//! things that happened, not by how many.
+//! things that happened and by the requests whose last attempt failed, not by how many happened.
+//!
+//! An attempt that failed is an error of the run while no later attempt of its request succeeded,
+//! and a warning once one did.
 //!
 //! See docs/adr/0050-run-records-from-the-log.md.
 
@@ -18,7 +21,7 @@ use super::run_record::{
 use super::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
-use crate::contract::vocabulary::{AckStatus, Bus, ErrorClass, ReasonCode, Warnings};
+use crate::contract::vocabulary::{AckStatus, Bus, ErrorClass, FailureCause, ReasonCode, Warnings};
 use crate::facts::agent_run::SnapshotPointer;
 use crate::facts::attempt::{InputFacts, UpstreamInput};
 use crate::facts::failure::{ErrorDetails, ErrorFacts};
@@ -27,7 +30,7 @@ use crate::facts::session::{Host, Promoted, Promotion, SessionReport};
 use crate::state::event::{Event, RunEnd};
 
 /// Skips in one run above which they are listed in a file of their own.
-pub const SKIPS_LISTED_ABOVE: u64 = 1_000;
+pub(crate) const SKIPS_LISTED_ABOVE: u64 = 1_000;
 /// Upstream files listed in one record; the rest are counted.
 const INPUTS_MAX: usize = 5_000;
 /// Kinds of errors and warnings listed in one record; the rest are counted together.
@@ -35,20 +38,19 @@ const KINDS_MAX: usize = 200;
 
 /// A run that ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FinishedRun {
-    /// Its record.
+pub(crate) struct FinishedRun {
     pub record: RunRecord,
     /// The day of its row.
     pub day: Day,
     /// Its first and last event.
     pub events: (Seq, Seq),
     /// Whether its skips are listed in a file of their own.
-    pub lists_skips: bool,
+    pub(crate) lists_skips: bool,
 }
 
 /// Folds events into runs.
 #[derive(Default)]
-pub struct SessionFold {
+pub(crate) struct SessionFold {
     open: Option<Run>,
 }
 
@@ -62,6 +64,12 @@ struct Run {
     stages: BTreeMap<StageName, Span>,
     errors: BTreeMap<(ErrorClass, String, StageName), Group>,
     errors_beyond: u64,
+    /// Kinds of attempts that failed and are followed by another.
+    failures: BTreeMap<FailureKind, Group>,
+    /// Requests whose last attempt failed, and how.
+    failing: BTreeMap<Seq, FailureKind>,
+    /// How many of them are left at the end.
+    left_failing: u64,
     warnings: BTreeMap<(String, StageName), Group>,
     inputs: BTreeMap<String, RunInput>,
     inputs_beyond: u64,
@@ -110,18 +118,22 @@ struct Span {
     counters: BTreeMap<&'static str, u64>,
 }
 
+/// A kind of failed attempts. It is small, because there may be one for each open request.
+type FailureKind = (ErrorClass, Option<ReasonCode>, Option<FailureCause>);
+
 /// Things of one kind: the first stands for all.
 struct Group {
     count: u64,
     message: String,
     details: Option<ErrorDetails>,
+    cause: Option<FailureCause>,
     request_id: Option<String>,
     at: Timestamp,
 }
 
 impl SessionFold {
     /// The first event of the run that is open.
-    pub fn open_since(&self) -> Option<Seq> {
+    pub(crate) fn open_since(&self) -> Option<Seq> {
         self.open.as_ref().map(|run| run.started.0)
     }
 
@@ -138,6 +150,9 @@ impl SessionFold {
                 stages: BTreeMap::new(),
                 errors: BTreeMap::new(),
                 errors_beyond: 0,
+                failures: BTreeMap::new(),
+                failing: BTreeMap::new(),
+                left_failing: 0,
                 warnings: BTreeMap::new(),
                 inputs: BTreeMap::new(),
                 inputs_beyond: 0,
@@ -167,6 +182,9 @@ impl Run {
     fn take(&mut self, at: Timestamp, event: &Event) {
         use StageName::{AckEmit, InputResolution, ModelExecute, Promote, QueueRead};
         let (mut warned, mut acked) = (Warnings::default(), true);
+        if let Some(request) = event.request().filter(|_| goes_on(event)) {
+            self.failing.remove(&request);
+        }
         match event {
             Event::LineQuarantined(line) => {
                 self.count(QueueRead, at, "lines", 1);
@@ -182,8 +200,8 @@ impl Run {
             Event::RequestParked { .. } => {
                 self.count(QueueRead, at, "lines", 1);
                 self.count(QueueRead, at, "parked", 1);
-                acked = false;
             }
+            Event::KeyYielded { .. } => self.count(QueueRead, at, "parked", 1),
             Event::RequestRejected { status, reason, message, .. } => {
                 self.count(QueueRead, at, "lines", 1);
                 self.count(QueueRead, at, "rejected", 1);
@@ -218,11 +236,13 @@ impl Run {
                 self.skips += 1;
                 warned = *warnings;
             }
-            Event::AttemptFailed { retry_at: Some(_), .. } => {
+            Event::AttemptFailed { retry_at: Some(_), request, .. } => {
                 self.count(ModelExecute, at, "failed_transient", 1);
+                self.failed_for_now(at, *request, event);
             }
-            Event::AttemptFailed { head, status, reason, message, error, .. } => {
-                self.failed(at, &head.request_id, (*status, *reason), message, error.as_deref());
+            Event::AttemptFailed { head, status, reason, cause, message, error, .. } => {
+                let how = (*status, *reason, *cause);
+                self.failed(at, &head.request_id, how, message, error.as_deref());
             }
             Event::RequestCancelled { .. } => self.count(ModelExecute, at, "cancelled", 1),
             Event::PublishFailed(failed) => {
@@ -232,7 +252,7 @@ impl Run {
                     subtype: "NOT_PUBLISHED".to_owned(),
                     details: publication(Promotion::NotWritten),
                 };
-                self.error(fact, Promote, failed.message.clone(), None, at);
+                self.error(fact, Promote, failed.message.clone(), (None, None), at);
                 acked = false;
             }
             Event::DayOpened(opened) => {
@@ -256,7 +276,7 @@ impl Run {
         &mut self,
         at: Timestamp,
         request_id: &str,
-        (status, reason): (AckStatus, Option<ReasonCode>),
+        (status, reason, cause): (AckStatus, Option<ReasonCode>, Option<FailureCause>),
         message: &str,
         error: Option<&ErrorFacts>,
     ) {
@@ -292,7 +312,68 @@ impl Run {
             };
             self.input(path.clone(), missing);
         }
-        self.error(fact, stage, message.to_owned(), Some(request_id.to_owned()), at);
+        self.error(fact, stage, message.to_owned(), (cause, Some(request_id.to_owned())), at);
+    }
+
+    /// An attempt failed, and another will follow.
+    fn failed_for_now(&mut self, at: Timestamp, request: Seq, event: &Event) {
+        let Event::AttemptFailed { head, reason, cause, message, error, .. } = event else {
+            return;
+        };
+        if matches!(cause, Some(FailureCause::Budget | FailureCause::RateLimit)) {
+            // A limit was kept. Nothing went wrong.
+            let kind = cause.map_or("put_off", |cause| cause.as_str());
+            self.warn(kind, StageName::ModelExecute, message.clone(), at);
+            return;
+        }
+        let class = error.as_ref().map_or(ErrorClass::ModelFailure, |error| error.class);
+        let kind = (class, *reason, *cause);
+        if !self.failures.contains_key(&kind) && self.failures.len() >= KINDS_MAX {
+            return;
+        }
+        let group = self.failures.entry(kind).or_insert_with(|| Group {
+            count: 0,
+            message: message.clone(),
+            details: error.as_ref().map(|error| error.details.clone()),
+            cause: *cause,
+            request_id: Some(head.request_id.clone()),
+            at,
+        });
+        group.count += 1;
+        self.failing.insert(request, kind);
+    }
+
+    /// What became of the attempts that failed: an error where the last attempt of a request failed,
+    /// a warning where a later one did not.
+    fn count_failures(&mut self) {
+        let mut left: BTreeMap<FailureKind, u64> = BTreeMap::new();
+        for kind in std::mem::take(&mut self.failing).into_values() {
+            *left.entry(kind).or_default() += 1;
+        }
+        for (kind, group) in std::mem::take(&mut self.failures) {
+            let (class, reason, _) = kind;
+            let stage = match class {
+                ErrorClass::ModelFailure => StageName::ModelExecute,
+                _ => StageName::InputResolution,
+            };
+            let Some(requests) = left.get(&kind).copied() else {
+                let message = format!("{}; a later attempt did not fail so", group.message);
+                for _ in 0..group.count {
+                    self.warn("attempt_failed", stage, message.clone(), group.at);
+                }
+                continue;
+            };
+            self.left_failing += requests;
+            let waiting = match requests {
+                1 => "1 request waits".to_owned(),
+                more => format!("{more} requests wait"),
+            };
+            let subtype = reason.map_or("UNAVAILABLE", |reason| reason.as_str()).to_uppercase();
+            let details = group.details.unwrap_or(ErrorDetails::Unasked);
+            let fact = ErrorFacts { class, subtype, details };
+            let message = format!("{}; {waiting} for the next attempt", group.message);
+            self.error(fact, stage, message, (group.cause, group.request_id), group.at);
+        }
     }
 
     /// What was read, and on which day it counts.
@@ -353,6 +434,7 @@ impl Run {
             count: 0,
             message,
             details: None,
+            cause: None,
             request_id: None,
             at,
         });
@@ -364,7 +446,7 @@ impl Run {
         fact: ErrorFacts,
         stage: StageName,
         message: String,
-        request_id: Option<String>,
+        (cause, request_id): (Option<FailureCause>, Option<String>),
         at: Timestamp,
     ) {
         let key = (fact.class, fact.subtype, stage);
@@ -376,6 +458,7 @@ impl Run {
             count: 0,
             message,
             details: Some(fact.details),
+            cause,
             request_id,
             at,
         });
@@ -393,6 +476,7 @@ impl Run {
         end: RunEnd,
         report: &SessionReport,
     ) -> FinishedRun {
+        self.count_failures();
         self.ended(at, end, report.error.as_deref());
         self.snapshot.clone_from(&report.snapshot);
         let outputs = self.outputs(&report.outputs);
@@ -456,7 +540,7 @@ impl Run {
             }
         };
         let fact = ErrorFacts { class, subtype: subtype.to_owned(), details };
-        self.error(fact, StageName::RunRecordEmit, message, None, at);
+        self.error(fact, StageName::RunRecordEmit, message, (None, None), at);
     }
 
     /// What the run says it promoted; of a killed one, what it had committed and not shown.
@@ -489,7 +573,8 @@ impl Run {
         let produced = self.counter(StageName::ModelExecute, "produced");
         let skipped = self.counter(StageName::InputResolution, "skipped");
         let failed = self.counter(StageName::ModelExecute, "failed")
-            + self.counter(StageName::InputResolution, "failed");
+            + self.counter(StageName::InputResolution, "failed")
+            + self.left_failing;
         let unpublished = self.counter(StageName::Promote, "failed") > 0;
         match (end, produced, failed) {
             (RunEnd::Failed | RunEnd::Crashed, ..) => RunStatus::Error,
@@ -571,6 +656,9 @@ impl Run {
                 let mut details =
                     group.details.as_ref().map_or_else(|| json!({}), ErrorDetails::to_json);
                 details["occurrences"] = group.count.into();
+                if let Some(cause) = group.cause {
+                    details["cause"] = cause.as_str().into();
+                }
                 RunError {
                     error_id: format!("err_{}", index + 1),
                     class: *class,
@@ -664,6 +752,11 @@ fn text_of(text: String) -> String {
     if text.is_empty() { "unknown".to_owned() } else { text }
 }
 
+/// Whether an event says that a request continues after a failed attempt, or has ended.
+fn goes_on(event: &Event) -> bool {
+    !matches!(event, Event::ModelCharged { .. } | Event::DelayEnded { .. })
+}
+
 /// What a record says about a publication that did not happen.
 fn publication(promotion_status: Promotion) -> ErrorDetails {
     ErrorDetails::Publication {
@@ -674,7 +767,7 @@ fn publication(promotion_status: Promotion) -> ErrorDetails {
 }
 
 /// What an ending says was read.
-pub fn input_of(event: &Event) -> Option<&InputFacts> {
+pub(crate) fn input_of(event: &Event) -> Option<&InputFacts> {
     match event {
         Event::SummaryProduced { input, .. }
         | Event::RequestSkipped { input, .. }
@@ -747,12 +840,19 @@ fn artifact_family(bus: Bus) -> &'static str {
 }
 
 /// Where the skips of a run are listed, relative to the bus home.
-pub fn skip_report_path(run_id: &str) -> String {
-    format!("artifacts/skip_reports/{run_id}.skips.jsonl")
+/// The folder of skip reports, relative to the bus home.
+pub(crate) const SKIP_REPORTS_DIR: &str = "artifacts/skip_reports";
+
+pub(crate) fn skip_report_path(run_id: &str) -> String {
+    format!("{SKIP_REPORTS_DIR}/{run_id}.skips.jsonl")
 }
 
 /// A line of a skip report, for events that skipped something.
-pub fn skip_line(seq: Seq, at: Timestamp, event: &Event) -> serde_json::Result<Option<String>> {
+pub(crate) fn skip_line(
+    seq: Seq,
+    at: Timestamp,
+    event: &Event,
+) -> serde_json::Result<Option<String>> {
     let line = match event {
         Event::RequestSkipped { head, reason, input, .. } => json!({
             "schema_version": "skip_report.v1", "seq": seq.0, "at": at.to_string(),
@@ -762,12 +862,12 @@ pub fn skip_line(seq: Seq, at: Timestamp, event: &Event) -> serde_json::Result<O
         Event::SummaryProduced { head, summary, input, .. } if input.counts.skipped > 0 => json!({
             "schema_version": "skip_report.v1", "seq": seq.0, "at": at.to_string(),
             "request_id": head.request_id, "summary_id": summary.summary_id,
-            "reason": "sources_without_text", "stream": summary.stream,
+            "reason": "sources_not_used", "stream": summary.stream,
             "day": summary.day, "sources_skipped": input.counts.skipped,
         }),
         _ => return Ok(None),
     };
-    crate::contract::json::to_jcs(&line).map(Some)
+    Ok(Some(crate::contract::json::line(&line)))
 }
 
 /// A reason as manifests spell it.

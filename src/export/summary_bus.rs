@@ -19,15 +19,13 @@ use crate::contract::vocabulary::{Bus, Stream};
 use crate::facts::attempt::{SelectionInput, SourceCounts, UpstreamInput};
 
 /// The folder of the Summary Bus, relative to the bus home.
-pub const SUMMARIES_DIR: &str = "summaries";
+pub(crate) const SUMMARIES_DIR: &str = "summaries";
 const CANONICALIZATION: &str = "exact_bytes/jsonl/utf8/lf";
 
 /// One day of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PartitionKey {
-    /// The stream.
     pub stream: Stream,
-    /// The day.
     pub day: Day,
 }
 
@@ -43,12 +41,12 @@ impl PartitionKey {
     }
 
     /// The partition a manifest belongs to, by its file name.
-    pub fn of_manifest(name: &str) -> Option<PartitionKey> {
+    pub(crate) fn of_manifest(name: &str) -> Option<PartitionKey> {
         PartitionKey::of(name.strip_suffix(".summary.manifest.json")?)
     }
 
     /// The partition a data file belongs to, by its file name.
-    pub fn of_data(name: &str) -> Option<PartitionKey> {
+    pub(crate) fn of_data(name: &str) -> Option<PartitionKey> {
         PartitionKey::of(name.strip_suffix(".summary.jsonl")?)
     }
 
@@ -74,11 +72,8 @@ pub struct Counts {
 /// The last event that changed a byte of the partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stamp {
-    /// Its run.
     pub run_id: String,
-    /// Its time.
     pub at: Timestamp,
-    /// Its sequence.
     pub sequence: u64,
     /// The log's head there.
     pub log_head: String,
@@ -106,28 +101,17 @@ pub struct PartitionFacts {
 /// A partition that must not be published.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    /// The sink failed.
     #[error("write the lines of a partition")]
     Write(#[from] io::Error),
     /// Lines came out of order or twice.
     #[error("line {next} does not come after {previous}")]
-    Order {
-        /// The line before.
-        previous: String,
-        /// The offending line.
-        next: String,
-    },
+    Order { previous: String, next: String },
     /// A line is not an item.
     #[error("read back an item")]
     NotAnItem(#[source] serde_json::Error),
     /// Counts, reasons and lines disagree.
     #[error("counts of {partition} do not reconcile: {what}")]
-    Unreconciled {
-        /// Which partition.
-        partition: String,
-        /// What disagrees.
-        what: String,
-    },
+    Unreconciled { partition: String, what: String },
 }
 
 /// What a manifest says of lines in ascending order of their ids.
@@ -145,7 +129,6 @@ struct Tally {
 }
 
 impl Tally {
-    /// The next line.
     fn add(&mut self, facts: &LineFacts<'_>) -> Result<(), RenderError> {
         self.comes_next(facts.summary_id)?;
         if self.lines == 0 {
@@ -192,7 +175,7 @@ impl Tally {
     }
 
     fn at(&mut self, first: Option<i64>, last: Option<i64>) {
-        // No time is below any time, and above none is none.
+        // `None < Some(_)`: `max` works on the options, and `min` must skip `None`.
         self.first_ms = [self.first_ms, first].into_iter().flatten().min();
         self.last_ms = self.last_ms.max(last);
     }
@@ -214,7 +197,7 @@ pub struct Block {
 
 impl Block {
     /// A block without lines, in a buffer that may have been used before.
-    pub fn in_buffer(mut bytes: Vec<u8>) -> Block {
+    pub(crate) fn in_buffer(mut bytes: Vec<u8>) -> Block {
         bytes.clear();
         Block { bytes, tally: Tally::default() }
     }
@@ -238,7 +221,6 @@ pub struct Written<W> {
     pub sha256: Digest,
     /// What they come to when they are read again.
     pub fingerprint: Fingerprint,
-    /// The manifest.
     pub manifest: Vec<u8>,
 }
 
@@ -269,7 +251,7 @@ impl<W: Write> PartitionWriter<W> {
     }
 
     /// Appends lines, and gives their buffer back.
-    pub fn push_block(&mut self, block: Block) -> Result<Vec<u8>, RenderError> {
+    pub(crate) fn push_block(&mut self, block: Block) -> Result<Vec<u8>, RenderError> {
         self.tally.join(block.tally)?;
         self.write(&block.bytes)?;
         Ok(block.bytes)
@@ -466,7 +448,7 @@ pub fn render<'a>(
 }
 
 /// The hash that stands for a manifest where plain files were read: over their path-sorted list.
-pub fn listing_hash<'a>(files: impl IntoIterator<Item = (&'a str, Digest)>) -> Digest {
+pub(crate) fn listing_hash<'a>(files: impl IntoIterator<Item = (&'a str, Digest)>) -> Digest {
     let mut files: Vec<_> = files.into_iter().collect();
     files.sort();
     files.dedup();

@@ -96,13 +96,12 @@ pub struct FilePlaces {
 }
 
 /// About what a place takes in its printed form, beside its id: the bound on places counts by it.
-pub const PLACE_BYTES: usize = 128;
+pub(crate) const PLACE_BYTES: usize = 128;
 
 /// Where the record of a source lies in its file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SourcePlace {
     pub id: String,
-    /// The 1-based line.
     pub line: u64,
     /// First byte of the record.
     pub offset: u64,
@@ -121,7 +120,7 @@ impl SourcePlaces {
     }
 
     /// About how many bytes the list takes in the log.
-    pub fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> usize {
         let of_source = |source: &SourcePlace| source.id.len() + PLACE_BYTES;
         let of_file = |file: &FilePlaces| file.sources.iter().map(of_source).sum::<usize>();
         self.files.iter().map(|file| file.file.len() + of_file(file)).sum()

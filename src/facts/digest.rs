@@ -12,7 +12,6 @@ use crate::contract::time::Day;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "facts", rename_all = "snake_case")]
 pub enum DigestFact {
-    /// A build began.
     Started(BuildStarted),
     /// A bag was written; its files are the record's body.
     Bag(Box<BagFacts>),
@@ -22,6 +21,21 @@ pub enum DigestFact {
     Collected(BagsCollected),
     /// A build ended; its run record is the record's body.
     Finished(Box<BuildFinished>),
+    /// A person closed or reopened a task.
+    TaskSettled(TaskSettled),
+}
+
+/// What a person said of a task that a summary names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSettled {
+    /// Made of the thread and the words of the task.
+    pub task_id: String,
+    /// Whether it is done; else it is open again.
+    pub done: bool,
+    /// The words of the task then.
+    pub text: String,
+    /// The summary that named it.
+    pub summary_id: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +110,6 @@ pub enum Channel {
     Digest = 1,
     /// Pending tasks, oldest first.
     Tasks = 2,
-    /// What was finished.
     Achievements = 3,
     /// One line for each summary, newest first.
     Portfolio = 4,
@@ -122,13 +135,11 @@ impl Channel {
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum WindowType {
-    /// A local day.
     Day = 1,
     /// Monday to Sunday.
     IsoWeek = 2,
     /// An odd ISO week and the even one after it; week 53 stands alone.
     Fortnight = 3,
-    /// A calendar month.
     Month = 4,
     /// Everything.
     All = 5,

@@ -1,4 +1,6 @@
 //! What went wrong, in the shared error taxonomy.
+//!
+//! See docs/adr/0083-causes-of-failures.md.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};

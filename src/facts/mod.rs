@@ -17,9 +17,11 @@ pub mod digest;
 pub mod failure;
 pub mod model;
 pub mod publication;
+pub mod queue;
 pub mod recovery;
 pub mod retention;
 pub mod session;
+pub(crate) mod window;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -13,7 +13,7 @@ pub struct RecoveryReport {
     pub records_lost: bool,
     /// Why the old log could not be read further.
     pub damage: Option<String>,
-    /// Acks that told of what came after those records.
+    /// Acks of events after those records.
     pub acks_read: u64,
     /// Lines of the ack file that are not acks.
     pub acks_unreadable: u64,
@@ -23,7 +23,7 @@ pub struct RecoveryReport {
     pub queue_change: Option<String>,
     /// Published summaries that were recognized by the ack of their request.
     pub outputs_recognized: u64,
-    /// Published summaries that no ack told of: kept under `recovered:SUMMARY_ID`.
+    /// Published summaries without an ack: kept under `recovered:SUMMARY_ID`.
     pub outputs_adopted: u64,
     /// Requests that had ended without a summary, and still have.
     pub ended: u64,

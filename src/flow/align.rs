@@ -45,7 +45,7 @@ pub enum Basis {
 
 /// A stretch of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct SourceSpan {
+pub(crate) struct SourceSpan {
     /// Which source, by position.
     pub source: usize,
     /// First byte in its text.
@@ -56,7 +56,7 @@ pub struct SourceSpan {
 
 /// One sentence and the source spans that support it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Aligned {
+pub(crate) struct Aligned {
     /// First byte of the sentence in the text.
     pub start: usize,
     /// One past its last byte.
@@ -70,7 +70,7 @@ pub struct Aligned {
 
 /// Aligns the sentences of a text. `copied` is true for a provider that only copies; `quotes` are the
 /// spans that it reported.
-pub fn align(
+pub(crate) fn align(
     text: &str,
     sources: &[SourceText],
     copied: bool,

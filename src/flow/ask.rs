@@ -15,16 +15,18 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use super::extract;
-use super::outcome::{CallRecord, FlowProblem, ReplyCache};
+use super::outcome::{CallRecord, FlowProblem, RemovedId, ReplyCache};
 use super::pack::OutputSchema;
+use super::reading::{Reading, Shows};
+use super::source_ids::{CannotRemove, IdCheck};
+use super::{bounds, extract};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json as canonical;
 use crate::contract::schema::{self, Violation};
 use crate::model::builtin::fill::hints::Hints;
 use crate::model::{
-    Bill, CallSettings, Message, ModelCall, ModelError, ModelIdentity, ModelReply, Provider,
-    ResponseFormat, Role, SourceText, StopReason, Usage,
+    Bill, CallSettings, Listener, Message, ModelCall, ModelError, ModelIdentity, ModelReply,
+    Provider, ResponseFormat, Role, SourceText, StopReason, Usage, was_cut,
 };
 
 /// Errors shown in one repair turn.
@@ -44,9 +46,17 @@ pub(super) struct Ledger {
     pub rendered: Vec<(String, Digest)>,
     pub repaired: bool,
     pub truncated: bool,
+    /// The condensed text that stands for the input was cut.
+    pub condensed_cut: bool,
     pub redacted: u64,
     /// Members of answers that their schema does not know, by pointer.
     pub undeclared: Vec<String>,
+    /// Ids that were removed from answers because the request has no such source.
+    pub removed_ids: Vec<RemovedId>,
+    /// What was read of the sources.
+    pub reading: Reading,
+    /// Numbers of answers that were outside their scale, by pointer.
+    pub clamped: Vec<String>,
 }
 
 /// What all questions of one run of a flow share.
@@ -57,8 +67,9 @@ pub(super) struct Asker<'a> {
     pub hints: Option<&'a Hints>,
     pub replies: Option<&'a dyn ReplyCache>,
     pub bill: Option<&'a dyn Bill>,
+    pub listener: Option<&'a dyn Listener>,
     pub timeout: Duration,
-    pub repair_turns: u32,
+    pub(crate) repair_turns: u32,
     pub keep_prompts: bool,
     pub ledger: Mutex<Ledger>,
 }
@@ -71,9 +82,26 @@ pub(super) struct Question<'a> {
     pub inputs: &'a Map<String, Value>,
     pub sources: &'a [SourceText],
     pub schema: Option<&'a OutputSchema>,
+    /// The ids that the answer may name.
+    pub ids: Option<&'a IdCheck<'a>>,
+    /// What the messages show of the sources.
+    pub shows: Shows,
     /// Whether the limit is raised for an answer without schema that is cut off.
     pub whole: bool,
     pub settings: CallSettings,
+}
+
+/// A valid answer, and what was taken out of it.
+struct Cleaned {
+    value: Value,
+    reply: ModelReply,
+    removed: Vec<RemovedId>,
+    undeclared: Vec<String>,
+    clamped: Vec<String>,
+}
+
+fn held_text(held: &Option<Cleaned>) -> String {
+    held.as_ref().map(|held| held.reply.text.clone()).unwrap_or_default()
 }
 
 /// One answer.
@@ -86,27 +114,48 @@ pub(super) struct Answer {
 impl Asker<'_> {
     /// Asks until an answer is valid or the repair turns are used.
     pub fn ask(&self, question: &Question<'_>) -> Result<Answer, FlowProblem> {
-        self.ledger.lock().rendered.push((question.node.to_owned(), question.rendered));
+        {
+            let mut ledger = self.ledger.lock();
+            ledger.rendered.push((question.node.to_owned(), question.rendered));
+            let copies = self.provider.is_free();
+            let (sources, messages) = (question.sources, &question.messages);
+            ledger.reading.question(sources, question.shows, copies, messages);
+        }
         let mut settings = question.settings.clone();
         let mut messages = Cow::Borrowed(question.messages.as_slice());
         let mut repairs = 0;
         let mut raised = false;
+        // A valid answer without its unknown ids, while the model is asked about them.
+        let mut held: Option<Cleaned> = None;
         for turn in 0.. {
             let reply = self.call(question, &messages, &settings, turn)?;
             if reply.stop == StopReason::Filtered {
                 return Err(self.refused(question, &reply));
             }
+            if !self.provider.is_free() && was_cut(&messages, reply.usage) {
+                return Err(self.cut(question, &reply));
+            }
             let is_cut = reply.stop == StopReason::Length;
-            let matters = question.whole || question.schema.is_some();
+            // A model that thinks may use the whole limit before its first word.
+            // The embedded summarizer has nothing to say of a text without content.
+            let is_empty = says_nothing(&reply) && !self.provider.is_free();
+            let matters = question.whole || question.schema.is_some() || is_empty;
             if is_cut && matters && !raised && self.raise_limit(&mut settings) {
                 raised = true;
                 continue;
+            }
+            if is_empty && (is_cut || question.schema.is_none()) {
+                let (node, tokens) = (question.node.to_owned(), reply.usage.output_tokens);
+                return Err(FlowProblem::Empty { node, tokens, cut_off: is_cut });
             }
             let Some(schema) = question.schema else {
                 self.ledger.lock().truncated |= is_cut;
                 return Ok(Answer { value: reply.text.clone().into(), reply });
             };
             if is_cut {
+                if let Some(held) = held {
+                    return Ok(self.settled(held));
+                }
                 let node = question.node.to_owned();
                 return Err(FlowProblem::CutOff { node, raw: reply.text });
             }
@@ -114,15 +163,43 @@ impl Asker<'_> {
                 Err(error) => vec![Violation { pointer: String::new(), message: error.0 }],
                 Ok(mut value) => {
                     let undeclared = schema::drop_undeclared(&schema.value, &mut value);
+                    let clamped = bounds::clamp(&schema.value, &mut value);
                     let (errors, _) =
                         schema::violations_bounded(&schema.validator, &value, ERRORS_KEPT);
                     if errors.is_empty() {
-                        self.ledger.lock().undeclared.extend(undeclared);
-                        return Ok(Answer { value, reply });
+                        let cleaned = question.ids.map(|ids| ids.clean(&mut value));
+                        let may_ask = held.is_none()
+                            && repairs < self.repair_turns
+                            && !self.provider.is_free();
+                        match (cleaned.unwrap_or(Ok(Vec::new())), question.ids) {
+                            (Ok(removed), Some(ids)) if may_ask && !removed.is_empty() => {
+                                let complaints = ids.known.complaints(&removed);
+                                let reply = reply.clone();
+                                held = Some(Cleaned { value, reply, removed, undeclared, clamped });
+                                repairs += 1;
+                                self.ledger.lock().repaired = true;
+                                let asked = &question.messages;
+                                messages =
+                                    with_errors(asked, &held_text(&held), &complaints).into();
+                                continue;
+                            }
+                            (Ok(removed), _) => {
+                                let cleaned =
+                                    Cleaned { value, reply, removed, undeclared, clamped };
+                                return Ok(self.settled(cleaned));
+                            }
+                            (Err(CannotRemove(removed)), ids) => {
+                                ids.map(|ids| ids.known.complaints(&removed)).unwrap_or_default()
+                            }
+                        }
+                    } else {
+                        errors
                     }
-                    errors
                 }
             };
+            if let Some(held) = held {
+                return Ok(self.settled(held));
+            }
             if repairs >= self.repair_turns {
                 let (node, raw) = (question.node.to_owned(), reply.text);
                 return Err(FlowProblem::Schema { node, errors, raw });
@@ -134,10 +211,32 @@ impl Asker<'_> {
         unreachable!("the loop ends by returning")
     }
 
+    /// The answer that is used, with what was taken out of it on record.
+    fn settled(&self, cleaned: Cleaned) -> Answer {
+        let mut ledger = self.ledger.lock();
+        ledger.undeclared.extend(cleaned.undeclared);
+        ledger.clamped.extend(cleaned.clamped);
+        ledger.removed_ids.extend(cleaned.removed);
+        Answer { value: cleaned.value, reply: cleaned.reply }
+    }
+
     fn refused(&self, question: &Question<'_>, reply: &ModelReply) -> FlowProblem {
         let source = ModelError::Refused {
             provider: reply.identity.provider.clone(),
             reason: "the answer was withheld".to_owned(),
+        };
+        FlowProblem::Model { node: question.node.to_owned(), source }
+    }
+
+    /// The server read less than it was sent, and said nothing of it.
+    fn cut(&self, question: &Question<'_>, reply: &ModelReply) -> FlowProblem {
+        let source = ModelError::OverLimit {
+            provider: reply.identity.provider.clone(),
+            reason: format!(
+                "the server read only {} tokens of a longer prompt, and did not say so; {}",
+                reply.usage.input_tokens,
+                crate::model::MORE_CONTEXT
+            ),
         };
         FlowProblem::Model { node: question.node.to_owned(), source }
     }
@@ -171,6 +270,7 @@ impl Asker<'_> {
             settings: settings.clone(),
             timeout: self.timeout,
             bill: self.bill,
+            listener: self.listener,
             model: None,
         };
         let cache = self.replies.filter(|_| !self.provider.is_free());
@@ -181,7 +281,10 @@ impl Asker<'_> {
                 format!("{}", call_hash(call.request_hash_with(schema), &self.provider.identity()))
             }
         };
-        let kept = cache.and_then(|cache| cache.get(&request_hash));
+        let kept = cache.map_or(Ok(None), |cache| cache.get(&request_hash)).map_err(|reason| {
+            let node = question.node.to_owned();
+            FlowProblem::Kept { node, reason }
+        })?;
         let reused = kept.is_some();
         let reply = match kept {
             Some(reply) => reply,
@@ -215,6 +318,14 @@ impl Asker<'_> {
         });
         Ok(reply)
     }
+}
+
+/// Whether an answer has no text and calls no tool.
+fn says_nothing(reply: &ModelReply) -> bool {
+    let calls = ["tool_calls", "function_call"];
+    let call =
+        |message: &Value| calls.iter().any(|key| message.get(key).is_some_and(|it| !it.is_null()));
+    reply.text.trim().is_empty() && !reply.message.as_ref().is_some_and(call)
 }
 
 fn call_hash(request: Digest, identity: &ModelIdentity) -> Digest {
@@ -293,7 +404,19 @@ pub(super) fn settings<'v>(
             settings.extra.insert(key.to_owned(), value.into());
         }
     }
-    for key in ["logit_bias", "user", "functions", "function_call", "tools", "tool_choice"] {
+    const STRUCTURED: [&str; 10] = [
+        "logit_bias",
+        "user",
+        "functions",
+        "function_call",
+        "tools",
+        "tool_choice",
+        "reasoning_effort",
+        "reasoning",
+        "thinking",
+        "verbosity",
+    ];
+    for key in STRUCTURED {
         if let Some(value) = given(key).map(structured) {
             settings.extra.insert(key.to_owned(), value);
         }

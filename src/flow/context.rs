@@ -162,8 +162,9 @@ fn label(source: &SourceText, context: Option<&SourceContext>) -> String {
     let mut parts = vec![one_line(&source.id)];
     if let Some(context) = context {
         parts.extend(context.title.as_deref().map(one_line));
-        parts.extend(context.author.as_ref().map(|author| one_line(&author.shown())));
-        parts.extend(context.ts.as_deref().map(one_line));
+        let author = context.author.as_ref().map(|author| one_line(&author.shown()));
+        parts.extend(author.or_else(|| context.role.as_deref().map(one_line)));
+        parts.extend(context.ts.as_deref().or(context.day.as_deref()).map(one_line));
     }
     parts.join(" | ")
 }
@@ -185,6 +186,7 @@ fn member(source: &SourceContext, field: SourceField) -> Option<Value> {
         SourceField::Role => text(&source.role),
         SourceField::Ts => text(&source.ts),
         SourceField::Day => text(&source.day),
+        SourceField::Date => text(&source.ts).or_else(|| text(&source.day)),
         SourceField::Origin => source.origin.shown().map(Value::from),
         SourceField::Url => text(&source.origin.url),
         SourceField::Path => text(&source.origin.path),
@@ -217,6 +219,7 @@ fn describe(context: &SourceContext, members: &mut Map<String, Value>) {
         ("title", SourceField::Title),
         ("author", SourceField::Author),
         ("to", SourceField::To),
+        ("cc", SourceField::Cc),
         ("role", SourceField::Role),
         ("ts", SourceField::Ts),
         ("day", SourceField::Day),

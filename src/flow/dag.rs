@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::pyvalue;
 
 /// Most nodes in a flow.
-pub const NODES_MAX: usize = 500;
+pub(crate) const NODES_MAX: usize = 500;
 
 /// A part of the flow file cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -55,13 +55,13 @@ pub enum ValueType {
 /// A value is not of the declared type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the value is not of type {wanted}")]
-pub struct WrongType {
+pub(crate) struct WrongType {
     pub wanted: &'static str,
 }
 
 impl ValueType {
     /// The type with this name.
-    pub fn from_name(name: &str) -> Option<ValueType> {
+    pub(crate) fn from_name(name: &str) -> Option<ValueType> {
         Some(match name {
             "int" => ValueType::Int,
             "double" => ValueType::Double,
@@ -90,7 +90,7 @@ impl ValueType {
     }
 
     /// Converts a value the way PromptFlow does.
-    pub fn coerce(self, value: Value) -> Result<Value, WrongType> {
+    pub(crate) fn coerce(self, value: Value) -> Result<Value, WrongType> {
         let wrong = WrongType { wanted: self.name() };
         match self {
             ValueType::Int => pyvalue::to_int(&value).ok_or(wrong),
@@ -123,7 +123,7 @@ impl ValueType {
 
 /// Where the value of an input comes from.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Binding {
+pub(crate) enum Binding {
     /// It is written in the flow.
     Literal(Value),
     /// An input of the flow.
@@ -166,7 +166,7 @@ impl Binding {
     }
 
     /// True for a literal that PromptFlow treats as not given.
-    pub fn is_blank_literal(&self) -> bool {
+    pub(crate) fn is_blank_literal(&self) -> bool {
         matches!(self, Binding::Literal(Value::Null))
             || matches!(self, Binding::Literal(Value::String(text)) if text.is_empty())
     }
@@ -175,7 +175,7 @@ impl Binding {
 /// A property path names no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read `{property}` of the output of {node}: it does not exist")]
-pub struct NoSuchProperty {
+pub(crate) struct NoSuchProperty {
     pub node: String,
     pub property: String,
 }
@@ -253,7 +253,7 @@ pub struct InputDef {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct OutputDef {
+pub(crate) struct OutputDef {
     /// Name.
     pub name: String,
     /// Type; not enforced, as in PromptFlow.
@@ -264,7 +264,7 @@ pub struct OutputDef {
 
 /// When a node runs.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Activate {
+pub(crate) struct Activate {
     /// The value looked at.
     pub when: Binding,
     /// What it must equal.
@@ -273,7 +273,7 @@ pub struct Activate {
 
 /// A node as the file has it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Node {
+pub(crate) struct Node {
     /// Name, unique in the flow.
     pub name: String,
     /// `llm`, `prompt`, `python` and others.
@@ -282,6 +282,8 @@ pub struct Node {
     pub source_type: String,
     /// File of the template or program.
     pub path: Option<String>,
+    /// Name of the tool of a package.
+    pub tool: Option<String>,
     /// Inputs in order.
     pub inputs: Vec<(String, Binding)>,
     /// `chat` or `completion`.
@@ -297,7 +299,7 @@ pub struct Node {
 
 /// The settings of a prompty file besides its template.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PromptyCall {
+pub(crate) struct PromptyCall {
     /// Parameters of the call. An input of the same name is only a value of the template.
     pub parameters: Map<String, Value>,
     /// Whether the answer is read as JSON, whose members are the outputs.
@@ -315,15 +317,15 @@ impl Node {
 
 /// The variants of one node.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Variants {
+pub(crate) struct Variants {
     /// The variant that runs by default.
-    pub default_id: String,
+    pub(crate) default_id: String,
     /// Node bodies by id.
     pub bodies: BTreeMap<String, Node>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct FlowFile {
+pub(crate) struct FlowFile {
     /// Inputs in order.
     pub inputs: Vec<InputDef>,
     /// Outputs in order.
@@ -333,7 +335,9 @@ pub struct FlowFile {
     /// Variants by node.
     pub variants: BTreeMap<String, Variants>,
     /// Paths of files to be copied next to the flow.
-    pub additional_includes: Vec<String>,
+    pub(crate) additional_includes: Vec<String>,
+    /// Environment variables of its programs.
+    pub(crate) environment: Map<String, Value>,
 }
 
 impl FlowFile {
@@ -359,6 +363,10 @@ impl FlowFile {
             additional_includes: list(root.get("additional_includes"), "additional_includes")?
                 .iter()
                 .map(pyvalue::to_str)
+                .collect(),
+            environment: mapping(root.get("environment_variables"), "environment_variables")?
+                .into_iter()
+                .map(|(name, value)| (name.clone(), pyvalue::to_str(value).into()))
                 .collect(),
         })
     }
@@ -447,6 +455,7 @@ fn read_node(value: &Value, name: Option<&str>, index: usize) -> Result<Node, Ba
         kind: text(body, "type").unwrap_or_default(),
         source_type: source_text("type").unwrap_or_else(|| "code".to_owned()),
         path: source_text("path"),
+        tool: source_text("tool"),
         inputs: inputs.into_iter().map(|(key, v)| (key.clone(), Binding::parse(v))).collect(),
         api: text(body, "api"),
         activate: read_activate(body, &place)?,

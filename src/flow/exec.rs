@@ -17,6 +17,8 @@ use super::dag::{self, Binding, Node, OutputDef};
 use super::outcome::FlowProblem;
 use super::pack::{LoadedPack, OutputSchema, Step};
 use super::python::{self, PythonCall, PythonSettings};
+use super::reading::Shows;
+use super::source_ids::IdCheck;
 use super::{extract, pyvalue, roles};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::schema::Violation;
@@ -58,9 +60,11 @@ impl Output {
 /// Everything nodes run with.
 pub(super) struct Executor<'a> {
     pub pack: &'a LoadedPack,
-    pub asker: &'a Asker<'a>,
+    pub(crate) asker: &'a Asker<'a>,
     pub inputs: &'a Map<String, Value>,
     pub sources: &'a [SourceText],
+    /// The ids that the structured answer may name.
+    pub ids: Option<&'a IdCheck<'a>>,
     pub python: Option<&'a PythonSettings>,
     pub overrides: &'a CallSettings,
     pub concurrency: usize,
@@ -300,6 +304,7 @@ impl Executor<'_> {
             bypassed: &names(&|binding| is_bypassed(binding, outputs)),
             literals: &names(&|binding| matches!(binding, Binding::Literal(_))),
         };
+        self.asker.ledger.lock().reading.program();
         let (output, metrics) = python::run(self.pack, settings, &call)?;
         Ok(Done { output: Output::Value(output), reply: None, metrics })
     }
@@ -358,6 +363,8 @@ impl Executor<'_> {
             inputs: self.inputs,
             sources: self.sources,
             schema,
+            ids: self.ids.filter(|_| is_structured),
+            shows: Shows::Sources,
             whole: is_structured && !self.pack.is_imported(),
             settings,
         };

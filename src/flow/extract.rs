@@ -13,7 +13,7 @@ const STARTS_MAX: usize = 64;
 /// The answer holds no JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct NoJson(pub String);
+pub(crate) struct NoJson(pub String);
 
 /// The JSON value of an answer.
 pub fn json(answer: &str) -> Result<Value, NoJson> {
@@ -42,7 +42,7 @@ pub fn json(answer: &str) -> Result<Value, NoJson> {
 }
 
 /// An answer without the thoughts that some local models write first.
-pub fn without_thoughts(answer: &str) -> &str {
+pub(crate) fn without_thoughts(answer: &str) -> &str {
     let thoughts = answer.trim_start().strip_prefix("<think>");
     let said = thoughts.and_then(|thoughts| thoughts.split_once("</think>"));
     said.map_or(answer, |(_, said)| said.trim_start())

@@ -12,11 +12,19 @@ use super::outcome::{FlowOutcome, Quality};
 use super::pack::LoadedPack;
 use super::project::SummaryOutputs;
 use super::render::{ENGINE, ENGINE_VERSION};
+use super::source_ids::REMOVED_MAX;
 use crate::contract::hash::{Digest, sha256};
+use crate::model::builtin::text::sentences;
 use crate::model::{BUILTIN, Provider, SourceText};
 
 /// How many members of an answer that the schema does not know are named in the warning.
 const UNDECLARED_SHOWN: usize = 10;
+/// The summary of a flow that gave no text.
+const NO_TEXT: &str = "There is no text.";
+/// Most characters of the summary in a few sentences.
+const BRIEF_CHARS: usize = 320;
+/// Shortest line that may be wrapped, in characters.
+const WRAPPED_CHARS: usize = 60;
 /// Characters of the input that replace an empty summary.
 const STAND_IN_CHARS: usize = 400;
 
@@ -26,9 +34,10 @@ pub(super) struct Ran<'a> {
     pub outputs: Map<String, Value>,
     pub structured: Value,
     pub hierarchy: Option<Hierarchy>,
+    pub coverage: Coverage,
     pub sources: Cow<'a, [SourceText]>,
     pub warnings: Vec<String>,
-    pub for_aggregation: Map<String, Value>,
+    pub(crate) for_aggregation: Map<String, Value>,
 }
 
 impl Ran<'_> {
@@ -49,6 +58,7 @@ impl Ran<'_> {
                 warnings.push("summary_text_from_source".to_owned());
             }
         }
+        summary.summary = brief(&summary);
         if self.hierarchy.is_some() {
             render_profiles(&mut summary, self.hierarchy.as_ref());
         }
@@ -64,6 +74,10 @@ impl Ran<'_> {
         if !evidence.is_empty() && evidence.iter().all(|item| item.located) {
             checks.push("quotes_located".to_owned());
         }
+        let removed_ids_count = ledger.removed_ids.len();
+        if !pack.id_claims.is_empty() && removed_ids_count == 0 {
+            checks.push("source_ids_known".to_owned());
+        }
         let model = ledger.calls.last().map(|call| call.identity.clone());
         let rendered_prompt_sha256 = rendered_hash(&ledger);
         let model = model.unwrap_or_else(|| provider.identity());
@@ -76,6 +90,12 @@ impl Ran<'_> {
             let left_out: Vec<String> = left_out.map(|at| at.chars().take(80).collect()).collect();
             warnings.push(format!("left out, unknown to the schema: {}", left_out.join(", ")));
         }
+        if !ledger.clamped.is_empty() {
+            let numbers: Vec<&str> =
+                ledger.clamped.iter().take(UNDECLARED_SHOWN).map(String::as_str).collect();
+            warnings
+                .push(format!("numbers beyond their scale became its end: {}", numbers.join(", ")));
+        }
         if ledger.redacted > 0 {
             warnings.push(format!("{} passages were redacted before sending", ledger.redacted));
         }
@@ -85,9 +105,16 @@ impl Ran<'_> {
             schema_id: pack.record.declared_outputs.output_schema_id.clone(),
             structured: self.structured,
             hierarchy: self.hierarchy,
-            coverage: Coverage::of(sources),
+            coverage: self.coverage,
             evidence,
-            quality: Quality { checks, repaired: ledger.repaired, truncated: ledger.truncated },
+            quality: Quality {
+                checks,
+                repaired: ledger.repaired,
+                truncated: ledger.truncated,
+                condensed_cut: ledger.condensed_cut,
+                removed_ids: ledger.removed_ids.into_iter().take(REMOVED_MAX).collect(),
+                removed_ids_count,
+            },
             model,
             model_generated: !made_by_builtin,
             prompt_hash: pack.prompt_hash(params),
@@ -130,6 +157,63 @@ fn stand_in(sources: &[SourceText]) -> String {
     }
 }
 
+/// The summary in a few sentences on one line: the pack's short rendering, unless that is only the
+/// title, else the beginning of its text.
+fn brief(summary: &SummaryOutputs) -> String {
+    let title = summary.title.as_deref().unwrap_or_default().trim();
+    let short = summary.rendered_short.as_deref().map(str::trim);
+    let short = short.filter(|short| !short.is_empty() && *short != title);
+    let text = short.unwrap_or(&summary.summary_text);
+    let told = told_in(text, BRIEF_CHARS);
+    let signs = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match (told.is_empty(), title.is_empty(), signs.is_empty()) {
+        (false, ..) => told,
+        (true, false, _) => title.to_owned(),
+        // A text of signs without words.
+        (true, true, false) => signs.chars().take(BRIEF_CHARS).collect(),
+        (true, true, true) => NO_TEXT.to_owned(),
+    }
+}
+
+/// The first sentences of a text, as many as fit; at least a part of the first.
+fn told_in(text: &str, most: usize) -> String {
+    let mut told = String::new();
+    let mut before = 0;
+    for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
+        let bare = line.trim().trim_start_matches(['#', '>', '-', '*', '•', '+', ' ']).trim();
+        if !bare.contains(char::is_alphanumeric) {
+            continue;
+        }
+        let goes_on = before >= WRAPPED_CHARS && bare.starts_with(char::is_lowercase);
+        let starts_anew = bare.len() < line.trim().len() || !goes_on;
+        before = line.chars().count();
+        let mut sentences = Vec::new();
+        sentences::split(bare, 0..bare.len(), |range| sentences.push(range));
+        for (number, range) in sentences.into_iter().enumerate() {
+            let ended = told.ends_with(['.', '!', '?', ':', ';', ',', '…']);
+            let joint = match told.is_empty() {
+                true => "",
+                false if ended || number > 0 || !starts_anew => " ",
+                false => "; ",
+            };
+            let sentence = bare[range].trim();
+            if told.chars().count() + joint.len() + sentence.chars().count() > most {
+                return if told.is_empty() { clipped(sentence, most) } else { told };
+            }
+            told.push_str(joint);
+            told.push_str(sentence);
+        }
+    }
+    told
+}
+
+/// The beginning of a sentence, up to a word end.
+fn clipped(sentence: &str, most: usize) -> String {
+    let cut: String = sentence.chars().take(most.saturating_sub(1)).collect();
+    let whole = cut.rsplit_once(' ').map_or(cut.as_str(), |(head, _)| head);
+    format!("{}…", whole.trim_end_matches([',', ';', ':', ' ']))
+}
+
 /// The text of a mail without the lines above it, if it has both.
 fn below_headers(text: &str) -> &str {
     const HEADERS: [&str; 10] =
@@ -157,4 +241,42 @@ fn render_profiles(summary: &mut SummaryOutputs, tree: Option<&Hierarchy>) {
     let below = root.level.saturating_sub(1);
     let sections: Vec<String> = tree.level(below).map(|node| node.text.clone()).collect();
     summary.rendered_long.get_or_insert_with(|| sections.join("\n\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(title: &str, short: Option<&str>, text: &str) -> String {
+        brief(&SummaryOutputs {
+            title: Some(title.to_owned()),
+            rendered_short: short.map(str::to_owned),
+            summary_text: text.to_owned(),
+            ..SummaryOutputs::default()
+        })
+    }
+
+    #[test]
+    fn a_title_is_no_summary_and_a_list_reads_as_a_sentence() {
+        let text = "Ana moved the archive. The import works again.";
+        assert_eq!(told("Archive", Some("Archive"), text), text);
+        assert_eq!(told("Archive", Some("The archive moved."), text), "The archive moved.");
+        let list = "## Goals\n\n- Call Ana (2026-02-03)\n- Send it.\n- Wait";
+        assert_eq!(told("", None, list), "Call Ana (2026-02-03); Send it. Wait");
+        let wrapped =
+            "We meet at nine in the morning on Monday, on the east side of\nthe roof.\nBring Ana";
+        assert_eq!(told("", None, wrapped), wrapped.replace('\n', " "));
+        assert_eq!(told("Only a title", None, " \n"), "Only a title");
+        assert_eq!(told("", None, " ?!\n… "), "?! …");
+        assert_eq!(told("", None, ""), NO_TEXT);
+    }
+
+    #[test]
+    fn a_brief_ends_at_a_sentence_or_at_a_word() {
+        let text = "One sentence of words. ".repeat(40);
+        let brief = told("", None, &text);
+        assert!(brief.chars().count() <= BRIEF_CHARS && brief.ends_with("words."), "{brief}");
+        let brief = told("", None, &"word ".repeat(200));
+        assert!(brief.chars().count() <= BRIEF_CHARS && brief.ends_with("word…"), "{brief}");
+    }
 }

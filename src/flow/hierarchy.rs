@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::model::SourceText;
 
-pub const HIERARCHY_VERSION: &str = "tree.v1";
+pub(crate) const HIERARCHY_VERSION: &str = "tree.v1";
 /// One node of the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeNode {
@@ -44,7 +44,7 @@ impl Hierarchy {
     }
 
     /// The tree as JSON. Moves the strings instead of copying them: every level names every source.
-    pub fn into_value(self) -> Value {
+    pub(crate) fn into_value(self) -> Value {
         let nodes = self.nodes.into_iter().map(|node| {
             Value::from_iter([
                 ("node_id", Value::from(node.node_id)),
@@ -65,21 +65,22 @@ impl Hierarchy {
     }
 
     /// The most detailed level that fits into `bytes_max`, as sources for the final prompt. Where no
-    /// level fits, the root is cut to that length.
-    pub fn condensed(&self, bytes_max: usize) -> Vec<SourceText> {
+    /// level fits, the root is cut to that length; then the second value is true.
+    pub(crate) fn condensed(&self, bytes_max: usize) -> (Vec<SourceText>, bool) {
         let of = |level: usize| -> Vec<SourceText> {
             let nodes = self.level(level);
             nodes.map(|n| SourceText { id: n.node_id.clone(), text: n.text.clone() }).collect()
         };
         let size = |texts: &[SourceText]| texts.iter().map(|t| t.text.len() + 32).sum::<usize>();
         let fitting = (0..=self.top()).map(of).find(|texts| size(texts) <= bytes_max);
-        fitting.unwrap_or_else(|| {
-            let mut root = of(self.top());
-            for text in &mut root {
-                text.text.truncate(floor(&text.text, bytes_max));
-            }
-            root
-        })
+        if let Some(texts) = fitting {
+            return (texts, false);
+        }
+        let mut root = of(self.top());
+        for text in &mut root {
+            text.text.truncate(floor(&text.text, bytes_max));
+        }
+        (root, true)
     }
 }
 
@@ -105,25 +106,6 @@ pub struct Coverage {
     pub skipped: Vec<SkippedSource>,
 }
 
-impl Coverage {
-    /// The coverage of a run that reads every source with a text.
-    pub fn of(sources: &[SourceText]) -> Coverage {
-        let mut coverage = Coverage { sources_total: sources.len(), ..Coverage::default() };
-        for source in sources {
-            let chars = source.text.chars().count();
-            coverage.chars_total += chars;
-            coverage.chars_covered += chars;
-            if source.text.trim().is_empty() {
-                let reason = "empty_content".to_owned();
-                coverage.skipped.push(SkippedSource { id: source.id.clone(), reason });
-            } else {
-                coverage.sources_used += 1;
-            }
-        }
-        coverage
-    }
-}
-
 /// The largest character boundary that is at most `at`, but never less than one character.
 pub(super) fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
@@ -139,19 +121,4 @@ pub(super) fn first_sentence(text: &str) -> &str {
     let line = line.trim_start_matches(['#', '-', '*', ' ']);
     let end = [". ", "! ", "? "].iter().filter_map(|sign| line.find(sign)).min();
     end.map_or(line, |at| &line[..=at])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sources_without_text_are_listed_as_skipped() {
-        let coverage = Coverage::of(&[
-            SourceText { id: "a".into(), text: "abc".into() },
-            SourceText { id: "b".into(), text: " \n".into() },
-        ]);
-        assert_eq!((coverage.sources_total, coverage.sources_used), (2, 1));
-        assert_eq!(coverage.skipped[0].reason, "empty_content");
-    }
 }

@@ -18,9 +18,10 @@ use super::pyvalue;
 use crate::model::SourceText;
 use crate::registry::binding::Binding;
 
-/// Parameters every flow understands: limits of the model calls, the day of the summary, and whether
-/// it may be shown.
-pub const COMMON_PARAMS: [&str; 5] = ["max_tokens", "temperature", "seed", "day", "publish"];
+/// Parameters every flow understands: limits of the model calls, the day of the summary, whether it may
+/// be shown, and a number that makes the same question a new one.
+pub(crate) const COMMON_PARAMS: [&str; 6] =
+    ["max_tokens", "temperature", "seed", "day", "publish", "again"];
 
 /// Inputs ready for the flow.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +31,7 @@ pub(super) struct Bound<'a> {
     pub sources: Cow<'a, [SourceText]>,
     pub warnings: Vec<String>,
     /// The original main input, when a condensed text has replaced it.
-    pub uncondensed: Option<Value>,
+    pub(crate) uncondensed: Option<Value>,
 }
 
 pub(super) fn bind<'a>(

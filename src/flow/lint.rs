@@ -77,7 +77,7 @@ impl Findings {
 }
 
 /// All mistakes in a pack, errors first.
-pub fn lint(record: &FlowPackRecord, files: &PackFiles) -> Vec<Finding> {
+pub(crate) fn lint(record: &FlowPackRecord, files: &PackFiles) -> Vec<Finding> {
     let mut findings = Findings::default();
     if let Err(error) = record.verify(files) {
         findings.error("integrity.pack_hash", error.to_string());

@@ -18,6 +18,7 @@
 mod adapt;
 pub mod align;
 mod ask;
+mod bounds;
 pub mod context;
 mod dag;
 mod evidence;
@@ -33,20 +34,23 @@ mod pack;
 mod plan;
 mod project;
 mod prompty;
+mod prompty_v2;
 mod python;
 mod pyvalue;
+mod reading;
 mod render;
 mod roles;
 mod run;
 pub mod scaffold;
+mod source_ids;
 mod tree;
 mod yaml;
 
-pub use hierarchy::HIERARCHY_VERSION;
-pub use inputs::COMMON_PARAMS;
-pub use outcome::{
-    CallRecord, EvidenceRef, FlowError, FlowErrorClass, FlowOutcome, FlowProblem, ReplyCache,
-};
+pub(crate) use hierarchy::{Coverage, HIERARCHY_VERSION};
+pub(crate) use inputs::COMMON_PARAMS;
+pub(crate) use outcome::EvidenceRef;
+pub(crate) use outcome::FlowProblem;
+pub use outcome::{CallRecord, FlowError, FlowErrorClass, FlowOutcome, ReplyCache};
 pub use pack::LoadedPack;
 pub use python::PythonSettings;
 #[cfg(any(test, feature = "internals"))]

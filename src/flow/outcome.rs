@@ -9,6 +9,7 @@ use super::hierarchy::{Coverage, Hierarchy};
 use super::project::SummaryOutputs;
 use crate::contract::hash::Digest;
 use crate::contract::schema::Violation;
+use crate::contract::vocabulary::FailureCause;
 use crate::model::{ErrorClass, Message, ModelError, ModelIdentity, ModelReply, StopReason, Usage};
 
 /// One call to the model.
@@ -52,6 +53,14 @@ pub struct EvidenceRef {
     pub end: Option<usize>,
 }
 
+/// An id that was removed from an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemovedId {
+    /// JSON pointer into the answer as the model gave it.
+    pub pointer: String,
+    pub id: String,
+}
+
 /// What was checked, and what had to be corrected.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Quality {
@@ -61,6 +70,20 @@ pub struct Quality {
     pub repaired: bool,
     /// Whether the token limit cut the text off.
     pub truncated: bool,
+    /// Whether the condensed text that the flow read was cut, because even that did not fit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub condensed_cut: bool,
+    /// Ids that the model named, that the request does not have, and that were removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed_ids: Vec<RemovedId>,
+    /// How many ids were removed; the list is bounded.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub removed_ids_count: usize,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The result of a flow that succeeded.
@@ -72,7 +95,7 @@ pub struct FlowOutcome {
     pub summary: SummaryOutputs,
     pub structured: Value,
     /// Id of the schema of `structured`.
-    pub schema_id: Option<String>,
+    pub(crate) schema_id: Option<String>,
     /// The synthesis tree, when one was built.
     pub hierarchy: Option<Hierarchy>,
     /// Which sources were used, and why others were not.
@@ -144,6 +167,19 @@ pub enum FlowProblem {
         /// The answer as received.
         raw: String,
     },
+    /// The answer has no text, and a higher limit did not help.
+    #[error(
+        "node {node}: the model answered {tokens} tokens and no text{}",
+        match cut_off {
+            true => "; it used up the limit before its first word, as models do that think: raise \
+                     max_tokens, or lower reasoning_effort",
+            false => "; ask again, or try another model",
+        }
+    )]
+    Empty { node: String, tokens: u64, cut_off: bool },
+    /// An answer that was paid for is kept and cannot be read.
+    #[error("node {node}: read the answer that the log keeps: {reason}")]
+    Kept { node: String, reason: String },
     /// A Python node failed.
     #[error("node {node}: {reason}")]
     Python { node: String, reason: String, timed_out: bool },
@@ -172,10 +208,16 @@ impl FlowProblem {
 fn first(errors: &[Violation]) -> String {
     match errors {
         [] => String::new(),
-        [only] => format!("at `{}`: {}", only.pointer, only.message),
-        [one, more @ ..] => {
-            format!("at `{}`: {} (and {} more)", one.pointer, one.message, more.len())
-        }
+        [only] => placed(only),
+        [one, more @ ..] => format!("{} (and {} more)", placed(one), more.len()),
+    }
+}
+
+/// A violation with its place; one of the whole answer has none.
+fn placed(error: &Violation) -> String {
+    match error.pointer.as_str() {
+        "" => error.message.clone(),
+        place => format!("at `{place}`: {}", error.message),
     }
 }
 
@@ -233,6 +275,24 @@ impl FlowError {
         }
     }
 
+    /// What the flow met, where it is more than the reason says.
+    pub fn cause(&self) -> Option<FailureCause> {
+        match &*self.problem {
+            FlowProblem::Model { source, .. } => Some(source.cause()),
+            FlowProblem::Schema { .. } => Some(FailureCause::Schema),
+            FlowProblem::CutOff { .. } | FlowProblem::Empty { cut_off: true, .. } => {
+                Some(FailureCause::CutOff)
+            }
+            FlowProblem::Empty { .. } | FlowProblem::Kept { .. } => {
+                Some(FailureCause::InvalidAnswer)
+            }
+            FlowProblem::Python { timed_out: true, .. } => Some(FailureCause::Timeout),
+            FlowProblem::Python { .. } => Some(FailureCause::Program),
+            FlowProblem::Unsupported { .. } => Some(FailureCause::Configuration),
+            _ => None,
+        }
+    }
+
     /// The reason code of the acknowledgement.
     pub fn reason_code(&self) -> &'static str {
         match &*self.problem {
@@ -240,6 +300,7 @@ impl FlowError {
             FlowProblem::Schema { .. } => "output_schema_violation",
             FlowProblem::Python { timed_out: true, .. } => "timeout",
             FlowProblem::Model { source, .. } => match source {
+                ModelError::Paused { cause, .. } if !is_a_limit(*cause) => "unavailable",
                 ModelError::Paused { .. } | ModelError::Budget { .. } => "rate_limited",
                 ModelError::Transient { .. } => "unavailable",
                 ModelError::Timeout { .. } => "timeout",
@@ -251,9 +312,15 @@ impl FlowError {
     }
 }
 
+/// Whether a pause keeps to a limit. Otherwise the provider is left alone because it failed.
+fn is_a_limit(cause: FailureCause) -> bool {
+    matches!(cause, FailureCause::RateLimit | FailureCause::Budget)
+}
+
 /// Answers that were received before. A reply is stored here before it is used, so that a crash
 /// afterwards does not pay for it again.
 pub trait ReplyCache: Send + Sync {
-    fn get(&self, request_hash: &str) -> Option<ModelReply>;
+    /// An answer that is kept and cannot be read is an error: it was paid for.
+    fn get(&self, request_hash: &str) -> Result<Option<ModelReply>, String>;
     fn put(&self, request_hash: &str, reply: &ModelReply);
 }

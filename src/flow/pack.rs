@@ -17,6 +17,7 @@ use super::plan::{self, Plan};
 use super::project::{BadProjection, Form, Projection};
 use super::prompty::Prompty;
 use super::render::{TemplateError, Templates};
+use super::source_ids::IdClaims;
 use super::yaml;
 use crate::contract::hash::Digest;
 use crate::contract::{json as canonical, schema};
@@ -48,7 +49,7 @@ pub enum LoadError {
 
 /// A compiled output schema.
 #[derive(Debug)]
-pub struct OutputSchema {
+pub(crate) struct OutputSchema {
     pub value: Value,
     pub validator: Validator,
     /// Its canonical form, part of the hash of every call.
@@ -101,12 +102,14 @@ pub struct LoadedPack {
     pub(crate) steps: BTreeMap<String, Step>,
     pub(crate) templates: Templates,
     pub(crate) schema: Option<OutputSchema>,
+    pub(crate) id_claims: IdClaims,
     pub(crate) projection: Projection,
     pub(crate) hints: Option<Hints>,
     pub(crate) inputs: Vec<InputDef>,
     pub(crate) main_input: Option<String>,
     pub(crate) structured_node: Option<String>,
     pub(crate) python_files: Map<String, Value>,
+    pub(crate) environment: Map<String, Value>,
     pub(crate) folder: Option<std::path::PathBuf>,
     pub(crate) template_bytes: usize,
     pub(crate) has_node_variant: bool,
@@ -139,8 +142,24 @@ impl LoadedPack {
         self.main_input.as_deref()
     }
 
+    /// Whether an input gets the texts of the sources: the main input, and each one that is bound to them.
+    pub(crate) fn is_text_input(&self, name: &str) -> bool {
+        let mut inputs = self.record.io_contract.inputs.iter();
+        let named = inputs.find(|input| input.name == name);
+        let from = named.and_then(|input| input.from.as_ref());
+        self.main_input() == Some(name)
+            || matches!(
+                from,
+                Some(
+                    binding::Binding::Sources
+                        | binding::Binding::Text
+                        | binding::Binding::Source(binding::SourceField::Messages)
+                )
+            )
+    }
+
     /// The schema of the structured output.
-    pub fn output_schema(&self) -> Option<&Value> {
+    pub(crate) fn output_schema(&self) -> Option<&Value> {
         self.schema.as_ref().map(|schema| &schema.value)
     }
 
@@ -246,9 +265,14 @@ impl Loader<'_> {
                 .filter_map(|node| node.path.clone())
                 .collect(),
             inputs: flow.inputs,
+            environment: flow.environment,
             plan,
             steps,
             templates,
+            id_claims: schema
+                .as_ref()
+                .map(|schema| IdClaims::of(&schema.value, &projection))
+                .unwrap_or_default(),
             schema,
             projection,
             hints,
@@ -345,6 +369,9 @@ impl Loader<'_> {
         let unsupported = |reason: String| Ok(Step::Unsupported { reason });
         let by = format!("node {}", node.name);
         let path = node.path.clone();
+        if let Some(tool) = node.tool.as_ref().filter(|_| node.source_type == "package") {
+            return unsupported(package_tool(tool));
+        }
         match (node.kind.as_str(), path) {
             ("prompt", Some(template)) => {
                 self.template(&template, &by, templates, bytes)?;
@@ -396,6 +423,22 @@ impl Loader<'_> {
             .map(Some)
             .map_err(|error| LoadError::Json { path: path.to_owned(), reason: error.to_string() })
     }
+}
+
+/// Why a tool of a package cannot run, and what to write instead.
+fn package_tool(tool: &str) -> String {
+    let name = tool.to_ascii_lowercase();
+    let asks = ["llm", "openai", "aoai"].iter().any(|sign| name.contains(sign));
+    let instead = match asks && !name.contains("embed") {
+        true => "use a node of type llm: the provider comes from the configuration",
+        false => {
+            "use a Python node with a program of the pack (source: {type: code, path: FILE.py}) that \
+             does the same"
+        }
+    };
+    format!(
+        "the tool {tool} belongs to a Python package, and package tools do not run here; {instead}"
+    )
 }
 
 /// Whether a Python node only forwards a prompt to a model: it reads a prompt node and names a model,

@@ -36,7 +36,7 @@ pub fn plan(flow: &FlowFile, variant: Option<&str>) -> Result<Plan, BadFlow> {
 }
 
 /// True when some node of the flow has a variant of this name.
-pub fn has_variant(flow: &FlowFile, variant: &str) -> bool {
+pub(crate) fn has_variant(flow: &FlowFile, variant: &str) -> bool {
     flow.nodes.iter().any(|node| {
         node.use_variants
             && flow.variants.get(&node.name).is_some_and(|v| v.bodies.contains_key(variant))

@@ -3,7 +3,7 @@
 //! Contract: a pure, deterministic function of the validated output and the pack's
 //! `projection.json` (format in `docs/flow-packs.md`). A field whose rules find no value is absent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -20,7 +20,7 @@ const SHORT_CHARS_MAX: usize = 500;
 /// What the model writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Form {
+pub(crate) enum Form {
     /// One JSON object.
     Json,
     /// Free text.
@@ -42,17 +42,17 @@ enum Rule {
 /// How long inputs are condensed.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct HierarchySettings {
+pub(crate) struct HierarchySettings {
     /// Build the tree even when the input would fit the model.
     pub always: bool,
     /// Template of the prompt for one group of sources; the embedded one when absent.
-    pub leaf: Option<String>,
+    pub(crate) leaf: Option<String>,
     /// Template of the prompt that merges several nodes; the embedded one when absent.
     pub merge: Option<String>,
     /// Most characters of sources in one leaf.
     pub leaf_chars: Option<usize>,
     /// Most children of a node.
-    pub fan_in: Option<usize>,
+    pub(crate) fan_in: Option<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -72,6 +72,7 @@ struct Rules {
     actions: Vec<Rule>,
     uncertainties: Vec<Rule>,
     evidence: Vec<Rule>,
+    source_ids: Vec<String>,
     rendered_short: Vec<Rule>,
     rendered_medium: Vec<Rule>,
     rendered_long: Vec<Rule>,
@@ -80,7 +81,7 @@ struct Rules {
 
 /// The `projection.json` of a pack, compiled.
 #[derive(Debug)]
-pub struct Projection {
+pub(crate) struct Projection {
     rules: Rules,
     templates: Templates,
     declared: bool,
@@ -90,6 +91,9 @@ pub struct Projection {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct SummaryOutputs {
     pub summary_text: String,
+    /// The summary in one to three sentences, for lists.
+    #[serde(default)]
+    pub summary: String,
     /// Title.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub title: Option<String>,
@@ -110,7 +114,7 @@ pub struct SummaryOutputs {
     pub confidence: Option<f64>,
     /// Kind of text.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub format_type: Option<String>,
+    pub(crate) format_type: Option<String>,
     /// Notes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub notes: Option<String>,
@@ -137,7 +141,7 @@ pub struct BadProjection(pub String);
 
 impl Projection {
     /// Compiles a `projection.json`, or a general projection when the pack has none.
-    pub fn compile(json: Option<&[u8]>) -> Result<Projection, BadProjection> {
+    pub(crate) fn compile(json: Option<&[u8]>) -> Result<Projection, BadProjection> {
         let bad = |error: &dyn std::fmt::Display| BadProjection(error.to_string());
         let rules = match json {
             Some(bytes) => serde_json::from_slice(bytes).map_err(|error| bad(&error))?,
@@ -193,14 +197,29 @@ impl Projection {
             .collect()
     }
 
+    /// The pointers whose texts are quotes.
+    pub(crate) fn evidence_pointers(&self) -> Vec<String> {
+        let pointer = |rule: &Rule| match rule {
+            Rule::Pointer(pointer) | Rule::Mapped { pointer, .. } => Some(pointer.clone()),
+            _ => None,
+        };
+        self.rules.evidence.iter().filter_map(pointer).collect()
+    }
+
+    /// The pointers that hold ids of sources, beside the members whose names say so.
+    pub(crate) fn source_id_pointers(&self) -> &[String] {
+        &self.rules.source_ids
+    }
+
     /// Every JSON pointer the rules use.
-    pub fn pointers(&self) -> Vec<String> {
+    pub(crate) fn pointers(&self) -> Vec<String> {
         let rules = self.all_rules();
         rules
             .filter_map(|rule| match rule {
                 Rule::Pointer(pointer) | Rule::Mapped { pointer, .. } => Some(pointer.clone()),
                 _ => None,
             })
+            .chain(self.rules.source_ids.iter().cloned())
             .collect()
     }
 
@@ -211,7 +230,7 @@ impl Projection {
 
     /// How a name without a value behaves in the pack's prompts: an error in our own packs, an empty
     /// text in imported ones.
-    pub fn undefined(&self) -> Undefined {
+    pub(crate) fn undefined(&self) -> Undefined {
         match self.rules.undefined.as_deref() {
             Some("lenient") => Undefined::Lenient,
             Some(_) => Undefined::Strict,
@@ -221,7 +240,7 @@ impl Projection {
     }
 
     /// Whether the pack has a projection of its own.
-    pub fn is_declared(&self) -> bool {
+    pub(crate) fn is_declared(&self) -> bool {
         self.declared
     }
 
@@ -238,20 +257,16 @@ impl Projection {
         let mut meta = Map::new();
         for (name, rules) in &r.meta {
             if let Some(value) = self.first(rules, output) {
-                let scalar = if value.is_array() || value.is_object() {
-                    joined(&value).into()
-                } else {
-                    value
-                };
-                meta.insert(name.clone(), scalar);
+                meta.insert(name.clone(), scalar(value));
             }
         }
         SummaryOutputs {
             summary_text: text(&r.summary_text).unwrap_or_default(),
+            summary: String::new(),
             title: short(&r.title)
                 .map(|title| title.split_whitespace().collect::<Vec<_>>().join(" ")),
-            tags: self.list(&r.tags, output),
-            topics: self.list(&r.topics, output),
+            tags: self.labels(&r.tags, output),
+            topics: self.labels(&r.topics, output),
             category: short(&r.category),
             actions: self.list(&r.actions, output),
             confidence: self.number(&r.confidence, output),
@@ -335,6 +350,15 @@ impl Projection {
         list
     }
 
+    /// A list of words to find a text by. Words that differ only in letter case are one; the first
+    /// spelling stays.
+    fn labels(&self, rules: &[Rule], output: &Value) -> Vec<String> {
+        let mut seen = HashSet::new();
+        let mut labels = self.list(rules, output);
+        labels.retain(|label| seen.insert(label.to_lowercase()));
+        labels
+    }
+
     fn number(&self, rules: &[Rule], output: &Value) -> Option<f64> {
         let value = self.first(rules, output)?;
         let number = pyvalue::to_float(&value)?.as_f64()?;
@@ -370,6 +394,16 @@ fn is_nothing(value: &Value) -> bool {
         Value::Array(items) => items.iter().all(is_nothing),
         Value::Object(members) => members.is_empty(),
         _ => false,
+    }
+}
+
+/// A value that readers filter on. A pack may write yes or no as a template; both ways it is one type.
+fn scalar(value: Value) -> Value {
+    match value {
+        Value::Array(_) | Value::Object(_) => joined(&value).into(),
+        Value::String(text) if text == "true" => true.into(),
+        Value::String(text) if text == "false" => false.into(),
+        value => value,
     }
 }
 
@@ -485,10 +519,11 @@ mod tests {
             "summary_text": ["/missing", "/empty", {"template": "{{ title }} ({{ when | default('no date') }}){% for t in tasks %} {{ t.name }};{% endfor %}"}],
             "title": [{"pointer": "/title"}],
             "confidence": [{"pointer": "/sure", "map": {"high": 1.7}}],
-            "tags": ["/tags", "/tasks/*/name", {"const": ["a", "z"]}],
+            "tags": ["/tags", "/tasks/*/name", {"const": ["A", "z"]}],
             "format_type": [{"const": "summary"}],
             "evidence": ["/tasks/*/quote"],
-            "meta": {"ok": ["/ok"], "none": ["/missing"]}
+            "meta": {"ok": ["/ok"], "none": ["/missing"],
+                "actionable": [{"template": "{{ 'true' if tasks else 'false' }}"}]}
         });
         let output = json!({
             "title": " A\n b ", "empty": "", "sure": "high", "tags": ["a", "", "b"], "ok": false,
@@ -501,7 +536,8 @@ mod tests {
         assert_eq!(summary.confidence, Some(1.0));
         assert_eq!(summary.tags, ["a", "b", "c", "z"]);
         assert_eq!(summary.format_type.as_deref(), Some("summary"));
-        assert_eq!(summary.meta, json!({"ok": false}).as_object().unwrap().clone());
+        let meta = json!({"ok": false, "actionable": true});
+        assert_eq!(summary.meta, meta.as_object().unwrap().clone());
         assert_eq!(projection.quotes(&output), [("/tasks/0/quote".to_owned(), "said".to_owned())]);
     }
 

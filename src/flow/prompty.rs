@@ -1,20 +1,20 @@
-//! Prompty files (first edition): YAML front matter and a template, a whole flow in one file.
+//! Prompty files: YAML front matter and a template, a whole flow in one file.
 //!
 //! Read are `inputs`, `outputs`, `sample`, and of `model` the `api`, the name and the `parameters`, which
 //! are sent unchanged. With `response_format` `json_object` the answer is read as JSON, and its members
 //! are the outputs: those the file declares, else all. With `response: all` the output is the unchanged
 //! reply of the server. Ignored are the connection in `configuration` (the provider comes from our
 //! configuration, and a file cannot ask for environment variables) and `stream`, which does not change
-//! the answer.
+//! the answer. A file of the second edition is read as the first ([`prompty_v2`]).
 
 use serde_json::{Map, Value};
 
 use super::dag::{BadFlow, Binding, FlowFile, InputDef, Node, OutputDef, PromptyCall, ValueType};
-use super::yaml;
+use super::{prompty_v2, yaml};
 use crate::registry::PackFiles;
 
 /// Name of the one node of a prompty flow.
-pub const NODE: &str = "prompty";
+pub(crate) const NODE: &str = "prompty";
 
 /// The text of a file of the pack by its path from the folder of the flow file.
 pub fn beside(files: &PackFiles, entry: &str, name: &str) -> Option<String> {
@@ -26,7 +26,7 @@ pub fn beside(files: &PackFiles, entry: &str, name: &str) -> Option<String> {
 
 /// A prompty file taken apart.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Prompty {
+pub(crate) struct Prompty {
     pub template: String,
     pub config: Map<String, Value>,
 }
@@ -63,7 +63,39 @@ impl Prompty {
         for (name, value) in &mut prompty.config {
             insert_files(value, &format!("{path}: {name}"), &read)?;
         }
+        let is_second = prompty_v2::is_second_edition(&prompty.config);
+        if is_second {
+            prompty.config = prompty_v2::as_first_edition(path, &prompty.config)?;
+        }
+        prompty.check_engine(path)?;
+        if is_second && !prompty.config.contains_key("inputs") {
+            prompty.name_inputs();
+        }
         Ok(prompty)
+    }
+
+    /// Refuses a file for another template engine: its marks would stay blanks.
+    fn check_engine(&self, path: &str) -> Result<(), BadFlow> {
+        let template = self.config.get("template");
+        let format = template.map(|template| template.get("format").unwrap_or(template));
+        let kind = format.and_then(|format| format.get("kind").unwrap_or(format).as_str());
+        match kind.filter(|kind| !kind.starts_with("jinja")) {
+            Some(kind) => {
+                let what = format!("{kind} templates cannot run here; only jinja2 can");
+                Err(BadFlow::new(format!("{path}: template"), what))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the inputs from the template, where the file declares none.
+    fn name_inputs(&mut self) {
+        let engine = minijinja::Environment::new();
+        let Ok(template) = engine.template_from_str(&self.template) else { return };
+        let names: std::collections::BTreeSet<String> =
+            template.undeclared_variables(false).into_iter().collect();
+        let inputs = names.into_iter().map(|name| (name, serde_json::json!({"type": "string"})));
+        self.config.insert("inputs".to_owned(), Value::Object(inputs.collect()));
     }
 
     /// Parameters of the call, the model's name among them.
@@ -107,12 +139,17 @@ impl Prompty {
         let all = model.and_then(|model| model.get("response")).is_some_and(|which| which == "all");
         let parameters = prompty.parameters();
         let format = parameters.get("response_format").and_then(|format| format.get("type"));
-        let json = !all && format.is_some_and(|format| format == "json_object");
+        let json = !all
+            && format.is_some_and(|it| {
+                it == "json_object"
+                    || (it == "json_schema" && prompty_v2::is_second_edition(&self.config))
+            });
         let node = Node {
             name: NODE.to_owned(),
             kind: "llm".to_owned(),
             source_type: "code".to_owned(),
             path: Some(path.to_owned()),
+            tool: None,
             inputs: bindings,
             api: api.and_then(Value::as_str).map(str::to_owned),
             activate: None,
@@ -137,6 +174,7 @@ impl Prompty {
             nodes: vec![node],
             variants: Default::default(),
             additional_includes: Vec::new(),
+            environment: Map::new(),
         })
     }
 

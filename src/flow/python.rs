@@ -3,7 +3,9 @@
 //!
 //! Contract: the verified text of the pack is sent to the interpreter and runs. `python3 -I` excludes
 //! the working directory and the user's site packages. A program can rely on the standard library and
-//! a small replacement of `promptflow.core`.
+//! on a small replacement of what programs import from `promptflow`, where that is not installed.
+//! A connection is named by an input: its members come from a file of that name in the folder of the
+//! pack, and from environment variables that begin with its name.
 //! Deliberately not here: protection from a malicious program. To allow Python is to trust the pack.
 
 use std::ffi::OsString;
@@ -39,9 +41,36 @@ pub(super) struct PythonCall<'a> {
     pub path: &'a str,
     pub inputs: &'a Map<String, Value>,
     /// Inputs whose node was bypassed.
-    pub bypassed: &'a [String],
+    pub(crate) bypassed: &'a [String],
     /// Inputs written in the flow, which are converted to the declared types.
     pub literals: &'a [String],
+}
+
+/// Environment variables that may hold members of a connection: those that begin with the value of an
+/// input that the flow itself names, in capitals.
+fn connection_variables(call: &PythonCall<'_>) -> Vec<OsString> {
+    /// Shorter names would match variables of other programs.
+    const NAME_MIN: usize = 4;
+    let named = call.inputs.iter().filter(|(name, _)| call.literals.contains(name));
+    let prefixes: Vec<String> = named
+        .filter_map(|(_, value)| value.as_str())
+        .filter(|name| name.len() >= NAME_MIN && name.len() <= 64)
+        .filter(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || "_- .".contains(c)))
+        .map(|name| {
+            let capitals = name.chars().map(|c| match c.is_ascii_alphanumeric() {
+                true => c.to_ascii_uppercase(),
+                false => '_',
+            });
+            format!("{}_", capitals.collect::<String>())
+        })
+        .collect();
+    std::env::vars_os()
+        .map(|(name, _)| name)
+        .filter(|name| {
+            let name = name.to_string_lossy();
+            prefixes.iter().any(|prefix| name.starts_with(prefix))
+        })
+        .collect()
 }
 
 /// What a node gave: its output and the metrics it logged.
@@ -59,7 +88,7 @@ pub(super) fn run(
         program: settings.interpreter.clone(),
         args: vec!["-I".into(), "-B".into(), "-c".into(), SHIM.into()],
         folder: pack.folder.clone(),
-        environment: Vec::new(),
+        environment: connection_variables(call),
         stdout_bytes_max: OUTPUT_BYTES_MAX,
         timeout: settings.timeout,
     };
@@ -69,6 +98,8 @@ pub(super) fn run(
         "inputs": call.inputs,
         "bypassed": call.bypassed,
         "literals": call.literals,
+        "environment": pack.environment,
+        "has_folder": pack.folder.is_some(),
     });
     let finished = process::run(&program, request.to_string().as_bytes()).map_err(|error| {
         let timed_out = matches!(error, ProcessError::Timeout { .. });
@@ -76,8 +107,9 @@ pub(super) fn run(
         failed(format!("{error}{}", because.unwrap_or_default()), timed_out)
     })?;
     let answer: Value = serde_json::from_slice(&finished.stdout).map_err(|_| {
+        let code = finished.code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
         let last = finished.stderr.trim().lines().last().unwrap_or("it said nothing");
-        failed(format!("the program ended without an answer: {last}"), false)
+        failed(format!("the program ended with {code} and without an answer: {last}"), false)
     })?;
     if let Some(error) = answer.get("error").and_then(Value::as_str) {
         return Err(failed(error.to_owned(), false));

@@ -12,7 +12,7 @@ pub fn to_str(value: &Value) -> String {
 }
 
 /// `repr(value)`.
-pub fn repr(value: &Value) -> String {
+pub(crate) fn repr(value: &Value) -> String {
     let mut out = String::new();
     push_repr(&mut out, value);
     out
@@ -72,7 +72,7 @@ fn push_str_repr(out: &mut String, text: &str) {
 
 /// `str.isprintable` of one character: neither control nor format character, no space but the plain
 /// one, not private. Characters that Unicode has not given out yet count as printable.
-pub fn is_printable(c: char) -> bool {
+pub(crate) fn is_printable(c: char) -> bool {
     !matches!(c as u32,
         0..=0x1f | 0x7f..=0xa0 | 0xad | 0x600..=0x605 | 0x61c | 0x6dd | 0x70f | 0x890..=0x891
         | 0x8e2 | 0x1680 | 0x180e | 0x2000..=0x200f | 0x2028..=0x202f | 0x205f..=0x2064
@@ -82,7 +82,7 @@ pub fn is_printable(c: char) -> bool {
 }
 
 /// A number the way Python prints it.
-pub fn number_repr(number: &Number) -> String {
+pub(crate) fn number_repr(number: &Number) -> String {
     match number.as_f64() {
         Some(float) if number.is_f64() => float_repr(float),
         _ => number.to_string(),
@@ -90,7 +90,7 @@ pub fn number_repr(number: &Number) -> String {
 }
 
 /// `repr(float)`: the shortest digits that read back, in exponent form below 1e-4 and from 1e16.
-pub fn float_repr(value: f64) -> String {
+pub(crate) fn float_repr(value: f64) -> String {
     if !value.is_finite() {
         return match value {
             v if v.is_nan() => "nan".into(),
@@ -110,7 +110,7 @@ pub fn float_repr(value: f64) -> String {
 }
 
 /// `a == b`: booleans are numbers, integers equal floats, order of members does not matter.
-pub fn equal(a: &Value, b: &Value) -> bool {
+pub(crate) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
@@ -136,7 +136,7 @@ fn as_number(value: &Value) -> Option<f64> {
 }
 
 /// `int(value)`.
-pub fn to_int(value: &Value) -> Option<Value> {
+pub(crate) fn to_int(value: &Value) -> Option<Value> {
     match value {
         Value::Bool(flag) => Some(i64::from(*flag).into()),
         Value::Number(number) if !number.is_f64() => Some(value.clone()),
@@ -152,7 +152,7 @@ pub fn to_int(value: &Value) -> Option<Value> {
 }
 
 /// `float(value)`.
-pub fn to_float(value: &Value) -> Option<Value> {
+pub(crate) fn to_float(value: &Value) -> Option<Value> {
     let float = match value {
         Value::Bool(flag) => f64::from(u8::from(*flag)),
         Value::Number(number) => number.as_f64()?,
@@ -173,7 +173,7 @@ fn underscores_removed(text: &str) -> Option<String> {
 
 /// `json.dumps(value, sort_keys=True)` with ASCII output and the characters HTML cares about
 /// escaped, as Jinja2's `tojson` writes it.
-pub fn json_dumps(value: &Value, indent: Option<usize>) -> String {
+pub(crate) fn json_dumps(value: &Value, indent: Option<usize>) -> String {
     let mut out = String::new();
     push_json(&mut out, value, indent, 0);
     out

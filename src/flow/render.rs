@@ -18,9 +18,9 @@ use serde_json::{Map, Value};
 
 use super::{adapt, filters, pyvalue, roles};
 
-pub const ENGINE: &str = "minijinja";
+pub(crate) const ENGINE: &str = "minijinja";
 /// Its version; raised together with the dependency.
-pub const ENGINE_VERSION: &str = "3.0.5";
+pub(crate) const ENGINE_VERSION: &str = "3.0.5";
 /// Most bytes a template may give.
 pub const RENDERED_BYTES_MAX: usize = 8 << 20;
 /// Steps a template may take; one step is roughly one expression.
@@ -40,7 +40,7 @@ pub struct TemplateError {
 
 /// What a name without a value does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Undefined {
+pub(crate) enum Undefined {
     /// It is an error.
     Strict,
     /// It prints as nothing.
@@ -49,7 +49,7 @@ pub enum Undefined {
 
 /// The compiled templates of one pack.
 #[derive(Debug)]
-pub struct Templates {
+pub(crate) struct Templates {
     environment: Environment<'static>,
 }
 
@@ -93,7 +93,7 @@ impl Templates {
     }
 
     /// Names a template uses and does not set itself.
-    pub fn names_used(&self, name: &str) -> BTreeSet<String> {
+    pub(crate) fn names_used(&self, name: &str) -> BTreeSet<String> {
         let Ok(template) = self.environment.get_template(name) else { return BTreeSet::new() };
         let globals: BTreeSet<&str> = self.environment.globals().map(|(name, _)| name).collect();
         let used = template.undeclared_variables(false);

@@ -149,17 +149,17 @@ fn role_of(word: &str) -> Option<Role> {
 }
 
 /// True when a template has a role line of its own, or a role slot.
-pub fn has_role_line(template: &str) -> bool {
+pub(crate) fn has_role_line(template: &str) -> bool {
     mark(template).contains([ROLE, SLOT])
 }
 
 /// The text of a value without marks, so that no line of it counts as a role line.
-pub fn without_marks(text: &str) -> String {
+pub(crate) fn without_marks(text: &str) -> String {
     replaced(text, "\u{fffd}")
 }
 
 /// True when a text carries marks.
-pub fn has_marks(text: &str) -> bool {
+pub(crate) fn has_marks(text: &str) -> bool {
     find_mark(text, &MARKS).is_some()
 }
 
@@ -176,7 +176,7 @@ fn find_mark(text: &str, marks: &[char]) -> Option<usize> {
 }
 
 /// The hash of [`plain`], without making it.
-pub fn plain_hash(rendered: &str) -> Digest {
+pub(crate) fn plain_hash(rendered: &str) -> Digest {
     let mut hasher = Hasher::new();
     for piece in between_marks(rendered) {
         hasher.update(piece);

@@ -12,16 +12,17 @@ use super::ask::{self, Asker, Ledger};
 use super::context::Surroundings;
 use super::exec::{self, Executor};
 use super::finish::Ran;
-use super::hierarchy::Hierarchy;
+use super::hierarchy::{Coverage, Hierarchy};
 use super::outcome::{FlowError, FlowOutcome, FlowProblem, ReplyCache};
 use super::pack::LoadedPack;
 use super::project::{self, Form};
 use super::python::PythonSettings;
 use super::render::RENDERED_BYTES_MAX;
+use super::source_ids::{CannotRemove, IdCheck, KnownIds};
 use super::tree::TreeJob;
 use super::{extract, inputs, pyvalue};
 use crate::contract::schema;
-use crate::model::{Bill, CallSettings, ModelError, Provider, SourceText};
+use crate::model::{Bill, CallSettings, Listener, ModelError, Provider, SourceText};
 /// Bytes of a token when a prompt is measured: a cautious number for most languages.
 const BYTES_PER_TOKEN: usize = 3;
 /// Tokens kept free for the answer when no limit is set for it.
@@ -38,6 +39,8 @@ pub struct RunOptions<'a> {
     pub params: Map<String, Value>,
     /// Context of the sources, and the surroundings of the run.
     pub surroundings: Option<&'a Surroundings>,
+    /// Ids of the request beside those of its sources: documents and sessions.
+    pub known_ids: &'a [String],
     /// Headings of the sources, in their order, for grouping; may be empty.
     pub headings: &'a [String],
     /// Most time for one model call.
@@ -48,6 +51,8 @@ pub struct RunOptions<'a> {
     pub replies: Option<&'a dyn ReplyCache>,
     /// Receives the cost of each call.
     pub bill: Option<&'a dyn Bill>,
+    /// Hears answers while they arrive.
+    pub listener: Option<&'a dyn Listener>,
     /// How Python nodes run; `None` forbids them.
     pub python: Option<PythonSettings>,
     /// Whether call records keep the conversations.
@@ -61,14 +66,28 @@ impl Default for RunOptions<'_> {
         RunOptions {
             params: Map::new(),
             surroundings: None,
+            known_ids: &[],
             headings: &[],
             timeout: Duration::from_secs(120),
             repair_turns: 2,
             replies: None,
             bill: None,
+            listener: None,
             python: None,
             keep_prompts: false,
             concurrency: 4,
+        }
+    }
+}
+
+impl RunOptions<'_> {
+    /// The same options with what is known of the sources.
+    pub(crate) fn around<'b>(&'b self, surroundings: &'b Surroundings) -> RunOptions<'b> {
+        RunOptions {
+            params: self.params.clone(),
+            surroundings: Some(surroundings),
+            python: self.python.clone(),
+            ..*self
         }
     }
 }
@@ -88,6 +107,7 @@ pub fn run(
         hints: pack.hints.as_ref(),
         replies: options.replies,
         bill: options.bill,
+        listener: options.listener,
         timeout: options.timeout,
         repair_turns: options.repair_turns,
         keep_prompts: options.keep_prompts,
@@ -126,6 +146,7 @@ pub fn aggregate(
         hints: pack.hints.as_ref(),
         replies: options.replies,
         bill: options.bill,
+        listener: options.listener,
         timeout: options.timeout,
         repair_turns: options.repair_turns,
         keep_prompts: false,
@@ -137,6 +158,7 @@ pub fn aggregate(
         asker: &asker,
         inputs: &Map::new(),
         sources: &[],
+        ids: None,
         python: options.python.as_ref(),
         overrides: &overrides,
         concurrency: options.concurrency,
@@ -160,14 +182,20 @@ fn run_with<'a>(
     let mut splits = 0;
     let mut tree = None;
     let ran = loop {
-        tree = condense(pack, &mut bound, asker, &overrides, options, room, tree)?;
-        let problem = match run_bound(pack, &bound, asker, &overrides, options) {
+        let condensed = condense(pack, &mut bound, asker, &overrides, options, room, tree.take());
+        let ran = condensed.and_then(|condensed| {
+            tree = condensed;
+            let built = tree.as_ref().map(|(_, tree)| tree);
+            run_bound(pack, &bound, built, asker, &overrides, options)
+        });
+        let problem = match ran {
             Ok(ran) => break ran,
             Err(problem) if problem.needs_shorter_input() && splits < SPLITS_MAX => problem,
             Err(problem) => return Err(problem),
         };
         // Try half of the input, unless that is too little to be worth a question.
-        room = main_bytes(pack, &bound) / 2;
+        // After a tree that did not fit, its prompts are halved too.
+        room = room.min(main_bytes(pack, &bound)) / 2;
         if let FlowProblem::Template(_) = problem {
             room = room.min(RENDERED_BYTES_MAX / 2);
         }
@@ -181,23 +209,31 @@ fn run_with<'a>(
     if splits > 0 {
         warnings.push(SPLIT.to_owned());
     }
+    let coverage = {
+        let ledger = asker.ledger.lock();
+        let (uncondensed, asked) = (bound.uncondensed.as_ref(), !ledger.calls.is_empty());
+        ledger.reading.coverage(&bound.sources, &bound.inputs, uncondensed, asked)
+    };
     let hierarchy = tree.map(|(_, tree)| tree);
-    Ok(Ran { hierarchy, sources: bound.sources, warnings, ..ran })
+    Ok(Ran { hierarchy, coverage, sources: bound.sources, warnings, ..ran })
 }
 
 /// Runs the nodes over inputs that are ready.
 fn run_bound<'a>(
     pack: &LoadedPack,
     bound: &inputs::Bound<'_>,
+    tree: Option<&Hierarchy>,
     asker: &Asker<'_>,
     overrides: &CallSettings,
     options: &RunOptions<'_>,
 ) -> Result<Ran<'a>, FlowProblem> {
+    let ids = id_check(pack, bound, tree, options);
     let executor = Executor {
         pack,
         asker,
         inputs: &bound.inputs,
         sources: &bound.sources,
+        ids: ids.as_ref(),
         python: options.python.as_ref(),
         overrides,
         concurrency: options.concurrency,
@@ -217,7 +253,16 @@ fn run_bound<'a>(
     } else {
         outputs.values().next().cloned().unwrap_or_default()
     };
-    let structured = structured(pack, first)?;
+    let mut structured = structured(pack, first)?;
+    if let Some(ids) = &ids {
+        // A program of the flow may have added ids after the model answered.
+        let node = || pack.plan.outputs.first().map(|output| output.name.clone());
+        let removed = ids.clean(&mut structured).map_err(|CannotRemove(removed)| {
+            let (node, raw) = (node().unwrap_or_default(), structured.to_string());
+            FlowProblem::Schema { node, errors: ids.known.complaints(&removed), raw }
+        })?;
+        asker.ledger.lock().removed_ids.extend(removed);
+    }
     let for_aggregation = exec::for_aggregation(&executor, &finished.outputs)?;
     Ok(Ran {
         finished,
@@ -225,9 +270,23 @@ fn run_bound<'a>(
         structured,
         for_aggregation,
         hierarchy: None,
+        coverage: Coverage::default(),
         sources: Cow::default(),
         warnings: Vec::new(),
     })
+}
+
+/// The check of the ids in the answer, when the pack's schema has members that claim ids.
+fn id_check<'b>(
+    pack: &'b LoadedPack,
+    bound: &'b inputs::Bound<'_>,
+    tree: Option<&Hierarchy>,
+    options: &RunOptions<'_>,
+) -> Option<IdCheck<'b>> {
+    let schema = pack.schema.as_ref().filter(|_| !pack.id_claims.is_empty())?;
+    let of_caller = matches!(bound.sources, Cow::Owned(_));
+    let known = KnownIds::of(&bound.sources, &bound.inputs, options.known_ids, tree, of_caller);
+    Some(IdCheck { claims: &pack.id_claims, schema: &schema.value, known })
 }
 
 /// Parameters that limit model calls, by the names a node would use.
@@ -266,9 +325,10 @@ fn condense(
     let other_bytes: usize =
         bound.inputs.iter().filter(|(name, _)| *name != main).map(|(_, value)| weight(value)).sum();
     let answer = overrides.max_tokens.map_or(ANSWER_TOKENS, |tokens| tokens as usize);
-    let room =
-        asker.provider.context_tokens().saturating_sub(answer).saturating_mul(BYTES_PER_TOKEN);
-    let room = room.saturating_sub(pack.template_bytes + other_bytes + 512);
+    let beside = pack.template_bytes + other_bytes + 512;
+    let context = asker.provider.context_tokens();
+    let room = context.saturating_sub(answer.min(context / 4)).saturating_mul(BYTES_PER_TOKEN);
+    let room = room.saturating_sub(beside);
     // PromptFlow sends an input whole. So does this for an imported flow, unless the context of the
     // model is configured.
     let guessed = pack.is_imported() && !asker.provider.context_is_known();
@@ -280,7 +340,10 @@ fn condense(
     if room < 1_000 {
         let source = ModelError::OverLimit {
             provider: asker.provider.identity().provider,
-            reason: "its context leaves no room for the input".to_owned(),
+            reason: format!(
+                "a context of {context} tokens leaves no room for the input beside the prompt; {}",
+                crate::model::MORE_CONTEXT
+            ),
         };
         return Err(FlowProblem::Model { node: main.to_owned(), source });
     }
@@ -303,7 +366,9 @@ fn condense(
     if let (true, Some(tree)) = (too_long, &tree) {
         let kind = pack.inputs().iter().find(|input| input.name == main).map(|input| input.kind);
         // Condensed texts are no sources of upstream: nothing is known of them beside their words.
-        let value = inputs::main_value(kind, &tree.condensed(room / 2), &unknown);
+        let (texts, is_cut) = tree.condensed(room / 2);
+        asker.ledger.lock().condensed_cut = is_cut;
+        let value = inputs::main_value(kind, &texts, &unknown);
         bound.uncondensed = bound.inputs.insert(main.to_owned(), value);
     }
     Ok(tree.map(|tree| (prompt_bytes, tree)))

@@ -12,6 +12,7 @@ import importlib.abc
 import importlib.util
 import inspect
 import json
+import os
 import types
 
 request = json.loads(sys.stdin.buffer.read().decode("utf-8"))
@@ -35,23 +36,150 @@ class Stub:
         self.__dict__.update(kwargs)
 
 
+class Connection(dict):
+    """Its members, as items and as attributes, whatever their group."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        for group in ("secrets", "configs"):
+            super().update(self.get(group) or {})
+
+    def __getattr__(self, name):
+        if name in ("secrets", "configs"):
+            return self
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the connection has no member {name}") from None
+
+
+def no_op(func=None, *_, **__):
+    return func if callable(func) else no_op
+
+
 def stand_in(name, **members):
     module = types.ModuleType(name)
     module.__dict__.update(members)
     module.__path__ = []
     sys.modules[name] = module
-    return module
+    parent, _, child = name.rpartition(".")
+    if parent:
+        setattr(sys.modules[parent], child, module)
 
 
-names = dict(
-    tool=tool, log_metric=log_metric, ToolProvider=Stub, trace=lambda f=None, **_: f or (lambda g: g)
+def is_installed(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+CONNECTIONS = (
+    "CustomConnection", "CustomStrongTypeConnection", "OpenAIConnection", "AzureOpenAIConnection",
+    "AzureContentSafetyConnection", "CognitiveSearchConnection", "AzureAISearchConnection",
+    "SerpConnection", "ServerlessConnection", "FormRecognizerConnection", "WeaviateConnection",
+    "QdrantConnection",
 )
-for name in ("promptflow", "promptflow.core", "promptflow._internal", "promptflow.tracing"):
-    stand_in(name, **names)
-stand_in(
-    "promptflow.connections",
-    **{k: Stub for k in ("CustomConnection", "OpenAIConnection", "AzureOpenAIConnection")},
-)
+if not is_installed("promptflow"):
+    connections = {name: type(name, (Connection,), {}) for name in CONNECTIONS}
+    words = {
+        name: type(name, (str,), {})
+        for name in ("PromptTemplate", "Secret", "FilePath", "AssistantDefinition")
+    }
+    errors = {
+        name: type(name, (Exception,), {}) for name in ("PromptflowException", "UserErrorException")
+    }
+    core = dict(
+        tool=tool, log_metric=log_metric, ToolProvider=type("ToolProvider", (), {}),
+        trace=no_op, start_trace=no_op, register_builtin_method=no_op,
+        OpenAIModelConfiguration=Stub, AzureOpenAIModelConfiguration=Stub,
+    )
+    for name in ("promptflow", "promptflow.core", "promptflow._internal", "promptflow.tracing"):
+        stand_in(name, **core)
+    stand_in("promptflow.connections", **connections)
+    stand_in("promptflow.entities", **connections, InputSetting=Stub, DynamicList=Stub)
+    stand_in("promptflow.contracts")
+    stand_in("promptflow.contracts.types", **words)
+    stand_in("promptflow.contracts.multimedia", Image=Stub)
+    stand_in("promptflow.exceptions", **errors, ErrorTarget=Stub)
+
+
+def read_env_file():
+    """Variables of `.env` in the folder of the flow."""
+    found = {}
+    if not request["has_folder"]:
+        return found
+    try:
+        lines = open(".env", encoding="utf-8").read().splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        key, sign, value = line.strip().removeprefix("export ").partition("=")
+        if sign and key and not key.startswith("#"):
+            found[key.strip()] = value.strip().strip("\"'")
+    return found
+
+
+def read_connection_file(text):
+    """Members of a connection: YAML of two levels, which is all these files have, or JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    found, group = {}, None
+    for line in text.splitlines():
+        key, sign, value = line.partition(":")
+        value = value.strip().strip("\"'")
+        if not sign or line.lstrip().startswith("#"):
+            continue
+        if not value:
+            group = found.setdefault(key.strip(), {})
+        elif line.startswith((" ", "\t")) and group is not None:
+            group[key.strip()] = value
+        else:
+            group, found[key.strip()] = None, value
+    return found
+
+
+def connection(name, kind=Connection):
+    members = {}
+    for folder in ("", "connections/") if request["has_folder"] else ():
+        for end in (".yaml", ".yml", ".json"):
+            try:
+                members.update(read_connection_file(open(folder + name + end, encoding="utf-8").read()))
+            except OSError:
+                pass
+    for group in (members, members.get("secrets"), members.get("configs")):
+        for key, value in (group or {}).items():
+            if isinstance(value, str) and value.startswith("${env:"):
+                group[key] = os.environ.get(value[6:-1], "")
+    prefix = "".join(c.upper() if c.isalnum() else "_" for c in name) + "_"
+    members.update(
+        {k[len(prefix):].lower(): v for k, v in os.environ.items() if k.startswith(prefix)}
+    )
+    if not members:
+        raise LookupError(
+            f"find the connection {name}: put {name}.yaml into the folder of the flow, or set "
+            f"{prefix}API_KEY and the like in the environment"
+        )
+    if issubclass(kind, Connection):
+        return kind(members)
+    members = {k: v for k, v in members.items() if k not in ("$schema", "name", "type")}
+    return kind(**members)
+
+
+def is_connection(annotation):
+    return inspect.isclass(annotation) and annotation.__name__ in CONNECTIONS
+
+
+def set_environment():
+    for key, value in read_env_file().items():
+        os.environ.setdefault(key, value)
+    for key, value in request["environment"].items():
+        if value.startswith("${") and value.endswith("}") and "." in value:
+            name, _, member = value[2:-1].partition(".")
+            value = str(connection(name)[member])
+        os.environ[key] = value
 
 
 class Pack(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -81,19 +209,20 @@ sys.meta_path.insert(0, Pack())
 
 
 def is_tool(value):
-    return callable(value) and getattr(value, "__is_flow_tool__", False)
+    marks = ("__is_flow_tool__", "__tool", "__original_function")
+    return callable(value) and any(hasattr(value, mark) for mark in marks)
 
 
 def find_tool(module):
-    own = [v for v in vars(module).values() if is_tool(v) and v.__module__ == module.__name__]
-    for value in list(vars(module).values()):
-        if inspect.isclass(value) and value.__module__ == module.__name__:
-            own += [
-                getattr(value(), n) for n, m in vars(value).items() if is_tool(m)
-            ]
-    if len(own) != 1:
-        raise TypeError(f"expected one @tool in {request['path']}, found {len(own)}")
-    return own[0]
+    """The one tool of a program: a function, or a class and its method."""
+    own = [v for v in vars(module).values() if getattr(v, "__module__", None) == module.__name__]
+    found = [(None, v) for v in own if is_tool(v) and not inspect.isclass(v)]
+    for value in own:
+        if inspect.isclass(value):
+            found += [(value, getattr(value, n)) for n, m in vars(value).items() if is_tool(m)]
+    if len(found) != 1:
+        raise TypeError(f"expected one @tool in {request['path']}, found {len(found)}")
+    return found[0]
 
 
 def convert(value, annotation):
@@ -112,49 +241,91 @@ def convert(value, annotation):
     return value
 
 
-def plain(value):
+def plain(value, place="the output"):
+    """The value as JSON has it; an error names the part that JSON cannot hold."""
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple, set)):
-        return [plain(v) for v in value]
-    if isinstance(value, float) and value != value:
-        return None
-    if value is None or isinstance(value, (str, int, float, bool)):
+        for key in value:
+            if not (key is None or isinstance(key, (str, int, float, bool))):
+                raise TypeError(f"{place} has a key of type {type(key).__name__}, and JSON has only texts")
+        return {str(k): plain(v, f"{place}[{k!r}]") for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v, f"{place}[{i}]") for i, v in enumerate(value)]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        raise ValueError(f"{place} is {value}, which JSON cannot hold")
+    if isinstance(value, str):
+        return str(value)
+    if value is None or isinstance(value, (int, float, bool)):
         return value
     if hasattr(value, "__dataclass_fields__"):
-        return plain({k: getattr(value, k) for k in value.__dataclass_fields__})
-    return str(value)
+        return plain({k: getattr(value, k) for k in value.__dataclass_fields__}, place)
+    if hasattr(value, "model_dump"):
+        return plain(value.model_dump(mode="json"), place)
+    raise TypeError(
+        f"{place} is of type {type(value).__name__}, which JSON cannot hold; return texts, numbers, "
+        "lists and dicts"
+    )
 
 
-def main():
-    name = request["path"][:-3].replace("/", ".")
-    func = find_tool(importlib.import_module(name))
+def arguments_for(func, bound):
     parameters = inspect.signature(func).parameters
+    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     arguments = {}
     for key, value in request["inputs"].items():
         parameter = parameters.get(key)
+        if bound and parameter is None and not takes_all:
+            continue
         if key in request["bypassed"]:
             if parameter is None or parameter.default is not inspect.Parameter.empty:
                 continue
             value = None
+        elif parameter is not None and isinstance(value, str) and is_connection(parameter.annotation):
+            value = connection(value, parameter.annotation)
         elif key in request["literals"] and parameter is not None:
             if value is None or value == "":
                 continue
             value = convert(value, parameter.annotation)
         arguments[key] = value
-    result = func(**arguments)
-    if inspect.iscoroutine(result):
+    return arguments
+
+
+class Parts(list):
+    """What an asynchronous generator gave."""
+
+
+async def collected(parts):
+    return Parts([part async for part in parts])
+
+
+def main():
+    set_environment()
+    name = request["path"][:-3].replace("/", ".")
+    owner, func = find_tool(importlib.import_module(name))
+    if owner is not None:
+        made = owner(**arguments_for(owner, True)) if owner.__init__ is not object.__init__ else owner()
+        func = getattr(made, func.__name__)
+    result = func(**arguments_for(func, owner is not None))
+    if inspect.iscoroutine(result) or inspect.isasyncgen(result):
         import asyncio
 
-        result = asyncio.run(result)
+        parts = inspect.isasyncgen(result)
+        result = asyncio.run(collected(result) if parts else result)
+    if isinstance(result, Parts):
+        result = "".join(str(part) for part in result)
     if inspect.isgenerator(result):
         result = "".join(str(part) for part in result)
     return plain(result)
 
 
+def why(error):
+    said = f"{type(error).__name__}: {error}"[:2000]
+    if isinstance(error, ImportError):
+        said += "; install it for the interpreter that python.interpreter names"
+    return said
+
+
 try:
-    answer = {"output": main(), "metrics": plain(metrics)}
+    answer = {"output": main(), "metrics": plain(metrics, "a metric")}
 except BaseException as error:
-    answer = {"error": f"{type(error).__name__}: {error}"[:2000]}
-real_out.write(json.dumps(answer))
+    answer = {"error": why(error)}
+real_out.write(json.dumps(answer, allow_nan=False))
 real_out.flush()

@@ -16,6 +16,7 @@ use super::extract;
 use super::hierarchy::{Hierarchy, TreeNode, first_sentence, floor};
 use super::outcome::FlowProblem;
 use super::pack::LoadedPack;
+use super::reading::Shows;
 use super::render::{TemplateError, Templates, Undefined, members};
 use super::roles;
 use crate::contract::hash::sha256;
@@ -96,14 +97,14 @@ fn windows(text: &str, max: usize) -> Vec<(usize, usize)> {
 /// Everything a tree is built from.
 pub(super) struct TreeJob<'a> {
     pub pack: &'a LoadedPack,
-    pub asker: &'a Asker<'a>,
+    pub(crate) asker: &'a Asker<'a>,
     pub inputs: &'a Map<String, Value>,
     pub sources: &'a [SourceText],
     pub headings: &'a [String],
     /// Context of the sources.
-    pub surroundings: &'a Surroundings,
+    pub(crate) surroundings: &'a Surroundings,
     /// Bytes of sources one prompt can hold.
-    pub prompt_bytes: usize,
+    pub(crate) prompt_bytes: usize,
     pub concurrency: usize,
 }
 
@@ -250,6 +251,8 @@ impl TreeJob<'_> {
             inputs: self.inputs,
             sources: &draft.texts,
             schema: None,
+            ids: None,
+            shows: if draft.children.is_empty() { Shows::Parts } else { Shows::Condensed },
             whole: false,
             settings: CallSettings { max_tokens: Some(NODE_TOKENS), ..CallSettings::default() },
         };

@@ -13,7 +13,7 @@ const YAML_NODES_MAX: usize = 50_000;
 /// The text is not the YAML we accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read YAML: {0}")]
-pub struct NotYaml(pub String);
+pub(crate) struct NotYaml(pub String);
 
 /// Reads one YAML document.
 pub fn parse(text: &str) -> Result<Value, NotYaml> {

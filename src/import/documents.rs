@@ -16,10 +16,32 @@ use crate::markup::{document as file, markdown};
 
 /// A chunk is closed before it would grow beyond this many bytes, where there is a place to cut.
 const CHUNK_BYTES: usize = 4000;
+/// Longest member of a document that its chunks carry, as JSON.
+const MEMBER_BYTES_MAX: usize = 500;
+/// Members that say whose a text is, for whom, and where it belongs; in lower case, without `-` and `_`.
+const CONTEXT: [&str; 17] = [
+    "author",
+    "authors",
+    "from",
+    "sender",
+    "to",
+    "cc",
+    "subject",
+    "url",
+    "link",
+    "project",
+    "language",
+    "lang",
+    "messageid",
+    "listid",
+    "conversationid",
+    "timestamp",
+    "publishedat",
+];
 const EXTENSIONS: &[&str] = &["md", "markdown", "txt", "html", "htm", "tex"];
 
 /// Imports every text file under a folder into one partition.
-pub fn import_folder(
+pub(crate) fn import_folder(
     target: Target<'_>,
     folder: &Path,
     partition: &str,
@@ -60,32 +82,78 @@ struct Passage<'a> {
 
 fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, String> {
     let file = file::read(uri, bytes)?;
-    let (kind, text) = (file.kind, file.text);
-    let name = uri.rsplit('/').next().unwrap_or(uri);
-    let title = file.title.unwrap_or_else(|| name.to_owned());
     let checksum = sha256(bytes).hex();
-    let document_id = stable_id(
-        "doc",
-        &[
-            Part::Text("document"),
-            Part::Labelled("uri", uri),
-            Part::Labelled("checksum", &checksum),
-        ],
-    );
+    let id = document_id(uri, &checksum);
+    let described = Described { uri, checksum: &checksum, id: &id, project: None, first: 0 };
+    Ok(chunks_of(&described, &file, order))
+}
+
+/// The id of a document: its name and the hash of its bytes.
+pub(super) fn document_id(uri: &str, checksum: &str) -> String {
+    let parts =
+        [Part::Text("document"), Part::Labelled("uri", uri), Part::Labelled("checksum", checksum)];
+    stable_id("doc", &parts)
+}
+
+/// What is known of a document beside its content.
+pub(super) struct Described<'a> {
+    /// The name a person gives it.
+    pub uri: &'a str,
+    /// Hash of its bytes.
+    pub checksum: &'a str,
+    pub id: &'a str,
+    pub project: Option<&'a str>,
+    /// The number of its first chunk.
+    pub first: i64,
+}
+
+/// The chunks of a list: each item is a document of its own, with its own marks.
+pub(super) fn chunks_of_items(
+    of: &Described<'_>,
+    items: &[file::Document],
+    order: i64,
+) -> Vec<NewRecord> {
+    let mut records = Vec::with_capacity(items.len());
+    let mut chars = 0;
+    for item in items {
+        let first = records.len() as i64;
+        let Described { uri, checksum, id, project, .. } = *of;
+        let of = Described { uri, checksum, id, project, first };
+        let mut chunks = chunks_of(&of, item, order + first);
+        // The chunks of a document are put in order by their characters: those of the items follow
+        // one another.
+        for chunk in &mut chunks {
+            let range = &mut chunk.value["span"]["char_range"];
+            for end in ["char_start", "char_end"] {
+                range[end] = json!(chars + range[end].as_u64().unwrap_or_default());
+            }
+        }
+        chars += item.text.chars().count() as u64 + 1;
+        records.append(&mut chunks);
+    }
+    records
+}
+
+/// The chunks of a document, numbered from `order`.
+pub(super) fn chunks_of(of: &Described<'_>, file: &file::Document, order: i64) -> Vec<NewRecord> {
+    let (uri, checksum, document_id) = (of.uri, of.checksum, of.id);
+    let (kind, text) = (file.kind, file.text.as_str());
+    let name = uri.rsplit('/').next().unwrap_or(uri);
+    let title = file.title.as_deref().unwrap_or(name);
     // The text of a page has its headings marked as Markdown marks them.
     let passages = match kind {
-        "txt" => by_paragraphs(&text, 0, &[]),
-        _ => by_headings(&text),
+        "txt" | "csv" | "json" | "pdf" => by_paragraphs(text, 0, &[]),
+        _ => by_headings(text),
     };
     let mut records = Vec::with_capacity(passages.len());
     let mut chars_before = (0, 0);
-    for (index, passage) in (0_i64..).zip(&passages) {
+    for (index, passage) in (of.first..).zip(&passages) {
         let text_hash = sha256(passage.text).hex();
         let id = stable_id(
             "chk",
             &[
                 Part::Text("chunk"),
-                Part::Opaque(&document_id),
+                Part::Opaque(document_id),
                 Part::Integer(index),
                 Part::Labelled("text", &text_hash),
             ],
@@ -103,7 +171,7 @@ fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, Strin
             "source": {"source_uri": uri, "source_type": kind},
             "metadata": {"title": title, "chunk_index": index, "header_path": passage.headings},
             "hashes": {"text_hash": text_hash},
-            "provenance": provenance(uri, &checksum, kind),
+            "provenance": provenance(uri, checksum, kind),
         });
         let metadata = &mut value["metadata"];
         if let Some(publish) = file.publish {
@@ -115,9 +183,23 @@ fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, Strin
         if !file.labels.is_empty() {
             metadata["labels"] = json!(file.labels);
         }
-        records.push(NewRecord { order: order + index, id, value });
+        for (name, value) in &file.members {
+            let is_short = value.to_string().len() <= MEMBER_BYTES_MAX;
+            if is_short && is_context(name) && metadata.get(name).is_none() {
+                metadata[name.as_str()] = value.clone();
+            }
+        }
+        if let Some(project) = of.project {
+            metadata["project"] = json!(project);
+        }
+        records.push(NewRecord { order: order + index - of.first, id, value });
     }
-    Ok(records)
+    records
+}
+
+fn is_context(name: &str) -> bool {
+    let kept = name.chars().filter(|c| !matches!(c, '_' | '-'));
+    CONTEXT.contains(&kept.flat_map(char::to_lowercase).collect::<String>().as_str())
 }
 
 fn provenance(uri: &str, checksum: &str, kind: &str) -> Value {

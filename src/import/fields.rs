@@ -5,17 +5,19 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::stream::each_record;
-use super::{Days, ImportError, NewRecord, Report, Target, name_of};
+use super::{Days, ImportError, NewRecord, Report, TakeEvent, Target, name_of};
 use crate::contract::hash::sha256;
 use crate::contract::publish;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::markup::html;
+use crate::os::Disk;
+use crate::upstream::moment::Moment;
 
 /// Which fields of a record mean what. Each is a list of dotted paths; the first that is there
 /// counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mapping {
+pub(crate) struct Mapping {
     /// What the source is called in provenance.
     pub source_system: String,
     /// The id; a stable one is derived where there is none.
@@ -32,9 +34,12 @@ pub struct Mapping {
     pub conversation: Vec<String>,
     /// `event_kind` and `event_subkind` of every record; chat turns derive theirs from the role.
     pub kind: Option<(String, String)>,
-    /// Whether texts are HTML.
+    /// Whether texts are HTML, except [`PLAIN_TEXT`].
     pub html: bool,
 }
+
+/// The member of a JSON Feed that holds plain text.
+const PLAIN_TEXT: &str = "content_text";
 
 fn paths(list: &[&str]) -> Vec<String> {
     list.iter().map(|path| (*path).to_owned()).collect()
@@ -42,7 +47,7 @@ fn paths(list: &[&str]) -> Vec<String> {
 
 impl Mapping {
     /// Day files of chat events.
-    pub fn chat_export() -> Mapping {
+    pub(crate) fn chat_export() -> Mapping {
         Mapping {
             source_system: "chatgpt_export".to_owned(),
             id: paths(&["event_id", "id", "meta.message_id"]),
@@ -82,7 +87,7 @@ impl Mapping {
 
 /// Imports one file: JSON lines, one JSON array, or an object with a list of items. One record and
 /// some text is held at a time, however large the file is.
-pub fn import_file(
+pub(crate) fn import_file(
     target: Target<'_>,
     mapping: &Mapping,
     file: &Path,
@@ -91,9 +96,7 @@ pub fn import_file(
     report.files += 1;
     let name = name_of(file);
     let mut days = Days::new(target);
-    each_record(target.disk, file, &mut |number, record| match record
-        .and_then(|record| event(mapping, &name, &record))
-    {
+    each_event(target.disk, mapping, file, &name, &mut |number, found| match found {
         Ok((at, record)) => days.take(at, record, report),
         Err(why) => {
             report.reject(&name, number, why);
@@ -103,14 +106,33 @@ pub fn import_file(
     days.finish(report)
 }
 
+/// Hands over the records of a file in order, or why there is none. `uri` is the name a person
+/// gives the file.
+pub(super) fn each_event(
+    disk: &dyn Disk,
+    mapping: &Mapping,
+    file: &Path,
+    uri: &str,
+    take: &mut TakeEvent<'_>,
+) -> Result<(), ImportError> {
+    each_record(disk, file, &mut |number, record| {
+        take(number, record.and_then(|record| event(mapping, uri, &record)))
+    })
+}
+
 fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, NewRecord), String> {
     let at = first(record, &mapping.time).and_then(time).ok_or("no time that can be read")?;
     let role = word(record, &mapping.role);
     let conversation = word(record, &mapping.conversation);
-    let mut text = word(record, &mapping.text).unwrap_or_default();
-    if mapping.html {
-        text = html::page(&text).text;
-    }
+    let found = mapping.text.iter().find_map(|path| {
+        let path = std::slice::from_ref(path);
+        word(record, path).map(|text| (text, path == [PLAIN_TEXT]))
+    });
+    let text = match found {
+        Some((text, false)) if mapping.html => html::page(&text).text,
+        Some((text, _)) => text,
+        None => String::new(),
+    };
     let given = word(record, &mapping.id);
     let id = given.clone().unwrap_or_else(|| {
         let hash = sha256(&text).hex();
@@ -147,31 +169,57 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
             value[key] = json!(found);
         }
     }
-    if let Some(publish) = publish_of(record) {
+    for (key, found) in kept(record) {
+        value[key] = found;
+    }
+    if let Some(publish) = record.as_object().and_then(publish::said_by_record) {
         value["publish"] = json!(publish);
     }
     Ok((at, NewRecord { order: at.0, id, value }))
 }
 
-/// What a record says about being shown, in its own members or in those of its metadata.
-fn publish_of(record: &Value) -> Option<bool> {
-    let inner = ["meta", "metadata", "front_matter", "payload"].map(|name| record.get(name));
-    let objects = inner.into_iter().flatten().chain([record]).filter_map(Value::as_object);
-    publish::together(objects.map(publish::said_by_members))
+/// What a record says of itself that a flow may need: who wrote it, to whom, where it is.
+fn kept(record: &Value) -> impl Iterator<Item = (&'static str, Value)> {
+    const KEPT: [(&str, &[&str]); 10] = [
+        ("author", &["author", "authors", "creator", "by"]),
+        ("from", &["from", "sender"]),
+        ("to", &["to"]),
+        ("cc", &["cc"]),
+        ("url", &["url", "link", "external_url"]),
+        ("project", &["project", "project_name"]),
+        ("tags", &["tags", "labels", "categories", "keywords"]),
+        ("language", &["language", "lang"]),
+        ("feed", &["feed"]),
+        ("timestamp", &["timestamp", "date_published", "published"]),
+    ];
+    KEPT.into_iter().filter_map(|(key, names)| {
+        let found = names.iter().find_map(|name| record.get(name).filter(|one| !one.is_null()))?;
+        let found = match found {
+            // An author is one person; the first of several stands for them.
+            Value::Array(all) if key == "author" => all.first()?,
+            one => one,
+        };
+        // A number is a time that `timestamp_ms` has already.
+        (key != "timestamp" || found.is_string()).then(|| (key, found.clone()))
+    })
 }
 
 fn kind(mapping: &Mapping, role: Option<&str>) -> (String, String) {
     if let Some(kind) = &mapping.kind {
         return kind.clone();
     }
-    let subkind = match role {
-        Some("user") => "user_message",
-        Some("assistant") => "assistant_message",
-        Some("tool") => "tool_result",
-        Some("system") => "system_note",
+    ("chat_turn".to_owned(), subkind_of(role.unwrap_or_default()).to_owned())
+}
+
+/// The finer kind of a chat message, by the role of its author.
+pub(super) fn subkind_of(role: &str) -> &'static str {
+    match role {
+        "user" => "user_message",
+        "assistant" => "assistant_message",
+        "tool" => "tool_result",
+        "system" => "system_note",
         _ => "other",
-    };
-    ("chat_turn".to_owned(), subkind.to_owned())
+    }
 }
 
 fn first<'a>(record: &'a Value, candidates: &[String]) -> Option<&'a Value> {
@@ -184,43 +232,24 @@ fn word(record: &Value, candidates: &[String]) -> Option<String> {
         let value = path.split('.').try_fold(record, |value, key| value.get(key))?;
         match value {
             Value::String(text) if !text.is_empty() => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
+            // A number beyond 64 bits was rounded when it was read: others share its digits.
+            Value::Number(number) if !number.is_f64() => Some(number.to_string()),
             _ => None,
         }
     })
 }
 
-/// Seconds are below this and milliseconds above it, for every time since 1973.
-const SECONDS_END: f64 = 1e11;
-
-fn time(value: &Value) -> Option<Timestamp> {
-    let ms = match value {
-        Value::Number(number) => {
-            let number = number.as_f64()?;
-            if number.abs() < SECONDS_END { number * 1000.0 } else { number }
-        }
-        Value::String(text) => return text_time(text.trim()),
-        _ => return None,
-    };
-    (ms >= 0.0).then_some(Timestamp(ms as i64))
-}
-
-fn text_time(text: &str) -> Option<Timestamp> {
-    // `+00:00Z` is what some exporters write.
-    let text = text.strip_suffix("+00:00Z").map_or(text.to_owned(), |head| format!("{head}Z"));
-    let iso = || parse_instant(&text).ok().map(|instant| instant.at);
-    let mail = || {
-        let parsed = chrono::DateTime::parse_from_rfc2822(&text).ok()?;
-        Some(Timestamp(parsed.timestamp_millis()))
-    };
-    let number = || time(&json!(text.parse::<f64>().ok()?));
-    iso().or_else(mail).or_else(number).filter(|at| at.0 >= 0)
+/// The time of a record. One without an offset is taken as UTC.
+pub(super) fn time(value: &Value) -> Option<Timestamp> {
+    let moment = Moment::read(value, chrono_tz::UTC)?;
+    let written = value.as_str().and_then(|text| parse_instant(text.trim()).ok());
+    let ms = written.map_or_else(|| moment.millis(), |instant| instant.at.0);
+    (ms >= 0).then_some(Timestamp(ms))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::Disk;
     use crate::os::real::HostDisk;
 
     fn tree(disk: &dyn Disk, root: &Path) -> Vec<(String, Vec<u8>)> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{Days, ImportError, NewRecord, Report, Target, disk_error, name_of};
+use super::{Days, ImportError, NewRecord, Report, TakeEvent, Target, disk_error, name_of};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
@@ -17,24 +17,39 @@ use crate::upstream::lines::Lines;
 const MAIL_BYTES_MAX: usize = 256 << 20;
 
 /// Imports one file, holding one mail and some text at a time, however large the file is.
-pub fn import_file(
+pub(crate) fn import_file(
     target: Target<'_>,
     file: &Path,
     report: &mut Report,
 ) -> Result<(), ImportError> {
     let name = name_of(file);
     report.files += 1;
-    let mut mailbox = Mailbox::open(target.disk, file).map_err(disk_error("read", file))?;
     let mut days = Days::new(target);
+    each_event(target.disk, file, &name, &mut |number, found| match found {
+        Ok((at, record)) => days.take(at, record, report),
+        Err(why) => {
+            report.reject(&name, number, why);
+            Ok(())
+        }
+    })?;
+    days.finish(report)
+}
+
+/// Hands over the mails of a file in order, or why there is none. `uri` is the name a person gives
+/// the file.
+pub(super) fn each_event(
+    disk: &dyn Disk,
+    file: &Path,
+    uri: &str,
+    take: &mut TakeEvent<'_>,
+) -> Result<(), ImportError> {
+    let mut mailbox = Mailbox::open(disk, file).map_err(disk_error("read", file))?;
     let mut number = 0;
     while let Some(message) = mailbox.message().map_err(disk_error("read", file))? {
         number += 1;
-        match event(&name, &message) {
-            Ok((at, record)) => days.take(at, record, report)?,
-            Err(why) => report.reject(&name, number, why.to_owned()),
-        }
+        take(number, event(uri, &message).map_err(str::to_owned))?;
     }
-    days.finish(report)
+    Ok(())
 }
 
 /// One mail of a file.
@@ -123,11 +138,14 @@ fn event(file: &str, message: &Message) -> Result<(Timestamp, NewRecord), &'stat
     let parts =
         [Part::Text("event"), Part::Text("source:mail"), Part::Labelled("message", &message_id)];
     let id = stable_id("evt", &parts);
+    let mut members = mail.members();
+    // The id stands in `source`.
+    members.remove("message_id");
     let mut value = json!({
         "schema_version": "event.v1",
         "event_id": id,
         "timestamp_ms": at.0,
-        "content": mail.text(),
+        "content": mail.body,
         "event_kind": "external_observation",
         "event_subkind": "other",
         "source": {"source_system": "mail", "source_record_id": message_id, "source_uri": file},
@@ -135,17 +153,8 @@ fn event(file: &str, message: &Message) -> Result<(Timestamp, NewRecord), &'stat
     if let Some(publish) = mail.publish {
         value["publish"] = json!(publish);
     }
-    let known = [
-        ("title", mail.subject),
-        ("conversation_id", mail.thread_id),
-        ("from", mail.from),
-        ("to", mail.to),
-        ("timestamp", mail.date),
-    ];
-    for (key, found) in known {
-        if let Some(found) = found {
-            value[key] = json!(found);
-        }
+    for (name, found) in members {
+        value[name] = found;
     }
     Ok((at, NewRecord { order: at.0, id, value }))
 }

@@ -7,11 +7,23 @@
 //! byte. Data is replaced before its manifest: a reader in between sees bytes appended after the
 //! manifest and ignores them.
 
+mod archive;
+mod chats;
+pub(crate) mod collect;
+mod decode;
 pub mod documents;
+mod extract;
+mod feed;
 pub mod fields;
+pub(crate) mod intake;
+pub(crate) mod kind;
 pub mod mail;
+mod office;
 mod partition;
+pub(crate) mod read;
+mod sessions;
 mod stream;
+pub(crate) mod units;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,14 +33,15 @@ use serde::Serialize;
 use crate::contract::time::{Day, Timestamp};
 use crate::os::Disk;
 
-pub use partition::{Appender, NewRecord};
+pub(crate) use partition::Appender;
+pub use partition::NewRecord;
 
 /// The producer named in manifests of imported partitions.
-pub const PRODUCER: &str = "summarizer-import";
+pub(crate) const PRODUCER: &str = "summarizer-import";
 /// Deepest folder that is walked.
 const FOLDER_DEPTH_MAX: usize = 32;
 /// Largest document that is imported; everything else is read record by record.
-pub const DOCUMENT_BYTES_MAX: u64 = 1 << 30;
+pub(crate) const DOCUMENT_BYTES_MAX: u64 = 1 << 30;
 /// What was left out of one import that is listed; the rest is counted.
 const REJECTED_MAX: usize = if cfg!(test) { 3 } else { 10_000 };
 /// Memory of an event besides its text, about.
@@ -103,7 +116,7 @@ pub struct Report {
     /// What was left out, the first of it.
     pub rejected: Vec<Rejected>,
     /// How much more was left out than is listed.
-    pub rejected_omitted: u64,
+    pub(crate) rejected_omitted: u64,
 }
 
 impl Report {
@@ -134,6 +147,10 @@ pub struct Target<'a> {
     /// The time written into manifests of partitions that change.
     pub now: Timestamp,
 }
+
+/// Takes an event with its time, or why there is none, with its number, counted from 1.
+type TakeEvent<'t> =
+    dyn FnMut(u64, Result<(Timestamp, NewRecord), String>) -> Result<(), ImportError> + 't;
 
 /// Events on their way to their days.
 struct Days<'a> {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::{ImportError, PRODUCER, Report, Target, disk_error};
 use crate::contract::hash::{Digest, Hasher};
-use crate::contract::json::{jcs, to_file};
+use crate::contract::json::{line, to_file};
 use crate::os::{DiskFile, Open};
 use crate::upstream::Family;
 use crate::upstream::index::IdKey;
@@ -43,7 +43,7 @@ pub struct NewRecord {
 }
 
 /// Partitions of one family that grow.
-pub struct Appender<'a> {
+pub(crate) struct Appender<'a> {
     target: Target<'a>,
     family: Family,
     growing: BTreeMap<String, Growing>,
@@ -53,6 +53,11 @@ impl<'a> Appender<'a> {
     /// Appends events to days.
     pub fn events(target: Target<'a>) -> Appender<'a> {
         Appender { target, family: Family::Events, growing: BTreeMap::new() }
+    }
+
+    /// Appends sessions to days.
+    pub(super) fn sessions(target: Target<'a>) -> Appender<'a> {
+        Appender { target, family: Family::Sessions, growing: BTreeMap::new() }
     }
 
     /// Appends chunks.
@@ -83,7 +88,7 @@ impl<'a> Appender<'a> {
                 continue;
             }
             growing.tally.add(&record.value);
-            lines.push_str(&jcs(&record.value));
+            lines.push_str(&line(&record.value));
             lines.push('\n');
             growing.added += 1;
             if lines.len() >= WRITE_BYTES {
@@ -178,6 +183,7 @@ impl Growing {
             Family::Events => "event_id",
             Family::Sessions => "session_id",
             Family::Chunks => "chunk_id",
+            Family::Summaries(_) => "summary_id",
         };
         let lines = Lines::new(file.ok_or_else(damaged)?, covered);
         growing.read(lines, id).map_err(disk_error("read", &data))?;
@@ -241,6 +247,7 @@ impl Growing {
         let hash = self.hasher.finish().hex();
         let manifest = match family {
             Family::Chunks => self.tally.chunk_manifest(target, partition, &hash, *bytes),
+            Family::Sessions => self.tally.session_manifest(target, partition, &hash, *bytes),
             _ => self.tally.event_manifest(target, partition, &hash, *bytes),
         };
         let manifest = to_file(&manifest).expect("a JSON value always serializes");
@@ -281,6 +288,7 @@ struct Tally {
     by_field: BTreeMap<&'static str, BTreeMap<String, u64>>,
     subkinds: BTreeSet<String>,
     documents: HashSet<IdKey>,
+    referenced: u64,
 }
 
 impl Tally {
@@ -300,6 +308,7 @@ impl Tally {
             self.subkinds.insert(subkind.to_owned());
         }
         self.documents.extend(record["document_id"].as_str().map(IdKey::of));
+        self.referenced += record["event_count"].as_u64().unwrap_or_default();
     }
 
     fn event_manifest(&self, target: Target<'_>, day: &str, hash: &str, bytes: u64) -> Value {
@@ -322,6 +331,23 @@ impl Tally {
                 "events_by_domain": count("domain_family"),
             },
             "kind_registry": {"allowed_kinds": kinds, "allowed_subkinds": subkinds},
+            "integrity": {"sha256": hash, "bytes": bytes, "lines": self.records},
+            "producer": producer(),
+            "generated_at": target.now.to_string(),
+            "warnings": [],
+        })
+    }
+
+    fn session_manifest(&self, target: Target<'_>, day: &str, hash: &str, bytes: u64) -> Value {
+        json!({
+            "schema_version": "sessions_manifest.v1",
+            "bus_schema_version": "session.v1",
+            "day": day,
+            "sessions_path": Family::Sessions.data_path(day),
+            "counts": {
+                "sessions_total": self.records,
+                "events_total_referenced": self.referenced,
+            },
             "integrity": {"sha256": hash, "bytes": bytes, "lines": self.records},
             "producer": producer(),
             "generated_at": target.now.to_string(),

@@ -21,7 +21,6 @@ const STATE_DIGEST: &str = "state_digest";
 /// The tables do not read.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// The store.
     #[error(transparent)]
     Log(#[from] LogError),
     /// A row or document that is not what it should be.
@@ -38,7 +37,7 @@ pub fn identity(state: &Digest) -> [(String, Option<Vec<u8>>); 2] {
 }
 
 /// The digest the tables were written with last.
-pub fn stored_digest(log: &Reader) -> Result<Option<Digest>, LogError> {
+pub(crate) fn stored_digest(log: &Reader) -> Result<Option<Digest>, LogError> {
     let stored = log.document(STATE_DIGEST)?;
     Ok(stored.and_then(|bytes| bytes.try_into().ok()).map(Digest))
 }
@@ -64,7 +63,7 @@ pub fn tables(state: &State) -> Checkpoint {
 
 /// The digest of everything checkpoints wrote: the one before, then what this one writes, in key
 /// order.
-pub fn chain_digest(previous: &Digest, checkpoint: &Checkpoint) -> Digest {
+pub(crate) fn chain_digest(previous: &Digest, checkpoint: &Checkpoint) -> Digest {
     let mut hasher = Hasher::new();
     hasher.update(previous.0);
     for (seq, row) in &checkpoint.rows {

@@ -16,14 +16,14 @@ use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
 use crate::contract::bytes::Piece;
-use crate::contract::hash::Digest;
+use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
 use crate::contract::json::jcs;
 use crate::contract::schema::Violation;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{
-    AckStatus, Bus, ErrorClass, QuarantineReason, ReasonCode, Stream, SummaryKind, Urgency,
-    Warnings,
+    AckStatus, Bus, ErrorClass, FailureCause, QuarantineReason, ReasonCode, Stream, SummaryKind,
+    Urgency, Warnings,
 };
 use crate::facts::JsonObject;
 use crate::facts::agent_run::{
@@ -35,11 +35,12 @@ use crate::facts::attempt::{
 };
 use crate::facts::digest::{
     BagFacts, BagType, BagsCollected, BuildFinished, BuildPublished, BuildStarted, Channel,
-    DigestFact, GroupFacts, MemoFacts, PairFacts, WindowFacts, WindowType,
+    DigestFact, GroupFacts, MemoFacts, PairFacts, TaskSettled, WindowFacts, WindowType,
 };
 use crate::facts::failure::{ErrorDetails, ErrorFacts, ModelFailure};
 use crate::facts::model::{AnswerFacts, CallFacts, ModelIdentity, Provenance, StopReason, Usage};
 use crate::facts::publication::{DayOpened, PublishFailed};
+use crate::facts::queue::{ConsumedBatch, Identity, Position, QueueMark};
 use crate::facts::recovery::{Loss, RecoveryReport};
 use crate::facts::retention::{
     AcksArchived, AcksMoved, AnswersDropped, FramesArchived, RetentionApplied, RetentionFact,
@@ -59,18 +60,12 @@ use crate::state::{Ledger, Open, Particulars, Row, RunInfo, Status, Totals};
 pub enum CodecError {
     /// No event has this tag and version.
     #[error("unknown event tag {tag} version {version}")]
-    UnknownTag {
-        /// The tag.
-        tag: u16,
-        /// Its version.
-        version: u32,
-    },
+    UnknownTag { tag: u16, version: u32 },
     /// The payload is not what the tag promises.
     #[error("decode {what}: {why}")]
     Malformed {
         /// What was being read.
         what: &'static str,
-        /// What is wrong.
         why: String,
     },
 }
@@ -85,7 +80,7 @@ const CONFIGURATION: Configuration = bincode::config::standard().with_limit::<EV
 
 /// Changes whenever the meaning of stored rows changes: tables with another fingerprint are
 /// thrown away and rebuilt from the log, never upgraded by guessing.
-pub const STATE_FINGERPRINT: &[u8] = b"state.v1";
+pub(crate) const STATE_FINGERPRINT: &[u8] = b"state.v2";
 
 fn bytes_of<T: Encode>(value: T) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -255,6 +250,7 @@ wire_word! {
         [RunEnd::Clean, RunEnd::Failed, RunEnd::Crashed].into_iter().find(|end| *end as u8 == code)
     };
     ErrorClass: |word| word.code(), ErrorClass::from_code;
+    FailureCause: |word| word.code(), FailureCause::from_code;
 }
 
 wire_all! { BagType, Channel, Promotion, StopReason, WindowType }
@@ -276,7 +272,7 @@ wire_struct! {
     BadLine { line, offset, length, sha256, reason, request_id, errors, errors_omitted, raw }
     Violation { pointer, message }
     Row {
-        status, reason, attempts, taken_at, last, previous, output_of, key_rest, id_rest, work,
+        status, reason, cause, attempts, taken_at, last, previous, output_of, key_rest, id_rest, work,
     }
     RunInfo { run_id, command, started, started_at }
     Totals { by_status, by_reason, quarantined, taken }
@@ -334,6 +330,7 @@ wire_struct! {
     GroupFacts { by, key }
     PairFacts { count, lift, npmi, edge_score }
     MemoFacts { memo_slug, channel }
+    TaskSettled { task_id, done, text, summary_id }
     AnswersDropped { dropped, bytes, before }
     AcksMoved { through, lines, file }
     RetentionApplied { answers, acks, frames, by }
@@ -344,6 +341,10 @@ wire_struct! {
         outputs_recognized, outputs_adopted, ended, open, unknown,
     }
     Loss { means, count, examples }
+    QueueMark { position, consumed }
+    Position { offset, lines, identity, chain, tail_len, tail }
+    Identity { device, inode, head_len, head }
+    ConsumedBatch { start, end, hash }
 }
 
 wire_enum! {
@@ -358,6 +359,7 @@ wire_enum! {
         3 Published(fact),
         4 Collected(fact),
         5 Finished(fact),
+        6 TaskSettled(fact),
     }
     RetentionFact {
         1 AnswersDropped(fact),
@@ -456,7 +458,7 @@ macro_rules! event_codec {
         }
 
         /// Appends the payload of an event; gives its tag and version.
-        pub fn encode_into(event: &Event, out: &mut Vec<u8>) -> (u16, u32) {
+        pub(crate) fn encode_into(event: &Event, out: &mut Vec<u8>) -> (u16, u32) {
             match event {
                 $(Event::$variant $({ $($field),+ })? $(($inner))? => {
                     append($(($($field,)+))? $($inner)?, out);
@@ -487,7 +489,7 @@ event_codec! {
     2 RunFinished { run_id, started, end, report },
     3 LineQuarantined(line),
     4 RequestAccepted(request),
-    5 RequestParked { request, behind },
+    5 RequestParked { request, behind, behind_request_id },
     6 ParkedAccepted { request, head, warnings },
     7 RequestRejected { request, status, reason, message },
     8 DuplicateReceived { request, of, of_request_id, reason, summary },
@@ -503,7 +505,7 @@ event_codec! {
         request, attempt, head, summary, body_sha256, warnings, supersedes, input, provenance,
     },
     16 AttemptFailed {
-        request, attempt, head, status, reason, message, retry_at, counted, warnings, supersedes,
+        request, attempt, head, status, reason, cause, message, retry_at, counted, warnings, supersedes,
         input, error,
     },
     17 RequestSkipped { request, attempt, head, reason, warnings, supersedes, input },
@@ -524,16 +526,17 @@ event_codec! {
     32 Retention(fact),
     33 LogRecovered(report),
     34 ReceiptKept { body_sha256 },
+    35 KeyYielded { request, head, behind, behind_request_id, warnings },
 }
 
 /// Tags for readers that look for one kind of event and skip the rest undecoded.
 pub const RUN_STARTED: u16 = 1;
-pub const LINE_QUARANTINED: u16 = 3;
-pub const MODEL_RESPONDED: u16 = 14;
-pub const SUMMARY_PRODUCED: u16 = 15;
-pub const MODEL_CHARGED: u16 = 27;
-pub const AGENT_RUN: u16 = 30;
-pub const DIGEST: u16 = 31;
+pub(crate) const LINE_QUARANTINED: u16 = 3;
+pub(crate) const MODEL_RESPONDED: u16 = 14;
+pub(crate) const SUMMARY_PRODUCED: u16 = 15;
+pub(crate) const MODEL_CHARGED: u16 = 27;
+pub(crate) const AGENT_RUN: u16 = 30;
+pub(crate) const DIGEST: u16 = 31;
 
 /// A row as bytes.
 pub fn encode_row(row: &Row) -> Vec<u8> {
@@ -594,4 +597,27 @@ pub fn encode_cursor(cursor: &Cursor) -> Vec<u8> {
 /// A cursor from bytes.
 pub fn decode_cursor(bytes: &[u8]) -> Result<Cursor, CodecError> {
     read("cursor", bytes)
+}
+
+/// Bytes of the seal before a queue mark.
+const SEAL: usize = 8;
+
+/// A queue mark as bytes: the first eight bytes of its sha256, then its fields. The seal is needed
+/// because the newest mark may lie in `meta`, which no frame covers.
+pub fn encode_mark(mark: &QueueMark) -> Vec<u8> {
+    let fields = bytes_of(mark);
+    let mut sealed = sha256(&fields).0[..SEAL].to_vec();
+    sealed.extend_from_slice(&fields);
+    sealed
+}
+
+/// A queue mark from bytes.
+pub fn decode_mark(bytes: &[u8]) -> Result<QueueMark, CodecError> {
+    let what = "queue mark";
+    let broken = || CodecError::Malformed { what, why: "its seal does not match".to_owned() };
+    let (seal, fields) = bytes.split_at_checked(SEAL).ok_or_else(broken)?;
+    if seal != &sha256(fields).0[..SEAL] {
+        return Err(broken());
+    }
+    read(what, fields)
 }

@@ -49,7 +49,6 @@ pub enum LogError {
     Damaged {
         /// First record that cannot be trusted.
         seq: Seq,
-        /// What was found.
         what: String,
     },
     /// A hash that somebody kept is not the log's.
@@ -74,14 +73,8 @@ pub enum LogError {
     /// A reader is in the middle of something that must not overlap.
     #[error("a reader still uses the store")]
     InUse,
-    /// The disk failed.
     #[error("cannot {doing}")]
-    Io {
-        /// What was tried.
-        doing: &'static str,
-        /// Why it failed.
-        source: io::Error,
-    },
+    Io { doing: &'static str, source: io::Error },
 }
 
 impl LogError {
@@ -102,25 +95,17 @@ impl LogError {
     }
 }
 
-/// What whoever reads facts back from the log can meet: the log itself, or a record that is not
-/// what it must be.
+/// Why an event, a row or a document could not be read back from the log.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The store.
     #[error("read the log")]
     Log(#[from] LogError),
     /// A record, row or document that does not decode.
     #[error("read event {seq}")]
-    Event {
-        /// Which one.
-        seq: Seq,
-        /// Why.
-        source: CodecError,
-    },
+    Event { seq: Seq, source: CodecError },
     /// A record that is there and is not what it should be, or lacks its body.
     #[error("event {seq}: {what}")]
     Unexpected {
-        /// Which one.
         seq: Seq,
         /// What is wrong with it.
         what: String,
@@ -129,12 +114,12 @@ pub enum ReadError {
 
 impl ReadError {
     /// A record that is not what it should be.
-    pub fn unexpected(seq: Seq, what: impl ToString) -> ReadError {
+    pub(crate) fn unexpected(seq: Seq, what: impl ToString) -> ReadError {
         ReadError::Unexpected { seq, what: what.to_string() }
     }
 
     /// A record whose body is not in the log any more.
-    pub fn no_body(seq: Seq) -> ReadError {
+    pub(crate) fn no_body(seq: Seq) -> ReadError {
         ReadError::unexpected(seq, "its body is missing")
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A frame decodes on its own: it carries its count, the hash before its first record and a check
 //! over everything stored, so that a changed byte is an error that names a record and never a
-//! panic. What the payloads mean is not known here.
+//! panic. Only `event` decodes a payload.
 //!
 //! See docs/adr/0076-frames-of-32-kib.md.
 
@@ -12,9 +12,11 @@ use crate::contract::hash::{Digest, Hasher};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::limits;
+use crate::state::event::Event;
 
 use super::chain::record_hash;
-use super::error::LogError;
+use super::codec;
+use super::error::{LogError, ReadError};
 
 /// Version of the frame and body envelopes that is written.
 pub(crate) const ENVELOPE: u8 = 1;
@@ -59,10 +61,16 @@ pub struct NewRecord {
     pub body: Option<Vec<u8>>,
 }
 
+impl NewRecord {
+    /// The event it holds, for a record that is going to be `seq`.
+    pub(crate) fn event(&self, seq: Seq) -> Result<Event, ReadError> {
+        event_of(seq, self.tag, self.version, &self.payload)
+    }
+}
+
 /// A record as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Its position.
     pub seq: Seq,
     /// When the shell stamped it.
     pub at: Timestamp,
@@ -76,9 +84,24 @@ pub struct Record {
     pub hash: Digest,
 }
 
+impl Record {
+    /// The event it holds. An event that does not decode is damage.
+    pub fn event(&self) -> Result<Event, ReadError> {
+        event_of(self.seq, self.tag, self.version, &self.payload)
+    }
+}
+
+pub(crate) fn event_of(
+    seq: Seq,
+    tag: u16,
+    version: u32,
+    payload: &[u8],
+) -> Result<Event, ReadError> {
+    codec::decode(tag, version, payload).map_err(|source| ReadError::Event { seq, source })
+}
+
 /// A record seen during a scan: borrowed, and hashed only when asked.
 pub struct Entry<'f> {
-    /// Its position.
     pub seq: Seq,
     /// When the shell stamped it.
     pub at: Timestamp,
@@ -89,7 +112,7 @@ pub struct Entry<'f> {
     /// The event, opaque here.
     pub payload: &'f [u8],
     /// True when bytes are stored beside it.
-    pub has_body: bool,
+    pub(crate) has_body: bool,
     index: u32,
     chain: &'f ChainCursor<'f>,
 }
@@ -101,7 +124,11 @@ impl Entry<'_> {
         self.chain.at(self.index)
     }
 
-    /// An owned copy.
+    /// The event it holds. An event that does not decode is damage.
+    pub fn event(&self) -> Result<Event, ReadError> {
+        event_of(self.seq, self.tag, self.version, self.payload)
+    }
+
     pub fn to_record(&self) -> Record {
         Record {
             seq: self.seq,
@@ -121,7 +148,7 @@ pub(crate) struct Part<'a> {
     pub tag: u16,
     pub version: u32,
     pub payload: &'a [u8],
-    pub has_body: bool,
+    pub(crate) has_body: bool,
 }
 
 impl<'a> Part<'a> {
@@ -140,8 +167,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Consecutive records on their way into a frame. Its buffers are used again and again: memory that
-/// comes fresh from the system costs as much as what is done with it.
+/// Consecutive records that will become a frame. Its buffers are reused: getting new memory from the
+/// system costs as much as filling it.
 #[derive(Default)]
 pub(crate) struct Block {
     heads: Vec<u8>,
@@ -334,7 +361,7 @@ impl Unpacker {
     }
 
     /// The same into a buffer that may be used again; false for one that retention dropped.
-    pub fn body_into(
+    pub(crate) fn body_into(
         &mut self,
         seq: Seq,
         stored: &[u8],
@@ -369,9 +396,9 @@ impl Unpacker {
 /// The readable head of a frame value.
 pub(crate) struct Header {
     pub count: u32,
-    pub block_len: usize,
+    pub(crate) block_len: usize,
     pub previous: Digest,
-    pub commit_end: bool,
+    pub(crate) commit_end: bool,
     codec: u8,
     mark_end: usize,
 }
@@ -410,13 +437,12 @@ impl Header {
     }
 }
 
-/// A decoded frame.
 pub(crate) struct Frame {
     pub first: Seq,
     pub count: u32,
     pub previous: Digest,
     pub mark: Vec<u8>,
-    pub commit_end: bool,
+    pub(crate) commit_end: bool,
     block: Vec<u8>,
 }
 
@@ -440,7 +466,7 @@ impl Frame {
     }
 
     /// Bytes held in memory.
-    pub fn weight(&self) -> usize {
+    pub(crate) fn weight(&self) -> usize {
         self.block.len() + self.mark.len()
     }
 

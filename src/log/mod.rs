@@ -10,11 +10,11 @@
 //! # Promises
 //!
 //! - `append` returns when the whole commit is durable: its records, their bodies, its mark and its
-//!   checkpoint, in one transaction. There is nothing in between: after a crash the log ends with
-//!   a whole commit.
+//!   checkpoint, in one transaction. There is nothing in between: after a crash the
+//!   log ends with a whole commit.
 //! - After a failed commit it is unknown whether the commit is durable. The store is poisoned and
 //!   refuses everything; opening it again shows what is there. It may hold one commit more than was
-//!   acknowledged, never one less, and the caller goes on from the head and the mark it finds.
+//!   acknowledged, never one less, and the caller continues from the head and the mark it finds.
 //! - Every stored byte of a frame, a body, an index chunk and a segment is covered by a check, and
 //!   every record by the chain. A changed byte is an error that names a record and never a panic.
 //! - Rows, open records, documents and `meta` are covered by the engine's page checksums only
@@ -29,15 +29,15 @@
 //! | `meta` | `format` | major u32, minor u32 |
 //! | | `store_id` | 16 bytes, chosen when the store is made |
 //! | | `release` | the release that first wrote the format; absent in older stores |
-//! | | `applied` | u64: the position rows, open, documents and runs stand for |
+//! | | `applied` | u64: the position rows, open, documents and indexes stand for |
 //! | | `mark` | u64 position, then the mark: as of the last checkpoint or commit without records |
 //! | `frames` | u64 first sequence | frame |
 //! | `bodies` | u64 sequence | body |
 //! | `rows`, `open` | u64 sequence | opaque |
 //! | `documents` | name | opaque |
 //! | `segments` | u64 first sequence | last u64, bytes u64, index offset u64, sha256 (32) |
-//! | `runs` | index u8, run u64 | age u64, entries u64, chunks u32, drop u8, sources u64… |
-//! | `chunks` | index u8, run u64, chunk u32 | check (8), then entries: digest (16), value u64 |
+//! | `index_segments` | index u8, segment u64 | age u64, entries u64, chunks u32, drop u8, sources u64… |
+//! | `chunks` | index u8, segment u64, chunk u32 | check (8), then entries: digest (16), value u64 |
 //! | `fences` | as `chunks` | first digest (16), Bloom filter (856 bytes) |
 //!
 //! # Frame
@@ -63,17 +63,17 @@
 //! # Chain
 //!
 //! `hash = sha256(previous ‖ u64 sequence ‖ i64 time ‖ u16 tag ‖ u32 version ‖ u32 length ‖
-//! payload)`, and before the first record `sha256("summarizer.log.v1" ‖ store id)`. Whoever keeps a
-//! sequence and its hash can later prove that nothing up to there was edited, reordered or cut
+//! payload)`, and before the first record `sha256("summarizer.log.v1" ‖ store id)`. A holder of
+//! a sequence and its hash can later prove that nothing up to there was edited, reordered or cut
 //! (`Reader::verify_anchor`). It does not show who wrote, nor a cut after the last kept hash.
-//! Payload bytes are never encoded again: not by an archive, not by a newer program.
+//! Archives and newer programs keep the payload bytes as they were first encoded.
 //!
 //! # Indexes
 //!
-//! A checkpoint adds its sorted keys as one run and merges a bounded number of older entries (four
-//! for each one added, and 16,384). Newer runs win; the value 0 releases a key and vanishes when a
-//! merge reaches the oldest run. A run with sources is an unfinished merge and continues after its
-//! last chunk. Fences and filters are in memory (11 bits a key), so a key that is absent is
+//! A checkpoint adds its sorted keys as one index segment and merges a bounded number of older
+//! entries (four for each one added, and 16,384). Newer segments win; the value 0 releases a key and
+//! vanishes when a merge reaches the oldest segment. A segment with sources is an unfinished merge
+//! and continues after its last chunk. Fences and filters are in memory (11 bits a key), so a key that is absent is
 //! answered without reading; a full chunk of 680 entries is one page of 16 KiB.
 //!
 //! # Archive
@@ -99,17 +99,18 @@
 //! # What is assumed of the disk
 //!
 //! That bytes are there after `fdatasync` returned, and names after `fsync` of their directory.
-//! Nothing about the order or completeness of what was not synced; writes may tear at any byte.
+//! Writes that were not synced may be missing, reordered, or cut at any byte.
 //! After a failed sync nothing that was written before it is trusted.
 //!
 //! See docs/adr/0001-log-as-frames-and-checkpoints.md.
 
+pub(crate) mod bloom;
 mod chain;
 pub mod checkpoint;
 pub mod codec;
 mod error;
 mod frame;
-mod runs;
+mod index_segment;
 mod segment;
 mod stamp;
 mod store;
@@ -117,9 +118,13 @@ mod store;
 pub use chain::{genesis, record_hash};
 pub use error::{LogError, ReadError};
 pub(crate) use frame::Part;
-pub use frame::{Entry, NewRecord, Record};
-pub use stamp::LogStamp;
-pub use store::{
-    Appended, Cache, ChainReport, Checkpoint, Commit, Gathered, HELD_BYTES, Lookup, Options,
-    Packed, Packing, Reader, Store,
-};
+pub(crate) use frame::Record;
+pub use frame::{Entry, NewRecord};
+pub(crate) use stamp::LogStamp;
+pub(crate) use store::Appended;
+pub(crate) use store::Gathered;
+pub(crate) use store::HELD_BYTES;
+pub(crate) use store::Lookup;
+pub(crate) use store::Packed;
+pub(crate) use store::Packing;
+pub use store::{Cache, ChainReport, Checkpoint, Commit, Options, Reader, Store};

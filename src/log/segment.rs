@@ -38,7 +38,7 @@ pub(crate) struct SegmentInfo {
     pub first: Seq,
     pub last: Seq,
     pub bytes: u64,
-    pub index_at: u64,
+    pub(crate) index_at: u64,
     pub sha256: Digest,
 }
 
@@ -190,7 +190,7 @@ impl SegmentWriter {
 
 /// A listed segment, open for reading.
 pub(crate) struct Segment {
-    pub info: SegmentInfo,
+    pub(crate) info: SegmentInfo,
     file: Arc<dyn DiskFile>,
     index: Vec<u8>,
 }
@@ -274,7 +274,7 @@ impl Segment {
     }
 
     /// Holds the whole file against the hash the store keeps, a piece at a time.
-    pub fn check_bytes(&self) -> Result<(), LogError> {
+    pub(crate) fn check_bytes(&self) -> Result<(), LogError> {
         let mut hasher = Hasher::new();
         let mut offset = 0;
         while offset < self.info.bytes {
@@ -289,7 +289,7 @@ impl Segment {
     }
 
     /// Recomputes the chain through the segment; the hash of its last record.
-    pub fn check_chain(&self, mut previous: Digest) -> Result<Digest, LogError> {
+    pub(crate) fn check_chain(&self, mut previous: Digest) -> Result<Digest, LogError> {
         let mut unpacker = Unpacker::new()?;
         let mut frame = Frame::default();
         let mut wanted = self.info.first;

@@ -14,12 +14,11 @@ use crate::contract::ids::Seq;
 
 /// The last record that some derived data covers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogStamp {
+pub(crate) struct LogStamp {
     /// Version of the code that derived the data.
     reducer: u32,
     /// Identity of the log, in hexadecimal digits.
     log: String,
-    /// The record.
     pub seq: Seq,
     /// Its hash, in hexadecimal digits.
     hash: String,

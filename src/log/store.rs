@@ -13,6 +13,7 @@ mod lookup;
 mod opening;
 mod packing;
 mod reader;
+mod stats;
 mod tables;
 mod tiers;
 mod verifying;
@@ -32,14 +33,16 @@ use crate::os::Disk;
 
 use super::error::LogError;
 use super::frame::{NewRecord, Unpacker};
-use super::runs::Tier;
+use super::index_segment::Tier;
 use super::segment::Segment;
 
 pub use cache::Cache;
-pub use gather::{Gathered, HELD_BYTES};
-pub use lookup::Lookup;
-pub use packing::{Packed, Packing};
-pub use reader::{Reader, TableStats};
+pub(crate) use gather::Gathered;
+pub(crate) use gather::HELD_BYTES;
+pub(crate) use lookup::Lookup;
+pub(crate) use packing::Packed;
+pub(crate) use packing::Packing;
+pub use reader::Reader;
 pub use verifying::ChainReport;
 
 use failure::{engine, guarded};
@@ -59,7 +62,7 @@ impl KeyIndex {
 }
 
 /// Sorted digests with their values.
-pub type Keys = Vec<([u8; 16], u64)>;
+pub(crate) type Keys = Vec<([u8; 16], u64)>;
 
 /// What is brought into the tables at a checkpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,7 +84,6 @@ pub struct Checkpoint {
 pub struct Commit<'a> {
     /// The position the first record must get; with no records, the next free one.
     pub first: Seq,
-    /// The records.
     pub records: &'a [NewRecord],
     /// Where the input stands after this commit; empty when unchanged.
     pub mark: &'a [u8],
@@ -94,7 +96,7 @@ pub struct Commit<'a> {
 pub struct Appended {
     /// Hash of each record.
     pub hashes: Vec<Digest>,
-    /// The last record and its hash; the genesis hash when there is none.
+    /// The last record and its hash; the genesis hash in an empty log.
     pub head: (Seq, Digest),
 }
 
@@ -107,8 +109,8 @@ pub struct Options {
     pub compression_level: i32,
     /// Payload bytes after which a frame is closed.
     pub frame_bytes: usize,
-    /// Save what recovery needs with every commit: one more sync a commit, and a store of any size
-    /// opens at once after a kill. Without it recovery reads the whole file.
+    /// Save what recovery needs with every commit: one more sync a commit, and after a kill a store of
+    /// any size opens immediately. Without it recovery reads the whole file.
     pub quick_repair: bool,
     /// Where archived segments lie.
     pub archive_dir: PathBuf,
@@ -159,7 +161,7 @@ impl Shared {
         self.published.read().clone()
     }
 
-    /// Lends an unpacker for one piece of work.
+    /// Runs `work` with an unpacker of the pool.
     fn unpacking<T>(
         &self,
         work: impl FnOnce(&mut Unpacker) -> Result<T, LogError>,
@@ -227,7 +229,7 @@ impl Store {
     }
 
     /// Packs commits that continue the log from here, for another thread.
-    pub fn packing(&self) -> Result<Packing, LogError> {
+    pub(crate) fn packing(&self) -> Result<Packing, LogError> {
         Packing::new(&self.options, self.head())
     }
 
@@ -249,8 +251,8 @@ impl Drop for Store {
     fn drop(&mut self) {
         // Readers may outlive the store; the file must not stay locked because of them.
         let db = self.shared.db.write().take();
-        // Who wanted to know whether it closes well has called `close`.
-        let _ = guarded("let go of the store", || {
+        // A caller that needs the outcome of closing has called `close`.
+        let _ = guarded("close the store", || {
             drop(db);
             Ok(())
         });

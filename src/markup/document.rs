@@ -2,12 +2,14 @@
 
 use serde_json::{Map, Value};
 
+use super::markdown::FrontMatter;
 use super::{html, latex, mail, markdown};
 use crate::contract::publish;
 
 /// Files of these kinds are read, by the end of their names.
-pub const EXTENSIONS: &[&str] =
-    &["txt", "md", "markdown", "html", "htm", "tex", "eml", "json", "jsonl"];
+pub(crate) const EXTENSIONS: &[&str] = &[
+    "txt", "md", "markdown", "html", "htm", "tex", "eml", "json", "jsonl", "ndjson", "csv", "tsv",
+];
 
 /// A file as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,20 +22,18 @@ pub struct Document {
     /// As it is written.
     pub date: Option<String>,
     pub labels: Vec<String>,
-    /// Sender, receivers and id of a mail, as its headers write them.
-    pub from: Option<String>,
-    pub to: Option<String>,
-    pub message_id: Option<String>,
+    /// What it says about itself, under its own names: front matter, headers, members.
+    pub members: Map<String, Value>,
     /// Whether it may be shown to others; `None` where it does not say.
     pub publish: Option<bool>,
 }
 
 /// Whether the name of a file says that it is read.
-pub fn has_known_name(name: &str) -> bool {
+pub(crate) fn has_known_name(name: &str) -> bool {
     EXTENSIONS.contains(&extension_of(name).as_str())
 }
 
-fn extension_of(name: &str) -> String {
+pub(crate) fn extension_of(name: &str) -> String {
     name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase()
 }
 
@@ -44,12 +44,10 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
         let mail = mail::read(bytes).ok_or("it is no mail message: it has no headers")?;
         return Ok(Document {
             kind: "eml",
-            text: mail.text(),
+            members: mail.members(),
+            text: mail.body,
             title: mail.subject,
             date: mail.date,
-            from: mail.from,
-            to: mail.to,
-            message_id: mail.message_id,
             publish: mail.publish,
             ..none()
         });
@@ -58,64 +56,87 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
         let list = EXTENSIONS.join(", ");
         return Err(format!("files named .{extension} are not read; these are: {list}"));
     }
-    let text = std::str::from_utf8(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
-        .map_err(|error| format!("it is not UTF-8 (`iconv` converts it): {error}"))?;
+    let text = text_of(bytes)?;
     Ok(match extension.as_str() {
         "md" | "markdown" => markdown_document(text),
         "html" | "htm" => {
             let page = html::page(text);
-            Document { kind: "html", text: page.text, title: page.title, ..none() }
+            let publish = publish::said_by_members(&page.members);
+            let (text, title, members) = (page.text, page.title, page.members);
+            Document { kind: "html", text, title, members, publish, ..none() }
         }
         "tex" => {
             let paper = latex::paper(text);
             Document { kind: "tex", text: paper.text, title: paper.title, ..none() }
         }
-        "json" => {
-            let object = serde_json::from_str::<Map<String, Value>>(text);
-            let publish = object.ok().and_then(|object| publish::said_by_members(&object));
-            Document { kind: "json", text: text.to_owned(), publish, ..none() }
-        }
-        "jsonl" => {
-            let objects = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-            let publish = publish::together(objects.map(|one| publish::said_by_members(&one)));
-            Document { kind: "jsonl", text: text.to_owned(), publish, ..none() }
-        }
-        _ => Document { kind: "txt", text: text.to_owned(), ..none() },
+        "json" => json_document(text),
+        _ => text_document(text),
     })
+}
+
+/// The characters of a file, without a byte-order mark.
+pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
+        .map_err(|error| format!("it is not UTF-8 (`iconv` converts it): {error}"))
+}
+
+/// One JSON value. The items of a list are the work of [`super::records`].
+fn json_document(text: &str) -> Document {
+    let members = serde_json::from_str::<Map<String, Value>>(text).unwrap_or_default();
+    let publish = publish::said_by_record(&members);
+    Document { kind: "json", text: text.to_owned(), members, publish, ..none() }
 }
 
 fn none() -> Document {
     Document::default()
 }
 
+fn text_document(text: &str) -> Document {
+    let body = markdown::plain_body(text);
+    let front = markdown::front_matter(text).map(Told::read).unwrap_or_default();
+    if body.len() == text.len() {
+        return Document { kind: "txt", text: text.to_owned(), publish: front.publish, ..none() };
+    }
+    let Told { title, date, labels, members, publish } = front;
+    Document { kind: "txt", text: body.to_owned(), title, date, labels, members, publish }
+}
+
 fn markdown_document(text: &str) -> Document {
     let body = markdown::body(text);
-    let front = markdown::front_matter(text).map(FrontMatter::read).unwrap_or_default();
+    let front = markdown::front_matter(text).map(Told::read).unwrap_or_default();
     Document {
         kind: "md",
         text: body.to_owned(),
         title: front.title.or_else(|| markdown::title(body)),
         date: front.date,
         labels: front.labels,
+        members: front.members,
         publish: front.publish,
-        ..none()
     }
 }
 
-/// What the front matter of a Markdown document says.
+/// What front matter says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct FrontMatter {
+struct Told {
     title: Option<String>,
     date: Option<String>,
     labels: Vec<String>,
+    members: Map<String, Value>,
     publish: Option<bool>,
 }
 
-impl FrontMatter {
-    fn read(yaml: &str) -> FrontMatter {
-        let Ok(members) = serde_saphyr::from_str::<Map<String, Value>>(yaml) else {
-            return FrontMatter { publish: publish_of_lines(yaml), ..FrontMatter::default() };
+impl Told {
+    fn read(front: FrontMatter<'_>) -> Told {
+        let (lines, members) = match front {
+            FrontMatter::Yaml(yaml) => (yaml, serde_saphyr::from_str(yaml).ok()),
+            FrontMatter::Toml(toml) => (toml, toml::from_str(toml).ok()),
+            FrontMatter::Json(json) => (json, serde_json::from_str(json).ok()),
+            FrontMatter::Open(lines) => (lines, None),
         };
+        let Some(members) = members else {
+            return Told { publish: publish_of_lines(lines), ..Told::default() };
+        };
+        let members: Map<String, Value> = members;
         let member = |wanted: &[&str]| {
             let named = |name: &&str| {
                 members
@@ -129,19 +150,21 @@ impl FrontMatter {
         // An empty value is written on purpose: `publish:` is no yes.
         let empty = members.iter().filter(|(_, value)| value.is_null());
         let empty = empty.map(|(name, _)| publish::said_by_member(name, &Value::Bool(false)));
-        let said = publish::said_by_members(&members);
-        FrontMatter {
+        let said = publish::said_by_record(&members);
+        Told {
             title: word(&["title"]),
             date: word(&["date", "created", "published"]),
             labels: labels.filter_map(|name| member(&[name])).flat_map(words_of).collect(),
             publish: publish::together(empty.chain([said])),
+            members,
         }
     }
 }
 
-/// Front matter that is no YAML says a clear yes to nothing.
-fn publish_of_lines(yaml: &str) -> Option<bool> {
-    let names = yaml.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+/// Front matter that does not parse says a clear yes to nothing.
+fn publish_of_lines(front: &str) -> Option<bool> {
+    let names = front.lines().filter_map(|line| Some(line.split_once([':', '='])?.0));
+    let names = names.map(|name| name.trim().trim_matches('"'));
     let said = |name, flag| publish::said_by_member(name, &Value::Bool(flag));
     publish::together(names.flat_map(|name| [said(name, true), said(name, false)]))
 }
@@ -216,8 +239,44 @@ mod tests {
         let json = |text: &str| read("a.json", text.as_bytes()).unwrap().publish;
         assert_eq!(json(r#"{"Publish": "no"}"#), Some(false));
         assert_eq!(json(r#"{"publish": null}"#), None);
-        let lines = b"{\"publish\": true}\n{\"publish\": \"no\"}\n";
-        assert_eq!(read("a.jsonl", lines).unwrap().publish, Some(false));
+    }
+
+    #[test]
+    fn every_form_of_front_matter_says_whether_a_document_is_private() {
+        for (name, text, expected) in [
+            ("a.md", "+++\ntitle = \"T\"\npublish = false\n+++\nText", Some("Text")),
+            ("a.md", "+++\npublish = false\nbroken\n+++\nText", Some("Text")),
+            ("a.md", "{\n  \"title\": \"T\",\n  \"draft\": true\n}\nText", Some("Text")),
+            ("a.md", "\n\n---\nprivate: true\n---\nText", Some("Text")),
+            ("a.md", "---\nprivate: true\n\nText", None),
+            ("a.txt", "---\npublish: false\n---\nText", Some("Text")),
+            ("a.txt", "---\nstatus: draft\n---\nText", Some("Text")),
+            ("a.txt", "---\npublish: false\n\nText", None),
+            ("a.html", "<meta name=\"publish\" content=\"false\"><p>Text</p>", Some("Text")),
+            ("a.html", "<head><META content=private name='Visibility'></head>Text", Some("Text")),
+        ] {
+            let read = read(name, text.as_bytes()).unwrap();
+            assert_eq!(read.publish, Some(false), "{name}: {text}");
+            assert_eq!(read.text.trim(), expected.unwrap_or(text), "{name}");
+        }
+        for (name, text) in [
+            ("a.txt", "---\nA rule may begin a text: so it is.\n---\nText"),
+            ("a.html", "<p>publish: false</p>"),
+            ("a.md", "Text\n---\npublish: false\n---\n"),
+        ] {
+            assert_eq!(read(name, text.as_bytes()).unwrap().publish, None, "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_page_says_who_wrote_it_and_when() {
+        let page = "<head><meta name=author content='Ana &amp; Bo'><meta property=\"article:published_time\" \
+                    content=2026-02-11><meta name=viewport content=wide></head>Text";
+        let read = read("a.html", page.as_bytes()).unwrap();
+        assert_eq!(
+            Value::Object(read.members),
+            serde_json::json!({"author": "Ana & Bo", "date": "2026-02-11"})
+        );
     }
 
     #[test]

@@ -24,13 +24,13 @@ const LABEL_BYTES_MAX: usize = 500;
 
 /// A paper as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Paper {
+pub(crate) struct Paper {
     pub title: Option<String>,
     pub text: String,
 }
 
 /// Reads a paper, or a part of one.
-pub fn paper(source: &str) -> Paper {
+pub(crate) fn paper(source: &str) -> Paper {
     let source = without_comments(source);
     let theorems = theorems_of(&source);
     let title = title_of(&source, &theorems);
@@ -38,7 +38,7 @@ pub fn paper(source: &str) -> Paper {
 }
 
 /// Whether a text is LaTeX: it has a command outside mathematics. What [`paper`] gives has none.
-pub fn is_source(text: &str) -> bool {
+pub(crate) fn is_source(text: &str) -> bool {
     let mut at = 0;
     while let Some(next) = text[at..].find(['\\', '$']) {
         at += next;
@@ -79,6 +79,10 @@ fn math_bytes(rest: &str) -> Option<usize> {
 type Theorems = BTreeMap<String, String>;
 
 fn text_of(source: &str, theorems: &Theorems) -> String {
+    read(source, theorems, true)
+}
+
+fn read(source: &str, theorems: &Theorems, has_emphasis: bool) -> String {
     let mut reader = Reader {
         source,
         at: 0,
@@ -87,6 +91,7 @@ fn text_of(source: &str, theorems: &Theorems) -> String {
         lists: Vec::new(),
         fence: None,
         theorems,
+        has_emphasis,
     };
     reader.read();
     while let Some(open) = reader.open.pop() {
@@ -109,7 +114,7 @@ fn title_of(source: &str, theorems: &Theorems) -> Option<String> {
         .find(|at| source[*at..].starts_with(['{', '[', ' ']))?;
     let rest = skip_optional(source[at..].trim_start());
     let (title, _) = group(rest)?;
-    let title = text_of(title, theorems);
+    let title = read(title, theorems, false);
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
     (!title.is_empty()).then_some(title)
 }
@@ -296,6 +301,8 @@ struct Reader<'a> {
     /// How many backticks stand before and after code.
     fence: Option<usize>,
     theorems: &'a Theorems,
+    /// Whether emphasis is marked.
+    has_emphasis: bool,
 }
 
 /// An open group or environment, and what its end does.
@@ -309,6 +316,7 @@ enum End {
     Nothing,
     /// Text after the last word, without a space before it.
     Text(String),
+    Emphasis(&'static str),
     Paragraph,
     Heading,
     List,
@@ -421,6 +429,7 @@ impl<'a> Reader<'a> {
         match open.end {
             End::Nothing => {}
             End::Text(text) => self.layout.attach(&text),
+            End::Emphasis(mark) => self.layout.end_emphasis(mark),
             End::Paragraph => self.layout.breaks(Break::Paragraph),
             End::Heading => self.layout.end_heading(),
             End::List => {
@@ -605,6 +614,9 @@ impl<'a> Reader<'a> {
                 self.enter(End::Text(")".to_owned()));
             }
             "caption" | "captionof" => self.caption(name),
+            "emph" | "textit" | "textsl" => self.emphasis("*"),
+            "textbf" => self.emphasis("**"),
+            "texttt" => self.emphasis("`"),
             "url" | "path" | "nolinkurl" => {
                 let address = self.argument().unwrap_or_default();
                 self.layout.text(address.trim());
@@ -649,6 +661,15 @@ impl<'a> Reader<'a> {
                 self.skip_optionals();
                 self.after_word();
             }
+        }
+    }
+
+    /// Goes into the next argument, whose words are emphasized as in Markdown.
+    fn emphasis(&mut self, mark: &'static str) {
+        let outside = self.open.len();
+        self.enter(if self.has_emphasis { End::Emphasis(mark) } else { End::Nothing });
+        if self.has_emphasis && self.open.len() > outside {
+            self.layout.emphasis(mark);
         }
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Layout {
     heading: Option<usize>,
     /// The marker of a list item that has no word yet.
     item: Option<String>,
+    /// Marks of emphasis that have no word yet.
+    emphasis: String,
     quotes: usize,
     /// Open tables, outermost first, each with its row under way.
     tables: Vec<Option<Row>>,
@@ -106,6 +108,19 @@ impl Layout {
             return self.text(text);
         }
         self.out.push_str(text);
+    }
+
+    /// Marks the words up to [`Layout::end_emphasis`].
+    pub(super) fn emphasis(&mut self, mark: &str) {
+        self.emphasis.push_str(mark);
+    }
+
+    pub(super) fn end_emphasis(&mut self, mark: &str) {
+        match self.emphasis.strip_suffix(mark).map(str::len) {
+            // No word came between.
+            Some(left) => self.emphasis.truncate(left),
+            None => self.attach(mark),
+        }
     }
 
     /// Text whose line ends are kept.
@@ -293,5 +308,6 @@ impl Layout {
             self.out.extend(std::iter::repeat_n('#', level));
             self.out.push(' ');
         }
+        self.out.push_str(&std::mem::take(&mut self.emphasis));
     }
 }

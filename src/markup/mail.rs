@@ -1,22 +1,29 @@
-//! Mail: the headers people read and the text of the body. MIME, encoded words and character sets are
+//! Mail: the headers people read and the text of the body. The body alone is the text of a mail. MIME, encoded words and character sets are
 //! the work of `mail-parser`.
+//!
+//! See docs/adr/0086-text-of-mail-and-latex.md.
 
 use mail_parser::{Address, Message, MessageParser, PartType};
+use serde_json::{Map, Value};
 
 use super::html;
+use crate::contract::publish::{said_by_member, together};
 
 /// A mail message: the headers people read, and the text body.
 pub struct Mail {
     /// `Message-ID`, without brackets.
-    pub message_id: Option<String>,
+    pub(crate) message_id: Option<String>,
     /// The thread it belongs to: the first reference, else itself.
-    pub thread_id: Option<String>,
+    pub(crate) thread_id: Option<String>,
     pub from: Option<String>,
     pub to: Option<String>,
+    pub(crate) cc: Option<String>,
+    /// `List-Id`: the mailing list it came by.
+    pub(crate) list_id: Option<String>,
     /// Subject, decoded.
-    pub subject: Option<String>,
+    pub(crate) subject: Option<String>,
     /// Milliseconds since the epoch of `Date`.
-    pub date_ms: Option<i64>,
+    pub(crate) date_ms: Option<i64>,
     /// `Date` as written, RFC 3339.
     pub date: Option<String>,
     /// No where the sender marks the mail as personal, private or confidential.
@@ -26,22 +33,20 @@ pub struct Mail {
 }
 
 impl Mail {
-    /// Headers and body as one text.
-    pub fn text(&self) -> String {
-        let mut out = String::new();
-        for (name, value) in [
-            ("From", &self.from),
-            ("To", &self.to),
-            ("Date", &self.date),
-            ("Subject", &self.subject),
-        ] {
-            if let Some(value) = value {
-                out.push_str(&format!("{name}: {value}\n"));
-            }
-        }
-        out.push('\n');
-        out.push_str(&self.body);
-        out
+    /// What the headers say, under the names of an event's members.
+    pub(crate) fn members(&self) -> Map<String, Value> {
+        let named = [
+            ("title", &self.subject),
+            ("from", &self.from),
+            ("to", &self.to),
+            ("cc", &self.cc),
+            ("timestamp", &self.date),
+            ("message_id", &self.message_id),
+            ("list_id", &self.list_id),
+            ("conversation_id", &self.thread_id),
+        ];
+        let named = named.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+        named.map(|(name, value)| (name.to_owned(), value.into())).collect()
     }
 }
 
@@ -61,6 +66,8 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
         message_id,
         from: message.from().map(addresses),
         to: message.to().map(addresses),
+        cc: message.cc().map(addresses),
+        list_id: list_id(&message),
         subject: message.subject().map(str::to_owned),
         date_ms: message.date().map(|date| date.to_timestamp().saturating_mul(1000)),
         date: message.date().map(mail_parser::DateTime::to_rfc3339),
@@ -80,16 +87,31 @@ fn body(message: &Message<'_>) -> String {
     parts.join("\n\n")
 }
 
-/// `Sensitivity` knows no clear yes.
+/// `Name of the list <id.of.the.list>`, or the id alone: the id.
+fn list_id(message: &Message<'_>) -> Option<String> {
+    let raw = message.header_raw("List-Id")?.trim();
+    let id = raw.rsplit_once('<').and_then(|(_, id)| id.strip_suffix('>')).unwrap_or(raw).trim();
+    (!id.is_empty()).then(|| id.to_owned())
+}
+
+/// What the headers say, with or without the `X-` of names that nobody registered.
 fn publish(message: &Message<'_>) -> Option<bool> {
-    let sensitivity = message.header("Sensitivity")?.as_text()?.trim();
-    (!sensitivity.eq_ignore_ascii_case("normal")).then_some(false)
+    together(message.headers().iter().map(|header| {
+        let name = header.name();
+        let name = name.strip_prefix("X-").or_else(|| name.strip_prefix("x-")).unwrap_or(name);
+        let text = message.header_raw(header.name())?.trim();
+        said_by_member(name, &Value::from(text))
+    }))
 }
 
 fn addresses(list: &Address<'_>) -> String {
     let shown: Vec<String> = list
         .iter()
         .map(|one| match (one.name(), one.address()) {
+            // A comma inside a name separates no people.
+            (Some(name), Some(address)) if name.contains(',') => {
+                format!("\"{name}\" <{address}>")
+            }
             (Some(name), Some(address)) => format!("{name} <{address}>"),
             (name, address) => name.or(address).unwrap_or_default().to_owned(),
         })
@@ -109,6 +131,15 @@ mod tests {
         assert_eq!(mail.thread_id.as_deref(), Some("1@x"));
         assert_eq!(mail.from.as_deref(), Some("A B <a@x>"));
         assert_eq!(mail.date_ms, Some(1_770_814_800_000));
+        assert_eq!(mail.date.as_deref(), Some("2026-02-11T10:00:00-03:00"));
+    }
+
+    #[test]
+    fn headers_say_who_gets_a_copy_and_by_which_list() {
+        let raw = b"From: a@x\r\nCc: \"Gil, M\" <m@x>, b@x\r\nList-Id: Neighbours <all.street.example>\r\n\r\nx";
+        let members = read(raw).unwrap().members();
+        assert_eq!(members["cc"], "\"Gil, M\" <m@x>, b@x");
+        assert_eq!(members["list_id"], "all.street.example");
     }
 
     #[test]

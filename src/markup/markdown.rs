@@ -199,9 +199,31 @@ fn begins_paragraph(line: &str) -> bool {
         && !text.starts_with(['>', '|', '<'])
 }
 
-/// The YAML between the two rules a document begins with; `None` where there is none or it never ends.
-pub fn front_matter(text: &str) -> Option<&str> {
-    split_front_matter(text).map(|(front, _)| front)
+/// How front matter is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FrontMatter<'a> {
+    /// Between two lines `---`.
+    Yaml(&'a str),
+    /// Between two lines `+++`.
+    Toml(&'a str),
+    /// An object between a line `{` and a line `}`.
+    Json(&'a str),
+    /// Lines after a `---` or `+++` that never ends, up to the first empty line. They stay text.
+    Open(&'a str),
+}
+
+/// What a document says of itself before its text; `None` where it says nothing.
+pub(crate) fn front_matter(text: &str) -> Option<FrontMatter<'_>> {
+    if let Some((front, _)) = split_front_matter(text) {
+        return Some(front);
+    }
+    let text = without_lead(text);
+    let (_, after) = text.split_once('\n').filter(|(first, _)| is_rule(first))?;
+    let mut end = 0;
+    for line in after.split_inclusive('\n').take_while(|line| !line.trim().is_empty()) {
+        end += line.len();
+    }
+    Some(FrontMatter::Open(&after[..end]))
 }
 
 /// A document without its front matter.
@@ -209,18 +231,66 @@ pub fn body(text: &str) -> &str {
     split_front_matter(text).map_or(text, |(_, body)| body)
 }
 
-fn split_front_matter(text: &str) -> Option<(&str, &str)> {
+/// The text from its first line with words.
+fn without_lead(text: &str) -> &str {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let blank = text.split_inclusive('\n').take_while(|line| line.trim().is_empty());
+    &text[blank.map(str::len).sum()..]
+}
+
+fn is_rule(line: &str) -> bool {
+    matches!(line.trim_end(), "---" | "+++")
+}
+
+fn split_front_matter(text: &str) -> Option<(FrontMatter<'_>, &str)> {
+    let text = without_lead(text);
     let mut lines = text.split_inclusive('\n');
-    let first = lines.next().filter(|line| line.trim_end() == "---")?;
+    let first = lines.next()?;
+    let mark = first.trim_end();
+    let ends: &[&str] = match mark {
+        "---" => &["---", "..."],
+        "+++" => &["+++"],
+        "{" => &["}"],
+        _ => return None,
+    };
     let mut at = first.len();
     for line in lines {
-        if matches!(line.trim_end(), "---" | "...") {
-            return Some((&text[first.len()..at], &text[at + line.len()..]));
+        let end = at + line.len();
+        if ends.contains(&line.trim_end()) {
+            let front = match mark {
+                "---" => FrontMatter::Yaml(&text[first.len()..at]),
+                "+++" => FrontMatter::Toml(&text[first.len()..at]),
+                _ => FrontMatter::Json(&text[..end]),
+            };
+            return Some((front, &text[end..]));
         }
-        at += line.len();
+        at = end;
     }
     None
+}
+
+/// A plain text whose first lines can only be front matter, without them. A rule may also stand in a
+/// text: each line between the rules has a name, or continues the value of one.
+pub(crate) fn plain_body(text: &str) -> &str {
+    match split_front_matter(text) {
+        Some((FrontMatter::Yaml(front) | FrontMatter::Toml(front), body)) if has_names(front) => {
+            body
+        }
+        _ => text,
+    }
+}
+
+fn has_names(front: &str) -> bool {
+    let is_letter = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let is_named = |line: &str| {
+        let name = line.split([':', '=']).next().unwrap_or_default();
+        let ends = name.len() < line.len();
+        let name = name.trim_end_matches([' ', '\t']);
+        ends && !name.is_empty() && name.chars().all(is_letter)
+    };
+    front.lines().all(|line| {
+        line.trim().is_empty() || line.starts_with([' ', '\t', '-', '#']) || is_named(line)
+    })
 }
 
 /// A list item or a paragraph with everything that continues it, joined by single spaces.
@@ -229,13 +299,13 @@ pub struct Block {
     /// The line it starts on.
     pub number: usize,
     /// True for a top-level list item.
-    pub is_item: bool,
+    pub(crate) is_item: bool,
     /// Its text, without the list marker.
     pub text: String,
 }
 
 /// The marker of a list item: its width with the spaces around it, and the text after it.
-pub fn list_item(text: &str) -> Option<(usize, &str)> {
+pub(crate) fn list_item(text: &str) -> Option<(usize, &str)> {
     let lead = text.len() - text.trim_start().len();
     let rest = &text[lead..];
     let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -387,10 +457,32 @@ mod tests {
     #[test]
     fn front_matter_stands_between_two_rules_at_the_beginning() {
         let note = "\u{feff}---\r\ntitle: A\r\n---\r\nBody\n---\n";
-        assert_eq!(front_matter(note), Some("title: A\r\n"));
+        assert_eq!(front_matter(note), Some(FrontMatter::Yaml("title: A\r\n")));
         assert_eq!(body(note), "Body\n---\n");
-        for none in ["a: b\n", "---\na: b\n", "# T\n---\na: b\n---\n", ""] {
-            assert_eq!((front_matter(none), body(none)), (None, none));
+        for none in ["a: b\n", "# T\n---\na: b\n---\n", "{\n}\n}", "+++\na = 1\n---\n", ""] {
+            assert_eq!(body(none), if none.starts_with("{\n}") { "}" } else { none });
+        }
+        assert_eq!(front_matter("a: b\n"), None);
+        let toml = "\n+++\na = 1\n+++\nText";
+        assert_eq!((front_matter(toml), body(toml)), (Some(FrontMatter::Toml("a = 1\n")), "Text"));
+        let json = "{\n \"a\": 1\n}\nText";
+        let object = FrontMatter::Json("{\n \"a\": 1\n}\n");
+        assert_eq!((front_matter(json), body(json)), (Some(object), "Text"));
+        let open = "---\na: b\n\nc: d\n";
+        assert_eq!((front_matter(open), body(open)), (Some(FrontMatter::Open("a: b\n")), open));
+    }
+
+    #[test]
+    fn a_plain_text_keeps_its_rules() {
+        for (text, expected) in [
+            ("---\npublish: no\ntags:\n- a\n---\nText", "Text"),
+            (
+                "---\nA sentence, then a rule.\n---\nText",
+                "---\nA sentence, then a rule.\n---\nText",
+            ),
+            ("Text\n---\na: b\n---\n", "Text\n---\na: b\n---\n"),
+        ] {
+            assert_eq!(plain_body(text), expected);
         }
     }
 }

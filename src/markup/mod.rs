@@ -12,6 +12,7 @@ pub mod latex;
 mod layout;
 pub mod mail;
 pub mod markdown;
+pub(crate) mod records;
 
 /// The longest prefix of at most `bytes` bytes that ends between characters.
 fn prefix(text: &str, bytes: usize) -> &str {

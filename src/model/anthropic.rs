@@ -5,17 +5,20 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::call::{ModelCall, Role};
+use super::dialect::{Asked, Dialect, Dialects};
 use super::error::ModelError;
 use super::http::{Endpoint, Headers};
 use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply, StopReason, Usage};
 use super::secret::Secret;
+use super::stream::STREAM;
 use crate::config::ProviderConfig;
+use crate::contract::vocabulary::FailureCause;
 
 const API_VERSION: &str = "2023-06-01";
 /// The API requires a limit; this one is used when neither the node nor the configuration sets one.
 const MAX_TOKENS: u32 = 4_096;
-const CONTEXT_TOKENS: usize = 180_000;
+const CONTEXT_TOKENS: usize = 200_000;
 /// The tool whose input is the structured answer.
 const ANSWER_TOOL: &str = "answer";
 
@@ -23,12 +26,14 @@ const ANSWER_TOOL: &str = "answer";
 pub struct Anthropic {
     endpoint: Endpoint,
     config: ProviderConfig,
+    dialects: Dialects,
 }
 
 impl Anthropic {
     /// `name` is the provider's name in the configuration.
     pub fn new(name: &str, config: &ProviderConfig, key: Option<Secret>) -> Anthropic {
-        Anthropic { endpoint: Endpoint::new(name, config, key), config: config.clone() }
+        let endpoint = Endpoint::new(name, config, key);
+        Anthropic { endpoint, config: config.clone(), dialects: Dialects::default() }
     }
 
     /// The path of a resource below an address that may already end with the version.
@@ -45,7 +50,7 @@ impl Anthropic {
         headers
     }
 
-    fn body(&self, call: &ModelCall<'_>) -> Value {
+    fn body(&self, call: &ModelCall<'_>, dialect: &Dialect) -> Map<String, Value> {
         let settings = &call.settings;
         let (system, messages) = conversation(call);
         let mut body = Map::new();
@@ -53,24 +58,42 @@ impl Anthropic {
         let limit = settings.max_tokens.or(self.config.max_tokens).unwrap_or(MAX_TOKENS);
         body.insert("max_tokens".into(), limit.into());
         body.insert("messages".into(), messages);
+        body.insert(STREAM.into(), true.into());
         if !system.is_empty() {
             body.insert("system".into(), system.into());
         }
-        if let Some(temperature) = settings.temperature.or(self.config.temperature) {
-            body.insert("temperature".into(), temperature.min(1.0).into());
+        let temperature = settings.temperature.or(self.config.temperature);
+        // The API accepts one of both. `top_p` 1 changes nothing, and PromptFlow always sends it.
+        let top_p =
+            settings.extra.get("top_p").and_then(Value::as_f64).filter(|top_p| *top_p < 1.0);
+        match (temperature, top_p) {
+            (Some(temperature), _) => {
+                body.insert("temperature".into(), temperature.clamp(0.0, 1.0).into());
+            }
+            (None, Some(top_p)) => {
+                body.insert("top_p".into(), top_p.into());
+            }
+            (None, None) => {}
         }
         if !settings.stop.is_empty() {
             body.insert("stop_sequences".into(), json!(settings.stop));
         }
-        if let Some(top_p) = settings.extra.get("top_p") {
-            body.insert("top_p".into(), top_p.clone());
+        for name in ["thinking", "top_k", "metadata"] {
+            if let Some(value) = settings.extra.get(name) {
+                body.insert(name.into(), value.clone());
+            }
         }
         if let Some(schema) = call.schema.filter(|schema| schema["type"] == "object") {
             let tool = json!({"name": ANSWER_TOOL, "description": "Give the answer.", "input_schema": schema});
             body.insert("tools".into(), json!([tool]));
-            body.insert("tool_choice".into(), json!({"type": "tool", "name": ANSWER_TOOL}));
+            // A model that thinks may not be forced to use a tool.
+            let choice = match body.contains_key("thinking") {
+                true => json!({"type": "auto"}),
+                false => json!({"type": "tool", "name": ANSWER_TOOL}),
+            };
+            body.insert("tool_choice".into(), choice);
         }
-        Value::Object(body)
+        dialect.speak(body, call.prompt_tokens())
     }
 
     fn model<'a>(&'a self, call: &'a ModelCall<'_>) -> &'a str {
@@ -78,10 +101,15 @@ impl Anthropic {
         named.or(call.settings.model.as_deref()).unwrap_or_default()
     }
 
-    fn reply(&self, call: &ModelCall<'_>, value: &Value) -> Result<ModelReply, ModelError> {
+    fn reply(
+        &self,
+        call: &ModelCall<'_>,
+        dialect: &Dialect,
+        value: &Value,
+    ) -> Result<ModelReply, ModelError> {
         let Some(parts) = value.get("content").and_then(Value::as_array) else {
             let reason = "the response has no content list".to_owned();
-            return Err(self.endpoint.transient(reason, None));
+            return Err(self.endpoint.transient(FailureCause::InvalidAnswer, reason, None));
         };
         let stop = match value.get("stop_reason").and_then(Value::as_str) {
             Some("max_tokens" | "model_context_window_exceeded") => StopReason::Length,
@@ -109,6 +137,7 @@ impl Anthropic {
             identity.model_version = answered.to_owned();
         }
         identity.temperature = call.settings.temperature.or(identity.temperature);
+        identity.temperature = identity.temperature.filter(|_| !dialect.leaves_out("temperature"));
         identity.max_tokens = call.settings.max_tokens.or(identity.max_tokens);
         let counts = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
         let input = counts.into_iter().map(count).fold(0, u64::saturating_add);
@@ -131,19 +160,31 @@ impl Provider for Anthropic {
     }
 
     fn context_tokens(&self) -> usize {
-        self.config.context_tokens.map_or(CONTEXT_TOKENS, |tokens| tokens as usize)
+        self.context_of(self.config.model.as_deref().unwrap_or_default()).0
     }
 
     fn context_is_known(&self) -> bool {
-        self.config.context_tokens.is_some()
+        self.context_of(self.config.model.as_deref().unwrap_or_default()).1
+    }
+
+    fn context_of(&self, model: &str) -> (usize, bool) {
+        let configured = self.config.context_tokens.map(|tokens| tokens as usize);
+        let known = [configured, self.dialects.context(model)].into_iter().flatten().min();
+        (known.unwrap_or(CONTEXT_TOKENS), known.is_some())
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let path = self.path("messages");
-        match self.endpoint.post(&path, &self.body(call), &self.headers(), call.timeout)? {
-            Ok(value) => self.reply(call, &value),
-            Err(refusal) => Err(self.endpoint.judge(&refusal, self.model(call))),
-        }
+        let (path, headers) = (self.path("messages"), self.headers());
+        let body = |dialect: &Dialect| self.body(call, dialect);
+        let (endpoint, headers, timeout) = (&self.endpoint, &headers, call.timeout);
+        let asked = Asked { endpoint, path: &path, headers, timeout, listener: call.listener };
+        let model = self.model(call);
+        let (value, dialect) = self.dialects.ask(&asked, model, call.prompt_tokens(), body)?;
+        self.reply(call, &dialect, &value)
+    }
+
+    fn learned(&self) -> Vec<String> {
+        self.dialects.of(self.config.model.as_deref().unwrap_or_default()).told()
     }
 
     fn models(&self, within: Duration) -> Result<Option<Vec<String>>, ModelError> {

@@ -1,21 +1,23 @@
 //! What may be spent in one day, shared by all providers.
 //!
 //! Money and tokens are reserved before a call and settled after it with what the call really took.
-//! A call that does not fit is refused before anything is sent.
+//! What is reserved is not spent: a call that would fit if the calls under way took nothing waits
+//! until they are settled. A call that does not fit into what is left is refused before anything is
+//! sent.
 //!
 //! See docs/adr/0067-model-costs-as-events.md.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono_tz::Tz;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::error::ModelError;
 use crate::contract::time::{Day, Timestamp};
 
 /// Money and tokens of one day, or of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Spent {
+pub(crate) struct Spent {
     /// In the currency of the prices.
     pub cost: f64,
     /// Prompt and answer together.
@@ -24,8 +26,20 @@ pub struct Spent {
 
 /// The budget of a day.
 #[derive(Debug)]
-pub struct Budget {
+pub(crate) struct Budget {
     state: Mutex<BudgetState>,
+    settled: Condvar,
+}
+
+/// Why a call may not begin.
+#[derive(Debug)]
+pub(super) enum NotReserved {
+    /// The day's budget is spent.
+    Spent(ModelError),
+    /// The calls under way have reserved what is left, and none of them ended in time.
+    Reserved(String),
+    /// It does not fit into the budget of any day.
+    Never(String),
 }
 
 #[derive(Debug)]
@@ -36,20 +50,25 @@ struct BudgetState {
     day: Option<Day>,
     spent: Spent,
     reserved: Spent,
+    /// Calls that hold a reservation.
+    under_way: usize,
 }
 
 impl Budget {
     /// A budget for days of a time zone. `None` means unlimited.
     pub fn new(cost_max: Option<f64>, tokens_max: Option<u64>, zone: Tz) -> Budget {
         let (spent, reserved) = (Spent::default(), Spent::default());
-        let state = BudgetState { cost_max, tokens_max, zone, day: None, spent, reserved };
-        Budget { state: Mutex::new(state) }
+        let day = None;
+        let state = BudgetState { cost_max, tokens_max, zone, day, spent, reserved, under_way: 0 };
+        Budget { state: Mutex::new(state), settled: Condvar::new() }
     }
 
     /// Replaces the limits. The sums of the day stay.
-    pub fn set_limits(&self, cost_max: Option<f64>, tokens_max: Option<u64>, zone: Tz) {
+    pub(crate) fn set_limits(&self, cost_max: Option<f64>, tokens_max: Option<u64>, zone: Tz) {
         let mut state = self.state.lock();
         (state.cost_max, state.tokens_max, state.zone) = (cost_max, tokens_max, zone);
+        drop(state);
+        self.settled.notify_all();
     }
 
     /// Continues where an earlier process stopped.
@@ -65,41 +84,61 @@ impl Budget {
         state.spent
     }
 
-    pub(super) fn reserve(&self, wanted: Spent, now: Timestamp) -> Result<(), ModelError> {
+    /// Reserves what a call may take. Where only the reservations of calls under way are in the
+    /// way, it waits at most `patience` for them to be settled.
+    pub(super) fn reserve(
+        &self,
+        wanted: Spent,
+        patience: Duration,
+        now: &dyn Fn() -> Timestamp,
+    ) -> Result<(), NotReserved> {
+        let until = Instant::now() + patience;
         let mut state = self.state.lock();
-        state.start_day(now);
-        let cost = state.spent.cost + state.reserved.cost + wanted.cost;
-        let taken = state.spent.tokens.saturating_add(state.reserved.tokens);
-        let tokens = taken.saturating_add(wanted.tokens);
-        let reason = match (state.cost_max, state.tokens_max) {
-            (Some(max), _) if cost > max => {
-                format!(
-                    "{:.4} of {max} are spent today and this call may cost {:.4}",
-                    state.spent.cost, wanted.cost
-                )
+        if let Some(reason) = state.over_the_day(wanted) {
+            return Err(NotReserved::Never(reason));
+        }
+        loop {
+            let now = now();
+            state.start_day(now);
+            if let Some(reason) = state.over_with(Spent::default(), wanted) {
+                let retry_after = until_tomorrow(now, state.zone);
+                return Err(NotReserved::Spent(ModelError::Budget { reason, retry_after }));
             }
-            (_, Some(max)) if tokens > max => format!(
-                "{} of {max} tokens are used today and this call may take {}",
-                state.spent.tokens, wanted.tokens
-            ),
-            _ => {
-                state.reserved.cost += wanted.cost;
-                state.reserved.tokens = state.reserved.tokens.saturating_add(wanted.tokens);
+            let Some(reason) = state.over_with(state.reserved, wanted) else {
+                state.reserved = state.reserved.plus(wanted);
+                state.under_way += 1;
                 return Ok(());
+            };
+            if self.settled.wait_until(&mut state, until).timed_out() {
+                return Err(NotReserved::Reserved(reason));
             }
-        };
-        Err(ModelError::Budget { reason, retry_after: until_tomorrow(now, state.zone) })
+        }
     }
 
     /// Releases a reservation and adds what was used; returns the day it counts on.
     pub(super) fn settle(&self, reserved: Spent, used: Spent, now: Timestamp) -> Day {
         let mut state = self.state.lock();
         let today = state.start_day(now);
-        state.reserved.cost = (state.reserved.cost - reserved.cost).max(0.0);
-        state.reserved.tokens = state.reserved.tokens.saturating_sub(reserved.tokens);
-        state.spent.cost += used.cost;
-        state.spent.tokens = state.spent.tokens.saturating_add(used.tokens);
+        state.under_way = state.under_way.saturating_sub(1);
+        state.reserved = match state.under_way {
+            // Sums of fractions leave a rest, which would be reserved for ever.
+            0 => Spent::default(),
+            _ => Spent {
+                cost: (state.reserved.cost - reserved.cost).max(0.0),
+                tokens: state.reserved.tokens.saturating_sub(reserved.tokens),
+            },
+        };
+        state.spent = state.spent.plus(used);
+        drop(state);
+        self.settled.notify_all();
         today
+    }
+}
+
+impl Spent {
+    fn plus(self, more: Spent) -> Spent {
+        let tokens = self.tokens.saturating_add(more.tokens);
+        Spent { cost: self.cost + more.cost, tokens }
     }
 }
 
@@ -111,6 +150,47 @@ impl BudgetState {
             (self.day, self.spent) = (Some(today), Spent::default());
         }
         today
+    }
+
+    /// Why a call is larger than the budget of a whole day, if it is.
+    fn over_the_day(&self, wanted: Spent) -> Option<String> {
+        let cost_max = self.cost_max.filter(|max| wanted.cost > *max);
+        let tokens_max = self.tokens_max.filter(|max| wanted.tokens > *max);
+        let (may, name, max) = match (cost_max, tokens_max) {
+            (Some(max), _) => {
+                (format!("cost {:.4}", wanted.cost), "max_cost_per_day", max.to_string())
+            }
+            (None, Some(max)) => {
+                (format!("take {} tokens", wanted.tokens), "max_tokens_per_day", max.to_string())
+            }
+            (None, None) => return None,
+        };
+        Some(format!(
+            "this call may {may}, which is more than budget.{name} = {max} allows on any day; raise \
+             it, or lower max_tokens of the provider"
+        ))
+    }
+
+    /// Why a call does not fit beside what is spent and what is reserved, if it does not.
+    fn over_with(&self, reserved: Spent, wanted: Spent) -> Option<String> {
+        let sum = self.spent.plus(reserved).plus(wanted);
+        let cost_max = self.cost_max.filter(|max| sum.cost > *max);
+        let tokens_max = self.tokens_max.filter(|max| sum.tokens > *max);
+        let beside = match reserved == Spent::default() {
+            true => "",
+            false => ", calls under way have reserved the rest,",
+        };
+        match (cost_max, tokens_max) {
+            (Some(max), _) => Some(format!(
+                "{:.4} of {max} are spent today{beside} and this call may cost {:.4}",
+                self.spent.cost, wanted.cost
+            )),
+            (None, Some(max)) => Some(format!(
+                "{} of {max} tokens are used today{beside} and this call may take {}",
+                self.spent.tokens, wanted.tokens
+            )),
+            (None, None) => None,
+        }
     }
 }
 

@@ -117,6 +117,13 @@ pub struct CallSettings {
     pub extra: Map<String, Value>,
 }
 
+/// Hears an answer while it arrives.
+pub trait Listener: Send + Sync {
+    /// A part of the answer arrived; it may be empty while the model thinks. False ends the call,
+    /// because its answer is not wanted any more.
+    fn heard(&self, text: &str) -> bool;
+}
+
 /// One question to a model.
 #[derive(Clone)]
 pub struct ModelCall<'a> {
@@ -136,8 +143,11 @@ pub struct ModelCall<'a> {
     /// The pack's `hints.json`.
     pub hints: Option<&'a Hints>,
     pub settings: CallSettings,
-    /// Most time the call may take, including the wait for a free place.
+    /// Most time the call may take, including the wait for a free place. The time begins again with
+    /// each part of an answer that arrives as a stream.
     pub timeout: Duration,
+    /// Hears the answer while it arrives.
+    pub listener: Option<&'a dyn Listener>,
     /// Receives the cost of the call.
     pub bill: Option<&'a dyn Bill>,
     /// The model that the configuration names for this flow. It goes before every other choice.
@@ -152,7 +162,7 @@ impl ModelCall<'_> {
 
     /// The same hash, given the canonical form of the schema. A pack's schema never changes, and
     /// canonicalizing it for every call takes longer than the rest of the hash.
-    pub fn request_hash_with(&self, schema: Option<&str>) -> Digest {
+    pub(crate) fn request_hash_with(&self, schema: Option<&str>) -> Digest {
         // The canonical form of an object is the canonical forms of its members in order of name.
         let rest = |value: Value| jcs(&value);
         let (flow_id, node) = (rest(json!(self.flow_id)), rest(json!(self.node)));
@@ -196,6 +206,7 @@ mod tests {
                 settings: settings.clone(),
                 timeout: Duration::from_secs(1),
                 bill: None,
+                listener: None,
                 model: None,
             };
             let whole = json!({

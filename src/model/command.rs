@@ -14,6 +14,7 @@ use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply, Usage};
 use super::secret::Secret;
 use crate::config::ProviderConfig;
+use crate::contract::vocabulary::FailureCause;
 use crate::os::process::{self, ProcessError, Program};
 
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
@@ -77,10 +78,13 @@ impl Provider for CommandProvider {
                 ProcessError::Start { ref source, .. } => ModelError::Permanent {
                     provider: provider.clone(),
                     reason: format!("{error}: {source}"),
+                    cause: FailureCause::Configuration,
                 },
-                ProcessError::TooMuch { .. } => {
-                    ModelError::Permanent { provider: provider.clone(), reason: error.to_string() }
-                }
+                ProcessError::TooMuch { .. } => ModelError::Permanent {
+                    provider: provider.clone(),
+                    reason: error.to_string(),
+                    cause: FailureCause::InvalidAnswer,
+                },
             })?;
         if finished.code != Some(0) {
             // The program's stderr may hold secrets and prompts, so the error does not repeat it.
@@ -88,11 +92,13 @@ impl Provider for CommandProvider {
                 Some(code) => format!("the program ended with exit code {code}"),
                 None => "a signal ended the program".to_owned(),
             };
-            return Err(ModelError::Transient { provider, reason, retry_after: None });
+            let cause = FailureCause::Program;
+            return Err(ModelError::Transient { provider, reason, retry_after: None, cause });
         }
         let text = String::from_utf8(finished.stdout).map_err(|_| ModelError::Permanent {
             provider,
             reason: "the answer is not UTF-8".to_owned(),
+            cause: FailureCause::InvalidAnswer,
         })?;
         let text = self.key.as_ref().map_or(text.clone(), |key| key.hide_in(&text));
         let estimate = |bytes: usize| (bytes as u64).div_ceil(4);

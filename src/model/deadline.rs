@@ -1,8 +1,10 @@
-//! One time limit for all the calls of a flow.
+//! One time limit for all the calls of a flow. It counts the time in which nothing arrives.
 
 use std::time::Duration;
 
-use super::call::ModelCall;
+use parking_lot::Mutex;
+
+use super::call::{Listener, ModelCall};
 use super::error::ModelError;
 use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply};
@@ -14,18 +16,51 @@ pub(super) fn time_left(allowed: Duration, begun: Timestamp, now: Timestamp) -> 
     allowed.saturating_sub(Duration::from_millis(now.ms_since(begun).max(0).unsigned_abs()))
 }
 
-/// A provider whose last call ends within a time limit, however many calls are made.
-pub struct Deadline<'a> {
-    inner: &'a dyn Provider,
+/// A time that begins again with each part of an answer.
+pub(super) struct Alive<'a> {
+    since: Mutex<Timestamp>,
     clock: &'a dyn Clock,
-    begun: Timestamp,
+}
+
+impl<'a> Alive<'a> {
+    pub fn new(clock: &'a dyn Clock) -> Alive<'a> {
+        Alive { since: Mutex::new(clock.now()), clock }
+    }
+
+    /// What is left of the time that is allowed.
+    pub fn left_of(&self, allowed: Duration) -> Duration {
+        time_left(allowed, *self.since.lock(), self.clock.now())
+    }
+
+    /// A listener that lets the time begin again and passes on what it hears.
+    pub fn listening(&'a self, to: Option<&'a dyn Listener>) -> Listening<'a> {
+        Listening { alive: self, to }
+    }
+}
+
+pub(super) struct Listening<'a> {
+    alive: &'a Alive<'a>,
+    to: Option<&'a dyn Listener>,
+}
+
+impl Listener for Listening<'_> {
+    fn heard(&self, text: &str) -> bool {
+        *self.alive.since.lock() = self.alive.clock.now();
+        self.to.is_none_or(|to| to.heard(text))
+    }
+}
+
+/// A provider whose last call ends within a time limit, however many calls are made.
+pub(crate) struct Deadline<'a> {
+    inner: &'a dyn Provider,
+    alive: Alive<'a>,
     allowed: Duration,
 }
 
 impl<'a> Deadline<'a> {
     /// The time counts from now.
     pub fn new(inner: &'a dyn Provider, clock: &'a dyn Clock, allowed: Duration) -> Deadline<'a> {
-        Deadline { inner, clock, begun: clock.now(), allowed }
+        Deadline { inner, alive: Alive::new(clock), allowed }
     }
 }
 
@@ -47,11 +82,12 @@ impl Provider for Deadline<'_> {
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let left = time_left(self.allowed, self.begun, self.clock.now());
+        let left = self.alive.left_of(self.allowed);
         if left.is_zero() {
             let provider = self.identity().provider;
             return Err(ModelError::Timeout { provider, limit: self.allowed });
         }
-        self.inner.call(&ModelCall { timeout: call.timeout.min(left), ..call.clone() })
+        let (timeout, listening) = (call.timeout.min(left), self.alive.listening(call.listener));
+        self.inner.call(&ModelCall { timeout, listener: Some(&listening), ..call.clone() })
     }
 }

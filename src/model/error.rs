@@ -2,13 +2,21 @@
 
 use std::time::Duration;
 
+use crate::contract::vocabulary::FailureCause;
+
 /// Why there is no answer. No message holds a key or the text of a prompt, so each is safe to log.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ModelError {
     /// The provider asked for a pause, or a rate limit or the circuit breaker demands one. Waiting
     /// uses no attempt.
     #[error("wait for {provider}: {reason}")]
-    Paused { provider: String, reason: String, retry_after: Duration },
+    Paused {
+        provider: String,
+        reason: String,
+        retry_after: Duration,
+        /// What the provider did before it was left alone, or the limit that holds the call back.
+        cause: FailureCause,
+    },
     /// A later try may succeed.
     #[error("reach {provider}: {reason}")]
     Transient {
@@ -16,16 +24,17 @@ pub enum ModelError {
         reason: String,
         /// The pause that the provider asked for, if it did.
         retry_after: Option<Duration>,
+        cause: FailureCause,
     },
     /// No answer within the time allowed.
     #[error(
         "wait for {provider}: no answer within {} s; workers.attempt_timeout limits one attempt",
-        limit.as_secs_f64()
+        shown_seconds(*limit)
     )]
     Timeout { provider: String, limit: Duration },
     /// The same question will fail again.
     #[error("ask {provider}: {reason}")]
-    Permanent { provider: String, reason: String },
+    Permanent { provider: String, reason: String, cause: FailureCause },
     /// The model or its guard declined to answer.
     #[error("ask {provider}: declined: {reason}")]
     Refused { provider: String, reason: String },
@@ -39,6 +48,11 @@ pub enum ModelError {
         /// Time until the next day begins.
         retry_after: Duration,
     },
+}
+
+/// A duration in seconds, with one digit after the point where it is needed.
+fn shown_seconds(limit: Duration) -> f64 {
+    (limit.as_secs_f64() * 10.0).round() / 10.0
 }
 
 /// What to do about a [`ModelError`].
@@ -64,6 +78,66 @@ impl ModelError {
             ModelError::Permanent { .. } => ErrorClass::Permanent,
             ModelError::Refused { .. } => ErrorClass::Refused,
             ModelError::OverLimit { .. } => ErrorClass::OverLimit,
+        }
+    }
+
+    /// What was met.
+    pub fn cause(&self) -> FailureCause {
+        match self {
+            ModelError::Paused { cause, .. }
+            | ModelError::Transient { cause, .. }
+            | ModelError::Permanent { cause, .. } => *cause,
+            ModelError::Timeout { .. } => FailureCause::Timeout,
+            ModelError::Refused { .. } => FailureCause::Declined,
+            ModelError::OverLimit { .. } => FailureCause::ContextTooLong,
+            ModelError::Budget { .. } => FailureCause::Budget,
+        }
+    }
+
+    /// What went wrong, without the name of the provider.
+    pub(super) fn words(&self) -> String {
+        match self {
+            ModelError::Paused { reason, .. }
+            | ModelError::Transient { reason, .. }
+            | ModelError::Permanent { reason, .. }
+            | ModelError::Refused { reason, .. }
+            | ModelError::OverLimit { reason, .. }
+            | ModelError::Budget { reason, .. } => reason.clone(),
+            ModelError::Timeout { limit, .. } => {
+                format!("no answer within {} s", shown_seconds(*limit))
+            }
+        }
+    }
+
+    /// The same error, which also says why the other members of a chain gave no answer.
+    pub(super) fn beside(mut self, others: &[ModelError]) -> ModelError {
+        let ours = self.words();
+        if let ModelError::Paused { reason, .. }
+        | ModelError::Transient { reason, .. }
+        | ModelError::Permanent { reason, .. }
+        | ModelError::Refused { reason, .. }
+        | ModelError::OverLimit { reason, .. }
+        | ModelError::Budget { reason, .. } = &mut self
+        {
+            for other in others {
+                let (name, words) = (other.provider(), other.words());
+                if words != ours {
+                    reason.push_str(&format!("; {name}: {words}"));
+                }
+            }
+        }
+        self
+    }
+
+    fn provider(&self) -> &str {
+        match self {
+            ModelError::Paused { provider, .. }
+            | ModelError::Transient { provider, .. }
+            | ModelError::Permanent { provider, .. }
+            | ModelError::Refused { provider, .. }
+            | ModelError::OverLimit { provider, .. }
+            | ModelError::Timeout { provider, .. } => provider,
+            ModelError::Budget { .. } => "the budget",
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::call::ModelCall;
-use super::deadline::time_left;
+use super::call::{Listener, ModelCall};
+use super::deadline::Alive;
 use super::error::{ErrorClass, ModelError};
 use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply};
@@ -45,28 +45,45 @@ impl Provider for Fallback {
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let mut first_error = None;
-        let begun = self.clock.now();
+        let mut errors: Vec<ModelError> = Vec::new();
+        let alive = Alive::new(&*self.clock);
+        let listening = alive.listening(call.listener);
         for (place, provider) in self.chain.iter().enumerate() {
-            let left = time_left(call.timeout, begun, self.clock.now());
+            let left = alive.left_of(call.timeout);
             // Every provider but the last leaves half of the time to those after it.
             let last = place + 1 == self.chain.len();
             let timeout = if last { left } else { left / 2 };
-            match provider.call(&ModelCall { timeout, ..call.clone() }) {
+            let listener: Option<&dyn Listener> = Some(&listening);
+            match provider.call(&ModelCall { timeout, listener, ..call.clone() }) {
                 Ok(reply) => return Ok(reply),
                 // A refusal is an answer: no other model is asked to override it.
                 Err(error) if error.class() == ErrorClass::Refused => return Err(error),
-                Err(error) => {
-                    first_error.get_or_insert(error);
-                }
+                Err(error) => errors.push(error),
             }
         }
-        Err(first_error.expect("a chain has at least one provider"))
+        // Of equals the first: it is about the provider that was asked for.
+        let place = |error: &ModelError| std::cmp::Reverse(hope(error));
+        let best = (0..errors.len()).min_by_key(|at| place(&errors[*at]));
+        let most_hopeful = errors.remove(best.expect("a chain has at least one provider"));
+        Err(most_hopeful.beside(&errors))
+    }
+}
+
+/// How much a later attempt may hope for after an error. A provider that only asks for a wait
+/// answers soon and costs no attempt; one that failed may answer; a budget is open again tomorrow.
+fn hope(error: &ModelError) -> u8 {
+    match error {
+        // A shorter input may do at once.
+        ModelError::OverLimit { .. } => 4,
+        ModelError::Paused { .. } => 3,
+        ModelError::Transient { .. } | ModelError::Timeout { .. } => 2,
+        ModelError::Budget { .. } => 1,
+        ModelError::Permanent { .. } | ModelError::Refused { .. } => 0,
     }
 }
 
 /// A provider that is asked for another of its models.
-pub struct WithModel {
+pub(crate) struct WithModel {
     inner: Arc<dyn Provider>,
     model: String,
 }
@@ -83,11 +100,11 @@ impl Provider for WithModel {
     }
 
     fn context_tokens(&self) -> usize {
-        self.inner.context_tokens()
+        self.inner.context_of(&self.model).0
     }
 
     fn context_is_known(&self) -> bool {
-        self.inner.context_is_known()
+        self.inner.context_of(&self.model).1
     }
 
     fn is_free(&self) -> bool {

@@ -1,37 +1,44 @@
 //! Limits around one provider: calls in flight, rates, pauses and a circuit breaker.
 //!
 //! Contract:
-//! - Requests and tokens a minute are token buckets that start full. A call waits here for at most
-//!   [`Limits::patience`], then fails with [`ModelError::Paused`], which uses no attempt.
+//! - Requests and tokens a minute are token buckets that start full. A call takes what it may need
+//!   and gives back what it did not use. It waits here for at most [`Limits::patience`], then fails
+//!   with [`ModelError::Paused`], which uses no attempt.
 //! - `Retry-After` pauses the whole provider: no call is sent before the pause ends. From the second
 //!   pause in a row, a pause has a least length that doubles, so that a server that answers
 //!   `Retry-After: 0` for ever cannot keep the machine busy.
 //! - The day's [`Budget`] is reserved before a call and settled after it. A fallback reserves on its
 //!   own. Every settled amount goes to the call's [`Bill`](super::Bill), so that it becomes a fact.
+//! - A call that only the reservations of calls under way keep back waits until they are settled.
 //! - A call and all its waits end within the time that the call is allowed.
-//! - After [`FAILURES_TO_OPEN`] failures in a row the provider is left alone, longer each time. Then
-//!   one call tests whether it answers again.
+//! - A call that ends without an answer after a part of it arrived is charged as an estimate.
+//! - After [`FAILURES_TO_OPEN`] failures in a row, as [`Failures`] counts them, the provider is left
+//!   alone, longer each time. Then one call tests whether it answers again. A call that is kept back
+//!   meanwhile tells what the last failure was.
+//! - A server that refuses calls without saying how long to wait is sent as many calls a minute as it
+//!   was seen to answer. Such a refusal uses no attempt.
 //!
 //! Time comes from the machine's clock and waits from a [`Waiter`], so that tests need neither.
 //!
 //! See docs/adr/0015-provider-gate.md.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::budget::{Budget, Spent};
-use super::call::ModelCall;
+use super::budget::{Budget, NotReserved, Spent};
+use super::call::{Listener, ModelCall};
 use super::deadline::time_left;
 use super::error::{ErrorClass, ModelError};
+use super::health::{FAILURES_TO_OPEN, Failures, LearnedRate};
 use super::provider::Provider;
 use super::reply::{Charge, ModelIdentity, ModelReply, Usage};
 use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::FailureCause;
 use crate::os::Clock;
 
-/// Failures in a row after which the circuit breaker opens.
-const FAILURES_TO_OPEN: u32 = 5;
 const REST_FIRST_MS: i64 = 30_000;
 const REST_LONGEST_MS: i64 = 300_000;
 /// Least length of the second pause in a row. It doubles with each further pause.
@@ -39,15 +46,17 @@ const PAUSE_LEAST: Duration = Duration::from_millis(100);
 /// Tokens reserved for an answer without a limit.
 const ANSWER_TOKENS: u64 = 1_500;
 const TOKENS_PER_PRICE: f64 = 1_000_000.0;
+/// Time after which a call is tried again that the reservations of other calls kept back.
+const RESERVED_AGAIN: Duration = Duration::from_secs(5);
 
 /// Waits for a time.
-pub trait Waiter: Send + Sync {
+pub(crate) trait Waiter: Send + Sync {
     fn wait(&self, time: Duration);
 }
 
 /// Waits in real time.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct RealTime;
+pub(crate) struct RealTime;
 
 impl Waiter for RealTime {
     fn wait(&self, time: Duration) {
@@ -57,7 +66,7 @@ impl Waiter for RealTime {
 
 /// The limits of one provider.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Limits {
+pub(crate) struct Limits {
     /// Calls at the same time.
     pub concurrency: usize,
     /// Calls a minute.
@@ -69,7 +78,7 @@ pub struct Limits {
     /// Price of a million answer tokens.
     pub price_out: f64,
     /// Longest time a call waits here.
-    pub patience: Duration,
+    pub(crate) patience: Duration,
 }
 
 impl Default for Limits {
@@ -99,15 +108,37 @@ pub struct Gate {
 #[derive(Debug, Default)]
 struct GateState {
     in_flight: usize,
+    /// Calls that took tokens of the minute and have not settled them.
+    admitted: usize,
     requests: Bucket,
     tokens: Bucket,
     paused_until: Option<Timestamp>,
-    /// Failures in a row.
-    failures: u32,
+    /// Calls sent so far.
+    sent: u64,
+    failures: Failures,
+    rate: LearnedRate,
     /// Pauses in a row that the provider asked for.
     pauses: u32,
     /// Whether the one call that tests a failing provider is under way.
     testing: bool,
+    /// What it met last, until it answers again.
+    last: Option<Met>,
+}
+
+/// A failure or a pause as the provider told it.
+#[derive(Debug, Clone)]
+struct Met {
+    cause: FailureCause,
+    words: String,
+}
+
+/// A call that may not begin yet.
+struct Hold {
+    time: Duration,
+    reason: String,
+    cause: FailureCause,
+    /// Whether a call under way may end it sooner, by giving back tokens of the minute.
+    may_settle: bool,
 }
 
 /// A token bucket that holds the amount of one minute. It stores what was taken out; that flows back
@@ -136,6 +167,58 @@ impl Bucket {
     fn take(&mut self, amount: f64) {
         self.taken += amount;
     }
+
+    /// Gives back what a call took and did not use.
+    fn give_back(&mut self, amount: f64) {
+        self.taken = (self.taken - amount).max(0.0);
+    }
+}
+
+/// What keeps a call back.
+#[derive(Clone, Copy)]
+enum Kept {
+    Paused,
+    Tested,
+    Requests,
+    Tokens,
+    Learned,
+}
+
+impl GateState {
+    fn hold(&self, time: Duration, kept: Kept) -> Hold {
+        let open = self.failures.are_many();
+        let (mut reason, mut cause) = match kept {
+            Kept::Paused if open => {
+                let times = self.failures.count();
+                (
+                    format!("it failed {times} times in a row and is left alone"),
+                    FailureCause::Program,
+                )
+            }
+            Kept::Paused => ("it asked for a pause".to_owned(), FailureCause::RateLimit),
+            Kept::Tested => {
+                ("one call tests whether it answers again".to_owned(), FailureCause::Program)
+            }
+            Kept::Requests => {
+                ("the requests of this minute are used".to_owned(), FailureCause::RateLimit)
+            }
+            Kept::Learned => (
+                "it refuses more calls and does not say how many it allows; set \
+                 requests_per_minute if you know the number"
+                    .to_owned(),
+                FailureCause::RateLimit,
+            ),
+            Kept::Tokens => {
+                ("the tokens of this minute are used".to_owned(), FailureCause::RateLimit)
+            }
+        };
+        if let (Kept::Paused | Kept::Tested, Some(met)) = (kept, &self.last) {
+            reason = format!("{reason}; the last answer was: {}", met.words);
+            cause = met.cause;
+        }
+        let may_settle = matches!(kept, Kept::Tokens) && self.admitted > 0;
+        Hold { time, reason, cause, may_settle }
+    }
 }
 
 impl Gate {
@@ -159,56 +242,58 @@ impl Gate {
         Spent { cost, tokens: usage.total() }
     }
 
-    /// Admits one call, or returns the wait until it can be admitted and the reason.
-    fn admit(&self, tokens: u64) -> Result<(), (Duration, &'static str)> {
+    /// Admits one call and numbers it, or says what keeps it back.
+    fn admit(&self, tokens: u64) -> Result<u64, Hold> {
         let now = self.clock.now();
         let mut state = self.state.lock();
         let paused = state.paused_until.map_or(0, |until| until.ms_since(now));
-        let open = state.failures >= FAILURES_TO_OPEN;
+        let open = state.failures.are_many();
         #[allow(clippy::cast_precision_loss, reason = "token counts are small")]
         let tokens = tokens as f64;
+        let minute = &self.limits;
         let waits = [
-            (
-                paused,
-                if open { "it failed too often and is left alone" } else { "it asked for a pause" },
-            ),
-            (
-                if open && state.testing { 1_000 } else { 0 },
-                "one call tests whether it answers again",
-            ),
-            (
-                state.requests.wait_ms(self.limits.requests_per_minute, 1.0, now),
-                "the requests of this minute are used",
-            ),
-            (
-                state.tokens.wait_ms(self.limits.tokens_per_minute, tokens, now),
-                "the tokens of this minute are used",
-            ),
+            (paused, Kept::Paused),
+            (if open && state.testing { 1_000 } else { 0 }, Kept::Tested),
+            (state.requests.wait_ms(minute.requests_per_minute, 1.0, now), Kept::Requests),
+            (state.tokens.wait_ms(minute.tokens_per_minute, tokens, now), Kept::Tokens),
+            (state.rate.wait_ms(now), Kept::Learned),
         ];
-        if let Some((ms, reason)) = waits.into_iter().filter(|(ms, _)| *ms > 0).max_by_key(|w| w.0)
-        {
-            return Err((Duration::from_millis(ms.unsigned_abs()), reason));
+        if let Some((ms, kept)) = waits.into_iter().filter(|(ms, _)| *ms > 0).max_by_key(|w| w.0) {
+            return Err(state.hold(Duration::from_millis(ms.unsigned_abs()), kept));
         }
         state.requests.take(1.0);
         state.tokens.take(tokens);
+        state.admitted += 1;
         state.testing |= open;
-        Ok(())
+        state.rate.sent(now);
+        state.sent += 1;
+        Ok(state.sent)
     }
 
-    fn paused(&self, reason: &str, retry_after: Duration) -> ModelError {
+    fn paused(&self, hold: Hold) -> ModelError {
         let provider = self.inner.identity().provider;
-        ModelError::Paused { provider, reason: reason.to_owned(), retry_after }
+        let Hold { time, reason, cause, .. } = hold;
+        ModelError::Paused { provider, reason, retry_after: time, cause }
     }
 
     /// Waits and takes the time from `left`; fails when too little is left.
-    fn wait_within(
-        &self,
-        left: &mut Duration,
-        time: Duration,
-        reason: &str,
-    ) -> Result<(), ModelError> {
-        *left = left.checked_sub(time).ok_or_else(|| self.paused(reason, time))?;
-        self.waiter.wait(time);
+    fn wait_within(&self, left: &mut Duration, hold: Hold) -> Result<(), ModelError> {
+        if hold.may_settle {
+            let (begun, patience) = (Instant::now(), hold.time.min(*left));
+            let mut state = self.state.lock();
+            let timed_out = self.place_free.wait_for(&mut state, patience).timed_out();
+            drop(state);
+            *left = left.saturating_sub(begun.elapsed());
+            return match timed_out && left.is_zero() {
+                true => Err(self.paused(hold)),
+                false => Ok(()),
+            };
+        }
+        match left.checked_sub(hold.time) {
+            Some(rest) => *left = rest,
+            None => return Err(self.paused(hold)),
+        }
+        self.waiter.wait(hold.time);
         Ok(())
     }
 
@@ -216,24 +301,74 @@ impl Gate {
         let mut state = self.state.lock();
         let full = |state: &mut GateState| state.in_flight >= self.limits.concurrency.max(1);
         if self.place_free.wait_while_for(&mut state, full, timeout).timed_out() {
-            return Err(
-                self.paused("as many calls as it may have are under way", Duration::from_secs(1))
-            );
+            return Err(self.paused(Hold {
+                time: Duration::from_secs(1),
+                reason: "as many calls as it may have are under way".to_owned(),
+                cause: FailureCause::RateLimit,
+                may_settle: false,
+            }));
         }
         state.in_flight += 1;
         Ok(InFlight(self))
     }
 
-    /// Updates pauses and failures; returns the pause that the provider asked for.
-    fn note(&self, result: &Result<ModelReply, ModelError>) -> Option<Duration> {
+    /// Reserves the budget of the day for a call that was admitted.
+    fn reserve(&self, wanted: Spent, left: &mut Duration) -> Result<(), ModelError> {
+        let begun = Instant::now();
+        let reserved = self.budget.reserve(wanted, *left, &|| self.clock.now());
+        *left = left.saturating_sub(begun.elapsed());
+        reserved.map_err(|error| match error {
+            NotReserved::Spent(error) => error,
+            NotReserved::Never(reason) => ModelError::Permanent {
+                provider: self.inner.identity().provider,
+                reason,
+                cause: FailureCause::Budget,
+            },
+            NotReserved::Reserved(reason) => self.paused(Hold {
+                time: RESERVED_AGAIN,
+                reason,
+                cause: FailureCause::Budget,
+                may_settle: false,
+            }),
+        })
+    }
+
+    /// Gives the minute back what an admitted call did not use.
+    fn give_back(&self, expected: u64, used: u64) {
+        let mut state = self.state.lock();
+        state.admitted = state.admitted.saturating_sub(1);
+        #[allow(clippy::cast_precision_loss, reason = "token counts are small")]
+        match expected.checked_sub(used) {
+            Some(unused) => state.tokens.give_back(unused as f64),
+            None => state.tokens.take((used - expected) as f64),
+        }
+        drop(state);
+        self.place_free.notify_all();
+    }
+
+    /// Updates pauses, failures and the learned rate after the call with this number; returns the
+    /// pause that the provider asked for or needs.
+    fn note(
+        &self,
+        call: &ModelCall<'_>,
+        number: u64,
+        result: &Result<ModelReply, ModelError>,
+    ) -> Option<Hold> {
         let now = self.clock.now();
         let mut state = self.state.lock();
-        let was_open = state.failures >= FAILURES_TO_OPEN;
+        let was_open = state.failures.are_many();
+        let sent = state.sent;
         state.testing = false;
         let paused = matches!(result, Err(ModelError::Transient { retry_after: Some(_), .. }));
         if !paused {
             state.pauses = 0;
         }
+        state.last = match result {
+            Err(error) if error.class() == ErrorClass::Transient => {
+                Some(Met { cause: error.cause(), words: error.words() })
+            }
+            _ => None,
+        };
         match result {
             Err(ModelError::Transient { retry_after: Some(pause), .. }) => {
                 // The first pause is obeyed as it is; further ones have a least length.
@@ -242,19 +377,30 @@ impl Gate {
                 state.pauses = state.pauses.saturating_add(1);
                 let until = now.plus_ms(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
                 state.paused_until = state.paused_until.max(Some(until));
-                return Some(pause);
+                return Some(state.hold(pause, Kept::Paused));
+            }
+            Err(error @ ModelError::Transient { .. })
+                if error.cause() == FailureCause::RateLimit =>
+            {
+                state.rate.refused(number, sent, now);
+                let wait = state.rate.wait_ms(now).max(1).unsigned_abs();
+                return Some(state.hold(Duration::from_millis(wait), Kept::Learned));
             }
             Err(error) if error.class() == ErrorClass::Transient => {
-                state.failures = state.failures.saturating_add(1);
-                if state.failures >= FAILURES_TO_OPEN {
-                    let rests = state.failures - FAILURES_TO_OPEN;
+                let prompt = may_be_the_prompt(error.cause()).then(|| call.request_hash());
+                let counts = state.failures.add(number, sent, prompt);
+                if counts && state.failures.are_many() {
+                    let rests = state.failures.count() - FAILURES_TO_OPEN;
                     let rest = (REST_FIRST_MS << rests.min(8)).min(REST_LONGEST_MS);
                     state.paused_until = state.paused_until.max(Some(now.plus_ms(rest)));
                 }
             }
             // Any other result shows that the provider answers.
             _ => {
-                state.failures = 0;
+                state.failures.end();
+                if result.is_ok() {
+                    state.rate.answered(now);
+                }
                 if was_open {
                     state.paused_until = None;
                 }
@@ -267,23 +413,23 @@ impl Gate {
         ModelError::Timeout { provider: self.inner.identity().provider, limit: call.timeout }
     }
 
-    /// Settles the budget with what a call took and sends the amount to its bill.
+    /// Settles budget and minute with what a call took and sends the amount to its bill.
     fn settle(
         &self,
         call: &ModelCall<'_>,
         expected: Usage,
-        timeout: Duration,
+        is_billed: bool,
         result: &Result<ModelReply, ModelError>,
     ) {
         let (usage, estimated) = match result {
             Ok(reply) if reply.usage.total() > 0 => (reply.usage, false),
             Ok(_) => (expected, true),
-            // The server may have answered, and billed, after the timeout.
-            Err(ModelError::Timeout { .. }) if !timeout.is_zero() => (expected, true),
+            Err(_) if is_billed => (expected, true),
             Err(_) => (Usage::default(), false),
         };
         let used = self.cost(usage);
         let day = self.budget.settle(self.cost(expected), used, self.clock.now());
+        self.give_back(expected.total(), usage.total());
         if let Some(bill) = call.bill.filter(|_| usage.total() > 0) {
             let identity = match result {
                 Ok(reply) => reply.identity.clone(),
@@ -294,13 +440,33 @@ impl Gate {
     }
 }
 
+/// Whether another prompt might not have met this.
+fn may_be_the_prompt(cause: FailureCause) -> bool {
+    use FailureCause::{InvalidAnswer, ServerError, Timeout};
+    matches!(cause, InvalidAnswer | ServerError | Timeout)
+}
+
+/// Notes whether any part of an answer arrived.
+struct Arrivals<'a> {
+    any: AtomicBool,
+    to: Option<&'a dyn Listener>,
+}
+
+impl Listener for Arrivals<'_> {
+    fn heard(&self, text: &str) -> bool {
+        self.any.store(true, Ordering::Relaxed);
+        self.to.is_none_or(|to| to.heard(text))
+    }
+}
+
 /// One of the calls in flight; frees its place when dropped.
 struct InFlight<'a>(&'a Gate);
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.state.lock().in_flight -= 1;
-        self.0.place_free.notify_one();
+        // All of them: some wait for a place, others for tokens.
+        self.0.place_free.notify_all();
     }
 }
 
@@ -317,6 +483,10 @@ impl Provider for Gate {
         self.inner.context_is_known()
     }
 
+    fn context_of(&self, model: &str) -> (usize, bool) {
+        self.inner.context_of(model)
+    }
+
     fn is_free(&self) -> bool {
         self.inner.is_free()
     }
@@ -331,21 +501,34 @@ impl Provider for Gate {
         let begun = self.clock.now();
         let mut left = self.limits.patience.min(call.timeout / 2);
         loop {
-            if let Err((time, reason)) = self.admit(expected.total()) {
-                self.wait_within(&mut left, time, reason)?;
-                continue;
-            }
-            let place = self.take_place(time_left(call.timeout, begun, self.clock.now()))?;
-            self.budget.reserve(wanted, self.clock.now())?;
+            let number = match self.admit(expected.total()) {
+                Ok(number) => number,
+                Err(hold) => {
+                    self.wait_within(&mut left, hold)?;
+                    continue;
+                }
+            };
+            let place = self.take_place(time_left(call.timeout, begun, self.clock.now()));
+            let reserved = place.and_then(|place| {
+                self.reserve(wanted, &mut left)?;
+                Ok(place)
+            });
+            // A call that was admitted and is not sent uses nothing of its minute.
+            let place = reserved.inspect_err(|_| self.give_back(expected.total(), 0))?;
             let timeout = time_left(call.timeout, begun, self.clock.now());
+            let arrivals = Arrivals { any: AtomicBool::new(false), to: call.listener };
+            let listener: Option<&dyn Listener> = Some(&arrivals);
             let result = match timeout.is_zero() {
                 true => Err(self.too_late(call)),
-                false => self.inner.call(&ModelCall { timeout, ..call.clone() }),
+                false => self.inner.call(&ModelCall { timeout, listener, ..call.clone() }),
             };
-            self.settle(call, expected, timeout, &result);
+            // The server may have answered, and billed, after the timeout.
+            let timed_out = matches!(result, Err(ModelError::Timeout { .. })) && !timeout.is_zero();
+            let is_billed = timed_out || arrivals.any.load(Ordering::Relaxed);
+            self.settle(call, expected, is_billed, &result);
             drop(place);
-            match self.note(&result) {
-                Some(pause) => self.wait_within(&mut left, pause, "it asked for a pause")?,
+            match self.note(call, number, &result) {
+                Some(hold) => self.wait_within(&mut left, hold)?,
                 None => return result,
             }
         }
@@ -403,7 +586,8 @@ mod tests {
 
     fn transient(ms: Option<u64>) -> ModelError {
         let retry_after = ms.map(Duration::from_millis);
-        ModelError::Transient { provider: "p".into(), reason: "x".into(), retry_after }
+        let cause = FailureCause::ServerError;
+        ModelError::Transient { provider: "p".into(), reason: "x".into(), retry_after, cause }
     }
 
     struct GateTest {
@@ -446,6 +630,7 @@ mod tests {
             settings: CallSettings { max_tokens: Some(10), ..CallSettings::default() },
             timeout: Duration::from_secs(300),
             bill: None,
+            listener: None,
             model: None,
         })
     }
@@ -496,11 +681,148 @@ mod tests {
         assert_eq!(*s.provider.calls.lock(), [0, 0, 0, 0, 0, 0, 10_000, 20_000, 30_000]);
 
         let limits = Limits { tokens_per_minute: Some(40), ..Limits::default() };
-        let s = scene(Vec::new(), limits, no_budget());
+        let s = scene(vec![Ok(20), Ok(20), Ok(20)], limits.clone(), no_budget());
         for _ in 0..3 {
             ask(&s.gate).unwrap();
         }
         assert_eq!(*s.provider.calls.lock(), [0, 0, 30_000], "20 tokens a call");
+
+        let s = scene(vec![Ok(10), Ok(10), Ok(10), Ok(10)], limits, no_budget());
+        for _ in 0..4 {
+            ask(&s.gate).unwrap();
+        }
+        assert_eq!(*s.provider.calls.lock(), [0, 0, 0, 15_000], "what is not used is given back");
+    }
+
+    /// A provider whose calls wait until they are let go.
+    struct Held {
+        entered: crossbeam_channel::Sender<()>,
+        go: crossbeam_channel::Receiver<()>,
+    }
+
+    impl Provider for Held {
+        fn identity(&self) -> ModelIdentity {
+            ModelIdentity { provider: "held".into(), ..ModelIdentity::default() }
+        }
+
+        fn context_tokens(&self) -> usize {
+            1000
+        }
+
+        fn call(&self, _: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
+            self.entered.send(()).unwrap();
+            self.go.recv().unwrap();
+            let usage = Usage { input_tokens: 1, output_tokens: 0 };
+            Ok(ModelReply::plain("ok".into(), usage, self.identity()))
+        }
+    }
+
+    /// One call under way has taken all there is; gives how the next one ends when the first is let
+    /// go, and how it ends when it is not.
+    fn second_call_of(limits: Limits, tokens_per_day: Option<u64>) -> [Result<(), ModelError>; 2] {
+        [true, false].map(|let_go| {
+            let (entered, seen) = crossbeam_channel::unbounded();
+            let (allow, go) = crossbeam_channel::unbounded();
+            let clock = Arc::new(SteppedClock::default());
+            let budget = Arc::new(Budget::new(None, tokens_per_day, Tz::UTC));
+            let patience = Duration::from_millis(if let_go { 60_000 } else { 30 });
+            let limits = Limits { patience, ..limits.clone() };
+            let held = Arc::new(Held { entered, go });
+            let gate = Gate::new(held, limits, budget, clock.clone(), clock);
+            std::thread::scope(|scope| {
+                let first = scope.spawn(|| ask(&gate).map(drop));
+                seen.recv().unwrap();
+                let second = scope.spawn(|| ask(&gate).map(drop));
+                if !let_go {
+                    let ended = second.join().unwrap();
+                    allow.send(()).unwrap();
+                    first.join().unwrap().unwrap();
+                    return ended;
+                }
+                // Nothing but the settlement of the first call lets the second one in.
+                assert!(seen.recv_timeout(Duration::from_millis(50)).is_err());
+                (0..2).for_each(|_| allow.send(()).unwrap());
+                first.join().unwrap().unwrap();
+                second.join().unwrap()
+            })
+        })
+    }
+
+    #[test]
+    fn a_call_waits_for_settlements_and_not_for_midnight() {
+        // 20 tokens are reserved for a call, and each takes one.
+        let [waited, gave_up] = second_call_of(Limits::default(), Some(30));
+        waited.unwrap();
+        let gave_up = gave_up.unwrap_err();
+        assert_eq!(gave_up.retry_after(), Some(RESERVED_AGAIN), "{gave_up}");
+        assert_eq!(gave_up.cause(), FailureCause::Budget);
+        assert!(gave_up.to_string().contains("0 of 30 tokens are used today"), "{gave_up}");
+    }
+
+    #[test]
+    fn a_call_waits_for_the_settlements_of_the_minute() {
+        let limits = Limits { tokens_per_minute: Some(30), ..Limits::default() };
+        let [waited, gave_up] = second_call_of(limits, None);
+        waited.unwrap();
+        let gave_up = gave_up.unwrap_err();
+        assert_eq!(
+            (gave_up.class(), gave_up.cause()),
+            (ErrorClass::Pause, FailureCause::RateLimit)
+        );
+    }
+
+    #[test]
+    fn a_provider_that_is_left_alone_tells_its_last_failure() {
+        let refused = || ModelError::Transient {
+            provider: "p".into(),
+            reason: "connection refused at h".into(),
+            retry_after: None,
+            cause: FailureCause::ConnectionRefused,
+        };
+        let script = (0..FAILURES_TO_OPEN).map(|_| Err(refused())).collect();
+        let limits = Limits { patience: Duration::ZERO, ..Limits::default() };
+        let s = scene(script, limits, no_budget());
+        for _ in 0..FAILURES_TO_OPEN {
+            ask(&s.gate).unwrap_err();
+        }
+        let error = ask(&s.gate).unwrap_err();
+        assert_eq!(
+            (error.class(), error.cause()),
+            (ErrorClass::Pause, FailureCause::ConnectionRefused)
+        );
+        assert!(error.to_string().contains("connection refused at h"), "{error}");
+        s.clock.wait(Duration::from_secs(30));
+        ask(&s.gate).unwrap();
+        assert!(s.gate.state.lock().last.is_none(), "an answer ends the story");
+    }
+
+    #[test]
+    fn a_chain_waits_for_a_member_that_only_asks_for_a_wait() {
+        let permanent = ModelError::Permanent {
+            provider: "p".into(),
+            reason: "status 401".into(),
+            cause: FailureCause::Unauthorized,
+        };
+        let pause = Some(120_000);
+        for (first, second, expected) in [
+            (permanent.clone(), transient(pause), ErrorClass::Pause),
+            (transient(None), permanent.clone(), ErrorClass::Transient),
+            (permanent.clone(), permanent.clone(), ErrorClass::Permanent),
+        ] {
+            let gates: Vec<Arc<dyn Provider>> = [first, second]
+                .into_iter()
+                .map(|error| {
+                    let gate = scene(vec![Err(error)], Limits::default(), no_budget()).gate;
+                    Arc::new(gate) as Arc<dyn Provider>
+                })
+                .collect();
+            let chain = Fallback::new(
+                Arc::clone(&gates[0]),
+                vec![Arc::clone(&gates[1])],
+                Arc::new(SteppedClock::default()),
+            );
+            assert_eq!(ask(&chain).unwrap_err().class(), expected);
+        }
     }
 
     #[test]
@@ -522,6 +844,12 @@ mod tests {
         let s = scene(vec![Ok(20)], priced, Budget::new(Some(25.0), None, Tz::UTC));
         ask(&s.gate).unwrap();
         assert!(matches!(ask(&s.gate), Err(ModelError::Budget { .. })));
+
+        // 20 tokens are reserved for a call: no day has room for it.
+        let s = scene(Vec::new(), Limits::default(), Budget::new(None, Some(19), Tz::UTC));
+        let error = ask(&s.gate).unwrap_err();
+        assert_eq!((error.class(), error.cause()), (ErrorClass::Permanent, FailureCause::Budget));
+        assert!(error.to_string().contains("take 20 tokens"), "{error}");
     }
 
     #[test]
@@ -537,13 +865,22 @@ mod tests {
         let calls = broke.provider.clone();
         let others: Vec<Arc<dyn Provider>> = vec![Arc::new(broke.gate)];
         let chain = Fallback::new(Arc::new(first.gate), others, Arc::new(SteppedClock::default()));
-        assert_eq!(ask(&chain).unwrap_err(), transient(None), "the first error is returned");
+        let error = ask(&chain).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Transient, "the first error is returned");
+        let said = error.to_string();
+        assert!(said.contains("reach p: x; p: this call may take 20 tokens"), "{said}");
         assert!(calls.calls.lock().is_empty(), "the fallback stays within its budget");
     }
 
     #[test]
     fn after_repeated_failures_one_call_tests_the_provider() {
-        let script = (0..6).map(|_| Err(transient(None))).collect();
+        let gone = || ModelError::Transient {
+            provider: "p".into(),
+            reason: "x".into(),
+            retry_after: None,
+            cause: FailureCause::ConnectionRefused,
+        };
+        let script = (0..6).map(|_| Err(gone())).collect();
         let limits = Limits { patience: Duration::ZERO, ..Limits::default() };
         let s = scene(script, limits, no_budget());
         for _ in 0..FAILURES_TO_OPEN {
@@ -557,6 +894,30 @@ mod tests {
         s.clock.wait(Duration::from_secs(60));
         ask(&s.gate).unwrap();
         ask(&s.gate).unwrap();
+    }
+
+    #[test]
+    fn a_rate_limit_without_a_hint_costs_no_attempt() {
+        let limited = || {
+            Err(ModelError::Transient {
+                provider: "p".into(),
+                reason: "status 429".into(),
+                retry_after: None,
+                cause: FailureCause::RateLimit,
+            })
+        };
+        let script = vec![Ok(1), Ok(1), limited(), limited(), Ok(1)];
+        let patient = Limits { patience: Duration::from_secs(150), ..Limits::default() };
+        let s = scene(script, patient, no_budget());
+        for _ in 0..3 {
+            ask(&s.gate).unwrap();
+        }
+        // Two answers in the minute before, so two a minute, then one.
+        assert_eq!(*s.provider.calls.lock(), [0, 0, 0, 30_000, 90_000]);
+        let impatient = Limits { patience: Duration::from_secs(5), ..Limits::default() };
+        let s = scene(vec![limited()], impatient, no_budget());
+        let error = ask(&s.gate).unwrap_err();
+        assert_eq!((error.class(), error.cause()), (ErrorClass::Pause, FailureCause::RateLimit));
     }
 
     #[test]
@@ -576,7 +937,11 @@ mod tests {
                 drop(now);
                 std::thread::yield_now();
                 self.0.lock().0 -= 1;
-                Err(ModelError::Permanent { provider: String::new(), reason: String::new() })
+                Err(ModelError::Permanent {
+                    provider: String::new(),
+                    reason: String::new(),
+                    cause: FailureCause::BadRequest,
+                })
             }
         }
         let inner = Arc::new(CallCounter(Mutex::new((0, 0))));

@@ -1,38 +1,53 @@
 //! One JSON question over HTTP.
 //!
 //! Contract: connections are reused. Redirects are never followed, because they would carry the key
-//! along. No proxy is used. The whole exchange ends within the time limit. Head, body and the memory
-//! that the body takes are bounded. An error text is short, holds no secret and no prompt, names the
-//! address, and says what to do.
+//! along. No proxy is used. The exchange ends when nothing arrives within the time limit; a response
+//! that is no stream ends within it as a whole. Head, body and the memory that the body takes are
+//! bounded. An error text is short, holds no secret and no prompt, names the address, and says what to
+//! do.
 //!
 //! Secrets are the key, and the user, the password and the query values of the address. They are
 //! removed from everything a server says, so that no answer and no record holds them.
 
 use std::fmt;
-use std::io::ErrorKind;
-use std::time::Duration;
+use std::io::{ErrorKind, Read};
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use ureq::Agent;
-use ureq::http::Response;
+use ureq::http::{HeaderMap, Response};
 
+use super::call::Listener;
 use super::error::ModelError;
 use super::refusal::{Asked, Refusal};
 use super::secret::Secret;
+use super::server_error::{self, ServerError};
+use super::stream::{Assembled, EVENT_STREAM, Events, Piece, STREAM};
 use crate::config::{ProviderConfig, ServerAddress, shown_address};
+use crate::contract::vocabulary::FailureCause;
 
 /// Most bytes of a response.
 const BODY_BYTES_MAX: u64 = 8 << 20;
+/// Most bytes of a stream: each word of it comes in an event of some hundred bytes.
+const STREAM_BYTES_MAX: u64 = 64 << 20;
+/// Longest time of a stream.
+const STREAM_MAX: Duration = Duration::from_secs(3600);
+/// How many bytes are read at a time.
+const READ_BYTES: usize = 16 << 10;
 /// Most bytes of its head.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Most commas and opening brackets of a response: each becomes a value many times its size.
 const VALUES_MAX: usize = 400_000;
+/// How `refusal` names an account with nothing left to spend.
+const OUT_OF_QUOTA: &str = "insufficient_quota";
+/// What an address ends with that was copied with the path of a question.
+const QUESTIONS: [&str; 3] = ["/chat/completions", "/completions", "/messages"];
 /// Longest wait for a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// Longest pause a server can ask for.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+/// Most connections that are kept for the next call. Each call in flight holds one.
+const IDLE_CONNECTIONS_MAX: usize = 1024;
 /// How many characters of a server's message are repeated.
 const WORDS_MAX: usize = 200;
 
@@ -58,7 +73,20 @@ impl fmt::Debug for Endpoint {
 }
 
 /// Success with a JSON body, or a refusal.
-pub(super) type HttpReply = Result<Value, Refusal>;
+pub(super) type HttpReply = Result<Value, Box<Refused>>;
+
+/// A refusal, and what the server said about it.
+pub(super) struct Refused {
+    refusal: Refusal,
+    /// Without secrets.
+    pub error: ServerError,
+}
+
+impl Refused {
+    pub fn status(&self) -> u16 {
+        self.refusal.status
+    }
+}
 
 /// Headers of a request.
 pub(super) type Headers = Vec<(&'static str, String)>;
@@ -72,10 +100,17 @@ impl Endpoint {
             .proxy(None)
             .timeout_connect(Some(CONNECT_MAX))
             .max_response_header_size(HEAD_BYTES_MAX)
-            .max_idle_connections_per_host(16)
+            .max_idle_connections(IDLE_CONNECTIONS_MAX)
+            .max_idle_connections_per_host(IDLE_CONNECTIONS_MAX)
             .user_agent(concat!("summarizer/", env!("CARGO_PKG_VERSION")))
             .build();
         let address = config.address().and_then(ServerAddress::parse);
+        // Portals show the address of a question; people copy it whole.
+        let address = address.map(|address| {
+            let base = QUESTIONS.iter().find_map(|end| address.path().strip_suffix(end));
+            let base = base.map(str::to_owned).and_then(|base| address.with_path(&base));
+            base.unwrap_or(address)
+        });
         let mut secrets = address.as_ref().map(ServerAddress::secrets).unwrap_or_default();
         secrets.extend(key.iter().map(|key| key.expose().to_owned()));
         let encoded: Vec<String> = secrets.iter().map(|secret| BASE64.encode(secret)).collect();
@@ -96,8 +131,12 @@ impl Endpoint {
         }
     }
 
+    pub(crate) fn address(&self) -> Option<&ServerAddress> {
+        self.address.as_ref()
+    }
+
     /// Whether the path of the address ends with `part`.
-    pub fn path_ends_with(&self, part: &str) -> bool {
+    pub(crate) fn path_ends_with(&self, part: &str) -> bool {
         self.address.as_ref().is_some_and(|address| address.path().ends_with(part))
     }
 
@@ -110,13 +149,13 @@ impl Endpoint {
     }
 
     /// The header that carries the key the way OAuth does; without a key, that of the address.
-    pub fn bearer(&self) -> Headers {
+    pub(crate) fn bearer(&self) -> Headers {
         let bearer = self.key.as_ref().map(|key| format!("Bearer {}", key.expose()));
         bearer.or(self.basic.clone()).map(|value| ("authorization", value)).into_iter().collect()
     }
 
     /// The header of the user and password in the address.
-    pub fn basic(&self) -> Option<(&'static str, String)> {
+    pub(crate) fn basic(&self) -> Option<(&'static str, String)> {
         self.basic.clone().map(|value| ("authorization", value))
     }
 
@@ -126,30 +165,63 @@ impl Endpoint {
         body: &Value,
         headers: &Headers,
         timeout: Duration,
+        listener: Option<&dyn Listener>,
     ) -> Result<HttpReply, ModelError> {
-        let mut request =
-            self.agent.post(self.url(path)?).config().timeout_global(Some(timeout)).build();
+        let begun = Instant::now();
+        let config = self.agent.post(self.url(path)?).config();
+        let mut request = match body.get(STREAM).and_then(Value::as_bool) {
+            Some(true) => config
+                .timeout_global(Some(STREAM_MAX))
+                .timeout_send_body(Some(timeout))
+                .timeout_recv_response(Some(timeout))
+                .timeout_per_read(Some(timeout)),
+            _ => config.timeout_global(Some(timeout)),
+        }
+        .build();
         request = request.header("content-type", "application/json");
         for (name, value) in headers {
             request = request.header(*name, value);
         }
         let sent = request.send(body.to_string().as_bytes());
-        self.read(path, sent.map_err(|error| self.failed(path, &error, timeout))?, timeout)
+        let response = sent.map_err(|error| self.failed(path, &error, timeout))?;
+        match response.status().is_success() && is_stream(&response) {
+            true => self.read_stream(path, response, timeout, listener),
+            false => self.read(path, response, begun, timeout),
+        }
     }
 
-    fn get(
+    pub fn get(
         &self,
         path: &str,
         headers: &Headers,
         timeout: Duration,
     ) -> Result<HttpReply, ModelError> {
+        let begun = Instant::now();
         let mut request =
             self.agent.get(self.url(path)?).config().timeout_global(Some(timeout)).build();
         for (name, value) in headers {
             request = request.header(*name, value);
         }
         let sent = request.call();
-        self.read(path, sent.map_err(|error| self.failed(path, &error, timeout))?, timeout)
+        let response = sent.map_err(|error| self.failed(path, &error, timeout))?;
+        self.read(path, response, begun, timeout)
+    }
+
+    /// The same server without the `/v1` of its OpenAI-compatible part.
+    pub fn at_root(&self) -> Endpoint {
+        let address = self.address.as_ref().and_then(|address| {
+            let root = address.path().trim_end_matches("/v1").to_owned();
+            address.with_path(&root)
+        });
+        Endpoint {
+            agent: self.agent.clone(),
+            provider: self.provider.clone(),
+            key: self.key.clone(),
+            key_env: self.key_env.clone(),
+            address,
+            basic: self.basic.clone(),
+            secrets: self.secrets.clone(),
+        }
     }
 
     /// The ids of the models that the server lists; `None` where it lists none.
@@ -163,8 +235,8 @@ impl Endpoint {
         match self.get(path, headers, within)? {
             Ok(list) => Ok(model_ids(&list)),
             // A server need not list its models. What counts is whether it would accept the question.
-            Err(refusal) if matches!(refusal.status, 404 | 405 | 501) => Ok(None),
-            Err(refusal) => Err(self.judge(&refusal, model)),
+            Err(refused) if matches!(refused.status(), 404 | 405 | 501) => Ok(None),
+            Err(refused) => Err(self.judge(&refused, model)),
         }
     }
 
@@ -174,7 +246,8 @@ impl Endpoint {
     }
 
     fn bad_address(&self) -> ModelError {
-        self.permanent(format!(
+        let cause = FailureCause::Configuration;
+        self.permanent(cause, format!(
             "provider.{}.base_url is not a web address, or the key holds a character that a header \
              cannot carry",
             self.provider
@@ -184,32 +257,42 @@ impl Endpoint {
     fn read(
         &self,
         path: &str,
-        mut response: Response<ureq::Body>,
+        response: Response<ureq::Body>,
+        begun: Instant,
         timeout: Duration,
     ) -> Result<HttpReply, ModelError> {
         let status = response.status().as_u16();
-        let header = |name: &str| {
-            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
-        };
-        let retry_after =
-            header("retry-after").and_then(|text| pause(&text, header("date").as_deref()));
+        let (head, body) = response.into_parts();
+        let header = |name: &str| header(&head.headers, name);
         let elsewhere = header("location").map(|to| shorten(&self.hide(&shown_address(&to))));
         let kind = header("content-encoding").or(header("content-type")).unwrap_or_default();
-        let body = response.body_mut().with_config().limit(BODY_BYTES_MAX).read_to_vec();
-        let body = body.map_err(|error| self.failed(path, &error, timeout))?;
+        let mut reader = body.into_with_config().limit(BODY_BYTES_MAX).reader();
+        let (mut body, mut buffer) = (Vec::new(), vec![0; READ_BYTES]);
+        loop {
+            let read = reader.read(&mut buffer);
+            match read.map_err(|error| self.failed(path, &error.into(), timeout))? {
+                0 => break,
+                count => body.extend_from_slice(&buffer[..count]),
+            }
+            if begun.elapsed() > timeout {
+                return Err(self.too_slow(timeout));
+            }
+        }
+        let refused = |status: u16, error: ServerError| {
+            Ok(Err(self.refused(path, status, &header, elsewhere, error)))
+        };
         if !(200..300).contains(&status) {
-            let (words, code) = self.words(&body);
-            let asked = self.shown(path);
-            return Ok(Err(Refusal { status, words, code, asked, elsewhere, retry_after }));
+            return refused(status, ServerError::read(&body));
         }
-        let values = body.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
-        if values > VALUES_MAX {
-            return Err(self.permanent(format!(
-                "the response holds {values} values; the limit is {VALUES_MAX}"
-            )));
-        }
+        self.check_values(&body)?;
         match serde_json::from_slice(&body) {
-            Ok(value) => Ok(Ok(self.without_secrets(value))),
+            Ok(value) => match ServerError::in_success(&value) {
+                Some(error) => {
+                    let status = error.status.filter(|status| (400..600).contains(status));
+                    refused(status.unwrap_or(400), error)
+                }
+                None => Ok(Ok(self.without_secrets(value))),
+            },
             Err(_) => {
                 let kind = if kind.is_empty() { "no type".to_owned() } else { self.hide(&kind) };
                 let what = format!(
@@ -219,9 +302,102 @@ impl Endpoint {
                     shorten(&kind),
                     self.provider
                 );
-                Err(self.transient(what, None))
+                Err(self.transient(FailureCause::InvalidAnswer, what, None))
             }
         }
+    }
+
+    /// Reads an answer that arrives as a stream.
+    fn read_stream(
+        &self,
+        path: &str,
+        response: Response<ureq::Body>,
+        timeout: Duration,
+        listener: Option<&dyn Listener>,
+    ) -> Result<HttpReply, ModelError> {
+        let (head, body) = response.into_parts();
+        let header = |name: &str| header(&head.headers, name);
+        let mut reader = body.into_with_config().limit(STREAM_BYTES_MAX).reader();
+        let (mut events, mut whole) = (Events::default(), Assembled::default());
+        let (mut alive, mut buffer) = (Instant::now(), vec![0; READ_BYTES]);
+        loop {
+            let read = reader.read(&mut buffer);
+            let mut take = |data: String| {
+                self.check_values(data.as_bytes()).map_err(Ended::Failed)?;
+                if let Piece::Text(text) = whole.take(&data).map_err(Ended::Refused)? {
+                    alive = Instant::now();
+                    if listener.is_some_and(|listener| !listener.heard(&self.hide(&text))) {
+                        return Err(Ended::Failed(self.not_wanted()));
+                    }
+                }
+                Ok(())
+            };
+            let taken = match &read {
+                Ok(0) => events.finish(&mut take),
+                Ok(count) => events.feed(&buffer[..*count], &mut take),
+                Err(_) => Ok(()),
+            };
+            match (taken, read) {
+                (Err(Ended::Failed(error)), _) => return Err(error),
+                (Err(Ended::Refused(error)), _) => {
+                    let status = error.status.unwrap_or(500);
+                    return Ok(Err(self.refused(path, status, &header, None, error)));
+                }
+                (Ok(()), Ok(0) | Err(_)) if whole.is_complete() => break,
+                (Ok(()), Ok(0)) => {
+                    let error = ErrorKind::UnexpectedEof.into();
+                    return Err(self.failed(path, &ureq::Error::Io(error), timeout));
+                }
+                (Ok(()), Err(error)) => return Err(self.failed(path, &error.into(), timeout)),
+                // A server that only says that it is alive makes no progress.
+                (Ok(()), Ok(_)) if alive.elapsed() > timeout => {
+                    return Err(self.too_slow(timeout));
+                }
+                (Ok(()), Ok(_)) => {}
+            }
+        }
+        Ok(Ok(self.without_secrets(whole.response())))
+    }
+
+    /// What a server said instead of an answer.
+    fn refused(
+        &self,
+        path: &str,
+        status: u16,
+        header: &dyn Fn(&str) -> Option<String>,
+        elsewhere: Option<String>,
+        mut error: ServerError,
+    ) -> Box<Refused> {
+        for said in [&mut error.words, &mut error.code, &mut error.param] {
+            *said = self.hide(said);
+        }
+        let retry_after = server_error::pause(header, status, &error);
+        let mut code = shorten(&error.code);
+        if error.is_out_of_quota() {
+            code = OUT_OF_QUOTA.to_owned();
+        }
+        let (words, asked) = (shorten(&error.words), self.shown(path));
+        let refusal = Refusal { status, words, code, asked, elsewhere, retry_after };
+        Box::new(Refused { refusal, error })
+    }
+
+    /// Refuses JSON that would take many times its size in memory.
+    fn check_values(&self, json: &[u8]) -> Result<(), ModelError> {
+        let values = json.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+        if values <= VALUES_MAX {
+            return Ok(());
+        }
+        let what = format!("the response holds {values} values; the limit is {VALUES_MAX}");
+        Err(self.permanent(FailureCause::InvalidAnswer, what))
+    }
+
+    fn too_slow(&self, limit: Duration) -> ModelError {
+        ModelError::Timeout { provider: self.provider.clone(), limit }
+    }
+
+    fn not_wanted(&self) -> ModelError {
+        let what = "the call was ended, because its answer is not wanted any more".to_owned();
+        self.permanent(FailureCause::Program, what)
     }
 
     /// The text without any secret.
@@ -248,31 +424,37 @@ impl Endpoint {
 
     fn failed(&self, path: &str, error: &ureq::Error, timeout: Duration) -> ModelError {
         let provider = self.provider.clone();
-        let unreachable = |what: &str| {
+        let unreachable = |cause: FailureCause, what: &str| {
             let what = format!(
                 "{what} at {}; start the server, or correct provider.{provider}.base_url",
                 self.shown(path)
             );
-            self.transient(what, None)
+            self.transient(cause, what, None)
         };
         match error {
             ureq::Error::Timeout(_) => ModelError::Timeout { provider, limit: timeout },
             ureq::Error::BodyExceedsLimit(_) => {
-                self.permanent(format!("the response is longer than {BODY_BYTES_MAX} bytes"))
+                let what = format!("the response is longer than {BODY_BYTES_MAX} bytes");
+                self.permanent(FailureCause::InvalidAnswer, what)
             }
             ureq::Error::BadUri(_) | ureq::Error::Http(_) => self.bad_address(),
             ureq::Error::Io(error) if error.kind() == ErrorKind::TimedOut => {
                 ModelError::Timeout { provider, limit: timeout }
             }
             ureq::Error::Io(error) => match error.kind() {
-                ErrorKind::ConnectionRefused
-                | ErrorKind::HostUnreachable
+                ErrorKind::ConnectionRefused => {
+                    unreachable(FailureCause::ConnectionRefused, &error.kind().to_string())
+                }
+                ErrorKind::HostUnreachable
                 | ErrorKind::NetworkUnreachable
-                | ErrorKind::AddrNotAvailable => unreachable(&error.kind().to_string()),
+                | ErrorKind::AddrNotAvailable => {
+                    unreachable(FailureCause::Unreachable, &error.kind().to_string())
+                }
                 ErrorKind::UnexpectedEof
                 | ErrorKind::ConnectionReset
                 | ErrorKind::ConnectionAborted
                 | ErrorKind::BrokenPipe => self.transient(
+                    FailureCause::ConnectionLost,
                     format!(
                         "{} closed the connection before its answer was complete",
                         self.shown(path)
@@ -280,38 +462,63 @@ impl Endpoint {
                     None,
                 ),
                 // Among these is a host name that does not resolve.
-                _ => unreachable(&shorten(&self.hide(&error.to_string()))),
+                _ => {
+                    unreachable(FailureCause::Unreachable, &shorten(&self.hide(&error.to_string())))
+                }
             },
-            ureq::Error::HostNotFound => unreachable("the host is not found"),
-            ureq::Error::ConnectionFailed => unreachable("no connection"),
-            other => self.transient(shorten(&self.hide(&other.to_string())), None),
+            ureq::Error::HostNotFound => {
+                unreachable(FailureCause::Unreachable, "the host is not found")
+            }
+            ureq::Error::ConnectionFailed => {
+                unreachable(FailureCause::Unreachable, "no connection")
+            }
+            other => {
+                let what = shorten(&self.hide(&other.to_string()));
+                self.transient(FailureCause::Unreachable, what, None)
+            }
         }
     }
 
     /// What a refusal means. `model` is the model that was asked for.
-    pub fn judge(&self, refusal: &Refusal, model: &str) -> ModelError {
+    pub(crate) fn judge(&self, refused: &Refused, model: &str) -> ModelError {
         let (provider, has_key) = (self.provider.as_str(), self.key.is_some());
-        refusal.judge(&Asked { provider, has_key, key_env: self.key_env.as_deref(), model })
+        let asked = Asked { provider, has_key, key_env: self.key_env.as_deref(), model };
+        let Refusal { status, words, .. } = &refused.refusal;
+        // Some servers send 429 or 500 for a prompt that no pause makes shorter.
+        if refused.error.is_too_long() && *status >= 400 {
+            let reason = format!("status {status}: {words}");
+            return ModelError::OverLimit { provider: provider.to_owned(), reason };
+        }
+        refused.refusal.judge(&asked)
     }
 
-    pub fn permanent(&self, reason: String) -> ModelError {
-        ModelError::Permanent { provider: self.provider.clone(), reason }
+    pub(crate) fn permanent(&self, cause: FailureCause, reason: String) -> ModelError {
+        ModelError::Permanent { provider: self.provider.clone(), reason, cause }
     }
 
-    pub fn transient(&self, reason: String, retry_after: Option<Duration>) -> ModelError {
-        ModelError::Transient { provider: self.provider.clone(), reason, retry_after }
+    pub(crate) fn transient(
+        &self,
+        cause: FailureCause,
+        reason: String,
+        retry_after: Option<Duration>,
+    ) -> ModelError {
+        ModelError::Transient { provider: self.provider.clone(), reason, retry_after, cause }
     }
+}
 
-    /// The message and the code of an error body.
-    fn words(&self, body: &[u8]) -> (String, String) {
-        let value: Value = serde_json::from_slice(body).unwrap_or_default();
-        let error = value.get("error").unwrap_or(&value);
-        let text = |key: &str| error.get(key).and_then(Value::as_str).map(str::to_owned);
-        let words =
-            text("message").or_else(|| error.as_str().map(str::to_owned)).unwrap_or_default();
-        let code = text("code").or_else(|| text("type")).unwrap_or_default();
-        (shorten(&self.hide(&words)), shorten(&self.hide(&code)))
-    }
+/// Why reading a stream ended early.
+enum Ended {
+    Failed(ModelError),
+    Refused(ServerError),
+}
+
+fn header(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+fn is_stream(response: &Response<ureq::Body>) -> bool {
+    let kind = header(response.headers(), "content-type").unwrap_or_default();
+    kind.trim_start().to_ascii_lowercase().starts_with(EVENT_STREAM)
 }
 
 fn model_ids(list: &Value) -> Option<Vec<String>> {
@@ -329,17 +536,6 @@ fn shorten(text: &str) -> String {
     }
 }
 
-/// `Retry-After` in seconds, or as a date, which is compared with the server's own clock.
-fn pause(text: &str, date: Option<&str>) -> Option<Duration> {
-    if let Ok(seconds) = text.trim().parse::<f64>() {
-        let seconds = seconds.clamp(0.0, RETRY_AFTER_MAX.as_secs_f64());
-        return (!seconds.is_nan()).then(|| Duration::from_secs_f64(seconds));
-    }
-    let read = |text: &str| chrono::DateTime::parse_from_rfc2822(text.trim()).ok();
-    let wait = read(text)? - read(date?)?;
-    Some(wait.to_std().unwrap_or_default().min(RETRY_AFTER_MAX))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -354,19 +550,6 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_read_as_seconds_and_as_a_date() {
-        assert_eq!(pause("2", None), Some(Duration::from_secs(2)));
-        assert_eq!(pause("0.5", None), Some(Duration::from_millis(500)));
-        assert_eq!(pause("1e9", None), Some(RETRY_AFTER_MAX));
-        let date = Some("Wed, 11 Feb 2026 23:02:11 GMT");
-        assert_eq!(pause("Wed, 11 Feb 2026 23:02:41 GMT", date), Some(Duration::from_secs(30)));
-        assert_eq!(pause("Wed, 11 Feb 2026 23:00:00 GMT", date), Some(Duration::ZERO));
-        for useless in ["soon", "", "NaN"] {
-            assert_eq!(pause(useless, date), None);
-        }
-    }
-
-    #[test]
     fn no_output_repeats_a_secret() {
         let endpoint = endpoint(
             "http://ana:pa%24%24word@127.0.0.1:1/v1/?api-version=2026-01-01&key=in-the-query",
@@ -378,8 +561,7 @@ mod tests {
             "http://127.0.0.1:1/v1/models?api-version=2026-01-01&key=in-the-query"
         );
         assert_eq!(endpoint.shown("/models"), "http://127.0.0.1:1/v1/models?[hidden]");
-        let said =
-            |text: &str| endpoint.words(&serde_json::to_vec(&json!({"error": text})).unwrap()).0;
+        let said = |text: &str| shorten(&endpoint.hide(text));
         assert_eq!(said("bad key sk-abcdef\n given"), "bad key [key]  given");
         for secret in ["ana:pa%24%24word", "pa$$word", "in-the-query"] {
             assert_eq!(said(secret), "[key]");

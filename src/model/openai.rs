@@ -1,48 +1,95 @@
 //! Any OpenAI-compatible endpoint: Ollama, llama.cpp, vLLM, hosted ones. Conversations go to
 //! `chat/completions`; the texts of flows that say `api: completion` go to `completions`.
 //!
-//! JSON is requested in the strongest form that the endpoint accepts: by schema, as any object, or
-//! only in the words of the prompt. After a refusal of one form the next weaker form is sent, and
-//! remembered for later calls. A refused request has no answer, so no call is paid twice.
+//! JSON is requested in the strongest form that the model accepts: by schema, as any object, or only
+//! in the words of the prompt. The [`Dialect`] of the model knows what it accepts.
+//!
+//! Azure OpenAI is recognized by its host or its path. There the model is the name of a deployment.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::call::{Api, Message, ModelCall, ResponseFormat};
+use super::call::{Api, CallSettings, Message, ModelCall, ResponseFormat, Role};
+use super::context::{self, Contexts, was_cut};
+use super::dialect::{Asked, Dialect, Dialects, JSON_OBJECT, JSON_SCHEMA};
 use super::error::ModelError;
-use super::http::Endpoint;
+use super::http::{Endpoint, Headers};
 use super::provider::Provider;
-use super::refusal::Refusal;
 use super::reply::{ModelIdentity, ModelReply, StopReason, Usage};
 use super::secret::Secret;
+use super::stream::{STREAM, STREAM_OPTIONS};
 use crate::config::ProviderConfig;
+use crate::contract::vocabulary::FailureCause;
 
 /// Context where the configuration names none.
 const CONTEXT_TOKENS: usize = 8_192;
-/// The forms of a request for JSON, the strongest first.
-const SCHEMA: u8 = 0;
-const OBJECT: u8 = 1;
-const WORDS: u8 = 2;
+/// How the hosts of Azure OpenAI end.
+const AZURE_HOSTS: [&str; 3] =
+    [".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"];
+/// The path of a deployment, on whatever host a gateway puts it.
+const AZURE_DEPLOYMENTS: &str = "/openai/deployments/";
+
+/// Parameters that put more into the answer than its text.
+const MORE_THAN_TEXT: [&str; 8] =
+    ["tools", "functions", "logprobs", "top_logprobs", "best_of", "echo", "audio", "modalities"];
 
 /// An OpenAI-compatible endpoint.
 #[derive(Debug)]
 pub struct OpenAi {
     endpoint: Endpoint,
     config: ProviderConfig,
-    /// The strongest form of a request for JSON that was not refused yet.
-    json_form: AtomicU8,
+    dialects: Dialects,
+    contexts: Contexts,
+    azure: bool,
 }
 
 impl OpenAi {
     /// `name` is the provider's name in the configuration.
     pub fn new(name: &str, config: &ProviderConfig, key: Option<Secret>) -> OpenAi {
         let endpoint = Endpoint::new(name, config, key);
-        OpenAi { endpoint, config: config.clone(), json_form: AtomicU8::new(SCHEMA) }
+        let azure = endpoint.address().is_some_and(|address| {
+            AZURE_HOSTS.iter().any(|end| address.host().ends_with(end))
+                || address.path().contains(AZURE_DEPLOYMENTS)
+        });
+        OpenAi {
+            endpoint,
+            config: config.clone(),
+            dialects: Dialects::default(),
+            contexts: Contexts::default(),
+            azure,
+        }
     }
 
-    fn body(&self, call: &ModelCall<'_>, form: u8) -> Value {
+    fn headers(&self) -> Headers {
+        match &self.endpoint.key {
+            Some(key) if self.azure => vec![("api-key", key.expose().to_owned())],
+            _ => self.endpoint.bearer(),
+        }
+    }
+
+    /// The path of a resource below the configured address. An address of Azure that names only the
+    /// host is completed: with a version in its query to the deployment, else to the newer form.
+    fn path(&self, resource: &'static str, model: &str) -> Cow<'static, str> {
+        let Some(address) = self.endpoint.address().filter(|_| self.azure) else {
+            return resource.into();
+        };
+        let below = match address.path() {
+            "" => "/openai",
+            "/openai" => "",
+            _ => return resource.into(),
+        };
+        match address.has_parameter("api-version") {
+            true if resource != "/models" => {
+                format!("{below}/deployments/{model}{resource}").into()
+            }
+            true => format!("{below}{resource}").into(),
+            false => format!("{below}/v1{resource}").into(),
+        }
+    }
+
+    fn body(&self, call: &ModelCall<'_>, dialect: &Dialect) -> Map<String, Value> {
         let settings = &call.settings;
         let mut body = Map::new();
         body.insert("model".into(), self.model(call).into());
@@ -52,9 +99,17 @@ impl OpenAi {
                 call.messages.iter().map(|message| message.text.as_str()).collect();
             body.insert("prompt".into(), texts.join("\n\n").into());
         } else {
-            body.insert("messages".into(), call.messages.iter().map(message).collect());
+            let messages = match dialect.no_system {
+                true => Cow::Owned(without_system(call.messages)),
+                false => Cow::Borrowed(call.messages),
+            };
+            body.insert("messages".into(), messages.iter().map(message).collect());
         }
-        body.insert("stream".into(), false.into());
+        let streams = may_stream(settings);
+        body.insert(STREAM.into(), streams.into());
+        if streams {
+            body.insert(STREAM_OPTIONS.into(), json!({"include_usage": true}));
+        }
         let mut put = |key: &str, value: Option<Value>| {
             value.map(|value| body.insert(key.to_owned(), value));
         };
@@ -62,11 +117,12 @@ impl OpenAi {
         put("max_tokens", settings.max_tokens.or(self.config.max_tokens).map(Value::from));
         put("seed", settings.seed.or(self.config.seed).map(Value::from));
         put("stop", (!settings.stop.is_empty()).then(|| json!(settings.stop)));
-        put("response_format", response_format(call, form).filter(|_| !text));
-        for (key, value) in settings.extra.iter().filter(|(key, _)| *key != "response_format") {
+        put("response_format", response_format(call, dialect).filter(|_| !text));
+        let own = ["response_format", STREAM, STREAM_OPTIONS];
+        for (key, value) in settings.extra.iter().filter(|(key, _)| !own.contains(&key.as_str())) {
             put(key, Some(value.clone()));
         }
-        Value::Object(body)
+        dialect.speak(body, call.prompt_tokens())
     }
 
     /// The model of the flow's configuration, else of the provider's, else of the node.
@@ -75,7 +131,12 @@ impl OpenAi {
         named.or(call.settings.model.as_deref()).unwrap_or_default()
     }
 
-    fn reply(&self, call: &ModelCall<'_>, value: &Value) -> Result<ModelReply, ModelError> {
+    fn reply(
+        &self,
+        call: &ModelCall<'_>,
+        dialect: &Dialect,
+        value: &Value,
+    ) -> Result<ModelReply, ModelError> {
         let provider = || self.endpoint.provider.clone();
         let text = call.settings.api == Api::Completion;
         let said = if text { "text" } else { "message" };
@@ -87,7 +148,7 @@ impl OpenAi {
         let choice = value.pointer("/choices/0").filter(is_said);
         let Some(choice) = choice else {
             let reason = format!("the response is JSON, but has no choice with a {said}");
-            return Err(self.endpoint.transient(reason, None));
+            return Err(self.endpoint.transient(FailureCause::InvalidAnswer, reason, None));
         };
         let message = &choice["message"];
         if let Some(reason) = message.get("refusal").and_then(Value::as_str) {
@@ -112,29 +173,32 @@ impl OpenAi {
         if answered != identity.model_name {
             identity.model_version = answered.to_owned();
         }
+        // What was left out had no effect on the answer.
         identity.temperature = call.settings.temperature.or(identity.temperature);
+        identity.temperature = identity.temperature.filter(|_| !dialect.leaves_out("temperature"));
+        identity.seed = identity.seed.filter(|_| !dialect.leaves_out("seed"));
         identity.max_tokens = call.settings.max_tokens.or(identity.max_tokens);
+        let usage = Usage::counted(count("prompt_tokens"), count("completion_tokens"));
+        if was_cut(call.messages, usage) {
+            let read = usize::try_from(usage.input_tokens).unwrap_or(usize::MAX);
+            self.dialects.learn_context(self.model(call), read);
+        }
+        let mut said = content(if text { &choice["text"] } else { &message["content"] });
+        if dialect.leaves_out("stop") {
+            let end = call.settings.stop.iter().filter_map(|stop| said.find(stop.as_str())).min();
+            said.truncate(end.unwrap_or(said.len()));
+        }
         let offers = |key: &str| call.settings.extra.contains_key(key);
         Ok(ModelReply {
-            text: content(if text { &choice["text"] } else { &message["content"] }),
+            text: said,
             stop,
-            usage: Usage::counted(count("prompt_tokens"), count("completion_tokens")),
+            usage,
             evidence: Vec::new(),
             identity,
             message: (offers("tools") || offers("functions")).then(|| message.clone()),
             raw: call.settings.whole_reply.then(|| value.to_string()),
             redacted: 0,
         })
-    }
-
-    /// The next weaker form, when the refusal is about the form of the request for JSON.
-    fn weaker(&self, refusal: &Refusal, form: u8) -> Option<u8> {
-        let words = refusal.words.to_ascii_lowercase();
-        let about_format = ["response_format", "json_schema", "json_object", "schema", "grammar"]
-            .iter()
-            .any(|sign| words.contains(sign));
-        (matches!(refusal.status, 400 | 404 | 422 | 501) && about_format && form < WORDS)
-            .then_some(form + 1)
     }
 }
 
@@ -152,58 +216,87 @@ impl Provider for OpenAi {
     }
 
     fn context_tokens(&self) -> usize {
-        self.config.context_tokens.map_or(CONTEXT_TOKENS, |tokens| tokens as usize)
+        self.context_of(self.config.model.as_deref().unwrap_or_default()).0
     }
 
     fn context_is_known(&self) -> bool {
-        self.config.context_tokens.is_some()
+        self.context_of(self.config.model.as_deref().unwrap_or_default()).1
+    }
+
+    /// The configured number or else the server's, unless the server refused or cut a shorter prompt.
+    fn context_of(&self, model: &str) -> (usize, bool) {
+        let told = || match context::of_hosted(model).filter(|_| !self.config.is_local()) {
+            Some(tokens) => Some(tokens),
+            None => self.contexts.of(&self.endpoint, &self.headers(), model),
+        };
+        let named = self.config.context_tokens.map(|tokens| tokens as usize).or_else(told);
+        let known = [named, self.dialects.context(model)].into_iter().flatten().min();
+        (known.unwrap_or(CONTEXT_TOKENS), known.is_some())
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let headers = self.endpoint.bearer();
-        let wants_json = call.settings.response_format != ResponseFormat::Text;
-        let mut form = self.json_form.load(Ordering::Relaxed);
-        let path = match call.settings.api {
+        let headers = self.headers();
+        let model = self.model(call);
+        let resource = match call.settings.api {
             Api::Chat => "/chat/completions",
             Api::Completion => "/completions",
         };
-        loop {
-            let body = self.body(call, form);
-            match self.endpoint.post(path, &body, &headers, call.timeout)? {
-                Ok(value) => return self.reply(call, &value),
-                Err(refusal) => match self.weaker(&refusal, form).filter(|_| wants_json) {
-                    Some(weaker) => {
-                        form = weaker;
-                        self.json_form.fetch_max(weaker, Ordering::Relaxed);
-                    }
-                    None => return Err(self.endpoint.judge(&refusal, self.model(call))),
-                },
-            }
-        }
+        let path = self.path(resource, model);
+        let body = |dialect: &Dialect| self.body(call, dialect);
+        let (endpoint, headers, timeout) = (&self.endpoint, &headers, call.timeout);
+        let asked = Asked { endpoint, path: &path, headers, timeout, listener: call.listener };
+        let (value, dialect) = self.dialects.ask(&asked, model, call.prompt_tokens(), body)?;
+        self.reply(call, &dialect, &value)
+    }
+
+    fn learned(&self) -> Vec<String> {
+        self.dialects.of(self.config.model.as_deref().unwrap_or_default()).told()
     }
 
     fn models(&self, within: Duration) -> Result<Option<Vec<String>>, ModelError> {
         let model = self.config.model.as_deref().unwrap_or_default();
-        self.endpoint.models("/models", &self.endpoint.bearer(), model, within)
+        self.endpoint.models(&self.path("/models", model), &self.headers(), model, within)
     }
 }
 
-fn response_format(call: &ModelCall<'_>, form: u8) -> Option<Value> {
-    let object = Some(json!({"type": "json_object"}));
-    match (call.settings.response_format, form) {
-        (ResponseFormat::Text, _) | (_, WORDS) => None,
-        (ResponseFormat::JsonObject, _) | (ResponseFormat::JsonSchema, OBJECT) => object,
-        (ResponseFormat::JsonSchema, _) => {
-            match (call.settings.extra.get("response_format"), call.schema) {
-                (Some(own), _) => Some(own.clone()),
-                (None, Some(schema)) => Some(json!({
-                    "type": "json_schema",
-                    "json_schema": {"name": "output", "schema": schema, "strict": false},
-                })),
-                (None, None) => object,
-            }
-        }
+/// Whether the answer is one text, so that nothing is lost when it is put together from parts.
+fn may_stream(settings: &CallSettings) -> bool {
+    let has = |name: &str| settings.extra.get(name).is_some_and(|value| !value.is_null());
+    let several = settings.extra.get("n").and_then(Value::as_u64).is_some_and(|n| n > 1);
+    !settings.whole_reply && !several && !MORE_THAN_TEXT.into_iter().any(has)
+}
+
+/// The conversation with its system texts at the start of the user's first turn.
+fn without_system(messages: &[Message]) -> Vec<Message> {
+    let (system, mut turns): (Vec<Message>, Vec<Message>) =
+        messages.iter().cloned().partition(|message| message.role == Role::System);
+    let mut texts: Vec<&str> = system.iter().map(|message| message.text.as_str()).collect();
+    let first = turns.iter().position(|message| message.role == Role::User);
+    texts.extend(first.map(|at| turns[at].text.as_str()));
+    let user = Message::new(Role::User, texts.join("\n\n"));
+    match first {
+        Some(at) => turns[at].text = user.text,
+        None => turns.insert(0, user),
     }
+    turns
+}
+
+fn response_format(call: &ModelCall<'_>, dialect: &Dialect) -> Option<Value> {
+    let by_schema = || match (call.settings.extra.get("response_format"), call.schema) {
+        (Some(own), _) => Some(own.clone()),
+        (None, Some(schema)) => Some(json!({
+            "type": JSON_SCHEMA,
+            "json_schema": {"name": "output", "schema": schema, "strict": false},
+        })),
+        (None, None) => None,
+    };
+    let wanted = match call.settings.response_format {
+        ResponseFormat::Text => return None,
+        ResponseFormat::JsonObject => None,
+        ResponseFormat::JsonSchema => by_schema().filter(|_| dialect.takes_json(JSON_SCHEMA)),
+    };
+    let object = || dialect.takes_json(JSON_OBJECT).then(|| json!({"type": JSON_OBJECT}));
+    wanted.or_else(object)
 }
 
 fn message(message: &Message) -> Value {

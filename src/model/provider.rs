@@ -7,7 +7,7 @@ use super::error::ModelError;
 use super::reply::{ModelIdentity, ModelReply};
 
 /// Name of the embedded provider.
-pub const BUILTIN: &str = "builtin";
+pub(crate) const BUILTIN: &str = "builtin";
 
 /// A model that answers.
 pub trait Provider: Send + Sync {
@@ -17,9 +17,14 @@ pub trait Provider: Send + Sync {
     /// How many tokens a prompt and its answer may have together.
     fn context_tokens(&self) -> usize;
 
-    /// False when that number is a cautious guess because the configuration names none.
+    /// False when that number is a cautious guess: neither the configuration nor the server tells it.
     fn context_is_known(&self) -> bool {
         true
+    }
+
+    /// Both for another of its models.
+    fn context_of(&self, _model: &str) -> (usize, bool) {
+        (self.context_tokens(), self.context_is_known())
     }
 
     /// Asks once.
@@ -28,6 +33,11 @@ pub trait Provider: Send + Sync {
     /// True when an answer is free and always the same, so that caching it is pointless.
     fn is_free(&self) -> bool {
         false
+    }
+
+    /// What the configured model was found to refuse since the program started, one fact a line.
+    fn learned(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// The models that the server lists; `None` where it lists none, or where there is no server.

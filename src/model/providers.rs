@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+use serde_json::{Map, Value, json};
 
 use super::anthropic::Anthropic;
 use super::budget::Budget;
+use super::call::{CallSettings, Listener, Message, ModelCall, ResponseFormat, Role};
 use super::command::CommandProvider;
 use super::error::ModelError;
 use super::fallback::{Fallback, WithModel};
@@ -14,13 +18,18 @@ use super::openai::OpenAi;
 use super::provider::{BUILTIN, Provider};
 use super::recorded::{self, Recorded};
 use super::redact::{Redacting, Redaction};
+use super::reply::ModelReply;
 use super::secret::Secret;
 use crate::config::{Config, ProviderConfig, ProviderKind, Reach};
+use crate::contract::vocabulary::FailureCause;
 use crate::os::{Clock, Machine};
+
+/// Most tokens of the answer to a probe; models that think first need more than the answer has.
+const PROBE_TOKENS: u32 = 1_024;
 
 /// A provider cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum ProviderError {
+pub(crate) enum ProviderError {
     #[error("find the provider {name}: the configuration has no section [provider.{name}]")]
     Unknown { name: String },
     #[error("set up the provider {name}: {reason}")]
@@ -33,7 +42,7 @@ pub enum ProviderError {
 }
 
 /// All providers of a configuration.
-pub struct Providers {
+pub(crate) struct Providers {
     /// Each provider behind its gate, without its fallbacks.
     gated: BTreeMap<String, Arc<dyn Provider>>,
     /// Whether no text leaves this machine when the provider and its fallbacks answer.
@@ -58,7 +67,7 @@ impl Providers {
 
     /// Sets up a changed configuration. The budget of the day stays, and so does every provider with
     /// unchanged settings, with its pauses, its rates and its connections.
-    pub fn reconfigured(
+    pub(crate) fn reconfigured(
         &self,
         config: &Config,
         builtin: Arc<dyn Provider>,
@@ -152,7 +161,7 @@ impl Providers {
     /// `[flow."ID"]`, else the default provider with its own model. `asked_for` names another provider
     /// for this one call. A `local_only` flow is refused where the provider or one of its fallbacks is
     /// on another machine.
-    pub fn for_flow(
+    pub(crate) fn for_flow(
         &self,
         flow_id: &str,
         variant: Option<&str>,
@@ -194,7 +203,7 @@ fn limits(config: &Config, section: &ProviderConfig) -> Limits {
 
 /// The models that the server of a provider lists; `None` where it lists none or where the provider has
 /// no server. Sends no text and costs nothing.
-pub fn listed_models(
+pub(crate) fn listed_models(
     name: &str,
     section: &ProviderConfig,
     machine: &Machine,
@@ -203,9 +212,93 @@ pub fn listed_models(
     match configured(name, section, machine) {
         Some(Ok(provider)) => provider.models(within),
         None => Ok(None),
+        Some(Err(error)) => Err(ModelError::Permanent {
+            provider: name.to_owned(),
+            reason: error.to_string(),
+            cause: FailureCause::Configuration,
+        }),
+    }
+}
+
+/// What one tiny call showed of a provider.
+pub(crate) struct Probed {
+    pub reply: ModelReply,
+    /// Whether the answer arrived as a stream.
+    pub streamed: bool,
+    /// Whether the answer was the JSON that was asked for.
+    pub is_json: bool,
+    /// What was learned on the way.
+    pub learned: Vec<String>,
+    /// How many tokens a prompt and its answer may have; `None` where nobody tells it.
+    pub context: Option<usize>,
+}
+
+/// Asks a provider for a few words of JSON. `None` where it answers inside this process.
+pub(crate) fn probed(
+    name: &str,
+    section: &ProviderConfig,
+    machine: &Machine,
+    within: Duration,
+) -> Result<Option<Probed>, ModelError> {
+    let provider = match configured(name, section, machine) {
+        Some(Ok(provider)) => provider,
+        None => return Ok(None),
         Some(Err(error)) => {
-            Err(ModelError::Permanent { provider: name.to_owned(), reason: error.to_string() })
+            let (provider, cause) = (name.to_owned(), FailureCause::Configuration);
+            return Err(ModelError::Permanent { provider, reason: error.to_string(), cause });
         }
+    };
+    let schema = json!({
+        "type": "object",
+        "properties": {"ok": {"type": "boolean"}},
+        "required": ["ok"],
+        "additionalProperties": false,
+    });
+    let messages = [Message::new(Role::User, "Answer only with this JSON object: {\"ok\": true}")];
+    let heard = Heard::default();
+    let reply = provider.call(&ModelCall {
+        flow_id: "doctor.probe.v1",
+        variant: None,
+        node: "probe",
+        messages: &messages,
+        inputs: &Map::new(),
+        sources: &[],
+        schema: Some(&schema),
+        validator: None,
+        hints: None,
+        settings: CallSettings {
+            temperature: Some(0.0),
+            max_tokens: Some(PROBE_TOKENS),
+            response_format: ResponseFormat::JsonSchema,
+            ..CallSettings::default()
+        },
+        timeout: within,
+        bill: None,
+        listener: Some(&heard),
+        model: None,
+    })?;
+    let text = reply.text.as_str();
+    let json = text.find('{').zip(text.rfind('}')).and_then(|(start, end)| text.get(start..=end));
+    let is_json = json
+        .and_then(|json| serde_json::from_str::<Value>(json).ok())
+        .is_some_and(|value| value["ok"].is_boolean());
+    Ok(Some(Probed {
+        is_json,
+        streamed: heard.0.load(Ordering::Relaxed),
+        learned: provider.learned(),
+        context: provider.context_is_known().then(|| provider.context_tokens()),
+        reply,
+    }))
+}
+
+/// Whether a part of an answer was heard.
+#[derive(Default)]
+struct Heard(AtomicBool);
+
+impl Listener for Heard {
+    fn heard(&self, _: &str) -> bool {
+        self.0.store(true, Ordering::Relaxed);
+        true
     }
 }
 

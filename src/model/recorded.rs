@@ -13,6 +13,7 @@ use super::call::{Message, ModelCall};
 use super::error::ModelError;
 use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply};
+use crate::contract::vocabulary::FailureCause;
 
 /// Most lines of one recording.
 const LINES_MAX: usize = 100_000;
@@ -21,7 +22,7 @@ const CONTEXT_TOKENS: usize = 1 << 20;
 
 /// One recorded answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Recording {
+pub(crate) struct Recording {
     /// Hash of the request; `null` answers any request of the node, once.
     pub request_hash: Option<String>,
     pub flow_id: String,
@@ -40,7 +41,7 @@ pub struct Recording {
 /// A recording cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("read line {line} of the recording: {reason}")]
-pub struct BadRecording {
+pub(crate) struct BadRecording {
     /// 1-based.
     pub line: usize,
     pub reason: String,
@@ -61,7 +62,7 @@ pub fn parse(text: &str) -> Result<Vec<Recording>, BadRecording> {
 
 /// Answers from a recording.
 #[derive(Debug)]
-pub struct Recorded {
+pub(crate) struct Recorded {
     name: String,
     by_hash: BTreeMap<String, ModelReply>,
     by_node: Mutex<BTreeMap<(String, String), Vec<ModelReply>>>,
@@ -128,12 +129,13 @@ impl Provider for Recorded {
                  `summarizer flow run --record FILE`",
                 call.node
             ),
+            cause: FailureCause::Configuration,
         })
     }
 }
 
 /// Passes calls to another provider and keeps its answers.
-pub struct Recorder<P> {
+pub(crate) struct Recorder<P> {
     inner: P,
     recordings: Mutex<Vec<Recording>>,
 }
@@ -147,7 +149,9 @@ impl<P: AsRef<dyn Provider>> Recorder<P> {
     pub fn lines(&self) -> Vec<String> {
         let mut recordings = self.recordings.lock().clone();
         recordings.sort_by(|a, b| (&a.node, &a.request_hash).cmp(&(&b.node, &b.request_hash)));
-        recordings.iter().filter_map(|recording| serde_json::to_string(recording).ok()).collect()
+        let line =
+            |recording| serde_json::to_string(recording).ok().map(crate::contract::json::one_line);
+        recordings.iter().filter_map(line).collect()
     }
 }
 

@@ -1,17 +1,27 @@
-//! Removes e-mail addresses, telephone numbers and keys from a conversation before it leaves this
-//! machine.
+//! Removes addresses, telephone numbers, account numbers and keys from a conversation before it leaves
+//! this machine.
 //!
-//! Contract: they are recognized by their form alone and replaced by `[email]`, `[phone]` and `[key]`.
-//! Only the number of replacements is reported, not their text. Recognition by form is not complete:
-//! it removes too much rather than too little (a long order number may become `[phone]`), but a name,
-//! a postal address or a key of an unlisted form stays. Where no text may leave this machine, set
-//! `local_only`.
+//! Contract: they are recognized by their form and by the words beside them, and replaced by `[email]`,
+//! `[phone]`, `[account]` and `[key]`. Only the number of replacements is reported, not their text.
+//! Recognition by form is not complete: it removes too much rather than too little (a long order number
+//! may become `[phone]`), but a name, a postal address or a key of an unlisted form stays. Where no text
+//! may leave this machine, set `local_only`.
+//!
+//! The work is linear in the text: each search looks a bounded number of bytes back.
 //!
 //! Only the sent text changes. The log, the evidence and the embedded provider get the original text.
 //!
 //! See docs/adr/0069-redaction-before-sending.md.
 
+mod accounts;
+#[cfg(test)]
+mod corpus;
+mod emails;
+mod keys;
+mod phones;
+
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -21,59 +31,13 @@ use super::error::ModelError;
 use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply};
 
-/// Shortest word that counts as a key when it begins with one of [`KEY_STARTS`].
-const KEY_BYTES_MIN: usize = 16;
-/// Digits of a telephone number.
-const PHONE_DIGITS: std::ops::RangeInclusive<usize> = 9..=15;
-/// Beginnings of the keys that well-known services issue.
-const KEY_STARTS: [&str; 24] = [
-    "sk-",
-    "sk_",
-    "pk_",
-    "rk_",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "ghu_",
-    "ghr_",
-    "github_pat_",
-    "glpat-",
-    "xoxb-",
-    "xoxp-",
-    "xoxa-",
-    "xapp-",
-    "AKIA",
-    "ASIA",
-    "AIza",
-    "ya29.",
-    "hf_",
-    "npm_",
-    "pypi-",
-    "SG.",
-    "eyJ",
-];
-/// Words after which `:` or `=` announces a secret.
-const KEY_LABELS: [&str; 12] = [
-    "password",
-    "passwd",
-    "pwd",
-    "secret",
-    "token",
-    "api_key",
-    "apikey",
-    "api-key",
-    "access_key",
-    "contraseña",
-    "clave",
-    "bearer",
-];
-
 /// Which kinds of text are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Redaction {
+pub(crate) struct Redaction {
     pub emails: bool,
     pub phones: bool,
     pub keys: bool,
+    pub accounts: bool,
 }
 
 impl Redaction {
@@ -85,41 +49,63 @@ impl Redaction {
                 "emails" => wanted.emails = true,
                 "phones" => wanted.phones = true,
                 "keys" => wanted.keys = true,
+                "accounts" => wanted.accounts = true,
                 _ => return None,
             }
         }
         Some(wanted)
     }
 
-    pub fn is_off(self) -> bool {
+    pub(crate) fn is_off(self) -> bool {
         self == Redaction::default()
     }
 
     /// The text after all replacements, and their number.
     pub fn apply(self, text: &str) -> (Cow<'_, str>, u64) {
-        let mut clean = Cow::Borrowed(text);
-        let mut count = 0;
-        // Keys first: a key may hold digits that look like a telephone number.
-        type Find = fn(&str, usize) -> Option<(usize, usize)>;
+        let passages = self.passages(text);
+        if passages.is_empty() {
+            return (Cow::Borrowed(text), 0);
+        }
+        let mut clean = String::with_capacity(text.len());
+        let mut from = 0;
+        for (passage, name) in &passages {
+            clean.push_str(&text[from..passage.start]);
+            clean.push_str(name);
+            from = passage.end;
+        }
+        clean.push_str(&text[from..]);
+        (Cow::Owned(clean), passages.len() as u64)
+    }
+
+    /// The passages to replace and their names, in the order of the text, none within another.
+    fn passages(self, text: &str) -> Vec<(Range<usize>, &'static str)> {
+        let mut passages: Vec<(Range<usize>, &'static str)> = Vec::new();
+        if self.keys {
+            let mut found = Vec::new();
+            keys::find(text, &mut found);
+            passages.extend(found.into_iter().map(|passage| (passage, "[key]")));
+        }
+        // Each kind is searched in what the kinds before it left: a key or a card may hold digits that
+        // look like a telephone number.
+        type Find = fn(&str, Range<usize>, &mut Vec<Range<usize>>);
         let kinds: [(bool, &str, Find); 3] = [
-            (self.keys, "[key]", find_key),
-            (self.emails, "[email]", find_email),
-            (self.phones, "[phone]", find_phone),
+            (self.accounts, "[account]", accounts::find),
+            (self.emails, "[email]", emails::find),
+            (self.phones, "[phone]", phones::find),
         ];
         for (_, name, find) in kinds.into_iter().filter(|(wanted, ..)| *wanted) {
-            let mut out = String::new();
+            let mut found = Vec::new();
             let mut from = 0;
-            while let Some((start, end)) = find(&clean, from) {
-                out.push_str(&clean[from..start]);
-                out.push_str(name);
-                (from, count) = (end, count + 1);
+            for (taken, _) in &passages {
+                find(text, from..taken.start, &mut found);
+                from = taken.end;
             }
-            if from > 0 {
-                out.push_str(&clean[from..]);
-                clean = Cow::Owned(out);
-            }
+            find(text, from..text.len(), &mut found);
+            passages.extend(found.into_iter().map(|passage| (passage, name)));
+            passages.sort_by_key(|(passage, _)| passage.start);
+            passages.dedup_by(|next, kept| next.0.start < kept.0.end);
         }
-        (clean, count)
+        passages
     }
 
     fn apply_to_value(self, value: &mut Value) -> u64 {
@@ -148,7 +134,7 @@ impl Redaction {
 }
 
 /// Redacts the conversation of each call before another provider sends it.
-pub struct Redacting {
+pub(crate) struct Redacting {
     inner: Arc<dyn Provider>,
     redaction: Redaction,
 }
@@ -172,6 +158,10 @@ impl Provider for Redacting {
         self.inner.context_is_known()
     }
 
+    fn context_of(&self, model: &str) -> (usize, bool) {
+        self.inner.context_of(model)
+    }
+
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
         let cleaned = call.messages.iter().map(|message| self.redaction.apply_to_message(message));
         let (messages, counts): (Vec<Message>, Vec<u64>) = cleaned.unzip();
@@ -182,138 +172,31 @@ impl Provider for Redacting {
     }
 }
 
-fn find_email(text: &str, from: usize) -> Option<(usize, usize)> {
-    let bytes = text.as_bytes();
-    let local = |byte: u8| byte.is_ascii_alphanumeric() || b"._%+-".contains(&byte) || byte >= 0x80;
-    let domain = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte) || byte >= 0x80;
-    let mut at = from;
-    loop {
-        at += memchr::memchr(b'@', &bytes[at..])?;
-        let before = bytes[from..at].iter().rev().take_while(|byte| local(**byte)).count();
-        let after = bytes[at + 1..].iter().take_while(|byte| domain(**byte)).count();
-        let name = text[at + 1..at + 1 + after].trim_end_matches(['.', '-']);
-        let has_end = name.rsplit_once('.').is_some_and(|(host, end)| {
-            !host.is_empty() && end.chars().count() >= 2 && !end.bytes().all(|b| b.is_ascii_digit())
-        });
-        if before > 0 && has_end {
-            return Some((at - before, at + 1 + name.len()));
-        }
-        at += 1;
-    }
+/// A space that does not end a line, also one that does not break or is thin.
+fn is_space(c: char) -> bool {
+    matches!(c, ' ' | '\u{a0}' | '\u{2007}' | '\u{2009}' | '\u{202f}')
 }
 
-fn find_phone(text: &str, from: usize) -> Option<(usize, usize)> {
-    let bytes = text.as_bytes();
-    let mut at = from;
-    while at < bytes.len() {
-        let starts = bytes[at].is_ascii_digit() || matches!(bytes[at], b'+' | b'(');
-        let inside_word = at > from && is_word(bytes[at - 1]);
-        if !starts || inside_word {
-            at += 1;
-            continue;
-        }
-        let length = bytes[at..].iter().take_while(|byte| may_be_in_phone(**byte)).count();
-        let run = text[at..at + length].trim_end_matches([' ', '-', '.', '(', '/']);
-        let end = at + run.len();
-        let continues = bytes.get(end).is_some_and(|byte| is_word(*byte) || *byte == b':');
-        if !continues && is_phone(run) {
-            return Some((at, end));
-        }
-        at += length.max(1);
-    }
-    None
-}
-
-fn may_be_in_phone(byte: u8) -> bool {
-    byte.is_ascii_digit() || b"+-.() /".contains(&byte)
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
-}
-
-fn is_phone(run: &str) -> bool {
-    let digits = run.bytes().filter(u8::is_ascii_digit).count();
-    let year = |at: usize| matches!(run.get(at..at + 2), Some("19" | "20"));
-    let dashed_date = run.len() >= 8 && year(0) && matches!(run.as_bytes()[4], b'-' | b'/' | b'.');
-    let is_address =
-        run.split('.').count() == 4 && run.split('.').all(|part| part.parse::<u8>().is_ok());
-    let wide = run.contains("  ") || run.matches('/').count() > 1;
-    PHONE_DIGITS.contains(&digits) && !dashed_date && !is_address && !wide
-}
-
-fn find_key(text: &str, from: usize) -> Option<(usize, usize)> {
-    let block = find_block(text, from);
-    let word = find_key_word(text, from);
-    match (block, word) {
-        (Some(block), Some(word)) => Some(block.min(word)),
-        (found, None) | (None, found) => found,
-    }
-}
-
-/// `-----BEGIN … PRIVATE KEY-----` up to its end, or to the end of the text.
-fn find_block(text: &str, from: usize) -> Option<(usize, usize)> {
-    let start = from + text[from..].find("-----BEGIN ")?;
-    let line = text[start..].lines().next().unwrap_or_default();
-    if !line.contains("PRIVATE KEY") {
-        return find_block(text, start + "-----BEGIN ".len());
-    }
-    let end = text[start..].find("-----END ").map_or(text.len(), |at| {
-        let end = start + at;
-        text[end + 9..].find("-----").map_or(text.len(), |close| end + 9 + close + 5)
-    });
-    Some((start, end))
-}
-
-/// A word that begins like a key, or that follows `password:` and the like.
-fn find_key_word(text: &str, from: usize) -> Option<(usize, usize)> {
-    let bytes = text.as_bytes();
-    let mut at = from;
-    while at < bytes.len() {
-        if !is_key_byte(bytes[at]) {
-            at += 1;
-            continue;
-        }
-        let length = bytes[at..].iter().take_while(|byte| is_key_byte(**byte)).count();
-        let word = &text[at..at + length];
-        let known = KEY_STARTS.iter().any(|start| word.starts_with(start));
-        let digits = word.bytes().any(|byte| byte.is_ascii_digit());
-        if (known && length >= KEY_BYTES_MIN && digits) || is_labelled(&text[from..at]) {
-            let word = word.trim_end_matches('.');
-            return Some((at, at + word.len()));
-        }
-        at += length;
-    }
-    None
-}
-
-fn is_key_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"_-./+~!$%^&*@#?".contains(&byte)
-}
-
-/// Whether the text before the word ends with `password:`, `"token": "`, `api_key=` and the like.
-fn is_labelled(before: &str) -> bool {
-    let before = before.trim_end_matches(['"', '\'', '`', ' ']);
-    let bearer = before.len() >= 6
-        && before.is_char_boundary(before.len() - 6)
-        && before[before.len() - 6..].eq_ignore_ascii_case("bearer");
-    let Some(label) = before.strip_suffix([':', '=']) else { return bearer };
-    let label = label.trim_end_matches(['"', '\'', '`', '*', ' ']);
-    let start = label
-        .char_indices()
-        .rev()
-        .take_while(|(_, c)| c.is_alphanumeric() || matches!(c, '_' | '-'))
-        .last()
-        .map_or(label.len(), |(at, _)| at);
-    let word = label[start..].to_lowercase();
-    KEY_LABELS.iter().any(|label| word == *label || word.ends_with(&format!("_{label}")))
+/// The words in at most `bytes` bytes before a place on the same line, in lower case and without the signs
+/// around them.
+fn words_before(text: &str, at: usize, bytes: usize) -> Vec<String> {
+    let floor =
+        (0..=at.saturating_sub(bytes)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let line = text[floor..at].rfind('\n').map_or(floor, |end| floor + end + 1);
+    text[line..at]
+        .split(|c: char| c.is_whitespace() || is_space(c))
+        .map(|word| {
+            word.trim_matches(|c: char| !c.is_alphanumeric() && c != '.' && c != '-').to_lowercase()
+        })
+        .filter(|word| !word.is_empty())
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const ALL: Redaction = Redaction { emails: true, phones: true, keys: true };
+    const ALL: Redaction = Redaction { emails: true, phones: true, keys: true, accounts: true };
 
     fn cleaned(text: &str) -> String {
         ALL.apply(text).0.into_owned()

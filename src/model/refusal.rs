@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::error::ModelError;
+use crate::contract::vocabulary::FailureCause;
 
 /// A response that is not a success.
 pub(super) struct Refusal {
@@ -22,9 +23,9 @@ pub(super) struct Refusal {
 pub(super) struct Asked<'a> {
     pub provider: &'a str,
     /// Whether the question carried a key.
-    pub has_key: bool,
+    pub(crate) has_key: bool,
     /// The environment variable that is configured to hold the key.
-    pub key_env: Option<&'a str>,
+    pub(crate) key_env: Option<&'a str>,
     pub model: &'a str,
 }
 
@@ -59,13 +60,33 @@ impl Refusal {
                  was {})",
                 self.asked
             ),
+            429 if self.code == "insufficient_quota" => {
+                "the account has nothing left to spend: add \
+                 credit, or raise its limit, where the key was made"
+                    .to_owned()
+            }
             429 => format!("set provider.{name}.requests_per_minute to what it allows"),
             _ => return None,
         })
     }
 
+    /// What the server objects to, as far as the status says it.
+    fn cause(&self) -> FailureCause {
+        match self.status {
+            300..=399 => FailureCause::Configuration,
+            401 | 403 => FailureCause::Unauthorized,
+            402 => FailureCause::QuotaUsedUp,
+            429 if self.code == "insufficient_quota" => FailureCause::QuotaUsedUp,
+            404 | 405 => FailureCause::NotFound,
+            408 => FailureCause::Timeout,
+            429 => FailureCause::RateLimit,
+            500..=599 => FailureCause::ServerError,
+            _ => FailureCause::BadRequest,
+        }
+    }
+
     /// What the refusal means.
-    pub fn judge(&self, asked: &Asked<'_>) -> ModelError {
+    pub(crate) fn judge(&self, asked: &Asked<'_>) -> ModelError {
         let provider = asked.provider.to_owned();
         let Refusal { status, words, code, retry_after, .. } = self;
         let mut reason = match words.is_empty() {
@@ -78,15 +99,18 @@ impl Refusal {
         let lower = words.to_ascii_lowercase();
         let says =
             |signs: &[&str]| signs.iter().any(|sign| lower.contains(sign) || code.contains(sign));
+        let cause = self.cause();
         match status {
-            429 if code == "insufficient_quota" => ModelError::Permanent { provider, reason },
+            429 if code == "insufficient_quota" => {
+                ModelError::Permanent { provider, reason, cause }
+            }
             408 | 409 | 425 | 429 | 500..=599 => {
-                ModelError::Transient { provider, reason, retry_after: *retry_after }
+                ModelError::Transient { provider, reason, retry_after: *retry_after, cause }
             }
             413 => ModelError::OverLimit { provider, reason },
             400 | 422 if says(&TOO_LONG) => ModelError::OverLimit { provider, reason },
             400 | 403 if says(&DECLINED) => ModelError::Refused { provider, reason },
-            _ => ModelError::Permanent { provider, reason },
+            _ => ModelError::Permanent { provider, reason, cause },
         }
     }
 }

@@ -41,9 +41,9 @@ pub struct Evidence {
     /// JSON pointer to the string in the output; empty when the output is plain text.
     pub pointer: String,
     /// First byte inside that string.
-    pub output_start: usize,
+    pub(crate) output_start: usize,
     /// One past the last byte inside that string.
-    pub output_end: usize,
+    pub(crate) output_end: usize,
     pub span: Span,
 }
 

@@ -20,7 +20,7 @@ impl DirHandle {
     }
 
     /// Opens a file below it for reading.
-    pub fn open_file(&self, relative: &str) -> io::Result<File> {
+    pub(crate) fn open_file(&self, relative: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         Ok(File::from(openat(&self.0, relative, flags, Mode::empty())?))
     }

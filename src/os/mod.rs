@@ -21,6 +21,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::contract::time::Timestamp;
 
 /// Tells the time.
@@ -50,9 +52,23 @@ pub struct Stat {
     /// Inode number.
     pub inode: u64,
     /// Modification time in nanoseconds since the epoch: a cache key, never a fact.
-    pub modified_ns: i128,
+    pub(crate) modified_ns: i128,
     /// True for a directory.
     pub is_dir: bool,
+}
+
+/// What a file looked like at a moment: enough to notice that it changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileVersion {
+    pub(crate) len: u64,
+    pub(crate) inode: u64,
+    pub(crate) modified_ns: i128,
+}
+
+impl From<Stat> for FileVersion {
+    fn from(stat: Stat) -> FileVersion {
+        FileVersion { len: stat.len, inode: stat.inode, modified_ns: stat.modified_ns }
+    }
 }
 
 /// An open file. All positions are explicit; there is no cursor.
@@ -77,7 +93,6 @@ pub trait DiskFile: Send + Sync {
     fn unlock(&self) -> io::Result<()>;
 }
 
-/// A file system.
 pub trait Disk: Send + Sync {
     /// Opens a file.
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;
@@ -169,7 +184,7 @@ impl dyn Disk + '_ {
     }
 
     /// Makes a file of a part of another, a piece at a time, otherwise as `replace` does.
-    pub fn replace_with_part(
+    pub(crate) fn replace_with_part(
         &self,
         path: &Path,
         source: &Path,
@@ -199,7 +214,7 @@ impl dyn Disk + '_ {
     }
 
     /// Deletes leftovers of interrupted `replace` calls in one directory. They are never read.
-    pub fn sweep_temporaries(&self, dir: &Path) -> io::Result<()> {
+    pub(crate) fn sweep_temporaries(&self, dir: &Path) -> io::Result<()> {
         let names = match self.list(dir) {
             Ok(names) => names,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -220,14 +235,11 @@ fn temporary_name(path: &Path) -> PathBuf {
 /// Time and disk together, as everything above `os/` receives them.
 #[derive(Clone)]
 pub struct Machine {
-    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// The disk.
     pub disk: Arc<dyn Disk>,
 }
 
 impl Machine {
-    /// The host.
     pub fn real() -> Machine {
         Machine { clock: Arc::new(real::SystemClock), disk: Arc::new(real::HostDisk) }
     }

@@ -1,5 +1,5 @@
-//! Telling a service manager how things are: systemd's notification protocol, one datagram to the
-//! socket named in `NOTIFY_SOCKET`. Without that variable nobody is told and nothing fails.
+//! Reports the state of the service to systemd: its notification protocol, one datagram to the socket
+//! named in `NOTIFY_SOCKET`. Without that variable the functions do nothing.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Whom to tell, and how often it wants to hear that all is well.
 #[derive(Debug, Clone)]
-pub struct Notifier {
+pub(crate) struct Notifier {
     socket: Arc<UnixDatagram>,
     address: Address,
     watchdog: Option<Duration>,
@@ -23,7 +23,7 @@ enum Address {
 
 impl Notifier {
     /// The manager this process was started by, if it wants to be told anything.
-    pub fn from_environment() -> Option<Notifier> {
+    pub(crate) fn from_environment() -> Option<Notifier> {
         let socket = std::env::var_os("NOTIFY_SOCKET")?;
         // Meant for one process only: a child of ours that inherits it is not the service.
         let meant = std::env::var("WATCHDOG_PID").ok().and_then(|pid| pid.parse::<u32>().ok());
@@ -47,7 +47,7 @@ impl Notifier {
     }
 
     /// How often [`Notifier::alive`] is expected at most.
-    pub fn watchdog(&self) -> Option<Duration> {
+    pub(crate) fn watchdog(&self) -> Option<Duration> {
         self.watchdog
     }
 
@@ -63,17 +63,17 @@ impl Notifier {
     }
 
     /// All is well.
-    pub fn alive(&self, status: &str) {
+    pub(crate) fn alive(&self, status: &str) {
         self.tell(&format!("WATCHDOG=1\nSTATUS={}", one_line(status)));
     }
 
     /// The settings are read again; [`Notifier::ready`] says when that is over.
-    pub fn reloading(&self) {
+    pub(crate) fn reloading(&self) {
         self.tell("RELOADING=1\nSTATUS=reading the settings again");
     }
 
     /// The end has begun.
-    pub fn stopping(&self) {
+    pub(crate) fn stopping(&self) {
         self.tell("STOPPING=1\nSTATUS=finishing what is under way");
     }
 

@@ -15,14 +15,10 @@ const STDERR_BYTES_MAX: usize = 16 << 10;
 /// How long a stopped child's pipes may take to close.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// What to run.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// The executable.
     pub program: OsString,
-    /// Its arguments.
     pub args: Vec<OsString>,
-    /// Where it runs.
     pub folder: Option<PathBuf>,
     /// Names of environment variables it may see.
     pub environment: Vec<OsString>,
@@ -37,7 +33,6 @@ pub struct Program {
 pub struct Finished {
     /// Exit code; `None` when a signal ended it.
     pub code: Option<i32>,
-    /// What it wrote.
     pub stdout: Vec<u8>,
     /// The end of what it said on stderr.
     pub stderr: String,
@@ -49,7 +44,6 @@ pub enum ProcessError {
     /// It could not be started.
     #[error("start {program}")]
     Start {
-        /// The executable.
         program: String,
         /// What the system said.
         #[source]
@@ -57,20 +51,10 @@ pub enum ProcessError {
     },
     /// It took too long and was stopped.
     #[error("wait for {program}: not done within {} s", limit.as_secs_f64())]
-    Timeout {
-        /// The executable.
-        program: String,
-        /// The time allowed.
-        limit: Duration,
-    },
+    Timeout { program: String, limit: Duration },
     /// It wrote too much and was stopped.
     #[error("read from {program}: more than {limit} bytes")]
-    TooMuch {
-        /// The executable.
-        program: String,
-        /// The bytes allowed.
-        limit: usize,
-    },
+    TooMuch { program: String, limit: usize },
 }
 
 /// Runs a program to its end, feeding it `stdin`.

@@ -16,7 +16,7 @@ const SYNCED_ONE_BY_ONE: usize = 64;
 
 /// The wall clock of the host.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct SystemClock;
+pub(crate) struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
@@ -27,10 +27,10 @@ impl Clock for SystemClock {
 
 /// A clock that stands still: for hermetic tests of the command line.
 #[derive(Debug, Clone, Copy)]
-pub struct FixedClock(pub Timestamp);
+pub(crate) struct FixedClock(pub Timestamp);
 
-/// A clock that was set to a moment and goes on from there.
-pub struct SetClock {
+/// A clock that was set to a moment and runs from there.
+pub(crate) struct SetClock {
     to: Timestamp,
     since: std::time::Instant,
 }
@@ -50,7 +50,7 @@ impl Clock for SetClock {
 }
 
 /// A clock that a file tells: whoever rewrites the file decides when the time has come.
-pub struct ToldClock(pub PathBuf);
+pub(crate) struct ToldClock(pub PathBuf);
 
 impl Clock for ToldClock {
     fn now(&self) -> Timestamp {

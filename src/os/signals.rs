@@ -7,7 +7,7 @@
 use std::io;
 
 /// SIGHUPs that arrive from now on.
-pub struct HangUps {
+pub(crate) struct HangUps {
     #[cfg(target_os = "linux")]
     arrivals: nix::sys::signalfd::SignalFd,
 }

@@ -80,7 +80,7 @@ pub struct Counts {
     /// Write calls.
     pub writes: u64,
     /// Bytes in them.
-    pub written_bytes: u64,
+    pub(crate) written_bytes: u64,
     /// Syncs of files and directories.
     pub syncs: u64,
     /// Writes and length changes that made a file longer.
@@ -138,7 +138,7 @@ impl SimDisk {
     }
 
     /// One of the disks that a power loss at this moment may leave, chosen by `seed`: 0 keeps
-    /// nothing that was not synced, 1 keeps everything, others keep any part. Without faults,
+    /// only what was synced, 1 keeps everything, others keep any part. Without faults,
     /// locks or open files. This disk stays as it is.
     pub fn crash(&self, seed: u64) -> SimDisk {
         SimDisk::with(self.0.state.lock().survivor(seed))

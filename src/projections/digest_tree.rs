@@ -8,13 +8,10 @@ use crate::digest::publish::Digests;
 use crate::export::Committed;
 use crate::log::codec::Cursor;
 
-/// The digests.
-pub const EXPORTER: Exporter = Exporter {
+pub(crate) const EXPORTER: Exporter = Exporter {
     name: "digests",
     files: &[],
     folders: &["digests", "index"],
-    // A bag that no index names yet is harmless, so a copy beside a running service is sound.
-    copied: true,
     // The thread of the digests publishes them.
     paced: false,
     is_on: |_| true,
@@ -49,32 +46,11 @@ impl Projection for DigestTree {
     }
 
     fn compare(&mut self) -> Outcome<Comparison> {
-        let compared = compare::with_log(&self.site.disk, &self.site.home.buses, &self.site.log)?;
-        let mut found = Comparison::default();
-        // A folder that no event speaks of cannot be written again from the log.
-        let mut all = compared.differences.iter();
-        let strange = all.all(|one| one.bag_id.is_none() && one.path.starts_with("digests/"));
-        if strange && !compared.differences.is_empty() {
-            found.fix = Some("summarizer digest gc --orphans");
-        }
-        for one in compared.differences {
-            found.differs(one.path, one.what);
-        }
-        if compared.of_another_log {
-            let note = "the published digests are of an earlier log: run `summarizer digest build`";
-            found.notes.push(note.to_owned());
-        }
-        if let Some(run_id) = compared.cut_short {
-            found.notes.push(format!(
-                "the digest build {run_id} was cut short: the next start finishes it, and until \
-                 then digests are not compared"
-            ));
-        }
-        Ok(found)
+        Ok(compare::with_log(&self.site.disk, &self.site.home.buses, &self.site.log)?)
     }
 
     fn repair(&mut self) -> Outcome<usize> {
-        let compared = compare::with_log(&self.site.disk, &self.site.home.buses, &self.site.log)?;
-        Ok(self.digests.repair(&compared.differences)?)
+        let differences = self.compare()?.differences;
+        Ok(self.digests.repair(&differences)?)
     }
 }

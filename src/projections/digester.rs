@@ -30,15 +30,16 @@ use crate::digest::build::{
 use crate::digest::kept::Kept;
 use crate::digest::library::Library;
 use crate::digest::look;
+use crate::digest::project::ProjectRules;
 use crate::digest::publish::{DigestError, Digests};
 use crate::digest::selector::Selectors;
-use crate::digest::window::Window;
 use crate::export::run_record::Environment;
-use crate::facts::digest::WindowType;
+use crate::facts::digest::{DigestFact, TaskSettled, WindowType};
+use crate::facts::window::Window;
 use crate::log::{ReadError, Reader};
 use crate::os::Machine;
 use crate::projections::runs::{OrderError, Orders};
-use crate::state::event::Note;
+use crate::state::event::{Event, Note};
 
 /// Orders that may wait.
 const WAITING_MAX: usize = 16;
@@ -107,11 +108,26 @@ pub enum DigestOrder {
         #[serde(default)]
         orphans: bool,
     },
+    /// The tasks that summaries name.
+    Tasks {
+        /// Also the closed ones.
+        #[serde(default)]
+        all: bool,
+    },
+    /// Say that a task is done, or open again.
+    SettleTask {
+        /// Its id, or a beginning of it that no other task has.
+        task_id: String,
+        done: bool,
+    },
+    /// Read the selectors again, and build what they change. The old ones stay in force when the
+    /// file does not read.
+    Reselect,
 }
 
 /// What digests of a home depend on.
 #[derive(Clone)]
-pub struct DigestSetup {
+pub(crate) struct DigestSetup {
     /// Clock and disk.
     pub machine: Machine,
     /// The service home: where selectors may be.
@@ -129,13 +145,18 @@ pub struct DigestSetup {
 }
 
 /// Told what is being done, how far it is and how far it goes.
-pub type Watch = Arc<dyn Fn(&'static str, u64, u64) + Send + Sync>;
+pub(crate) type Watch = Arc<dyn Fn(&'static str, u64, u64) + Send + Sync>;
 
 /// The digests of a home.
-pub struct Digester {
+pub(crate) struct Digester {
     setup: DigestSetup,
     digests: Digests,
     kept: Kept,
+    /// The selectors in force. They are read when they are first needed, for an order, and when the
+    /// settings are read again.
+    selectors: Option<Selectors>,
+    /// Bags that were damaged or missing and were written again since the last build.
+    rewritten: u64,
     /// Read when it is first needed.
     library: Option<Library>,
     stop: Arc<AtomicBool>,
@@ -151,7 +172,16 @@ impl Digester {
             digests.go_on_from(catalog, in_place);
         }
         let watch: Watch = Arc::new(|_, _, _| {});
-        Digester { setup, digests, kept, library: None, stop: Arc::default(), watch }
+        Digester {
+            setup,
+            digests,
+            kept,
+            selectors: None,
+            rewritten: 0,
+            library: None,
+            stop: Arc::default(),
+            watch,
+        }
     }
 
     /// The same, told of what takes long.
@@ -161,7 +191,11 @@ impl Digester {
 
     /// What a start owes: files as the log says, and an end for a build that a crash cut short.
     pub fn recover(&mut self, journal: &mut dyn Journal) -> Result<(), BuildError> {
-        self.digests.publish(None, None)?;
+        let rewritten = self.digests.publish(None, None)?.bags as u64;
+        if rewritten > 0 {
+            tracing::warn!(rewritten, "bags were damaged or missing and were written again");
+        }
+        self.rewritten += rewritten;
         if let Some(run_id) = close_crashed(&mut self.digests, journal, &self.setup.environment)? {
             tracing::warn!(run_id, "a digest build had ended without a word");
         }
@@ -170,19 +204,38 @@ impl Digester {
         Ok(())
     }
 
-    fn selectors(&self) -> Result<Selectors, String> {
+    /// Reads the selectors again. They come into force when they read. Returns whether they changed.
+    fn reselect(&mut self) -> Result<bool, BuildError> {
         let disk = self.setup.machine.disk.as_ref();
-        Selectors::of_home(disk, &self.setup.home).map_err(|error| chain(&error))
+        let read = Selectors::of_home(disk, &self.setup.home);
+        let read = read.map_err(|error| BuildError::Selectors(chain(&error)))?;
+        let changed = self.selectors.as_ref() != Some(&read);
+        self.selectors = Some(read);
+        Ok(changed)
+    }
+
+    /// The selectors in force.
+    fn selectors(&mut self) -> Result<Selectors, BuildError> {
+        if self.selectors.is_none() {
+            self.reselect()?;
+        }
+        Ok(self.selectors.clone().unwrap_or_else(Selectors::none))
     }
 
     /// Everything the log holds, for selectors that look at these fields of `meta`: as it was kept,
     /// and what came since; fields that are new to it are read from the log again.
-    fn library(&mut self, fields: &BTreeSet<String>) -> Result<(&Library, usize), ReadError> {
+    fn library(
+        &mut self,
+        fields: &BTreeSet<String>,
+        rules: &ProjectRules,
+    ) -> Result<(&Library, usize), ReadError> {
         let threads = self.setup.config.workers.max(1);
-        let library = self.library.take().filter(|known| fields.is_subset(known.fields()));
-        let kept = || self.kept.library(fields, threads);
+        let fits = |known: &Library| fields.is_subset(known.fields()) && known.rules() == rules;
+        let library = self.library.take().filter(fits);
+        let kept = || self.kept.library(fields, rules, threads);
         let library = library.or_else(kept);
-        let mut library = library.unwrap_or_else(|| Library::with_fields(fields.clone()));
+        let empty = || Library::with_rules(fields.clone(), rules.clone());
+        let mut library = library.unwrap_or_else(empty);
         let head = self.setup.log.head().0.0;
         let watch = Arc::clone(&self.watch);
         let mut progress = |at: Seq| watch("reading the log", at.0, head);
@@ -192,11 +245,14 @@ impl Digester {
 
     /// Takes in what is new; how many summaries that are.
     fn read(&mut self) -> Result<usize, ReadError> {
-        let fields = match &self.library {
-            Some(library) => library.fields().clone(),
-            None => self.selectors().map(|selectors| selectors.fields()).unwrap_or_default(),
+        let (fields, rules) = match &self.library {
+            Some(library) => (library.fields().clone(), library.rules().clone()),
+            None => {
+                let selectors = self.selectors().unwrap_or_else(|_| Selectors::none());
+                (selectors.fields(), selectors.rules())
+            }
         };
-        Ok(self.library(&fields)?.1)
+        Ok(self.library(&fields, &rules)?.1)
     }
 
     /// Keeps what the next process would have to read again.
@@ -220,26 +276,40 @@ impl Digester {
         journal: &mut dyn Journal,
     ) -> Result<Value, OrderError> {
         let changes = matches!(order, DigestOrder::Build { .. } | DigestOrder::Collect { .. });
+        // An order speaks of the file as it is now.
+        let reselected = match order {
+            DigestOrder::Diff { .. }
+            | DigestOrder::Collect { .. }
+            | DigestOrder::Tasks { .. }
+            | DigestOrder::SettleTask { .. } => Ok(false),
+            _ => self.reselect(),
+        };
         let done = match order {
+            DigestOrder::Reselect => reselected.map(|changed| Ok(json!({"changed": changed}))),
+            DigestOrder::Preview { .. } | DigestOrder::List { .. } if reselected.is_err() => {
+                reselected.map(|_| Ok(Value::Null))
+            }
             DigestOrder::Build { run_id, selector, window, all } => {
                 let trigger = "summarizer digest build".to_owned();
                 let order = BuildOrder { run_id, trigger, selector, window, all, record: true };
-                self.build(&order, journal)
+                match reselected {
+                    Ok(_) => self.build(&order, journal),
+                    Err(why) => Err(self.refuse(&order, journal, why)),
+                }
             }
             DigestOrder::Preview { selector, window, limit } => {
                 self.preview(&selector, window.as_deref(), limit)
             }
+            DigestOrder::Tasks { all } => self.tasks(all).map(|tasks| Ok(json!({"tasks": tasks}))),
+            DigestOrder::SettleTask { task_id, done } => self.settle_task(&task_id, done, journal),
             DigestOrder::Diff { first, second } => self
                 .digests
                 .read(None)
                 .map_err(BuildError::from)
                 .and_then(|()| Ok(look::diff(&self.digests, &first, &second)?)),
             DigestOrder::List { selector, window, retired } => {
-                let read = self.digests.read(None).map_err(BuildError::from);
-                read.map(|()| {
-                    let wanted = look::BagFilter { selector, window, retired };
-                    Ok(look::list(self.digests.catalog(), &wanted))
-                })
+                let wanted = look::BagFilter { selector, window, retired };
+                self.list(&wanted)
             }
             DigestOrder::Collect { run_id, dry_run, orphans } => {
                 let wanted = Collection { run_id, dry_run, orphans };
@@ -254,6 +324,89 @@ impl Digester {
         }
     }
 
+    fn tasks(&mut self, all: bool) -> Result<Vec<Value>, BuildError> {
+        self.digests.read(None)?;
+        self.read()?;
+        let none = Library::default();
+        let library = self.library.as_ref().unwrap_or(&none);
+        look::tasks(library, &self.setup.log, self.digests.catalog(), all)
+    }
+
+    /// Records what a person says of a task. The next build shows it.
+    fn settle_task(
+        &mut self,
+        task_id: &str,
+        done: bool,
+        journal: &mut dyn Journal,
+    ) -> Result<Result<Value, String>, BuildError> {
+        let text = |task: &Value, name: &str| task[name].as_str().unwrap_or_default().to_owned();
+        let all = self.tasks(true)?;
+        let begins = |task: &&Value| text(task, "task_id").starts_with(task_id);
+        let found: Vec<&Value> = all.iter().filter(begins).collect();
+        let [task] = found.as_slice() else {
+            return Ok(Err(match found.len() {
+                0 => format!("there is no task {task_id}; `summarizer task list` lists them"),
+                many => format!("{many} tasks begin with {task_id}: give more of the id"),
+            }));
+        };
+        let changes = task["open"] == done;
+        if changes {
+            let fact = DigestFact::TaskSettled(TaskSettled {
+                task_id: text(task, "task_id"),
+                done,
+                text: text(task, "text"),
+                summary_id: text(task, "summary_id"),
+            });
+            journal.note(vec![Note::new(Event::Digest(fact))])?;
+            self.digests.read(None)?;
+        }
+        Ok(Ok(json!({"task": task, "done": done, "changed": changes})))
+    }
+
+    fn list(&mut self, wanted: &look::BagFilter) -> Result<Result<Value, String>, BuildError> {
+        self.digests.read(None)?;
+        let selectors = self.selectors()?;
+        if let Some(name) = &wanted.selector {
+            // A selector that is gone may still have retired bags.
+            let entries = self.digests.catalog().entries();
+            let has_bags = entries.values().any(|entry| entry.facts.selector_id == *name);
+            if !has_bags && selectors.find(name).is_none() {
+                return Ok(Err(selectors.none_is(name)));
+            }
+        }
+        Ok(Ok(look::list(self.digests.catalog(), wanted)))
+    }
+
+    fn settings<'s>(
+        setup: &DigestSetup,
+        selectors: &'s Selectors,
+        stop: &'s AtomicBool,
+        progress: &'s (dyn Fn(u64, u64) + Sync),
+    ) -> BuildSettings<'s> {
+        BuildSettings {
+            selectors,
+            zone: setup.config.timezone,
+            threads: setup.config.workers.max(1),
+            engine_version: env!("CARGO_PKG_VERSION"),
+            environment: setup.environment.clone(),
+            stop,
+            progress,
+        }
+    }
+
+    /// Records a build that could not begin.
+    fn refuse(
+        &mut self,
+        order: &BuildOrder,
+        journal: &mut dyn Journal,
+        why: BuildError,
+    ) -> BuildError {
+        let Digester { setup, digests, stop, .. } = self;
+        let none = Selectors::none();
+        let settings = Digester::settings(setup, &none, stop, &|_, _| {});
+        build::refuse(digests, &setup.log, &settings, journal, order, why)
+    }
+
     /// One build.
     pub fn build(
         &mut self,
@@ -262,29 +415,29 @@ impl Digester {
     ) -> Result<Result<Value, String>, BuildError> {
         let selectors = match self.selectors() {
             Ok(selectors) => selectors,
-            Err(why) => return Ok(Err(why)),
+            Err(why) => return Err(self.refuse(order, journal, why)),
         };
-        self.library(&selectors.fields())?;
-        let Digester { setup, digests, library, .. } = self;
+        self.library(&selectors.fields(), &selectors.rules())?;
+        let Digester { setup, digests, library, watch, stop, rewritten, .. } = self;
         let Some(library) = library else { return Ok(Err("there is no library".to_owned())) };
-        let config = &setup.config;
-        let watch = &self.watch;
-        let settings = BuildSettings {
-            selectors: &selectors,
-            zone: config.timezone,
-            threads: config.workers.max(1),
-            engine_version: env!("CARGO_PKG_VERSION"),
-            environment: setup.environment.clone(),
-            stop: &self.stop,
-            progress: &|done, all| watch("windows", done, all),
-        };
+        let progress = |done, all| watch("windows", done, all);
+        let settings = Digester::settings(setup, &selectors, stop, &progress);
         match build::build(digests, library, &setup.log, &settings, journal, order) {
-            Ok(report) => Ok(Ok(json!(report))),
+            Ok(mut report) => {
+                report.rewritten += std::mem::take(rewritten);
+                Ok(Ok(json!(report)))
+            }
             Err(BuildError::UnknownSelector(name)) => {
                 Ok(Err(BuildError::UnknownSelector(name).to_string()))
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The bags whose files are not what the log says, relative to the bus home.
+    pub fn damaged(&mut self) -> Result<Vec<String>, BuildError> {
+        self.digests.read(None)?;
+        Ok(self.digests.damaged()?)
     }
 
     fn preview(
@@ -293,15 +446,12 @@ impl Digester {
         window: Option<&str>,
         limit: usize,
     ) -> Result<Result<Value, String>, BuildError> {
-        let selectors = match self.selectors() {
-            Ok(selectors) => selectors,
-            Err(why) => return Ok(Err(why)),
-        };
+        let selectors = self.selectors()?;
         let Some(selector) = selectors.find(selector) else {
             return Ok(Err(selectors.none_is(selector)));
         };
         self.digests.read(None)?;
-        self.library(&selectors.fields())?;
+        self.library(&selectors.fields(), &selectors.rules())?;
         let Digester { setup, digests, library, .. } = self;
         let Some(library) = library else { return Ok(Err("there is no library".to_owned())) };
         let zone = setup.config.timezone;
@@ -326,11 +476,12 @@ fn failure(error: &BuildError) -> Value {
         error,
         BuildError::Log(_) | BuildError::Journal(_) | BuildError::Digest(DigestError::Disk { .. })
     );
-    json!({"failed": chain(error), "storage": storage})
+    let config = matches!(error, BuildError::Selectors(_));
+    json!({"failed": chain(error), "storage": storage, "config": config})
 }
 
 /// The journal of whoever commits notes.
-pub struct NotaryJournal<N> {
+pub(crate) struct NotaryJournal<N> {
     notary: N,
     log: Reader,
     machine: Machine,
@@ -388,7 +539,7 @@ impl DigestClient {
     }
 
     /// Waits a while for an answer; without one, the ticket is good for another try.
-    pub fn fetch(&self, ticket: u64) -> Result<Value, OrderError> {
+    pub(crate) fn fetch(&self, ticket: u64) -> Result<Value, OrderError> {
         let (answers, ready) = &*self.answers;
         let deadline = Instant::now() + PATIENCE;
         let mut answers = answers.lock();
@@ -407,7 +558,7 @@ impl DigestClient {
 }
 
 /// The thread of a service.
-pub struct DigestThread {
+pub(crate) struct DigestThread {
     /// How others reach it.
     pub desk: DigestClient,
     stop: Arc<AtomicBool>,
@@ -436,7 +587,15 @@ impl DigestThread {
             watched.0.lock().progress = (what, done, all);
         }));
         let stop = Arc::clone(&digester.stop);
-        let keeper = Keeper { digester, journal, new_run, changed: None, closes_at: None };
+        let keeper = Keeper {
+            digester,
+            journal,
+            new_run,
+            changed: None,
+            closes_at: None,
+            due: false,
+            refused: None,
+        };
         let thread = std::thread::Builder::new().name("digests".to_owned());
         let thread = thread.spawn(move || keeper.run(&inbox, &stopped, &answers))?;
         Ok(DigestThread { desk, stop, stopping, thread })
@@ -462,6 +621,10 @@ struct Keeper {
     changed: Option<(Timestamp, Timestamp)>,
     /// When the next window closes.
     closes_at: Option<Timestamp>,
+    /// A build must not wait: the selectors changed.
+    due: bool,
+    /// Why the selectors do not read. While the reason stays the same, no further build is tried.
+    refused: Option<String>,
 }
 
 impl Keeper {
@@ -481,7 +644,13 @@ impl Keeper {
             }
             match orders.recv_timeout(LOOK_EVERY) {
                 Ok((ticket, order)) => {
+                    let changes =
+                        matches!(order, DigestOrder::Reselect | DigestOrder::SettleTask { .. });
                     let answer = self.digester.answer(order, &mut self.journal);
+                    self.due |= changes && matches!(&answer, Ok(done) if done["changed"] == true);
+                    if self.digester.selectors.is_some() {
+                        self.refused = None;
+                    }
                     self.tell(answers);
                     let (kept, ready) = answers;
                     let mut kept = kept.lock();
@@ -523,18 +692,15 @@ impl Keeper {
             Err(error) => tracing::warn!(error = chain(&error), "cannot read what is new"),
         }
         let closes_at = *self.closes_at.get_or_insert_with(|| next_close(now, zone));
-        let Some((since, last)) = self.changed else {
-            if now >= closes_at {
-                self.closes_at = None;
-            }
-            return false;
-        };
         let closed = now >= closes_at;
-        if !closed && !is_due(now, since, last, debounce, max_delay) {
-            return false;
-        }
         if closed {
             self.closes_at = None;
+        }
+        let waited = self
+            .changed
+            .is_some_and(|(since, last)| closed || is_due(now, since, last, debounce, max_delay));
+        if self.refused.is_some() || !(waited || std::mem::take(&mut self.due)) {
+            return false;
         }
         let order = BuildOrder {
             run_id: (self.new_run)(now),
@@ -550,6 +716,11 @@ impl Keeper {
             Ok(Err(why)) => {
                 tracing::warn!(why, "digests cannot be built");
                 self.changed = Some((now, now));
+            }
+            Err(error @ BuildError::Selectors(_)) => {
+                let why = chain(&error);
+                tracing::warn!(why, "digests are not built until the selectors read");
+                self.refused = Some(why);
             }
             Err(error) => {
                 tracing::warn!(error = chain(&error), "digests are not built");

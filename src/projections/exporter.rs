@@ -13,11 +13,9 @@ pub struct Exporter {
     pub files: &'static [&'static str],
     /// Its folders, relative to the bus home.
     pub folders: &'static [&'static str],
-    /// Whether a backup copies the files instead of writing them from the copied log.
-    pub copied: bool,
     /// Whether the publisher of a running service keeps it up to date beside the summaries.
-    pub paced: bool,
-    pub is_on: fn(&Site) -> bool,
+    pub(crate) paced: bool,
+    pub(crate) is_on: fn(&Site) -> bool,
     /// Makes the projection. Nothing is read or written yet.
     pub open: fn(&Site) -> Box<dyn Projection>,
 }

@@ -4,18 +4,22 @@
 
 use super::exporter::{Exporter, ExporterError};
 use super::projection::{Comparison, Projection, Site};
-use super::{digest_tree, feeds, line_files, snapshot_files, summaries};
+use super::{caches, digest_tree, feeds, line_files, metrics, snapshot_files, summaries};
 use crate::contract::ids::Seq;
 
 /// Every exporter, in the order in which they write: bags name the manifests of their summaries, so
-/// summaries come before digests.
+/// summaries come before digests. Caches are first, because the others make a damaged cache anew
+/// when they open it.
 pub const ALL: &[Exporter] = &[
+    caches::EXPORTER,
     line_files::ACKS_EXPORTER,
     line_files::QUARANTINE_EXPORTER,
     snapshot_files::EXPORTER,
-    summaries::EXPORTER,
+    summaries::SUMMARIES_EXPORTER,
+    summaries::RUN_RECORDS_EXPORTER,
     digest_tree::EXPORTER,
     feeds::EXPORTER,
+    metrics::EXPORTER,
 ];
 
 /// The exporters that are on.
@@ -24,7 +28,7 @@ pub fn all(site: &Site) -> impl Iterator<Item = &'static Exporter> {
 }
 
 /// What the publisher of a service keeps up to date beside the summaries.
-pub fn paced(site: &Site) -> Vec<Box<dyn Projection>> {
+pub(crate) fn paced(site: &Site) -> Vec<Box<dyn Projection>> {
     all(site).filter(|exporter| exporter.paced).map(|exporter| (exporter.open)(site)).collect()
 }
 

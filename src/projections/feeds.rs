@@ -1,10 +1,8 @@
 //! Atom feeds of summaries: `feeds/<day>.atom.xml` in the bus home, one for each day.
 //!
-//! Contract. A feed is a function of the log and valid by RFC 4287. It lists the newest
-//! [`ENTRIES_MAX`] summaries of its day over all streams, newest first; a summary that was produced
-//! again moves to the front under the same id. Ids of feeds and entries are UUIDs made of the day
-//! and of the summary id, so a reader that saw an entry knows it again wherever the file lies. Each
-//! file is replaced as a whole. `exports.feed = true` turns feeds on; they are off by default.
+//! Contract. A feed is a function of the log; [`crate::export::feed`] gives its form. A summary that
+//! was produced again moves to the front under the same id. Private summaries are left out. Each file is replaced as a whole.
+//! `exports.feed = true` turns feeds on; they are off by default.
 //!
 //! The entries of each day lie in a cache file with the stamp of the last event that they cover.
 
@@ -15,33 +13,26 @@ use serde::{Deserialize, Serialize};
 
 use super::exporter::Exporter;
 use super::projection::{Comparison, Outcome, Projection, Site, follow};
-use crate::contract::hash::sha256;
+use super::stamped_cache::StampedCache;
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 use crate::export::Committed;
+use crate::export::feed::{ENTRIES_MAX, FEEDS_DIR, Feed, file_name};
 use crate::log::codec::Cursor;
-use crate::log::{Cache, LogStamp, ReadError, Reader};
+use crate::log::{Cache, ReadError, Reader};
 use crate::os::Disk;
 use crate::state::event::Event;
 
-/// The feeds.
-pub const EXPORTER: Exporter = Exporter {
+pub(crate) const EXPORTER: Exporter = Exporter {
     name: "feeds",
     files: &[],
     folders: &[FEEDS_DIR],
-    copied: false,
     paced: true,
-    is_on: |site| site.feed,
+    is_on: |site| site.exports.feed,
     open: |site| Box::new(Feeds::new(site)),
 };
 
-/// The folder of the feeds, relative to the bus home. It stands beside the Summary Bus, whose
-/// readers expect streams and manifests only.
-const FEEDS_DIR: &str = "feeds";
-const SUFFIX: &str = ".atom.xml";
-/// Entries of one feed.
-const ENTRIES_MAX: usize = if cfg!(test) { 5 } else { 500 };
 /// Days in memory above which they are written before more is read.
 const DAYS_MAX: usize = 1024;
 const MODE: u32 = 0o640;
@@ -49,10 +40,8 @@ const MODE: u32 = 0o640;
 const LAYOUT: &str = "feeds.v1";
 /// Version of the fold.
 const REDUCER: u32 = 1;
-/// The row that holds the stamp.
-const STAMP: &str = "at";
 
-/// One summary of a day.
+/// One summary in the feed for a day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
     seq: Seq,
@@ -61,13 +50,13 @@ struct Entry {
     summary_id: String,
 }
 
-/// The newest entries of a day, oldest first.
+/// The newest entries for one day, oldest first.
 type Entries = Vec<Entry>;
 
 struct Feeds {
     site: Site,
-    /// Opened when it is first needed; without one the log is read from its beginning.
-    cache: Option<Cache>,
+    /// Opened when it is first needed.
+    cache: StampedCache,
     is_open: bool,
     position: Seq,
     /// Days that were needed since the last checkpoint.
@@ -79,7 +68,7 @@ impl Feeds {
     fn new(site: &Site) -> Feeds {
         Feeds {
             site: site.clone(),
-            cache: None,
+            cache: StampedCache::default(),
             is_open: false,
             position: Seq::ZERO,
             days: BTreeMap::new(),
@@ -92,55 +81,28 @@ impl Feeds {
     }
 
     fn path(&self, day: Day) -> PathBuf {
-        self.folder().join(format!("{day}{SUFFIX}"))
+        self.folder().join(file_name(day))
     }
 
     /// Takes up what the cache holds. Feeds that are missing are written again from it.
     fn open(&mut self) -> Outcome<()> {
-        if std::mem::replace(&mut self.is_open, true) || !self.site.own {
+        if std::mem::replace(&mut self.is_open, true) {
             return Ok(());
         }
         let path = self.site.home.feed_index();
-        match Cache::open(&self.site.disk, &path, LAYOUT) {
-            Ok(cache) => self.cache = Some(cache),
-            Err(error) => tracing::info!(%error, "feeds are read from the log each time"),
-        }
-        if let Err(error) = self.recall() {
-            tracing::warn!(%error, "feeds are read from the log again");
-            self.cache = None;
-            self.site.disk.remove_file(&path)?;
-            self.cache = Cache::open(&self.site.disk, &path, LAYOUT).ok();
-            (self.position, self.days, self.changed) = Default::default();
-        }
-        Ok(())
-    }
-
-    fn recall(&mut self) -> Outcome<()> {
-        let Some(cache) = &self.cache else { return Ok(()) };
-        let Some(stamp) = cache.get(STAMP)? else { return Ok(()) };
-        let stamp: LogStamp = serde_json::from_slice(&stamp)?;
-        if !stamp.holds(&self.site.log, REDUCER)? {
-            return Err("they are of another log".into());
-        }
-        self.position = stamp.seq;
-        let mut after = String::new();
-        while let Some((key, _)) = cache.page(&after, "~", 1)?.pop() {
-            if let Ok(day) = key.parse::<Day>()
-                && self.site.disk.stat(&self.path(day))?.is_none()
-            {
+        let (cache, keys, position) = StampedCache::open(&self.site, &path, LAYOUT, REDUCER)?;
+        (self.cache, self.position) = (cache, position);
+        for day in keys.iter().filter_map(|key| key.parse::<Day>().ok()) {
+            if self.site.disk.stat(&self.path(day))?.is_none() {
                 self.changed.insert(day);
             }
-            after = key;
         }
         Ok(())
     }
 
     fn entries(&mut self, day: Day) -> Outcome<&mut Entries> {
         if !self.days.contains_key(&day) {
-            let row = match &self.cache {
-                Some(cache) => cache.get(&day.to_string())?,
-                None => None,
-            };
+            let row = self.cache.get(&day.to_string())?;
             let entries = row.map(|row| serde_json::from_slice(&row)).transpose()?;
             self.days.insert(day, entries.unwrap_or_default());
         }
@@ -190,7 +152,7 @@ impl Projection for Feeds {
             self.position = self.position.max(last.seq);
         }
         // Without a cache nothing may be forgotten.
-        if self.cache.is_some() && self.days.len() > DAYS_MAX {
+        if self.cache.keeps() && self.days.len() > DAYS_MAX {
             self.checkpoint()?;
         }
         Ok(())
@@ -211,22 +173,17 @@ impl Projection for Feeds {
         let (disk, folder) = (std::sync::Arc::clone(&self.site.disk), self.folder());
         disk.create_dir_all(&folder)?;
         self.each(&mut |day, bytes| {
-            let path = folder.join(format!("{day}{SUFFIX}"));
+            let path = folder.join(file_name(day));
             if disk.read_if_present(&path)?.as_ref() != Some(&bytes) {
                 disk.replace(&path, &bytes, MODE)?;
             }
             Ok(())
         })?;
         // The rows come after the files: a crash in between writes the same files again.
-        if let Some(cache) = &self.cache
-            && let Some(stamp) = LogStamp::of(&self.site.log, self.position, REDUCER)?
-        {
-            let mut rows = vec![(STAMP.to_owned(), serde_json::to_vec(&stamp)?)];
-            for (day, entries) in &self.days {
-                rows.push((day.to_string(), serde_json::to_vec(entries)?));
-            }
-            cache.change(rows.iter().map(|(key, row)| (key.as_str(), Some(row.as_slice()))))?;
-            cache.sync()?;
+        let rows = self.days.iter();
+        let rows = rows.map(|(day, entries)| Ok((day.to_string(), serde_json::to_vec(entries)?)));
+        let rows = rows.collect::<Outcome<Vec<_>>>()?;
+        if self.cache.keep(&self.site.log, self.position, rows)? {
             self.days.clear();
         }
         self.changed.clear();
@@ -236,7 +193,11 @@ impl Projection for Feeds {
     /// Compares with what the log says up to the position of the last checkpoint: summaries that
     /// came after it wait for the publisher.
     fn compare(&mut self) -> Outcome<Comparison> {
-        self.open()?;
+        // Opening a damaged cache would make it anew, and a comparison writes nothing.
+        let index = self.site.home.feed_index();
+        if self.is_open || Cache::damage(&self.site.disk, &index)?.is_none() {
+            self.open()?;
+        }
         let until = (self.position > Seq::ZERO).then_some(self.position);
         let mut again = Feeds { is_open: true, ..Feeds::new(&self.site) };
         again.advance(until)?;
@@ -244,7 +205,7 @@ impl Projection for Feeds {
         let disk = &self.site.disk;
         let mut known = BTreeSet::new();
         again.each(&mut |day, meant| {
-            let name = format!("{day}{SUFFIX}");
+            let name = file_name(day);
             match disk.read_if_present(&self.path(day))? {
                 None => found.differs(format!("{FEEDS_DIR}/{name}"), "is missing"),
                 Some(bytes) if bytes != meant => {
@@ -268,7 +229,7 @@ impl Projection for Feeds {
         for one in &differences {
             self.site.disk.remove_file(&self.site.home.buses.join(&one.path))?;
         }
-        self.cache = None;
+        self.cache = StampedCache::default();
         self.site.disk.remove_file(&self.site.home.feed_index())?;
         *self = Feeds::new(&self.site);
         self.advance(None)?;
@@ -284,97 +245,14 @@ fn listed(disk: &dyn Disk, folder: &std::path::Path) -> std::io::Result<Vec<Stri
     }
 }
 
-/// The part of an item that a feed shows.
-#[derive(Default, Deserialize)]
-struct Item {
-    #[serde(default)]
-    title: Option<String>,
-    #[serde(default)]
-    outputs: Outputs,
-}
-
-#[derive(Default, Deserialize)]
-struct Outputs {
-    #[serde(default)]
-    summary_text: Option<String>,
-}
-
-/// The feed of a day.
+/// The feed for one day.
 fn render(log: &Reader, day: Day, entries: &[Entry]) -> Outcome<Vec<u8>> {
-    let updated = Timestamp(entries.iter().map(|entry| entry.at).max().unwrap_or_default());
-    let mut out = String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n");
-    out.push_str("<feed xmlns=\"http://www.w3.org/2005/Atom\">\n");
-    element(&mut out, "  ", "id", &uuid(&format!("feed {day}")));
-    element(&mut out, "  ", "title", &format!("Summaries of {day}"));
-    element(&mut out, "  ", "updated", &updated.to_string());
-    out.push_str("  <author><name>summarizer</name></author>\n");
-    out.push_str(&format!("  <link rel=\"self\" href=\"{day}{SUFFIX}\"/>\n"));
+    let updated = entries.iter().map(|entry| entry.at).max().unwrap_or_default();
+    let mut feed = Feed::new(day, Timestamp(updated));
     for entry in entries.iter().rev() {
         let body = log.body(entry.seq)?.ok_or(ReadError::no_body(entry.seq))?;
-        let item: Item = serde_json::from_slice(&body)?;
-        let title = item.title.filter(|title| !title.trim().is_empty());
-        let stream = Stream::parse(&entry.stream).map_or("", Stream::as_str);
-        out.push_str("  <entry>\n");
-        element(&mut out, "    ", "id", &uuid(&format!("summary {}", entry.summary_id)));
-        element(&mut out, "    ", "title", title.as_deref().unwrap_or(&entry.summary_id));
-        element(&mut out, "    ", "updated", &Timestamp(entry.at).to_string());
-        out.push_str(&format!("    <category term=\"{stream}\"/>\n"));
-        let text = item.outputs.summary_text.unwrap_or_default();
-        out.push_str(&format!("    <content type=\"text\">{}</content>\n", escaped(&text)));
-        out.push_str("  </entry>\n");
+        let stream = Stream::parse(&entry.stream).ok_or("a cached entry is of no stream")?;
+        feed.entry(&entry.summary_id, Timestamp(entry.at), stream, &body)?;
     }
-    out.push_str("</feed>\n");
-    Ok(out.into_bytes())
-}
-
-fn element(out: &mut String, indent: &str, name: &str, text: &str) {
-    out.push_str(&format!("{indent}<{name}>{}</{name}>\n", escaped(text)));
-}
-
-/// Text as XML 1.0 holds it. Characters that XML cannot hold become U+FFFD, and a carriage return
-/// is written as a reference because a parser would turn it into a line feed.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '\r' => out.push_str("&#13;"),
-            '\t' | '\n' => out.push(c),
-            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            _ => out.push(c),
-        }
-    }
-    out
-}
-
-/// A UUID of version 8 (RFC 9562: made of a hash of our own choice), as a URN.
-fn uuid(name: &str) -> String {
-    let mut bytes: [u8; 16] = sha256(format!("summarizer feed\n{name}")).head();
-    bytes[6] = (bytes[6] & 0x0f) | 0x80;
-    bytes[8] = (bytes[8] & 0x3f) | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let (a, b, c, d, e) = (&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
-    format!("urn:uuid:{a}-{b}-{c}-{d}-{e}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_is_escaped_as_xml_holds_it() {
-        assert_eq!(escaped("a<b>&c\u{1}\r\n"), "a&lt;b&gt;&amp;c\u{fffd}&#13;\n");
-    }
-
-    #[test]
-    fn ids_are_stable_uuids_of_version_8() {
-        let id = uuid("feed 2026-02-11");
-        assert_eq!(id, uuid("feed 2026-02-11"));
-        assert_ne!(id, uuid("feed 2026-02-12"));
-        let parts: Vec<&str> = id["urn:uuid:".len()..].split('-').collect();
-        assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
-        assert!(parts[2].starts_with('8') && "89ab".contains(&parts[3][..1]), "{id}");
-    }
+    Ok(feed.finish())
 }

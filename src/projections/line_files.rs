@@ -1,4 +1,4 @@
-//! Acks and quarantine records: files that grow by a line for each event that they tell of.
+//! Acks and quarantine records: files that grow by one line for each event that they show.
 
 use std::path::PathBuf;
 
@@ -13,34 +13,30 @@ use crate::sequencer::engine;
 /// The name of the acks' cursor.
 pub const ACKS: &str = "acks";
 /// The name of the quarantine's cursor.
-pub const QUARANTINE: &str = "quarantine";
+pub(crate) const QUARANTINE: &str = "quarantine";
 /// The name of the cursor that says up to which event retention has moved acks away.
-pub const ACKS_FLOOR: &str = "acks_floor";
+pub(crate) const ACKS_FLOOR: &str = "acks_floor";
 
-/// The acks.
-pub const ACKS_EXPORTER: Exporter = Exporter {
+pub(crate) const ACKS_EXPORTER: Exporter = Exporter {
     name: "acks",
     files: &["run/ack.jsonl"],
     folders: &[],
-    copied: false,
     paced: false,
     is_on: |_| true,
     open: |site| Box::new(LineFile::acks(site)),
 };
 
-/// The quarantine records.
-pub const QUARANTINE_EXPORTER: Exporter = Exporter {
+pub(crate) const QUARANTINE_EXPORTER: Exporter = Exporter {
     name: "quarantine",
     files: &["run/quarantine.jsonl"],
     folders: &[],
-    copied: false,
     paced: false,
     is_on: |_| true,
     open: |site| Box::new(LineFile::quarantine(site)),
 };
 
 /// One such file. It is opened, and brought up to the log, when it is first needed.
-pub struct LineFile {
+pub(crate) struct LineFile {
     site: Site,
     path: PathBuf,
     project: Project,
@@ -77,7 +73,7 @@ impl LineFile {
         self.file.as_ref().map_or(0, AppendOnly::bytes)
     }
 
-    /// The events the file tells of. A file elsewhere tells of all.
+    /// The events that the file shows. A copy in another place shows all events.
     fn range(&self, until: Option<Seq>) -> Outcome<Range> {
         let floor = self.floor.filter(|_| self.site.own);
         let after = floor.map(|name| engine::cursor(&self.site.log, name)).transpose()?;
@@ -132,7 +128,7 @@ impl Projection for LineFile {
         let Range { after, .. } = self.range(None)?;
         let Site { disk, log, .. } = &self.site;
         if let Some(what) = append_only::compare(disk, &self.path, self.project, log, after)? {
-            found.differs(self.path.display().to_string(), what);
+            found.differs(self.site.relative(&self.path), what);
         }
         Ok(found)
     }

@@ -2,18 +2,21 @@
 //! around.
 
 use std::error::Error;
-use std::fmt;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
+use crate::config::Exports;
 use crate::contract::ids::Seq;
 use crate::export::Committed;
+pub use crate::export::difference::Comparison;
 use crate::home::Home;
-use crate::log::codec::{self, Cursor};
-use crate::log::{ReadError, Reader};
+use crate::log::Reader;
+use crate::log::codec::Cursor;
 use crate::os::Disk;
+use crate::upstream::IndexStore;
 
-/// Events that [`follow`] hands over at once.
+/// Events that [`follow`] hands over in one call.
 const BATCH: usize = 1024;
 
 /// What a projection returns. The list adds the name of the projection to an error.
@@ -40,37 +43,6 @@ pub trait Projection: Send {
     fn repair(&mut self) -> Outcome<usize>;
 }
 
-/// One file or folder that is not what the log says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// Where.
-    pub path: String,
-    /// What is wrong with it.
-    pub what: String,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.what)
-    }
-}
-
-/// What a comparison found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Comparison {
-    pub differences: Vec<Difference>,
-    /// Why some files were not compared.
-    pub notes: Vec<String>,
-    /// The command that helps, when `export --repair` does not.
-    pub fix: Option<&'static str>,
-}
-
-impl Comparison {
-    pub fn differs(&mut self, path: impl Into<String>, what: impl Into<String>) {
-        self.differences.push(Difference { path: path.into(), what: what.into() });
-    }
-}
-
 /// Where projections write, and the log they follow.
 #[derive(Clone)]
 pub struct Site {
@@ -80,8 +52,16 @@ pub struct Site {
     /// Whether the files belong to the home of the log. Elsewhere (an export, a backup) nothing
     /// was written before, so what the log remembers of earlier files does not count.
     pub own: bool,
-    /// Whether feeds are written.
-    pub feed: bool,
+    pub exports: Exports,
+    /// The index of upstream ids, where this process has it open.
+    pub index: Option<Arc<dyn IndexStore>>,
+}
+
+impl Site {
+    /// A path as differences name it.
+    pub(crate) fn relative(&self, path: &Path) -> String {
+        path.strip_prefix(&self.home.root).unwrap_or(path).display().to_string()
+    }
 }
 
 /// Reads the log after `from`, up to `until`, and hands over its events in batches.
@@ -92,27 +72,13 @@ pub fn follow(
     fold: &mut dyn FnMut(&[Committed]) -> Outcome<()>,
 ) -> Outcome<()> {
     let mut batch = Vec::with_capacity(BATCH);
-    let mut outcome = Ok(());
-    log.scan(from.next(), until, &mut |entry| {
-        match codec::decode(entry.tag, entry.version, entry.payload) {
-            Ok(event) => {
-                let (seq, at, hash) = (entry.seq, entry.at, entry.hash());
-                batch.push(Committed { seq, at, hash, event });
-            }
-            Err(source) => {
-                outcome = Err(ReadError::Event { seq: entry.seq, source }.into());
-                return ControlFlow::Break(());
-            }
-        }
+    log.try_scan::<Box<dyn Error + Send + Sync>>(from.next(), until, |entry| {
+        batch.push(Committed::of(&entry)?);
         if batch.len() == BATCH {
-            outcome = fold(&batch);
+            fold(&batch)?;
             batch.clear();
         }
-        match outcome {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
-        }
+        Ok(ControlFlow::Continue(()))
     })?;
-    outcome?;
     fold(&batch)
 }

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 
+use crate::config::Exports;
 use crate::contract::ids::Seq;
 use crate::export::Committed;
 use crate::export::append_only::Repair;
@@ -51,7 +52,7 @@ impl Projections {
         log: &Reader,
     ) -> Result<(Projections, [Repair; 2]), ProjectorError> {
         let (disk, home, log) = (Arc::clone(disk), home.clone(), log.clone());
-        let site = Site { disk, home, log, own: true, feed: false };
+        let site = Site { disk, home, log, own: true, exports: Exports::default(), index: None };
         let mut files = [LineFile::acks(&site), LineFile::quarantine(&site)];
         for file in &mut files {
             file.advance(None).map_err(ProjectorError::Projection)?;
@@ -76,7 +77,7 @@ impl Projections {
 }
 
 /// Cursors with their names.
-pub type Cursors = Vec<(&'static str, Cursor)>;
+pub(crate) type Cursors = Vec<(&'static str, Cursor)>;
 
 enum Message {
     Take(Arc<Vec<Committed>>),
@@ -117,7 +118,6 @@ fn write_snapshots(
     })
 }
 
-/// The threads.
 pub struct Projector {
     inbox: Sender<Message>,
     snapshots: Sender<Vec<Seq>>,

@@ -31,8 +31,8 @@ use crate::projections::snapshot_files::Projected;
 use crate::state::event::{Event, Note};
 
 /// The name by which the open segment of the service's own run is asked for.
-pub const OWN: &str = "service";
-/// How long who commits waits for who follows the service's own run.
+pub(crate) const OWN: &str = "service";
+/// How long a commit waits for the thread that follows the service's own run.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What can be asked of the runs of a home.
@@ -41,7 +41,6 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub enum RunQuestion {
     /// Append lines of one run and take the snapshots that are due.
     Append {
-        /// The lines.
         text: String,
         /// The number of the first one.
         first_line: u64,
@@ -50,20 +49,11 @@ pub enum RunQuestion {
         thresholds: Option<Thresholds>,
     },
     /// Take a snapshot now, due or not.
-    Snapshot {
-        /// The run.
-        run_id: String,
-    },
+    Snapshot { run_id: String },
     /// Rebuild every snapshot from the log and compare bytes.
-    Verify {
-        /// The run.
-        run_id: String,
-    },
+    Verify { run_id: String },
     /// Keep a `synthesis_receipt.v1`: something was built or checked.
-    Receipt {
-        /// The receipt.
-        receipt: Value,
-    },
+    Receipt { receipt: Value },
 }
 
 /// Why a question or order about runs or digests has no result.
@@ -83,9 +73,8 @@ impl OrderError {
     }
 }
 
-/// Notes on their way to the sequencer.
+/// Notes that the sequencer has not yet taken.
 pub struct NoteOrder {
-    /// What to note.
     pub make: MakeNotes,
     /// Told the first record once it is committed.
     pub reply: Sender<Seq>,
@@ -124,7 +113,7 @@ pub fn thresholds(config: &Config) -> Thresholds {
 }
 
 /// The thresholds a configuration sets for the service's own run.
-pub fn own_thresholds(config: &Config) -> Thresholds {
+pub(crate) fn own_thresholds(config: &Config) -> Thresholds {
     Thresholds {
         event_threshold: config.service_event_threshold,
         step_fallback: config.service_step_fallback,
@@ -162,16 +151,16 @@ impl AgentRuns {
 
     /// Says whether everything that was in the watched folder at first is in the log by now, or
     /// set aside.
-    pub fn note_looked(&self, looked: bool) {
+    pub(crate) fn note_looked(&self, looked: bool) {
         self.looked.store(looked, Ordering::Release);
     }
 
     /// Whether it is. Who drains waits for it.
-    pub fn has_looked(&self) -> bool {
+    pub(crate) fn has_looked(&self) -> bool {
         self.looked.load(Ordering::Acquire)
     }
 
-    /// Notes that a watched file is set aside, or no longer.
+    /// Notes that a watched file is now skipped, or is read again.
     pub fn set_aside(&self, file: &str, why: Option<String>) {
         let mut set_aside = self.set_aside.lock();
         match why {
@@ -180,13 +169,13 @@ impl AgentRuns {
         }
     }
 
-    /// Watched files that are set aside, and why.
-    pub fn all_set_aside(&self) -> BTreeMap<String, String> {
+    /// Watched files that are skipped because of an error, and the error.
+    pub(crate) fn all_set_aside(&self) -> BTreeMap<String, String> {
         self.set_aside.lock().clone()
     }
 
     /// Puts another configuration in force.
-    pub fn retune(&self, config: &Config) {
+    pub(crate) fn retune(&self, config: &Config) {
         self.book.lock().retune(thresholds(config));
         self.own.lock().retune(own_thresholds(config));
     }
@@ -196,13 +185,12 @@ impl AgentRuns {
         self.book.lock().append(&mut self.orders.clone(), lines, None)
     }
 
-    /// The log.
     pub fn log(&self) -> &Reader {
         &self.log
     }
 
     /// Brings the service's own run up to the log.
-    pub fn follow_own(&self) {
+    pub(crate) fn follow_own(&self) {
         match self.own.lock().catch_up(&mut self.orders.clone()) {
             // The service is ending, and who ends it closes the run.
             Ok(()) | Err(OwnRunError::Commit(_)) => {}
@@ -215,7 +203,7 @@ impl AgentRuns {
 
     /// A run of the service ends: its open segment is closed with a last snapshot. Called by who
     /// commits, so it never waits for long: whoever is at work here may be waiting for a commit.
-    pub fn close_own(&self, notary: &mut dyn Notary) -> Result<(), OwnRunError> {
+    pub(crate) fn close_own(&self, notary: &mut dyn Notary) -> Result<(), OwnRunError> {
         match self.own.try_lock_for(PATIENCE) {
             Some(mut own) => own.close(notary),
             None => Ok(()),
@@ -294,6 +282,9 @@ pub fn answer(
             Ok(done) => {
                 let noted = Seq(done.noted);
                 (Ok(json!({"done": done})), noted)
+            }
+            Err(error @ AppendEventsError::Stopped { .. }) => {
+                (Ok(json!({"stopped": described(&error)})), Seq(0))
             }
             Err(error) => (Err(OrderError::of(&error)), Seq(0)),
         },

@@ -32,12 +32,10 @@ pub const SNAPSHOTS: &str = "snapshots";
 /// How long an asker waits for the files of what it had committed.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The snapshots.
-pub const EXPORTER: Exporter = Exporter {
+pub(crate) const EXPORTER: Exporter = Exporter {
     name: "snapshots",
     files: &["run/snapshots"],
     folders: &[],
-    copied: true,
     paced: false,
     is_on: |_| true,
     open: |site| Box::new(SnapshotTree { site: site.clone(), files: None }),
@@ -84,13 +82,13 @@ impl Projection for SnapshotTree {
         let (dir, mut found) = (home.snapshots(), Comparison::default());
         let store = SnapshotStore::new(Arc::clone(disk), dir.clone());
         let mut differs = |run_id: &str, file: &str, problem: &str| {
-            found.differs(store.run_dir(run_id).join(file).display().to_string(), problem);
+            found.differs(self.site.relative(&store.run_dir(run_id).join(file)), problem);
         };
         let mut newest: BTreeMap<String, u64> = BTreeMap::new();
         for seq in taken(log, Seq(1), None)? {
             let (fact, body) = snapshot_at(log, seq)?;
             for one in store.differences(&fact, &body)? {
-                differs(&fact.run_id, &one.file, &one.problem);
+                differs(&fact.run_id, &one.path, &one.what);
             }
             newest.insert(fact.run_id, fact.sequence);
         }
@@ -153,7 +151,7 @@ impl SnapshotFiles {
             applied: cursor.applied,
             projected: Projected::default(),
         };
-        let due = taken(log, cursor.applied.next(), Some(applied)).map_err(fact_failed)?;
+        let due = taken(log, cursor.applied.next(), Some(applied))?;
         for seq in due {
             files.write(seq)?;
         }
@@ -174,7 +172,7 @@ impl SnapshotFiles {
 
     /// Writes the files of one record.
     pub fn write(&mut self, seq: Seq) -> Result<(), ProjectionError> {
-        let (fact, body) = snapshot_at(&self.log, seq).map_err(fact_failed)?;
+        let (fact, body) = snapshot_at(&self.log, seq)?;
         self.store.restore(&fact, &body).map_err(store_failed)
     }
 
@@ -207,7 +205,7 @@ impl Projected {
     }
 
     /// Waits until the files of a record are written, for a while.
-    pub fn wait_for(&self, seq: Seq) {
+    pub(crate) fn wait_for(&self, seq: Seq) {
         let (reached, changed) = &*self.0;
         let mut reached = reached.lock();
         let deadline = std::time::Instant::now() + PATIENCE;
@@ -216,18 +214,6 @@ impl Projected {
                 return;
             }
         }
-    }
-}
-
-fn fact_failed(error: ReadError) -> ProjectionError {
-    match error {
-        ReadError::Log(error) => ProjectionError::Log(error),
-        ReadError::Event { seq, source } => ProjectionError::Event { seq, source },
-        error @ ReadError::Unexpected { .. } => ProjectionError::File {
-            doing: "project snapshots to",
-            path: PathBuf::from("run/snapshots"),
-            source: std::io::Error::other(error),
-        },
     }
 }
 

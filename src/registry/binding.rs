@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 /// A member of the primary source that an input may receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceField {
-    /// Its id.
     Id,
     /// Subject, headline, heading or name.
     Title,
@@ -27,13 +26,13 @@ pub enum SourceField {
     Role,
     /// The moment, with its own offset.
     Ts,
-    /// The local day.
     Day,
+    /// The moment, or the local day where no more is known.
+    Date,
     /// The place where a person finds it.
     Origin,
     /// Its address on the web.
     Url,
-    /// Its file.
     Path,
     /// Its line in that file.
     Line,
@@ -43,7 +42,6 @@ pub enum SourceField {
     Feed,
     /// The project it belongs to.
     Project,
-    /// Its tags.
     Tags,
     /// The messages of a session.
     Messages,
@@ -56,7 +54,7 @@ pub enum SourceField {
 }
 
 /// The paths below `source.`, as a record writes them.
-const FIELDS: [(&str, SourceField); 20] = [
+const FIELDS: [(&str, SourceField); 21] = [
     ("id", SourceField::Id),
     ("title", SourceField::Title),
     ("author", SourceField::Author),
@@ -65,6 +63,7 @@ const FIELDS: [(&str, SourceField); 20] = [
     ("role", SourceField::Role),
     ("ts", SourceField::Ts),
     ("day", SourceField::Day),
+    ("date", SourceField::Date),
     ("origin", SourceField::Origin),
     ("origin.url", SourceField::Url),
     ("origin.path", SourceField::Path),

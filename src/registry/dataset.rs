@@ -13,11 +13,11 @@ use crate::contract::schema::{self, REGISTRY, Violation};
 use crate::os::Disk;
 
 /// File name of the dataset inside a registry.
-pub const DATASET: &str = "registry.flow_packs.v1.jsonl";
+pub(crate) const DATASET: &str = "registry.flow_packs.v1.jsonl";
 /// Folder of a home that replaces the embedded registry when it holds a dataset.
-pub const HOME_FOLDER: &str = "flow_registry";
+pub(crate) const HOME_FOLDER: &str = "flow_registry";
 /// Most records in one dataset.
-pub const RECORDS_MAX: usize = 10_000;
+pub(crate) const RECORDS_MAX: usize = 10_000;
 
 /// Why a registry cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +81,7 @@ pub struct Mutation {
     pub flow_id: String,
     pub variant: Option<String>,
     /// Hash of the pack at first use.
-    pub first_used: Digest,
+    pub(crate) first_used: Digest,
     /// Hash of the registered pack.
     pub now: Digest,
 }
@@ -269,7 +269,7 @@ fn pack_path(root: &Path, pack_dir: &str) -> Result<PathBuf, PackError> {
 }
 
 /// A path inside a pack in the form its files are listed under; refused when it leads out.
-pub fn clean_path(path: &str) -> Result<String, PackError> {
+pub(crate) fn clean_path(path: &str) -> Result<String, PackError> {
     super::pack::clean(path)
 }
 
@@ -286,7 +286,7 @@ fn embedded_pack(pack_dir: &str) -> Result<PackFiles, PackError> {
 }
 
 /// Every file of the embedded registry, for those who want to edit it.
-pub fn embedded_files() -> impl Iterator<Item = (&'static str, &'static [u8])> {
+pub(crate) fn embedded_files() -> impl Iterator<Item = (&'static str, &'static [u8])> {
     REGISTRY.iter().map(|(path, bytes)| (*path, *bytes))
 }
 

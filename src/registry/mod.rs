@@ -13,12 +13,20 @@ mod directory;
 mod pack;
 mod record;
 
-pub use dataset::{
-    DATASET, HOME_FOLDER, Mutation, Registry, RegistryError, Resolution, clean_path, embedded_files,
-};
+pub(crate) use dataset::DATASET;
+pub(crate) use dataset::HOME_FOLDER;
+pub(crate) use dataset::Mutation;
+pub use dataset::Registry;
+pub(crate) use dataset::RegistryError;
+pub(crate) use dataset::Resolution;
+pub(crate) use dataset::clean_path;
+pub(crate) use dataset::embedded_files;
 pub(crate) use directory::REGISTRY_KIND;
 pub use directory::{FlowDirectory, SharedFlows};
-pub use pack::{PackError, PackFiles};
-pub use record::{
-    DeclaredOutputs, FlowPackRecord, IoContract, IoInput, IoOutput, RECORD_VERSION, Status, label,
-};
+pub(crate) use pack::PackError;
+pub use pack::PackFiles;
+pub(crate) use record::DeclaredOutputs;
+pub(crate) use record::IoContract;
+pub(crate) use record::IoOutput;
+pub(crate) use record::RECORD_VERSION;
+pub use record::{FlowPackRecord, IoInput, Status, label};

@@ -14,18 +14,17 @@ use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::os::Disk;
 
 /// Most files in a pack.
-pub const PACK_FILES_MAX: usize = 1_000;
+pub(crate) const PACK_FILES_MAX: usize = 1_000;
 /// Most bytes in one file of a pack.
-pub const PACK_FILE_BYTES_MAX: u64 = 4 << 20;
+pub(crate) const PACK_FILE_BYTES_MAX: u64 = 4 << 20;
 /// Most bytes in a pack.
-pub const PACK_BYTES_MAX: u64 = 32 << 20;
+pub(crate) const PACK_BYTES_MAX: u64 = 32 << 20;
 /// Deepest folder inside a pack.
 const PACK_DEPTH_MAX: usize = 8;
 
 /// How a file differs from the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Difference {
-    /// Its content differs.
     Changed(String),
     /// Only the pack has it.
     Added(String),
@@ -138,7 +137,7 @@ impl PackFiles {
     }
 
     /// How other files differ from these.
-    pub fn differences_of(&self, others: &PackFiles) -> Vec<Difference> {
+    pub(crate) fn differences_of(&self, others: &PackFiles) -> Vec<Difference> {
         let own = self.hashes().map(|(path, hash)| (path.to_owned(), hash.hex())).collect();
         differences(&own, others)
     }

@@ -21,7 +21,7 @@ pub fn label(flow_id: &str, variant: Option<&str>) -> String {
 }
 
 /// The record's schema and version.
-pub const RECORD_VERSION: &str = "flow_pack_record.v1";
+pub(crate) const RECORD_VERSION: &str = "flow_pack_record.v1";
 
 /// Whether a flow may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ impl Status {
 pub struct DeclaredOutputs {
     /// Name of the schema.
     #[serde(default)]
-    pub output_schema_id: Option<String>,
+    pub(crate) output_schema_id: Option<String>,
     /// Its file inside the pack.
     #[serde(default)]
     pub output_schema_path: Option<String>,
@@ -125,7 +125,7 @@ pub struct FlowPackRecord {
     /// Folder of the pack.
     pub pack_dir: String,
     /// The flow file inside the pack.
-    pub entry_dag: String,
+    pub(crate) entry_dag: String,
     #[serde(default)]
     pub declared_outputs: DeclaredOutputs,
     /// Its inputs and outputs.

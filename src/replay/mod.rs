@@ -12,8 +12,8 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::log::checkpoint::{chain_digest, stored_digest, tables};
-use crate::log::codec::{self, CodecError};
-use crate::log::{Entry, LogError, Reader};
+use crate::log::codec;
+use crate::log::{Entry, LogError, ReadError, Reader};
 use crate::state::event::Event;
 use crate::state::{Impossible, State};
 
@@ -23,20 +23,18 @@ const DIFFERENCES_MAX: usize = 100;
 /// The log cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The store.
-    #[error("read the log")]
-    Log(#[from] LogError),
-    /// A record that does not read.
-    #[error("read event {seq}")]
-    Event {
-        /// Which one.
-        seq: Seq,
-        /// Why.
-        source: CodecError,
-    },
+    /// The log, or a record of it.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// A fact that cannot follow.
     #[error("apply an event")]
     Impossible(#[from] Impossible),
+}
+
+impl From<LogError> for ReplayError {
+    fn from(error: LogError) -> ReplayError {
+        ReplayError::Read(error.into())
+    }
 }
 
 /// How far to replay.
@@ -52,12 +50,11 @@ pub enum Until {
 
 /// A state that was built from the log alone.
 pub struct Replayed {
-    /// The state.
     pub state: State,
     /// Events applied, by name.
     pub events: BTreeMap<&'static str, u64>,
     /// The time of the last one.
-    pub last_at: Option<Timestamp>,
+    pub(crate) last_at: Option<Timestamp>,
     /// The digest over what its checkpoints would have written.
     pub digest: Digest,
     /// Everything that is not what the service recorded or left behind.
@@ -94,25 +91,16 @@ pub fn rebuild(
         last_at: None,
         differences: Vec::new(),
     };
-    let mut failure = None;
-    log.scan(Seq(1), last, &mut |entry| {
+    log.try_scan::<ReplayError>(Seq(1), last, |entry| {
         if matches!(until, Until::Time(time) if entry.at > time) {
-            return ControlFlow::Break(());
+            return Ok(ControlFlow::Break(()));
         }
         if entry.seq.0 % 65_536 == 0 {
             progress(entry.seq.0 as f64 / head.0.max(1) as f64);
         }
-        match replay.step(&entry) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failure = Some(error);
-                ControlFlow::Break(())
-            }
-        }
+        replay.step(&entry)?;
+        Ok(ControlFlow::Continue(()))
     })?;
-    if let Some(error) = failure {
-        return Err(error);
-    }
     if compare == Compare::Tables && until == Until::Head {
         replay.compare_open()?;
         let stored = stored_digest(log)?;
@@ -136,8 +124,7 @@ struct Replay<'a> {
 
 impl Replay<'_> {
     fn step(&mut self, entry: &Entry<'_>) -> Result<(), ReplayError> {
-        let event = codec::decode(entry.tag, entry.version, entry.payload)
-            .map_err(|source| ReplayError::Event { seq: entry.seq, source })?;
+        let event = entry.event()?;
         // What a checkpoint wrote is what had changed before its own event.
         if let Event::CheckpointTaken { state, .. } = &event {
             self.checkpoint(entry.seq, *state)?;
@@ -153,7 +140,7 @@ impl Replay<'_> {
         self.digest = chain_digest(&self.digest, &written);
         if self.digest != recorded {
             self.differs(format!("checkpoint {seq} recorded another state digest"));
-            // Go on from what was recorded, so that one difference is reported once.
+            // Continue from the recorded state, so that one difference is reported once.
             self.digest = recorded;
         }
         if self.compare == Compare::Tables {

@@ -56,7 +56,7 @@ pub fn arrival(
         supersedes: None,
         line: text,
     };
-    Arrival { request: Box::new(taken), flow, refused }
+    Arrival { request: Box::new(taken), flow, refused, source_changed: false }
 }
 
 /// The rules that refuse a request by its own words, without a look at the log or the registry.

@@ -11,10 +11,9 @@ use crate::contract::vocabulary::{SummaryKind, Urgency};
 
 /// What a caller says; everything optional is left out of the record when absent.
 #[derive(Debug, Clone)]
-pub struct RequestParts {
+pub(crate) struct RequestParts {
     /// The caller's id; a random UUID when absent.
     pub request_id: Option<String>,
-    /// Who asks.
     pub requested_by: RequestedBy,
     /// Now, or scheduled with a `not_before`.
     pub urgency: Urgency,
@@ -24,17 +23,12 @@ pub struct RequestParts {
     pub deadline: Option<Timestamp>,
     /// 1 (highest) to 5.
     pub priority: Option<u8>,
-    /// The caller's key.
     pub idempotency_key: Option<String>,
-    /// What to produce.
     pub kind: SummaryKind,
     /// Any string; `other` is always allowed.
     pub subkind: String,
-    /// The flow.
     pub flow_id: String,
-    /// Its variant.
     pub variant: Option<String>,
-    /// Its parameters.
     pub params: Map<String, Value>,
     /// From what.
     pub input: Input,
@@ -43,7 +37,11 @@ pub struct RequestParts {
 }
 
 /// The record of a request made at `created_at`.
-pub fn build_request(parts: &RequestParts, created_at: Timestamp, random: [u8; 16]) -> Value {
+pub(crate) fn build_request(
+    parts: &RequestParts,
+    created_at: Timestamp,
+    random: [u8; 16],
+) -> Value {
     let by = &parts.requested_by;
     let mut record = Map::new();
     record.insert("schema_version".into(), SCHEMA.into());

@@ -15,9 +15,7 @@ pub(super) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// One line of a batch, read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParsedLine {
-    /// Where it is.
     pub span: LineSpan,
-    /// What it is.
     pub content: LineContent,
 }
 
@@ -26,9 +24,7 @@ pub struct ParsedLine {
 pub enum LineContent {
     /// Nothing but white space: skipped and counted.
     Blank,
-    /// A valid request.
     Request(Box<Request>),
-    /// Set aside.
     Quarantined(Box<BadLine>),
 }
 
@@ -39,7 +35,7 @@ pub fn parse_batch(batch: &Batch) -> Vec<ParsedLine> {
 }
 
 /// Reads one line of a batch.
-pub fn parse_line(batch: &Batch, span: &LineSpan) -> ParsedLine {
+pub(crate) fn parse_line(batch: &Batch, span: &LineSpan) -> ParsedLine {
     let raw = batch.raw(span);
     let content = match span.form {
         LineForm::Whole => read_whole(span, raw),

@@ -16,66 +16,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::contract::hash::{Digest, Hasher, sha256};
+pub use crate::facts::queue::{ConsumedBatch, Identity, Position};
 use crate::os::{Disk, DiskFile, Open};
 
 /// How many bytes at each end of the consumed part are compared at every start.
-pub const EDGE_BYTES: usize = 64 << 10;
+pub(crate) const EDGE_BYTES: usize = 64 << 10;
 
-/// Bytes read at once.
+/// Bytes of one read.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
-
-/// How far the queue is consumed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Position {
-    /// The first byte that is not consumed.
-    pub offset: u64,
-    /// Lines before it, blank and bad ones included.
-    pub lines: u64,
-    /// Which file it is; none while nothing is consumed.
-    pub identity: Option<Identity>,
-    /// Running hash of the consumed batches, see [`link`].
-    pub chain: Digest,
-    /// How many bytes before `offset` the tail hash covers.
-    pub tail_len: u32,
-    /// Their hash.
-    pub tail: Digest,
-}
-
-impl Position {
-    /// The beginning of a queue nobody has read.
-    pub const START: Position = Position {
-        offset: 0,
-        lines: 0,
-        identity: None,
-        chain: Digest::ZERO,
-        tail_len: 0,
-        tail: Digest::ZERO,
-    };
-}
-
-/// Which file a position is in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
-    /// Device number.
-    pub device: u64,
-    /// Inode number.
-    pub inode: u64,
-    /// How many of its first bytes the head hash covers.
-    pub head_len: u32,
-    /// Their hash.
-    pub head: Digest,
-}
-
-/// One batch of consumed bytes, as the log remembers it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConsumedBatch {
-    /// First byte.
-    pub start: u64,
-    /// The byte after the last.
-    pub end: u64,
-    /// Hash of the bytes between.
-    pub hash: Digest,
-}
 
 /// The chain after one more batch: sha256(chain ‖ u64 LE start ‖ u64 LE end ‖ hash).
 pub fn link(chain: Digest, batch: &ConsumedBatch) -> Digest {
@@ -90,10 +38,8 @@ pub fn link(chain: Digest, batch: &ConsumedBatch) -> Digest {
 /// Why the queue cannot be read on.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
-    /// The machine failed.
     #[error("could not {action} {}", path.display())]
     Io {
-        /// What was tried.
         action: &'static str,
         /// On which file.
         path: PathBuf,
@@ -103,11 +49,10 @@ pub enum QueueError {
     /// The consumed part is not what it was.
     #[error(
         "the queue file {} {change}; nothing more is read from it. If that was intended, \
-         `summarizer queue adopt` goes on with the file as it is now",
+         `summarizer queue adopt` continues with the file as it is now",
         path.display()
     )]
     Changed {
-        /// The queue file.
         path: PathBuf,
         /// What happened to it.
         change: Change,
@@ -128,7 +73,7 @@ pub enum Change {
     },
     /// Another file has its name.
     Replaced {
-        /// True when it begins and goes on with the consumed bytes, as a copy does.
+        /// True when it begins with the consumed bytes, as a copy does.
         same_bytes: bool,
     },
     /// Its first bytes are others.
@@ -334,7 +279,7 @@ pub fn describe_change(
     Ok(locate(&queue, at)?.err())
 }
 
-/// Where to go on in a queue file that is not the one that was consumed.
+/// Where to continue in a queue file that was not consumed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdoptAt {
     /// Read all of it. Lines that were consumed before come again; their request ids and keys
@@ -349,13 +294,13 @@ pub enum AdoptAt {
 /// A new position after an adoption.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adopted {
-    /// Where reading goes on. Its chain starts anew at this adoption unless the offset is kept.
+    /// Where reading continues. Its chain starts anew at this adoption unless the offset is kept.
     pub position: Position,
     /// What was passed over unread, to be remembered as the first batch of the new chain.
     pub passed: Option<ConsumedBatch>,
 }
 
-/// The position that goes on with the file as it is now.
+/// The position that continues with the file as it is now.
 ///
 /// `SameOffset` fails with the change when the consumed bytes are not there.
 pub fn adopt_position(

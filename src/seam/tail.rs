@@ -131,7 +131,7 @@ pub struct Tailer {
 }
 
 impl Tailer {
-    /// Opens the queue where it was left. A queue nobody has read need not exist yet.
+    /// Opens the queue at its stored position. At the start of a queue the file may be missing.
     pub fn open(
         disk: Arc<dyn Disk>,
         path: &Path,

@@ -1,19 +1,19 @@
 //! Says when to look at the queue again.
 //!
-//! Only ever a hint: the kernel tells of changes where it can, and in any case the wait ends after
-//! a while, so that a file system that tells nothing (a network share, a system without inotify)
-//! is polled. Whoever waits looks at the file afterwards, whatever the answer was.
+//! The answer is only a hint. The kernel reports changes where it can. The wait also ends after a
+//! while, so a file system without reports (a network share, a system without inotify) is polled. The
+//! caller looks at the file afterwards, whatever the answer was.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Longest wait while the kernel reports changes.
-pub const NOTIFIED_WAIT: Duration = Duration::from_millis(1000);
+pub(crate) const NOTIFIED_WAIT: Duration = Duration::from_millis(1000);
 /// Longest wait while it does not.
-pub const POLLED_WAIT: Duration = Duration::from_millis(100);
+pub(crate) const POLLED_WAIT: Duration = Duration::from_millis(100);
 
 /// Waits for one file to change, to appear or to be replaced.
-pub struct Watcher {
+pub(crate) struct Watcher {
     path: PathBuf,
     notify: Option<notify::Notify>,
 }
@@ -27,14 +27,14 @@ impl Watcher {
     }
 
     /// A watcher that never asks the kernel.
-    #[cfg(any(test, feature = "internals"))]
-    pub fn polling(path: &Path) -> Watcher {
+    #[cfg(test)]
+    pub(crate) fn polling(path: &Path) -> Watcher {
         Watcher { path: path.to_owned(), notify: None }
     }
 
     /// Whether the kernel reports changes of the file's directory.
-    #[cfg(any(test, feature = "internals"))]
-    pub fn is_notified(&mut self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_notified(&mut self) -> bool {
         self.arm()
     }
 
@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether there is anything to be told by: a machine may have given all of it away.
+    /// Whether the kernel has an inotify instance left for this process.
     fn the_kernel_tells() -> bool {
         cfg!(target_os = "linux") && inotify::Inotify::init().is_ok()
     }

@@ -1,7 +1,7 @@
 //! The engine: inputs become events, and events become commits.
 //!
 //! Contract. Inputs are decided one after another, each against the state that the earlier ones left.
-//! Their events are applied in memory at once and collected in a batch. [`Engine::seal`] closes the
+//! Their events are applied in memory immediately and collected in a batch. [`Engine::seal`] closes the
 //! batch and hands it to the writer, with the queue position it consumed and with a checkpoint when
 //! one is due. While it is made durable the next one can be filled, and a few can wait for the
 //! writer. [`Engine::finish`] waits for the oldest, and [`Engine::commit`] is both. The caller may
@@ -31,6 +31,7 @@ use crate::log::{Checkpoint, LogError, ReadError, Reader, Store};
 use crate::registry::Mutation;
 use crate::sequencer::foresight::Foresight;
 use crate::sequencer::line::Line;
+use crate::sequencer::mark::MarkError;
 use crate::sequencer::past::{PastView, Pending, Sealed};
 use crate::sequencer::writer::{BATCHES, StartError, Writer, Written};
 use crate::state::decide::{Arrival, FlowStanding, Refused, Report, RetryPolicy};
@@ -45,14 +46,12 @@ const CHANGES_MAX: usize = 1_000_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    #[error("read the log")]
-    Log(#[from] LogError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
     #[error("commit a batch to the log")]
     Commit(#[source] LogError),
-    #[error("read an earlier event")]
-    Past(#[from] ReadError),
-    #[error("read event {seq}")]
-    Event { seq: Seq, source: CodecError },
+    #[error(transparent)]
+    Mark(#[from] MarkError),
     #[error("restore the state from the last checkpoint")]
     Restore(#[from] RestoreError),
     #[error("read how far a projection is written")]
@@ -66,7 +65,13 @@ pub enum EngineError {
     Poisoned,
 }
 
-/// An order of an operator that was refused, or an engine that cannot go on.
+impl From<LogError> for EngineError {
+    fn from(error: LogError) -> EngineError {
+        EngineError::Read(error.into())
+    }
+}
+
+/// An operator's order that was refused, or an engine that had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum OperatorError {
     #[error(transparent)]
@@ -82,9 +87,7 @@ pub struct SessionStart {
     pub command: String,
     /// Of the program.
     pub version: String,
-    /// Its fingerprint.
     pub config: Digest,
-    /// Where it runs.
     pub host: Host,
 }
 
@@ -185,11 +188,11 @@ impl Engine {
     }
 
     /// About how many payload bytes the open batch has.
-    pub fn pending_bytes(&self) -> usize {
+    pub(crate) fn pending_bytes(&self) -> usize {
         self.bytes
     }
 
-    pub fn retune(&mut self, options: EngineOptions) {
+    pub(crate) fn retune(&mut self, options: EngineOptions) {
         self.options = options;
     }
 
@@ -245,7 +248,7 @@ impl Engine {
                 Line::Bad(line) => events.push(Event::LineQuarantined(line)),
                 Line::Request(arrival) => {
                     let past = foresight.past(number, &arrival.request, self.past());
-                    self.state.arrival(&past, arrival, &mut events)?;
+                    self.state.arrival(&past, arrival, now, &mut events)?;
                 }
             }
             for event in events.drain(..) {
@@ -259,7 +262,7 @@ impl Engine {
     pub fn arrival(&mut self, arrival: Arrival, now: Timestamp) -> Result<(), EngineError> {
         let mut events = Vec::with_capacity(1);
         let past = self.past();
-        self.state.arrival(&past, arrival, &mut events)?;
+        self.state.arrival(&past, arrival, now, &mut events)?;
         self.push_all(events, now)
     }
 
@@ -295,7 +298,7 @@ impl Engine {
     }
 
     /// Binds changed flows to the packs they are registered with now.
-    pub fn accept_packs(
+    pub(crate) fn accept_packs(
         &mut self,
         mutations: &[Mutation],
         now: Timestamp,
@@ -340,7 +343,7 @@ impl Engine {
         let mut events = Vec::new();
         let past = self.past();
         self.state
-            .retry(&past, request_id, flow_of, &mut events)
+            .retry(&past, request_id, flow_of, now, &mut events)
             .map_err(OperatorError::Refused)?;
         Ok(self.push_all(events, now)?)
     }
@@ -381,7 +384,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Arc<Vec<Committed>>, EngineError> {
         let alone = self.poisoned || !self.is_writing();
-        assert!(alone, "an earlier batch would be taken for the one that is committed");
+        assert!(alone, "the committed batch is not the oldest sealed batch");
         self.seal(mark, checkpoint, cursors, now)?;
         self.finish()
     }
@@ -445,7 +448,7 @@ impl Engine {
     }
 
     /// The second half of [`Engine::commit`]: waits until the oldest batch that the writer has is
-    /// durable, and returns its events. Without such a batch there are none.
+    /// durable, and returns its events. Without such a batch the list is empty.
     pub fn finish(&mut self) -> Result<Arc<Vec<Committed>>, EngineError> {
         if !self.is_writing() {
             return Ok(Arc::default());
@@ -580,27 +583,16 @@ fn load(
     let mut runs = if from == Seq(0) { RunHeads::default() } else { RunHeads::open(log)? };
     let (head, _) = log.head();
     let total = (head.0 - from.0).max(1) as f64;
-    let mut failure = None;
-    log.scan(from.next(), None, &mut |entry| {
-        let applied = codec::decode(entry.tag, entry.version, entry.payload)
-            .map_err(|source| EngineError::Event { seq: entry.seq, source })
-            .and_then(|event| {
-                state.apply(entry.seq, entry.at, &event)?;
-                Ok(runs.apply(log, entry.seq, &event)?)
-            });
-        if let Err(error) = applied {
-            failure = Some(error);
-            return ControlFlow::Break(());
-        }
+    log.try_scan::<EngineError>(from.next(), None, |entry| {
+        let event = entry.event()?;
+        state.apply(entry.seq, entry.at, &event)?;
+        runs.apply(log, entry.seq, &event)?;
         if entry.seq.0 % 65_536 == 0 {
             progress((entry.seq.0 - from.0) as f64 / total);
         }
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     })?;
-    match failure {
-        Some(error) => Err(error),
-        None => Ok((state, runs, digest)),
-    }
+    Ok((state, runs, digest))
 }
 
 /// How far an append-only projection was durable at the last checkpoint.

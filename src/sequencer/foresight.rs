@@ -1,4 +1,4 @@
-//! What the tables say about the requests of a batch, looked up before it is their turn.
+//! What the tables say about the requests of a batch, looked up before the requests are decided.
 //!
 //! Contract. A parser thread looks at the tables of one checkpoint: all digests of a batch in one
 //! sweep, then the rows and endings of the few requests that are known. The result may be used as
@@ -22,7 +22,7 @@ use crate::state::{Digest16, Past, Row};
 pub struct Foresight {
     /// The checkpoint of the tables that were looked at.
     applied: Seq,
-    /// For each line the request that has its request id, and the one that has its key.
+    /// For each line the request with its request id, and the request with its key.
     known: Vec<[Option<Seq>; 2]>,
     rows: BTreeMap<Seq, Row>,
     outputs: BTreeMap<Seq, Output>,
@@ -58,6 +58,13 @@ impl Foresight {
     /// neither.
     pub fn holds(&self, checkpoint: Seq) -> bool {
         self.applied >= checkpoint
+    }
+
+    /// The event that ended the request which holds the key of a line, if it has an output.
+    pub(super) fn ended(&self, line: usize) -> Option<Seq> {
+        let [_, key] = self.known.get(line)?;
+        let row = self.rows.get(key.as_ref()?)?;
+        row.status.has_output().then_some(row.last)
     }
 
     /// The past for the decision about one line.
@@ -238,6 +245,7 @@ mod tests {
                 1 => Outcome::Failed(Failed {
                     again: Again::Never,
                     reason: None,
+                    cause: None,
                     message: String::new(),
                     input,
                     error: None,

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::log::Reader;
 use crate::os::Machine;
@@ -23,13 +24,13 @@ use crate::seam::tail::{Batch, TailOptions, Tailer};
 use crate::seam::watch::Watcher;
 use crate::sequencer::foresight::Foresight;
 use crate::sequencer::line::Line;
+use crate::state::event::TakenRequest;
 
 /// Batches read ahead of the service loop.
 const READ_AHEAD: usize = 2;
 /// Longest wait before the file is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
-/// A parsed batch.
 #[derive(Debug)]
 pub struct Arrived {
     /// Its lines without the blank ones.
@@ -47,7 +48,7 @@ pub enum IntakeMessage {
     Batch(Receiver<Arrived>),
     /// Every finished line was handed over. The time is when an unfinished last line is cut off.
     CaughtUp(Option<Timestamp>),
-    /// Reading cannot go on.
+    /// Reading had to stop.
     Failed(QueueError),
 }
 
@@ -61,6 +62,10 @@ pub struct IntakeOptions {
     /// Threads that parse.
     pub parsers: usize,
 }
+
+/// Tells whether upstream has another text now than the output of a key was made from. It gets the
+/// request, and the event that ended the request which holds the key, where the tables know one.
+pub type SourceCheck = Arc<dyn Fn(&TakenRequest, Option<Seq>) -> bool + Send + Sync>;
 
 /// The reading and parsing threads.
 pub struct Intake {
@@ -77,6 +82,7 @@ impl Intake {
         options: &IntakeOptions,
         flows: &SharedFlows,
         log: &Reader,
+        changed: Option<&SourceCheck>,
     ) -> Result<Intake, QueueError> {
         let disk = Arc::clone(&machine.disk);
         let tailer = Tailer::open(disk, &options.path, position, options.tail)?;
@@ -90,7 +96,7 @@ impl Intake {
         };
         for number in 0..options.parsers.max(1) {
             let inbox: Receiver<(Batch, Sender<Arrived>)> = inbox.clone();
-            let (flows, log) = (Arc::clone(flows), log.clone());
+            let (flows, log, changed) = (Arc::clone(flows), log.clone(), changed.cloned());
             let thread = std::thread::Builder::new().name(format!("parser-{number}"));
             let parser = thread.spawn(move || {
                 while let Ok((batch, promise)) = inbox.recv() {
@@ -98,6 +104,9 @@ impl Intake {
                     // On an error the look-ahead stays empty: the engine asks the log again and
                     // reports the error.
                     arrived.foresight = Foresight::of(&log, &arrived.lines).unwrap_or_default();
+                    if let Some(changed) = &changed {
+                        check_sources(&mut arrived, changed);
+                    }
                     // When the service loop has ended, the batch is dropped and read again later.
                     let _ = promise.send(arrived);
                 }
@@ -175,6 +184,15 @@ impl Reading {
             {
                 return;
             }
+        }
+    }
+}
+
+/// Notes which requests ask for a text that has changed since it was summarized.
+fn check_sources(arrived: &mut Arrived, changed: &SourceCheck) {
+    for (number, line) in arrived.lines.iter_mut().enumerate() {
+        if let Line::Request(arrival) = line {
+            arrival.source_changed = changed(&arrival.request, arrived.foresight.ended(number));
         }
     }
 }

@@ -29,11 +29,11 @@ use crate::state::event::{Event, SummaryPointer};
 const CRASHES: u64 = 4;
 /// Bytes of a summary item.
 const ITEM_BYTES: usize = 1200;
-/// Bytes copied at once.
+/// Bytes in one copy.
 const CHUNK_BYTES: usize = 1 << 20;
 
 #[derive(Debug, thiserror::Error)]
-pub enum MeterError {
+pub(crate) enum MeterError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     #[error("open the log that is measured")]
@@ -44,7 +44,7 @@ pub enum MeterError {
     Workload,
 }
 
-pub struct LogMeter {
+pub(crate) struct LogMeter {
     machine: Machine,
     dir: PathBuf,
     events: u64,

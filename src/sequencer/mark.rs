@@ -1,82 +1,20 @@
-//! What a commit stores about the queue: the position after it and the bytes it consumed.
+//! What a commit stores about the queue, as bytes and back.
 //!
-//! It is stored as JSON in the last frame of the commit. That costs a few hundred bytes a commit,
-//! and a person can read it in a dump.
-//!
-//! See docs/adr/0037-queue-mark-as-json.md.
+//! See docs/adr/0037-sealed-queue-mark.md.
 
-use serde::{Deserialize, Serialize};
+use crate::log::codec::{self, CodecError};
+use crate::seam::position::Position;
 
-use crate::contract::hash::{Digest, NotADigest};
-use crate::seam::position::{ConsumedBatch, Identity, Position};
+pub use crate::facts::queue::QueueMark;
 
+/// The log holds a mark that is not what a commit wrote.
 #[derive(Debug, thiserror::Error)]
-pub enum MarkError {
-    #[error("parse the stored queue position")]
-    Json(#[from] serde_json::Error),
-    #[error("parse a hash in the stored queue position")]
-    Digest(#[from] NotADigest),
-}
-
-/// The queue as of a commit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QueueMark {
-    /// Where reading continues.
-    pub position: Position,
-    /// What this commit consumed.
-    pub consumed: Option<ConsumedBatch>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Wire {
-    offset: u64,
-    lines: u64,
-    chain: String,
-    tail_len: u32,
-    tail: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    identity: Option<WireIdentity>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    consumed: Option<WireConsumed>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct WireIdentity {
-    device: u64,
-    inode: u64,
-    head_len: u32,
-    head: String,
-}
-
-#[derive(Serialize, Deserialize)]
-struct WireConsumed {
-    start: u64,
-    end: u64,
-    hash: String,
-}
+#[error("the queue position in the log is damaged; `summarizer recover` restores it")]
+pub struct MarkError(#[from] CodecError);
 
 impl QueueMark {
     pub fn encode(&self) -> Vec<u8> {
-        let position = &self.position;
-        let wire = Wire {
-            offset: position.offset,
-            lines: position.lines,
-            chain: position.chain.hex(),
-            tail_len: position.tail_len,
-            tail: position.tail.hex(),
-            identity: position.identity.as_ref().map(|identity| WireIdentity {
-                device: identity.device,
-                inode: identity.inode,
-                head_len: identity.head_len,
-                head: identity.head.hex(),
-            }),
-            consumed: self.consumed.map(|consumed| WireConsumed {
-                start: consumed.start,
-                end: consumed.end,
-                hash: consumed.hash.hex(),
-            }),
-        };
-        serde_json::to_vec(&wire).expect("a mark has string keys and whole numbers")
+        codec::encode_mark(self)
     }
 
     /// Reads a stored mark. No bytes mean that nothing of the queue was consumed.
@@ -84,48 +22,18 @@ impl QueueMark {
         if bytes.is_empty() {
             return Ok(QueueMark { position: Position::START, consumed: None });
         }
-        let wire: Wire = serde_json::from_slice(bytes)?;
-        let identity = match wire.identity {
-            None => None,
-            Some(identity) => Some(Identity {
-                device: identity.device,
-                inode: identity.inode,
-                head_len: identity.head_len,
-                head: digest(&identity.head)?,
-            }),
-        };
-        let consumed = match wire.consumed {
-            None => None,
-            Some(consumed) => Some(ConsumedBatch {
-                start: consumed.start,
-                end: consumed.end,
-                hash: digest(&consumed.hash)?,
-            }),
-        };
-        let position = Position {
-            offset: wire.offset,
-            lines: wire.lines,
-            identity,
-            chain: digest(&wire.chain)?,
-            tail_len: wire.tail_len,
-            tail: digest(&wire.tail)?,
-        };
-        Ok(QueueMark { position, consumed })
+        Ok(codec::decode_mark(bytes)?)
     }
-}
-
-fn digest(hex: &str) -> Result<Digest, NotADigest> {
-    hex.parse()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::contract::hash::sha256;
+    use crate::seam::position::{ConsumedBatch, Identity};
 
-    #[test]
-    fn an_encoded_mark_decodes_to_the_same_mark() {
-        let mark = QueueMark {
+    fn mark() -> QueueMark {
+        QueueMark {
             position: Position {
                 offset: 9,
                 lines: 2,
@@ -135,9 +43,27 @@ mod tests {
                 tail: sha256("t"),
             },
             consumed: Some(ConsumedBatch { start: 0, end: 9, hash: sha256("b") }),
-        };
-        assert_eq!(QueueMark::decode(&mark.encode()).unwrap(), mark);
-        assert_eq!(QueueMark::decode(b"").unwrap().position, Position::START);
-        assert!(QueueMark::decode(b"{}").is_err());
+        }
+    }
+
+    #[test]
+    fn an_encoded_mark_decodes_to_the_same_mark() {
+        assert_eq!(QueueMark::decode(&mark().encode()).unwrap(), mark());
+        let start = QueueMark { position: Position::START, consumed: None };
+        assert_eq!(QueueMark::decode(&start.encode()).unwrap(), start);
+        assert_eq!(QueueMark::decode(b"").unwrap(), start);
+    }
+
+    #[test]
+    fn a_mark_with_a_changed_or_missing_byte_is_an_error() {
+        let bytes = mark().encode();
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            assert!(QueueMark::decode(&changed).is_err(), "byte {at}");
+            if at > 0 {
+                assert!(QueueMark::decode(&bytes[..at]).is_err(), "{at} bytes");
+            }
+        }
     }
 }

@@ -166,7 +166,7 @@ pub enum StartError {
     Log(#[from] LogError),
 }
 
-/// A batch on its way from the packer to the writer thread.
+/// A packed batch that the writer thread has not yet taken.
 struct Batch {
     packed: Result<Packed, LogError>,
     seal: Seal,

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::export::Committed;
 use crate::facts::agent_run::SnapshotPointer;
 use crate::facts::session::{Promoted, SessionReport};
@@ -14,6 +17,39 @@ pub struct SessionCounts {
     /// Outcomes, by what `status` calls them.
     pub outcomes: BTreeMap<&'static str, u64>,
     pub commits: u64,
+    /// Failures that still stand: of requests that ended with one, and of those that wait for
+    /// another attempt.
+    failures: BTreeMap<FailureKind, Failure>,
+    /// Requests that wait for another attempt, and when it may begin.
+    waiting: BTreeMap<Seq, (FailureKind, Timestamp)>,
+}
+
+/// What makes two failures one kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FailureKind {
+    /// Whether the requests have ended.
+    pub(crate) has_ended: bool,
+    pub(crate) reason: Option<ReasonCode>,
+    pub(crate) cause: Option<FailureCause>,
+}
+
+/// Failures of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) requests: u64,
+    /// Of the first of them.
+    pub(crate) request_id: String,
+    pub(crate) message: String,
+    /// When the next attempt of one of them may begin.
+    pub(crate) next: Option<Timestamp>,
+}
+
+impl FailureKind {
+    /// Whether a limit was kept and nothing went wrong.
+    pub(crate) fn is_put_off(&self) -> bool {
+        matches!(self.cause, Some(FailureCause::Budget | FailureCause::RateLimit))
+            && !self.has_ended
+    }
 }
 
 impl SessionCounts {
@@ -24,9 +60,11 @@ impl SessionCounts {
 
     pub(super) fn observe(&mut self, committed: &Committed) {
         self.events += 1;
+        self.observe_failures(&committed.event);
         let outcome = match &committed.event {
             Event::LineQuarantined(_) => "quarantined",
             Event::RequestAccepted(_) => "accepted",
+            Event::RequestParked { .. } => "parked",
             Event::RequestRejected { .. } => "rejected",
             Event::DuplicateReceived { .. } | Event::RequestDuplicated { .. } => "duplicate",
             Event::SummaryProduced { .. } => "completed",
@@ -37,6 +75,45 @@ impl SessionCounts {
             _ => return,
         };
         *self.outcomes.entry(outcome).or_default() += 1;
+    }
+
+    /// Keeps the failures that still stand.
+    fn observe_failures(&mut self, event: &Event) {
+        let Some(request) = event.request() else { return };
+        if matches!(event, Event::ModelCharged { .. } | Event::DelayEnded { .. }) {
+            return;
+        }
+        if let Some((kind, _)) = self.waiting.remove(&request)
+            && let Some(failure) = self.failures.get_mut(&kind)
+        {
+            failure.requests -= 1;
+            if failure.requests == 0 {
+                self.failures.remove(&kind);
+            }
+        }
+        let Event::AttemptFailed { head, reason, cause, message, retry_at, .. } = event else {
+            return;
+        };
+        let (reason, cause, has_ended) = (*reason, *cause, retry_at.is_none());
+        let kind = FailureKind { has_ended, reason, cause };
+        let failure = self.failures.entry(kind).or_insert_with(|| Failure {
+            requests: 0,
+            request_id: head.request_id.clone(),
+            message: message.clone(),
+            next: None,
+        });
+        failure.requests += 1;
+        self.waiting.extend(retry_at.map(|at| (request, (kind, at))));
+    }
+
+    /// The failures that still stand, those that ended requests last.
+    pub(crate) fn failures(&self) -> Vec<(FailureKind, Failure)> {
+        let failures = self.failures.iter().map(|(kind, failure)| {
+            let of_kind = self.waiting.values().filter(|(of, _)| of == kind);
+            let next = of_kind.map(|(_, at)| *at).min();
+            (*kind, Failure { next, ..failure.clone() })
+        });
+        failures.collect()
     }
 
     /// The report that the end of a session carries: its counts and what it promoted.
@@ -65,5 +142,12 @@ impl SessionCounts {
         for (outcome, count) in other.outcomes {
             *self.outcomes.entry(outcome).or_default() += count;
         }
+        for (kind, failure) in other.failures {
+            match self.failures.get_mut(&kind) {
+                Some(known) => known.requests += failure.requests,
+                None => drop(self.failures.insert(kind, failure)),
+            }
+        }
+        self.waiting.extend(other.waiting);
     }
 }

@@ -14,7 +14,7 @@ pub enum ServiceError {
     Projector(#[from] ProjectorError),
     #[error(transparent)]
     Queue(#[from] QueueError),
-    #[error("read the queue position from the log")]
+    #[error(transparent)]
     Mark(#[from] MarkError),
     #[error("remove data older than the retention period")]
     Retain(#[from] RetainError),

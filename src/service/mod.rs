@@ -33,6 +33,12 @@ mod starts;
 mod state;
 mod turn;
 
-pub use counts::SessionCounts;
-pub use error::ServiceError;
-pub use setup::{NextSession, Reload, Reloaded, Service, StopSignal, Until, Watch};
+pub(crate) use counts::{Failure, FailureKind, SessionCounts};
+pub(crate) use error::ServiceError;
+pub(crate) use setup::NextSession;
+pub(crate) use setup::Reload;
+pub(crate) use setup::Reloaded;
+pub(crate) use setup::ShowPage;
+pub(crate) use setup::StopSignal;
+pub(crate) use setup::Watch;
+pub use setup::{Service, Until};

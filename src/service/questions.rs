@@ -5,6 +5,7 @@ use crate::control::answers;
 use crate::control::question::{Answer, Question, done};
 use crate::control::reply::{Reply, Surroundings};
 use crate::control::socket::Asked;
+use crate::projections::digester::DigestOrder;
 use crate::sequencer::engine::EngineOptions;
 use crate::state::event::Event;
 
@@ -30,6 +31,11 @@ impl ServiceLoop {
 
     fn answer(&mut self, question: Question) -> Result<Reply, ServiceError> {
         let now = self.now();
+        if question == Question::Page
+            && let Some(page) = self.service.page.clone()
+        {
+            return Ok(Reply::Later(Box::new(move || page())));
+        }
         let question = match (question, self.service.runs.clone()) {
             (question @ (Question::Digest { .. } | Question::DigestAnswer { .. }), _) => {
                 return Ok(self.about_digests(question));
@@ -101,6 +107,12 @@ impl ServiceLoop {
                 }
                 self.engine.record(Event::ConfigReloaded { config: config.fingerprint() }, now)?;
                 self.service.config = config;
+                if let Some(digests) = &self.service.digests
+                    && let Err(why) = digests.leave(DigestOrder::Reselect)
+                {
+                    let done = "the settings are reloaded, the selectors are not";
+                    return Ok(Answer::Refused(format!("{done}: {why}; reload again")));
+                }
                 Ok(done("reloaded"))
             }
         }

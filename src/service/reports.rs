@@ -5,7 +5,7 @@ use crate::state::decide::{Outcome, Report};
 use super::error::ServiceError;
 use super::state::ServiceLoop;
 
-/// Reports taken in one turn, so that questions and lines get their turn too.
+/// Most reports taken before the loop looks at questions and lines again.
 const REPORTS_PER_TURN: usize = 4096;
 
 impl ServiceLoop {

@@ -7,6 +7,7 @@ use crossbeam_channel::Receiver;
 
 use crate::config::Config;
 use crate::contract::time::Timestamp;
+use crate::control::question::Answer;
 use crate::export::Committed;
 use crate::home::Home;
 use crate::os::Machine;
@@ -38,7 +39,7 @@ impl StopSignal {
         self.0.fetch_add(1, Ordering::AcqRel)
     }
 
-    pub fn is_raised(&self) -> bool {
+    pub(crate) fn is_raised(&self) -> bool {
         self.0.load(Ordering::Acquire) > 0
     }
 
@@ -50,14 +51,17 @@ impl StopSignal {
 
 /// Reads configuration and registry again. It gets the flows that the log knows, and whether a flow
 /// may be bound to another pack. An error is the reason why the old settings stay in force.
-pub type Reload = Box<dyn FnMut(&Flows, bool) -> Result<Reloaded, String> + Send>;
+pub(crate) type Reload = Box<dyn FnMut(&Flows, bool) -> Result<Reloaded, String> + Send>;
+
+/// Says where the page is, and starts it when there is none.
+pub(crate) type ShowPage = Arc<dyn Fn() -> Answer + Send + Sync>;
 
 /// Called for each durable batch with its events and the engine.
-pub type Watch = Box<dyn FnMut(&[Committed], &Engine) + Send>;
+pub(crate) type Watch = Box<dyn FnMut(&[Committed], &Engine) + Send>;
 
 /// Names the session of the next day. `None` means that the name could not be made, and the session
-/// goes on under its old name.
-pub type NextSession = Box<dyn FnMut() -> Option<SessionStart> + Send>;
+/// continues under its old name.
+pub(crate) type NextSession = Box<dyn FnMut() -> Option<SessionStart> + Send>;
 
 /// New settings that have been checked.
 pub struct Reloaded {
@@ -78,11 +82,12 @@ pub struct Service {
     /// The session that begins.
     pub session: SessionStart,
     pub stop: StopSignal,
-    /// Without it one session goes on past midnight.
-    pub next_session: Option<NextSession>,
+    /// Without it one session continues past midnight.
+    pub(crate) next_session: Option<NextSession>,
     pub reload: Option<Reload>,
     pub publishing: Option<Publishing>,
     pub watch: Option<Watch>,
+    pub page: Option<ShowPage>,
     pub runs: Option<Arc<AgentRuns>>,
     /// Orders of notes, about agent runs and digests.
     pub notes: Option<Receiver<NoteOrder>>,

@@ -10,7 +10,7 @@ use crate::control::socket::ControlServer;
 use crate::projections::projector::Projector;
 use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{CheckpointWhen, Engine};
-use crate::sequencer::intake::{Intake, IntakeOptions};
+use crate::sequencer::intake::{Intake, IntakeOptions, SourceCheck};
 use crate::sequencer::mark::QueueMark;
 use crate::state::event::RunEnd;
 use crate::work::pool::{Pool, PoolSize};
@@ -43,7 +43,8 @@ impl Service {
                 return Err(error);
             }
         };
-        let slots = self.config.workers * SLOTS_PER_WORKER;
+        // An attempt has a slot also while it waits for a provider.
+        let slots = self.config.workers * SLOTS_PER_WORKER + self.config.paid_threads();
         let (sender, reports) = bounded(slots * 4);
         let timeout = Duration::from_millis(self.config.attempt_timeout_ms.max(1) as u64);
         let size = PoolSize {
@@ -92,7 +93,11 @@ impl Service {
             bytes_max: self.config.commit_bytes_max,
             parsers: self.config.workers.clamp(1, 2),
         };
-        let intake = Intake::start(&self.machine, position, &options, &self.flows, engine.log());
+        let (worker, log) = (Arc::clone(&self.worker), engine.log().clone());
+        let changed: SourceCheck =
+            Arc::new(move |request, ended| worker.source_changed(&log, request, ended));
+        let (flows, log) = (&self.flows, engine.log());
+        let intake = Intake::start(&self.machine, position, &options, flows, log, Some(&changed));
         Ok(intake.map_err(ServiceError::from))
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::contract::time::Timestamp;
-use crate::contract::vocabulary::ReasonCode;
+use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::facts::publication::PublishFailed;
 use crate::projections::summaries::Trouble;
 use crate::state::decide::{Again, Failed, Outcome, Report};
@@ -73,6 +73,7 @@ impl ServiceLoop {
             let outcome = Outcome::Failed(Failed {
                 again: Again::Later,
                 reason: Some(ReasonCode::Timeout),
+                cause: Some(FailureCause::Timeout),
                 message: "the attempt took longer than its timeout".to_owned(),
                 input: Box::default(),
                 error: None,

@@ -43,7 +43,7 @@ pub(super) struct Batch {
     /// The position of the queue after the lines of this batch; `None` while it has no lines. A
     /// batch takes the lines of one queue batch at most, so one position says what it consumed.
     pub mark: Option<Vec<u8>>,
-    pub waiters: Waiters,
+    pub(crate) waiters: Waiters,
 }
 
 /// Those who wait until a batch is durable.
@@ -59,9 +59,9 @@ pub(super) struct QueueLines {
     /// `None` once reading was stopped.
     pub intake: Option<Intake>,
     /// A queue batch that its parser still works on. It is taken into the next batch.
-    pub unparsed: Option<Receiver<Arrived>>,
+    pub(crate) unparsed: Option<Receiver<Arrived>>,
     /// The file ends after the lines that were handed over, without an unfinished line.
-    pub at_end: bool,
+    pub(crate) at_end: bool,
 }
 
 /// The attempts under way.
@@ -88,7 +88,7 @@ pub(super) struct Session {
     /// The day of the session in the configured zone.
     pub day: Day,
     /// The next day has begun: no attempt starts until this session has ended.
-    pub is_ending: bool,
+    pub(crate) is_ending: bool,
 }
 
 impl ServiceLoop {
@@ -102,7 +102,7 @@ impl ServiceLoop {
             || self.engine.pending_bytes() >= self.service.config.commit_bytes_max
     }
 
-    pub fn takes_lines(&self) -> bool {
+    pub(crate) fn takes_lines(&self) -> bool {
         self.engine.state().paused().is_empty()
     }
 }

@@ -14,11 +14,8 @@ use crate::contract::vocabulary::{ReasonCode, Urgency};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {seq} ({event}) cannot follow: {why}")]
 pub struct Impossible {
-    /// The event.
     pub seq: Seq,
-    /// Its name.
     pub event: &'static str,
-    /// What contradicts it.
     pub why: String,
 }
 
@@ -78,15 +75,17 @@ impl State {
         taken: &TakenRequest,
     ) -> Result<(), Impossible> {
         let status = Status::after(None, event)
-            .ok_or_else(|| impossible(seq, event, "its status is none a rejection can have"))?;
+            .ok_or_else(|| impossible(seq, event, "a rejection cannot have its status"))?;
         let (reason, output_of) = match event {
             Event::RequestRejected { reason, .. } => (*reason, Seq(0)),
             Event::DuplicateReceived { reason, of, .. } => (Some(*reason), *of),
+            Event::RequestParked { .. } => (Some(ReasonCode::KeyInFlight), Seq(0)),
             _ => (None, Seq(0)),
         };
         let row = Row {
             status,
             reason,
+            cause: None,
             attempts: 0,
             taken_at: at,
             last: seq,
@@ -232,8 +231,16 @@ impl State {
             Event::RequestDuplicated { of, .. } => open.row.output_of = *of,
             _ => {}
         }
-        if let Some(reason) = event_reason(event) {
-            open.row.reason = Some(reason);
+        // What an attempt met says nothing about the next one.
+        if !matches!(
+            event,
+            Event::InputResolved { .. } | Event::ModelResponded { .. } | Event::DelayEnded { .. }
+        ) {
+            open.row.reason = event_reason(event);
+            open.row.cause = match event {
+                Event::AttemptFailed { cause, .. } => *cause,
+                _ => None,
+            };
         }
     }
 
@@ -247,6 +254,11 @@ impl State {
                     self.changed.keys.insert(open.key, request);
                 }
                 self.reschedule(request, at);
+            }
+            Status::Parked => {
+                if let Some(open) = self.open.get(&request) {
+                    self.parked.entry(open.key).or_default().insert(request);
+                }
             }
             Status::Running => {
                 self.running.insert(request);
@@ -280,7 +292,7 @@ impl State {
     }
 
     /// A request that turned to another item, to make it or to wait for it, makes the one before
-    /// no longer: nobody may go on waiting behind it.
+    /// no longer: no request may keep waiting behind it.
     fn give_up(&mut self, request: Seq, before: Option<Digest16>) {
         let now = self.open.get(&request).and_then(|open| open.particulars().work_item);
         if let Some(before) = before.filter(|before| now != Some(*before)) {
@@ -327,7 +339,7 @@ impl State {
         }
     }
 
-    /// A new run: every claim of an older epoch is released at once. No timer decides that
+    /// A new run: every claim of an older epoch is released immediately. No timer decides that
     /// somebody is dead; one process holds the store, and it is this one.
     fn release_claims(&mut self, at: Timestamp) {
         for request in std::mem::take(&mut self.running) {
@@ -362,13 +374,13 @@ impl State {
 }
 
 /// What the summary index is keyed by.
-pub fn item_digest(summary_id: &str) -> Digest {
+pub(crate) fn item_digest(summary_id: &str) -> Digest {
     sha256(summary_id)
 }
 
 /// When a request may start. A strict delay is kept whatever happens; a soft one is dropped when
 /// keeping it would miss the deadline.
-fn eligible_at(taken: &TakenRequest, at: Timestamp) -> Timestamp {
+pub(super) fn eligible_at(taken: &TakenRequest, at: Timestamp) -> Timestamp {
     match (taken.not_before, taken.urgency) {
         (None, _) => at,
         (Some(not_before), Urgency::Scheduled) => not_before,
@@ -403,6 +415,8 @@ fn event_reason(event: &Event) -> Option<ReasonCode> {
             Some(*reason)
         }
         Event::AttemptFailed { reason, .. } => *reason,
+        Event::KeyYielded { .. } => Some(ReasonCode::KeyInFlight),
+        Event::WorkHeld { .. } => Some(ReasonCode::IdenticalWork),
         Event::RequestCancelled { .. } => Some(ReasonCode::Cancelled),
         _ => None,
     }

@@ -3,10 +3,10 @@
 //! The caller applies the events in order before the next decision, commits the batch, and only
 //! then acts on them.
 //!
-//! See docs/adr/0032-no-ack-while-parked.md.
+//! See docs/adr/0032-acks-of-parked-requests.md.
 //! See docs/adr/0033-when-a-request-id-is-bound.md.
 
-use super::apply::item_digest;
+use super::apply::{eligible_at, item_digest};
 use super::event::{
     AckHead, Charge, Event, Note, Output, PauseCause, SummaryPointer, Superseded, TakenRequest,
 };
@@ -14,7 +14,7 @@ use super::{Digest16, Open, Past, Row, State, Status};
 use crate::contract::hash::sha256;
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
-use crate::contract::vocabulary::{AckStatus, ReasonCode, Warning, Warnings};
+use crate::contract::vocabulary::{AckStatus, FailureCause, ReasonCode, Warning, Warnings};
 use crate::facts::attempt::{InputFacts, SourcePlaces};
 use crate::facts::failure::ErrorFacts;
 use crate::facts::model::{AnswerFacts, Provenance};
@@ -43,6 +43,8 @@ pub struct Arrival {
     pub flow: FlowStanding,
     /// Why its input can be refused without looking further.
     pub refused: Option<(ReasonCode, String)>,
+    /// Whether upstream has another text now than the output of its key was made from.
+    pub source_changed: bool,
 }
 
 /// How often and how long to try.
@@ -51,9 +53,9 @@ pub struct RetryPolicy {
     /// Tries before a request fails for good.
     pub attempts_max: u32,
     /// Delay after the first failed try.
-    pub base_delay_ms: i64,
+    pub(crate) base_delay_ms: i64,
     /// Longest delay.
-    pub delay_ms_max: i64,
+    pub(crate) delay_ms_max: i64,
 }
 
 impl Default for RetryPolicy {
@@ -65,13 +67,10 @@ impl Default for RetryPolicy {
 /// What a worker says about a try.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The request.
     pub request: Seq,
-    /// The try.
     pub attempt: u32,
     /// The epoch in which the try was started.
     pub epoch: Seq,
-    /// What happened.
     pub outcome: Outcome,
 }
 
@@ -84,40 +83,31 @@ pub enum Outcome {
         summary: SummaryPointer,
         /// Warnings found on the way.
         warnings: Warnings,
-        /// What was read.
         input: Box<InputFacts>,
         /// Where each source lies.
         sources: Box<SourcePlaces>,
     },
-    /// A model answered.
     Responded {
         /// Hash of everything that was asked.
         call: crate::contract::hash::Digest,
-        /// The answer.
         body: Vec<u8>,
         /// Who answered, and what it cost.
         answer: Box<AnswerFacts>,
     },
     /// A flow was used with this pack.
     FlowUsed {
-        /// The flow.
         flow_id: String,
-        /// Its variant.
         variant: Option<String>,
-        /// The pack.
         pack_hash: crate::contract::hash::Digest,
     },
     /// A call was paid for.
     Charged(Charge),
     /// The item is made.
     Produced {
-        /// Where it goes.
         summary: SummaryPointer,
-        /// Its line.
         item: Vec<u8>,
         /// Warnings found on the way.
         warnings: Warnings,
-        /// What was read.
         input: Box<InputFacts>,
         /// How the item was made; `None` for an item of a lost log.
         provenance: Option<Box<Provenance>>,
@@ -126,10 +116,8 @@ pub enum Outcome {
     Skipped {
         /// One of the `skipped_` reasons.
         reason: ReasonCode,
-        /// What was read.
         input: Box<InputFacts>,
     },
-    /// The try failed.
     Failed(Failed),
 }
 
@@ -138,11 +126,11 @@ pub enum Outcome {
 pub struct Failed {
     /// Whether and when trying again may help.
     pub again: Again,
-    /// The finer reason.
     pub reason: Option<ReasonCode>,
+    /// What was met, next to the reason.
+    pub cause: Option<FailureCause>,
     /// For people.
     pub message: String,
-    /// What was read.
     pub input: Box<InputFacts>,
     /// What went wrong; `None` when the attempt ended without a report.
     pub error: Option<Box<ErrorFacts>>,
@@ -170,9 +158,7 @@ pub enum Refused<E> {
     /// It is in no state for that.
     #[error("request {request_id} is {status}: {why}")]
     WrongState {
-        /// The request.
         request_id: String,
-        /// Where it stands.
         status: &'static str,
         /// What would be needed.
         why: &'static str,
@@ -184,7 +170,7 @@ pub enum Refused<E> {
 
 /// Waiting delay before try `attempt + 1`: doubling, with jitter that depends only on the request
 /// and the attempt, between half and all of the nominal delay.
-pub fn backoff_ms(policy: &RetryPolicy, request_id: &str, attempt: u32) -> i64 {
+pub(crate) fn backoff_ms(policy: &RetryPolicy, request_id: &str, attempt: u32) -> i64 {
     let doublings = attempt.saturating_sub(1).min(40);
     let nominal = policy.base_delay_ms.saturating_mul(1 << doublings).min(policy.delay_ms_max);
     let hash = sha256(format!("{request_id}#{attempt}")).0;
@@ -198,9 +184,10 @@ impl State {
         &self,
         past: &P,
         arrival: Arrival,
+        now: Timestamp,
         out: &mut Vec<Event>,
     ) -> Result<(), P::Error> {
-        let Arrival { mut request, flow, refused } = arrival;
+        let Arrival { mut request, flow, refused, source_changed } = arrival;
         let newest = self.newest(past, &request)?;
         request.previous = newest.map(|(seq, _)| seq);
         if let Some((reason, message)) = refused {
@@ -221,9 +208,12 @@ impl State {
             request.warnings = request.warnings.with(Warning::FlowDeprecated);
         }
         let holder = self.holder(past, &request)?;
+        if source_changed && holder.is_some_and(|(_, row)| !row.status.is_open()) {
+            request.warnings = request.warnings.with(Warning::SourceChanged);
+        }
         // To wait for somebody one must be able to take over; an output is an answer to anybody.
         if let Some(holder) = holder.filter(|(_, row)| runnable || !row.status.is_open()) {
-            return self.meets_its_key(past, request, newest, holder, out);
+            return self.meets_its_key(past, request, newest, holder, now, out);
         }
         request.supersedes = superseded(newest);
         let (reason, message) = match flow {
@@ -249,6 +239,7 @@ impl State {
         mut request: Box<TakenRequest>,
         newest: Option<(Seq, Row)>,
         (holder, row): (Seq, Row),
+        now: Timestamp,
         out: &mut Vec<Event>,
     ) -> Result<(), P::Error> {
         if row.work != request.work {
@@ -258,8 +249,28 @@ impl State {
         // Starting over ends with whatever this becomes; a duplicate of oneself is not that.
         request.supersedes = superseded(newest);
         if row.status.is_open() {
-            out.push(Event::RequestParked { request, behind: holder });
-            return Ok(());
+            let head = past.head(holder)?;
+            match self.open.get(&holder).filter(|open| goes_before(&request, open, now)) {
+                Some(open) => {
+                    // The record after this one takes the newcomer in, and with it the key.
+                    let behind = Seq(self.applied.0 + 2);
+                    let behind_request_id = request.head.request_id.clone();
+                    let (request, warnings) = (holder, open.warnings);
+                    out.push(Event::KeyYielded {
+                        request,
+                        head,
+                        behind,
+                        behind_request_id,
+                        warnings,
+                    });
+                }
+                None => {
+                    let (behind, behind_request_id) = (holder, head.request_id);
+                    out.push(Event::RequestParked { request, behind, behind_request_id });
+                    return Ok(());
+                }
+            }
+            return accepted(request, out);
         }
         let Output { of, of_request_id, summary } = past.output(row.last)?;
         let reason = ReasonCode::OutputExists;
@@ -299,7 +310,7 @@ impl State {
         Ok(false)
     }
 
-    /// Who holds the key of a request, if anybody does.
+    /// The request that holds the key of this request, if there is one.
     fn holder<P: Past>(
         &self,
         past: &P,
@@ -343,7 +354,7 @@ impl State {
     }
 
     /// The newest row of a request id given as text.
-    pub fn newest_of_id<P: Past>(
+    pub(crate) fn newest_of_id<P: Past>(
         &self,
         past: &P,
         request_id: &str,
@@ -503,7 +514,7 @@ impl State {
                     let found = past.output(row.last)?;
                     self.duplicated(past, &waiters, found, ReasonCode::KeyInFlight, out)
                 }
-                None => self.promoted(past, &waiters, out),
+                None => self.promoted(past, &key, out),
             };
         }
         while let Some(item) = self.unsettled_items.first().copied() {
@@ -556,15 +567,17 @@ impl State {
         Ok(())
     }
 
-    /// The first waiter takes the key over; the others go on waiting, now for it.
+    /// The waiter that may start first takes over the key; the other waiters now wait for this one.
     fn promoted<P: Past>(
         &self,
         past: &P,
-        waiters: &[Seq],
+        key: &Digest16,
         out: &mut Vec<Event>,
     ) -> Result<(), P::Error> {
-        let Some(request) = waiters.first().copied() else { return Ok(()) };
-        let Some(open) = self.open.get(&request) else { return Ok(()) };
+        let waiters = self.parked.get(key).into_iter().flatten();
+        let waiters = waiters.filter_map(|request| Some((*request, self.open.get(request)?)));
+        let first = waiters.min_by_key(|(request, open)| (open.eligible_at, *request));
+        let Some((request, open)) = first else { return Ok(()) };
         // It does not share its key with an output after all.
         let warnings = open.warnings;
         out.push(Event::ParkedAccepted { request, head: past.head(request)?, warnings });
@@ -572,7 +585,7 @@ impl State {
     }
 
     /// Starts the request whose turn it is.
-    pub fn start_next(&self, out: &mut Vec<Event>) -> Option<Seq> {
+    pub(crate) fn start_next(&self, out: &mut Vec<Event>) -> Option<Seq> {
         let request = self.next_ready()?;
         let attempt = self.open.get(&request)?.row.attempts + 1;
         out.push(Event::AttemptStarted { request, attempt });
@@ -602,6 +615,7 @@ impl State {
         past: &P,
         request_id: &str,
         flow_of: impl Fn(&TakenRequest) -> FlowStanding,
+        now: Timestamp,
         out: &mut Vec<Event>,
     ) -> Result<(), Refused<P::Error>> {
         let (request, row) = self.known(past, request_id)?;
@@ -621,8 +635,9 @@ impl State {
         let mut taken = past.taken(request).map_err(Refused::Past)?;
         taken.warnings = Warnings::default();
         let flow = flow_of(&taken);
-        self.arrival(past, Arrival { request: Box::new(taken), flow, refused: None }, out)
-            .map_err(Refused::Past)
+        let request = Box::new(taken);
+        let arrival = Arrival { request, flow, refused: None, source_changed: false };
+        self.arrival(past, arrival, now, out).map_err(Refused::Past)
     }
 
     /// An operator or a limit stops or restarts intake. Saying it twice changes nothing.
@@ -645,6 +660,17 @@ struct About<'a> {
     request: Seq,
     attempt: u32,
     open: &'a Open,
+}
+
+/// Whether a newcomer may start before the holder of its key, which has not begun: `now` never waits
+/// for what is scheduled.
+fn goes_before(newcomer: &TakenRequest, holder: &Open, now: Timestamp) -> bool {
+    let some = holder.particulars();
+    let has_begun = some.work_item.is_some() || !some.replies.is_empty();
+    holder.row.status == Status::Waiting
+        && !has_begun
+        && holder.eligible_at > now
+        && eligible_at(newcomer, now) < holder.eligible_at
 }
 
 fn accepted<E>(request: Box<TakenRequest>, out: &mut Vec<Event>) -> Result<(), E> {
@@ -678,12 +704,17 @@ fn attempt_failed(
     let attempt = about.attempt;
     let exhausted = attempt >= policy.attempts_max;
     let usual = backoff_ms(policy, &head.request_id, attempt);
+    let mut message = failed.message;
     let (status, reason, retry_at, counted) = match failed.again {
         Again::After(ms) => {
             let retry_at = Some(now.plus_ms(ms.max(0)));
             (AckStatus::FailedTransient, failed.reason, retry_at, false)
         }
         Again::Later if exhausted => {
+            message = match attempt {
+                1 => format!("the only attempt failed: {message}"),
+                _ => format!("{attempt} attempts failed; the last one: {message}"),
+            };
             (AckStatus::FailedPermanent, Some(ReasonCode::AttemptsExhausted), None, true)
         }
         Again::Later => (AckStatus::FailedTransient, failed.reason, Some(now.plus_ms(usual)), true),
@@ -701,7 +732,8 @@ fn attempt_failed(
         head,
         status,
         reason,
-        message: failed.message,
+        cause: failed.cause,
+        message,
         retry_at,
         counted,
         warnings,

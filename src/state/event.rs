@@ -9,7 +9,8 @@ use crate::contract::ids::Seq;
 use crate::contract::schema::Violation;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{
-    AckStatus, Bus, QuarantineReason, ReasonCode, Stream, SummaryKind, Urgency, Warnings,
+    AckStatus, Bus, FailureCause, QuarantineReason, ReasonCode, Stream, SummaryKind, Urgency,
+    Warnings,
 };
 use crate::facts::agent_run::AgentRunFact;
 use crate::facts::attempt::{InputFacts, SourcePlaces};
@@ -37,11 +38,8 @@ pub struct AckHead {
 /// Where a summary item is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryPointer {
-    /// The item's id.
     pub summary_id: String,
-    /// Its stream.
     pub stream: Stream,
-    /// Its partition day.
     pub day: Day,
 }
 
@@ -58,16 +56,13 @@ impl SummaryPointer {
 pub struct Output {
     /// The request that made it.
     pub of: Seq,
-    /// Its request id.
     pub of_request_id: String,
-    /// Where it is.
     pub summary: SummaryPointer,
 }
 
 /// A request as it was taken in: the whole line, and the few facts the core decides by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakenRequest {
-    /// What acks repeat.
     pub head: AckHead,
     /// Digest of the effective idempotency key.
     pub key: Digest,
@@ -116,7 +111,7 @@ pub struct Superseded {
     pub ack: Seq,
 }
 
-/// The bytes of a line that was set aside.
+/// The bytes of a quarantined line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RawLine {
     /// All of it.
@@ -136,7 +131,7 @@ pub struct BadLine {
     pub length: u64,
     /// SHA-256 of those bytes.
     pub sha256: Digest,
-    /// Why it was set aside.
+    /// Why it was quarantined.
     pub reason: QuarantineReason,
     /// Its request id, when one could be read.
     pub request_id: Option<String>,
@@ -144,7 +139,6 @@ pub struct BadLine {
     pub errors: Vec<Violation>,
     /// How many more violations there are.
     pub errors_omitted: u64,
-    /// The bytes.
     pub raw: RawLine,
 }
 
@@ -177,7 +171,6 @@ pub enum RunEnd {
 pub struct Charge {
     /// Who bills.
     pub provider: String,
-    /// The model.
     pub model: String,
     /// The day it counts on.
     pub day: Day,
@@ -192,121 +185,113 @@ pub struct Charge {
     pub estimated: bool,
 }
 
-/// A fact.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A command took the home. Its sequence number is the epoch of every claim it makes.
     RunStarted {
         /// Id of the run.
         run_id: String,
-        /// The command.
         command: String,
         /// Version of the program.
         version: String,
         /// Hash of the effective configuration.
         config: Digest,
-        /// Where it runs.
         host: Box<Host>,
     },
-    /// A run ended.
     RunFinished {
         /// Id of the run.
         run_id: String,
         /// The event that started it.
         started: Seq,
-        /// How it ended.
         end: RunEnd,
         /// What it did, as far as only the run itself can know.
         report: Box<SessionReport>,
     },
-    /// A queue line was set aside.
+    /// A queue line was quarantined.
     LineQuarantined(Box<BadLine>),
     /// A request was taken in and will be worked on.
     RequestAccepted(Box<TakenRequest>),
     /// A request was taken in, but its key is in flight: it waits for that outcome.
     RequestParked {
-        /// The request.
         request: Box<TakenRequest>,
         /// Whom it waits for.
         behind: Seq,
+        /// The id of that request.
+        behind_request_id: String,
+    },
+    /// A request that was not due yet gave its key to another that may start sooner. It waits for
+    /// the outcome of that one.
+    KeyYielded {
+        /// The request that was not due.
+        request: Seq,
+        head: AckHead,
+        /// The request that goes first: the next record.
+        behind: Seq,
+        /// The id of that request.
+        behind_request_id: String,
+        /// What its acks warn of.
+        warnings: Warnings,
     },
     /// The one it waited for ended without an output: it is its turn.
     ParkedAccepted {
-        /// The parked request.
         request: Seq,
-        /// What acks repeat.
         head: AckHead,
         /// What its acks warn of.
         warnings: Warnings,
     },
     /// A valid request that will not be worked on.
     RequestRejected {
-        /// The request.
         request: Box<TakenRequest>,
         /// `rejected_unknown_flow` or `rejected_invalid_input`.
         status: AckStatus,
-        /// The finer reason.
         reason: Option<ReasonCode>,
         /// For people.
         message: String,
     },
-    /// A request whose output exists already was taken in and ended at once.
+    /// A request whose output already exists was accepted and ended in the same batch.
     DuplicateReceived {
-        /// The request.
         request: Box<TakenRequest>,
         /// The request that made the output.
         of: Seq,
-        /// Its request id.
         of_request_id: String,
         /// Always `output_exists`.
         reason: ReasonCode,
-        /// The output.
         summary: SummaryPointer,
     },
     /// A parked or running request turned out to ask for an output that exists.
     RequestDuplicated {
-        /// The request.
         request: Seq,
-        /// What acks repeat.
         head: AckHead,
         /// The request that made the output.
         of: Seq,
-        /// Its request id.
         of_request_id: String,
         /// `key_in_flight` or `identical_work`.
         reason: ReasonCode,
-        /// The output.
         summary: SummaryPointer,
         /// What the ack warns of.
         warnings: Warnings,
         /// The ack this one replaces.
         supersedes: Option<Seq>,
     },
-    /// A try began.
     AttemptStarted {
-        /// The request.
         request: Seq,
         /// Counted from 1.
         attempt: u32,
     },
     /// The input was found and hashed; the work is now identified.
     InputResolved {
-        /// The request.
         request: Seq,
-        /// The try.
         attempt: u32,
         /// The item it will make if the model stays the same.
         summary: SummaryPointer,
         /// Warnings found on the way.
         warnings: Warnings,
-        /// What was read.
         input: Box<InputFacts>,
         /// Where each source lies.
         sources: Box<SourcePlaces>,
     },
     /// The same item is being made by another request: this one waits for that outcome.
     WorkHeld {
-        /// The request.
         request: Seq,
         /// The try that found out.
         attempt: u32,
@@ -316,15 +301,10 @@ pub enum Event {
         summary: SummaryPointer,
     },
     /// The one it waited for ended without an output: it is ready again.
-    WorkReleased {
-        /// The request.
-        request: Seq,
-    },
+    WorkReleased { request: Seq },
     /// A model answered. The answer is paid for, so it is a fact; its text is the record's body.
     ModelResponded {
-        /// The request.
         request: Seq,
-        /// The try.
         attempt: u32,
         /// Hash of everything that was asked.
         call: Digest,
@@ -335,11 +315,8 @@ pub enum Event {
     },
     /// A summary item exists. Its line is the record's body.
     SummaryProduced {
-        /// The request.
         request: Seq,
-        /// The try.
         attempt: u32,
-        /// What acks repeat.
         head: AckHead,
         /// Where the item is.
         summary: SummaryPointer,
@@ -349,23 +326,20 @@ pub enum Event {
         warnings: Warnings,
         /// The ack this one replaces.
         supersedes: Option<Seq>,
-        /// What was read.
         input: Box<InputFacts>,
         /// How the item was made; `None` for an item of a lost log, whose making nobody knows.
         provenance: Option<Box<Provenance>>,
     },
     /// A try failed. Without `retry_at` the request ended.
     AttemptFailed {
-        /// The request.
         request: Seq,
-        /// The try.
         attempt: u32,
-        /// What acks repeat.
         head: AckHead,
         /// `failed_transient`, `failed_permanent` or `rejected_invalid_input`.
         status: AckStatus,
-        /// The finer reason.
         reason: Option<ReasonCode>,
+        /// What the attempt met, next to the reason.
+        cause: Option<FailureCause>,
         /// For people.
         message: String,
         /// When the next try may begin.
@@ -376,18 +350,15 @@ pub enum Event {
         warnings: Warnings,
         /// The ack this one replaces.
         supersedes: Option<Seq>,
-        /// What was read.
         input: Box<InputFacts>,
         /// What went wrong; `None` when the attempt ended without a report.
         error: Option<Box<ErrorFacts>>,
     },
     /// The request was rightly not summarized.
     RequestSkipped {
-        /// The request.
         request: Seq,
         /// The try that found out.
         attempt: u32,
-        /// What acks repeat.
         head: AckHead,
         /// One of the `skipped_` reasons.
         reason: ReasonCode,
@@ -395,14 +366,11 @@ pub enum Event {
         warnings: Warnings,
         /// The ack this one replaces.
         supersedes: Option<Seq>,
-        /// What was read.
         input: Box<InputFacts>,
     },
     /// An operator ended the request.
     RequestCancelled {
-        /// The request.
         request: Seq,
-        /// What acks repeat.
         head: AckHead,
         /// What the ack warns of.
         warnings: Warnings,
@@ -410,16 +378,10 @@ pub enum Event {
         supersedes: Option<Seq>,
     },
     /// An operator cut a delay short: a backoff or a soft one.
-    DelayEnded {
-        /// The request.
-        request: Seq,
-    },
+    DelayEnded { request: Seq },
     /// Nothing new is taken in or started.
-    IntakePaused {
-        /// Why.
-        cause: PauseCause,
-    },
-    /// Work goes on.
+    IntakePaused { cause: PauseCause },
+    /// Work continues.
     IntakeResumed {
         /// Which cause went away.
         cause: PauseCause,
@@ -431,7 +393,6 @@ pub enum Event {
     },
     /// A corrected form of a bad line was appended to the queue.
     QuarantineReleased {
-        /// The quarantine event.
         quarantined: Seq,
         /// The request id of the corrected line.
         request_id: String,
@@ -440,7 +401,7 @@ pub enum Event {
     QueueAdopted {
         /// What had changed, for people.
         change: String,
-        /// The byte from which reading goes on.
+        /// The byte from which reading continues.
         offset: u64,
     },
     /// The tables were brought up to this record.
@@ -455,9 +416,7 @@ pub enum Event {
     /// A flow was used for the first time, or an operator accepted that its id stands for another
     /// pack from now on.
     FlowUsed {
-        /// The flow.
         flow_id: String,
-        /// Its variant.
         variant: Option<String>,
         /// The pack it stands for.
         pack_hash: Digest,
@@ -468,9 +427,7 @@ pub enum Event {
     ModelCharged {
         /// The request it was for.
         request: Seq,
-        /// The try.
         attempt: u32,
-        /// What it cost.
         charge: Charge,
     },
     /// An operator made a day exist.
@@ -507,7 +464,7 @@ impl Note {
     }
 
     /// A fact with its bytes.
-    pub fn with_body(event: Event, body: Vec<u8>) -> Note {
+    pub(crate) fn with_body(event: Event, body: Vec<u8>) -> Note {
         Note { event, body: Some(body) }
     }
 }
@@ -533,6 +490,7 @@ impl Event {
     pub fn request(&self) -> Option<Seq> {
         match self {
             Event::ParkedAccepted { request, .. }
+            | Event::KeyYielded { request, .. }
             | Event::RequestDuplicated { request, .. }
             | Event::AttemptStarted { request, .. }
             | Event::InputResolved { request, .. }
@@ -588,6 +546,7 @@ impl Event {
             Event::LineQuarantined(_) => "LineQuarantined",
             Event::RequestAccepted(_) => "RequestAccepted",
             Event::RequestParked { .. } => "RequestParked",
+            Event::KeyYielded { .. } => "KeyYielded",
             Event::ParkedAccepted { .. } => "ParkedAccepted",
             Event::RequestRejected { .. } => "RequestRejected",
             Event::DuplicateReceived { .. } => "DuplicateReceived",

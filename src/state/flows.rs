@@ -12,7 +12,7 @@ use crate::contract::hash::Digest;
 use crate::contract::time::Day;
 
 /// A flow and its variant.
-pub type FlowKey = (String, Option<String>);
+pub(crate) type FlowKey = (String, Option<String>);
 
 /// What one provider charged on one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,13 +39,11 @@ impl Charged {
 /// Everything providers charged on one day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DayCharged {
-    /// The day.
     pub day: Day,
     /// By name of the provider.
     pub by_provider: BTreeMap<String, Charged>,
 }
 
-/// The facts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flows {
     /// The pack each flow was first used with, or was accepted to stand for since.
@@ -61,7 +59,7 @@ impl Flows {
     }
 
     /// The pack a flow stands for, once it was used.
-    pub fn pack_of(&self, flow_id: &str, variant: Option<&str>) -> Option<Digest> {
+    pub(crate) fn pack_of(&self, flow_id: &str, variant: Option<&str>) -> Option<Digest> {
         // A handful of flows: cheaper than owning the key to look it up.
         let mut of_flow = self.used.range((flow_id.to_owned(), None)..);
         of_flow

@@ -15,13 +15,14 @@ pub mod apply;
 pub mod decide;
 pub mod event;
 pub mod flows;
+mod life;
 mod producers;
 pub mod schedule;
 mod status;
 #[cfg(test)]
 mod tests;
 
-pub use apply::Impossible;
+pub(crate) use apply::Impossible;
 pub use status::Status;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -29,29 +30,30 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
-use crate::contract::vocabulary::{ReasonCode, Warnings};
+use crate::contract::vocabulary::{FailureCause, ReasonCode, Warnings};
 use event::{AckHead, Output, PauseCause, TakenRequest};
 use flows::Flows;
 use producers::Producers;
 use schedule::{Claim, Place, Schedule};
 
 /// First half of a digest: what random-key indexes are keyed by.
-pub type Digest16 = [u8; 16];
+pub(crate) type Digest16 = [u8; 16];
 
 /// What stays known of every request that came in, whatever became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// Where it stands.
     pub status: Status,
-    /// Why, where there is more to say.
+    /// Why it stands there, where there is more to say. It is not what an earlier attempt met.
     pub reason: Option<ReasonCode>,
+    /// What the attempt met that led there.
+    pub cause: Option<FailureCause>,
     /// Tries begun.
     pub attempts: u32,
     /// When it was taken in.
     pub taken_at: Timestamp,
     /// The event that changed it last.
     pub last: Seq,
-    /// The previous row of the same request id; `Seq(0)` when there is none.
+    /// The previous row of the same request id; `Seq(0)` when the request has no earlier row.
     pub previous: Seq,
     /// The request whose output this one points at; `Seq(0)` when it has none or its own.
     pub output_of: Seq,
@@ -63,7 +65,7 @@ pub struct Row {
     pub work: Digest16,
 }
 
-/// A request with something still to come. There may be millions of these in memory at once, so
+/// A request with something still to come. Millions of these may be in memory together, so
 /// what few of them have lies apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Open {
@@ -81,7 +83,7 @@ pub struct Open {
     pub since: Timestamp,
     /// What its acks warn of.
     pub warnings: Warnings,
-    /// What few have; nothing when it has none of it.
+    /// Members that few requests have; `None` when the request has no such member.
     pub particulars: Option<Box<Particulars>>,
     /// Where it stands in the schedule; derived, never stored.
     pub place: Place,
@@ -184,7 +186,7 @@ impl Hasher for DigestHasher {
 }
 
 /// A map keyed by digests. Never iterated unsorted.
-pub type DigestMap<V> = HashMap<Digest16, V, BuildHasherDefault<DigestHasher>>;
+pub(crate) type DigestMap<V> = HashMap<Digest16, V, BuildHasherDefault<DigestHasher>>;
 
 /// How many requests stand where, by their latest state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -193,7 +195,7 @@ pub struct Totals {
     pub by_status: BTreeMap<Status, u64>,
     /// Ended requests by reason.
     pub by_reason: BTreeMap<ReasonCode, u64>,
-    /// Bad lines set aside.
+    /// Lines in quarantine.
     pub quarantined: u64,
     /// Requests taken in over all time.
     pub taken: u64,
@@ -202,13 +204,10 @@ pub struct Totals {
 /// The run that holds the home.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunInfo {
-    /// Its id.
     pub run_id: String,
-    /// Its command.
     pub command: String,
     /// The event that started it: the epoch.
     pub started: Seq,
-    /// When it started.
     pub started_at: Timestamp,
 }
 
@@ -292,12 +291,12 @@ impl State {
     }
 
     /// Open requests from a number on, in order.
-    pub fn open_from(&self, from: Seq) -> impl Iterator<Item = (Seq, &Open)> {
+    pub(crate) fn open_from(&self, from: Seq) -> impl Iterator<Item = (Seq, &Open)> {
         self.open.range(from..).map(|(request, open)| (*request, &**open))
     }
 
     /// Open requests before a number, newest first.
-    pub fn open_back(&self, before: Seq) -> impl Iterator<Item = (Seq, &Open)> {
+    pub(crate) fn open_back(&self, before: Seq) -> impl Iterator<Item = (Seq, &Open)> {
         self.open.range(..before).rev().map(|(request, open)| (*request, &**open))
     }
 
@@ -323,7 +322,7 @@ impl State {
     }
 
     /// How many requests wait for their time.
-    pub fn delayed_count(&self) -> usize {
+    pub(crate) fn delayed_count(&self) -> usize {
         self.schedule.delayed()
     }
 
@@ -357,12 +356,6 @@ impl State {
         self.run.as_ref().map_or(Seq(0), |run| run.started)
     }
 
-    /// The name of a producer.
-    #[cfg(any(test, feature = "internals"))]
-    pub fn producer_name(&self, producer: u32) -> &str {
-        self.producers.name(producer)
-    }
-
     /// Whether waiters are left whose holder ended.
     pub fn has_unsettled(&self) -> bool {
         !self.unsettled_keys.is_empty() || !self.unsettled_items.is_empty()
@@ -373,26 +366,25 @@ impl State {
         &self.changed
     }
 
-    /// What changed is on its way into the tables, and what changes from now on is for the next
-    /// checkpoint.
-    pub fn checkpoint_begun(&mut self) {
+    /// A checkpoint of the changes so far begins; later changes belong to the next one.
+    pub(crate) fn checkpoint_begun(&mut self) {
         debug_assert!(self.leaving.is_empty(), "one checkpoint at a time");
         self.leaving = std::mem::take(&mut self.changed);
     }
 
-    /// The tables hold what was on its way.
+    /// The tables now hold the changes that were being written.
     pub fn checkpointed(&mut self) {
         self.leaving = Changed::default();
     }
 
     /// Rows of ended requests that are not in the tables yet, newer changes first.
-    pub fn recent_rows(&self) -> [&BTreeMap<Seq, Row>; 2] {
+    pub(crate) fn recent_rows(&self) -> [&BTreeMap<Seq, Row>; 2] {
         [&self.changed.rows, &self.leaving.rows]
     }
 
     /// Brings the schedule up to `now`: moves what has become ready or more urgent. Returns false
     /// when more is left to move than one call may.
-    pub fn advance(&mut self, now: Timestamp) -> bool {
+    pub(crate) fn advance(&mut self, now: Timestamp) -> bool {
         const AT_ONCE: usize = 10_000;
         let due = self.schedule.due_for_change(now, AT_ONCE);
         let all = due.len() < AT_ONCE;
@@ -404,7 +396,7 @@ impl State {
 
     /// The clock may have stepped back since something became ready: while it is the turn of a
     /// request whose time has not come, that request waits again.
-    pub fn hold_back(&mut self, now: Timestamp) {
+    pub(crate) fn hold_back(&mut self, now: Timestamp) {
         while let Some(request) = self.schedule.pick() {
             if self.open.get(&request).is_none_or(|open| open.eligible_at <= now) {
                 return;
@@ -414,7 +406,7 @@ impl State {
     }
 
     /// The request whose turn it is, if one may start.
-    pub fn next_ready(&self) -> Option<Seq> {
+    pub(crate) fn next_ready(&self) -> Option<Seq> {
         self.schedule.pick()
     }
 

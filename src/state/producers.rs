@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::contract::ids::Seq;
 
-/// Above this many names, a producer without open requests is forgotten at once; it then counts as
+/// Above this many names, a producer without open requests is forgotten immediately; it then counts as
 /// one that never started, which only brings its next request forward.
 const REMEMBERED: usize = 4096;
 
@@ -46,7 +46,7 @@ impl Producers {
     }
 
     /// The name of an index.
-    #[cfg(any(test, feature = "internals"))]
+    #[cfg(test)]
     pub(super) fn name(&self, index: u32) -> &str {
         self.get(index).map_or("", |producer| &producer.name)
     }

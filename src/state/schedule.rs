@@ -18,16 +18,15 @@ use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 
 /// Waiting this long makes a request one level more urgent.
-pub const AGING_STEP_MS: i64 = 10 * 60 * 1000;
+pub(crate) const AGING_STEP_MS: i64 = 10 * 60 * 1000;
 /// Without a deadline a request is due this long after it was accepted.
-pub const DUE_AFTER_MS: i64 = 60 * 60 * 1000;
+pub(crate) const DUE_AFTER_MS: i64 = 60 * 60 * 1000;
 /// The least urgent level.
-pub const LEVELS: usize = 5;
+pub(crate) const LEVELS: usize = 5;
 
 /// What the order of one request depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Claim {
-    /// The request.
+pub(crate) struct Claim {
     pub request: Seq,
     /// 1 to 5.
     pub priority: u8,
@@ -60,9 +59,8 @@ struct Level {
     queues: BTreeMap<u32, BTreeSet<(Timestamp, Seq)>>,
 }
 
-/// The schedule.
 #[derive(Debug, Default)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     delayed: BTreeSet<(Timestamp, Seq)>,
     levels: [Level; LEVELS],
     aging: BTreeSet<(Timestamp, Seq)>,
@@ -88,7 +86,7 @@ impl Schedule {
     }
 
     /// The next moment at which something changes by itself.
-    pub fn next_change(&self) -> Option<Timestamp> {
+    pub(crate) fn next_change(&self) -> Option<Timestamp> {
         self.delayed.first().map(|(at, _)| *at)
     }
 
@@ -116,8 +114,8 @@ impl Schedule {
     }
 
     /// Claims whose time has come or whose level changes at `now`; the caller re-inserts each.
-    /// At most `limit` at once, so that a backlog cannot hold the writer.
-    pub fn due_for_change(&self, now: Timestamp, limit: usize) -> Vec<Seq> {
+    /// At most `limit` in one call, so that a backlog cannot hold the writer.
+    pub(crate) fn due_for_change(&self, now: Timestamp, limit: usize) -> Vec<Seq> {
         let come = self.delayed.iter().take_while(|(at, _)| *at <= now);
         let aged = self.aging.iter().take_while(|(at, _)| *at <= now);
         come.chain(aged).map(|(_, request)| *request).take(limit).collect()
@@ -131,7 +129,7 @@ impl Schedule {
     }
 
     /// Moves a producer behind everybody who started earlier.
-    pub fn producer_started(&mut self, producer: u32, before: Seq, now: Seq) {
+    pub(crate) fn producer_started(&mut self, producer: u32, before: Seq, now: Seq) {
         for level in &mut self.levels {
             if level.turns.remove(&(before, producer)) {
                 level.turns.insert((now, producer));

@@ -1,10 +1,4 @@
-//! The life of a request as one table: which event may meet which status, and what follows.
-//!
-//! See docs/adr/0035-pausing-intake-and-starts.md.
-//! See docs/adr/0040-input-errors-after-acceptance.md.
-
-use super::event::Event;
-use crate::contract::vocabulary::AckStatus;
+//! Where a request stands.
 
 /// Where a request stands.
 ///
@@ -35,7 +29,7 @@ pub enum Status {
     Duplicate = 14,
     /// Ended by an operator.
     Cancelled = 15,
-    /// Never accepted: no such flow.
+    /// Not accepted: the flow does not exist.
     RejectedFlow = 16,
     /// Never accepted: invalid input.
     RejectedInput = 17,
@@ -84,69 +78,28 @@ impl Status {
     }
 
     /// The status with this number in the log.
-    pub fn from_code(code: u8) -> Option<Status> {
+    pub(crate) fn from_code(code: u8) -> Option<Status> {
         Status::ALL.into_iter().find(|status| *status as u8 == code)
     }
 
     /// Whether something is still to come.
-    pub fn is_open(self) -> bool {
+    pub(crate) fn is_open(self) -> bool {
         (self as u8) < Status::Completed as u8
     }
 
     /// Whether the request was never accepted.
-    pub fn is_rejection(self) -> bool {
+    pub(crate) fn is_rejection(self) -> bool {
         matches!(self, Status::RejectedFlow | Status::RejectedInput)
     }
 
     /// Whether the ending leaves an output to point at.
-    pub fn has_output(self) -> bool {
+    pub(crate) fn has_output(self) -> bool {
         matches!(self, Status::Completed | Status::Duplicate)
     }
 
     /// Whether the same request may be tried again as a new acceptance.
-    pub fn may_start_over(self) -> bool {
+    pub(crate) fn may_start_over(self) -> bool {
         !self.is_open() && !self.has_output()
-    }
-
-    /// The status an event leads to, or `None` when the two cannot meet.
-    ///
-    /// `from` is `None` for events that bring a request in.
-    pub fn after(from: Option<Status>, event: &Event) -> Option<Status> {
-        use Status::{Backoff, Held, Parked, Running, Waiting};
-        match (from, event) {
-            (None, Event::RequestAccepted(_)) => Some(Waiting),
-            (None, Event::RequestParked { .. }) => Some(Parked),
-            (None, Event::DuplicateReceived { .. }) => Some(Status::Duplicate),
-            (None, Event::RequestRejected { status, .. }) => match status {
-                AckStatus::RejectedUnknownFlow => Some(Status::RejectedFlow),
-                AckStatus::RejectedInvalidInput => Some(Status::RejectedInput),
-                _ => None,
-            },
-            (Some(Parked), Event::ParkedAccepted { .. }) => Some(Waiting),
-            (Some(Waiting | Backoff), Event::AttemptStarted { .. }) => Some(Running),
-            (Some(Waiting), Event::DelayEnded { .. }) => Some(Waiting),
-            (Some(Backoff), Event::DelayEnded { .. }) => Some(Backoff),
-            (Some(Running), Event::InputResolved { .. } | Event::ModelResponded { .. }) => {
-                Some(Running)
-            }
-            (Some(Running), Event::WorkHeld { .. }) => Some(Held),
-            (Some(Held), Event::WorkReleased { .. }) => Some(Waiting),
-            (Some(Running), Event::SummaryProduced { .. }) => Some(Status::Completed),
-            (Some(Running), Event::RequestSkipped { .. }) => Some(Status::Skipped),
-            (Some(Running), Event::AttemptFailed { retry_at: Some(_), .. }) => Some(Backoff),
-            (Some(Running), Event::AttemptFailed { status, .. }) => match status {
-                AckStatus::FailedPermanent => Some(Status::Failed),
-                AckStatus::RejectedInvalidInput => Some(Status::FailedInput),
-                _ => None,
-            },
-            (Some(Parked | Held | Running), Event::RequestDuplicated { .. }) => {
-                Some(Status::Duplicate)
-            }
-            (Some(from), Event::RequestCancelled { .. }) if from.is_open() => {
-                Some(Status::Cancelled)
-            }
-            _ => None,
-        }
     }
 }
 
@@ -161,20 +114,5 @@ mod tests {
             assert_eq!(Status::from_code(status as u8), Some(status));
         }
         assert_eq!(Status::parse("ready"), None);
-    }
-
-    #[test]
-    fn nothing_follows_an_ending() {
-        let request = crate::contract::ids::Seq(1);
-        let events = [
-            Event::AttemptStarted { request, attempt: 1 },
-            Event::WorkReleased { request },
-            Event::DelayEnded { request },
-        ];
-        for status in Status::ALL.into_iter().filter(|status| !status.is_open()) {
-            for event in &events {
-                assert_eq!(Status::after(Some(status), event), None, "{status:?} {event:?}");
-            }
-        }
     }
 }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::run_dir::{RelPath, RunDir, RunDirError};
-use crate::contract::json::jcs;
+use crate::contract::json;
 use crate::contract::time::Timestamp;
 
 const FILE: &str = "audit.jsonl";
@@ -28,5 +28,5 @@ pub fn append(
     if let Some(object) = line.as_object_mut() {
         object.extend(details);
     }
-    dir.append_line(&logs_dir.join(FILE), &jcs(&line))
+    dir.append_line(&logs_dir.join(FILE), &json::line(&line))
 }

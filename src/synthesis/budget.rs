@@ -12,7 +12,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use super::extract::{CitedClaim, DroppedCounts, Extract, Gap};
+use super::extract::{CitedClaim, DroppedCounts, DroppedFinding, Extract, Gap, LEFT_OUT_MAX, Why};
 
 /// Gaps may take this fraction of the limit (1/4) from claims.
 const GAP_SHARE: u64 = 4;
@@ -24,17 +24,18 @@ const OMITTED: &str = "\n## Omitted\n";
 /// The limit cannot hold even an empty summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("fit a summary: it needs {needed} bytes and may have {limit}")]
-pub struct DoesNotFit {
+pub(crate) struct DoesNotFit {
     pub needed: u64,
     pub limit: u64,
 }
 
 /// A summary and what it keeps.
 #[derive(Debug, Clone)]
-pub struct FittedSummary {
+pub(crate) struct FittedSummary {
     claims: Vec<CitedClaim>,
     gaps: Vec<Gap>,
     before: DroppedCounts,
+    left_out: Vec<DroppedFinding>,
     kept_claims: BTreeSet<usize>,
     kept_gaps: BTreeSet<usize>,
     claim_bytes: u64,
@@ -73,8 +74,9 @@ impl FittedSummary {
     }
 
     /// The kept parts as an extract, which can be written to the spill file.
-    pub fn into_extract(self) -> Extract {
+    pub(crate) fn into_extract(self) -> Extract {
         let dropped = self.dropped();
+        let left_out = self.left_out(Why::SummaryLimit);
         let keeps = |kept: &BTreeSet<usize>, index: &usize| kept.contains(index);
         let claims = self.claims.into_iter().enumerate();
         let gaps = self.gaps.into_iter().enumerate();
@@ -88,12 +90,13 @@ impl FittedSummary {
                 .map(|(_, gap)| gap)
                 .collect(),
             dropped,
+            left_out,
             refused: 0,
         }
     }
 
     /// Its size now, and after each part that it can give up.
-    pub fn ladder(mut self) -> Vec<u64> {
+    pub(crate) fn ladder(mut self) -> Vec<u64> {
         let mut sizes = vec![self.bytes()];
         while self.give_up_one() {
             sizes.push(self.bytes());
@@ -102,14 +105,14 @@ impl FittedSummary {
     }
 
     /// Gives up `count` parts, the lowest ranked first.
-    pub fn give_up(&mut self, count: usize) {
+    pub(crate) fn give_up(&mut self, count: usize) {
         for _ in 0..count {
             self.give_up_one();
         }
     }
 
     /// A summary that keeps everything of an extract.
-    pub fn holding_all(extract: Extract) -> FittedSummary {
+    pub(crate) fn holding_all(extract: Extract) -> FittedSummary {
         FittedSummary {
             kept_claims: (0..extract.claims.len()).collect(),
             kept_gaps: (0..extract.gaps.len()).collect(),
@@ -118,6 +121,7 @@ impl FittedSummary {
             claims: extract.claims,
             gaps: extract.gaps,
             before: extract.dropped,
+            left_out: extract.left_out,
         }
     }
 
@@ -182,6 +186,16 @@ impl FittedSummary {
             gaps: self.before.gaps + self.gaps.len() - self.kept_gaps.len(),
             ..self.before
         }
+    }
+
+    /// The findings that are left out. `why` is the reason of those that were given up since the
+    /// summary was read.
+    pub(crate) fn left_out(&self, why: Why) -> Vec<DroppedFinding> {
+        let mut left_out = self.left_out.clone();
+        let given = (0..self.claims.len()).filter(|index| !self.kept_claims.contains(index));
+        let given = given.map(|index| DroppedFinding::new(&self.claims[index].text, why));
+        left_out.extend(given.take(LEFT_OUT_MAX.saturating_sub(self.left_out.len())));
+        left_out
     }
 
     fn omitted(&self) -> Vec<String> {
@@ -262,7 +276,7 @@ fn gap_line_bytes(gap: &Gap) -> u64 {
 /// How many parts each summary gives up so that all fit together, and the sum that is left. The
 /// error has the sum that is still too large. Among summaries of equal size the later one gives up
 /// first. A summary is represented only by its [`FittedSummary::ladder`].
-pub fn fit_total(ladders: &[Vec<u64>], limit: u64) -> Result<(Vec<usize>, u64), DoesNotFit> {
+pub(crate) fn fit_total(ladders: &[Vec<u64>], limit: u64) -> Result<(Vec<usize>, u64), DoesNotFit> {
     let first = |ladder: &Vec<u64>| ladder.first().copied().unwrap_or(0);
     let mut total: u64 = ladders.iter().map(first).sum();
     let mut given = vec![0; ladders.len()];

@@ -14,9 +14,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Number;
 
+use super::agents::AgentTypes;
 use super::budget::{self, DoesNotFit, FittedSummary};
 use super::citations::{self, CitationPool};
-use super::extract::{self, Extract};
+use super::drafts::{NotDrafts, source_path};
+use super::extract::{self, Extract, Why};
 use super::finding::{Code, Findings};
 use super::pack::{
     KeyClaim, MetaEntry, Pack, PackEntry, PackLimits, PackMeta, PackSource, SourceKind,
@@ -31,9 +33,9 @@ use crate::contract::hash::sha256;
 use crate::contract::time::Timestamp;
 
 /// Name of the rules in [`extract`].
-pub const EXTRACTIVE: &str = "extractive.v1";
+pub(crate) const EXTRACTIVE: &str = "extractive.v1";
 /// Name of summaries that a model writes, held to the same rules.
-pub const PROVIDER: &str = "provider.v1";
+pub(crate) const PROVIDER: &str = "provider.v1";
 
 #[derive(Debug, Clone, Copy)]
 pub struct SummarizeInput<'a> {
@@ -47,11 +49,11 @@ pub struct SummarizeInput<'a> {
 
 /// A model that writes a summary with `## Findings`, one bullet for each claim, each with `[@cid]`
 /// marks.
-pub type Summarize<'a> = &'a dyn Fn(SummarizeInput<'_>) -> Result<String, String>;
+pub(crate) type Summarize<'a> = &'a dyn Fn(SummarizeInput<'_>) -> Result<String, String>;
 
 pub struct BuildOptions<'a> {
     /// The agent types that exist.
-    pub agent_types: &'a [String],
+    pub agent_types: &'a AgentTypes,
     /// Time written into the pack. Without it, `updated_at` of the manifest.
     pub generated_at: Option<Timestamp>,
     /// Checks citations against their schema, and fails when a perspective has no cited claim.
@@ -80,6 +82,8 @@ pub struct WrittenPack {
     pub summaries: usize,
     /// Claims in them.
     pub claims: usize,
+    /// Findings that are not in them. The sidecar lists each with the reason.
+    pub left_out: usize,
     /// Bytes of them.
     pub bytes: u64,
     pub inputs_digest: String,
@@ -108,6 +112,7 @@ struct PreparedPack<'a> {
     pool: CitationPool,
     sources: Vec<PackSource>,
     kinds: Vec<SourceKind>,
+    not_drafts: NotDrafts,
     spilled: SpilledSummaries<'a>,
     /// How many parts each summary gives up for the total limit.
     given: Vec<usize>,
@@ -140,17 +145,20 @@ fn prepare<'a>(
     if !run.complete || !findings.passes() {
         return Ok(None);
     }
+    let not_drafts = NotDrafts::of(dir, &run.manifest)?;
     let mut spilled = SpilledSummaries::open(dir, &run.manifest.paths.summaries_dir)?;
     let (mut sources, mut kinds) = (Vec::new(), Vec::new());
     let (mut total, mut claims) = (0, Vec::new());
     for assigned in &run.perspectives {
         let id = &assigned.perspective.id;
-        if let Some((source, kind, text)) = read_source(dir, &run, assigned, findings)? {
+        if let Some((source, kind, text)) = read_source(dir, &run, assigned, &not_drafts, findings)?
+        {
             let extract = summarize(&text, assigned, &run, &pool, options, findings);
+            let extracted = extract.claims.len();
             match FittedSummary::fit(extract, run.manifest.max_summary.bytes()) {
                 Ok(summary) => {
                     total += summary.bytes();
-                    claims.push(summary.claims().count());
+                    claims.push((extracted, summary.claims().count()));
                     spilled.put(&summary.into_extract())?;
                 }
                 Err(error) => too_small("max_summary_kb", id, error, findings),
@@ -177,21 +185,42 @@ fn prepare<'a>(
             }
         }
     }
-    for ((source, claims), given) in sources.iter().zip(claims).zip(&given) {
-        if claims <= *given {
-            let severity = if options.strict { Findings::error } else { Findings::warn };
-            let message = format!("{} has no claim with a usable citation", source.id);
-            severity(findings, Code::NoCitedClaims, &source.artifact, String::new(), message);
+    for ((source, (extracted, fitted)), given) in sources.iter().zip(claims).zip(&given) {
+        if fitted > *given {
+            continue;
         }
+        let severity = if options.strict { Findings::error } else { Findings::warn };
+        let (code, message) = match (extracted, fitted) {
+            (0, _) => (Code::NoCitedClaims, "no claim with a usable citation".to_owned()),
+            (_, 0) => (Code::SizeCapExceeded, no_room(extracted, "max_summary_kb")),
+            _ => (Code::SizeCapExceeded, no_room(extracted, "max_total_summary_kb")),
+        };
+        let message = format!("{} has {message}", source.id);
+        severity(findings, code, &source.artifact, String::new(), message);
     }
     let (algo, mode) = match options.summarize {
         Some(_) => (PROVIDER, "provider"),
         None => (EXTRACTIVE, "extractive"),
     };
     let generated_at = options.generated_at.unwrap_or(run.manifest.updated_at).to_string();
-    let prepared =
-        PreparedPack { run, pool, sources, kinds, spilled, given, total, algo, mode, generated_at };
+    let prepared = PreparedPack {
+        run,
+        pool,
+        sources,
+        kinds,
+        not_drafts,
+        spilled,
+        given,
+        total,
+        algo,
+        mode,
+        generated_at,
+    };
     Ok(Some(prepared))
+}
+
+fn no_room(claims: usize, limit: &str) -> String {
+    format!("{claims} claims, and {limit} leaves no room for any")
 }
 
 fn too_small(limit: &str, what: &str, error: DoesNotFit, findings: &mut Findings) {
@@ -200,28 +229,19 @@ fn too_small(limit: &str, what: &str, error: DoesNotFit, findings: &mut Findings
     findings.error(Code::SizeCapExceeded, super::manifest::FILE, place, message);
 }
 
-/// The file that a perspective is summarized from: a draft if one exists, else its wave output.
-pub fn source_path(
-    dir: &RunDir<'_>,
-    run: &ResearchRun,
-    assigned: &Assigned,
-) -> Result<(RelPath, SourceKind), RunDirError> {
-    let draft = run.manifest.paths.summaries_dir.join(&format!("{}.md", assigned.perspective.id));
-    // A read with limit 0 tells whether the file exists inside the run directory.
-    match dir.read(&draft, 0) {
-        Ok(None) => Ok((assigned.output.clone(), SourceKind::Wave)),
-        Ok(Some(_)) | Err(RunDirError::TooLarge { .. }) => Ok((draft, SourceKind::Draft)),
-        Err(error) => Err(error),
-    }
-}
-
 fn read_source(
     dir: &RunDir<'_>,
     run: &ResearchRun,
     assigned: &Assigned,
+    not_drafts: &NotDrafts,
     findings: &mut Findings,
 ) -> Result<Option<(PackSource, SourceKind, String)>, RunDirError> {
-    let (path, kind) = source_path(dir, run, assigned)?;
+    let (path, kind, passed_over) = source_path(dir, &run.manifest, assigned, not_drafts)?;
+    if passed_over {
+        let draft = format!("{}/{}.md", run.manifest.paths.summaries_dir, assigned.perspective.id);
+        let message = format!("a pack lists it as its own summary; {path} is summarized");
+        findings.warn(Code::DraftIsOutput, &draft, "", message);
+    }
     let bytes = match dir.read(&path, MARKDOWN_BYTES_MAX) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => {
@@ -316,10 +336,12 @@ fn entry(source: &PackSource, path: &RelPath, summary: &FittedSummary) -> PackEn
 fn write(dir: &RunDir<'_>, prepared: PreparedPack<'_>) -> Result<WrittenPack, RunDirError> {
     let manifest = &prepared.run.manifest;
     let count = prepared.spilled.count();
-    let (mut summaries, mut claims) = (Vec::with_capacity(count), 0);
+    let (mut summaries, mut claims, mut left_out) = (Vec::with_capacity(count), 0, 0);
     for index in 0..count {
         let summary = prepared.summary(index)?;
         claims += summary.claims().count();
+        let dropped = summary.dropped();
+        left_out += dropped.uncited + dropped.empty + dropped.oversize + dropped.duplicate;
         summaries.push(stage_text(dir, &prepared.summary_path(index), &summary.markdown())?);
     }
     let inputs_digest = inputs_digest(prepared.algo, manifest, &prepared.sources, &prepared.pool);
@@ -349,6 +371,7 @@ fn write(dir: &RunDir<'_>, prepared: PreparedPack<'_>) -> Result<WrittenPack, Ru
         pack_sha256: pack.sha256.hex(),
         algo: prepared.algo,
         manifest_revision: manifest.revision,
+        not_drafts: prepared.not_drafts.listed(manifest, &prepared.run.perspectives),
         entries: LazyList::new(count, |index| {
             let (summary, source) = (prepared.summary(index)?, &prepared.sources[index]);
             Ok(MetaEntry {
@@ -361,6 +384,7 @@ fn write(dir: &RunDir<'_>, prepared: PreparedPack<'_>) -> Result<WrittenPack, Ru
                 summary_bytes: summaries[index].bytes,
                 confidence_basis: summary.claims().map(|claim| claim.basis).collect(),
                 dropped: summary.dropped(),
+                left_out: summary.left_out(Why::TotalLimit),
             })
         }),
     };
@@ -374,6 +398,7 @@ fn write(dir: &RunDir<'_>, prepared: PreparedPack<'_>) -> Result<WrittenPack, Ru
         meta: meta_path,
         summaries: count,
         claims,
+        left_out,
         bytes: prepared.total,
         inputs_digest,
         outputs_digest,

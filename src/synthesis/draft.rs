@@ -5,10 +5,11 @@
 //! [`adopt`] takes the answer of the registered router flow. Perspectives that satisfy the rules
 //! are kept; drafted ones replace the others. The result is always a valid document.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Number, Value, json};
 
+use super::agents::AgentTypes;
 use super::finding::Findings;
 use super::perspectives::{
     Perspective, PerspectiveRules, Perspectives, PromptContract, Track, check,
@@ -17,14 +18,14 @@ use crate::contract::hash::sha256;
 use crate::contract::time::Timestamp;
 
 /// Perspectives of a draft, unless the caller sets a number.
-pub const COUNT_DEFAULT: usize = 4;
+pub(crate) const COUNT_DEFAULT: usize = 4;
 /// Most perspectives of one draft.
-pub const COUNT_MAX: usize = 50;
-pub const ROUTER_FLOW: &str = "research.router.plan.perspectives.v1";
+pub(crate) const COUNT_MAX: usize = 50;
+pub(crate) const ROUTER_FLOW: &str = "research.router.plan.perspectives.v1";
 /// Most perspectives that the router flow is asked for.
-pub const FLOW_COUNT_MAX: usize = 6;
+pub(crate) const FLOW_COUNT_MAX: usize = 6;
 /// Longest objective that is quoted in titles.
-const SUBJECT_CHARS_MAX: usize = 80;
+const SUBJECT_CHARS_MAX: usize = 160;
 
 const WORDS_MAX: u64 = 900;
 const SOURCES_MAX: u64 = 10;
@@ -95,11 +96,32 @@ pub fn adopt(answer: &Value, input: DraftInput<'_>, plain: Perspectives) -> (Per
             members.insert("agent_type".to_owned(), json!(agent));
         }
         match serde_json::from_value::<Perspective>(found) {
-            Ok(one) if keeps_rules(&plain, &one, input.agent_types) => *place = one,
+            Ok(mut one) if keeps_rules(&plain, &one, input.agent_types) => {
+                one.title = with_objective(&one.title, input.objective);
+                *place = one;
+            }
             _ => left_out += 1,
         }
     }
     (drafted, left_out)
+}
+
+/// A title that says what the research is about. The agent that gets a perspective is told its title
+/// and no objective, so a title that leaves out words of the objective gets them added.
+fn with_objective(title: &str, objective: &str) -> String {
+    let objective = objective.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said: BTreeSet<String> = words(title).collect();
+    let missing = words(&objective).any(|word| word.chars().count() > 3 && !said.contains(&word));
+    let title = title.trim().trim_end_matches(['.', ':', ' ']);
+    match missing {
+        true => format!("{title}: {}", subject(&objective)),
+        false => title.to_owned(),
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = String> + '_ {
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase)
 }
 
 /// True when a document with only this perspective passes the check.
@@ -107,6 +129,7 @@ fn keeps_rules(plain: &Perspectives, one: &Perspective, agent_types: &[String]) 
     let alone = Perspectives { perspectives: vec![one.clone()], ..plain.clone() };
     let Ok(value) = serde_json::to_value(&alone) else { return false };
     let mut findings = Findings::default();
+    let agent_types = &AgentTypes::named(agent_types.to_vec());
     check(&value, "draft", PerspectiveRules { agent_types, run_id: None }, &mut findings);
     findings.passes() && !one.title.trim().is_empty() && one.source_artifact.is_none()
 }
@@ -315,13 +338,14 @@ fn platforms(track: Track, topic: Topic) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::agents::AgentTypes;
     use super::super::finding::Findings;
-    use super::super::perspectives::{PerspectiveRules, check, known_agent_types};
+    use super::super::perspectives::{PerspectiveRules, check};
     use super::*;
     use proptest::prelude::*;
 
     fn of(objective: &str, count: usize) -> Result<Perspectives, DraftError> {
-        let agents = known_agent_types();
+        let agents = AgentTypes::usual().names;
         let created_at = Timestamp(1_770_984_300_000);
         draft(DraftInput { objective, count, agent_types: &agents, run_id: None, created_at })
     }
@@ -362,6 +386,17 @@ mod tests {
         assert_eq!(draft(nobody), Err(DraftError::NoAgents));
     }
 
+    #[test]
+    fn titles_of_the_router_keep_the_objective() {
+        let objective = "Where does SQLite lose  writes after a power cut?";
+        assert_eq!(
+            with_objective("SQLite: technical overview", objective),
+            "SQLite: technical overview: Where does SQLite lose writes after a power cut"
+        );
+        let whole = "Objections: where does SQLite lose writes after a power cut";
+        assert_eq!(with_objective(whole, objective), whole);
+    }
+
     proptest! {
         #![proptest_config(crate::proptests::config())]
 
@@ -369,7 +404,7 @@ mod tests {
         fn every_draft_is_valid_and_repeatable(objective in ".{0,200}", count in 1_usize..50) {
             if let Ok(draft) = of(&objective, count) {
                 let value = serde_json::to_value(&draft).unwrap();
-                let agents = known_agent_types();
+                let agents = AgentTypes::usual();
                 let mut findings = Findings::default();
                 let rules = PerspectiveRules { agent_types: &agents, run_id: None };
                 let checked = check(&value, "draft", rules, &mut findings);

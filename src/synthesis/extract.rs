@@ -10,16 +10,22 @@
 //!
 //! See docs/adr/0026-extracting-summary-packs.md.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::citations::{CitationPool, CitationStatus};
+use super::claims;
 use super::inline::{self, CitationMark, TEXT_BYTES_MAX};
 use super::markdown::{self, Line};
 
 /// Most claims, and most gaps, taken from one output.
-pub const ITEMS_MAX: usize = 10_000;
+pub(crate) const ITEMS_MAX: usize = 10_000;
+
+/// Most dropped findings that are listed for one output.
+pub(crate) const LEFT_OUT_MAX: usize = 500;
+/// Most characters of a dropped finding that are listed.
+const FINDING_CHARS_MAX: usize = 240;
 
 const CONFIDENCE_ONE: u8 = 60;
 const CONFIDENCE_STEP: u8 = 10;
@@ -35,7 +41,7 @@ pub enum ConfidenceBasis {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cited {
+pub(crate) struct Cited {
     pub cid: String,
     pub paywalled: bool,
 }
@@ -45,7 +51,7 @@ pub struct Cited {
 pub struct CitedClaim {
     /// One line of plain text.
     pub text: String,
-    pub cited: Vec<Cited>,
+    pub(crate) cited: Vec<Cited>,
     pub confidence: u8,
     pub basis: ConfidenceBasis,
 }
@@ -68,8 +74,48 @@ pub struct DroppedCounts {
     pub empty: usize,
     /// Claims over a size limit.
     pub oversize: usize,
+    /// Claims that were made before, whose citations were joined.
+    #[serde(default)]
+    pub duplicate: usize,
     /// Gaps over a size limit or without text.
     pub gaps: usize,
+}
+
+/// Why a finding is not in a summary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// It has no citation that the pool lists as valid or paywalled.
+    Uncited,
+    /// Nothing is left of it without its marks.
+    Empty,
+    /// It is too long to be read, or there are too many.
+    TooLarge,
+    /// It says what a finding before it says, whose citations it joins.
+    Duplicate,
+    /// The limit of the summary leaves no room for it.
+    SummaryLimit,
+    /// The limit of all summaries together leaves no room for it.
+    TotalLimit,
+}
+
+/// A finding that is not in a summary.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DroppedFinding {
+    /// Its beginning.
+    pub finding: String,
+    pub why: Why,
+}
+
+impl DroppedFinding {
+    pub(crate) fn new(text: &str, why: Why) -> DroppedFinding {
+        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let finding = match line.char_indices().nth(FINDING_CHARS_MAX) {
+            Some((end, _)) => format!("{}…", line[..end].trim_end()),
+            None => line,
+        };
+        DroppedFinding { finding, why }
+    }
 }
 
 /// Everything that a summary can contain.
@@ -81,8 +127,19 @@ pub struct Extract {
     pub gaps: Vec<Gap>,
     /// What the extraction left out.
     pub dropped: DroppedCounts,
+    /// The dropped findings, up to a bound.
+    #[serde(default)]
+    pub left_out: Vec<DroppedFinding>,
     /// Usable citations outside `allowed`, which were refused.
     pub refused: usize,
+}
+
+impl Extract {
+    fn leave_out(&mut self, text: &str, why: Why) {
+        if self.left_out.len() < LEFT_OUT_MAX {
+            self.left_out.push(DroppedFinding::new(text, why));
+        }
+    }
 }
 
 /// Extracts claims and gaps. For a text that was written from a source, `allowed` limits the pool
@@ -91,25 +148,39 @@ pub fn extract(text: &str, pool: &CitationPool, allowed: Option<&BTreeSet<String
     let lines = markdown::lines(text);
     let sources = source_marks(&lines);
     let mut out = Extract::default();
+    let mut said: BTreeMap<String, usize> = BTreeMap::new();
     for claim in claim_texts(&lines) {
         if claim.len() > TEXT_BYTES_MAX || out.claims.len() >= ITEMS_MAX {
             out.dropped.oversize += 1;
+            out.leave_out(clipped(&claim), Why::TooLarge);
             continue;
         }
-        let Some(plain) = inline::read(&claim, sources.len()) else {
+        let plain = inline::read(&claim, sources.len());
+        let Some(plain) = plain.filter(|plain| plain.text.contains(char::is_alphanumeric)) else {
             out.dropped.empty += 1;
+            out.leave_out(&claim, Why::Empty);
             continue;
         };
-        if !plain.text.contains(char::is_alphanumeric) {
-            out.dropped.empty += 1;
-            continue;
-        }
         let (cited, refused) = resolve(&plain.marks, &sources, pool, allowed);
         out.refused += refused;
         if cited.is_empty() {
             out.dropped.uncited += 1;
+            out.leave_out(&plain.text, Why::Uncited);
             continue;
         }
+        if let Some(before) = said.get(&claims::folded(&plain.text)) {
+            out.dropped.duplicate += 1;
+            out.leave_out(&plain.text, Why::Duplicate);
+            let before = &mut out.claims[*before];
+            let new = cited.into_iter().filter(|one| !before.cited.contains(one));
+            let new: Vec<Cited> = new.collect();
+            before.cited.extend(new);
+            if before.basis == ConfidenceBasis::Derived {
+                before.confidence = derived_confidence(&before.cited);
+            }
+            continue;
+        }
+        said.insert(claims::folded(&plain.text), out.claims.len());
         let (confidence, basis) = match plain.confidence {
             Some(stated) => (stated, ConfidenceBasis::Stated),
             None => (derived_confidence(&cited), ConfidenceBasis::Derived),
@@ -121,7 +192,7 @@ pub fn extract(text: &str, pool: &CitationPool, allowed: Option<&BTreeSet<String
 }
 
 /// All usable citations of a text, including `Sources`.
-pub fn cited_anywhere(text: &str, pool: &CitationPool) -> BTreeSet<String> {
+pub(crate) fn cited_anywhere(text: &str, pool: &CitationPool) -> BTreeSet<String> {
     let lines = markdown::lines(text);
     let mut cids = BTreeSet::new();
     for block in markdown::blocks(&lines) {
@@ -263,6 +334,18 @@ mod tests {
         assert_eq!(out.claims.len(), 1);
         assert_eq!(cids(&out.claims[0]), ["cid_a", "cid_b"]);
         assert_eq!(out.dropped, DroppedCounts { uncited: 2, empty: 1, ..DroppedCounts::default() });
+    }
+
+    #[test]
+    fn a_claim_made_twice_is_one_claim_with_both_citations() {
+        let out = of(
+            "## Findings\n- The roof leaks. [@cid_a]\n- the roof  leaks [@cid_b]\n- x [@nobody]\n",
+        );
+        assert_eq!(out.claims.len(), 1);
+        assert_eq!((cids(&out.claims[0]), out.claims[0].confidence), (vec!["cid_a", "cid_b"], 70));
+        let why: Vec<(&str, Why)> =
+            out.left_out.iter().map(|one| (one.finding.as_str(), one.why)).collect();
+        assert_eq!(why, [("the roof leaks", Why::Duplicate), ("x", Why::Uncited)]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::contract::schema;
 
 /// Most findings listed in one report; the rest are counted.
-pub const FINDINGS_MAX: usize = 1000;
+pub(crate) const FINDINGS_MAX: usize = 1000;
 
 /// Whether a finding decides the verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -82,6 +82,10 @@ pub enum Code {
     GapsParseFailed,
     /// A draft summary takes precedence over the wave output.
     DraftPreferred,
+    /// A file under the name of a draft is a summary of another pack, and is passed over.
+    DraftIsOutput,
+    /// A summary that its source keeps private, and that a pack therefore leaves out.
+    PrivateItem,
     /// Two rows of the pool share an id or a URL.
     DuplicateCitation,
     /// A citation id is not the hash of its URL.
@@ -230,7 +234,7 @@ impl Findings {
 }
 
 /// `/perspectives/0/track` as `$.perspectives[0].track`.
-pub fn json_path(pointer: &str) -> String {
+pub(crate) fn json_path(pointer: &str) -> String {
     let mut path = String::from("$");
     for key in pointer.split('/').skip(1) {
         push_key(&mut path, &key.replace("~1", "/").replace("~0", "~"));

@@ -13,9 +13,11 @@ use std::collections::BTreeSet;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::build::{self, EXTRACTIVE};
+use super::agents::AgentTypes;
+use super::build::EXTRACTIVE;
 use super::citations::{self, CitationPool};
 use super::compat;
+use super::drafts::{NotDrafts, source_path};
 use super::finding::{Code, Findings};
 use super::gate_report::{CheckedFile, GateReport, kb, six_decimals};
 use super::inline::cid_mentions;
@@ -30,11 +32,11 @@ use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs_hash;
 
 /// The share of perspectives that must be summarized.
-pub const COUNT_RATIO_MIN: f64 = 0.9;
+pub(crate) const COUNT_RATIO_MIN: f64 = 0.9;
 
 pub struct CheckOptions<'a> {
     /// The agent types that exist.
-    pub agent_types: &'a [String],
+    pub agent_types: &'a AgentTypes,
     /// Gives the verdict of the original tool.
     pub compat: bool,
     /// Checks citations against their schema, and fails when a perspective has no cited claim.
@@ -311,9 +313,10 @@ fn current_inputs(
     algo: &str,
 ) -> Result<Option<String>, RunDirError> {
     let mut sources = Vec::with_capacity(run.perspectives.len());
+    let not_drafts = NotDrafts::of(dir, &run.manifest)?;
     for assigned in &run.perspectives {
-        let read = build::source_path(dir, run, assigned)
-            .and_then(|(path, _)| Ok(dir.read(&path, MARKDOWN_BYTES_MAX)?.map(|b| (path, b))));
+        let read = source_path(dir, &run.manifest, assigned, &not_drafts)
+            .and_then(|(path, ..)| Ok(dir.read(&path, MARKDOWN_BYTES_MAX)?.map(|b| (path, b))));
         let (path, bytes) = match read {
             Ok(Some(found)) => found,
             Ok(None) | Err(RunDirError::Escapes { .. } | RunDirError::TooLarge { .. }) => {

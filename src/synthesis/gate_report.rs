@@ -11,7 +11,7 @@ use super::pack::PackLimits;
 use super::receipt::Verdict;
 use super::run_dir::{RelPath, RunDir, RunDirError};
 
-pub const REPORT: &str = "reports/gate-d.json";
+pub(crate) const REPORT: &str = "reports/gate-d.json";
 
 /// One summary as the report lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -29,7 +29,7 @@ pub struct GateReport {
     pub schema_version: &'static str,
     pub run_id: String,
     /// `D`.
-    pub gate_id: &'static str,
+    pub(crate) gate_id: &'static str,
     /// `strict` or `compat`.
     pub profile: &'static str,
     pub status: Verdict,
@@ -67,7 +67,7 @@ pub fn write_report(dir: &RunDir<'_>, report: &GateReport) -> Result<(), RunDirE
 }
 
 /// A number rounded to six decimals, halves up, written without a fraction when it has none.
-pub fn six_decimals(value: f64) -> Value {
+pub(crate) fn six_decimals(value: f64) -> Value {
     // The exact decimal expansion decides, not another floating-point product.
     let exact = format!("{:.80}", value.abs());
     let (whole, fraction) = exact.split_once('.').unwrap_or((&exact, ""));

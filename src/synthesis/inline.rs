@@ -11,7 +11,7 @@
 use super::raw_url;
 
 /// Longest claim or gap that is parsed. A longer one would not fit into a summary.
-pub const TEXT_BYTES_MAX: usize = 64 << 10;
+pub(crate) const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// Depth to which link texts are parsed. Addresses in deeper ones are removed all the same.
 const DEPTH_MAX: usize = 4;
@@ -48,6 +48,10 @@ pub fn read(markdown: &str, notes: usize) -> Option<Plain> {
     for _ in 0..ROUNDS_MAX {
         let addresses = raw_url::spans(&plain.text);
         if addresses.is_empty() && !plain.text.contains("[@") {
+            // `](` is no link by itself, but becomes one with the citation marks that follow it.
+            if plain.text.contains("](") {
+                plain.text = plain.text.replace("](", "] (");
+            }
             return Some(plain);
         }
         let mut text = plain.text.clone();
@@ -67,13 +71,13 @@ pub fn read(markdown: &str, notes: usize) -> Option<Plain> {
 }
 
 /// The citation marks `[@cid]` of a text, in order.
-pub fn cid_mentions(text: &str) -> Vec<&str> {
+pub(crate) fn cid_mentions(text: &str) -> Vec<&str> {
     let starts = text.match_indices("[@").map(|(at, _)| at);
     starts.filter_map(|at| cid_mark(&text[at..]).map(|(cid, _)| cid)).collect()
 }
 
 /// True for a valid id in a citation mark.
-pub fn is_cid(text: &str) -> bool {
+pub(crate) fn is_cid(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_:-".contains(&b))
 }
 
@@ -216,7 +220,7 @@ fn starts_as_web(text: &str) -> bool {
 
 /// The length of the web address at the start of a text. It ends at a space, quote or bracket, or
 /// at a parenthesis that was not opened in it. Final punctuation is not part of it.
-pub fn web_address(text: &str) -> Option<usize> {
+pub(crate) fn web_address(text: &str) -> Option<usize> {
     if !starts_as_web(text) {
         return None;
     }
@@ -468,6 +472,9 @@ mod tests {
             if let Some(plain) = read(&markdown, 3) {
                 prop_assert_eq!(raw_url::count(&plain.text), 0);
                 prop_assert!(cid_mentions(&plain.text).is_empty());
+                let line = format!("- {} [@cid_a] (paywalled)\n- {} [@s1]\n", plain.text, plain.text);
+                prop_assert_eq!(raw_url::count(&line), 0);
+                prop_assert_eq!(cid_mentions(&line), ["cid_a", "s1"]);
                 prop_assert!(!plain.text.contains(['\n', '\0']));
                 prop_assert_eq!(plain.text.trim(), &plain.text);
             }

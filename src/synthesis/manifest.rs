@@ -7,11 +7,11 @@ use super::finding::{Code, Findings};
 use super::run_dir::RelPath;
 use crate::contract::time::{Timestamp, parse_instant};
 
-pub const FILE: &str = "manifest.json";
+pub(crate) const FILE: &str = "manifest.json";
 
 /// A size limit in KB (1024 bytes), kept as the number that was written, which may be a fraction.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Kilobytes(Number);
+pub(crate) struct Kilobytes(Number);
 
 impl Kilobytes {
     /// A limit; `None` unless it is positive.
@@ -46,11 +46,11 @@ pub struct RunManifest {
     /// Default time of a pack.
     pub updated_at: Timestamp,
     /// Largest single summary.
-    pub max_summary: Kilobytes,
+    pub(crate) max_summary: Kilobytes,
     /// Largest sum of all summaries.
-    pub max_total: Kilobytes,
+    pub(crate) max_total: Kilobytes,
     /// Most perspectives of wave 1 and 2.
-    pub max_agents: [f64; 2],
+    pub(crate) max_agents: [f64; 2],
     /// The root that the manifest names.
     pub root: String,
     pub paths: Paths,
@@ -60,7 +60,7 @@ pub struct RunManifest {
 #[derive(Debug, Clone)]
 pub struct Paths {
     /// Outputs of wave 1 and 2.
-    pub wave_dirs: [RelPath; 2],
+    pub(crate) wave_dirs: [RelPath; 2],
     /// Summaries.
     pub summaries_dir: RelPath,
     /// Logs.

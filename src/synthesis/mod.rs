@@ -19,12 +19,15 @@
 //! Reading order: [`perspectives`] and [`wave`] (inputs), [`inline`], [`extract`] and
 //! [`budget`] (a claim's way into a summary), [`build`] and [`gate`] (the two operations).
 
+pub mod agents;
 pub mod audit;
 pub mod budget;
 pub mod build;
 pub mod citations;
+pub(crate) mod claims;
 pub mod compat;
 pub mod draft;
+mod drafts;
 pub mod extract;
 pub mod finding;
 pub mod gate;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 
 use super::citations::{CitationPool, CitationStatus};
-use super::extract::{ConfidenceBasis, DroppedCounts};
+use super::extract::{ConfidenceBasis, DroppedCounts, DroppedFinding};
 use super::manifest::RunManifest;
 use super::run_dir::RelPath;
 use crate::contract::hash::{Digest, Hasher};
@@ -50,7 +50,7 @@ impl PackLimits {
             && self.max_total_summary_kb.as_f64() == other.max_total_summary_kb.as_f64()
     }
 
-    pub fn are_those_of(&self, manifest: &RunManifest) -> bool {
+    pub(crate) fn are_those_of(&self, manifest: &RunManifest) -> bool {
         self.same(&PackLimits::of(manifest))
     }
 }
@@ -70,14 +70,14 @@ pub struct Pack<Entries = Vec<PackEntry>> {
 }
 
 /// A quarter of the bytes, halves rounded up, at least 1.
-pub fn estimated_tokens(total_bytes: u64) -> u64 {
+pub(crate) fn estimated_tokens(total_bytes: u64) -> u64 {
     ((total_bytes + 2) / 4).max(1)
 }
 
 /// The kind of file that a summary was made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum SourceKind {
+pub(crate) enum SourceKind {
     /// The output of the wave.
     Wave,
     /// `<summaries>/<id>.md`.
@@ -86,23 +86,25 @@ pub enum SourceKind {
 
 /// One perspective in the sidecar.
 #[derive(Debug, Clone, Serialize)]
-pub struct MetaEntry {
+pub(crate) struct MetaEntry {
     pub perspective_id: String,
     /// The file that was summarized.
     pub source_artifact: String,
-    pub source_kind: SourceKind,
-    pub source_sha256: String,
+    pub(crate) source_kind: SourceKind,
+    pub(crate) source_sha256: String,
     pub summary_md: String,
-    pub summary_sha256: String,
+    pub(crate) summary_sha256: String,
     pub summary_bytes: u64,
     /// Where the confidence of each claim comes from.
     pub confidence_basis: Vec<ConfidenceBasis>,
     pub dropped: DroppedCounts,
+    /// The findings that are not in the summary, each with the reason.
+    pub(crate) left_out: Vec<DroppedFinding>,
 }
 
 /// `summary_pack_meta.v1`, the sidecar, generic over how its entries are held.
 #[derive(Debug, Clone, Serialize)]
-pub struct PackMeta<Entries> {
+pub(crate) struct PackMeta<Entries> {
     /// `summary_pack_meta.v1`.
     pub schema_version: &'static str,
     pub mode: &'static str,
@@ -112,9 +114,18 @@ pub struct PackMeta<Entries> {
     pub pack_sha256: String,
     pub algo: &'static str,
     /// Revision of the manifest that was read.
-    pub manifest_revision: u64,
+    pub(crate) manifest_revision: u64,
+    /// Files that look like drafts and that another pack listed as its summaries.
+    pub(crate) not_drafts: Vec<NotDraft>,
     /// One entry for each perspective, by id.
     pub entries: Entries,
+}
+
+/// A file that is no draft as long as it has these bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NotDraft {
+    pub path: String,
+    pub sha256: String,
 }
 
 /// Where the sidecar of a pack is.

@@ -8,18 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
+use super::agents::AgentTypes;
 use super::finding::{Code, Findings};
 use super::run_dir::{RelPath, is_perspective_id};
 use crate::contract::time::parse_instant;
-
-/// The known agent types, unless others are configured.
-pub const AGENT_TYPES: &[&str] = &[
-    "ClaudeResearcher",
-    "CodexResearcher",
-    "GeminiResearcher",
-    "GrokResearcher",
-    "PerplexityResearcher",
-];
 
 /// The point of view of a perspective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,13 +66,9 @@ pub struct Perspectives {
 /// What a document is checked against beyond its own content.
 #[derive(Debug, Clone, Copy)]
 pub struct PerspectiveRules<'a> {
-    pub agent_types: &'a [String],
+    pub agent_types: &'a AgentTypes,
     /// The run that it must belong to, if known.
     pub run_id: Option<&'a str>,
-}
-
-pub fn known_agent_types() -> Vec<String> {
-    AGENT_TYPES.iter().map(|name| (*name).to_owned()).collect()
 }
 
 /// Checks a document and reports everything wrong with it. `None` when it is unusable.
@@ -134,11 +122,21 @@ fn each_perspective(value: &Value, file: &str, rules: PerspectiveRules<'_>, foun
             }
         }
         if let Some(agent) = perspective["agent_type"].as_str()
-            && !rules.agent_types.iter().any(|known| known == agent)
+            && !rules.agent_types.knows(agent)
         {
-            let known = rules.agent_types.join(", ");
-            let message = format!("unknown agent type; known types are {known}");
-            found.error(Code::UnknownAgentType, file, place("agent_type"), message);
+            let known = rules.agent_types.names.join(", ");
+            let (report, message): (fn(&mut Findings, _, &str, String, String), _) = match rules
+                .agent_types
+                .complete
+            {
+                true => (Findings::error, format!("no such agent; the agents are {known}")),
+                false => {
+                    let message = "no agents/*.md of the run or its repository says whether this \
+                                       agent exists; name the agents with --agent-type";
+                    (Findings::warn, message.to_owned())
+                }
+            };
+            report(found, Code::UnknownAgentType, file, place("agent_type"), message);
         }
         if let Some(path) = perspective["source_artifact"].as_str()
             && RelPath::parse(path).is_none()

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::agents::AgentTypes;
 use super::finding::{Code, Findings};
 use super::manifest::{self, RunManifest};
 use super::perspectives::{self, Perspective, PerspectiveRules};
@@ -29,7 +30,7 @@ pub struct ResearchRun {
 }
 
 /// Parses a JSON file of the run. A parse error becomes a finding.
-pub fn read_json(
+pub(crate) fn read_json(
     dir: &RunDir<'_>,
     path: &RelPath,
     findings: &mut Findings,
@@ -47,7 +48,7 @@ pub fn read_json(
 /// Loads a run and reports everything wrong with it. `None` without a usable manifest.
 pub fn load(
     dir: &RunDir<'_>,
-    agent_types: &[String],
+    agent_types: &AgentTypes,
     findings: &mut Findings,
 ) -> Result<Option<ResearchRun>, RunDirError> {
     let Some(manifest) = load_manifest(dir, findings)? else { return Ok(None) };
@@ -94,7 +95,7 @@ pub fn load(
     Ok(Some(ResearchRun { manifest, perspectives, complete }))
 }
 
-pub fn load_manifest(
+pub(crate) fn load_manifest(
     dir: &RunDir<'_>,
     findings: &mut Findings,
 ) -> Result<Option<RunManifest>, RunDirError> {

@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use crate::os::{Disk, Open};
 
 /// Longest perspective id.
-pub const ID_CHARS_MAX: usize = 64;
+pub(crate) const ID_CHARS_MAX: usize = 64;
 /// Longest segment of a path inside a run directory.
 const SEGMENT_CHARS_MAX: usize = 128;
 /// Longest path inside a run directory.
 const PATH_CHARS_MAX: usize = 512;
 /// Longest line of a JSONL file inside a run directory.
-pub const LINE_BYTES_MAX: usize = 1 << 20;
+pub(crate) const LINE_BYTES_MAX: usize = 1 << 20;
 /// Largest JSON document inside a run directory.
-pub const JSON_BYTES_MAX: u64 = 16 << 20;
+pub(crate) const JSON_BYTES_MAX: u64 = 16 << 20;
 /// Largest markdown file inside a run directory.
-pub const MARKDOWN_BYTES_MAX: u64 = 8 << 20;
+pub(crate) const MARKDOWN_BYTES_MAX: u64 = 8 << 20;
 
 /// Mode of every file written into a run directory.
 pub(super) const FILE_MODE: u32 = 0o640;
@@ -65,13 +65,13 @@ pub(super) fn write_failed(path: &RelPath) -> impl Fn(io::Error) -> RunDirError 
 }
 
 /// True for a perspective id: `[A-Za-z0-9_-]{1,64}`.
-pub fn is_perspective_id(text: &str) -> bool {
+pub(crate) fn is_perspective_id(text: &str) -> bool {
     (1..=ID_CHARS_MAX).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
 
 /// True for a run id: `[A-Za-z0-9._-]{1,128}` and neither `.` nor `..`.
-pub fn is_run_id(text: &str) -> bool {
+pub(crate) fn is_run_id(text: &str) -> bool {
     is_segment(text)
 }
 
@@ -142,7 +142,7 @@ impl<'a> RunDir<'a> {
 
     /// Opens a run by directory or, if no such directory exists, by its id under the root of all
     /// runs.
-    pub fn locate(
+    pub(crate) fn locate(
         disk: &'a dyn Disk,
         name: &Path,
         research_root: &Path,
@@ -206,7 +206,7 @@ impl<'a> RunDir<'a> {
 
     /// Calls `each` with every line and its number from 1. False when the file does not exist.
     /// Memory holds one line.
-    pub fn read_lines(
+    pub(crate) fn read_lines(
         &self,
         path: &RelPath,
         mut each: impl FnMut(u64, &[u8]),
@@ -275,7 +275,7 @@ impl<'a> RunDir<'a> {
     }
 
     /// Appends one line durably. An unfinished last line is ended first.
-    pub fn append_line(&self, path: &RelPath, line: &str) -> Result<(), RunDirError> {
+    pub(crate) fn append_line(&self, path: &RelPath, line: &str) -> Result<(), RunDirError> {
         let place = self.place(path)?;
         // Appending follows links, so a dangling link is refused too: it could create a file
         // outside.
@@ -303,7 +303,7 @@ impl<'a> RunDir<'a> {
 }
 
 /// Reads at most one byte more than `limit`, so that the caller can detect a larger file.
-pub fn read_bounded(disk: &dyn Disk, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_bounded(disk: &dyn Disk, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let file = disk.open(path, Open::Read)?;
     let expected = usize::try_from(file.stat()?.len.min(limit)).unwrap_or(0);
     let mut bytes = Vec::with_capacity(expected);

@@ -2,46 +2,46 @@
 //!
 //! The selection manifest names summary items, each perhaps with a `group`; without one the stream
 //! is the group. What comes out is an ordinary run directory: a manifest with the limits, the
-//! perspectives, one output per group whose claims are the sentences of its summaries, and a pool
-//! in which every citation is a summary item (`summary-bus:<stream>/<day>/<summary_id>`). Building,
+//! perspectives, one output per group whose claims are the sentences of its summaries that state
+//! something, and a pool in which every citation is a summary item
+//! (`summary-bus:<stream>/<day>/<summary_id>`) under a short label. Building,
 //! checking and staleness then work as for any other run.
 //!
 //! Everything follows from the selection and the items: no clock, no order of discovery.
 //!
 //! See docs/adr/0030-packs-from-a-selection.md.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Number, Value, json};
-use unicode_segmentation::UnicodeSegmentation as _;
 
+use super::citations::SUMMARY_SCHEME;
+use super::claims;
 use super::finding::{Code, Findings};
 use super::manifest::Kilobytes;
 use super::run_dir::{RelPath, RunDir, RunDirError, is_perspective_id};
 use super::summary_items::BusSummary;
-use super::{inline, markdown, url};
 use crate::bus::BusError;
 use crate::contract::hash::{Digest, sha256};
-use crate::contract::json::{jcs, jcs_hash, to_file};
+use crate::contract::json::{jcs_hash, line, to_file};
 use crate::contract::schema;
 use crate::contract::time::parse_instant;
 use crate::upstream::selection::SELECTION_VERSION;
 
-pub const ITEMS_MAX: usize = 100_000;
-/// Most sentences taken from one summary.
-const SENTENCES_MAX: usize = 200;
+pub(crate) const ITEMS_MAX: usize = 100_000;
 
 const WORDS_MAX: u64 = 1_000_000;
 
 /// Finds summary items by id, within some days when they are known.
-pub type FindItems<'a> = &'a dyn Fn(
+pub(crate) type FindItems<'a> = &'a dyn Fn(
     &BTreeSet<String>,
     Option<&BTreeSet<String>>,
 ) -> Result<BTreeMap<String, BusSummary>, BusError>;
 
 /// Why no run could be made.
 #[derive(Debug, thiserror::Error)]
-pub enum SelectionError {
+pub(crate) enum SelectionError {
     /// The bus could not be read.
     #[error("read the summaries of the selection")]
     Bus(#[from] BusError),
@@ -56,7 +56,36 @@ pub struct PackSelection {
     pub run_id: String,
     created_at: String,
     notes: String,
+    ordering: Ordering,
     items: Vec<Picked>,
+}
+
+/// How the items of a group follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ordering {
+    AsListed,
+    ByTime,
+    ById,
+}
+
+impl Ordering {
+    fn of(word: &Value) -> Ordering {
+        match word.as_str() {
+            Some("by_time") => Ordering::ByTime,
+            Some("by_id") => Ordering::ById,
+            _ => Ordering::AsListed,
+        }
+    }
+
+    fn put_in_order(self, items: &mut [BusSummary]) {
+        match self {
+            Ordering::AsListed => {}
+            Ordering::ByTime => {
+                items.sort_by(|a, b| (a.at_ms, &a.summary_id).cmp(&(b.at_ms, &b.summary_id)));
+            }
+            Ordering::ById => items.sort_by(|a, b| a.summary_id.cmp(&b.summary_id)),
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -68,11 +97,11 @@ struct Picked {
 
 /// The limits of the run made from a selection.
 #[derive(Debug, Clone)]
-pub struct SelectionLimits {
+pub(crate) struct SelectionLimits {
     /// Largest summary.
-    pub max_summary: Kilobytes,
+    pub(crate) max_summary: Kilobytes,
     /// Largest sum of all summaries.
-    pub max_total: Kilobytes,
+    pub(crate) max_total: Kilobytes,
     /// The agent named for every perspective.
     pub agent_type: String,
 }
@@ -81,10 +110,7 @@ pub struct SelectionLimits {
 /// invalid.
 pub fn read(value: &Value, file: &str, findings: &mut Findings) -> Option<PackSelection> {
     let before = findings.errors();
-    // The schema lists the buses that a request may select from. A pack selects from the Summary
-    // Bus instead.
-    let violations = schema::check(SELECTION_VERSION, value).into_iter();
-    for violation in violations.filter(|one| one.pointer != "/selection/bus") {
+    for violation in schema::check(SELECTION_VERSION, value) {
         let path = format!("${}", violation.pointer.replace('/', "."));
         findings.error(Code::SchemaValidationFailed, file, path, violation.message);
     }
@@ -105,6 +131,7 @@ pub fn read(value: &Value, file: &str, findings: &mut Findings) -> Option<PackSe
         run_id: format!("sel_{}", &hash.hex()[..16]),
         created_at: created.at.to_string(),
         notes: value["notes"].as_str().unwrap_or_default().to_owned(),
+        ordering: Ordering::of(&value["selection"]["ordering"]),
         items,
     })
 }
@@ -144,7 +171,7 @@ struct SelectionGroup {
 }
 
 /// Makes the run directory. False with findings when that is refused.
-pub fn make_run(
+pub(crate) fn make_run(
     dir: &RunDir<'_>,
     selection: &PackSelection,
     find: FindItems<'_>,
@@ -162,18 +189,38 @@ pub fn make_run(
     let ids: BTreeSet<String> = selection.items.iter().map(|item| item.id.clone()).collect();
     let days: Option<BTreeSet<String>> =
         selection.items.iter().map(|item| item.day.clone()).collect();
-    let found = find(&ids, days.as_ref())?;
+    let mut found = find(&ids, days.as_ref())?;
     for id in ids.iter().filter(|id| !found.contains_key(*id)) {
         findings.error(Code::NotFound, "summaries", id, "no such item on the Summary Bus");
+    }
+    // A pack is handed to others, so it may hold nothing that a source keeps to itself.
+    found.retain(|id, item| {
+        let private = item.publish == Some(false);
+        if private {
+            let message = "marked publish: false, and left out";
+            findings.warn(Code::PrivateItem, "summaries", id.as_str(), message);
+        }
+        !private
+    });
+    if found.is_empty() && !ids.is_empty() && findings.errors() == before {
+        let message = "every summary of the selection is marked publish: false";
+        findings.error(Code::PrivateItem, "summaries", "", message);
     }
     if findings.errors() > before {
         return Ok(false);
     }
     let groups = groups(selection, &found);
+    let labels = Labels::of(&groups);
     for group in &groups {
-        dir.write(&path(&format!("wave-1/{}.md", group.id))?, output(group).as_bytes())?;
+        let text = output(group, &labels);
+        dir.write(&path(&format!("wave-1/{}.md", group.id))?, text.as_bytes())?;
     }
-    dir.write(&path("citations/citations.jsonl")?, pool(selection, &groups).as_bytes())?;
+    dir.write(&path("citations/citations.jsonl")?, pool(selection, &groups, &labels).as_bytes())?;
+    // The run names its own agent, so that every check of it knows the agent.
+    if is_perspective_id(&limits.agent_type) {
+        let agent = "This agent wrote the outputs of the run from summaries that exist.\n";
+        dir.write(&path(&format!("agents/{}.md", limits.agent_type))?, agent.as_bytes())?;
+    }
     let perspectives = perspectives(selection, &groups, limits);
     let manifest = manifest(dir, selection, groups.len(), limits);
     for (name, value) in [("perspectives.json", perspectives), ("manifest.json", manifest)] {
@@ -204,46 +251,84 @@ fn groups(selection: &PackSelection, found: &BTreeMap<String, BusSummary>) -> Ve
         // derived id.
         let usable = is_perspective_id(&name) && taken.insert(name.to_ascii_lowercase());
         let id = if usable { name.clone() } else { format!("g_{}", &sha256(&name).hex()[..16]) };
+        let mut items = items;
+        selection.ordering.put_in_order(&mut items);
         groups.push(SelectionGroup { id, title: name, items });
     }
     groups
 }
 
-fn cid_url(item: &BusSummary) -> String {
-    format!("summary-bus:{}/{}/{}", item.stream, item.day, item.summary_id)
+/// A short label for each summary that is cited: `s1`, `s2` and so on in the order of the groups. The
+/// pool of citations is the table that says what they stand for.
+struct Labels(BTreeMap<String, String>);
+
+impl Labels {
+    fn of(groups: &[SelectionGroup]) -> Labels {
+        let mut labels: BTreeMap<String, String> = BTreeMap::new();
+        for item in groups.iter().flat_map(|group| &group.items) {
+            let next = format!("s{}", labels.len() + 1);
+            labels.entry(cid_url(item)).or_insert(next);
+        }
+        Labels(labels)
+    }
+
+    fn label(&self, item: &BusSummary) -> &str {
+        self.0.get(&cid_url(item)).map_or("", String::as_str)
+    }
 }
 
-fn output(group: &SelectionGroup) -> String {
-    let mut text = String::from("## Findings\n\n");
+fn cid_url(item: &BusSummary) -> String {
+    format!("{SUMMARY_SCHEME}{}/{}/{}", item.stream, item.day, item.summary_id)
+}
+
+/// What a group says, as the output of a wave: each claim once with all summaries that make it, and
+/// what was left out with the reason.
+fn output(group: &SelectionGroup, labels: &Labels) -> String {
+    let mut claims: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut said: BTreeMap<String, usize> = BTreeMap::new();
+    let mut left_out = String::new();
     for item in &group.items {
-        let cid = url::cid(&cid_url(item));
-        for sentence in sentences(&item.text) {
-            text.push_str(&format!("- {sentence} [@{cid}]\n"));
+        let label = labels.label(item);
+        for statement in claims::statements(&item.summary_id, &item.text) {
+            if let Some(why) = statement.why_not {
+                left_out.push_str(&format!("- {} [@{label}] ({why})\n", statement.text));
+                continue;
+            }
+            match said.entry(claims::folded(&statement.text)) {
+                Entry::Vacant(place) => {
+                    place.insert(claims.len());
+                    claims.push((statement.text, vec![label]));
+                }
+                Entry::Occupied(place) => {
+                    let cited = &mut claims[*place.get()].1;
+                    if !cited.contains(&label) {
+                        cited.push(label);
+                    }
+                }
+            }
         }
+    }
+    let mut text = String::from("## Findings\n\n");
+    for (claim, cited) in claims {
+        let marks: String = cited.iter().map(|label| format!(" [@{label}]")).collect();
+        text.push_str(&format!("- {claim}{marks}\n"));
+    }
+    if !left_out.is_empty() {
+        text.push_str("\n## Left out\n\n");
+        text.push_str(&left_out);
     }
     text
 }
 
-fn sentences(text: &str) -> Vec<String> {
-    let lines = text.lines().map(|line| markdown::list_item(line).map_or(line, |(_, rest)| rest));
-    lines
-        .map(|line| line.trim_start_matches(['#', '>', ' ']))
-        .flat_map(|line| line.unicode_sentences())
-        .filter_map(|sentence| inline::read(sentence, 0))
-        .map(|plain| plain.text)
-        .filter(|text| text.contains(char::is_alphanumeric))
-        .take(SENTENCES_MAX)
-        .collect()
-}
-
-fn pool(selection: &PackSelection, groups: &[SelectionGroup]) -> String {
+fn pool(selection: &PackSelection, groups: &[SelectionGroup], labels: &Labels) -> String {
     let mut rows: BTreeMap<String, Value> = BTreeMap::new();
     for group in groups {
         for item in &group.items {
             let url = cid_url(item);
             let row = rows.entry(url.clone()).or_insert_with(|| {
                 json!({
-                    "schema_version": "citation.v1", "normalized_url": url, "cid": url::cid(&url),
+                    "schema_version": "citation.v1", "normalized_url": url,
+                    "cid": labels.label(item), "title": item.title,
                     "url": url, "url_original": url, "status": "valid",
                     "checked_at": selection.created_at, "found_by": [],
                     "notes": "a summary item, verified by the manifest of its day",
@@ -257,7 +342,7 @@ fn pool(selection: &PackSelection, groups: &[SelectionGroup]) -> String {
             }
         }
     }
-    rows.values().map(|row| format!("{}\n", jcs(row))).collect()
+    rows.values().map(|row| format!("{}\n", line(row))).collect()
 }
 
 fn perspectives(

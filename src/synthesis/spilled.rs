@@ -16,7 +16,7 @@ use crate::os::{Disk, DiskFile, Open};
 const SPILL_FILE: &str = ".summary-pack.spill.tmp";
 
 /// Spilled summaries by index.
-pub struct SpilledSummaries<'a> {
+pub(crate) struct SpilledSummaries<'a> {
     disk: &'a dyn Disk,
     path: RelPath,
     place: PathBuf,

@@ -18,7 +18,7 @@ use crate::os::{Disk, DiskFile, Open};
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// A complete, synced file under a temporary name.
-pub struct StagedFile {
+pub(crate) struct StagedFile {
     temporary: PathBuf,
     place: PathBuf,
     pub bytes: u64,
@@ -107,12 +107,16 @@ fn stage_with(
     Ok(StagedFile { temporary, place, bytes, sha256 })
 }
 
-pub fn stage_text(dir: &RunDir<'_>, path: &RelPath, text: &str) -> Result<StagedFile, RunDirError> {
+pub(crate) fn stage_text(
+    dir: &RunDir<'_>,
+    path: &RelPath,
+    text: &str,
+) -> Result<StagedFile, RunDirError> {
     stage_with(dir, path, |out| out.write_all(text.as_bytes()))
 }
 
 /// Stages a record in the form of single-object files.
-pub fn stage_json<T: Serialize>(
+pub(crate) fn stage_json<T: Serialize>(
     dir: &RunDir<'_>,
     path: &RelPath,
     record: &T,
@@ -127,7 +131,7 @@ pub fn stage_json<T: Serialize>(
 type Next<'a, T> = Box<dyn FnMut(usize) -> Result<T, RunDirError> + 'a>;
 
 /// A JSON list whose items are made while it is written.
-pub struct LazyList<'a, T> {
+pub(crate) struct LazyList<'a, T> {
     count: usize,
     next: RefCell<Next<'a, T>>,
 }

@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::bus::{BusError, SummaryBus};
+use serde_json::{Map, Value};
+
+use crate::bus::{BusError, Item, SummaryBus};
+use crate::contract::publish;
 use crate::contract::vocabulary::Stream;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -13,6 +16,48 @@ pub struct BusSummary {
     pub stream: String,
     pub day: String,
     pub text: String,
+    pub title: String,
+    /// When its source was made, in milliseconds.
+    pub at_ms: i64,
+    /// Whether it may be shown to others; nothing where no source says so.
+    pub publish: Option<bool>,
+    /// Scalars to choose and to group by: `flow_id`, `project`, `category` and others.
+    pub meta: Map<String, Value>,
+    pub tags: Vec<String>,
+}
+
+impl BusSummary {
+    fn of(item: &Item, stream: Stream, day: &str) -> BusSummary {
+        let text = |pointer: &str| item.value.pointer(pointer).and_then(Value::as_str);
+        let meta = item.value["meta"].as_object().cloned().unwrap_or_default();
+        let tags = item.value["outputs"]["tags"].as_array().into_iter().flatten();
+        BusSummary {
+            summary_id: item.summary_id().to_owned(),
+            stream: stream.to_string(),
+            day: day.to_owned(),
+            text: item.summary_text().to_owned(),
+            title: text("/title").unwrap_or_default().to_owned(),
+            at_ms: item.value["ts_abs_ms"].as_i64().unwrap_or(0),
+            publish: publish::said(meta.get("publish")),
+            meta,
+            tags: tags.filter_map(Value::as_str).map(str::to_owned).collect(),
+        }
+    }
+
+    /// A field to choose or to group by, as text.
+    pub(crate) fn field(&self, name: &str) -> Option<String> {
+        match name {
+            "stream" => Some(self.stream.clone()),
+            "day" => Some(self.day.clone()),
+            "title" => Some(self.title.clone()),
+            name => match self.meta.get(name)? {
+                Value::String(text) => Some(text.clone()),
+                Value::Bool(flag) => Some(flag.to_string()),
+                Value::Number(number) => Some(number.to_string()),
+                _ => None,
+            },
+        }
+    }
 }
 
 /// Finds items by id below `<bus home>/summaries`. Missing ids are missing from the result. `days`
@@ -23,28 +68,37 @@ pub fn find(
     days: Option<&BTreeSet<String>>,
 ) -> Result<BTreeMap<String, BusSummary>, BusError> {
     let mut found = BTreeMap::new();
+    each(bus_home, &mut |_, day| days.is_none_or(|days| days.contains(day)), &mut |item| {
+        if ids.contains(&item.summary_id) {
+            found.insert(item.summary_id.clone(), item);
+        }
+    })?;
+    Ok(found)
+}
+
+/// Hands out every item of the streams and days that are wanted.
+pub(crate) fn each(
+    bus_home: &Path,
+    wanted: &mut dyn FnMut(Stream, &str) -> bool,
+    take: &mut dyn FnMut(BusSummary),
+) -> Result<(), BusError> {
     let bus = match SummaryBus::open(bus_home) {
         Ok(bus) => bus,
         Err(BusError::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(found);
+            return Ok(());
         }
         Err(error) => return Err(error),
     };
     for stream in Stream::ALL {
         for day in bus.days(*stream)? {
             let name = day.to_string();
-            if days.is_some_and(|days| !days.contains(&name)) {
+            if !wanted(*stream, &name) {
                 continue;
             }
             for item in bus.partition(*stream, day)?.items() {
-                let item = item?;
-                if ids.contains(item.summary_id()) {
-                    let (summary_id, text) = (item.summary_id().to_owned(), item.summary_text());
-                    let (text, day, stream) = (text.to_owned(), name.clone(), stream.to_string());
-                    found.insert(summary_id.clone(), BusSummary { summary_id, stream, day, text });
-                }
+                take(BusSummary::of(&item?, *stream, &name));
             }
         }
     }
-    Ok(found)
+    Ok(())
 }

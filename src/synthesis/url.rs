@@ -19,10 +19,10 @@ use url::Url;
 use crate::contract::hash::sha256;
 
 /// Longest URL we try to normalize.
-pub const URL_BYTES_MAX: usize = 8 << 10;
+pub(crate) const URL_BYTES_MAX: usize = 8 << 10;
 
 /// The normalized form. `None` for a text that is not an absolute `http` or `https` URL.
-pub fn normalize(text: &str) -> Option<String> {
+pub(crate) fn normalize(text: &str) -> Option<String> {
     if text.len() > URL_BYTES_MAX {
         return None;
     }

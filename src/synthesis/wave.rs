@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::agents::AgentTypes;
 use super::finding::{Code, Finding, Findings};
 use super::inline::web_address;
 use super::markdown::{self, Kind as LineKind, Line};
@@ -53,7 +54,7 @@ pub struct WaveReport {
 
 /// Counts of one text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct OutputCounts {
+pub(crate) struct OutputCounts {
     /// Words.
     pub words: usize,
     /// Bullets of `Sources`.
@@ -64,7 +65,7 @@ pub struct OutputCounts {
 
 pub fn check(
     dir: &RunDir<'_>,
-    agent_types: &[String],
+    agent_types: &AgentTypes,
     progress: &dyn Fn(),
 ) -> Result<(WaveReport, Receipt), RunDirError> {
     let mut findings = Findings::default();
@@ -139,7 +140,7 @@ fn check_output(
     Ok(output)
 }
 
-pub fn check_text(
+pub(crate) fn check_text(
     text: &str,
     contract: &PromptContract,
     file: &str,

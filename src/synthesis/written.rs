@@ -48,6 +48,7 @@ pub fn summarize(
         settings,
         timeout,
         bill: None,
+        listener: None,
         model: None,
     };
     let reply = provider.call(&call).map_err(|error| error.to_string())?;

@@ -20,7 +20,6 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::log::checkpoint::{identity, tables};
-use crate::log::codec::{self, CodecError};
 use crate::log::{ChainReport, record_hash};
 use crate::log::{
     Checkpoint, Commit, LogError, NewRecord, Options, ReadError, Reader, Store, genesis,
@@ -40,12 +39,10 @@ const WRITTEN_AT_ONCE: usize = 20_000;
 pub enum CopyError {
     #[error("copy the log")]
     Log(#[from] LogError),
-    #[error("read event {seq}")]
-    Event { seq: Seq, source: CodecError },
     #[error("apply an event of the copied log")]
     Impossible(#[from] Impossible),
-    #[error("read an event about an agent run")]
-    Runs(#[from] ReadError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
     #[error("event {seq} does not match its hash")]
     Hash { seq: Seq },
     #[error("read a page of the copied log: {0}")]
@@ -54,7 +51,7 @@ pub enum CopyError {
 
 /// A record with its place in the hash chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
+pub(crate) struct Copied {
     pub seq: Seq,
     /// With its body.
     pub record: NewRecord,
@@ -63,7 +60,7 @@ pub struct Copied {
 
 /// Consecutive records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Page {
+pub(crate) struct Page {
     pub records: Vec<Copied>,
     /// The marks of the queue, each with the last record of its commit.
     pub marks: Vec<(Seq, Vec<u8>)>,
@@ -121,7 +118,7 @@ impl Page {
     }
 
     /// The form in which it is sent over the control socket.
-    pub fn to_wire(&self) -> WirePage {
+    pub(crate) fn to_wire(&self) -> WirePage {
         let records = self.records.iter().map(|copied| WireRecord {
             seq: copied.seq.0,
             at: copied.record.at.0,
@@ -138,7 +135,7 @@ impl Page {
 
 /// A page as JSON.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct WirePage {
+pub(crate) struct WirePage {
     records: Vec<WireRecord>,
     marks: Vec<(u64, String)>,
     damage: Option<String>,
@@ -183,7 +180,7 @@ impl TryFrom<WirePage> for Page {
     }
 }
 
-pub struct LogCopy {
+pub(crate) struct LogCopy {
     store: Store,
     state: State,
     runs: RunHeads,
@@ -231,8 +228,7 @@ impl LogCopy {
         if seq != self.last.0.next() || expected != hash {
             return Err(CopyError::Hash { seq });
         }
-        let event = codec::decode(tag, version, &record.payload)
-            .map_err(|source| CopyError::Event { seq, source })?;
+        let event = record.event(seq)?;
         // A checkpoint writes the changes before its own event, so the tables are taken before the event
         // is applied.
         let mut checkpoint = None;
@@ -275,7 +271,7 @@ impl LogCopy {
     }
 
     /// Stores a queue position, for a queue file that is another one now.
-    pub fn set_mark(&mut self, mark: &[u8]) -> Result<(), CopyError> {
+    pub(crate) fn set_mark(&mut self, mark: &[u8]) -> Result<(), CopyError> {
         let first = self.last.0.next();
         self.store.append(Commit { first, records: &[], mark, checkpoint: None })?;
         Ok(())
@@ -290,7 +286,7 @@ impl LogCopy {
         self.store.reader()
     }
 
-    pub fn into_store(self) -> Store {
+    pub(crate) fn into_store(self) -> Store {
         self.store
     }
 }

@@ -20,7 +20,7 @@ const LOOKED_AT: u64 = 64 << 10;
 const ACKS_MAX: usize = 4;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kinship {
+pub(crate) enum Kinship {
     /// It is the log of the acks, or there are no acks.
     Theirs,
     /// It is an older copy: it ends before this event, which an ack quotes.
@@ -30,7 +30,7 @@ pub enum Kinship {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum KinshipError {
+pub(crate) enum KinshipError {
     #[error("read run/ack.jsonl")]
     Acks(#[from] std::io::Error),
     #[error(transparent)]
@@ -44,7 +44,7 @@ struct Quoted {
 }
 
 /// Compares the first and the last acks with the log.
-pub fn kinship(disk: &dyn Disk, acks: &Path, log: &Reader) -> Result<Kinship, KinshipError> {
+pub(crate) fn kinship(disk: &dyn Disk, acks: &Path, log: &Reader) -> Result<Kinship, KinshipError> {
     let Some(stat) = disk.stat(acks)? else { return Ok(Kinship::Theirs) };
     let file = disk.open(acks, Open::Read)?;
     let part = |from: u64| -> std::io::Result<Vec<u8>> {

@@ -96,7 +96,7 @@ impl Policy {
     }
 
     /// The configured policy in steps that hold up a service only briefly.
-    pub fn in_passing(config: &Config) -> Policy {
+    pub(crate) fn in_passing(config: &Config) -> Policy {
         let (records, answers, ack_bytes) = (STEP_RECORDS, STEP_ANSWERS, STEP_ACK_BYTES);
         Policy::of(config).in_steps(StepBounds { records, answers, ack_bytes })
     }
@@ -106,7 +106,7 @@ impl Policy {
         Policy { step, ..self }
     }
 
-    pub fn keeps_all(&self) -> bool {
+    pub(crate) fn keeps_all(&self) -> bool {
         [self.answers, self.acks, self.frames].iter().all(|age| *age == ArchiveAfter::Never)
     }
 }
@@ -241,30 +241,21 @@ fn answers(
     let mut found: Vec<(Seq, Seq)> = Vec::new();
     let mut through = floor;
     let mut is_cut = false;
-    let mut failure = None;
-    log.scan(floor.next(), None, &mut |entry| {
+    log.try_scan::<ReadError>(floor.next(), None, |entry| {
         if entry.at >= before {
-            return ControlFlow::Break(());
+            return Ok(ControlFlow::Break(()));
         }
         is_cut = found.len() >= step.answers || entry.seq.0 - floor.0 > step.records;
         if is_cut {
-            return ControlFlow::Break(());
+            return Ok(ControlFlow::Break(()));
         }
         if entry.tag == codec::MODEL_RESPONDED {
-            match codec::decode(entry.tag, entry.version, entry.payload) {
-                Ok(event) => found.extend(event.request().map(|request| (entry.seq, request))),
-                Err(source) => {
-                    failure = Some(ReadError::Event { seq: entry.seq, source });
-                    return ControlFlow::Break(());
-                }
-            }
+            let request = entry.event()?.request();
+            found.extend(request.map(|request| (entry.seq, request)));
         }
         through = entry.seq;
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     })?;
-    if let Some(error) = failure {
-        return Err(error.into());
-    }
     let mut answers = Answers { seqs: Vec::new(), bytes: 0, before, through };
     for (seq, request) in found {
         if engine.state().open_request(request).is_some() {
@@ -318,7 +309,7 @@ fn acks(
 }
 
 /// The first record from `from` on that is newer than `moment`, or the end of the log.
-pub fn first_after(log: &Reader, from: Seq, moment: Timestamp) -> Result<Seq, LogError> {
+pub(crate) fn first_after(log: &Reader, from: Seq, moment: Timestamp) -> Result<Seq, LogError> {
     Ok(first_within(log, from, moment, u64::MAX)?.0)
 }
 
@@ -420,16 +411,14 @@ pub fn last(log: &Reader) -> Result<Option<(Timestamp, RetentionApplied)>, Engin
         return Ok(None);
     }
     let record = log.get(seq)?.ok_or_else(|| ReadError::unexpected(seq, "no record is there"))?;
-    let event = codec::decode(record.tag, record.version, &record.payload)
-        .map_err(|source| ReadError::Event { seq, source })?;
-    match event {
+    match record.event()? {
         Event::Retention(RetentionFact::Applied(fact)) => Ok(Some((record.at, fact))),
         _ => Err(ReadError::unexpected(seq, "it should be a pass of retention").into()),
     }
 }
 
 /// The same as `status` shows it.
-pub fn last_json(log: &Reader) -> Result<Option<Value>, EngineError> {
+pub(crate) fn last_json(log: &Reader) -> Result<Option<Value>, EngineError> {
     let shown = last(log)?.map(|(at, fact)| {
         let mut shown = json!(fact);
         shown["at"] = at.to_string().into();

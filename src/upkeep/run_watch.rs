@@ -25,12 +25,12 @@ use crate::projections::runs::{AgentRuns, described};
 
 /// How often the folder is looked at.
 const EVERY: Duration = Duration::from_millis(500);
-/// Bytes read at once.
+/// Bytes in one read.
 const PAGE_BYTES: usize = 1 << 20;
 
 const _: () = assert!(LINE_BYTES_MAX < PAGE_BYTES);
 
-pub struct RunWatch {
+pub(crate) struct RunWatch {
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -96,7 +96,7 @@ struct Followed {
     inode: u64,
     offset: u64,
     lines: u64,
-    /// Length and modification time of the file when it was set aside.
+    /// Length and modification time of the file when its error was found.
     set_aside: Option<(u64, i128)>,
 }
 
@@ -114,7 +114,7 @@ impl Folder {
                         self.runs.set_aside(name, None);
                     }
                     Err(why) => {
-                        tracing::warn!(file = name, why, "a run log is set aside until it changes");
+                        tracing::warn!(file = name, why, "a run log is skipped until it changes");
                         file = Followed::default();
                         file.set_aside = Some((stat.len, stat.modified_ns));
                         self.runs.set_aside(name, Some(why));

@@ -9,7 +9,11 @@ use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use super::defect::Defect;
+use super::members::{folded, named};
+use super::moment::Moment;
+use super::other::parts_of;
 use super::resolve::Resolved;
+use super::sources::is_summary_id;
 use super::view::Upstream;
 use crate::contract::source::{
     InputContext, Labels, META_BYTES_MAX, Origin, Person, SourceContext, SourceKind, Window, zoned,
@@ -66,7 +70,7 @@ const PLACED: &[&str] = &[
 ];
 
 /// Reads the context of everything a request resolved to. `None` where there are too many sources.
-pub fn context_of(
+pub(crate) fn context_of(
     resolved: &Resolved,
     upstream: &Upstream,
     zone: Tz,
@@ -79,20 +83,33 @@ pub fn context_of(
         let mut context = match source.bus {
             Bus::EventBus | Bus::SessionBus => of_event(record, zone),
             Bus::ChunkBus => of_chunk(record, zone),
-            Bus::Other => of_file(record, zone),
+            Bus::Other if is_summary_id(source.id) => of_summary(record, zone),
+            Bus::Other => {
+                let kind = match parts_of(source.id) {
+                    (_, Some(_)) => SourceKind::Record,
+                    _ => SourceKind::Document,
+                };
+                record.as_object().map_or_else(SourceContext::default, |record| SourceContext {
+                    kind,
+                    ..of_members(record, zone)
+                })
+            }
         };
         context.id = source.id.to_owned();
         if context.title.is_none() {
             context.title = source.title.map(str::to_owned);
         }
         if context.ts.is_none()
+            && context.day.is_none()
             && let Some(at) = source.time_ms.and_then(|ms| zoned(Timestamp(ms), zone))
         {
             context.set_time(at, zone);
         }
         if context.origin.path.is_none() {
             context.origin.path = Some(source.file.to_owned());
-            context.origin.line = (source.bus != Bus::Other).then_some(source.line);
+            // The file of a day of summaries grows: lines of it move.
+            let has_line = source.bus != Bus::Other || context.kind == SourceKind::Record;
+            context.origin.line = has_line.then_some(source.line);
         }
         sources.push(context);
     })?;
@@ -117,7 +134,11 @@ fn whole(
             let window = Window {
                 start: common.start_ms.map(Timestamp),
                 end: common.end_ms.map(Timestamp),
-                timezone: common.timezone.clone(),
+                // Times of day are told in the zone of the home, unless the producer names another.
+                timezone: common
+                    .timezone
+                    .clone()
+                    .or_else(|| common.start_ms.or(common.end_ms).map(|_| zone.name().to_owned())),
             };
             let id = match resolved.session_ids.as_slice() {
                 [only] => only.clone(),
@@ -185,13 +206,16 @@ fn first_person(record: &Value, names: &[&str]) -> Option<Person> {
 
 /// Several people: a list, or one text with commas between.
 fn people(record: &Value, name: &str) -> Vec<Person> {
-    match record.get(name) {
-        Some(Value::Array(items)) => items.iter().filter_map(person).collect(),
-        Some(Value::String(text)) => {
+    record.get(name).map(people_of).unwrap_or_default()
+}
+
+fn people_of(value: &Value) -> Vec<Person> {
+    match value {
+        Value::Array(items) => items.iter().filter_map(person).collect(),
+        Value::String(text) => {
             addresses(text).iter().filter_map(|one| Person::parse(one)).collect()
         }
-        Some(one) => person(one).into_iter().collect(),
-        None => Vec::new(),
+        one => person(one).into_iter().collect(),
     }
 }
 
@@ -213,8 +237,8 @@ fn addresses(header: &str) -> Vec<String> {
 }
 
 fn list(record: &Value, names: &[&str]) -> Vec<String> {
-    let found = names.iter().find_map(|name| record.get(name)?.as_array());
-    found.into_iter().flatten().filter_map(|tag| tag.as_str().map(str::to_owned)).collect()
+    let found = names.iter().find_map(|name| record.get(name).filter(|value| !value.is_null()));
+    found.map(words_of).unwrap_or_default()
 }
 
 fn labels(record: &Value) -> Labels {
@@ -233,7 +257,8 @@ fn written_time(record: &Value) -> Option<DateTime<FixedOffset>> {
     instant.has_offset.then(|| DateTime::parse_from_rfc3339(&text).ok()).flatten()
 }
 
-fn of_event(record: &Value, zone: Tz) -> SourceContext {
+/// The context of an event, from its record.
+pub(crate) fn of_event(record: &Value, zone: Tz) -> SourceContext {
     let mut context = SourceContext {
         kind: SourceKind::Event,
         title: words(record, &["title", "subject"]),
@@ -250,7 +275,7 @@ fn of_event(record: &Value, zone: Tz) -> SourceContext {
             mailbox: words(record, &["mailbox"]),
         },
         labels: labels(record),
-        meta: meta(record),
+        meta: meta(record.as_object().into_iter().flatten()),
         ..SourceContext::default()
     };
     match (written_time(record), words(record, &["date"])) {
@@ -263,39 +288,107 @@ fn of_event(record: &Value, zone: Tz) -> SourceContext {
 }
 
 fn of_chunk(record: &Value, zone: Tz) -> SourceContext {
+    let metadata = record.get("metadata").and_then(Value::as_object);
+    let context = metadata.map(|members| of_members(members, zone)).unwrap_or_default();
+    let path = words(record, &["provenance.source_uri", "provenance.source_ref"]);
+    let origin = Origin { path, ..context.origin };
+    // What else a chunker notes is about the chunk and not about what it says.
+    SourceContext { kind: SourceKind::Chunk, origin, meta: Map::new(), ..context }
+}
+
+/// A summary of our own.
+fn of_summary(record: &Value, zone: Tz) -> SourceContext {
     let nothing = Value::Null;
-    let metadata = record.get("metadata").unwrap_or(&nothing);
+    let meta = record.get("meta").unwrap_or(&nothing);
     let mut context = SourceContext {
-        kind: SourceKind::Chunk,
-        title: words(metadata, &["title"]),
-        author: first_person(metadata, &["author"]),
-        origin: Origin {
-            url: words(metadata, &["url"]),
-            path: words(record, &["provenance.source_uri", "provenance.source_ref"]),
-            ..Origin::default()
+        kind: SourceKind::Summary,
+        title: words(record, &["title"]),
+        labels: Labels {
+            project: words(meta, &["project"]),
+            tags: list(record.get("outputs").unwrap_or(&nothing), &["tags"]),
+            ..Labels::default()
         },
-        labels: labels(metadata),
         ..SourceContext::default()
     };
-    if let Some(at) = written_time(metadata) {
+    if let Some(at) = record.get("ts_abs_ms").and_then(Value::as_i64)
+        && let Some(at) = zoned(Timestamp(at), zone)
+    {
         context.set_time(at, zone);
+    }
+    // The day it is published on is the day it is about.
+    context.day = words(record, &["day"]).or(context.day);
+    for name in ["flow_id", "category", "summary_kind"] {
+        if let Some(word) = words(meta, &[name]) {
+            context.meta.insert(name.to_owned(), word.into());
+        }
     }
     context
 }
 
-/// A file of the bus `other`: `record` holds what its reader found beside the text.
-fn of_file(record: &Value, zone: Tz) -> SourceContext {
-    let mut context = of_event(record, zone);
-    context.kind = SourceKind::Document;
+/// A file or an item of a list: what it says about itself, in the usual spellings. The caller of
+/// `flow run` knows its files the same way.
+pub(crate) fn of_members(members: &Map<String, Value>, zone: Tz) -> SourceContext {
+    let text = |names: &[&str]| {
+        named(members, names).find_map(|value| match value {
+            Value::String(text) => {
+                Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)
+            }
+            _ => None,
+        })
+    };
+    let one = |names: &[&str]| named(members, names).flat_map(people_of).next();
+    let all = |names: &[&str]| named(members, names).flat_map(people_of).collect::<Vec<Person>>();
+    let mut context = SourceContext {
+        title: text(&["title", "subject", "headline", "heading", "name"]),
+        author: one(&["author", "authors", "from", "sender", "creator", "by", "byline"]),
+        role: text(&["role"]),
+        to: all(&["to", "recipients"]),
+        cc: all(&["cc"]),
+        origin: Origin {
+            url: text(&["url", "link", "externalurl", "permalink", "href"]),
+            message_id: text(&["messageid"]),
+            feed: text(&["feed"]),
+            mailbox: text(&["mailbox"]),
+            ..Origin::default()
+        },
+        labels: Labels {
+            project: text(&["project", "projectname"]),
+            tags: named(members, &["tags", "labels", "categories", "keywords"])
+                .flat_map(words_of)
+                .collect(),
+            list_id: text(&["listid"]),
+            language: text(&["language", "lang"]),
+        },
+        meta: meta(members.iter().filter(|(name, _)| !TEXTS.contains(&folded(name).as_str()))),
+        ..SourceContext::default()
+    };
+    match Moment::of(members, zone) {
+        Some(Moment::At(at)) => context.set_time(at, zone),
+        Some(Moment::Day(day)) => context.day = Some(day.to_string()),
+        None => {}
+    }
     context
 }
 
+/// Members that are the text of a record, under folded names.
+const TEXTS: [&str; 6] = ["contenttext", "contenthtml", "body", "conversationid", "id", "private"];
+
+/// The words of a list, or of a text with commas between.
+fn words_of(value: &Value) -> Vec<String> {
+    let words: Vec<&str> = match value {
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
+        Value::String(text) => text.split([',', ';']).collect(),
+        _ => Vec::new(),
+    };
+    words.into_iter().map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
 /// The other members, as long as they are short and few.
-fn meta(record: &Value) -> Map<String, Value> {
+fn meta<'a>(members: impl Iterator<Item = (&'a String, &'a Value)>) -> Map<String, Value> {
     let mut kept = Map::new();
     let mut bytes = 0;
-    for (name, value) in record.as_object().into_iter().flatten() {
-        if PLACED.contains(&name.as_str()) || value.is_null() {
+    for (name, value) in members {
+        if PLACED.contains(&name.to_ascii_lowercase().as_str()) || value.is_null() {
             continue;
         }
         let size = name.len() + value.to_string().len();

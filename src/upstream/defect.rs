@@ -118,7 +118,7 @@ impl Defect {
 
     /// The same defect, ending requests with another reason.
     #[must_use]
-    pub fn with_reason(mut self, reason: ReasonCode) -> Defect {
+    pub(crate) fn with_reason(mut self, reason: ReasonCode) -> Defect {
         self.reason = reason;
         self
     }

@@ -17,19 +17,18 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::contract::hash::{Digest, Hasher, sha256};
+use crate::log::bloom::BloomFilter;
 use crate::log::{Cache, LogError};
-use crate::os::{Disk, Stat};
+use crate::os::{Disk, FileVersion};
 
 /// Version of the layout; another version is rebuilt.
-const LAYOUT: &str = "upstream-index.v3";
+const LAYOUT: &str = "upstream-index.v4";
 const ENTRY_BYTES: usize = 32;
 /// Entries of a page: with its seal it fits a page of the store.
 const PAGE_ENTRIES: usize = 120;
 const SEAL_BYTES: usize = 16;
-/// Bits of the filter for each id, and how many of them one id sets: one absent id in 40 is looked
-/// for in vain.
-const FILTER_BITS: usize = 8;
-const FILTER_PROBES: u64 = 4;
+/// Ids for each word of the filter: one absent id in 40 is looked for in vain.
+const FILTER_IDS_PER_WORD: usize = 8;
 /// Pages put into the store at once.
 const PAGES_PUT: usize = 256;
 /// Memory for pages that were read.
@@ -41,6 +40,10 @@ pub trait IndexStore: Send + Sync {
     fn get(&self, key: &str) -> io::Result<Option<Vec<u8>>>;
     /// Puts bytes under keys, all or none.
     fn put(&self, rows: &[(String, Vec<u8>)]) -> io::Result<()>;
+    /// What is damaged, if anything.
+    fn damage(&self) -> io::Result<Option<String>> {
+        Ok(None)
+    }
 }
 
 /// An index store that lives as long as the process.
@@ -74,6 +77,10 @@ impl IndexStore for Cache {
         let rows = rows.iter().map(|(key, bytes)| (key.as_str(), Some(bytes.as_slice())));
         Cache::change(self, rows).map_err(io::Error::other)
     }
+
+    fn damage(&self) -> io::Result<Option<String>> {
+        Ok(self.damaged_rows())
+    }
 }
 
 /// The store of a home: its own file, or memory when somebody else has the file or the disk will
@@ -85,20 +92,6 @@ pub fn index_of_home(disk: &Arc<dyn Disk>, path: &Path) -> Arc<dyn IndexStore> {
             tracing::info!(%error, "upstream ids are indexed in memory");
             Arc::new(MemoryIndex::default())
         }
-    }
-}
-
-/// What a file looked like when it was verified: enough to notice that it changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileMark {
-    len: u64,
-    inode: u64,
-    modified_ns: i128,
-}
-
-impl From<Stat> for FileMark {
-    fn from(stat: Stat) -> FileMark {
-        FileMark { len: stat.len, inode: stat.inode, modified_ns: stat.modified_ns }
     }
 }
 
@@ -123,16 +116,8 @@ impl IdKey {
         IdKey(sha256(id).head())
     }
 
-    /// Its bits in a filter of so many bytes.
-    fn probes(self, bytes: usize) -> impl Iterator<Item = usize> {
-        let half = |at: usize| {
-            let mut half = [0; 8];
-            half.copy_from_slice(&self.0[at..at + 8]);
-            u64::from_le_bytes(half)
-        };
-        let (start, step, bits) = (half(0), half(8) | 1, (bytes * 8).max(1) as u64);
-        (0..FILTER_PROBES)
-            .map(move |probe| (start.wrapping_add(probe.wrapping_mul(step)) % bits) as usize)
+    fn as_number(self) -> u128 {
+        u128::from_be_bytes(self.0)
     }
 }
 
@@ -153,7 +138,7 @@ pub struct Tables {
     /// Hash of the data bytes.
     pub data_sha256: Digest,
     /// What the data file looked like.
-    pub mark: FileMark,
+    pub mark: FileVersion,
     /// Whether bytes were appended after the manifest was written.
     pub appended: bool,
     /// Every record by its id.
@@ -170,7 +155,7 @@ pub struct PartitionIndex {
     /// Hash of the data bytes it describes.
     pub data_sha256: Digest,
     /// What the data file looked like.
-    pub mark: FileMark,
+    pub mark: FileVersion,
     /// Whether bytes were appended after the manifest was written.
     pub appended: bool,
     records: Table,
@@ -179,35 +164,32 @@ pub struct PartitionIndex {
     seal: Digest,
 }
 
+type IdFilter = BloomFilter<Vec<u64>, 4>;
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Table {
     count: usize,
     /// The first id of each page.
     fences: Vec<IdKey>,
-    filter: Vec<u8>,
+    filter: IdFilter,
 }
 
 impl Table {
     fn of(sorted: &[(IdKey, RecordAt)]) -> Table {
         let fences = sorted.chunks(PAGE_ENTRIES).map(|page| page[0].0).collect();
-        let mut filter = vec![0; (sorted.len() * FILTER_BITS).div_ceil(8)];
-        for (key, _) in sorted {
-            for bit in key.probes(filter.len()) {
-                filter[bit / 8] |= 1 << (bit % 8);
-            }
-        }
+        let mut filter = IdFilter::of(vec![0; sorted.len().div_ceil(FILTER_IDS_PER_WORD)]);
+        sorted.iter().for_each(|(key, _)| filter.add(key.as_number()));
         Table { count: sorted.len(), fences, filter }
     }
 
     fn may_hold(&self, key: IdKey) -> bool {
-        !self.filter.is_empty()
-            && key.probes(self.filter.len()).all(|bit| self.filter[bit / 8] >> (bit % 8) & 1 == 1)
+        self.filter.may_hold(key.as_number())
     }
 }
 
 /// A page that is not what its head knows, or is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lost;
+pub(crate) struct Lost;
 
 impl PartitionIndex {
     /// Sorts the tables of a verified partition into pages and keeps them under a key.
@@ -251,8 +233,9 @@ impl PartitionIndex {
     }
 
     /// Bytes it takes in memory.
-    pub fn weight(&self) -> usize {
-        let table = |table: &Table| table.fences.len() * size_of::<IdKey>() + table.filter.len();
+    pub(crate) fn weight(&self) -> usize {
+        let table =
+            |table: &Table| size_of_val(&table.fences[..]) + size_of_val(table.filter.words());
         table(&self.records) + table(&self.documents) + size_of::<PartitionIndex>()
     }
 
@@ -293,7 +276,7 @@ impl PartitionIndex {
         for table in [&self.records, &self.documents] {
             out.extend_from_slice(&(table.count as u64).to_le_bytes());
             table.fences.iter().for_each(|fence| out.extend_from_slice(&fence.0));
-            out.extend_from_slice(&table.filter);
+            table.filter.words().iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
         }
         out
     }
@@ -303,7 +286,7 @@ impl PartitionIndex {
         let index = PartitionIndex {
             manifest_sha256: Digest(cursor.take()?),
             data_sha256: Digest(cursor.take()?),
-            mark: FileMark {
+            mark: FileVersion {
                 len: u64::from_le_bytes(cursor.take()?),
                 inode: u64::from_le_bytes(cursor.take()?),
                 modified_ns: i128::from_le_bytes(cursor.take()?),
@@ -329,14 +312,15 @@ impl Cursor<'_> {
     fn table(&mut self) -> Option<Table> {
         let count = usize::try_from(u64::from_le_bytes(self.take()?)).ok()?;
         let pages = count.div_ceil(PAGE_ENTRIES);
-        let bytes = count.checked_mul(FILTER_BITS)?.div_ceil(8);
+        let words = count.div_ceil(FILTER_IDS_PER_WORD);
+        let bytes = words.checked_mul(size_of::<u64>())?;
         if self.0.len() < pages.checked_mul(size_of::<IdKey>())?.checked_add(bytes)? {
             return None;
         }
         let fences = (0..pages).map(|_| Some(IdKey(self.take()?))).collect::<Option<_>>()?;
-        let (filter, rest) = self.0.split_at_checked(bytes)?;
-        self.0 = rest;
-        Some(Table { count, fences, filter: filter.to_vec() })
+        let filter = (0..words).map(|_| Some(u64::from_le_bytes(self.take()?)));
+        let filter = IdFilter::of(filter.collect::<Option<_>>()?);
+        Some(Table { count, fences, filter })
     }
 }
 
@@ -510,7 +494,7 @@ mod tests {
         Tables {
             manifest_sha256: sha256("m"),
             data_sha256: sha256("d"),
-            mark: FileMark { len: 5, inode: 6, modified_ns: -7 },
+            mark: FileVersion { len: 5, inode: 6, modified_ns: -7 },
             appended: true,
             records,
             documents,

@@ -8,12 +8,12 @@ use crate::contract::hash::{Digest, Hasher};
 use crate::os::DiskFile;
 
 /// Longest line of a bus file that is read.
-pub const BUS_LINE_BYTES_MAX: usize = 64 << 20;
+pub(crate) const BUS_LINE_BYTES_MAX: usize = 64 << 20;
 const READ_BYTES: usize = 256 << 10;
 
 /// One line without its terminator, and where it lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LineAt {
+pub(crate) struct LineAt {
     /// First byte.
     pub offset: u64,
     /// Bytes without the terminator.
@@ -43,7 +43,7 @@ impl Lines {
     }
 
     /// The next line, its bytes in the second part.
-    pub fn next_line(&mut self) -> io::Result<Option<(LineAt, &[u8])>> {
+    pub(crate) fn next_line(&mut self) -> io::Result<Option<(LineAt, &[u8])>> {
         self.buffer.clear();
         let count = self
             .reader
@@ -86,7 +86,7 @@ impl Read for HashingReader {
 }
 
 /// Exactly `len` bytes at `offset`.
-pub fn read_range(file: &dyn DiskFile, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+pub(crate) fn read_range(file: &dyn DiskFile, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     let mut filled = 0;
     while filled < len {

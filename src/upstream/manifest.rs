@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::defect::Defect;
 use super::family::Family;
 use crate::contract::hash::{Digest, sha256};
+use crate::contract::vocabulary::Stream;
 
 /// A manifest that was understood.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,7 +35,7 @@ pub struct PartitionManifest {
     /// Declared number of records.
     pub records: Option<u64>,
     /// Declared counts by a field of the record, such as `role`.
-    pub breakdowns: BTreeMap<String, BTreeMap<String, u64>>,
+    pub(crate) breakdowns: BTreeMap<String, BTreeMap<String, u64>>,
     /// The kinds this file may hold; `None` when the manifest does not close the set.
     pub allowed_kinds: Option<Vec<String>>,
     /// The subkinds this file may hold.
@@ -104,6 +105,10 @@ impl Reader<'_> {
             Family::Events => EVENT_VERSIONS,
             Family::Sessions => SESSION_VERSIONS,
             Family::Chunks => CHUNK_VERSIONS,
+            Family::Summaries(Stream::Events) => &["events_summary_manifest.v1"],
+            Family::Summaries(Stream::Sessions) => &["sessions_summary_manifest.v1"],
+            Family::Summaries(Stream::Documents) => &["documents_summary_manifest.v1"],
+            Family::Summaries(Stream::ChunkSets) => &["chunk_sets_summary_manifest.v1"],
         }
     }
 
@@ -137,7 +142,7 @@ impl Reader<'_> {
             }
         }
         let key = match self.family {
-            Family::Events | Family::Sessions => "/day",
+            Family::Events | Family::Sessions | Family::Summaries(_) => "/day",
             Family::Chunks => "/partition_key",
         };
         let seen = self.string(value, key)?;
@@ -147,6 +152,7 @@ impl Reader<'_> {
         let named = match self.family {
             Family::Events => value.get("daily_path"),
             Family::Sessions => value.get("sessions_path"),
+            Family::Summaries(_) => value.get("data_path"),
             Family::Chunks => None,
         };
         let wanted = self.family.data_name(partition);
@@ -194,6 +200,7 @@ impl Reader<'_> {
         let keys: &[&str] = match self.family {
             Family::Events => &["events_total"],
             Family::Sessions => &["sessions_total"],
+            Family::Summaries(_) => &["produced"],
             Family::Chunks => &["chunks_emitted", "chunks_total", "records_total"],
         };
         let counts = value.get("counts");

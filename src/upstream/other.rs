@@ -1,22 +1,30 @@
 //! The bus `other`: plain files under `other/` in the bus home, named by relative path. They have
 //! no manifests; what was read is recorded by its hash.
+//!
+//! A file that holds a list is read item by item: `other:<path>#<key>` names one of them.
+//!
+//! See docs/adr/0084-items-of-lists-as-sources.md.
 
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::{Value, json};
-
 use super::defect::Defect;
+use super::source::RESOLVE_IDS_MAX;
+use super::text::normalize;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::vocabulary::{ErrorClass, ReasonCode};
 use crate::facts::failure::ErrorDetails;
 use crate::markup::document::{self, Document};
+use crate::markup::records::{LIST_KINDS, List, Record};
 use crate::os::Disk;
 
 /// The folder, relative to the bus home.
-pub const OTHER_DIR: &str = "other";
+pub(crate) const OTHER_DIR: &str = "other";
 /// Largest file that is read.
-pub const OTHER_BYTES_MAX: u64 = 64 << 20;
+pub(crate) const OTHER_BYTES_MAX: u64 = 64 << 20;
+/// Hex digits of the hash that names an item without an id.
+const KEY_DIGITS: usize = 16;
 
 /// One file as it was read.
 pub struct OtherFile {
@@ -26,17 +34,115 @@ pub struct OtherFile {
     pub bytes: u64,
     /// Hash of its bytes.
     pub sha256: Digest,
-    pub document: Document,
+    pub(crate) content: Content,
 }
 
-impl OtherFile {
-    /// What the file says beside its text, under the names of an event's members.
-    pub fn facts(&self) -> Value {
-        let Document { title, date, labels, from, to, message_id, .. } = &self.document;
-        json!({
-            "title": title, "date": date, "labels": labels, "from": from, "to": to,
-            "message_id": message_id,
+/// What a file holds.
+pub(crate) enum Content {
+    Document(Document),
+    Items(Items),
+}
+
+/// The items of a list, with the names they have as sources.
+pub(crate) struct Items {
+    text: String,
+    /// Bytes of the file before its text.
+    mark: usize,
+    list: List,
+    /// One for each item, in their order.
+    keys: Vec<String>,
+    places: HashMap<String, usize>,
+}
+
+/// One item of a list.
+pub(crate) struct Item {
+    pub record: Record,
+    /// Its line in the file, from 1.
+    pub line: u64,
+    /// Its first byte in the file, and how many it has.
+    pub offset: u64,
+    pub len: u64,
+    pub publish: Option<bool>,
+}
+
+impl Items {
+    fn new(text: String, mark: usize, list: List) -> Items {
+        let (mut keys, mut places) = (Vec::with_capacity(list.slots.len()), HashMap::new());
+        for slot in &list.slots {
+            let record = list.record(&text, slot);
+            let key = record.id.unwrap_or_else(|| {
+                let hash = sha256(normalize(&record.text).as_bytes()).hex();
+                hash[..KEY_DIGITS].to_owned()
+            });
+            let mut name = key.clone();
+            let mut count = 1;
+            // Several items may have one name: the later ones are counted.
+            while places.contains_key(&name) {
+                count += 1;
+                name = format!("{key}~{count}");
+            }
+            places.insert(name.clone(), keys.len());
+            keys.push(name);
+        }
+        Items { text, mark, list, keys, places }
+    }
+
+    /// The names of the items, in the order of the file.
+    pub fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    /// The item with this name.
+    pub fn get(&self, key: &str) -> Option<Item> {
+        let slot = &self.list.slots[*self.places.get(key)?];
+        let record = self.list.record(&self.text, slot);
+        let own = crate::contract::publish::said_by_record(&record.members);
+        Some(Item {
+            publish: crate::contract::publish::together([own, self.list.publish]),
+            record,
+            line: slot.line,
+            offset: (self.mark + slot.bytes.start) as u64,
+            len: slot.bytes.len() as u64,
         })
+    }
+
+    /// The item as it is written.
+    pub fn raw(&self, key: &str) -> Option<&str> {
+        let slot = &self.list.slots[*self.places.get(key)?];
+        Some(&self.text[slot.bytes.clone()])
+    }
+}
+
+/// The file and, for one item of a list, its key.
+pub(crate) fn parts_of(id: &str) -> (&str, Option<&str>) {
+    let is_list = |path: &str| LIST_KINDS.contains(&document::extension_of(path).as_str());
+    let mut signs = id.match_indices('#').map(|(at, _)| (&id[..at], &id[at + 1..]));
+    match signs.find(|(path, _)| is_list(path)) {
+        Some((path, key)) => (path, Some(key)),
+        None => (id, None),
+    }
+}
+
+/// The files of one request, the last of them in memory: its items follow one another.
+#[derive(Default)]
+pub(crate) struct OtherFiles {
+    last: Option<(String, OtherFile)>,
+}
+
+impl OtherFiles {
+    /// Reads a file by its id, the path relative to `other/`.
+    pub(crate) fn read(
+        &mut self,
+        disk: &dyn Disk,
+        root: &Path,
+        id: &str,
+    ) -> Result<&OtherFile, Defect> {
+        let kept = self.last.take().filter(|(known, _)| known == id);
+        let file = match kept {
+            Some((_, file)) => file,
+            None => read(disk, root, id)?,
+        };
+        Ok(&self.last.insert((id.to_owned(), file)).1)
     }
 }
 
@@ -55,9 +161,24 @@ pub fn read(disk: &dyn Disk, root: &Path, id: &str) -> Result<OtherFile, Defect>
         return Err(unreadable(&relative, format!("{} bytes are too many", stat.len)));
     }
     let bytes = disk.read(&path).map_err(storage)?;
-    let document = document::read(id, &bytes).map_err(|why| unreadable(&relative, why))?;
+    let content = content(id, &bytes).map_err(|why| unreadable(&relative, why))?;
     let (length, sha256) = (bytes.len() as u64, sha256(&bytes));
-    Ok(OtherFile { path: relative, bytes: length, sha256, document })
+    Ok(OtherFile { path: relative, bytes: length, sha256, content })
+}
+
+pub(super) fn content(name: &str, bytes: &[u8]) -> Result<Content, String> {
+    let kind = document::extension_of(name);
+    if LIST_KINDS.contains(&kind.as_str()) {
+        let text = document::text_of(bytes)?;
+        if let Some(list) = List::of(&kind, text)? {
+            if list.slots.len() > RESOLVE_IDS_MAX {
+                let count = list.slots.len();
+                return Err(format!("{count} items are too many: split it at {RESOLVE_IDS_MAX}"));
+            }
+            return Ok(Content::Items(Items::new(text.to_owned(), bytes.len() - text.len(), list)));
+        }
+    }
+    document::read(name, bytes).map(Content::Document)
 }
 
 /// A relative path without any way out.
@@ -101,7 +222,7 @@ pub(super) fn outside(path: &str) -> Defect {
     }
 }
 
-fn absent(path: &str) -> Defect {
+pub(super) fn absent(path: &str) -> Defect {
     Defect::missing("UNKNOWN_SOURCE_ID", "file", path, path, ReasonCode::UnknownSourceId)
 }
 
@@ -133,24 +254,48 @@ mod tests {
             ("other/c.html", b"<html><head><title>T &amp; t</title><style>x{}</style></head><body><p>One</p><script>bad()</script><p>Two</p></body></html>"),
             ("other/d.eml", b"From: a@example.org\r\nTo: b@example.org\r\nSubject: =?utf-8?q?Caf=C3=A9?=\r\nDate: Wed, 11 Feb 2026 10:00:00 +0000\r\n\r\nHello there\r\n"),
         ]);
-        let read = |id| read(&HostDisk, home.path(), id).unwrap();
-        assert_eq!(read("a.txt").document.text, "plain");
-        let markdown = read("sub/b.md");
-        assert_eq!(
-            (markdown.path.as_str(), markdown.document.title.as_deref()),
-            ("other/sub/b.md", Some("Title"))
-        );
+        let read = |id| document(home.path(), id);
+        assert_eq!(read("a.txt").text, "plain");
+        assert_eq!(read("sub/b.md").title.as_deref(), Some("Title"));
         let html = read("c.html");
-        assert!(html.document.text == "One\n\nTwo", "{:?}", html.document.text);
-        assert_eq!(html.document.title.as_deref(), Some("T & t"));
+        assert_eq!((html.text.as_str(), html.title.as_deref()), ("One\n\nTwo", Some("T & t")));
         let mail = read("d.eml");
-        assert_eq!(mail.document.title.as_deref(), Some("Caf\u{e9}"));
-        assert!(
-            mail.document.text.contains("From: a@example.org")
-                && mail.document.text.contains("Hello there"),
-            "{}",
-            mail.document.text
-        );
+        assert_eq!(mail.title.as_deref(), Some("Caf\u{e9}"));
+        assert_eq!(mail.text, "Hello there", "headers are no text");
+        assert_eq!(mail.members["from"], "a@example.org");
+    }
+
+    fn document(root: &Path, id: &str) -> Document {
+        match read(&HostDisk, root, id).unwrap().content {
+            Content::Document(document) => document,
+            Content::Items(_) => panic!("{id} is a list"),
+        }
+    }
+
+    fn items(root: &Path, id: &str) -> Items {
+        match read(&HostDisk, root, id).unwrap().content {
+            Content::Items(items) => items,
+            Content::Document(_) => panic!("{id} is no list"),
+        }
+    }
+
+    #[test]
+    fn items_have_names_that_stay_when_others_come_before_them() {
+        let home = home(&[
+            ("other/a.jsonl", b"\"x\"\n{\"id\": 7, \"n\": 1}\n\"x\"\n{\"id\": \"7\"}\n"),
+            ("other/b.jsonl", b"{\"new\": 1}\n\"x\"\n"),
+        ]);
+        let (a, b) = (items(home.path(), "a.jsonl"), items(home.path(), "b.jsonl"));
+        let x = sha256("x").hex()[..KEY_DIGITS].to_owned();
+        assert_eq!(a.keys(), [x.clone(), "7".to_owned(), format!("{x}~2"), "7~2".to_owned()]);
+        assert_eq!(b.keys()[1], x);
+        let item = a.get("7").unwrap();
+        assert_eq!((item.line, item.offset, item.len), (2, 4, 17));
+        assert_eq!(a.raw("7~2"), Some("{\"id\": \"7\"}"));
+        assert!(a.get("8").is_none());
+        assert_eq!(parts_of("a.jsonl#x#y"), ("a.jsonl", Some("x#y")));
+        assert_eq!(parts_of("a#b.csv#1"), ("a#b.csv", Some("1")));
+        assert_eq!(parts_of("c#1.md"), ("c#1.md", None));
     }
 
     #[test]
@@ -159,12 +304,16 @@ mod tests {
             ("other/a.md", b"---\ntitle: A\npublish: false\n---\n# A\n"),
             ("other/b.md", b"publish: false\n"),
             ("other/c.json", br#"{"publish": true, "text": "x"}"#),
-            ("other/d.jsonl", b"{\"publish\": true}\n{\"publish\": \"no\"}\n"),
+            ("other/d.jsonl", b"{\"publish\": true}\n{\"Publish\": \"no\"}\n{}\n"),
             ("other/e.txt", b"publish: false"),
         ]);
-        let says = |id| read(&HostDisk, home.path(), id).unwrap().document.publish;
-        let all = ["a.md", "b.md", "c.json", "d.jsonl", "e.txt"].map(says);
-        assert_eq!(all, [Some(false), None, Some(true), Some(false), None]);
+        let says = |id| document(home.path(), id).publish;
+        let all = ["a.md", "b.md", "c.json", "e.txt"].map(says);
+        assert_eq!(all, [Some(false), None, Some(true), None]);
+        let lines = items(home.path(), "d.jsonl");
+        let says = |key: &String| lines.get(key).unwrap().publish;
+        let all: Vec<Option<bool>> = lines.keys().iter().map(says).collect();
+        assert_eq!(all, [Some(true), Some(false), None], "each item speaks for itself");
     }
 
     #[test]

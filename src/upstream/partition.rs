@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 use super::defect::Defect;
 use super::family::Family;
-use super::index::{FileMark, IdKey, RecordAt, Tables};
+use super::index::{IdKey, RecordAt, Tables};
 use super::lines::{LineAt, Lines};
 use super::manifest::{PARQUET, PartitionManifest, UNSUPPORTED_FORMAT};
-use super::record::{BadRecord, ChunkRecord, EventHead, SessionRecord};
+use super::record::{BadRecord, ChunkRecord, EventHead, SessionRecord, SummaryRecord};
 use crate::contract::vocabulary::ReasonCode;
-use crate::os::{Disk, DiskFile, Open};
+use crate::os::{Disk, DiskFile, FileVersion, Open};
 
 /// Verifies the data of a manifest and finds its ids.
 pub fn verify(
@@ -71,7 +71,7 @@ fn open(
     disk: &dyn Disk,
     root: &Path,
     manifest: &PartitionManifest,
-) -> Result<(Arc<dyn DiskFile>, FileMark, u64), Defect> {
+) -> Result<(Arc<dyn DiskFile>, FileVersion, u64), Defect> {
     let path = root.join(&manifest.data_path);
     let file = disk.open(&path, Open::Read).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => no_data(disk, root, manifest),
@@ -174,6 +174,10 @@ impl<'a> Checker<'a> {
                 self.documents.push((IdKey::of(&chunk.document_id.0), place));
                 IdKey::of(&chunk.chunk_id.0)
             }
+            Family::Summaries(stream) => {
+                let summary = SummaryRecord::parse(line, stream).map_err(bad)?;
+                IdKey::of(&summary.summary_id.0)
+            }
         };
         self.records.push((key, place));
         Ok(())
@@ -240,7 +244,7 @@ impl<'a> Checker<'a> {
 }
 
 /// The defect of one line.
-pub fn bad_record(manifest: &PartitionManifest, line: u64, error: BadRecord) -> Defect {
+pub(crate) fn bad_record(manifest: &PartitionManifest, line: u64, error: BadRecord) -> Defect {
     let family = manifest.family;
     let (subtype, seen, summary) = match error {
         BadRecord::Malformed(summary) => (family.malformed_subtype().to_owned(), None, summary),

@@ -1,26 +1,44 @@
 //! Query mode: `summary_request_query.v1`, a small closed filter over one day or a range of days.
 //!
 //! Contract: a query is turned into ids once, and the ids are what is recorded; more matches than
-//! the limit are an error, never a silent cut.
+//! the limit are an error, never a silent cut. A day that is not published is missing, and never an
+//! empty day: a query that finds none of its days is an error, one that finds some names the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::defect::Defect;
 use super::family::Family;
+use super::other_query;
 use super::partition::bad_record;
 use super::record::{ChunkRecord, EventHead, SessionRecord};
-use super::view::Upstream;
+use super::view::{Partition, Upstream};
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, ErrorClass, ReasonCode};
 use crate::facts::failure::ErrorDetails;
 
 /// Most matches a query may have, and the default limit.
-pub const QUERY_MATCHES_MAX: usize = 1000;
+pub(crate) const QUERY_MATCHES_MAX: usize = 1000;
 /// Most days a query may span.
 const QUERY_DAYS_MAX: i64 = 3660;
+
+/// What a query found.
+#[derive(Default)]
+pub(super) struct QueryResult {
+    /// The ids that match, in file order.
+    pub(super) ids: Vec<String>,
+    /// The partitions that were read.
+    pub(super) read: Vec<Partition>,
+    /// Days of a range that are not published.
+    pub(super) missing: Vec<Day>,
+    /// The last day that was asked for.
+    pub(super) last: Option<Day>,
+    /// Warnings for the run record.
+    pub(super) notes: Vec<String>,
+}
 
 /// A query that was understood.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,13 +100,32 @@ impl Query {
         })
     }
 
-    /// The ids that match, in file order.
-    pub fn run(&self, upstream: &Upstream, bus: Bus) -> Result<Vec<String>, Defect> {
-        let Some(family) = Family::of(bus) else {
-            return Err(invalid(format!("{bus} cannot be queried")));
+    /// The ids that match. The days of files are days in `zone`.
+    pub(super) fn run(
+        &self,
+        upstream: &Upstream,
+        bus: Bus,
+        zone: Tz,
+    ) -> Result<QueryResult, Defect> {
+        let mut found = match Family::of(bus) {
+            Some(family) => self.of_partitions(upstream, family)?,
+            None => {
+                let within = |day: Day| self.from <= day && day <= self.to;
+                let (ids, notes) = other_query::dated(upstream, zone, &within)?;
+                if ids.len() > self.limit {
+                    return Err(too_wide(self.limit));
+                }
+                QueryResult { ids, notes, ..QueryResult::default() }
+            }
         };
-        let mut ids = Vec::new();
-        for name in self.partitions(upstream, family)? {
+        found.last = Some(self.to);
+        Ok(found)
+    }
+
+    fn of_partitions(&self, upstream: &Upstream, family: Family) -> Result<QueryResult, Defect> {
+        let (names, missing) = self.partitions(upstream, family)?;
+        let (mut ids, mut read) = (Vec::new(), Vec::new());
+        for name in names {
             let partition = upstream.partition(family, &name)?;
             let path = partition.manifest.data_path.clone();
             let mut lines = upstream.lines(&partition)?;
@@ -107,18 +144,38 @@ impl Query {
                     return Err(too_wide(self.limit));
                 }
             }
+            read.push(partition);
         }
-        Ok(ids)
+        Ok(QueryResult { ids, read, missing, ..QueryResult::default() })
     }
 
-    fn partitions(&self, upstream: &Upstream, family: Family) -> Result<Vec<String>, Defect> {
+    /// The partitions to read, and the days of the range that have none.
+    fn partitions(
+        &self,
+        upstream: &Upstream,
+        family: Family,
+    ) -> Result<(Vec<String>, Vec<Day>), Defect> {
+        let days = (self.from.days()..=self.to.days()).filter_map(Day::of_days);
         if self.one_day {
-            return Ok(vec![self.from.to_string()]);
+            return Ok((days.map(|day| day.to_string()).collect(), Vec::new()));
         }
-        let names = upstream.partitions(family)?.into_iter();
-        let within =
-            |name: &String| name.parse::<Day>().is_ok_and(|day| self.from <= day && day <= self.to);
-        Ok(names.filter(within).collect())
+        let published: BTreeSet<String> = upstream.partitions(family)?.into_iter().collect();
+        let (there, missing): (Vec<Day>, Vec<Day>) =
+            days.partition(|day| published.contains(&day.to_string()));
+        if there.is_empty() {
+            let mut defect = match upstream.partition(family, &self.to.to_string()) {
+                Err(defect) => defect,
+                // It was published since the folder was listed.
+                Ok(_) => return Ok((vec![self.to.to_string()], missing)),
+            };
+            let days = missing.len();
+            defect.message = format!(
+                "none of the {days} days from {} to {} is published: {}",
+                self.from, self.to, defect.message
+            );
+            return Err(defect);
+        }
+        Ok((there.into_iter().map(|day| day.to_string()).collect(), missing))
     }
 
     fn matching(
@@ -149,6 +206,8 @@ impl Query {
                 let matched = wanted(&|_, value| chunk.document_id.0 == value);
                 (matched, chunk.chunk_id.0.into_owned())
             }
+            // A query is for the buses that requests name.
+            Family::Summaries(_) => return Ok(None),
         };
         Ok(matched.then_some(id))
     }
@@ -238,6 +297,6 @@ mod tests {
             let defect = Query::parse(Bus::EventBus, &bad).unwrap_err();
             assert_eq!(defect.reason, ReasonCode::InvalidParams, "{key} {value}");
         }
-        assert!(Query::parse(Bus::Other, &good).is_err());
+        assert!(Query::parse(Bus::Other, &good).is_err(), "files have no roles");
     }
 }

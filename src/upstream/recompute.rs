@@ -4,10 +4,10 @@ use super::defect::Defect;
 use super::family::Family;
 use super::index::Section;
 use super::lines::read_range;
-use super::other;
+use super::other::{Content, OtherFiles, absent, parts_of};
 use super::record::{ChunkRecord, EventRecord};
 use super::source::{Source, Sources};
-use super::sources::{Gathered, found};
+use super::sources::{Gathered, found, is_summary_id, plain_id, summary_text};
 use super::text::{SourceTextHasher, normalize};
 use super::view::Upstream;
 use crate::contract::hash::Digest;
@@ -38,7 +38,7 @@ pub fn source_text_hash(
 }
 
 /// Where the sources behind `ids` lie, in that order.
-pub fn sources_of(
+pub(crate) fn sources_of(
     upstream: &Upstream,
     bus: Bus,
     ids: &[&str],
@@ -74,23 +74,24 @@ pub struct Place<'a> {
 }
 
 /// What is at a place now.
-pub struct ReadText {
+pub(crate) struct ReadText {
     /// The normalized text.
     pub text: String,
     /// The record, or the whole plain file.
     pub record: Vec<u8>,
+    /// Whether it is a whole plain file.
+    pub is_file: bool,
 }
 
 /// Reads one source from where it was, without looking it up.
-pub fn text_at(upstream: &Upstream, at: &Place<'_>) -> Result<ReadText, Defect> {
+pub(crate) fn text_at(
+    upstream: &Upstream,
+    files: &mut OtherFiles,
+    at: &Place<'_>,
+) -> Result<ReadText, Defect> {
     let storage = |error| Defect::storage("read", at.file, &error);
     let path = upstream.root().join(at.file);
-    let Some(family) = at.family else {
-        let id = at.id.strip_prefix("other:").unwrap_or(at.id);
-        let read = other::read(upstream.disk(), upstream.root(), id)?;
-        let record = upstream.disk().read(&path).map_err(storage)?;
-        return Ok(ReadText { text: normalize(&read.document.text).into_owned(), record });
-    };
+    let Some(family) = at.family else { return plain_at(upstream, files, at) };
     let file = upstream.disk().open(&path, Open::Read).map_err(storage)?;
     let record = read_range(file.as_ref(), at.offset, at.len as usize).map_err(storage)?;
     let another = |what: String| {
@@ -105,7 +106,7 @@ pub fn text_at(upstream: &Upstream, at: &Place<'_>) -> Result<ReadText, Defect> 
                 ChunkRecord::parse(&record).map_err(|error| another(format!("{error:?}")))?;
             (chunk.chunk_id.0.into_owned(), normalize(&chunk.text.0).into_owned())
         }
-        Family::Events | Family::Sessions => {
+        Family::Events | Family::Sessions | Family::Summaries(_) => {
             let event =
                 EventRecord::parse(&record).map_err(|error| another(format!("{error:?}")))?;
             let text = match event.own_text(at.title_as_text) {
@@ -118,11 +119,48 @@ pub fn text_at(upstream: &Upstream, at: &Place<'_>) -> Result<ReadText, Defect> 
     if id != at.id {
         return Err(another(format!("the record is {id} and not {}", at.id)));
     }
-    Ok(ReadText { text, record })
+    Ok(ReadText { text, record, is_file: false })
+}
+
+/// Reads a source of the bus `other`. A summary is looked up by its id: the file of its day grows.
+fn plain_at(
+    upstream: &Upstream,
+    files: &mut OtherFiles,
+    at: &Place<'_>,
+) -> Result<ReadText, Defect> {
+    if is_summary_id(at.id) {
+        let (text, line) = summary_text(upstream, at.id)?;
+        return Ok(ReadText { text, record: line, is_file: false });
+    }
+    let (path, key) = parts_of(plain_id(at.id));
+    let read = files.read(upstream.disk(), upstream.root(), path)?;
+    let gone = || absent(at.id);
+    match (&read.content, key) {
+        (Content::Document(document), None) => {
+            let file = upstream.root().join(&read.path);
+            let record = upstream.disk().read(&file);
+            let record = record.map_err(|error| Defect::storage("read", &read.path, &error))?;
+            let text = normalize(&document.text).into_owned();
+            Ok(ReadText { text, record, is_file: true })
+        }
+        (Content::Items(items), Some(key)) => {
+            let item = items.get(key).ok_or_else(gone)?;
+            let record = items.raw(key).ok_or_else(gone)?.as_bytes().to_vec();
+            let text = normalize(&item.record.text).into_owned();
+            Ok(ReadText { text, record, is_file: false })
+        }
+        _ => Err(gone()),
+    }
+}
+
+/// The line of a summary that was an input, as it is now. `None` for any other input.
+pub(crate) fn summary_line(upstream: &Upstream, path: &str) -> Option<Result<Vec<u8>, Defect>> {
+    let (_, id) = path.rsplit_once('#').filter(|(_, id)| is_summary_id(id))?;
+    Some(summary_text(upstream, id).map(|(_, line)| line))
 }
 
 /// Those of `ids` that no readable event has.
-pub fn unknown_events<'a>(
+pub(crate) fn unknown_events<'a>(
     upstream: &Upstream,
     ids: &[&'a str],
     prefer: &[String],

@@ -16,7 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::text::normalize;
-use crate::contract::publish;
+use crate::contract::vocabulary::Stream;
 
 /// First millisecond after the plausible window of source times: the year 2200.
 const TIME_MS_END: i64 = 7_258_118_400_000;
@@ -89,7 +89,7 @@ pub(crate) fn whole_object<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json:
 
 /// A record of the wrong shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BadRecord {
+pub(crate) enum BadRecord {
     /// Not JSON.
     Malformed(String),
     /// JSON without what the contract requires.
@@ -113,7 +113,7 @@ impl From<serde_json::Error> for BadRecord {
 
 /// What every event must have, and what manifests count.
 #[derive(Debug, Deserialize)]
-pub struct EventHead<'a> {
+pub(crate) struct EventHead<'a> {
     #[serde(borrow)]
     schema_version: Option<Text<'a>>,
     /// The id.
@@ -132,7 +132,7 @@ pub struct EventHead<'a> {
     pub event_subkind: Option<Text<'a>>,
     /// Domain the manifest counts by.
     #[serde(borrow)]
-    pub domain_family: Option<Text<'a>>,
+    pub(crate) domain_family: Option<Text<'a>>,
     /// Conversation, a query field.
     #[serde(borrow)]
     pub conversation_id: Option<Text<'a>>,
@@ -166,7 +166,7 @@ impl<'a> EventHead<'a> {
 
 /// When a session began and ended; 0 stands for unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct SessionWindow {
+pub(crate) struct SessionWindow {
     /// First millisecond.
     pub start_ts_ms: i64,
     /// Last millisecond.
@@ -184,7 +184,7 @@ struct SessionSource {
 
 /// A session: which events belong together.
 #[derive(Debug, Deserialize)]
-pub struct SessionRecord<'a> {
+pub(crate) struct SessionRecord<'a> {
     #[serde(borrow)]
     schema_version: Option<Text<'a>>,
     /// The id.
@@ -214,14 +214,12 @@ pub struct SessionRecord<'a> {
     #[serde(default)]
     project_name: Value,
     #[serde(default)]
-    publish: Value,
-    #[serde(default)]
     summary: Value,
 }
 
 impl<'a> SessionRecord<'a> {
     /// Reads one line of any partition, without comparing its own statements.
-    pub fn parse_any(line: &'a [u8]) -> Result<SessionRecord<'a>, BadRecord> {
+    pub(crate) fn parse_any(line: &'a [u8]) -> Result<SessionRecord<'a>, BadRecord> {
         let session: SessionRecord<'a> = parse(line)?;
         check_version(session.schema_version.as_ref(), &["session.v1", "sessions.v1"])?;
         check_id("session_id", &session.session_id)?;
@@ -248,12 +246,12 @@ impl<'a> SessionRecord<'a> {
     }
 
     /// The event day the session was cut from.
-    pub fn input_day(&self) -> Option<&str> {
+    pub(crate) fn input_day(&self) -> Option<&str> {
         self.source.input_manifest_day.as_deref()
     }
 
     /// The hash of the events it was cut from; an empty one says nothing.
-    pub fn input_anchor(&self) -> Option<&str> {
+    pub(crate) fn input_anchor(&self) -> Option<&str> {
         self.source.input_manifest_sha256.as_deref().filter(|hash| !hash.is_empty())
     }
 
@@ -273,7 +271,7 @@ impl<'a> SessionRecord<'a> {
     }
 
     /// Every conversation it says it touches.
-    pub fn has_conversation(&self, id: &str) -> bool {
+    pub(crate) fn has_conversation(&self, id: &str) -> bool {
         let ids = self.conversation_ids.as_array();
         ids.is_some_and(|ids| ids.iter().any(|one| one.as_str() == Some(id)))
     }
@@ -287,14 +285,6 @@ impl<'a> SessionRecord<'a> {
             .filter(|project| !project.is_empty())
     }
 
-    /// What it says about being shown.
-    pub fn publish(&self) -> Option<bool> {
-        publish::together([
-            publish::said(Some(&self.publish)),
-            self.summary.as_object().and_then(publish::said_by_members),
-        ])
-    }
-
     /// Labels, as given.
     pub fn labels(&self) -> Vec<String> {
         let own = self.labels.as_array();
@@ -306,7 +296,7 @@ impl<'a> SessionRecord<'a> {
 
 /// What every chunk must have.
 #[derive(Debug, Deserialize)]
-pub struct ChunkRecord<'a> {
+pub(crate) struct ChunkRecord<'a> {
     #[serde(borrow)]
     schema_version: Option<Text<'a>>,
     /// The id.
@@ -323,11 +313,9 @@ pub struct ChunkRecord<'a> {
     #[serde(default)]
     span: Value,
     #[serde(default)]
-    metadata: Value,
+    pub(super) metadata: Value,
     #[serde(default)]
     chunk_index: Value,
-    #[serde(default)]
-    publish: Value,
     /// The index it is embedded in, where upstream names one.
     #[serde(default)]
     embedding_ref: Value,
@@ -335,7 +323,7 @@ pub struct ChunkRecord<'a> {
 
 /// How chunks of a document are put in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ChunkOrder {
+pub(crate) enum ChunkOrder {
     /// By `span.char_range.char_start`.
     CharRange,
     /// By `span.pages.page_start`.
@@ -348,7 +336,7 @@ pub enum ChunkOrder {
 
 impl ChunkOrder {
     /// The rules that read a position from the chunk, the strongest first.
-    pub const STATED: [ChunkOrder; 3] =
+    pub(crate) const STATED: [ChunkOrder; 3] =
         [ChunkOrder::CharRange, ChunkOrder::Pages, ChunkOrder::ChunkIndex];
 
     /// The name recorded in `selection.chunk_order`.
@@ -374,7 +362,7 @@ impl<'a> ChunkRecord<'a> {
     }
 
     /// Its position in its document under each of [`ChunkOrder::STATED`].
-    pub fn positions(&self) -> [Option<i64>; 3] {
+    pub(crate) fn positions(&self) -> [Option<i64>; 3] {
         let index = self.metadata.get("chunk_index").unwrap_or(&self.chunk_index);
         [
             self.span.pointer("/char_range/char_start").and_then(Value::as_i64),
@@ -388,16 +376,8 @@ impl<'a> ChunkRecord<'a> {
         self.metadata.get("title").and_then(Value::as_str).filter(|title| !title.is_empty())
     }
 
-    /// What it says about being shown.
-    pub fn publish(&self) -> Option<bool> {
-        publish::together([
-            publish::said(Some(&self.publish)),
-            self.metadata.as_object().and_then(publish::said_by_members),
-        ])
-    }
-
     /// The index it is embedded in, where upstream names one.
-    pub fn index_id(&self) -> Option<&str> {
+    pub(crate) fn index_id(&self) -> Option<&str> {
         self.embedding_ref.get("index_id").and_then(Value::as_str)
     }
 }
@@ -428,9 +408,42 @@ fn check_provenance(provenance: Option<&RawValue>) -> Result<(), BadRecord> {
     if stated { Ok(()) } else { Err(BadRecord::Provenance("missing_source_checksum".to_owned())) }
 }
 
+/// A summary of our own Summary Bus, as a source of another.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SummaryRecord<'a> {
+    #[serde(borrow)]
+    schema_version: Option<Text<'a>>,
+    /// The id.
+    #[serde(borrow)]
+    pub summary_id: Text<'a>,
+    #[serde(borrow)]
+    pub title: Option<Text<'a>>,
+    /// Time of its sources.
+    pub ts_abs_ms: Option<i64>,
+    #[serde(borrow, deserialize_with = "object")]
+    pub outputs: SummaryOutputs<'a>,
+}
+
+/// What a summary says.
+#[derive(Debug, Deserialize)]
+pub(crate) struct SummaryOutputs<'a> {
+    #[serde(borrow)]
+    pub summary_text: Text<'a>,
+}
+
+impl<'a> SummaryRecord<'a> {
+    /// Reads and checks one line.
+    pub(crate) fn parse(line: &'a [u8], stream: Stream) -> Result<SummaryRecord<'a>, BadRecord> {
+        let summary: SummaryRecord<'a> = parse(line)?;
+        check_version(summary.schema_version.as_ref(), &[stream.item_version()])?;
+        check_id("summary_id", &summary.summary_id)?;
+        Ok(summary)
+    }
+}
+
 /// An event with everything a summary may use of it.
 #[derive(Debug, Deserialize)]
-pub struct EventRecord<'a> {
+pub(crate) struct EventRecord<'a> {
     /// The id.
     #[serde(borrow)]
     pub event_id: Text<'a>,
@@ -452,8 +465,6 @@ pub struct EventRecord<'a> {
     chunk_id: Option<&'a RawValue>,
     #[serde(borrow)]
     refs: Option<&'a RawValue>,
-    #[serde(default)]
-    publish: Value,
 }
 
 impl<'a> EventRecord<'a> {
@@ -463,7 +474,7 @@ impl<'a> EventRecord<'a> {
     }
 
     /// The text in the event itself, normalized: the first that is not empty.
-    pub fn own_text(&self, title_allowed: bool) -> Option<String> {
+    pub(crate) fn own_text(&self, title_allowed: bool) -> Option<String> {
         [self.content, self.text].into_iter().find_map(normal_string).or_else(|| {
             let payload: Option<Value> =
                 self.payload.and_then(|raw| serde_json::from_str(raw.get()).ok());
@@ -475,7 +486,7 @@ impl<'a> EventRecord<'a> {
     }
 
     /// The chunks the event points to, in its order.
-    pub fn chunk_pointers(&self) -> Vec<String> {
+    pub(crate) fn chunk_pointers(&self) -> Vec<String> {
         let value = |raw: Option<&RawValue>| -> Value {
             raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
         };
@@ -500,11 +511,6 @@ impl<'a> EventRecord<'a> {
     /// The title, as given.
     pub fn title(&self) -> Option<String> {
         string(self.title).filter(|title| !title.is_empty())
-    }
-
-    /// What it says about being shown.
-    pub fn publish(&self) -> Option<bool> {
-        publish::said(Some(&self.publish))
     }
 
     /// The conversation, as given.
@@ -574,29 +580,6 @@ mod tests {
             event[key] = value.clone();
         }
         event.to_string()
-    }
-
-    #[test]
-    fn each_kind_of_record_may_say_that_it_is_private() {
-        let line = event(json!({"content": "a", "publish": false}));
-        assert_eq!(EventRecord::parse(line.as_bytes()).unwrap().publish(), Some(false));
-        let line = event(json!({"content": "a"}));
-        assert_eq!(EventRecord::parse(line.as_bytes()).unwrap().publish(), None);
-        let session = json!({
-            "schema_version": "session.v1", "session_id": "s", "day": "2026-02-10",
-            "window": {"start_ts_ms": 1, "end_ts_ms": 2}, "event_ids": [], "event_count": 0,
-            "publish": true, "summary": {"publish": "no"},
-        })
-        .to_string();
-        let session = SessionRecord::parse_any(session.as_bytes()).unwrap();
-        assert_eq!(session.publish(), Some(false), "one no decides");
-        let chunk = json!({
-            "schema_version": "chunks.v1", "chunk_id": "c", "document_id": "d", "text": "t",
-            "provenance": {"source_uri": "u", "source_checksum": null},
-            "metadata": {"publish": "yes"},
-        })
-        .to_string();
-        assert_eq!(ChunkRecord::parse(chunk.as_bytes()).unwrap().publish(), Some(true));
     }
 
     #[test]

@@ -9,16 +9,18 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use chrono_tz::Tz;
 use serde_json::{Value, json};
 
 use super::defect::{Defect, ResolveError, too_much};
 use super::family::Family;
 use super::index::Section;
-use super::query::Query;
+use super::query::{Query, QueryResult};
 use super::record::ChunkOrder;
 use super::selection::{self, Ordering, Roots, Selection};
-use super::source::{Source, Sources, UpstreamRef};
-use super::sources::{Gathered, Session, chunk_order, found};
+use super::selection_items::compare;
+use super::source::{RESOLVE_IDS_MAX, Source, Sources, UpstreamRef};
+use super::sources::{Gathered, Session, chunk_order, found, is_summary_id, plain_id};
 use super::text::{NORMALIZATION_NAME, NORMALIZATION_VERSION, SourceTextHasher};
 use super::view::{CHANGED_WHILE_READ, Hit, Upstream};
 use crate::contract::hash::Digest;
@@ -30,9 +32,8 @@ use crate::contract::vocabulary::{
 };
 use crate::facts::failure::ErrorDetails;
 
-/// Most ids one request may name.
-pub const RESOLVE_IDS_MAX: usize = 200_000;
-
+/// Missing days that are named; the rest are counted.
+const DAYS_LISTED_MAX: usize = 31;
 /// Times a request starts over when upstream changes under it, before it is put off.
 const RACES_MAX: usize = 4;
 
@@ -82,6 +83,8 @@ pub struct Options {
     pub title_as_text: bool,
     /// Where selection manifests may lie.
     pub roots: Roots,
+    /// The zone of days of files; UTC when absent.
+    pub zone: Option<Tz>,
 }
 
 /// What all sources have in common, copied, never invented.
@@ -119,7 +122,7 @@ pub struct Resolved {
     /// All sessions, in order.
     pub session_ids: Vec<String>,
     /// The partition of each of them.
-    pub session_partitions: Vec<String>,
+    pub(crate) session_partitions: Vec<String>,
     /// All documents, in order.
     pub document_ids: Vec<String>,
     /// The `selection` object of the summary.
@@ -204,7 +207,7 @@ impl Resolved {
     }
 
     /// Forgets the texts that are held: they can be read again.
-    pub fn drop_texts(&mut self) {
+    pub(crate) fn drop_texts(&mut self) {
         self.sources.drop_texts();
     }
 }
@@ -253,6 +256,8 @@ struct Located<'a> {
     ordering: Ordering,
     selection: Option<Selection>,
     warnings: Warnings,
+    /// What a query, or the upstream of an empty selection, found.
+    found: QueryResult,
 }
 
 fn locate<'a>(
@@ -268,6 +273,7 @@ fn locate<'a>(
         ordering: Ordering::ByTime,
         selection: None,
         warnings: Warnings::default(),
+        found: QueryResult::default(),
     };
     let mut located = match input {
         InputSpec::Ids { bus, ids } => plain(*bus, Cow::Borrowed(ids)),
@@ -276,7 +282,15 @@ fn locate<'a>(
             if !kind.fits(*bus) {
                 return Err(kind_bus_mismatch(kind, *bus));
             }
-            plain(*bus, Query::parse(*bus, query)?.run(upstream, *bus)?.into())
+            let zone = options.zone.unwrap_or(Tz::UTC);
+            let mut found = Query::parse(*bus, query)?.run(upstream, *bus, zone)?;
+            let mut located = plain(*bus, std::mem::take(&mut found.ids).into());
+            if !found.missing.is_empty() {
+                located.warnings = located.warnings.with(Warning::UpstreamDaysMissing);
+                found.notes.push(days_missing(*bus, &found.missing));
+            }
+            located.found = found;
+            located
         }
         InputSpec::SelectionManifest { path, hash } => {
             let bus = default_bus(kind);
@@ -284,6 +298,12 @@ fn locate<'a>(
             let mut located = plain(selection.bus, std::mem::take(&mut selection.ids).into());
             located.prefer = std::mem::take(&mut selection.partitions);
             located.ordering = selection.ordering;
+            if let Some(family) = Family::of(selection.bus).filter(|_| located.ids.is_empty()) {
+                // What an empty selection was made over is all that is known of its day.
+                for name in &selection.made_over {
+                    located.found.read.push(upstream.partition(family, name)?);
+                }
+            }
             if selection.foreign {
                 located.warnings = located.warnings.with(Warning::ForeignSelectionManifest);
             }
@@ -483,15 +503,29 @@ impl Work<'_> {
     }
 
     fn other(&mut self) -> Result<Shape, Defect> {
-        let mut ids = borrowed(&self.located.ids);
-        if self.located.ordering != Ordering::AsListed {
-            ids.sort_unstable();
+        let ids = borrowed(&self.located.ids);
+        if self.located.ordering == Ordering::AsListed {
+            self.gathered.other(self.upstream, &ids)?;
+        } else {
+            // Summaries by time, then files by path, each list in its own order.
+            let (summaries, mut files): (Vec<&str>, Vec<&str>) =
+                ids.into_iter().partition(|id| is_summary_id(id));
+            self.gathered.other(self.upstream, &summaries)?;
+            self.gathered.sources.rows_mut(0).by_time();
+            let first = self.gathered.sources.len();
+            files.sort_unstable_by(|a, b| plain_id(a).cmp(plain_id(b)));
+            self.gathered.other(self.upstream, &files)?;
+            self.gathered.sources.rows_mut(first).by_place();
+            if self.located.ordering == Ordering::ById {
+                self.gathered.sources.rows_mut(0).by_id();
+            }
         }
-        self.gathered.other(self.upstream, &ids)?;
         let sources = &self.gathered.sources;
         Ok(Shape {
             selection_type: "document_full",
             document_ids: sources.ids().into_iter().map(str::to_owned).collect(),
+            // The days of summaries; plain files have none.
+            partitions: partitions_of(sources),
             extra: vec![("anchor", json!("other"))],
             common: common(sources),
             ..Shape::default()
@@ -518,12 +552,27 @@ impl Work<'_> {
             (0, false) => Some(ReasonCode::SkippedEmptyContent),
             _ => None,
         };
+        let is_empty = self.located.ids.is_empty();
+        let read = std::mem::take(&mut self.located.found.read);
+        for partition in read.iter().filter(|_| is_empty) {
+            self.gathered.note(partition);
+        }
+        if let Some(selection) = &self.located.selection {
+            let sessions = shape.session_ids.iter().zip(&shape.partitions);
+            compare(self.upstream, selection, &sources, sessions)?;
+        }
         let upstream: Vec<UpstreamRef> =
             std::mem::take(&mut self.gathered.upstream).into_values().collect();
         let mut notes = std::mem::take(&mut self.gathered.notes);
         notes.extend(upstream.iter().flat_map(UpstreamRef::notes));
-        let mut days: Vec<Day> =
-            shape.partitions.iter().filter_map(|name| name.parse().ok()).collect();
+        notes.append(&mut self.located.found.notes);
+        // A query without matches is about the days it read, and one of files about those it asked.
+        let read = read.iter().filter(|_| is_empty).map(|one| one.manifest.partition.as_str());
+        let names = shape.partitions.iter().map(String::as_str).chain(read);
+        let mut days: Vec<Day> = names.filter_map(|name| name.parse().ok()).collect();
+        if days.is_empty() {
+            days.extend(self.located.found.last);
+        }
         days.sort();
         days.dedup();
         Ok(Resolved {
@@ -574,12 +623,28 @@ impl Work<'_> {
             selection["selection_hash"] = json!(manifest.hash);
             selection["selection_manifest_path"] = json!(manifest.path);
         }
+        let missing = &self.located.found.missing;
+        if !missing.is_empty() {
+            let days = missing.iter().take(DAYS_LISTED_MAX);
+            selection["missing_days"] = days.map(Day::to_string).collect();
+            selection["missing_days_count"] = missing.len().into();
+        }
         if self.options.title_as_text {
             // Whoever recomputes the hash needs to know that titles counted as text.
             selection["title_as_text"] = json!(true);
         }
         selection
     }
+}
+
+/// The warning about days of a range that are not published.
+fn days_missing(bus: Bus, missing: &[Day]) -> String {
+    let listed: Vec<String> = missing.iter().take(DAYS_LISTED_MAX).map(Day::to_string).collect();
+    let more = match missing.len() - listed.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("UPSTREAM_DAYS_MISSING: {bus} has no manifest of {}{more}", listed.join(", "))
 }
 
 /// The partitions of sources, each once.

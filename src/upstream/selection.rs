@@ -27,7 +27,7 @@ use crate::contract::vocabulary::{Bus, ErrorClass, ReasonCode};
 /// Largest selection manifest that is read.
 const SELECTION_BYTES_MAX: u64 = 64 << 20;
 /// The version this service writes and verifies.
-pub const SELECTION_VERSION: &str = "selection_manifest.v1";
+pub(crate) const SELECTION_VERSION: &str = "selection_manifest.v1";
 
 /// In which order the items of a selection are summarized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,19 @@ pub struct Selection {
     pub sha256: Digest,
     /// True for a shape that is not ours.
     pub foreign: bool,
+    /// Partitions that the selection was made over.
+    pub(super) made_over: Vec<String>,
+    /// What items say about what is found, by id.
+    pub(super) claims: BTreeMap<String, Claim>,
+}
+
+/// What an item says about the source that is found by its id.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Claim {
+    /// The hash of its text.
+    pub(super) text: Option<Digest>,
+    /// The partition it lies in.
+    pub(super) partition: Option<String>,
 }
 
 /// Where selection manifests may be read.
@@ -105,6 +118,8 @@ pub fn load(
         partitions: found.partitions,
         ordering: found.ordering,
         foreign: found.foreign,
+        made_over: found.made_over,
+        claims: found.claims,
         hash: recorded.to_owned(),
         path: shown(upstream, &file),
         sha256: sha256(&bytes),
@@ -165,6 +180,8 @@ struct Items {
     partitions: Vec<String>,
     ordering: Ordering,
     foreign: bool,
+    made_over: Vec<String>,
+    claims: BTreeMap<String, Claim>,
 }
 
 fn own(
@@ -202,6 +219,7 @@ fn own(
     let mut first = schema::check(SELECTION_VERSION, &shell).into_iter().next();
 
     let mut items = Items {
+        // Summaries of the home are sources on the bus `other`.
         bus: rest.get("bus").and_then(Value::as_str).and_then(Bus::parse).unwrap_or(Bus::Other),
         ids: Vec::new(),
         partitions: Vec::new(),
@@ -211,6 +229,8 @@ fn own(
             _ => Ordering::AsListed,
         },
         foreign: false,
+        made_over: Vec::new(),
+        claims: BTreeMap::new(),
     };
     let mut partitions = BTreeSet::new();
     let observed = hash_of(&rest, |hasher| {
@@ -225,6 +245,11 @@ fn own(
             first = first.take().into_iter().chain(wrong).min();
             items.ids.extend(item["id"].as_str().map(str::to_owned));
             let hint = item["partition"].as_str().or_else(|| item["day"].as_str());
+            let text = item["text_hash"].as_str().and_then(|hash| hash.parse().ok());
+            let claim = Claim { text, partition: hint.map(str::to_owned) };
+            if let Some(id) = item["id"].as_str().filter(|_| claim != Claim::default()) {
+                items.claims.insert(id.to_owned(), claim);
+            }
             if let Some(hint) = hint.filter(|hint| !partitions.contains(*hint)) {
                 partitions.insert(hint.to_owned());
             }
@@ -241,7 +266,7 @@ fn own(
         return Err(hash_invalid(path, text, Some(observed), Some(recorded)));
     }
     items.partitions = partitions.into_iter().collect();
-    check_upstream(upstream, path, &shell)?;
+    items.made_over = check_upstream(upstream, path, &shell)?;
     Ok(items)
 }
 
@@ -282,8 +307,10 @@ fn item_schema() -> &'static Validator {
     })
 }
 
-/// Upstream manifests the selection was made over must still be the same.
-fn check_upstream(upstream: &Upstream, path: &str, value: &Value) -> Result<(), Defect> {
+/// Upstream manifests the selection was made over must still be the same. Gives their partitions.
+fn check_upstream(upstream: &Upstream, path: &str, value: &Value) -> Result<Vec<String>, Defect> {
+    let selected = value["selection"]["bus"].as_str();
+    let mut partitions = Vec::new();
     for entry in value["upstream"].as_array().into_iter().flatten() {
         let bus = entry["bus"].as_str().and_then(Bus::parse);
         let partition = entry["partition"].as_str().or_else(|| entry["day"].as_str());
@@ -291,6 +318,9 @@ fn check_upstream(upstream: &Upstream, path: &str, value: &Value) -> Result<(), 
             continue;
         };
         let current = upstream.partition(family, partition)?;
+        if entry["bus"].as_str() == selected {
+            partitions.push(partition.to_owned());
+        }
         for (declared, observed) in [
             (entry["manifest_sha256"].as_str(), current.manifest.sha256),
             (entry["data_sha256"].as_str(), current.manifest.data_sha256),
@@ -308,7 +338,7 @@ fn check_upstream(upstream: &Upstream, path: &str, value: &Value) -> Result<(), 
             }
         }
     }
-    Ok(())
+    Ok(partitions)
 }
 
 fn foreign(path: &str, members: &Members<'_>, default_bus: Bus) -> Result<Items, Defect> {
@@ -346,6 +376,8 @@ fn foreign(path: &str, members: &Members<'_>, default_bus: Bus) -> Result<Items,
         partitions: Vec::new(),
         ordering: Ordering::AsListed,
         foreign: true,
+        made_over: Vec::new(),
+        claims: BTreeMap::new(),
     })
 }
 
@@ -423,7 +455,7 @@ pub struct Draft<'a> {
     /// The order they are meant in.
     pub ordering: Ordering,
     /// A name for people.
-    pub selection_id: Option<&'a str>,
+    pub(crate) selection_id: Option<&'a str>,
     /// When; not part of the hash.
     pub created_at: String,
     /// Who, `{repo, component, version}`.

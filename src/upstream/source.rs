@@ -17,8 +17,10 @@ use crate::contract::vocabulary::Bus;
 
 /// Texts of one request that stay in memory.
 const HELD_BYTES_MAX: usize = if cfg!(test) { 64 } else { 4 << 20 };
+/// Most ids one request may name, and most sources it may have.
+pub(crate) const RESOLVE_IDS_MAX: usize = 200_000;
 /// Most text one request may bring together.
-pub const RESOLVE_TEXT_BYTES_MAX: usize = 256 << 20;
+pub(crate) const RESOLVE_TEXT_BYTES_MAX: usize = 256 << 20;
 /// Most bytes of ids and titles.
 const WORDS_BYTES_MAX: usize = 256 << 20;
 
@@ -48,9 +50,9 @@ pub struct Source<'a> {
     /// Its document.
     pub document_id: Option<&'a str>,
     /// Its time.
-    pub time_ms: Option<i64>,
+    pub(crate) time_ms: Option<i64>,
     /// The index upstream says it is in.
-    pub index_id: Option<&'a str>,
+    pub(crate) index_id: Option<&'a str>,
     /// What upstream says about showing it.
     pub publish: Option<bool>,
 }
@@ -236,13 +238,19 @@ impl Sources {
     /// one of few.
     pub(super) fn shared_file(&mut self, path: &str, make: impl FnOnce() -> SourceFile) -> u32 {
         let known = self.files.iter().rposition(|file| *file.path == *path);
-        known.map_or_else(|| self.own_file(make()), |at| at as u32)
+        if let Some(at) = known {
+            return at as u32;
+        }
+        self.files.push(make());
+        (self.files.len() - 1) as u32
     }
 
-    /// The number of a file that is one source's own: there may be as many as sources, so none is
-    /// searched for.
-    pub(super) fn own_file(&mut self, file: SourceFile) -> u32 {
-        self.files.push(file);
+    /// The number of a file that the last source may lie in. There may be as many as sources, so no
+    /// other is searched for.
+    pub(super) fn next_file(&mut self, path: &str, make: impl FnOnce() -> SourceFile) -> u32 {
+        if self.files.last().is_none_or(|file| *file.path != *path) {
+            self.files.push(make());
+        }
         (self.files.len() - 1) as u32
     }
 
@@ -357,9 +365,14 @@ impl Order<'_> {
     }
 
     /// By id.
-    pub fn by_id(self) {
+    pub(crate) fn by_id(self) {
         let id = |row: &Row| row.id.of(self.words);
         self.rows.sort_unstable_by(|a, b| id(a).cmp(&id(b)));
+    }
+
+    /// By file, in the order in which they were put, and by line.
+    pub(super) fn by_place(self) {
+        self.rows.sort_by_key(|row| (row.file, row.line));
     }
 
     /// Each row to the place that stands where it is.

@@ -1,23 +1,29 @@
 //! Ids become sources: the records behind them, read by byte range, with their normalized text.
+//!
+//! See docs/adr/0085-summaries-as-sources.md.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::defect::Defect;
+use super::defect::{Defect, too_much};
 use super::family::Family;
 use super::index::{IdKey, RecordAt, Section};
-use super::other;
+use super::moment::Moment;
+use super::other::{Content, Items, OTHER_DIR, OtherFile, OtherFiles, absent, parts_of};
 use super::partition::bad_record;
-use super::record::{BadRecord, ChunkOrder, ChunkRecord, EventRecord, SessionRecord};
-use super::source::{Source, SourceFile, Sources, UpstreamRef};
+use super::record::{
+    BadRecord, ChunkOrder, ChunkRecord, EventRecord, SessionRecord, SummaryRecord,
+};
+use super::source::{RESOLVE_IDS_MAX, Source, SourceFile, Sources, UpstreamRef};
 use super::text::normalize;
 use super::view::{Hit, Partition, Upstream};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::contract::hash::Digest;
+use crate::contract::hash::{Digest, sha256};
 use crate::contract::publish;
-use crate::contract::time::{Day, parse_instant};
-use crate::contract::vocabulary::{Bus, ReasonCode};
+use crate::contract::time::Day;
+use crate::contract::vocabulary::{Bus, ReasonCode, Stream};
+use crate::facts::failure::ErrorDetails;
 use crate::os::DiskFile;
 
 /// Everything that was read for one request.
@@ -53,11 +59,32 @@ const OPEN_MAX: usize = 64;
 struct Reader<'a> {
     upstream: &'a Upstream,
     open: BTreeMap<String, Arc<dyn DiskFile>>,
+    others: OtherFiles,
 }
 
 impl<'a> Reader<'a> {
     fn new(upstream: &'a Upstream) -> Reader<'a> {
-        Reader { upstream, open: BTreeMap::new() }
+        Reader { upstream, open: BTreeMap::new(), others: OtherFiles::default() }
+    }
+
+    /// A plain file, or one item of a list in it: its text, and what it says beside.
+    fn plain(&mut self, source_id: &str) -> Result<(String, Map<String, Value>), Defect> {
+        let (path, key) = parts_of(plain_id(source_id));
+        let file = self.others.read(self.upstream.disk(), self.upstream.root(), path)?;
+        match (&file.content, key) {
+            (Content::Document(document), None) => {
+                let mut members = document.members.clone();
+                if let Some(title) = &document.title {
+                    members.insert("title".to_owned(), title.as_str().into());
+                }
+                Ok((document.text.clone(), members))
+            }
+            (Content::Items(items), Some(key)) => {
+                let item = items.get(key).ok_or_else(|| absent(source_id))?;
+                Ok((item.record.text, item.record.members))
+            }
+            _ => Err(absent(source_id)),
+        }
     }
 
     fn read(&mut self, partition: &Partition, at: RecordAt) -> Result<Vec<u8>, Defect> {
@@ -73,14 +100,6 @@ impl<'a> Reader<'a> {
         self.open.insert(path.clone(), file);
         Ok(line)
     }
-}
-
-/// The time of a date as people write it; a day without a time is taken at noon UTC, which lies on
-/// that day in nearly every zone.
-fn time_of(date: &str) -> Option<i64> {
-    let noon = || parse_instant(&format!("{}T12:00:00Z", date.parse::<Day>().ok()?)).ok();
-    let instant = parse_instant(date).ok().or_else(noon)?;
-    Some(instant.at.0).filter(|ms| *ms > 0)
 }
 
 /// A source of a partition, without what only its record knows.
@@ -148,9 +167,8 @@ impl Sources {
         let mut reader = Reader::new(upstream);
         for (source, file) in self.places() {
             let Some(partition) = &file.partition else {
-                let id = source.id.strip_prefix("other:").unwrap_or(source.id);
-                let read = other::read(upstream.disk(), upstream.root(), id)?;
-                take(source, &read.facts());
+                let (_, members) = reader.plain(source.id)?;
+                take(source, &Value::Object(members));
                 continue;
             };
             let (offset, len) = (source.offset, source.len as u32);
@@ -174,14 +192,19 @@ fn text_again(
 ) -> Result<String, Defect> {
     let upstream = reader.upstream;
     let Some(partition) = &file.partition else {
-        let id = source.id.strip_prefix("other:").unwrap_or(source.id);
-        let read = other::read(upstream.disk(), upstream.root(), id)?;
-        return Ok(normalize(&read.document.text).into_owned());
+        return Ok(normalize(&reader.plain(source.id)?.0).into_owned());
     };
     let at = RecordAt { offset: source.offset, len: source.len as u32, line: source.line as u32 };
     let line = reader.read(partition, at)?;
-    if partition.manifest.family == Family::Chunks {
-        return Ok(normalize(&chunk(partition, at, &line)?.text.0).into_owned());
+    match partition.manifest.family {
+        Family::Chunks => {
+            return Ok(normalize(&chunk(partition, at, &line)?.text.0).into_owned());
+        }
+        Family::Summaries(stream) => {
+            let summary = summary(partition, at, &line, stream)?;
+            return Ok(normalize(&summary.outputs.summary_text.0).into_owned());
+        }
+        Family::Events | Family::Sessions => {}
     }
     let event = event(partition, at, &line)?;
     match event.own_text(title_allowed) {
@@ -223,7 +246,7 @@ impl Gathered {
                 title: title.as_deref(),
                 conversation_id: conversation.as_deref(),
                 time_ms: Some(event.timestamp_ms),
-                publish: publish::together([event.publish(), pointed]),
+                publish: publish::together([publish::said_in_line(&line), pointed]),
                 ..blank(&event.event_id.0, at)
             };
             let file = self.sources.file_of(&hit.partition);
@@ -237,7 +260,7 @@ impl Gathered {
 
     /// The text of the chunks an event points to, one blank line between them, and what they say
     /// about being shown.
-    pub fn pointed_text(
+    pub(crate) fn pointed_text(
         &mut self,
         upstream: &Upstream,
         event: &EventRecord<'_>,
@@ -253,7 +276,7 @@ impl Gathered {
         for hit in &hits {
             let line = reader.read(&hit.partition, hit.places[0])?;
             let chunk = chunk(&hit.partition, hit.places[0], &line)?;
-            flags.push(chunk.publish());
+            flags.push(publish::said_in_line(&line));
             texts.push(chunk.text.0.into_owned());
             self.note(&hit.partition);
         }
@@ -285,7 +308,7 @@ impl Gathered {
                 project: session.project().map(str::to_owned),
                 labels: session.labels(),
                 timezone: session.window.timezone.clone(),
-                publish: session.publish(),
+                publish: publish::said_in_line(&line),
                 input_day: session.input_day().map(str::to_owned),
                 input_anchor: session.input_anchor().map(str::to_owned),
                 event_ids: session.event_ids,
@@ -314,7 +337,7 @@ impl Gathered {
 
     /// Puts the events of one session after what is there, by time then id, those that are there
     /// already left out. They are looked for first around its day, on both sides of midnight.
-    pub fn session_events(
+    pub(crate) fn session_events(
         &mut self,
         upstream: &Upstream,
         session: &Session,
@@ -354,7 +377,8 @@ impl Gathered {
                     title: record.title(),
                     document_id: Some(&record.document_id.0),
                     index_id: record.index_id(),
-                    publish: record.publish(),
+                    time_ms: record.metadata.as_object().and_then(time_of),
+                    publish: publish::said_in_line(&line),
                     ..blank(&record.chunk_id.0, *at)
                 };
                 let file = self.sources.file_of(&hit.partition);
@@ -366,47 +390,120 @@ impl Gathered {
         Ok(positions)
     }
 
-    /// Puts files of the bus `other`, by path.
+    /// Puts sources of the bus `other` after what is there, in the order of the ids, each once: plain
+    /// files, items of lists, and summaries of our own. The name of a list stands for all its items.
     pub fn other(&mut self, upstream: &Upstream, ids: &[&str]) -> Result<(), Defect> {
-        let partition: Arc<str> = "other".into();
-        for id in ids {
-            let id = id.strip_prefix("other:").unwrap_or(id);
-            let read = other::read(upstream.disk(), upstream.root(), id)?;
-            let source_id = format!("other:{id}");
-            self.upstream.insert(
-                read.path.clone(),
-                UpstreamRef {
-                    bus: Bus::Other,
-                    partition: "other".to_owned(),
-                    manifest_path: None,
-                    manifest_sha256: None,
-                    data_path: read.path.clone(),
-                    data_sha256: read.sha256,
-                    data_bytes: read.bytes,
-                    schema_version: None,
-                    appended: false,
-                },
-            );
-            let file = self.sources.own_file(SourceFile {
-                bus: Bus::Other,
-                path: read.path.as_str().into(),
-                name: Arc::clone(&partition),
-                partition: None,
-            });
-            let source = Source {
-                title: read.document.title.as_deref(),
-                document_id: Some(&source_id),
-                time_ms: read.document.date.as_deref().and_then(time_of),
-                publish: read.document.publish,
-                len: read.bytes,
-                ..blank(&source_id, RecordAt { offset: 0, len: 0, line: 1 })
-            };
-            self.sources.push(file, &source, &normalize(&read.document.text))?;
+        let (mut reader, mut seen) = (Reader::new(upstream), HashSet::new());
+        let groups = ids.chunk_by(|a, b| is_summary_id(a) == is_summary_id(b));
+        for group in groups {
+            if group.first().is_some_and(|id| is_summary_id(id)) {
+                self.summaries(upstream, group, &mut seen)?;
+                continue;
+            }
+            for id in group {
+                self.plain(&mut reader, plain_id(id), &mut seen)?;
+            }
         }
         Ok(())
     }
 
-    fn note(&mut self, partition: &Partition) {
+    fn plain(
+        &mut self,
+        reader: &mut Reader<'_>,
+        id: &str,
+        seen: &mut HashSet<IdKey>,
+    ) -> Result<(), Defect> {
+        let (path, key) = parts_of(id);
+        let upstream = reader.upstream;
+        let read = reader.others.read(upstream.disk(), upstream.root(), path)?;
+        if !self.upstream.contains_key(&read.path) {
+            self.upstream.insert(read.path.clone(), plain_ref(read));
+        }
+        let file = self.sources.next_file(&read.path, || SourceFile {
+            bus: Bus::Other,
+            path: read.path.as_str().into(),
+            name: "other".into(),
+            partition: None,
+        });
+        let items = match (&read.content, key) {
+            (Content::Document(document), None) => {
+                let source_id = format!("other:{path}");
+                if !seen.insert(IdKey::of(&source_id)) {
+                    return Ok(());
+                }
+                let source = Source {
+                    title: document.title.as_deref(),
+                    document_id: Some(&source_id),
+                    time_ms: time_of(&document.members),
+                    publish: document.publish,
+                    len: read.bytes,
+                    ..blank(&source_id, RecordAt { offset: 0, len: 0, line: 1 })
+                };
+                return self.sources.push(file, &source, &normalize(&document.text));
+            }
+            (Content::Document(_), Some(_)) => return Err(absent(id)),
+            (Content::Items(items), _) => items,
+        };
+        let one = key.map(str::to_owned);
+        let keys = one.as_ref().map_or(items.keys(), std::slice::from_ref);
+        for key in keys {
+            let source_id = format!("other:{path}#{key}");
+            if !seen.insert(IdKey::of(&source_id)) {
+                continue;
+            }
+            let item = items.get(key).ok_or_else(|| no_item(path, key, items))?;
+            let source = Source {
+                title: None,
+                document_id: Some(&source_id),
+                time_ms: time_of(&item.record.members),
+                publish: item.publish,
+                line: item.line,
+                offset: item.offset,
+                len: item.len,
+                ..blank(&source_id, RecordAt { offset: 0, len: 0, line: 1 })
+            };
+            self.sources.push(file, &source, &normalize(&item.record.text))?;
+            if self.sources.len() > RESOLVE_IDS_MAX {
+                return Err(too_much(format!("more than {RESOLVE_IDS_MAX} sources")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts summaries of our own Summary Bus. A summary never changes, and the file of its day grows:
+    /// what is recorded is the hash of its line.
+    fn summaries(
+        &mut self,
+        upstream: &Upstream,
+        ids: &[&str],
+        seen: &mut HashSet<IdKey>,
+    ) -> Result<(), Defect> {
+        let mut reader = Reader::new(upstream);
+        for hit in found_summaries(upstream, ids)? {
+            let (at, manifest) = (hit.places[0], &hit.partition.manifest);
+            let Family::Summaries(stream) = manifest.family else { continue };
+            let line = reader.read(&hit.partition, at)?;
+            let summary = summary(&hit.partition, at, &line, stream)?;
+            let id = summary.summary_id.0.as_ref();
+            if !seen.insert(IdKey::of(id)) {
+                continue;
+            }
+            let source = Source {
+                title: summary.title.as_ref().map(AsRef::as_ref),
+                document_id: Some(id),
+                time_ms: summary.ts_abs_ms,
+                publish: publish::said_in_line(&line),
+                ..blank(id, at)
+            };
+            let file = self.sources.file_of(&hit.partition);
+            self.sources.push(file, &source, &normalize(&summary.outputs.summary_text.0))?;
+            let path = format!("{}#{id}", manifest.data_path);
+            self.upstream.insert(path.clone(), summary_ref(path, &line, stream));
+        }
+        Ok(())
+    }
+
+    pub(super) fn note(&mut self, partition: &Partition) {
         let manifest = &partition.manifest;
         if self.upstream.contains_key(&manifest.data_path) {
             return;
@@ -464,6 +561,117 @@ pub(super) fn found(
         Some(absent) => Err(upstream.explain_absence(family, ids[absent])),
         None => Ok(hits.into_iter().flatten().collect()),
     }
+}
+
+/// A file of the bus `other` that was read.
+fn plain_ref(read: &OtherFile) -> UpstreamRef {
+    UpstreamRef {
+        bus: Bus::Other,
+        partition: "other".to_owned(),
+        manifest_path: None,
+        manifest_sha256: None,
+        data_path: read.path.clone(),
+        data_sha256: read.sha256,
+        data_bytes: read.bytes,
+        schema_version: None,
+        appended: false,
+    }
+}
+
+fn summary_ref(path: String, line: &[u8], stream: Stream) -> UpstreamRef {
+    UpstreamRef {
+        bus: Bus::Other,
+        partition: "other".to_owned(),
+        manifest_path: None,
+        manifest_sha256: None,
+        data_path: path,
+        data_sha256: sha256(line),
+        data_bytes: line.len() as u64,
+        schema_version: Some(stream.item_version().to_owned()),
+        appended: false,
+    }
+}
+
+/// Whether an id of the bus `other` names a summary of our own.
+pub(super) fn is_summary_id(id: &str) -> bool {
+    let digits = id.strip_prefix("sum_").unwrap_or_default();
+    digits.len() == 32 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+pub(super) fn plain_id(id: &str) -> &str {
+    id.strip_prefix("other:").unwrap_or(id)
+}
+
+fn time_of(members: &Map<String, Value>) -> Option<i64> {
+    Moment::of(members, chrono_tz::UTC).map(Moment::millis).filter(|ms| *ms > 0)
+}
+
+/// Finds summaries in whichever stream they are.
+pub(super) fn found_summaries(upstream: &Upstream, ids: &[&str]) -> Result<Vec<Hit>, Defect> {
+    let mut hits: Vec<Option<Hit>> = vec![None; ids.len()];
+    for stream in Stream::ALL {
+        let open: Vec<usize> = (0..ids.len()).filter(|at| hits[*at].is_none()).collect();
+        let left: Vec<&str> = open.iter().map(|at| ids[*at]).collect();
+        if left.is_empty() {
+            break;
+        }
+        let found = upstream.find(Family::Summaries(*stream), Section::Records, &left, &[])?;
+        for (at, hit) in open.into_iter().zip(found) {
+            hits[at] = hit;
+        }
+    }
+    match hits.iter().position(Option::is_none) {
+        Some(at) => Err(absent_summary(ids[at])),
+        None => Ok(hits.into_iter().flatten().collect()),
+    }
+}
+
+/// The text of a summary, and its line.
+pub(super) fn summary_text(upstream: &Upstream, id: &str) -> Result<(String, Vec<u8>), Defect> {
+    let hits = found_summaries(upstream, &[id])?;
+    let Some(hit) = hits.first() else { return Err(absent_summary(id)) };
+    let (at, family) = (hit.places[0], hit.partition.manifest.family);
+    let line = Reader::new(upstream).read(&hit.partition, at)?;
+    let Family::Summaries(stream) = family else { return Err(absent_summary(id)) };
+    let summary = summary(&hit.partition, at, &line, stream)?;
+    let text = normalize(&summary.outputs.summary_text.0).into_owned();
+    Ok((text, line))
+}
+
+/// Keys that a message about an unknown item lists.
+const KEYS_SHOWN: usize = 5;
+
+fn no_item(path: &str, key: &str, items: &Items) -> Defect {
+    let mut defect = absent(&format!("{OTHER_DIR}/{path}"));
+    let known = items.keys().iter().take(KEYS_SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    let more = if items.keys().len() > KEYS_SHOWN { ", …" } else { "" };
+    defect.message = match known.is_empty() {
+        true => format!("{OTHER_DIR}/{path} has no item {key}: its list is empty"),
+        false => format!("{OTHER_DIR}/{path} has no item {key}; its items are {known}{more}"),
+    };
+    if let ErrorDetails::Input { source_id, .. } = &mut defect.details {
+        *source_id = Some(format!("other:{path}#{key}"));
+    }
+    defect
+}
+
+fn absent_summary(id: &str) -> Defect {
+    let mut defect = absent("summaries");
+    defect.message = format!("the Summary Bus of this home holds no {id}");
+    if let ErrorDetails::Input { source_id, .. } = &mut defect.details {
+        *source_id = Some(id.to_owned());
+    }
+    defect
+}
+
+fn summary<'a>(
+    partition: &Partition,
+    at: RecordAt,
+    line: &'a [u8],
+    stream: Stream,
+) -> Result<SummaryRecord<'a>, Defect> {
+    SummaryRecord::parse(line, stream)
+        .map_err(|error| bad_record(&partition.manifest, u64::from(at.line), error))
 }
 
 fn event<'a>(

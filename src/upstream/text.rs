@@ -14,14 +14,14 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quic
 use crate::contract::hash::{Digest, Hasher};
 
 /// `selection.normalization.name`.
-pub const NORMALIZATION_NAME: &str = "summarizer.text";
+pub(crate) const NORMALIZATION_NAME: &str = "summarizer.text";
 /// `selection.normalization.version`.
-pub const NORMALIZATION_VERSION: &str = "1";
+pub(crate) const NORMALIZATION_VERSION: &str = "1";
 
 /// Normalizes one text: NFC; CRLF and CR to LF; control characters other than TAB and LF, and
 /// U+FEFF, removed; spaces and tabs at line ends removed; two or more blank lines become one;
 /// leading and trailing LF removed.
-pub fn normalize(text: &str) -> Cow<'_, str> {
+pub(crate) fn normalize(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return Cow::Borrowed(text);
     }
@@ -91,7 +91,7 @@ fn tidy_lines(text: &str) -> String {
 }
 
 /// Hashes the ordered array of `{id, text}` without building it.
-pub struct SourceTextHasher {
+pub(crate) struct SourceTextHasher {
     hasher: Hasher,
     buffer: Vec<u8>,
     empty: bool,

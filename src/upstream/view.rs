@@ -14,15 +14,13 @@ use parking_lot::Mutex;
 
 use super::defect::Defect;
 use super::family::Family;
-use super::index::{
-    FileMark, IdKey, IndexStore, Lost, Pages, PartitionIndex, RecordAt, Section, store_key,
-};
+use super::index::{IdKey, IndexStore, Lost, Pages, PartitionIndex, RecordAt, Section, store_key};
 use super::lines::{Lines, read_range};
 use super::manifest::{self, PartitionManifest};
 use super::partition;
 use crate::contract::vocabulary::ReasonCode;
 use crate::facts::failure::ErrorDetails;
-use crate::os::{Disk, DiskFile, Open};
+use crate::os::{Disk, DiskFile, FileVersion, Open};
 
 /// Memory for the heads of the tables, enough for some twenty million ids; with more, heads are
 /// read from the store when they are needed.
@@ -44,7 +42,7 @@ pub struct Upstream {
 
 #[derive(Default)]
 struct FamilyPartitions {
-    listed: Option<[Option<FileMark>; 2]>,
+    listed: Option<[Option<FileVersion>; 2]>,
     slots: BTreeMap<String, Slot>,
 }
 
@@ -77,7 +75,7 @@ impl KnownPartitions {
 #[derive(Clone, Default)]
 struct Slot {
     manifest_name: Option<String>,
-    marks: Option<(FileMark, Option<FileMark>)>,
+    marks: Option<(FileVersion, Option<FileVersion>)>,
     manifest: Option<Arc<PartitionManifest>>,
     index: Option<Arc<PartitionIndex>>,
     defect: Option<Arc<Defect>>,
@@ -171,7 +169,7 @@ impl Upstream {
 
     /// Why an id is nowhere: the defect of the broken partition that holds it, or that nobody
     /// knows it.
-    pub fn explain_absence(&self, family: Family, id: &str) -> Defect {
+    pub(crate) fn explain_absence(&self, family: Family, id: &str) -> Defect {
         let known = self.known.lock();
         let empty = BTreeMap::new();
         let slots = known.families.get(&family).map_or(&empty, |partitions| &partitions.slots);
@@ -211,14 +209,11 @@ impl Upstream {
         let path = &partition.manifest.data_path;
         let storage = |error| Defect::storage("open", path, &error);
         let file = self.disk.open(&self.root.join(path), Open::Read).map_err(storage)?;
-        let mark = FileMark::from(file.stat().map_err(storage)?);
+        let mark = FileVersion::from(file.stat().map_err(storage)?);
         if mark == partition.index.mark {
             return Ok(file);
         }
-        Err(Defect {
-            subtype: CHANGED_WHILE_READ.to_owned(),
-            ..Defect::storage("read", path, &std::io::Error::other("it changed meanwhile"))
-        })
+        Err(changed_while_read(path))
     }
 
     /// The bytes of one record.
@@ -319,10 +314,10 @@ impl Upstream {
         }
     }
 
-    fn mark(&self, path: &str) -> Result<Option<FileMark>, Defect> {
+    fn mark(&self, path: &str) -> Result<Option<FileVersion>, Defect> {
         let stat = self.disk.stat(&self.root.join(path));
         let stat = stat.map_err(|error| Defect::storage("inspect", path, &error))?;
-        Ok(stat.map(FileMark::from))
+        Ok(stat.map(FileVersion::from))
     }
 
     fn marks(
@@ -330,7 +325,7 @@ impl Upstream {
         family: Family,
         partition: &str,
         manifest_name: Option<&str>,
-    ) -> Result<Option<(FileMark, Option<FileMark>)>, Defect> {
+    ) -> Result<Option<(FileVersion, Option<FileVersion>)>, Defect> {
         let Some(name) = manifest_name else { return Ok(None) };
         let manifest = self.mark(&format!("{}/{name}", family.manifest_dir()))?;
         let data = self.mark(&family.data_path(partition))?;
@@ -528,6 +523,13 @@ impl Upstream {
                 Ok(partition)
             }
             Err(defect) => {
+                // A tree that is exchanged between a manifest and its data is no damage.
+                let now = self.marks(family, name, Some(&manifest_name))?;
+                if now != slot.marks {
+                    *slot =
+                        Slot { manifest_name: Some(manifest_name), marks: now, ..Slot::default() };
+                    return Err(changed_while_read(&family.data_path(name)));
+                }
                 if defect.reason != ReasonCode::Unavailable {
                     slot.defect = Some(Arc::new(defect.clone()));
                 }
@@ -601,6 +603,13 @@ impl Upstream {
 
 /// An id and its places.
 type IdPlaces = (IdKey, Box<[RecordAt]>);
+
+fn changed_while_read(path: &str) -> Defect {
+    Defect {
+        subtype: CHANGED_WHILE_READ.to_owned(),
+        ..Defect::storage("read", path, &std::io::Error::other("it changed meanwhile"))
+    }
+}
 
 fn unknown_id(family: Family, id: &str, broken: usize) -> Defect {
     let bus = family.bus();

@@ -12,12 +12,16 @@ use super::Report;
 use super::files::{self, Known};
 use super::rules::{self, Rule};
 use crate::contract::digest_bus::{
-    BAG_VERSION, BagIdentity, MEMO_INDEX_VERSION, MEMO_META_VERSION, TRACE_VERSION, bag_id,
+    BAG_VERSION, BagIdentity, MEMO_INDEX_VERSION, MEMO_META_VERSION, TRACE_VERSION, bag_dir_sha256,
+    bag_id,
 };
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs_hash;
 use crate::contract::schema;
 use crate::contract::stable_id::list_hash;
+use crate::contract::time::Day;
+use crate::facts::digest::WindowType;
+use crate::facts::window::Window;
 use crate::os::Disk;
 
 /// Largest file of a bag that is looked at.
@@ -28,9 +32,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 pub struct Expected {
     /// Its folder, relative to the bus home.
     pub path: String,
-    /// Its id.
     pub bag_id: String,
-    /// Its type.
     pub bag_type: String,
     /// Hash of its `bag.json`, where an index says it.
     pub bag_meta_sha256: Option<String>,
@@ -38,7 +40,19 @@ pub struct Expected {
     pub trace_sha256: Option<String>,
     /// Its memos, where an index says it.
     pub published_memos: Option<u64>,
+    /// What else its entry in the registry says, and `bag.json` must say too.
+    pub entry: Value,
 }
+
+/// Members of a registry entry, each with its place in `bag.json`.
+const ENTRY_MEMBERS: &[(&str, &str)] = &[
+    ("level", "/level"),
+    ("window_label", "/window/label"),
+    ("start_day", "/window/start_day"),
+    ("end_day", "/window/end_day"),
+    ("selector_id", "/selector/selector_id"),
+    ("created_at", "/created_at"),
+];
 
 /// Checks a bag in a folder, which need not be the one it will be published in.
 pub fn verify_bag(
@@ -51,6 +65,14 @@ pub fn verify_bag(
     let mut files = BTreeMap::new();
     files::read_files(disk, folder, "", FILE_BYTES_MAX, &mut files)?;
     report.file(files.values().map(|bytes| bytes.len() as u64).sum());
+    let real = disk.real_path(folder)?;
+    for name in files.keys() {
+        if disk.real_path(&folder.join(name))? != real.join(name) {
+            let message = "it is a link to another place".to_owned();
+            let file = format!("{}/{name}", expected.path);
+            report.break_rule(&rules::BAG_LINK, &file, None, "", message);
+        }
+    }
     let mut check = BagCheck { expected, files: &files, known, report };
     check.run();
     Ok(())
@@ -78,6 +100,10 @@ impl BagCheck<'_> {
             [("meta/bag.json", &bag), ("meta/trace.json", &trace), ("memo/index.json", &index)]
         {
             self.is_about_this_bag(file, record.as_ref());
+        }
+        if let Some(bag) = &bag {
+            self.entry(bag);
+            self.window(&bag["window"]);
         }
         if let Some(trace) = &trace {
             self.trace(trace, bag.as_ref());
@@ -140,6 +166,47 @@ impl BagCheck<'_> {
         }
     }
 
+    /// The entry of the registry against `bag.json`. A member that the entry lacks says nothing.
+    fn entry(&mut self, bag: &Value) {
+        let expected = self.expected;
+        let group = bag.get("group").map(|group| group.get("key").unwrap_or(&Value::Null));
+        let group = ("group", group.unwrap_or(&Value::Null));
+        let members = ENTRY_MEMBERS
+            .iter()
+            .map(|(name, pointer)| (*name, bag.pointer(pointer).unwrap_or(&Value::Null)));
+        for (name, said) in members.chain([group]) {
+            if let Some(entry) = expected.entry.get(name).filter(|entry| *entry != said) {
+                let message = format!("the registry says {name} is {entry}, this file {said}");
+                self.broken(&rules::BAG_ENTRY, "meta/bag.json", "", message);
+            }
+        }
+    }
+
+    /// First day, last day and label follow from each other for the windows that we know.
+    fn window(&mut self, window: &Value) {
+        let kind = WindowType::ALL.iter().find(|kind| window["window_type"] == kind.as_str());
+        let Some(kind) = kind else { return };
+        let first = window["start_day"].as_str().and_then(|day| day.parse().ok());
+        let meant = match (kind, first) {
+            (WindowType::All, _) => Window { kind: *kind, start: None, end: None },
+            (_, Some(day)) => Window::of(*kind, day),
+            (_, None) => return self.broken_window("a window of days has a first day"),
+        };
+        let day = |day: Option<Day>| day.map_or(Value::Null, |day| day.to_string().into());
+        let label = window["label"].as_str().unwrap_or_default();
+        // Others may name their windows in other ways; only a label of ours says which days it has.
+        if Window::is_label(label) && meant.label() != label {
+            return self.broken_window("the label is that of another window");
+        }
+        if window["start_day"] != day(meant.start) || window["end_day"] != day(meant.end) {
+            self.broken_window("these are not the first and the last day of such a window");
+        }
+    }
+
+    fn broken_window(&mut self, message: &str) {
+        self.broken(&rules::BAG_WINDOW, "meta/bag.json", "/window", message.to_owned());
+    }
+
     fn trace(&mut self, trace: &Value, bag: Option<&Value>) {
         let file = "meta/trace.json";
         let ids = texts(&trace["upstream"]["summary_ids"]);
@@ -188,12 +255,9 @@ impl BagCheck<'_> {
     }
 
     fn tree_hash(&mut self, trace: &Value) {
-        let files = self.files.iter().filter(|(path, _)| *path != "meta/trace.json");
-        let lines: String =
-            files.map(|(path, bytes)| format!("{}  {path}\n", sha256(bytes))).collect();
-        let actual = sha256(lines);
+        let actual = bag_dir_sha256(self.files);
         let recorded = trace["integrity"]["bag_dir_sha256"].as_str().unwrap_or_default();
-        if recorded.parse() != Ok(actual) {
+        if recorded.parse::<Digest>() != actual.parse() {
             let message = format!("it says {recorded}, the files have {actual}");
             let pointer = "/integrity/bag_dir_sha256";
             self.broken(&rules::BAG_TREE, "meta/trace.json", pointer, message);
@@ -258,6 +322,8 @@ impl BagCheck<'_> {
             return;
         }
         let ids = texts(&trace["upstream"]["summary_ids"]);
+        let closed = texts(&trace["upstream"]["closed_task_ids"]);
+        let closed_hash = list_hash(&closed);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (window, selector) = (&bag["window"], &bag["selector"]);
         let actual = bag_id(&BagIdentity {
@@ -269,6 +335,7 @@ impl BagCheck<'_> {
             selector_hash: &text(&selector["selector_hash"]),
             group: bag["group"]["key"].as_str(),
             summaries_hash: &list_hash(&ids),
+            closed_tasks_hash: (!closed.is_empty()).then_some(closed_hash.as_str()),
         });
         if bag["bag_id"] != actual.as_str() {
             let message = format!("what it consists of makes {actual}");

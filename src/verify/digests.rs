@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::bags::Expected;
 use super::files::{Known, read_files};
-use super::{Report, Tree, is_dir, names, rules};
+use super::{Report, Tree, index_entries, is_dir, names, rules};
 use crate::contract::digest_bus::{
     BY_WINDOW_FILE, DIGESTS_DIR, INDEX_DIR, INDEX_VERSIONS, PROMOTION_FOLLOWS, REGISTRY_FILE,
-    SHA256_FILE,
+    RUN_BAGS_LISTED_MAX, SHA256_FILE, TRACE_FILE,
 };
 use crate::contract::hash::sha256;
 use crate::contract::schema;
@@ -49,6 +49,7 @@ fn expected(registry: &Value) -> Vec<Expected> {
                 bag_meta_sha256: text(&entry["bag_meta_sha256"]),
                 trace_sha256: text(&entry["trace_sha256"]),
                 published_memos: entry["published_memos"].as_u64(),
+                entry: entry.clone(),
             })
         })
         .collect()
@@ -113,6 +114,7 @@ pub(super) fn check(tree: &Tree<'_>, report: &mut Report) -> io::Result<()> {
             report.break_rule(&rules::DIGEST_DANGLING, &file, None, "", message);
         }
     }
+    let here = check_links(tree, &bags, report)?;
     let named: BTreeSet<&str> = bags.iter().map(|bag| bag.path.as_str()).collect();
     for level in names(tree, DIGESTS_DIR)? {
         for bag_type in names(tree, &format!("{DIGESTS_DIR}/{level}"))? {
@@ -125,7 +127,38 @@ pub(super) fn check(tree: &Tree<'_>, report: &mut Report) -> io::Result<()> {
             }
         }
     }
-    check_runs(tree, &bags, report)
+    let mut records = BTreeMap::new();
+    for bag in here {
+        let path = tree.root.join(&bag.path).join("meta/bag.json");
+        let Some(bytes) = tree.disk.read_if_present(&path)? else { continue };
+        let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        records.insert(bag.path.as_str(), value);
+    }
+    index_entries::check_against_bags(tree, &registry, &records, report)?;
+    check_runs(tree, &records, report)
+}
+
+/// The bags whose folders are where the registry says, and no links to another place.
+fn check_links<'b>(
+    tree: &Tree<'_>,
+    bags: &'b [Expected],
+    report: &mut Report,
+) -> io::Result<Vec<&'b Expected>> {
+    let root = tree.disk.real_path(tree.root)?;
+    let mut here = Vec::new();
+    for bag in bags {
+        let folder = tree.root.join(&bag.path);
+        if !is_dir(tree.disk, &folder) {
+            continue;
+        }
+        if tree.disk.real_path(&folder)? == root.join(&bag.path) {
+            here.push(bag);
+            continue;
+        }
+        let message = "it is a link to another place".to_owned();
+        report.break_rule(&rules::BAG_LINK, &bag.path, None, "", message);
+    }
+    Ok(here)
 }
 
 /// Checks the index files in a folder, which need not be the published one, and returns the
@@ -162,6 +195,7 @@ pub fn verify_indexes(disk: &dyn Disk, index: &Path, report: &mut Report) -> io:
     check_sums(&files, report);
     let registry = records.remove(REGISTRY_FILE).unwrap_or_default();
     agree(&registry, &records, report);
+    index_entries::check(&registry, &records, report);
     Ok(registry)
 }
 
@@ -251,28 +285,31 @@ fn collect_refs<'v>(value: &'v Value, refs: &mut Vec<(&'v str, &'v str)>) {
     }
 }
 
-/// The runs that published bags say that they staged first and promoted then.
-fn check_runs(tree: &Tree<'_>, bags: &[Expected], report: &mut Report) -> io::Result<()> {
+/// The runs that published bags say that they staged first and promoted then, and which files they
+/// published.
+fn check_runs(
+    tree: &Tree<'_>,
+    bags: &BTreeMap<&str, Value>,
+    report: &mut Report,
+) -> io::Result<()> {
     if !is_dir(tree.disk, &tree.root.join(RUN_RECORDS_DIR)) {
         report.unchecked.push("run records of digest builds: there are none here".to_owned());
         return Ok(());
     }
-    let mut runs: BTreeMap<String, &str> = BTreeMap::new();
-    for bag in bags {
-        let path = tree.root.join(&bag.path).join("meta/bag.json");
-        let Some(bytes) = tree.disk.read_if_present(&path)? else { continue };
-        let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        if let Some(run_id) = value["producer"]["run_id"].as_str() {
-            runs.entry(run_id.to_owned()).or_insert(&bag.path);
+    let mut runs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (path, bag) in bags {
+        if let Some(run_id) = bag["producer"]["run_id"].as_str() {
+            runs.entry(run_id).or_default().push(path);
         }
     }
-    for (run_id, bag) in runs {
+    for (run_id, bags) in runs {
         let file = format!("{RUN_RECORDS_DIR}/{run_id}.run_record.json");
         let plain = run_id.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
         let bytes = match plain {
             true => tree.disk.read_if_present(&tree.root.join(&file))?,
             false => None,
         };
+        let bag = bags[0];
         let Some(bytes) = bytes else {
             let message = format!("it published {bag} and has no record");
             report.break_rule(&rules::DIGEST_RUN, &file, None, "", message);
@@ -283,14 +320,51 @@ fn check_runs(tree: &Tree<'_>, bags: &[Expected], report: &mut Report) -> io::Re
         let stages: Vec<&str> = stages.filter_map(|stage| stage["stage"].as_str()).collect();
         let at = |name: &str| stages.iter().position(|stage| *stage == name);
         let ordered = at("staging").is_some() && at("staging") < at("promotion");
-        let mut outputs = record["outputs"].as_array().into_iter().flatten();
-        let promoted = outputs.any(|output| output["promotion_status"] == "promoted");
+        let outputs = record["outputs"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let promoted = outputs.iter().any(|output| output["promotion_status"] == "promoted");
         // A build may fail after the log took its bags; then it says that others put them in place.
         let mut errors = record["errors"].as_array().into_iter().flatten();
         let follows = errors.any(|error| error["details"][PROMOTION_FOLLOWS] == true);
         if !ordered || !(promoted || (record["status"] == "error" && follows)) {
             let message = format!("it published {bag} and does not say how");
             report.break_rule(&rules::DIGEST_RUN, &file, None, "/stages", message);
+        }
+        check_outputs(tree, &file, outputs, &bags, report)?;
+    }
+    Ok(())
+}
+
+/// Each bag of a run against the hash that the record of the run has for it. The trace of a bag
+/// holds the hashes of its whole folder, so this covers every file of the bag. A record that lists
+/// only the first of very many bags says nothing of the others.
+fn check_outputs(
+    tree: &Tree<'_>,
+    file: &str,
+    outputs: &[Value],
+    bags: &[&str],
+    report: &mut Report,
+) -> io::Result<()> {
+    let of_bags = outputs.iter().filter(|output| output["artifact_family"] == "digest_bus");
+    let listed: BTreeMap<&str, &Value> =
+        of_bags.filter_map(|output| Some((output["path"].as_str()?, output))).collect();
+    for bag in bags {
+        let Some(output) = listed.get(bag) else {
+            // Records of others need not list what was published.
+            let lists = outputs.iter().any(|output| output["artifact_family"] == "digest_index");
+            if lists && listed.len() < RUN_BAGS_LISTED_MAX {
+                let message = format!("bag.json of {bag} names this run, which did not publish it");
+                report.break_rule(&rules::DIGEST_RUN_HASH, file, None, "/outputs", message);
+            }
+            continue;
+        };
+        let Some(hash) = output["data_hash"].as_str() else { continue };
+        let hashed = tree.root.join(bag).join(TRACE_FILE);
+        let Some(bytes) = tree.disk.read_if_present(&hashed)? else { continue };
+        let actual = sha256(bytes);
+        if hash.parse() != Ok(actual) {
+            let message =
+                format!("the run published {bag} with a trace of {hash}, it has {actual}");
+            report.break_rule(&rules::DIGEST_RUN_HASH, file, None, "/outputs", message);
         }
     }
     Ok(())

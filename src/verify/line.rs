@@ -135,6 +135,10 @@ pub(super) struct Outputs<'a> {
     #[serde(borrow)]
     summary_text: Text<'a>,
     #[serde(borrow, default, deserialize_with = "present")]
+    summary: Option<Text<'a>>,
+    #[serde(borrow, default, deserialize_with = "present_object")]
+    quality: Option<Quality<'a>>,
+    #[serde(borrow, default, deserialize_with = "present")]
     tags: Option<Vec<Text<'a>>>,
     #[serde(borrow, default, deserialize_with = "present")]
     topics: Option<Vec<Text<'a>>>,
@@ -169,6 +173,20 @@ pub(super) struct Outputs<'a> {
     rendered_medium: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
     rendered_long: Option<Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[allow(dead_code, reason = "only the types are checked")]
+struct Quality<'a> {
+    #[serde(borrow)]
+    checks: Vec<Text<'a>>,
+    repaired: bool,
+    truncated: bool,
+    /// An item with removed ids is rare; it goes the slow way.
+    #[serde(default)]
+    removed_ids: Option<IgnoredAny>,
+    #[serde(default)]
+    removed_ids_count: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -275,6 +293,10 @@ impl<'a> SummaryLine<'a> {
             && [&self.id, &self.source_ref, &self.document_id].into_iter().all(optional)
             // An empty object is refused by the schema; one without these members goes there too.
             && self.meta.as_ref().is_none_or(|meta| meta.summary_kind.is_some())
+            && self.outputs.summary.as_ref().is_none_or(filled)
+            && self.outputs.quality.as_ref().is_none_or(|quality| {
+                quality.removed_ids.is_none() && quality.removed_ids_count.is_none()
+            })
             && self.outputs.hierarchy.is_none()
             && self.outputs.hierarchy_version.is_none()
     }
@@ -292,7 +314,7 @@ impl<'a> SummaryLine<'a> {
     }
 
     /// The id this line ought to have, when it says that we made it.
-    pub fn expected_id(&self, stream: Stream) -> Option<String> {
+    pub(crate) fn expected_id(&self, stream: Stream) -> Option<String> {
         if self.producer.name.as_ref()?.0 != "summarizer" {
             return None;
         }
@@ -317,7 +339,7 @@ impl<'a> SummaryLine<'a> {
     }
 
     /// The ids whose texts were hashed, in order, and whether they are plain files.
-    pub fn text_ids(&self, stream: Stream) -> (Cow<'_, [Text<'a>]>, bool) {
+    pub(crate) fn text_ids(&self, stream: Stream) -> (Cow<'_, [Text<'a>]>, bool) {
         let other = self.selection.anchor.as_ref().is_some_and(|anchor| anchor.0 == "other");
         let ids = match stream {
             Stream::Sessions => self.event_ids.as_ref(),

@@ -10,7 +10,9 @@
 
 mod bags;
 mod digests;
+mod feeds;
 mod files;
+mod index_entries;
 mod line;
 pub mod rules;
 mod runs;
@@ -37,7 +39,7 @@ use spread::Helpers;
 /// An upstream bus that nothing here reads.
 const CLUSTERS_DIR: &str = "clusters";
 /// Violations that are listed; the rest are counted.
-pub const VIOLATIONS_LISTED_MAX: usize = 10_000;
+pub(crate) const VIOLATIONS_LISTED_MAX: usize = 10_000;
 
 /// One thing that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -48,11 +50,8 @@ pub struct Violation {
     pub line: Option<u64>,
     /// JSON pointer into the record, empty for the record itself.
     pub pointer: String,
-    /// The rule.
     pub rule: &'static str,
-    /// Its class.
     pub class: ErrorClass,
-    /// What is wrong.
     pub message: String,
 }
 
@@ -80,7 +79,7 @@ impl Report {
     }
 
     /// Adds a violation of a rule.
-    pub fn break_rule(
+    pub(crate) fn break_rule(
         &mut self,
         rule: &'static Rule,
         file: &str,
@@ -128,6 +127,7 @@ enum Task {
     Run(String),
     RunDay(String),
     Selection(String),
+    Feed(String),
     Indexes,
     Bag(bags::Expected),
 }
@@ -210,7 +210,7 @@ pub use digests::verify_indexes;
 pub use summaries::Gate;
 
 /// Every file below a folder, by its path in it; hidden ones are not there yet.
-pub fn read_files(
+pub(crate) fn read_files(
     disk: &dyn Disk,
     folder: &Path,
     bytes_max: u64,
@@ -238,6 +238,7 @@ fn check<'t>(tree: &'t Tree<'t>, task: &Task, helpers: &Helpers<'t>) -> io::Resu
         Task::Run(path) => runs::check_record(tree, path, &mut report)?,
         Task::RunDay(name) => runs::check_day(tree, name, &mut report)?,
         Task::Selection(path) => runs::check_selection(tree, path, &mut report)?,
+        Task::Feed(name) => feeds::check(tree, name, &mut report)?,
         Task::Indexes => digests::check(tree, &mut report)?,
         Task::Bag(expected) => {
             let known = digests::known(tree)?;
@@ -284,6 +285,7 @@ fn tasks(tree: &Tree<'_>, upstream: &Upstream) -> io::Result<Vec<Task>> {
             tasks.push(Task::Selection(format!("selection_manifests/{name}")));
         }
     }
+    tasks.extend(feeds::feeds(tree)?.into_iter().map(Task::Feed));
     tasks.push(Task::Indexes);
     tasks.extend(digests::bags(tree)?.into_iter().map(Task::Bag));
     Ok(tasks)

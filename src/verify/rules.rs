@@ -1,17 +1,16 @@
 //! The rules `verify` checks, each with the class its violation belongs to. Ids follow the
 //! published contract tests (T001 events, T002 sessions, T003 summaries, T004 digests, T006
-//! manifests, T007 ids, T008 run records); `CB` are the chunk bus rules, `SM` those of selection manifests.
+//! manifests, T007 ids, T008 run records); `CB` are the chunk bus rules, `SM` those of
+//! selection manifests, `AF` those of feeds; `LOG` needs the log of a home.
 
 use crate::contract::vocabulary::ErrorClass;
 
 /// One thing that must hold.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Its id.
     pub id: &'static str,
     /// The class of a violation.
     pub class: ErrorClass,
-    /// What must hold.
     pub holds: &'static str,
 }
 
@@ -55,6 +54,7 @@ rules! {
     DIGEST_INDEX_HASH = "T004.index_hash" IntegrityMismatch "index.sha256 speaks of the index files as they are";
     DIGEST_DANGLING = "T004.dangling" PublishFailure "a bag that an index names exists";
     DIGEST_INDEXES = "T004.indexes_agree" IntegrityMismatch "all indexes name the bags of the registry, and no others";
+    DIGEST_ENTRY = "T004.index_entry" IntegrityMismatch "every index says of a bag what the registry and bag.json say";
     DIGEST_DUPLICATE = "T004.duplicate_bag" IntegrityMismatch "a bag is in the registry once";
     DIGEST_ORPHAN = "T004.orphan" PublishFailure "a published bag is in the registry, live or retired";
     BAG_FILE = "T004.file_missing" PublishFailure "a bag has bag.json, trace.json, memo/index.json and every memo it lists";
@@ -63,6 +63,9 @@ rules! {
     BAG_TREE = "T004.bag_dir_hash" IntegrityMismatch "bag_dir_sha256 recomputes from the files of the bag";
     BAG_NAME = "T004.bag_name" IntegrityMismatch "all files of a bag speak of the bag whose folder they are in";
     BAG_ID = "T004.bag_id" IntegrityMismatch "a bag id is the stable id of what the bag consists of";
+    BAG_ENTRY = "T004.bag_entry" IntegrityMismatch "the registry says of a bag what bag.json says";
+    BAG_WINDOW = "T004.window" IntegrityMismatch "label, first and last day of a window are those of one window";
+    BAG_LINK = "T004.link" PublishFailure "a bag is a folder of files in the bus home, and no link to another place";
     BAG_COUNTS = "T004.counts" IntegrityMismatch "candidates are selected or dropped for a reason, and the numbers agree";
     BAG_MEMOS = "T004.published_memos" IntegrityMismatch "published_memos is the number of memos in the memo index";
     TRACE_LINKAGE = "T004.trace_linkage" IntegrityMismatch "a trace leads to its summaries and their sources";
@@ -73,6 +76,7 @@ rules! {
     MEMO_HASH = "T004.memo_hash" IntegrityMismatch "the hashes of a memo are that of its text";
     MEMO_TRACE = "T004.memo_trace" IntegrityMismatch "the summaries of a memo are those of its bag";
     DIGEST_RUN = "T004.run_record" PublishFailure "the run that published a bag has a record that says it was staged, then promoted, or why its promotion had to follow";
+    DIGEST_RUN_HASH = "T004.run_hash" IntegrityMismatch "a bag is what the record of its run says was published";
     UPSTREAM_NO_MANIFEST = "T006.upstream_manifest_missing" InputMissing "upstream data has a manifest";
     UPSTREAM_NO_DATA = "T006.upstream_data_missing" InputMissing "the data of an upstream manifest exists";
     NO_MANIFEST = "T006.manifest_missing" PublishFailure "a published data file has a manifest";
@@ -91,6 +95,8 @@ rules! {
     RUN_PATHS = "T008.paths" IntegrityMismatch "paths in a run record are relative and stay inside";
     ROW_SCHEMA = "T008.row_schema" SchemaMismatch "every row of the run-records bus satisfies its schema";
     ROW_RECORD = "T008.row_without_record" IntegrityMismatch "every row has its run record";
+    FEED = "AF.feed" IntegrityMismatch "a feed shows the newest summaries of its day as the Summary Bus has them";
+    LOG = "LOG.files" IntegrityMismatch "every file that follows from the log of a home is what the log says";
     SELECTION_SCHEMA = "SM.schema" SchemaMismatch "a selection manifest satisfies its schema";
     SELECTION_HASH = "SM.hash" IntegrityMismatch "selection_hash is the hash of the selection";
 }

@@ -23,7 +23,7 @@ const AHEAD_MAX: usize = 16;
 /// A block of work.
 type Job<'t> = Box<dyn FnOnce() + Send + 't>;
 
-/// Work for whoever has none of its own.
+/// Work that any idle thread may take.
 #[derive(Clone)]
 pub(crate) struct Helpers<'t> {
     give: Option<Sender<Job<'t>>>,
@@ -93,7 +93,7 @@ pub(crate) fn in_order<'t, P: Send + 't, T: Send + 't, E>(
         let job: Job<'t> = Box::new(move || {
             // Who waits for a block is told when it will never come.
             let result = catch_unwind(AssertUnwindSafe(|| own(block)));
-            // Who asked is gone only when it failed itself.
+            // The reader is gone only when it failed itself.
             drop(reply.send((number, result)));
         });
         let refused = match &helpers.give {

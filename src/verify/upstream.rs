@@ -16,7 +16,7 @@ use crate::os::Open;
 use crate::upstream::index::IdKey;
 use crate::upstream::lines::Lines;
 use crate::upstream::manifest::{self, PartitionManifest};
-use crate::upstream::record::{BadRecord, ChunkRecord, EventHead, SessionRecord};
+use crate::upstream::record::{BadRecord, ChunkRecord, EventHead, SessionRecord, SummaryRecord};
 use crate::upstream::{Family, recompute};
 
 /// The rules of one family.
@@ -47,6 +47,12 @@ fn rules_of(family: Family) -> FamilyRules {
             schema: &rules::CHUNK_LINE_SCHEMA,
             duplicate: &rules::CHUNK_DUPLICATE,
             record: "chunks.v1",
+        },
+        Family::Summaries(stream) => FamilyRules {
+            json: &rules::SUMMARY_LINE_JSON,
+            schema: &rules::SUMMARY_LINE_SCHEMA,
+            duplicate: &rules::SUMMARY_DUPLICATE,
+            record: stream.item_version(),
         },
     }
 }
@@ -198,6 +204,9 @@ impl Checker<'_> {
             }),
             Family::Sessions => self.session(number, bytes, &mut found.report),
             Family::Chunks => ChunkRecord::parse(bytes).map(|chunk| IdKey::of(&chunk.chunk_id.0)),
+            Family::Summaries(stream) => {
+                SummaryRecord::parse(bytes, stream).map(|one| IdKey::of(&one.summary_id.0))
+            }
         };
         match id {
             Ok(id) => found.ids.push((number, id)),

@@ -1,13 +1,12 @@
 //! The page's questions, as JSON. Every list is bounded.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{BufReader, Read as _};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::http::{HttpFailure, Request, Response};
-use super::{Shown, reading};
+use super::{Shown, newest, reading};
 use crate::bus::SummaryBus;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
@@ -25,10 +24,6 @@ const ROWS_MAX: u64 = 200;
 const SEARCH_ROWS: usize = 1000;
 /// How long one answer searches. The next question continues where it ended.
 const SEARCH_FOR: Duration = Duration::from_millis(300);
-/// Characters of a summary in a list.
-const HEAD_CHARS: usize = 280;
-/// Bytes of a published line that is shown.
-const LINE_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of a manifest.
 const MANIFEST_BYTES_MAX: u64 = 16 << 20;
 /// Characters of a quarantined line in a list, and errors of it.
@@ -42,15 +37,11 @@ pub(super) fn answer(name: &str, request: &Request, shown: &Shown) -> Response {
         "history" => Ok(json!({"points": shown.tally.points(request.parameter("since"))})),
         "requests" => requests(request, shown),
         "request" => ask_one(request, shown, |id| Question::Show { id }),
-        "explain" => ask_one(request, shown, |id| Question::Explain {
-            id,
-            verify: false,
-            prompts: false,
-            texts: true,
-        }),
+        "explain" => explain(request, shown),
         "quarantine" => quarantine(request, shown),
+        "newest" => newest::newest(request, shown),
+        "projects" => newest::projects(request, shown),
         "days" => days(request, shown),
-        "summaries" => summaries(request, shown),
         "spend" => spend(shown),
         "bags" => reading::bags(request, shown),
         "bag" => reading::bag(request, shown),
@@ -64,7 +55,7 @@ pub(super) fn answer(name: &str, request: &Request, shown: &Shown) -> Response {
     }
 }
 
-fn ask(shown: &Shown, question: Question) -> Result<Value, HttpFailure> {
+pub(super) fn ask(shown: &Shown, question: Question) -> Result<Value, HttpFailure> {
     match shown.asker.ask(question) {
         Answer::Ok(value) => Ok(value),
         Answer::NotFound(what) => Err((404, what)),
@@ -80,6 +71,18 @@ fn ask_one(
 ) -> Result<Value, HttpFailure> {
     let id = request.parameter("id").ok_or((400, "an id is wanted".to_owned()))?;
     ask(shown, question(id.to_owned()))
+}
+
+/// A summary with its sentences and their sources, and what is published of it.
+fn explain(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
+    let question = |id| Question::Explain { id, verify: false, prompts: false, texts: true };
+    let mut explained = ask_one(request, shown, question)?;
+    let manifest = explained["published"]["manifest_path"].as_str().unwrap_or_default();
+    let key = PartitionKey::of_manifest(manifest.rsplit('/').next().unwrap_or_default());
+    let id = explained["summary_id"].as_str().unwrap_or_default();
+    let published = key.and_then(|key| newest::published(shown, key.stream, key.day, id));
+    explained["shown"] = published.unwrap_or_default();
+    Ok(explained)
 }
 
 fn status(shown: &Shown) -> Result<Value, HttpFailure> {
@@ -99,10 +102,10 @@ fn status(shown: &Shown) -> Result<Value, HttpFailure> {
                 (None, None) => None,
             };
             json!({
-                "name": name, "model": provider.model, "configured": provider.configured,
+                "name": name, "model": provider.model, "configured": shown.tally.is_configured(name),
                 "well": well, "items": provider.items, "failures": provider.failures,
                 "tokens_in": provider.tokens_in, "tokens_out": provider.tokens_out,
-                "cost": provider.cost, "last_item": last_item.map(|at| at.to_string()),
+                "cost": provider.cost(), "last_item": last_item.map(|at| at.to_string()),
                 "last_failure": failure.map(|(at, why)| json!({"at": at.to_string(), "why": why})),
             })
         })
@@ -221,109 +224,4 @@ fn days(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
 fn manifest(summaries: &DirHandle, key: PartitionKey) -> Option<Value> {
     let file = summaries.open_file(&key.manifest_file()).ok()?;
     serde_json::from_reader(BufReader::new(file.take(MANIFEST_BYTES_MAX))).ok()
-}
-
-/// A page of a day's summaries. Only that page is read: a day may have more than fits into memory.
-/// `next` is a place in one version of the file, named by its hash.
-fn summaries(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
-    let bad = || (400, "a stream and a day are wanted".to_owned());
-    let stream = request.parameter("stream").and_then(Stream::parse).ok_or_else(bad)?;
-    let day: Day = request.parameter("day").and_then(|day| day.parse().ok()).ok_or_else(bad)?;
-    let limit = request.number("limit").unwrap_or(ROWS).clamp(1, ROWS_MAX) as usize;
-    let key = PartitionKey { stream, day };
-    let missing = || (404, format!("nothing is published for {stream} on {day}"));
-    // One descriptor for both, so that they are of one publication.
-    let summaries = DirHandle::open(&shown.buses.join("summaries")).map_err(|_| missing())?;
-    let manifest = manifest(&summaries, key).ok_or_else(missing)?;
-    let version = manifest["integrity"]["sha256"].as_str().unwrap_or_default().to_owned();
-    let from = request.number("at").unwrap_or(0);
-    if from > 0 && request.parameter("of") != Some(version.as_str()) {
-        return Err((409, "the day was published again meanwhile; open it again".to_owned()));
-    }
-    let mut file = summaries.open_file(&key.data_file()).map_err(|_| missing())?;
-    let unread = |error: std::io::Error| (503, format!("{}: {error}", key.data_file()));
-    let length = file.metadata().map_err(unread)?.len();
-    file.seek(SeekFrom::Start(from)).map_err(unread)?;
-    let (rows, at) = read_rows(file, from, limit).map_err(|why| (503, why))?;
-    let next = (at < length).then_some(at);
-    Ok(json!({
-        "items": rows, "counts": manifest["counts"], "of": version, "next": next,
-    }))
-}
-
-/// So many lines of a file from a place on, and where they end.
-fn read_rows(file: File, from: u64, limit: usize) -> Result<(Vec<Value>, u64), String> {
-    let mut reader = BufReader::new(file);
-    let (mut rows, mut at, mut line) = (Vec::new(), from, Vec::new());
-    while rows.len() < limit {
-        line.clear();
-        let count = (&mut reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut line);
-        match count.map_err(|error| error.to_string())? as u64 {
-            0 => break,
-            count => at += count,
-        }
-        let value: Value = serde_json::from_slice(&line)
-            .map_err(|error| format!("the line at byte {}: {error}", at - line.len() as u64))?;
-        rows.push(summary_row(&value));
-    }
-    Ok((rows, at))
-}
-
-fn summary_row(value: &Value) -> Value {
-    let text = value["outputs"]["summary_text"].as_str().unwrap_or_default();
-    json!({
-        "summary_id": value["summary_id"], "title": value["title"], "head": head_of(text),
-        "ts_abs": value["ts_abs"], "model": value["model"]["model_name"],
-        "provider": value["model"]["provider"],
-        "model_generated": value["outputs"]["model_generated"],
-        "flow": value["prompt"]["template_id"], "kind": value["meta"]["summary_kind"],
-    })
-}
-
-/// The beginning of a text; where it is cut, between words, and with a sign.
-fn head_of(text: &str) -> String {
-    let Some((end, _)) = text.char_indices().nth(HEAD_CHARS) else { return text.to_owned() };
-    let head = &text[..end];
-    let head = head.rsplit_once(char::is_whitespace).map_or(head, |(head, _)| head);
-    format!("{}…", head.trim_end())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_text_is_cut_between_words() {
-        assert_eq!(head_of("Short. Café."), "Short. Café.");
-        let long = "é words ".repeat(100);
-        let head = head_of(&long);
-        assert!(head.ends_with(" words…") || head.ends_with(" é…"), "{head}");
-        assert!(head.chars().count() <= HEAD_CHARS + 1);
-        assert_eq!(head_of(&"x".repeat(1000)).chars().count(), HEAD_CHARS + 1);
-    }
-
-    #[test]
-    fn a_page_of_lines_ends_where_the_next_begins() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("lines");
-        let line = |n: usize| format!("{{\"summary_id\":\"sum_{n}\"}}\n");
-        let text: String = (0..5).map(line).collect();
-        let disk: &dyn crate::os::Disk = &crate::os::real::HostDisk;
-        disk.replace(&path, text.as_bytes(), 0o640).unwrap();
-        let (mut at, mut seen) = (0, Vec::new());
-        loop {
-            let mut file = File::open(&path).unwrap();
-            file.seek(SeekFrom::Start(at)).unwrap();
-            let (rows, end) = read_rows(file, at, 2).unwrap();
-            assert!(rows.len() <= 2);
-            seen.extend(rows.iter().map(|row| row["summary_id"].as_str().unwrap().to_owned()));
-            at = end;
-            if at == text.len() as u64 {
-                break;
-            }
-        }
-        assert_eq!(seen, ["sum_0", "sum_1", "sum_2", "sum_3", "sum_4"]);
-        disk.replace(&path, b"{\"cut", 0o640).unwrap();
-        assert!(read_rows(File::open(&path).unwrap(), 0, 2).unwrap_err().contains("at byte 0"));
-    }
 }

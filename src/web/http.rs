@@ -1,10 +1,10 @@
-//! As much of HTTP/1.1 as a status page needs: one request a connection, no body, and nothing that
-//! is not understood is guessed at.
+//! As much of HTTP/1.1 as the page needs: one request a connection, a body only with `POST` and with
+//! its length, and nothing that is not understood is guessed at.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Bytes of a request's line and headers.
 const HEAD_BYTES_MAX: usize = 8 << 10;
@@ -14,6 +14,7 @@ const HEAD_BYTES_MAX: usize = 8 << 10;
 pub(super) enum Method {
     Get,
     Head,
+    Post,
 }
 
 /// A request that was understood.
@@ -22,6 +23,12 @@ pub(super) struct Request {
     pub method: Method,
     pub path: String,
     query: BTreeMap<String, String>,
+    /// Bytes of its body.
+    pub length: u64,
+    host: String,
+    origin: Option<String>,
+    /// What an `Authorization: Bearer` header names.
+    pub token: Option<String>,
 }
 
 /// A request that is not answered.
@@ -32,29 +39,23 @@ pub(super) struct Refused {
 }
 
 impl Request {
-    /// Reads one request. All of it must arrive within the patience, however slowly it trickles.
-    pub fn read(stream: &mut TcpStream, patience: Duration) -> Result<Request, Refused> {
-        let deadline = Instant::now() + patience;
+    /// Reads one request up to its body. All of it must arrive by the deadline, however slowly it
+    /// trickles.
+    pub fn read(stream: &mut TcpStream, deadline: Instant) -> Result<(Request, Body), Refused> {
         let mut head = Vec::new();
-        let mut buffer = [0; 1024];
-        let late = Refused { status: 408, why: "the request took too long" };
         loop {
             if let Some(end) = head.windows(4).position(|window| window == b"\r\n\r\n") {
-                return Request::parse(&head[..end]);
+                let request = Request::parse(&head[..end])?;
+                let begun = head.split_off(end + 4);
+                let left = request.length.saturating_sub(begun.len() as u64);
+                return Ok((request, Body { begun, left, deadline }));
             }
             if head.len() > HEAD_BYTES_MAX {
                 return Err(Refused { status: 431, why: "the request is too long" });
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
-                return Err(late);
-            }
-            match stream.read(&mut buffer) {
-                Ok(0) => return Err(Refused { status: 400, why: "the request ends early" }),
-                Ok(count) => head.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Err(late),
-            }
+            let mut buffer = [0; 1024];
+            let count = receive(stream, &mut buffer, deadline)?;
+            head.extend_from_slice(&buffer[..count]);
         }
     }
 
@@ -76,30 +77,48 @@ impl Request {
         let method = match method {
             "GET" => Method::Get,
             "HEAD" => Method::Head,
-            _ => return Err(Refused { status: 405, why: "this page only shows" }),
+            "POST" => Method::Post,
+            _ => return Err(Refused { status: 405, why: "only GET, HEAD and POST are known" }),
         };
-        let mut hosts = Vec::new();
+        let (mut hosts, mut lengths) = (Vec::new(), Vec::new());
+        let (mut origins, mut tokens) = (Vec::new(), Vec::new());
         for header in lines {
             let Some((name, value)) = header.split_once(':') else {
                 return Err(bad("a header is malformed"));
             };
             match name.to_ascii_lowercase().as_str() {
                 "host" => hosts.push(value.trim()),
-                "content-length" if value.trim() == "0" => {}
-                "content-length" | "transfer-encoding" => {
-                    return Err(Refused { status: 413, why: "a request has no body here" });
+                "content-length" => lengths.push(value.trim()),
+                "origin" => origins.push(value.trim()),
+                "authorization" => tokens.push(value.trim()),
+                "transfer-encoding" => {
+                    return Err(Refused { status: 411, why: "a body is sent with its length" });
                 }
                 _ => {}
             }
         }
-        match hosts[..] {
-            [host] if is_this_machine(host) => {}
+        let length = match (method, &lengths[..]) {
+            (_, []) => 0,
+            (Method::Post, [length]) if length.bytes().all(|byte| byte.is_ascii_digit()) => {
+                length.parse().map_err(|_| bad("the length is malformed"))?
+            }
+            (Method::Post, _) => return Err(bad("the length is malformed")),
+            (_, ["0"]) => 0,
+            _ => return Err(Refused { status: 413, why: "only POST has a body here" }),
+        };
+        let host = match hosts[..] {
+            [host] if is_this_machine(host) => host.to_owned(),
             [_] => {
                 let why = "ask for this machine by its address or as localhost";
                 return Err(Refused { status: 421, why });
             }
             _ => return Err(bad("exactly one Host header is wanted")),
-        }
+        };
+        let only = |values: &[&str]| match values {
+            [only] => Some((*only).to_owned()),
+            _ => None,
+        };
+        let token = only(&tokens).and_then(|token| Some(token.strip_prefix("Bearer ")?.to_owned()));
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         if !path.starts_with('/') {
             return Err(bad("the path must begin with a slash"));
@@ -114,16 +133,77 @@ impl Request {
             };
             pairs.insert(name, value);
         }
-        Ok(Request { method, path, query: pairs })
+        let origin = only(&origins);
+        Ok(Request { method, path, query: pairs, length, host, origin, token })
+    }
+
+    /// Whether a page of this same server sent it, as browsers say with every `POST`.
+    pub fn is_same_origin(&self) -> bool {
+        let from = self.origin.as_deref().and_then(|origin| origin.strip_prefix("http://"));
+        from.is_some_and(|from| from.eq_ignore_ascii_case(&self.host))
     }
 
     /// A parameter that is there and not empty.
-    pub fn parameter(&self, name: &str) -> Option<&str> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         self.query.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
     pub fn number(&self, name: &str) -> Option<u64> {
         self.parameter(name)?.parse().ok()
+    }
+}
+
+/// The body of a request, which is read once it is known that it is wanted.
+pub(super) struct Body {
+    /// What came with the head.
+    begun: Vec<u8>,
+    left: u64,
+    deadline: Instant,
+}
+
+impl Body {
+    /// The whole body.
+    pub fn read(self, stream: &mut TcpStream) -> Result<Vec<u8>, Refused> {
+        let Body { begun: mut bytes, mut left, deadline } = self;
+        let mut buffer = [0; 16 << 10];
+        while left > 0 {
+            let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let count = receive(stream, &mut buffer[..most], deadline)?;
+            bytes.extend_from_slice(&buffer[..count]);
+            left -= count as u64;
+        }
+        Ok(bytes)
+    }
+
+    /// Reads it into nothing: a caller that still sends would lose the answer. A body that is too
+    /// long is left.
+    pub fn discard(mut self, stream: &mut TcpStream, bytes_max: u64) {
+        let mut buffer = [0; 16 << 10];
+        self.left = self.left.min(bytes_max);
+        while self.left > 0 {
+            let most = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+            match receive(stream, &mut buffer[..most], self.deadline) {
+                Ok(count) => self.left -= count as u64,
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Receives some bytes.
+fn receive(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> Result<usize, Refused> {
+    let late = Refused { status: 408, why: "the request took too long" };
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+            return Err(late);
+        }
+        match stream.read(buffer) {
+            Ok(0) => return Err(Refused { status: 400, why: "the request ends early" }),
+            Ok(count) => return Ok(count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(late),
+        }
     }
 }
 
@@ -192,7 +272,7 @@ impl Response {
     }
 
     /// Text in the exposition format of Prometheus.
-    pub fn exposition(text: String) -> Response {
+    pub(crate) fn exposition(text: String) -> Response {
         let kind = "text/plain; version=0.0.4; charset=utf-8";
         Response { status: 200, kind, policy: NOTHING.to_owned(), body: text.into_bytes() }
     }
@@ -202,10 +282,13 @@ impl Response {
         let reason = match self.status {
             200 => "OK",
             400 => "Bad Request",
+            401 => "Unauthorized",
+            403 => "Forbidden",
             404 => "Not Found",
             405 => "Method Not Allowed",
             408 => "Request Timeout",
             409 => "Conflict",
+            411 => "Length Required",
             413 => "Content Too Large",
             421 => "Misdirected Request",
             431 => "Request Header Fields Too Large",
@@ -256,7 +339,6 @@ mod tests {
     fn what_is_refused() {
         let with_host = |line: &str| format!("{line}\r\nHost: localhost:7878");
         let cases = [
-            ("POST / HTTP/1.1", 405),
             ("DELETE /api/status HTTP/1.1", 405),
             ("GET / HTTP/2", 505),
             ("GET /", 400),
@@ -272,6 +354,32 @@ mod tests {
         assert_eq!(parse("GET / HTTP/1.1"), Err(400));
         assert_eq!(parse("GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost"), Err(400));
         assert_eq!(parse("GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3"), Err(413));
+        let post = |headers: &str| parse(&format!("POST / HTTP/1.1\r\nHost: localhost{headers}"));
+        assert_eq!(post("\r\nTransfer-Encoding: chunked"), Err(411));
+        for length in ["-1", "+1", "1\r\nContent-Length: 1", "x", "99999999999999999999"] {
+            assert_eq!(post(&format!("\r\nContent-Length: {length}")), Err(400), "{length}");
+        }
+        assert_eq!(post("\r\nContent-Length: 12").unwrap().length, 12);
+    }
+
+    #[test]
+    fn only_the_page_of_this_server_is_of_the_same_origin() {
+        let is_same = |origin: &str| {
+            let head = format!("POST / HTTP/1.1\r\nHost: localhost:7878{origin}");
+            parse(&head).unwrap().is_same_origin()
+        };
+        assert!(is_same("\r\nOrigin: http://localhost:7878"));
+        for origin in [
+            "",
+            "\r\nOrigin: null",
+            "\r\nOrigin: http://localhost",
+            "\r\nOrigin: https://localhost:7878",
+            "\r\nOrigin: http://127.0.0.1:7878",
+            "\r\nOrigin: http://evil.example",
+            "\r\nOrigin: http://localhost:7878\r\nOrigin: http://localhost:7878",
+        ] {
+            assert!(!is_same(origin), "{origin:?}");
+        }
     }
 
     #[test]

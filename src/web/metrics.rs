@@ -1,61 +1,23 @@
 //! The same facts as numbers for Prometheus, in its text format.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use super::Shown;
 use super::http::Response;
-use super::tally::BOUNDS;
 use crate::control::question::{Answer, Question};
+use crate::export::exposition::Exposition;
 
 /// Everything that is measured.
 pub(super) fn metrics(shown: &Shown) -> Response {
     match shown.asker.ask(Question::Status) {
         Answer::Ok(status) => Response::exposition(render(shown, &status)),
         Answer::Starting(_) => {
-            let mut out = Text::default();
+            let mut out = Exposition::default();
             out.family("up", "gauge", "1 while the service answers, 0 while it starts");
             out.sample("up", &[], 0.0);
             Response::exposition(out.0)
         }
         other => Response::plain(503, &format!("the service does not answer: {other:?}\n")),
-    }
-}
-
-#[derive(Default)]
-struct Text(String);
-
-impl Text {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.0, "# HELP summarizer_{name} {help}");
-        let _ = writeln!(self.0, "# TYPE summarizer_{name} {kind}");
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
-        let _ = write!(self.0, "summarizer_{name}");
-        for (index, (label, text)) in labels.iter().enumerate() {
-            let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.0, "{}{label}=\"{text}\"", if index == 0 { '{' } else { ',' });
-        }
-        let _ = writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" });
-    }
-
-    /// A family of one sample.
-    fn one(&mut self, name: &str, kind: &str, help: &str, value: f64) {
-        self.family(name, kind, help);
-        self.sample(name, &[], value);
-    }
-
-    /// A family with one label.
-    fn each<'a>(
-        &mut self,
-        (name, kind, help): (&str, &str, &str),
-        label: &str,
-        values: impl Iterator<Item = (&'a str, f64)>,
-    ) {
-        self.family(name, kind, help);
-        values.for_each(|(word, value)| self.sample(name, &[(label, word)], value));
     }
 }
 
@@ -66,7 +28,7 @@ fn members(value: &Value) -> impl Iterator<Item = (&str, f64)> {
 
 fn render(shown: &Shown, status: &Value) -> String {
     let number = |pointer: &str| status.pointer(pointer).and_then(Value::as_f64).unwrap_or(0.0);
-    let mut out = Text::default();
+    let mut out = Exposition::default();
     out.one("up", "gauge", "1 while the service answers, 0 while it starts", 1.0);
     out.family("build_info", "gauge", "the version that runs");
     out.sample("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
@@ -94,56 +56,6 @@ fn render(shown: &Shown, status: &Value) -> String {
     out.each(by_status, "state", members(&status["requests"]["by_status"]));
     let by_reason = ("requests_by_reason", "gauge", "ended requests by reason");
     out.each(by_reason, "reason", members(&status["requests"]["by_reason"]));
-    counted(shown, &mut out);
+    shown.tally.counts().expose("the start", &mut out);
     out.0
-}
-
-/// What was counted since the start.
-#[allow(clippy::cast_precision_loss, reason = "counts far below the point where it shows")]
-fn counted(shown: &Shown, out: &mut Text) {
-    let counts = shown.tally.counts();
-    let events = counts.events.iter().map(|(name, count)| (*name, *count as f64));
-    out.each(("events_total", "counter", "events committed since the start"), "event", events);
-    let outcomes = counts.outcomes.iter().map(|(name, count)| (*name, *count as f64));
-    let family = ("outcomes_total", "counter", "outcomes committed since the start");
-    out.each(family, "outcome", outcomes);
-    out.family("attempt_seconds", "histogram", "how long tries took");
-    let mut total = 0;
-    for (count, bound) in counts.seconds.iter().zip(BOUNDS) {
-        total += count;
-        out.sample("attempt_seconds_bucket", &[("le", &bound.to_string())], total as f64);
-    }
-    total += counts.seconds[BOUNDS.len()];
-    out.sample("attempt_seconds_bucket", &[("le", "+Inf")], total as f64);
-    out.sample("attempt_seconds_sum", &[], counts.seconds_sum);
-    out.sample("attempt_seconds_count", &[], total as f64);
-    let providers = || counts.providers.iter().map(|(name, provider)| (name.as_str(), provider));
-    let items = providers().map(|(name, provider)| (name, provider.items as f64));
-    let family = ("provider_items_total", "counter", "summaries by who answered");
-    out.each(family, "provider", items);
-    let failures = providers().map(|(name, provider)| (name, provider.failures as f64));
-    let family = ("provider_failures_total", "counter", "failed tries by who was asked");
-    out.each(family, "provider", failures);
-    let cost = providers().map(|(name, provider)| (name, provider.cost));
-    let family = ("provider_cost_total", "counter", "cost by the configured prices");
-    out.each(family, "provider", cost);
-    out.family("provider_tokens_total", "counter", "tokens by who answered and their direction");
-    for (name, provider) in providers() {
-        for (direction, tokens) in [("in", provider.tokens_in), ("out", provider.tokens_out)] {
-            let labels = [("provider", name), ("direction", direction)];
-            out.sample("provider_tokens_total", &labels, tokens as f64);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_are_escaped() {
-        let mut out = Text::default();
-        out.sample("x", &[("a", "q\"\\\n"), ("b", "c")], 1.5);
-        assert_eq!(out.0, "summarizer_x{a=\"q\\\"\\\\\\n\",b=\"c\"} 1.5\n");
-    }
 }

@@ -1,18 +1,21 @@
-//! Metrics and the status page: a small HTTP server that answers questions and takes no orders.
+//! The page and metrics: a small HTTP server that shows what a home holds, and takes orders from a
+//! person who has the token.
 //!
-//! Contract. Off unless an address is configured. Only `GET` and `HEAD`; nothing here changes
-//! anything. It asks the sequencer what the control socket would be asked, so an answer is the same
-//! as a command's. Bounded in every way: connections at once, bytes of a request, time to send and
-//! receive it, rows of an answer. A request must name this machine by an address or `localhost`
-//! (`http`), so that no page of somebody else can read it through a name that leads here. The
-//! page is one document with everything in it; its policy allows exactly its own script and style
-//! by their hashes, and its script makes no markup from text.
+//! Contract. Off unless an address is configured or `summarizer open` asks for it. `GET` and `HEAD`
+//! change nothing; `POST` needs the token and the same origin (`actions`). It asks the sequencer what
+//! the control socket would be asked, so an answer is the same as a command's. Bounded in every way:
+//! connections at once, bytes of a request, time to send and receive it, rows of an answer. A request
+//! must name this machine by an address or `localhost` (`http`), so that no page of somebody else can
+//! read it through a name that leads here. The page is one document with everything in it; its policy
+//! allows exactly its own script and style by their hashes, and its script makes no markup from text.
 //!
-//! It has no login: an address that is not loopback shows everything to whoever reaches it.
+//! Reading needs no login: an address that is not loopback shows everything to whoever reaches it.
 
+mod actions;
 mod api;
 mod http;
 mod metrics;
+mod newest;
 mod page;
 mod reading;
 mod spend;
@@ -23,11 +26,12 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::control::socket::Asker;
 use http::{Method, Refused, Request, Response};
 
+pub use actions::{Actions, Given};
 pub use tally::Tally;
 
 /// Connections served at the same time. A further one gets status 503.
@@ -39,7 +43,7 @@ const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Clone)]
 pub struct Shown {
-    pub asker: Asker,
+    pub(crate) asker: Asker,
     /// What was counted since the start.
     pub tally: Arc<Tally>,
     /// The home, for its name.
@@ -47,6 +51,7 @@ pub struct Shown {
     pub buses: PathBuf,
     /// Snapshots of runs.
     pub snapshots: PathBuf,
+    pub actions: Actions,
 }
 
 /// Starts answering; gives the address, which the system chose when port 0 was asked for.
@@ -90,9 +95,23 @@ fn accept(mut stream: TcpStream, busy: &Arc<AtomicUsize>, shown: &Arc<Shown>) {
 }
 
 fn serve(stream: &mut TcpStream, shown: &Shown) {
-    let (response, head_only) = match Request::read(stream, PATIENCE) {
-        Ok(request) => (answer(&request, shown), request.method == Method::Head),
-        Err(Refused { status, why }) => (Response::plain(status, &format!("{why}\n")), false),
+    let refused = |Refused { status, why }| Response::plain(status, &format!("{why}\n"));
+    let (response, head_only) = match Request::read(stream, Instant::now() + PATIENCE) {
+        Ok((request, body)) if request.method == Method::Post => {
+            let response = match actions::may_act(&request, shown) {
+                Ok(()) => match body.read(stream) {
+                    Ok(body) => actions::act(&request, body, shown),
+                    Err(error) => refused(error),
+                },
+                Err((status, why)) => {
+                    body.discard(stream, actions::BODY_BYTES_MAX);
+                    Response::json(status, &serde_json::json!({"error": why}))
+                }
+            };
+            (response, false)
+        }
+        Ok((request, _)) => (answer(&request, shown), request.method == Method::Head),
+        Err(error) => (refused(error), false),
     };
     // A reader that went away misses its answer.
     let _ = response.send(stream, head_only);

@@ -9,9 +9,18 @@ use base64::engine::general_purpose::STANDARD;
 use super::http::Response;
 use crate::contract::hash::sha256;
 
-const MARKUP: &str = include_str!("page.html");
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+const MARKUP: &str = include_str!("page/page.html");
+const STYLE: &str = include_str!("page/page.css");
+/// One script of several files, each with one subject; none of its names is global.
+const SCRIPT: &str = concat!(
+    "\"use strict\";\n{\n",
+    include_str!("page/base.js"),
+    include_str!("page/charts.js"),
+    include_str!("page/read.js"),
+    include_str!("page/work.js"),
+    include_str!("page/start.js"),
+    "}\n",
+);
 
 static PAGE: OnceLock<(Vec<u8>, String)> = OnceLock::new();
 

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
-use crate::log::codec::{self, MODEL_CHARGED};
-use crate::log::{LogError, Reader};
+use crate::log::codec::MODEL_CHARGED;
+use crate::log::{LogError, ReadError, Reader};
+use crate::projections::runs::described;
 use crate::state::event::{Charge, Event};
 
 /// Days that are told.
@@ -76,22 +77,21 @@ impl Spend {
         match self.read_from(log, until, now) {
             Ok(()) => self.is_whole.store(true, Ordering::Release),
             Err(error) => {
-                let error = error.to_string();
+                let error = described(&error);
                 tracing::warn!(error, "what earlier days cost cannot be shown");
             }
         }
     }
 
-    fn read_from(&self, log: &Reader, until: Seq, now: Timestamp) -> Result<(), LogError> {
+    fn read_from(&self, log: &Reader, until: Seq, now: Timestamp) -> Result<(), ReadError> {
         let from = first_since(log, until, now.plus_ms(-BACK_MS))?;
-        log.scan(from, Some(until), &mut |entry| {
+        log.try_scan(from, Some(until), |entry| {
             if entry.tag == MODEL_CHARGED
-                && let Ok(Event::ModelCharged { charge, .. }) =
-                    codec::decode(entry.tag, entry.version, entry.payload)
+                && let Event::ModelCharged { charge, .. } = entry.event()?
             {
                 self.take(&charge);
             }
-            ControlFlow::Continue(())
+            Ok(ControlFlow::Continue(()))
         })
     }
 
@@ -130,12 +130,16 @@ fn first_since(log: &Reader, until: Seq, moment: Timestamp) -> Result<Seq, LogEr
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::path::Path;
+    use std::sync::Arc;
 
-    #[test]
-    fn days_are_summed_by_provider_and_bounded() {
-        let spend = Spend::default();
-        let charge = |day: &str, provider: &str| Charge {
+    use super::*;
+    use crate::log::{Commit, NewRecord, Options, Store, codec};
+    use crate::os::Disk;
+    use crate::os::sim::SimDisk;
+
+    fn charge(day: &str, provider: &str) -> Charge {
+        Charge {
             provider: provider.to_owned(),
             model: "m".to_owned(),
             day: day.parse().unwrap(),
@@ -143,7 +147,12 @@ mod tests {
             output_tokens: 5,
             cost_nanos: 1_500_000_000,
             estimated: provider == "b",
-        };
+        }
+    }
+
+    #[test]
+    fn days_are_summed_by_provider_and_bounded() {
+        let spend = Spend::default();
         for provider in ["a", "a", "b"] {
             spend.take(&charge("2026-01-02", provider));
         }
@@ -164,5 +173,28 @@ mod tests {
         assert_eq!((&day["cost"], &day["calls"]), (&json!(4.5), &json!(3)));
         assert_eq!(day["providers"]["a"]["input_tokens"], 20);
         assert_eq!(day["providers"]["b"]["estimated_calls"], 1);
+    }
+
+    #[test]
+    fn a_charge_that_does_not_decode_is_an_error_with_its_event() {
+        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+        let path = Path::new("/log.redb");
+        let options = Options::beside(path);
+        let mut store = Store::open(disk, path, options, [7; 16], &mut |_| {}).unwrap();
+        let record = |payload: &[u8]| NewRecord {
+            at: Timestamp(0),
+            tag: MODEL_CHARGED,
+            version: 1,
+            payload: payload.to_vec(),
+            body: None,
+        };
+        let charge = charge("2026-01-02", "a");
+        let event = Event::ModelCharged { request: Seq(1), attempt: 1, charge };
+        let records = [record(&codec::encode(&event).2), record(b"no charge")];
+        let commit = Commit { first: Seq(1), records: &records, mark: b"", checkpoint: None };
+        store.append(commit).unwrap();
+        let error = Spend::default().read_from(&store.reader(), Seq(2), Timestamp(0)).unwrap_err();
+        assert!(matches!(error, ReadError::Event { seq: Seq(2), .. }), "{error:?}");
+        Spend::default().read_from(&store.reader(), Seq(1), Timestamp(0)).unwrap();
     }
 }

@@ -6,7 +6,7 @@
 use crate::contract::request::Request;
 use crate::contract::schema::Violation;
 use crate::contract::time::Day;
-use crate::contract::vocabulary::{AckStatus, ErrorClass, ReasonCode};
+use crate::contract::vocabulary::{AckStatus, ErrorClass, FailureCause, ReasonCode};
 use crate::facts::JsonObject;
 use crate::facts::attempt::{
     InputFacts, PLACE_BYTES, SelectionInput, SourceCounts, SourcePlace, SourcePlaces, UpstreamInput,
@@ -27,7 +27,7 @@ const INPUTS_MAX: usize = 4_096;
 /// Longest message of a failure, in bytes.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 
-/// Until its input is resolved, a request counts on the day it was made.
+/// Until its input is resolved, a request counts on the day it asks for, or on the day it was made.
 pub(crate) fn unresolved_input(request: &Request, created: Day) -> InputFacts {
     let stream = request.work.kind.stream_of_request(request.input.bus());
     InputFacts { stream: Some(stream), day: Some(created), ..InputFacts::default() }
@@ -117,6 +117,17 @@ pub(crate) fn provenance_of(prepared: &Prepared, made: &FlowOutcome) -> Provenan
 pub(crate) fn failed(
     again: Again,
     reason: Option<ReasonCode>,
+    message: String,
+    input: &InputFacts,
+    error: Option<ErrorFacts>,
+) -> Outcome {
+    failed_by(again, (reason, None), message, input, error)
+}
+
+/// An attempt that failed, with what it met.
+fn failed_by(
+    again: Again,
+    (reason, cause): (Option<ReasonCode>, Option<FailureCause>),
     mut message: String,
     input: &InputFacts,
     error: Option<ErrorFacts>,
@@ -127,7 +138,7 @@ pub(crate) fn failed(
     }
     message.truncate(end);
     let (input, error) = (Box::new(input.clone()), error.map(Box::new));
-    Outcome::Failed(Failed { again, reason, message, input, error })
+    Outcome::Failed(Failed { again, reason, cause, message, input, error })
 }
 
 /// An error in the shared taxonomy.
@@ -178,6 +189,7 @@ pub(crate) fn flow_failed(
     };
     let retryable = matches!(again, Again::Later | Again::After(_));
     let class = match error.class() {
+        _ if matches!(*error.problem, FlowProblem::Kept { .. }) => ErrorClass::IntegrityMismatch,
         FlowErrorClass::InvalidParams => ErrorClass::SchemaMismatch,
         _ => ErrorClass::ModelFailure,
     };
@@ -194,5 +206,5 @@ pub(crate) fn flow_failed(
     }));
     let facts = error_of(class, &error.reason_code().to_uppercase(), details);
     let reason = ReasonCode::parse(error.reason_code());
-    failed(again, reason, error.to_string(), &prepared.input, Some(facts))
+    failed_by(again, (reason, error.cause()), error.to_string(), &prepared.input, Some(facts))
 }

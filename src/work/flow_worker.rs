@@ -7,7 +7,7 @@
 //!
 //! It does not retry, wait or choose among requests: it reports [`Again`], and the core decides.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,6 +16,7 @@ use serde_json::Map;
 
 use crate::config::Config;
 use crate::contract::hash::Digest;
+use crate::contract::ids::Seq;
 use crate::contract::request::Request;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{ErrorClass, ReasonCode, Warning};
@@ -24,12 +25,14 @@ use crate::facts::failure::ErrorDetails;
 use crate::flow::context::Surroundings;
 use crate::flow::{self, LoadedPack, ReplyCache, RunOptions};
 use crate::home::Home;
+use crate::log::Reader;
 use crate::model::builtin::Builtin;
-use crate::model::{Bill, Deadline, Provider, ProviderError, Providers, SourceText};
+use crate::model::{Bill, Deadline, Listener, Provider, ProviderError, Providers, SourceText};
 use crate::os::{Clock, Disk, Machine};
 use crate::registry::{REGISTRY_KIND, Registry, Resolution, label};
+use crate::state::Digest16;
 use crate::state::decide::{Again, Outcome};
-use crate::state::event::SummaryPointer;
+use crate::state::event::{Event, SummaryPointer, TakenRequest};
 use crate::state::flows::DayCharged;
 use crate::upstream::context::context_of;
 use crate::upstream::selection::Roots;
@@ -39,9 +42,10 @@ use super::attempt_facts::{
     error_of, failed, flow_failed, places_of, provenance_of, resolved_input, unresolved,
     unresolved_input,
 };
+use super::content_key::is_content_key;
 use super::item;
 use super::paid_replies::{PaidReplies, spent};
-use super::params::{flow_sections, known_params, python_of, wanted_day, with_request};
+use super::params::{asked_day, flow_sections, known_params, python_of, wanted_day, with_request};
 use super::prepared::Prepared;
 use super::worker::{AttemptRecorder, Begun, Job, Worker};
 
@@ -49,16 +53,21 @@ use super::worker::{AttemptRecorder, Begun, Job, Worker};
 const PACKS_MAX: usize = 256;
 /// Calls of one flow to a provider that costs money, at the same time.
 const CONCURRENCY: usize = 4;
+/// Requests whose text is kept until a checkpoint has them in the tables. A checkpoint comes after
+/// `compaction.checkpoint_every_events` events, and each request makes several.
+const RECENT_MAX: usize = 1 << 17;
 /// The skip policy by which every request of a flow is skipped.
 const SKIP_ALL: &str = "all";
 
-pub struct FlowWorker {
+pub(crate) struct FlowWorker {
     disk: Arc<dyn Disk>,
     clock: Arc<dyn Clock>,
     upstream: Upstream,
     resolving: upstream::Options,
     setup: RwLock<Arc<Setup>>,
     packs: Mutex<BTreeMap<(String, Digest), Arc<LoadedPack>>>,
+    /// What the requests of this process were made from, by key. The tables do not know them yet.
+    recent: Mutex<HashMap<Digest16, Digest>>,
     /// Flows whose pack this process has recorded in the log.
     told: Mutex<BTreeSet<(String, Digest)>>,
 }
@@ -91,9 +100,10 @@ impl FlowWorker {
             upstream: Upstream::new(Arc::clone(&disk), &home.buses, index),
             disk,
             clock: Arc::clone(&machine.clock),
-            resolving: upstream::Options { title_as_text: false, roots },
+            resolving: upstream::Options { title_as_text: false, roots, zone: None },
             setup: RwLock::new(Arc::new(setup)),
             packs: Mutex::default(),
+            recent: Mutex::default(),
             told: Mutex::default(),
         })
     }
@@ -113,6 +123,15 @@ impl FlowWorker {
         Ok(())
     }
 
+    /// Keeps the text that a request is made from, for a check of the same request later.
+    fn remember(&self, taken: &TakenRequest, text: Digest) {
+        let mut recent = self.recent.lock();
+        if recent.len() >= RECENT_MAX {
+            recent.clear();
+        }
+        recent.insert(taken.key.head(), text);
+    }
+
     fn prepare(&self, job: &Job, recorder: &AttemptRecorder<'_>) -> Result<Prepared, Outcome> {
         let setup = Arc::clone(&self.setup.read());
         let request = Request::parse(&job.taken.line).map_err(|refusal| {
@@ -120,10 +139,13 @@ impl FlowWorker {
             failed(Again::Never, None, message, &InputFacts::default(), None)
         })?;
         let created = request.created_at.day_in(setup.config.timezone);
-        let found = unresolved_input(&request, created);
+        let counted = wanted_day(&request).or(asked_day(&request)).unwrap_or(created);
+        let found = unresolved_input(&request, counted);
         let input = InputSpec::of(&request.input);
         let kind = request.work.kind;
-        let mut resolved = upstream::resolve(&self.upstream, &input, kind, &self.resolving)
+        let zone = Some(setup.config.timezone);
+        let resolving = upstream::Options { zone, ..self.resolving.clone() };
+        let mut resolved = upstream::resolve(&self.upstream, &input, kind, &resolving)
             .map_err(|error| unresolved(error, &found))?;
         let wanted_day = wanted_day(&request);
         let day = wanted_day.or(resolved.day()).unwrap_or(created);
@@ -135,7 +157,7 @@ impl FlowWorker {
         let surroundings = self.surroundings(&setup.config, &resolved, &found, asked_on)?;
         let texts = self.texts(&mut resolved, &found)?;
         let pack = self.pack(&setup.registry, &request, &found)?;
-        refuse_main_param(&request, &pack, &found)?;
+        refuse_text_params(&request, &pack, &found)?;
         self.tell(recorder, &pack);
         let provider = provider_of(&setup, &request, &found)?;
         let (flow_id, variant) = (&request.work.flow_id, request.work.variant.as_deref());
@@ -275,6 +297,7 @@ impl Worker for FlowWorker {
             Ok(prepared) => prepared,
             Err(outcome) => return Begun::Done(vec![outcome]),
         };
+        self.remember(&job.taken, prepared.resolved.source_text_hash);
         let resolved = Outcome::Resolved {
             summary: prepared.pointer.clone(),
             warnings: prepared.resolved.warnings,
@@ -291,17 +314,51 @@ impl Worker for FlowWorker {
         };
         Begun::Resolved(resolved, Box::new(paid))
     }
+
+    fn source_changed(&self, log: &Reader, request: &TakenRequest, ended: Option<Seq>) -> bool {
+        // Such a key stands for the content, so it is another key when the content changes.
+        if is_content_key(&request.head.key) {
+            return false;
+        }
+        let recent = self.recent.lock().get(&request.key.head()).copied();
+        let Some(made_from) = recent.or_else(|| made_from(log, ended?)) else { return false };
+        let Ok(parsed) = Request::parse(&request.line) else { return false };
+        let zone = Some(self.setup.read().config.timezone);
+        let resolving = upstream::Options { zone, ..self.resolving.clone() };
+        let input = InputSpec::of(&parsed.input);
+        let now = upstream::resolve(&self.upstream, &input, parsed.work.kind, &resolving);
+        // A text that cannot be read now cannot be compared.
+        now.is_ok_and(|now| now.source_text_hash != made_from)
+    }
+}
+
+/// The hash of the text that an output was made from.
+fn made_from(log: &Reader, ended: Seq) -> Option<Digest> {
+    match log.event(ended).ok()?? {
+        Event::SummaryProduced { input, .. } => input.source_text_hash,
+        _ => None,
+    }
 }
 
 impl Prepared {
+    /// Ids of the request that are not those of its texts.
+    fn known_ids(&self) -> Vec<String> {
+        let resolved = &self.resolved;
+        let primary = resolved.source_ids().into_iter().map(str::to_owned);
+        primary.chain(resolved.document_ids.clone()).chain(resolved.session_ids.clone()).collect()
+    }
+
     /// Runs the flow and makes the item.
     fn make(&self, kept: Option<&PaidReplies<'_>>, concurrency: usize) -> Outcome {
+        let known_ids = self.known_ids();
         let options = RunOptions {
+            known_ids: &known_ids,
             params: self.params.clone(),
             surroundings: Some(&self.surroundings),
             timeout: self.timeout,
             replies: kept.map(|kept| kept as &dyn ReplyCache),
             bill: kept.map(|kept| kept as &dyn Bill),
+            listener: kept.map(|kept| kept as &dyn Listener),
             python: self.python.clone(),
             repair_turns: self.repair_turns,
             concurrency,
@@ -323,12 +380,14 @@ impl Prepared {
         // A fallback provider may have answered. The item is named after the provider that did.
         let id = self.summary_id(&made.model.provider, item::model_name(&made.model));
         let provenance = Some(Box::new(provenance_of(self, &made)));
+        let counts = item::counts(self, &made.coverage);
+        let input = InputFacts { counts, ..self.input.clone() };
         match item::line(self, id.clone(), made) {
             Ok(item) => Outcome::Produced {
                 summary: SummaryPointer { summary_id: id, ..self.pointer.clone() },
                 item,
                 warnings,
-                input: Box::new(self.input.clone()),
+                input: Box::new(input),
                 provenance,
             },
             Err(what) => {
@@ -343,20 +402,18 @@ impl Prepared {
 }
 
 /// A request that names sources is about those: a parameter cannot put another text in their place.
-fn refuse_main_param(
+fn refuse_text_params(
     request: &Request,
     pack: &LoadedPack,
     found: &InputFacts,
 ) -> Result<(), Outcome> {
-    let Some(main) = pack.main_input() else { return Ok(()) };
-    if !request.work.params.contains_key(main) {
-        return Ok(());
-    }
+    let params = &request.work.params;
+    let Some(param) = params.keys().find(|name| pack.is_text_input(name)) else { return Ok(()) };
     let message = format!(
-        "the parameter {main} would replace the text of the sources that the request names; leave it \
+        "the parameter {param} would replace the text of the sources that the request names; leave it \
          out, or put the text into a source of its own"
     );
-    let details = ErrorDetails::Param { param: main.to_owned() };
+    let details = ErrorDetails::Param { param: param.clone() };
     let error = error_of(ErrorClass::SchemaMismatch, "INVALID_PARAMS", details);
     let reason = Some(ReasonCode::InvalidParams);
     Err(failed(Again::InvalidInput, reason, message, found, Some(error)))

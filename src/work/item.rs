@@ -3,15 +3,19 @@
 //! Contract: pure; a line that does not fit its schema is an error. Values are copied from upstream,
 //! the request or the validated output, never invented.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
 use crate::contract::hash::sha256;
+use crate::contract::json::jcs_hash;
 use crate::contract::publish;
 use crate::contract::schema;
 use crate::contract::time::Timestamp;
 use crate::export::item::{ModelIdentity, PromptIdentity, SummaryItem};
-use crate::flow::{EvidenceRef, FlowOutcome, HIERARCHY_VERSION};
+use crate::facts::attempt::SourceCounts;
+use crate::flow::{Coverage, EvidenceRef, FlowOutcome, HIERARCHY_VERSION};
 use crate::model;
 use crate::upstream::Source;
 
@@ -48,7 +52,7 @@ pub(crate) fn line(
         event_ids: owned(resolved.event_ids()),
         document_ids: resolved.document_ids.clone(),
         chunk_ids: owned(resolved.chunk_ids()),
-        selection: selection(prepared),
+        selection: selection(prepared, &made.coverage),
         model: ModelIdentity {
             provider: made.model.provider.clone(),
             name: model_name(&made.model).to_owned(),
@@ -75,15 +79,40 @@ pub(crate) fn line(
     if let Some(first) = schema::check(version, &value).into_iter().next() {
         return Err(format!("at `{}`: {}", first.pointer, first.message));
     }
-    Ok(crate::contract::json::jcs(&value).into_bytes())
+    Ok(crate::contract::json::line(&value).into_bytes())
 }
 
-/// The selection, with the hash of what the flow was told beside the texts.
-fn selection(prepared: &Prepared) -> Value {
+/// How many of the sources the flow read. A flow that made a source of its own input has no say.
+pub(crate) fn counts(prepared: &Prepared, coverage: &Coverage) -> SourceCounts {
+    let known = prepared.input.counts;
+    let used = coverage.sources_used as u64;
+    match coverage.sources_total as u64 == known.sources && used <= known.sources {
+        true => SourceCounts { sources: known.sources, used, skipped: known.sources - used },
+        false => known,
+    }
+}
+
+/// The selection, with the counts of what the flow read, and the hash of what it was told beside the
+/// texts.
+fn selection(prepared: &Prepared, coverage: &Coverage) -> Value {
     let mut selection = prepared.resolved.selection.clone();
+    let counts = counts(prepared, coverage);
+    if counts != prepared.input.counts {
+        let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+        for source in &coverage.skipped {
+            *reasons.entry(&source.reason).or_default() += 1;
+        }
+        selection["counts"] = json!(counts);
+        selection["skip_reasons"] = json!(reasons);
+    }
     let context = &prepared.surroundings.input;
     if !context.sources.is_empty() {
         selection["context"] = json!({"sha256": context.sha256().hex()});
+    }
+    // What the request said beside its sources may be in the answer too.
+    let params = &prepared.request.work.params;
+    if !params.is_empty() {
+        selection["params_hash"] = jcs_hash(&json!(params)).prefixed().into();
     }
     selection
 }
@@ -149,13 +178,31 @@ fn namespace(source: &Source<'_>) -> String {
 
 fn meta(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
     let (work, common) = (&prepared.request.work, &prepared.resolved.common);
+    let context = &prepared.surroundings.input;
     // The flow's own values come first, so that known values replace them.
     let mut meta = made.summary.meta.clone();
+    let param = work.params.get("project").and_then(Value::as_str).map(str::to_owned);
+    let source = common.project.clone().or_else(|| context.project().map(str::to_owned));
+    let from = match (&param, &source, meta.contains_key("project")) {
+        (Some(_), ..) => Some("request"),
+        (None, Some(_), _) => Some("source"),
+        (None, None, true) => Some("flow"),
+        (None, None, false) => None,
+    };
+    let place = context.place();
     let known = [
         ("category", made.summary.category.clone()),
         ("format_type", made.summary.format_type.clone()),
         ("conversation_id", common.conversation_id.clone()),
-        ("project", common.project.clone()),
+        ("project", param.or(source)),
+        ("project_from", from.map(str::to_owned)),
+        ("repo", Some(prepared.request.requested_by.repo.clone()).filter(|repo| !repo.is_empty())),
+        ("folder", place.folder),
+        ("feed", place.feed),
+        ("mailbox", place.mailbox),
+        ("label", place.label),
+        ("source_url", place.url),
+        ("source_name", context.name()),
         ("variant", work.variant.clone()),
         ("flow_id", Some(work.flow_id.clone())),
         ("summary_kind", Some(work.kind.to_string())),

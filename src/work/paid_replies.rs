@@ -1,11 +1,12 @@
 //! Responses that cost money, and what they cost.
 
+use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::contract::hash::sha256;
 use crate::facts::model::AnswerFacts;
 use crate::flow::ReplyCache;
-use crate::model::{Bill, Charge, ModelReply, Spent};
+use crate::model::{Bill, Charge, Listener, ModelReply, Spent};
 use crate::state::event;
 use crate::state::flows::DayCharged;
 
@@ -17,7 +18,7 @@ const NANOS: f64 = 1e9;
 
 /// The responses of one attempt, each recorded in the log before it is used.
 pub(super) struct PaidReplies<'a> {
-    pub recorder: &'a AttemptRecorder<'a>,
+    pub(crate) recorder: &'a AttemptRecorder<'a>,
     pub job: &'a Job,
     /// Responses that this attempt paid for itself.
     pub fresh: AtomicU64,
@@ -43,6 +44,12 @@ impl Bill for PaidReplies<'_> {
     }
 }
 
+impl Listener for PaidReplies<'_> {
+    fn heard(&self, _: &str) -> bool {
+        self.recorder.goes_on()
+    }
+}
+
 /// The charges that the log knows, in the unit of the budget.
 #[allow(clippy::cast_precision_loss, reason = "a day's money")]
 pub(super) fn spent(charged: &DayCharged) -> Spent {
@@ -55,15 +62,16 @@ pub(super) fn spent(charged: &DayCharged) -> Spent {
 }
 
 impl ReplyCache for PaidReplies<'_> {
-    fn get(&self, request_hash: &str) -> Option<ModelReply> {
-        let body = match self.recorder.reply(self.job, &sha256(request_hash)) {
-            Ok(body) => body?,
-            Err(error) => {
-                tracing::warn!(%error, "cannot read an earlier response from the log; the model is asked again");
-                return None;
+    /// An answer that does not decode is corruption: asking again would pay twice without a word.
+    fn get(&self, request_hash: &str) -> Result<Option<ModelReply>, String> {
+        self.recorder.reply(self.job, &sha256(request_hash)).map_err(|error| {
+            let (mut text, mut cause) = (error.to_string(), error.source());
+            while let Some(error) = cause {
+                text.push_str(&format!(": {error}"));
+                cause = error.source();
             }
-        };
-        serde_json::from_slice(&body).ok()
+            text
+        })
     }
 
     fn put(&self, request_hash: &str, reply: &ModelReply) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::config::{Config, FlowConfig};
-use crate::contract::request::Request;
+use crate::contract::request::{Input, Request};
 use crate::contract::time::Day;
 use crate::flow::{self, LoadedPack, PythonSettings};
 use crate::registry::label;
@@ -13,6 +13,14 @@ use crate::registry::label;
 /// The day that a request names. A request with another value was refused when it arrived.
 pub(super) fn wanted_day(request: &Request) -> Option<Day> {
     request.work.params.get("day")?.as_str()?.parse().ok()
+}
+
+/// The last day that a query asks for: what it finds or misses counts there.
+pub(super) fn asked_day(request: &Request) -> Option<Day> {
+    match &request.input {
+        Input::Query { query, .. } => Some(query.days.last()),
+        _ => None,
+    }
 }
 
 /// Configured parameters that the flow has. Any other is a mistake in the configuration, so the log
@@ -59,9 +67,14 @@ pub(super) fn flow_sections<'a>(
 }
 
 /// How the configuration lets Python nodes run, if at all.
-pub fn python_of(config: &Config) -> Option<PythonSettings> {
-    config.python_allowed.then(|| PythonSettings {
+pub(crate) fn python_of(config: &Config) -> Option<PythonSettings> {
+    config.python_allowed.then(|| python_settings(config))
+}
+
+/// How a Python node runs where it may.
+pub(crate) fn python_settings(config: &Config) -> PythonSettings {
+    PythonSettings {
         interpreter: config.python_interpreter.clone().into(),
         timeout: Duration::from_millis(config.python_timeout_ms.max(1).unsigned_abs()),
-    })
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! What costs money mostly waits for somebody else, so it has threads of its own: a slow model
 //! holds up neither the finding of inputs nor work that costs nothing. The clock of a step runs
-//! while a thread is at it, never while the step waits for a thread.
+//! while a thread is at it, never while the step waits for a thread. It begins again with
+//! each part of an answer that arrives as a stream.
 //!
 //! See docs/adr/0068-attempt-timeouts.md.
 
@@ -15,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
-use crate::contract::vocabulary::ReasonCode;
+use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::log::{ReadError, Reader};
 use crate::state::decide::{Again, Failed, Outcome, Report};
 use crate::state::event::Event;
@@ -30,7 +31,7 @@ enum Task {
 
 /// An attempt that the log says has started.
 #[derive(Debug, Clone)]
-pub struct StartedAttempt {
+pub(crate) struct StartedAttempt {
     pub request: Seq,
     pub attempt: u32,
     /// The session that started it, by its first event.
@@ -41,11 +42,11 @@ pub struct StartedAttempt {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PoolSize {
+pub(crate) struct PoolSize {
     /// Threads that find inputs and do what costs nothing.
     pub threads: usize,
     /// Threads that wait for what costs something.
-    pub paid_threads: usize,
+    pub(crate) paid_threads: usize,
     /// Attempts under way at a time.
     pub slots: usize,
     /// Longest time of one step of an attempt.
@@ -57,7 +58,7 @@ type Waiting = Arc<Mutex<BTreeMap<(Seq, u32), (StartedAttempt, Paid)>>>;
 /// Steps that a thread is at, since when.
 type AtWork = Arc<Mutex<BTreeMap<(Seq, u32), Instant>>>;
 
-pub struct Pool {
+pub(crate) struct Pool {
     tasks: Sender<Task>,
     paid: Sender<Task>,
     paid_threads: usize,
@@ -109,7 +110,7 @@ impl Pool {
     }
 
     /// Lets an attempt go on: its input is committed.
-    pub fn proceed(&self, request: Seq, attempt: u32) {
+    pub(crate) fn proceed(&self, request: Seq, attempt: u32) {
         if self.waiting.lock().contains_key(&(request, attempt)) {
             let _ = self.paid.send(Task::Continue(request, attempt));
         }
@@ -122,19 +123,19 @@ impl Pool {
 
     /// Whether as many attempts wait for a paid thread as there are paid threads. Starting more
     /// would only take the choice away from requests that arrive later and are more urgent.
-    pub fn is_backed_up(&self) -> bool {
+    pub(crate) fn is_backed_up(&self) -> bool {
         self.waiting.lock().len() >= self.paid_threads
     }
 
     /// Attempts whose step has taken longer than this.
-    pub fn overdue(&self, patience: Duration) -> Vec<(Seq, u32)> {
+    pub(crate) fn overdue(&self, patience: Duration) -> Vec<(Seq, u32)> {
         let at_work = self.at_work.lock();
         let late = at_work.iter().filter(|(_, since)| since.elapsed() > patience);
         late.map(|(which, _)| *which).collect()
     }
 
     /// Drops the paid part of one attempt, whose input was reported too late to count.
-    pub fn drop_attempt(&self, request: Seq, attempt: u32) {
+    pub(crate) fn drop_attempt(&self, request: Seq, attempt: u32) {
         self.waiting.lock().remove(&(request, attempt));
     }
 
@@ -154,7 +155,7 @@ impl Pool {
     }
 
     /// Leaves the threads behind: the end of the process ends them.
-    pub fn abandon(self) {}
+    pub(crate) fn abandon(self) {}
 }
 
 struct PoolThread {
@@ -216,9 +217,17 @@ impl PoolThread {
     ) {
         let report = |outcome| self.send(started, vec![outcome]);
         let (request, replies) = (started.request, self.replies.as_ref());
-        let recorder = AttemptRecorder { log: &self.log, request, replies, report: &report };
-        let step = std::panic::AssertUnwindSafe(|| step(&recorder));
         let which = (started.request, started.attempt);
+        let go_on = || match self.at_work.lock().get_mut(&which) {
+            Some(since) => {
+                *since = Instant::now();
+                true
+            }
+            None => false,
+        };
+        let recorder =
+            AttemptRecorder { log: &self.log, request, replies, report: &report, go_on: &go_on };
+        let step = std::panic::AssertUnwindSafe(|| step(&recorder));
         self.at_work.lock().insert(which, Instant::now());
         let stepped = std::panic::catch_unwind(step);
         self.at_work.lock().remove(&which);
@@ -264,6 +273,7 @@ fn broken(message: String) -> Outcome {
     Outcome::Failed(Failed {
         again: Again::Later,
         reason: Some(ReasonCode::Unavailable),
+        cause: Some(FailureCause::Program),
         message,
         input: Box::default(),
         error: None,

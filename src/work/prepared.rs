@@ -25,7 +25,7 @@ pub(crate) struct Prepared {
     pub texts: Vec<SourceText>,
     pub input: InputFacts,
     /// What the flow is told beside the texts.
-    pub surroundings: Surroundings,
+    pub(crate) surroundings: Surroundings,
     pub pack: Arc<LoadedPack>,
     pub prompt_hash: Digest,
     pub run_id: String,
@@ -35,7 +35,7 @@ pub(crate) struct Prepared {
     pub params: Map<String, Value>,
     pub provider: Arc<dyn Provider>,
     pub python: Option<PythonSettings>,
-    pub repair_turns: u32,
+    pub(crate) repair_turns: u32,
     pub clock: Arc<dyn Clock>,
     /// The name of the item, if the first provider answers.
     pub pointer: SummaryPointer,

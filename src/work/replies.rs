@@ -21,7 +21,7 @@ pub(super) struct UncommittedReplies {
 
 impl UncommittedReplies {
     /// Reports a response and waits until it is settled. `report` says whether anybody listens.
-    pub fn wait_for(&self, request: Seq, call: Digest, report: impl FnOnce() -> bool) {
+    pub(crate) fn wait_for(&self, request: Seq, call: Digest, report: impl FnOnce() -> bool) {
         let which = (request, call);
         let mut open = self.open.lock();
         // Entered before the report: the commit may be faster than this thread.

@@ -17,6 +17,7 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::facts::model::AnswerFacts;
 use crate::log::{ReadError, Reader};
+use crate::model::ModelReply;
 use crate::state::decide::Outcome;
 use crate::state::event::{Charge, TakenRequest};
 
@@ -41,12 +42,14 @@ pub struct AttemptRecorder<'a> {
     pub(super) replies: &'a UncommittedReplies,
     /// False when nobody listens any more, which is only when the service is ending.
     pub(super) report: &'a (dyn Fn(Outcome) -> bool + Sync),
+    /// Lets the time of the step begin again. False when nobody waits for the attempt any more.
+    pub(super) go_on: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl AttemptRecorder<'_> {
     /// Records a response and returns once it is durable, so that a crash right after does not pay
     /// for it twice.
-    pub fn responded(&self, call: Digest, body: Vec<u8>, answer: AnswerFacts) {
+    pub(crate) fn responded(&self, call: Digest, body: Vec<u8>, answer: AnswerFacts) {
         self.replies.wait_for(self.request, call, || {
             let answer = Box::new(answer);
             (self.report)(Outcome::Responded { call, body, answer })
@@ -58,23 +61,29 @@ impl AttemptRecorder<'_> {
         (self.report)(Outcome::Charged(charge));
     }
 
+    /// A part of an answer arrived. False when nobody waits for the attempt any more.
+    pub(crate) fn goes_on(&self) -> bool {
+        (self.go_on)()
+    }
+
     /// Records the pack that a flow is used with.
-    pub fn used_flow(&self, flow_id: &str, variant: Option<&str>, pack_hash: Digest) {
+    pub(crate) fn used_flow(&self, flow_id: &str, variant: Option<&str>, pack_hash: Digest) {
         let (flow_id, variant) = (flow_id.to_owned(), variant.map(str::to_owned));
         (self.report)(Outcome::FlowUsed { flow_id, variant, pack_hash });
     }
 
-    /// The body of a response that an earlier attempt paid for.
-    pub fn reply(&self, job: &Job, call: &Digest) -> Result<Option<Vec<u8>>, ReadError> {
-        match job.replies.get(call) {
-            Some(seq) => Ok(self.log.body(*seq)?),
-            None => Ok(None),
-        }
+    /// A response that an earlier attempt paid for. `None` when there was no such call, or when
+    /// retention dropped the response.
+    pub(crate) fn reply(&self, job: &Job, call: &Digest) -> Result<Option<ModelReply>, ReadError> {
+        let Some(seq) = job.replies.get(call) else { return Ok(None) };
+        let Some(body) = self.log.body(*seq)? else { return Ok(None) };
+        let reply = serde_json::from_slice(&body);
+        reply.map(Some).map_err(|error| ReadError::unexpected(*seq, error))
     }
 }
 
 /// The part of an attempt that costs something.
-pub type Paid = Box<dyn FnOnce(&AttemptRecorder<'_>) -> Outcome + Send>;
+pub(crate) type Paid = Box<dyn FnOnce(&AttemptRecorder<'_>) -> Outcome + Send>;
 
 /// What the first step of an attempt came to.
 pub enum Begun {
@@ -88,4 +97,11 @@ pub enum Begun {
 pub trait Worker: Send + Sync {
     /// Finds the input of a request and names its item.
     fn begin(&self, job: &Job, recorder: &AttemptRecorder<'_>) -> Begun;
+
+    /// Whether upstream has another text now than the output of the key of a request was made from.
+    /// `ended` is the event that ended the maker of that output, where the tables know it.
+    fn source_changed(&self, log: &Reader, request: &TakenRequest, ended: Option<Seq>) -> bool {
+        let _ = (log, request, ended);
+        false
+    }
 }

@@ -98,6 +98,7 @@ fn commands_list_bags_and_builds() {
     run(&home, 0, &["verify"]);
     run(&home, 5, &["digest", "diff", &first, &second]);
     run(&home, 5, &["digest", "build", "--selector", "nobody"]);
+    run(&home, 5, &["digest", "list", "--selector", "nobody"]);
     run(&home, 5, &["digest", "preview", "--selector", "overview.daily", "--window", "1999-01-01"]);
     run(&home, 2, &["digest", "preview"]);
     run(&home, 2, &["digest", "build", "--window", "2026-W7"]);
@@ -137,10 +138,46 @@ fn a_service_builds_digests_on_schedule_and_on_request() {
     let bags = json(&home, &["digest", "list"]);
     assert!(!bags["bags"].as_array().unwrap().is_empty());
     run(&home, 5, &["digest", "build", "--selector", "nobody"]);
+    run(&home, 5, &["digest", "list", "--selector", "nobody"]);
     run(&home, 0, &["digest", "gc"]);
     read_all(&home.join("buses"));
     drop(serving);
     run(&home, 0, &["digest", "build"]);
+    run(&home, 0, &["verify"]);
+}
+
+#[test]
+fn reload_checks_selectors_and_builds_changed_ones_at_once() {
+    let root = tempfile::tempdir().unwrap();
+    let home = home(root.path());
+    let mut serve = command(&home, &["serve"]);
+    serve.env("SUMMARIZER_DIGEST_DEBOUNCE", "1 h").stderr(Stdio::null());
+    let serving = Running(serve.spawn().unwrap());
+    wait_until("the service answers", || home.join("run/summarizer.sock").exists());
+    let folder = home.join("flow_registry");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("registry.selectors.v1.jsonl");
+    let line = |more: &str| {
+        format!(
+            "{{\"schema_version\":\"selector.v1\",\"selector_id\":\"mine\",\"selector_version\":\"1\",\
+             \"bag_type\":\"cohort\",\"window\":{{\"type\":\"all\"}},\"caps\":{{\"total\":9}}{more}}}\n"
+        )
+    };
+    let selectors = |home: &Path| {
+        let bags = json(home, &["digest", "list"]);
+        let bags = bags["bags"].as_array().unwrap().iter();
+        bags.map(|bag| bag["selector_id"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
+    std::fs::write(&file, line(",\"match\":{\"tag_any\":[\"x\"]}")).unwrap();
+    run(&home, 1, &["reload"]);
+    run(&home, 3, &["digest", "build"]);
+    run(&home, 3, &["digest", "list"]);
+    std::fs::write(&file, line("")).unwrap();
+    run(&home, 0, &["reload"]);
+    wait_until("the changed selector is built", || {
+        selectors(&home) == BTreeSet::from(["mine".to_owned()])
+    });
+    drop(serving);
     run(&home, 0, &["verify"]);
 }
 

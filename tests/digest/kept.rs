@@ -22,7 +22,7 @@ fn kept(world: &World, root: &Path) -> Kept {
 /// A library as the next process would have it, and how many summaries it had to read.
 fn next_process(world: &World, root: &Path) -> (Library, usize) {
     let mut kept = kept(world, root);
-    let known = kept.library(&fields(), 2);
+    let known = kept.library(&fields(), &Default::default(), 2);
     let mut library = known.unwrap_or_else(|| Library::with_fields(fields()));
     let more = library.read(&world.reader(), None, 2, &mut |_| {}).unwrap();
     kept.keep_library(&library);
@@ -80,7 +80,7 @@ fn the_next_process_reads_only_new_events() {
     assert_eq!((more, library.units().len()), (0, from));
     // A field nobody asked for before is read from the log.
     let wider = BTreeSet::from(["project".to_owned(), "stage".to_owned()]);
-    assert!(kept(&world, home.path()).library(&wider, 1).is_none());
+    assert!(kept(&world, home.path()).library(&wider, &Default::default(), 1).is_none());
 }
 
 #[test]
@@ -99,12 +99,12 @@ fn a_cache_of_another_log_is_ignored() {
     // The log as it was some time ago: what is kept is ahead of it.
     std::fs::copy(root.join("earlier.redb"), &log).unwrap();
     let mut world = World::new(root);
-    assert!(kept(&world, root).library(&fields(), 1).is_none());
+    assert!(kept(&world, root).library(&fields(), &Default::default(), 1).is_none());
     // The new log continues differently.
     let other: Vec<Made> =
         (0..20).map(|n| made(&format!("o{n}"), "2026-02-03T01:00:00Z", &["o"], "")).collect();
     world.produce(&other);
-    assert!(kept(&world, root).library(&fields(), 1).is_none());
+    assert!(kept(&world, root).library(&fields(), &Default::default(), 1).is_none());
     let (library, more) = next_process(&world, root);
     assert_eq!((more, seen(&library)), (23, from_the_log(&world)));
     drop(world);
@@ -124,7 +124,7 @@ fn a_damaged_cache_is_rebuilt_from_the_log() {
     for key in ["digest.library", "digest.library.0"] {
         next_process(&world, root);
         let path = root.join("run/kept.redb");
-        let cache = Cache::open(&world.disk, &path, "digest.v2").unwrap();
+        let cache = Cache::open(&world.disk, &path, "digest.v5").unwrap();
         let mut bytes = cache.get(key).unwrap().unwrap();
         bytes.truncate(bytes.len() / 2);
         cache.change([(key, Some(bytes.as_slice()))]).unwrap();

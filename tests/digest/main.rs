@@ -11,6 +11,7 @@ mod contract;
 mod crash;
 mod faulty;
 mod fixtures;
+mod fortnight;
 mod hostile;
 mod kept;
 mod publishing;

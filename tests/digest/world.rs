@@ -84,7 +84,7 @@ impl Made {
             stream: Stream::Sessions,
             day: self.at.day_in(chrono_tz::UTC),
             summary_id: self.id(),
-            source_ids: vec![format!("ses_{}", self.name.len())],
+            source_ids: vec![format!("ses_{}", self.name)],
             event_ids: Vec::new(),
             document_ids: Vec::new(),
             chunk_ids: Vec::new(),
@@ -214,6 +214,13 @@ pub fn environment() -> Environment {
     }
 }
 
+/// The embedded selectors, those included that a home must turn on.
+fn every_selector() -> Result<Selectors, Box<dyn std::error::Error>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("registry/registry.selectors.v1.jsonl");
+    let text = std::fs::read_to_string(path)?;
+    Ok(Selectors::parse(text.replace(r#""status":"disabled""#, r#""status":"active""#).as_bytes())?)
+}
+
 impl World {
     /// A world on the host's disk.
     pub fn new(root: &Path) -> World {
@@ -234,7 +241,7 @@ impl World {
             disk,
             buses: root.join("buses"),
             log: Log { store, now, refuse_after: None, notes: Vec::new() },
-            selectors: Selectors::embedded()?,
+            selectors: every_selector()?,
             zone: chrono_tz::UTC,
             threads: 2,
             builds: 0,

@@ -7,7 +7,7 @@ use super::support::requests::lines;
 use super::*;
 
 /// What the checker says of a home: its exit code, what it found wrong, and how much it looked at.
-/// Nothing where there is no Python.
+/// `None` on a machine without Python.
 fn ask_it(root: &Path) -> Option<(i32, String, Value)> {
     let mut version = Command::new("python3");
     version.args(["-c", "import sys; print(sys.version_info >= (3, 9))"]);

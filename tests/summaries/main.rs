@@ -10,6 +10,7 @@
 mod bus_support;
 mod defects;
 mod explain;
+mod exporters;
 mod feeds;
 mod independent;
 mod large;

@@ -324,6 +324,11 @@ fn check_lives(acks: &[Ack], lines: &[QueueLine<'_>], finished: bool, verdict: &
             |what: String| verdict.complaints.push(format!("line {}: {what}", line.number));
         for ack in life {
             match ack.status.as_str() {
+                // A request waits for another with the same key, also when it gives its key to an urgent
+                // one. It is accepted again when it has the key.
+                "accepted" if ack.value["reason_code"] == "key_in_flight" => {
+                    (accepted, open) = (false, true);
+                }
                 "accepted" if accepted => complain(format!("accepted twice, ack {}", ack.seq)),
                 "accepted" => (accepted, open) = (true, true),
                 "failed_transient" if !accepted => {

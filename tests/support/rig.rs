@@ -191,7 +191,14 @@ pub fn perform(taken: &TakenRequest, attempt: u32, healed: bool) -> VecDeque<Out
     };
     let failed = |again, reason| {
         let message = format!("scripted: {word}");
-        Outcome::Failed(Failed { again, reason, message, input: Box::default(), error: None })
+        Outcome::Failed(Failed {
+            again,
+            reason,
+            cause: None,
+            message,
+            input: Box::default(),
+            error: None,
+        })
     };
     let later = || failed(Again::Later, Some(ReasonCode::Unavailable));
     let outcomes = match word {

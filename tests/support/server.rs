@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 /// The text and the finish reason for a request.
 pub type Replying = dyn Fn(&Value) -> (String, &'static str) + Send + Sync;
 
+/// The response to a request.
+pub type Serving = dyn Fn(&Seen) -> (u16, Vec<(String, String)>, String) + Send + Sync;
+
 /// What the server does with one request.
 #[derive(Clone)]
 pub enum Act {
@@ -23,6 +26,8 @@ pub enum Act {
     With(Arc<dyn Fn(&Value) -> String + Send + Sync>),
     /// A chat completion and its finish reason made from the request.
     Reply(Arc<Replying>),
+    /// A status, headers and a body made from the whole request.
+    Serve(Arc<Serving>),
     /// The head and a part of the body, then nothing more and a closed connection.
     Cut,
     /// No answer while the client stays connected.
@@ -35,6 +40,8 @@ pub enum Act {
     Huge(usize),
     /// These bytes, and a closed connection.
     Raw(Vec<u8>),
+    /// These parts with this many milliseconds between them, and a closed connection.
+    Parts(Vec<String>, u64),
     /// The first bytes, then the others repeatedly with this many milliseconds between.
     Over(Vec<u8>, Vec<u8>, u64),
 }
@@ -98,6 +105,13 @@ fn serve(stream: TcpStream, log: &Mutex<Vec<Seen>>, acts: &[Act]) {
     let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
     let mut stream = stream;
     while let Some(request) = read(&mut reader) {
+        // A question for facts about a model is no act of the script.
+        if request.head.starts_with("GET ") && !matches!(acts[0], Act::Serve(_)) {
+            if !send(&mut stream, 404, &[], "") {
+                return;
+            }
+            continue;
+        }
         let act = {
             let mut log = log.lock().unwrap();
             let act = acts[log.len().min(acts.len() - 1)].clone();
@@ -142,6 +156,10 @@ fn play(stream: &mut TcpStream, request: &Seen, act: Act) -> bool {
             let (text, finish) = make(&request.body);
             send(stream, 200, &[], &completion(&text, finish))
         }
+        Act::Serve(make) => {
+            let (code, headers, body) = make(request);
+            send(stream, code, &headers, &body)
+        }
         Act::Cut => {
             let _ =
                 stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"choices\": [");
@@ -166,6 +184,15 @@ fn play(stream: &mut TcpStream, request: &Seen, act: Act) -> bool {
         }
         Act::Raw(bytes) => {
             let _ = stream.write_all(&bytes);
+            false
+        }
+        Act::Parts(parts, ms) => {
+            for part in parts {
+                if stream.write_all(part.as_bytes()).is_err() {
+                    break;
+                }
+                thread::sleep(std::time::Duration::from_millis(ms));
+            }
             false
         }
         Act::Over(bytes, again, ms) => {
@@ -194,6 +221,60 @@ fn send(stream: &mut TcpStream, code: u16, headers: &[(String, String)], body: &
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     stream.write_all(format!("{head}\r\n{body}").as_bytes()).is_ok()
+}
+
+/// The head of a stream that ends with its connection.
+pub const STREAM_HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+
+/// One event of a stream.
+pub fn event(data: &Value) -> String {
+    format!("data: {data}\n\n")
+}
+
+/// The event of a chat that brings a part of its text.
+pub fn part(text: &str) -> String {
+    event(&json!({"model": "loop-1", "choices": [{"index": 0, "delta": {"content": text}}]}))
+}
+
+/// A whole response of a server as its stream.
+pub fn as_stream(response: &Value) -> String {
+    let Some(choice) = response.pointer("/choices/0") else {
+        return message_as_stream(response);
+    };
+    let text = choice["message"]["content"].as_str().unwrap_or_default();
+    let half = text.len() / 2;
+    let half = (half..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let end =
+        json!({"choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]});
+    let counts = json!({"choices": [], "usage": response["usage"]});
+    let parts = [part(&text[..half]), part(&text[half..]), event(&end), event(&counts)];
+    format!(": hello\n\n{}data: [DONE]\n\n", parts.concat())
+}
+
+fn message_as_stream(response: &Value) -> String {
+    let mut start = response.clone();
+    start["content"] = json!([]);
+    let mut events =
+        vec![json!({"type": "message_start", "message": start}), json!({"type": "ping"})];
+    for (index, block) in response["content"].as_array().into_iter().flatten().enumerate() {
+        let delta = match block["type"].as_str() {
+            Some("tool_use") => {
+                json!({"type": "input_json_delta", "partial_json": block["input"].to_string()})
+            }
+            _ => json!({"type": "text_delta", "text": block["text"]}),
+        };
+        let mut empty = block.clone();
+        match block["type"].as_str() {
+            Some("tool_use") => empty["input"] = json!({}),
+            _ => empty["text"] = "".into(),
+        }
+        events.push(json!({"type": "content_block_start", "index": index, "content_block": empty}));
+        events.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+    }
+    let (stop, usage) = (&response["stop_reason"], &response["usage"]);
+    events.push(json!({"type": "message_delta", "delta": {"stop_reason": stop}, "usage": usage}));
+    events.push(json!({"type": "message_stop"}));
+    events.iter().map(event).collect()
 }
 
 fn completion(text: &str, finish: &str) -> String {

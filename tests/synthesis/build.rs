@@ -5,9 +5,9 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 use summarizer::os::real::HostDisk;
+use summarizer::synthesis::agents::AgentTypes;
 use summarizer::synthesis::build::{BuildOptions, SummarizeInput, build};
 use summarizer::synthesis::finding::Code;
-use summarizer::synthesis::perspectives::known_agent_types;
 use summarizer::synthesis::run_dir::RunDir;
 
 use crate::home::{DEAD_CID, FIRST_CID, Home, citation, errors, golden, perspectives};
@@ -301,7 +301,7 @@ fn hostile_names_and_links_reach_nothing_outside() {
     // A summaries directory that leads out is refused before anything is written there.
     let home = Home::demo();
     symlink(outside.path(), home.path("summaries")).unwrap();
-    let agent_types = known_agent_types();
+    let agent_types = AgentTypes::usual();
     let options = BuildOptions {
         agent_types: &agent_types,
         generated_at: None,
@@ -367,7 +367,7 @@ fn a_crash_before_the_pack_leaves_a_stale_pack_that_a_build_repairs() {
 #[test]
 fn a_model_is_held_to_the_citations_of_its_source() {
     let home = Home::demo();
-    let agent_types = known_agent_types();
+    let agent_types = AgentTypes::usual();
     let model = |input: SummarizeInput<'_>| -> Result<String, String> {
         assert!(input.max_bytes == 5120 && input.markdown.contains("## Findings"));
         match input.citation_cids.iter().any(|cid| cid == FIRST_CID) {
@@ -404,4 +404,133 @@ fn unknown_fields_survive_and_are_mentioned() {
     });
     let built = home.build();
     assert!(built.pack.is_some() && built.findings.has(Code::UnknownField));
+}
+
+#[test]
+fn a_summary_of_another_pack_is_no_draft_of_an_agent() {
+    let home = Home::demo();
+    let template = "## Findings\n\n- Stock text of a template [@";
+    home.write("summaries/p1.md", format!("{template}{FIRST_CID}]\n"));
+    home.write(
+        "summaries/summary-pack.json",
+        json!({"schema_version": "summary_pack.v1", "run_id": "dr_demo_001",
+            "summaries": [{"perspective_id": "p1", "summary_md": "summaries/p1.md"}]})
+        .to_string(),
+    );
+    for _ in 0..2 {
+        let built = home.build();
+        assert!(built.findings.has(Code::DraftIsOutput), "{:?}", built.findings);
+        let pack = home.value("summaries/summary-pack.json");
+        assert_eq!(pack["summaries"][0]["source_artifact"], "wave-1/p1.md");
+        assert!(!pack.to_string().contains("Stock text"));
+        let checked = home.check();
+        assert!(checked.findings.passes(), "{:?}", checked.findings);
+    }
+    // An agent writes another text there: that is a draft.
+    home.write("summaries/p1.md", format!("## Findings\n\n- An agent found it [@{FIRST_CID}]\n"));
+    let built = home.build();
+    assert!(built.findings.has(Code::DraftPreferred), "{:?}", built.findings);
+    let pack = home.value("summaries/summary-pack.json");
+    assert_eq!(pack["summaries"][0]["source_artifact"], "summaries/p1.md");
+    assert!(home.check().findings.passes());
+}
+
+#[test]
+fn dropped_findings_are_listed_with_the_reason() {
+    let home = Home::demo();
+    let long = "long ".repeat(1_200);
+    home.write(
+        "wave-1/p1.md",
+        format!(
+            "## Findings\n\n- It is so. [@{FIRST_CID}]\n- it is so [@{FIRST_CID}]\n- Nobody knows.\n- {long} \
+             [@{FIRST_CID}]\n- [@{FIRST_CID}]\n## Sources\n\n- https://bench.example.org/replay\n## Gaps\n"
+        ),
+    );
+    let built = home.build();
+    let left_out = built.pack.unwrap().left_out;
+    let meta = home.value("summaries/summary-pack.meta.json");
+    let listed = meta["entries"][0]["left_out"].as_array().unwrap();
+    let why: Vec<&str> = listed.iter().map(|one| one["why"].as_str().unwrap()).collect();
+    assert_eq!(why, ["duplicate", "uncited", "empty", "summary_limit"], "{listed:?}");
+    assert_eq!(listed[1]["finding"], "Nobody knows.");
+    assert_eq!(left_out, 5, "and one of the other perspective");
+}
+
+#[test]
+fn a_total_limit_that_leaves_no_claim_is_named() {
+    let home = Home::demo();
+    home.edit("manifest.json", |value| {
+        value["limits"]["max_total_summary_kb"] = json!(0.2);
+    });
+    let built = home.build();
+    let told = format!("{:?}", built.findings);
+    assert!(told.contains("max_total_summary_kb"), "{told}");
+    assert!(!built.findings.has(Code::NoCitedClaims), "{told}");
+}
+
+/// Pieces of Markdown that took each other apart once, or could.
+const PIECES: &[&str] = &[
+    "([report](",
+    "[x](https://a.example",
+    ")",
+    "[@",
+    "]",
+    "- ",
+    "\n",
+    "\n\n",
+    "## Findings\n",
+    "### Sub\n",
+    "## Gaps\n",
+    "## Sources\n",
+    "```",
+    "<a@b.c>",
+    "www.",
+    "ht[1]tp://",
+    "(confidence: 70)",
+    "word ",
+    "é ",
+    "\u{2028}",
+    "\0",
+    "![i](",
+    "](",
+    "[[",
+    "1. ",
+    "> ",
+    "| a | b |\n",
+    "(paywalled)",
+    "https://bench.example.org/replay ",
+];
+
+#[test]
+fn what_a_build_writes_passes_its_own_check() {
+    for seed in 0..60_u64 {
+        let home = Home::demo();
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut pick = |most: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % most as u64) as usize
+        };
+        for name in ["wave-1/p1.md", "wave-1/p2.md"] {
+            let mut text = String::from("## Findings\n\n- The first ");
+            for _ in 0..40 {
+                match pick(5) {
+                    0 => text.push_str(&format!("[@{FIRST_CID}]")),
+                    _ => text.push_str(PIECES[pick(PIECES.len())]),
+                }
+            }
+            home.write(name, &text);
+        }
+        let built = home.build();
+        if built.pack.is_some() {
+            let checked = home.check();
+            let errors = errors(&checked.findings);
+            assert!(
+                checked.findings.passes(),
+                "seed {seed}: {errors:?}\n{}",
+                home.text("wave-1/p1.md")
+            );
+        }
+    }
 }

@@ -117,8 +117,8 @@ fn receipts_reach_the_log_of_a_running_service() {
     let serving = Running(serve.spawn().unwrap());
     let socket = dir.path().join("run/summarizer.sock");
     let status = || summarizer(&["--home", home, "--json", "status"]);
-    // Only a service answers that it runs. Before there is a socket nobody holds the home, and
-    // who asks would.
+    // Only a service answers that it runs. Before there is a socket no process holds the home, and
+    // this question would hold it.
     until("the service answers", || {
         let (code, out, _) = if socket.exists() { status() } else { return false };
         let answer: Value = serde_json::from_str(&out).unwrap_or_default();
@@ -158,8 +158,18 @@ fn runs_and_agents_are_configured() {
     assert_eq!(code, 0, "a configured agent beside the known ones: {out}{err}");
     assert_eq!(check(&[]).0, 5, "without the configuration the id leads nowhere");
     let (code, out, _) = check(&["--research-root", root]);
-    assert_eq!(code, 1, "without the configuration nobody knows Marvin");
+    assert_eq!(code, 0, "without a list of agents an unknown one is a warning: {out}");
     assert!(out.contains("UNKNOWN_AGENT_TYPE"), "{out}");
+    let (code, out, _) = check(&["--research-root", root, "--agent-type", "ClaudeResearcher"]);
+    assert_eq!(code, 1, "the flag lists all agents: {out}");
+    std::fs::create_dir(run.root().join("agents")).unwrap();
+    put(&run.root().join("agents/ClaudeResearcher.md"), b"# One agent\n");
+    let (code, out, _) = check(&["--research-root", root]);
+    assert_eq!(code, 1, "the run lists its agents: {out}");
+    assert!(out.contains("the agents are ClaudeResearcher"), "{out}");
+    let other = run.value("perspectives.json")["perspectives"][1]["agent_type"].clone();
+    put(&run.root().join(format!("agents/{}.md", other.as_str().unwrap())), b"");
+    assert_eq!(check(&["--home", home]).0, 0, "a configured agent beside those of the run");
     let elsewhere = tempfile::tempdir().unwrap();
     let elsewhere = elsewhere.path().to_str().unwrap();
     assert_eq!(check(&["--home", home, "--research-root", elsewhere]).0, 5, "a flag wins");
@@ -225,7 +235,7 @@ fn the_rules_of_the_router_flow_hold_for_every_provider() {
     );
     assert_eq!(left_out, 1);
     let titles: Vec<&str> = drafted.perspectives.iter().map(|one| &*one.title).collect();
-    assert_eq!((titles[0], titles.len()), ("Mine", 3));
+    assert_eq!((titles[0], titles.len()), ("Mine: Logs", 3), "it keeps the objective");
     assert_ne!(titles[1], "Worthless");
     let ids: Vec<&str> = drafted.perspectives.iter().map(|one| &*one.id).collect();
     let agents: Vec<&str> = drafted.perspectives.iter().map(|one| &*one.agent_type).collect();
@@ -236,7 +246,7 @@ fn the_rules_of_the_router_flow_hold_for_every_provider() {
     put(&file, valid.as_bytes());
     let drafted = draft(home, "How are logs compacted?", "3", &["--provider", "other"]);
     assert_eq!(schema::check("perspectives.v1", &drafted), []);
-    assert_eq!(drafted["perspectives"][0]["title"], "Mine");
+    assert_eq!(drafted["perspectives"][0]["title"], "Mine: How are logs compacted");
     assert_eq!(drafted["perspectives"][0]["id"], "p1");
     assert_eq!(drafted["perspectives"].as_array().unwrap().len(), 3);
     let (code, _, err) =

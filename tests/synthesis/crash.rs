@@ -5,9 +5,9 @@ use std::path::Path;
 
 use summarizer::os::Disk;
 use summarizer::os::sim::{Faults, SimDisk};
+use summarizer::synthesis::agents::AgentTypes;
 use summarizer::synthesis::build::{BuildOptions, build};
 use summarizer::synthesis::gate::{CheckOptions, check};
-use summarizer::synthesis::perspectives::known_agent_types;
 use summarizer::synthesis::run_dir::RunDir;
 
 use crate::home::{Home, errors};
@@ -28,7 +28,7 @@ fn carried(home: &Home) -> SimDisk {
 
 fn built_on(disk: &dyn Disk) -> bool {
     let Ok(run) = RunDir::open(disk, Path::new(ROOT)) else { return false };
-    let agent_types = known_agent_types();
+    let agent_types = AgentTypes::usual();
     let options = BuildOptions {
         agent_types: &agent_types,
         generated_at: None,
@@ -41,7 +41,7 @@ fn built_on(disk: &dyn Disk) -> bool {
 
 fn found_on(disk: &dyn Disk) -> Vec<String> {
     let run = RunDir::open(disk, Path::new(ROOT)).unwrap();
-    let agent_types = known_agent_types();
+    let agent_types = AgentTypes::usual();
     let options = CheckOptions { agent_types: &agent_types, compat: false, strict: false };
     errors(&check(&run, &options).unwrap().findings)
 }

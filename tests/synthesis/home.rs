@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use summarizer::os::real::HostDisk;
+use summarizer::synthesis::agents::AgentTypes;
 use summarizer::synthesis::build::{BuildOptions, PackBuild, build};
 use summarizer::synthesis::finding::Findings;
 use summarizer::synthesis::gate::{CheckOptions, GateCheck, check};
 use summarizer::synthesis::pack::Pack;
-use summarizer::synthesis::perspectives::known_agent_types;
 use summarizer::synthesis::run_dir::RunDir;
 use summarizer::synthesis::url;
 use tempfile::TempDir;
@@ -90,7 +90,7 @@ impl Home {
     }
 
     pub fn build_with(&self, strict: bool) -> PackBuild {
-        let agent_types = known_agent_types();
+        let agent_types = AgentTypes::usual();
         let options = BuildOptions {
             agent_types: &agent_types,
             generated_at: None,
@@ -106,7 +106,7 @@ impl Home {
     }
 
     pub fn check_with(&self, compat: bool, strict: bool) -> GateCheck {
-        let agent_types = known_agent_types();
+        let agent_types = AgentTypes::usual();
         check(&self.run(), &CheckOptions { agent_types: &agent_types, compat, strict }).unwrap()
     }
 

@@ -1,13 +1,14 @@
 //! The perspectives document, row by row of its contract.
 
 use serde_json::{Value, json};
+use summarizer::synthesis::agents::AgentTypes;
 use summarizer::synthesis::finding::{Code, Findings};
-use summarizer::synthesis::perspectives::{PerspectiveRules, check, known_agent_types};
+use summarizer::synthesis::perspectives::{PerspectiveRules, check};
 
 use crate::home::{errors, perspectives};
 
 fn found(value: &Value) -> Findings {
-    let agent_types = known_agent_types();
+    let agent_types = AgentTypes::named(AgentTypes::usual().names);
     let rules = PerspectiveRules { agent_types: &agent_types, run_id: Some("dr_demo_001") };
     let mut findings = Findings::default();
     let checked = check(value, "perspectives.json", rules, &mut findings);

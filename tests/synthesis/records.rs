@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use summarizer::contract::schema;
 use summarizer::contract::time::Timestamp;
-use summarizer::synthesis::perspectives::known_agent_types;
+use summarizer::synthesis::agents::AgentTypes;
 use summarizer::synthesis::run_dir::RelPath;
 use summarizer::synthesis::{audit, gate_report, wave};
 
@@ -27,7 +27,7 @@ fn real_output_validates() {
         gate_report::write_report(&home.run(), &checked.report.unwrap()).unwrap();
         assert_valid("gate_d_report.v1", &home.value("reports/gate-d.json"));
     }
-    let (report, receipt) = wave::check(&home.run(), &known_agent_types(), &|| ()).unwrap();
+    let (report, receipt) = wave::check(&home.run(), &AgentTypes::usual(), &|| ()).unwrap();
     assert_valid("wave_report.v1", &json!(report));
     assert_valid("synthesis_receipt.v1", &json!(receipt));
     let logs = RelPath::parse("logs").unwrap();

@@ -13,19 +13,23 @@ use summarizer::synthesis::summary_items::find;
 
 use crate::home::put;
 
+/// One line; `more` has its `meta` and `ts_abs_ms`.
+fn item(stream: &str, day: &str, id: &str, text: &str, more: &Value) -> Value {
+    json!({
+        "schema_version": format!("{}_summary.v1", stream.trim_end_matches('s')),
+        "summary_id": id, "day": day, "title": format!("Title of {id}"),
+        "outputs": {"summary_text": text, "tags": more["tags"]},
+        "meta": more["meta"], "ts_abs_ms": more["ts_abs_ms"],
+    })
+}
+
 fn publish(bus: &Path, stream: &str, day: &str, items: &[(&str, &str)]) {
-    let lines: String = items
-        .iter()
-        .map(|(id, text)| {
-            format!(
-                "{}\n",
-                json!({
-                    "schema_version": format!("{}_summary.v1", stream.trim_end_matches('s')),
-                    "summary_id": id, "day": day, "outputs": {"summary_text": text},
-                })
-            )
-        })
-        .collect();
+    let lines = items.iter().map(|(id, text)| item(stream, day, id, text, &json!({})));
+    publish_lines(bus, stream, day, &lines.collect::<Vec<_>>());
+}
+
+fn publish_lines(bus: &Path, stream: &str, day: &str, items: &[Value]) {
+    let lines: String = items.iter().map(|item| format!("{item}\n")).collect();
     let place = |name: String| {
         let path = bus.join("summaries").join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -116,15 +120,19 @@ fn groups_become_perspectives_and_items_become_citations() {
         .collect();
     assert_eq!(
         claims,
-        [
-            "Tests were added.",
-            "They pass.",
-            "Ana fixed the queue.",
-            "It had lost lines, see for why."
-        ]
+        ["Ana fixed the queue.", "It had lost lines, see for why."],
+        "a fragment claims nothing"
     );
-    let cid = format!("cid_{}", sha256("summary-bus:events/2026-02-11/sum_c").hex());
-    assert_eq!(pack["summaries"][0]["key_claims"][0]["citation_cids"], json!([cid]));
+    let label = &pack["summaries"][0]["key_claims"][0]["citation_cids"][0];
+    let table = std::fs::read_to_string(bench.dir.path().join("out/citations/citations.jsonl"));
+    let rows = table.unwrap();
+    let rows = rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap());
+    let row = rows.filter(|row| row["cid"] == *label).collect::<Vec<_>>();
+    assert_eq!(row.len(), 1);
+    assert_eq!(row[0]["url"], "summary-bus:events/2026-02-11/sum_c");
+    assert_eq!(row[0]["title"], "Title of sum_c");
+    let output = std::fs::read_to_string(bench.dir.path().join("out/wave-1/work.md")).unwrap();
+    assert!(output.contains("- They pass. [@s3] (too few words)"), "{output}");
     let (code, checked) = bench.run("check", &["--strict"]);
     assert_eq!(code, 0, "{checked}");
     assert_eq!(bench.build(), (0, answer), "again, the same");
@@ -164,4 +172,117 @@ fn a_day_that_differs_from_its_manifest_is_not_read() {
     let other_day = BTreeSet::from(["2026-02-11".to_owned()]);
     assert!(find(&bus, &ids, Some(&other_day)).unwrap().is_empty());
     assert_eq!(bench.build().0, 5);
+}
+
+fn claims_of(answer: &Value) -> Vec<&str> {
+    let entries = answer["pack"]["summaries"].as_array().unwrap().iter();
+    let claims = entries.flat_map(|entry| entry["key_claims"].as_array().unwrap());
+    claims.map(|claim| claim["claim"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_ordering_of_a_selection_is_that_of_its_claims() {
+    let text = |id: &str| format!("The summary {id} states one thing.");
+    let at = |id: &str, ms: i64| {
+        item("events", "2026-02-11", id, &text(id), &json!({"ts_abs_ms": ms, "meta": {"x": 1}}))
+    };
+    let listed = json!([{"id": "sum_n"}, {"id": "sum_l"}, {"id": "sum_m"}]);
+    for (ordering, expected) in [
+        ("as_listed", ["sum_n", "sum_l", "sum_m"]),
+        ("by_time", ["sum_m", "sum_n", "sum_l"]),
+        ("by_id", ["sum_l", "sum_m", "sum_n"]),
+    ] {
+        let bench = Bench::new(json!([]));
+        let bus = bench.dir.path().join("buses");
+        publish_lines(
+            &bus,
+            "events",
+            "2026-02-11",
+            &[at("sum_l", 3), at("sum_m", 1), at("sum_n", 2)],
+        );
+        let mut manifest = selection(listed.clone());
+        manifest["selection"]["ordering"] = json!(ordering);
+        manifest["selection_hash"] = json!(jcs_hash(&manifest["selection"]).prefixed());
+        bench.select(&manifest);
+        let (code, answer) = bench.build();
+        assert_eq!(code, 0, "{answer}");
+        assert_eq!(claims_of(&answer), expected.map(text), "{ordering}");
+    }
+}
+
+#[test]
+fn private_summaries_stay_out_of_a_pack() {
+    let bench = Bench::new(json!([{"id": "sum_p"}, {"id": "sum_q"}]));
+    let bus = bench.dir.path().join("buses");
+    let line = |id: &str, text: &str, publish: Value| {
+        item("events", "2026-02-11", id, text, &json!({"meta": {"publish": publish}}))
+    };
+    let secret = line("sum_p", "The secret word of the house is heliotrope.", json!(false));
+    let open = line("sum_q", "The garden of the house is open on Sunday.", json!(true));
+    publish_lines(&bus, "events", "2026-02-11", &[secret.clone(), open]);
+    let (code, answer) = bench.build();
+    assert_eq!(code, 0, "{answer}");
+    assert_eq!(claims_of(&answer), ["The garden of the house is open on Sunday."]);
+    let mut folders = vec![bench.dir.path().join("out")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert!(!text.contains("heliotrope"), "{}", path.display());
+            }
+        }
+    }
+    publish_lines(&bus, "events", "2026-02-11", &[secret, line("sum_q", "x", json!("no"))]);
+    let (code, answer) = bench.build();
+    assert_eq!((code, &answer["findings"][0]["code"]), (5, &json!("PRIVATE_ITEM")), "{answer}");
+}
+
+#[test]
+fn a_pack_of_real_summaries_is_statements_and_few_ids() {
+    let days = ["2026-02-10", "2026-02-11", "2026-02-12"];
+    let text = |day: &str, number: usize| {
+        format!(
+            "# Session {number}\n\nHi Ana,\n\nThe import of {day} lost {number} lines because the disk \
+             was full. Bob moved the archive to the new server on the same evening.\n\n## Next steps\n\n- \
+             Tests\n- Ana writes a test that fills the disk number {number} first.\n- Who pays?\n\nThanks\n"
+        )
+    };
+    let bench = Bench::new(json!([]));
+    let bus = bench.dir.path().join("buses");
+    let mut picked = Vec::new();
+    for day in days {
+        let name = |number: usize| format!("sum_{}{number:029}", day.replace('-', ""));
+        let lines: Vec<Value> = (1..9)
+            .map(|n| item("sessions", day, &name(n), &text(day, n), &json!({"meta": {"x": n}})))
+            .collect();
+        publish_lines(&bus, "sessions", day, &lines);
+        picked.extend((1..9).map(|n| json!({"id": name(n), "day": day, "group": "work"})));
+    }
+    bench.select(&selection(json!(picked)));
+    let (code, answer) = bench.build();
+    assert_eq!(code, 0, "{answer}");
+    let claims = claims_of(&answer);
+    let moved = "Bob moved the archive to the new server on the same evening.";
+    assert_eq!(claims.iter().filter(|claim| **claim == moved).count(), 1, "said once");
+    assert!(claims.iter().all(|claim| claim.split(' ').count() >= 6), "{claims:#?}");
+    assert!(claims.len() > 12, "{claims:#?}");
+    let read =
+        |name: &str| std::fs::read_to_string(bench.dir.path().join("out").join(name)).unwrap();
+    let summary = read("summaries/work.summary.md");
+    let pack = read("summaries/summary-pack.json");
+    let table = read("citations/citations.jsonl");
+    let labels: Vec<String> = table
+        .lines()
+        .map(|row| serde_json::from_str::<Value>(row).unwrap()["cid"].as_str().unwrap().to_owned())
+        .collect();
+    let marks: usize =
+        labels.iter().map(|l| summary.matches(&format!("[@{l}]")).count() * (l.len() + 4)).sum();
+    let listed: usize =
+        labels.iter().map(|l| pack.matches(&format!("\"{l}\"")).count() * (l.len() + 2)).sum();
+    let share = (marks + listed) as f64 / (summary.len() + pack.len()) as f64;
+    assert!(share < 0.2, "{share}: {summary}");
+    assert_eq!(bench.run("check", &["--strict"]).0, 0);
 }

@@ -1,14 +1,14 @@
 //! Wave outputs of whole runs.
 
 use serde_json::json;
-use summarizer::synthesis::perspectives::known_agent_types;
+use summarizer::synthesis::agents::AgentTypes;
 use summarizer::synthesis::receipt::Verdict;
 use summarizer::synthesis::wave::{WaveReport, check};
 
 use crate::home::{Home, perspectives};
 
 fn report(home: &Home) -> WaveReport {
-    check(&home.run(), &known_agent_types(), &|| ()).unwrap().0
+    check(&home.run(), &AgentTypes::usual(), &|| ()).unwrap().0
 }
 
 fn codes(report: &WaveReport) -> Vec<String> {

@@ -125,7 +125,7 @@ impl Crate {
                 if import.name == "*" {
                     let Some(other) = self.modules.get(&target) else { continue };
                     for name in other.defines.intersection(&module.words) {
-                        // Functions and methods of one name are not told apart.
+                        // Functions and methods of one name count as one.
                         if name.starts_with(char::is_uppercase) {
                             note(Some(Target::Item { module: target.clone(), name: name.clone() }));
                         }

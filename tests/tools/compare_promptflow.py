@@ -296,8 +296,8 @@ def ours(program, folder, choice, lines, server):
                 metrics = line["metrics"]
             elif "error" in line:
                 outputs.append({"failed": True, "why": line["error"]})
-            elif "outputs" in line:
-                outputs.append(plain(line["outputs"]))
+            else:
+                outputs.append(plain({name: value for name, value in line.items() if name != "line_number"}))
         return outputs, metrics
 
 

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """The text of a source file, computed from docs/source-text-hash.md alone.
 
-    python3 source_text.py FILE...        prints the normalized text of each file
-    python3 source_text.py --vectors JSON compares a list of {name, kind, source, text}
+    python3 source_text.py FILE...           prints the normalized text of each file, or of each item
+    python3 source_text.py --vectors JSON... compares lists of {name, kind, source, text}, where a list
+                                             has `items`, each [key, line, text], instead of `text`
 
 Imports nothing but the standard library and knows nothing of the program that wrote the bus.
 """
 
+import email
+import email.policy
+import hashlib
 import html
 import json
 import re
@@ -37,7 +41,7 @@ class Page:
     """Text laid out in blocks."""
 
     def __init__(self):
-        self.out, self.due, self.marks, self.item = "", NONE, "", ""
+        self.out, self.due, self.marks, self.item, self.emphasis = "", NONE, "", "", ""
         self.quotes, self.tables, self.code = 0, [], None
 
     def row(self):
@@ -65,7 +69,8 @@ class Page:
         self.out += "\t" * tabs + self.item
         if starts:
             self.out += self.marks
-        self.item = self.marks = ""
+        self.out += self.emphasis
+        self.item = self.marks = self.emphasis = ""
 
     def text(self, text):
         if self.code is not None:
@@ -88,6 +93,12 @@ class Page:
             self.out += text
         else:
             self.text(text)
+
+    def end_emphasis(self, mark):
+        if self.emphasis.endswith(mark):
+            self.emphasis = self.emphasis[:-len(mark)]
+        else:
+            self.attach(mark)
 
     def begin_code(self):
         if self.row():
@@ -393,6 +404,8 @@ for count, names in [
     DROPPED.update(dict.fromkeys(names.split(), count))
 ACCENTS = dict(zip("`'^~=u.\"rHvdckb", "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b"
                    "\u030c\u0323\u0327\u0328\u0331"))
+EMPHASIS = {"emph": "*", "textit": "*", "textsl": "*", "textbf": "**", "texttt": "`"}
+EMPHASIS_MARKS = set(EMPHASIS.values())
 VERB = re.compile(r"\\(?:verb\*?|lstinline)(?:\{([^}\n]*)\}|([^\w\s])(.*?)\2)")
 
 ADDRESS = re.compile(r"\\(?:url|href|path|nolinkurl)\{[^}\n]*\}")
@@ -540,6 +553,8 @@ class Latex:
             page.end_heading()
         elif end == "paragraph":
             page.gap(PARAGRAPH)
+        elif end in EMPHASIS_MARKS:
+            page.end_emphasis(end)
         elif end:
             page.attach(end)
 
@@ -666,6 +681,11 @@ class Latex:
             for _ in range(2 if name[0] == "m" or name == "resizebox" else 1):
                 self.argument()
             self.enter(None)
+        elif name in EMPHASIS:
+            outside = len(self.stack)
+            self.enter(EMPHASIS[name])
+            if len(self.stack) > outside:
+                page.emphasis += EMPHASIS[name]
         elif name == "bibitem":
             page.begin_item(0, f"- [{(self.argument() or '').strip()}]")
         elif name in ("par", "newpage", "clearpage", "bigskip", "medskip", "smallskip"):
@@ -762,41 +782,253 @@ def latex(source):
     return Latex(source.partition("\\end{document}")[0], theorems).page.out
 
 
+FENCES = {"---": ("---", "..."), "+++": ("+++",), "{": ("}",)}
+
+
+def front_matter(source):
+    """The lines between the rules and the body, or None."""
+    lines = source.splitlines(True) if "\r" not in source else re.findall(r"[^\n]*\n|[^\n]+", source)
+    while lines and not lines[0].strip():
+        lines.pop(0)
+    ends = FENCES.get(lines[0].rstrip()) if lines else None
+    for number, line in enumerate(lines[1:] if ends else [], 1):
+        if line.rstrip() in ends:
+            return lines[0].rstrip(), lines[1:number], "".join(lines[number + 1:])
+    return None
+
+
 def markdown(source):
-    lines = source.splitlines(True)
-    if lines and lines[0].rstrip() == "---":
-        for number, line in enumerate(lines[1:], 1):
-            if line.rstrip() in ("---", "..."):
-                return "".join(lines[number + 1:])
+    found = front_matter(source)
+    return found[2] if found else source
+
+
+def plain(source):
+    found = front_matter(source)
+    named = re.compile(r"[\w\-]+[ \t]*[:=]|[ \t\-#]|\s*$")
+    if found and found[0] != "{" and all(named.match(line) for line in found[1]):
+        return found[2]
     return source
 
 
-READERS = {"html": lambda s: Html(s).page.out, "tex": latex, "md": markdown}
-READERS.update(htm=READERS["html"], markdown=markdown)
+# Mail
+
+
+def mail(data):
+    """The text parts of a message; of alternatives the plain one."""
+    def parts(part):
+        inner = list(part.iter_parts()) if part.is_multipart() else []
+        if part.get_content_type() == "multipart/alternative":
+            plain = [one for one in inner if one.get_content_type() == "text/plain"]
+            inner = plain or inner
+        for one in inner:
+            yield from parts(one)
+        shown = part.get_content_disposition() != "attachment"
+        if not inner and part.get_content_maintype() == "text" and shown:
+            text = part.get_content()
+            html_part = part.get_content_type() == "text/html"
+            yield Html(text).page.out if html_part else text.rstrip()
+
+    message = email.message_from_bytes(data, policy=email.policy.default)
+    return "\n\n".join(text for text in parts(message) if text)
+
+
+# Lists
+
+TEXTS = ["content_text", "text", "content", "body", "content_html"]
+IDS = ["id", "_id", "guid", "uuid"]
+LIST_KINDS = ["json", "jsonl", "ndjson", "csv", "tsv"]
+BLANKS = re.compile(r"[ \t\r\n]*")
+DECODER = json.JSONDecoder()
+
+
+def pieces(raw):
+    """The parts of an array, or the named parts of an object, as they are written."""
+    at = BLANKS.match(raw, BLANKS.match(raw).end() + 1).end()
+    while raw[at] not in "]}":
+        name = None
+        if raw.lstrip(" \t\r\n")[0] == "{":
+            name, at = json.decoder.scanstring(raw, at + 1)
+            at = BLANKS.match(raw, BLANKS.match(raw, at).end() + 1).end()
+        _, end = DECODER.raw_decode(raw, at)
+        yield name, at, raw[at:end]
+        at = BLANKS.match(raw, end).end()
+        if raw[at] == ",":
+            at = BLANKS.match(raw, at + 1).end()
+
+
+def shown(raw):
+    """A JSON value as text, and whether it is words; None where there is nothing to show."""
+    value = json.loads(raw)
+    if isinstance(value, str):
+        return value, True
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return ", ".join(value), True
+    compact = re.sub(r'"(?:[^"\\]|\\.)*"|[ \t\r\n]+', lambda m: m[0] if m[0][0] == '"' else "", raw)
+    return None if compact in ("null", "{}") else (compact, False)
+
+
+def record(pairs):
+    """The id and the text of a record of (name, text, whether it is words)."""
+    text, ident = None, None
+    for wanted in TEXTS:
+        found = [t for name, t, words in pairs if name.lower() == wanted and words and t.strip()]
+        if found and text is None:
+            text = Html(found[0]).page.out if wanted == "content_html" else found[0]
+    if text is None:
+        text = "\n".join(f"{name}: {t}" for name, t, _ in pairs if t.strip())
+    for wanted in IDS:
+        named = next(((t.strip(), words) for name, t, words in pairs if name.lower() == wanted), None)
+        if ident is None and named and named[0] and len(named[0].encode()) <= 200:
+            plain = all(unicodedata.category(c) != "Cc" for c in named[0])
+            if plain if named[1] else re.fullmatch("-?[0-9]+", named[0]):
+                ident = named[0]
+    return ident, text
+
+
+def json_record(raw):
+    if raw.lstrip(" \t\r\n").startswith("{"):
+        found = [(name, shown(part)) for name, _, part in pieces(raw)]
+        return record([(name, *said) for name, said in found if said])
+    said = shown(raw)
+    return None, said[0] if said else ""
+
+
+def cells(text, at, delimiter):
+    """The cells of the row that begins at a place, and the place after it."""
+    row, cell, quoted, begins = [], "", False, True
+    while at < len(text):
+        c, at = text[at], at + 1
+        if quoted:
+            if c != '"':
+                cell += c
+            elif text[at:at + 1] == '"':
+                cell, at = cell + c, at + 1
+            else:
+                quoted = False
+        elif c == '"' and begins:
+            quoted, begins = True, False
+        elif c in "\r\n":
+            return row + [cell], at + (c == "\r" and text[at:at + 1] == "\n")
+        elif c == delimiter:
+            row, cell, begins = row + [cell], "", True
+        else:
+            cell, begins = cell + c, False
+    return row + [cell], at
+
+
+def rows(kind, text):
+    head, quoted, counts = text.lstrip("\r\n"), False, {",": 0, ";": 0, "\t": 0}
+    for c in head:
+        if c == '"':
+            quoted = not quoted
+        elif not quoted and c in "\r\n":
+            break
+        elif not quoted and c in counts:
+            counts[c] += 1
+    delimiter = "\t" if kind == "tsv" else max(counts, key=counts.get)
+    at, names = 0, None
+    while at < len(text):
+        start, (row, at) = at, cells(text, at, delimiter)
+        if not any(cell.strip() for cell in row):
+            continue
+        if names is None:
+            names = [cell.strip() for cell in row]
+            continue
+        named = lambda n: names[n] if n < len(names) and names[n] else f"column {n + 1}"
+        yield start, record([(named(n), cell, True) for n, cell in enumerate(row)])
+
+
+def records(kind, text):
+    """(place, (id, text)) of each item of a list; None for a file that is no list."""
+    if kind in ("csv", "tsv"):
+        return list(rows(kind, text))
+    if kind in ("jsonl", "ndjson"):
+        starts = [match.start() for match in re.finditer("(?m)^", text)]
+        lines = [(at, text[at:].split("\n", 1)[0].strip(" \t\r")) for at in starts]
+        return [(at, json_record(line)) for at, line in lines if line]
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    base = 0
+    if isinstance(value, dict) and str(value.get("version")).startswith("https://jsonfeed.org/version/"):
+        found = [(at, part) for name, at, part in pieces(text) if name == "items"]
+        base, text = found[0] if found else (0, "null")
+        value = json.loads(text)
+    if not isinstance(value, list):
+        return None
+    return [(base + at, json_record(part)) for _, at, part in pieces(text)]
+
+
+def items(kind, source):
+    """The items of a list as {key: (line, text)}; None for a file that is no list."""
+    source = source[1:] if source.startswith("\ufeff") else source
+    found = records(kind, source) if kind in LIST_KINDS else None
+    if found is None:
+        return None
+    all_items = {}
+    for at, (ident, text) in found:
+        text = normalize(text)
+        key = name = ident or hashlib.sha256(text.encode()).hexdigest()[:16]
+        count = 1
+        while name in all_items:
+            count += 1
+            name = f"{key}~{count}"
+        all_items[name] = (source[:at].count("\n") + 1, text)
+    return all_items
+
+
+READERS = {"html": lambda s: Html(s).page.out, "tex": latex, "md": markdown, "txt": plain}
+READERS.update(htm=READERS["html"], markdown=markdown, eml=lambda s: mail(s.encode()))
 
 
 def text_of(kind, source):
-    """The text of a file by the end of its name, normalized; None for mail, which needs MIME."""
-    if kind == "eml":
-        return None
+    """The text of a file by the end of its name, normalized."""
     source = source[1:] if source.startswith("\ufeff") else source
     return normalize(READERS.get(kind, lambda s: s)(source))
+
+
+def source_of(folder, name):
+    """The text of a source `path`, or `path#key` for an item of a list."""
+    for sign in re.finditer("#", name):
+        path, key = name[:sign.start()], name[sign.end():]
+        kind = path.rpartition(".")[2].lower()
+        if "." in path and kind in LIST_KINDS:
+            found = items(kind, (folder / path).read_bytes().decode())
+            return found[key][1] if found and key in found else None
+    data = (folder / name).read_bytes()
+    if name.lower().endswith(".eml"):
+        return normalize(mail(data))
+    return text_of(name.rpartition(".")[2].lower(), data.decode())
 
 
 def main(arguments):
     if arguments[:1] != ["--vectors"]:
         for name in arguments:
-            print(text_of(Path(name).suffix[1:].lower(), Path(name).read_bytes().decode()))
+            kind, source = Path(name).suffix[1:].lower(), Path(name).read_bytes().decode()
+            found = items(kind, source)
+            if found is None:
+                print(text_of(kind, source))
+                continue
+            for key, (line, text) in found.items():
+                print(f"--- {key} (line {line})\n{text}")
         return 0
-    wrong = 0
-    vectors = json.loads(Path(arguments[1]).read_text("utf-8"))
-    for vector in vectors:
-        text = text_of(vector["kind"], vector["source"])
-        if text != vector["text"]:
-            wrong += 1
-            print(f"{vector['name']}\n  computed {text!r}\n  expected {vector['text']!r}")
-    print(f"{len(vectors) - wrong} of {len(vectors)} vectors agree")
-    return int(wrong > 0 or not vectors)
+    wrong = total = 0
+    for path in arguments[1:]:
+        vectors = json.loads(Path(path).read_text("utf-8"))
+        for vector in vectors:
+            total += 1
+            if "items" in vector:
+                found = items(vector["kind"], vector["source"]) or {}
+                computed = [[key, line, text] for key, (line, text) in found.items()]
+                expected = vector["items"]
+            else:
+                computed, expected = text_of(vector["kind"], vector["source"]), vector["text"]
+            if computed != expected:
+                wrong += 1
+                print(f"{vector['name']}\n  computed {computed!r}\n  expected {expected!r}")
+    print(f"{total - wrong} of {total} vectors agree")
+    return int(wrong > 0 or not total)
 
 
 if __name__ == "__main__":

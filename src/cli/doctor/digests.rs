@@ -34,6 +34,7 @@ pub(super) fn look_at_digests(context: &Context, held: &Held, findings: &mut Fin
                 }
                 _ => findings.fine("digests", format!("{bags}, as of {updated}")),
             }
+            damaged(context, held, findings);
         }
         (_, None) if published(context, held) => {
             let what = "what is published is of an earlier log, and is served until a build \
@@ -60,6 +61,22 @@ pub(super) fn look_at_digests(context: &Context, held: &Held, findings: &mut Fin
         findings.add("digests", Verdict::Notice, what, "summarizer digest gc");
         findings.hint("once it is clear why");
     }
+}
+
+/// Bags whose files somebody or something changed.
+fn damaged(context: &Context, held: &Held, findings: &mut Findings) {
+    let damaged = match held.damaged_bags(context) {
+        Ok(damaged) => damaged,
+        Err(failure) => return findings.refused("digests", &failure),
+    };
+    let Some(first) = damaged.first() else { return };
+    let more = match damaged.len() {
+        1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
+    let what = format!("the files of {first}{more} are not what the log says");
+    findings.wrong("digests", what, "summarizer digest build");
+    findings.hint("the build writes them again from the log");
 }
 
 /// The last build failed; its record says why.

@@ -6,7 +6,7 @@ use std::net::{TcpStream, ToSocketAddrs as _};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Context, Findings, Verdict, edit, shell};
 use crate::cli::service::unit_folder;
@@ -16,7 +16,7 @@ use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::home::Home;
 use crate::log::Reader;
-use crate::model::{ModelError, listed_models};
+use crate::model::{ModelError, listed_models, probed};
 use crate::upstream::Family;
 
 /// A bus whose newest day is older than this is reported.
@@ -182,6 +182,49 @@ pub(super) fn look_at_providers(context: &Context, config: &Config, findings: &m
             Reach::Server { .. } => look_at_address(context, name, section, &settings, findings),
             Reach::Program => look_at_command(name, section, &settings, findings),
             Reach::Inside => {}
+        }
+    }
+}
+
+/// Asks each provider for a few words, and tells what its model accepts.
+pub(super) fn probe_providers(context: &Context, config: &Config, findings: &mut Findings) {
+    let settings = edit(&config_file(context));
+    let within = Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs());
+    let asked = config.providers.iter().filter(|(_, one)| one.kind.reach() != Reach::Inside);
+    for (name, section) in asked {
+        let begun = Instant::now();
+        match probed(name, section, &context.machine, within) {
+            Ok(Some(probe)) => {
+                let (seconds, usage) = (begun.elapsed().as_secs_f64(), probe.reply.usage);
+                let mut what = format!(
+                    "{name}: {} answered in {seconds:.1} s",
+                    probe.reply.identity.model_name
+                );
+                what.push_str(if probe.streamed { ", as a stream" } else { ", in one piece" });
+                what.push_str(match probe.is_json {
+                    true => ", with the JSON it was asked for",
+                    false => ", without the JSON it was asked for",
+                });
+                match probe.context {
+                    Some(tokens) => what.push_str(&format!("; it holds {tokens} tokens")),
+                    None => what.push_str("; nobody tells how many tokens it holds"),
+                }
+                if usage.total() == 0 {
+                    what.push_str("; it counts no tokens");
+                }
+                let verdict = if probe.is_json { Verdict::Fine } else { Verdict::Notice };
+                findings.add("probe", verdict, what, "");
+                let mut hints = probe.learned;
+                if probe.context.is_none() {
+                    hints
+                        .push(format!("set provider.{name}.context_tokens if you know the number"));
+                }
+                if !hints.is_empty() {
+                    findings.hint(hints.join("; "));
+                }
+            }
+            Ok(None) => {}
+            Err(error) => findings.wrong("probe", format!("{name}: {error}"), &settings),
         }
     }
 }

@@ -5,16 +5,17 @@
 //! run can be walked back from its head without looking at anything else in the log.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::super::build::BuiltSnapshot;
-use super::super::difference::Difference;
 use super::super::resume::Sidecar;
 use super::super::service_run::segment_of;
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
+use crate::export::difference::Difference;
 use crate::facts::agent_run::{
     AgentRunFact, EventsAppended, FileMark, SnapshotPointer, SnapshotTaken,
 };
@@ -28,14 +29,14 @@ pub struct SnapshotBody {
     pub snapshot: String,
     /// The narrative of exactly these bytes.
     pub narrative: String,
-    /// The coverage artifact, when coverage was spilled.
-    pub coverage: Option<CoverageFile>,
+    /// The file of the records that do not fit into the snapshot.
+    pub spill: Option<SpillText>,
     /// What the fold needs to go on from here; a run of the service starts over instead.
     pub sidecar: Option<Sidecar>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CoverageFile {
+pub struct SpillText {
     /// Its file name beside the snapshot.
     pub name: String,
     pub text: String,
@@ -45,12 +46,12 @@ impl SnapshotBody {
     /// What is kept of a snapshot just built.
     pub fn of(built: &BuiltSnapshot, sidecar: Option<Sidecar>) -> SnapshotBody {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let coverage = built.spill.as_ref().map(|spill| CoverageFile {
+        let spill = built.spill.as_ref().map(|spill| SpillText {
             name: spill.reference.artifact.clone(),
             text: text(&spill.bytes),
         });
         let (snapshot, narrative) = (text(&built.bytes), built.narrative.clone());
-        SnapshotBody { snapshot, narrative, coverage, sidecar }
+        SnapshotBody { snapshot, narrative, spill, sidecar }
     }
 
     /// As stored.
@@ -60,7 +61,7 @@ impl SnapshotBody {
 }
 
 /// The fact of a snapshot just built.
-pub fn taken_of(built: &BuiltSnapshot, to_seq: u64, previous: Seq) -> SnapshotTaken {
+pub(crate) fn taken_of(built: &BuiltSnapshot, to_seq: u64, previous: Seq) -> SnapshotTaken {
     SnapshotTaken {
         run_id: built.snapshot.run_id.to_string(),
         sequence: built.snapshot.sequence,
@@ -75,13 +76,11 @@ pub fn taken_of(built: &BuiltSnapshot, to_seq: u64, previous: Seq) -> SnapshotTa
 }
 
 /// Reads a scanned record as a fact about a run. Records of other kinds are not even decoded.
-pub fn fact_of(entry: &Entry<'_>) -> Result<Option<AgentRunFact>, ReadError> {
+pub(crate) fn fact_of(entry: &Entry<'_>) -> Result<Option<AgentRunFact>, ReadError> {
     if entry.tag != codec::AGENT_RUN {
         return Ok(None);
     }
-    let event = codec::decode(entry.tag, entry.version, entry.payload)
-        .map_err(|source| ReadError::Event { seq: entry.seq, source })?;
-    Ok(match event {
+    Ok(match entry.event()? {
         Event::AgentRun(fact) => Some(*fact),
         _ => None,
     })
@@ -273,7 +272,7 @@ impl RunHeads {
     }
 
     /// What changed is on its way into the tables.
-    pub fn checkpoint_begun(&mut self) {
+    pub(crate) fn checkpoint_begun(&mut self) {
         self.leaving = std::mem::take(&mut self.changed);
     }
 
@@ -306,7 +305,7 @@ fn stored_overview(log: &Reader) -> Result<Overview, ReadError> {
 }
 
 /// The overview as of now; its counts may include facts twice that a checkpoint just took in.
-pub fn overview_of(log: &Reader) -> Result<Overview, ReadError> {
+pub(crate) fn overview_of(log: &Reader) -> Result<Overview, ReadError> {
     let applied = log.applied();
     let mut overview = stored_overview(log)?;
     scan_facts(log, applied.next(), None, &mut |seq, _, fact| {
@@ -331,37 +330,24 @@ pub fn head_of(log: &Reader, run_id: &str) -> Result<RunHead, ReadError> {
 }
 
 /// Calls `f` with every fact about a run in a range, in order; the `Seq` is that of its record.
-pub fn scan_facts(
+pub(crate) fn scan_facts(
     log: &Reader,
     from: Seq,
     until: Option<Seq>,
     f: &mut dyn FnMut(Seq, &Entry<'_>, AgentRunFact) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
-    use std::ops::ControlFlow;
-    let mut failure = None;
-    log.scan(from, until, &mut |entry| {
-        let done = fact_of(&entry).and_then(|fact| match fact {
-            Some(fact) => f(entry.seq, &entry, fact),
-            None => Ok(()),
-        });
-        match done {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failure = Some(error);
-                ControlFlow::Break(())
-            }
+    log.try_scan(from, until, |entry| {
+        if let Some(fact) = fact_of(&entry)? {
+            f(entry.seq, &entry, fact)?;
         }
-    })?;
-    failure.map_or(Ok(()), Err)
+        Ok(ControlFlow::Continue(()))
+    })
 }
 
 /// The fact a record holds.
 pub(super) fn fact_at(log: &Reader, seq: Seq) -> Result<AgentRunFact, ReadError> {
     let missing = || ReadError::unexpected(seq, "no fact about a run");
-    let record = log.get(seq)?.ok_or_else(missing)?;
-    let event = codec::decode(record.tag, record.version, &record.payload)
-        .map_err(|source| ReadError::Event { seq, source })?;
-    match event {
+    match log.event(seq)?.ok_or_else(missing)? {
         Event::AgentRun(fact) => Ok(*fact),
         _ => Err(missing()),
     }
@@ -383,7 +369,7 @@ pub fn snapshot_at(log: &Reader, seq: Seq) -> Result<(SnapshotTaken, SnapshotBod
 }
 
 /// A batch's fact and lines.
-pub fn batch_at(log: &Reader, seq: Seq) -> Result<(EventsAppended, Vec<u8>), ReadError> {
+pub(crate) fn batch_at(log: &Reader, seq: Seq) -> Result<(EventsAppended, Vec<u8>), ReadError> {
     let AgentRunFact::EventsAppended(fact) = fact_at(log, seq)? else {
         return Err(ReadError::unexpected(seq, "not a batch of run events"));
     };
@@ -393,6 +379,9 @@ pub fn batch_at(log: &Reader, seq: Seq) -> Result<(EventsAppended, Vec<u8>), Rea
     }
     Ok((fact, body))
 }
+
+/// What is wrong with a file whose bytes the events do not lead to.
+pub(crate) const DIFFERS: &str = "its bytes are not what the log gives";
 
 /// Where a stored snapshot is not what it is built into again.
 pub fn compared(
@@ -405,17 +394,13 @@ pub fn compared(
         Some(body) => [
             Some(body.snapshot.clone()),
             Some(body.narrative.clone()),
-            body.coverage.as_ref().map(|file| file.text.clone()),
+            body.spill.as_ref().map(|file| file.text.clone()),
         ],
     };
-    let names = ["snapshot.json", "md", "coverage.json"];
+    let names = ["snapshot.json", "md", "spill.json"];
     let pairs = parts(Some(stored)).into_iter().zip(parts(again)).zip(names);
     pairs
         .filter(|((stored, again), _)| stored != again)
-        .map(|(_, name)| Difference {
-            sequence,
-            file: format!("{sequence}.{name}"),
-            problem: "its bytes are not what the log gives".to_owned(),
-        })
+        .map(|(_, name)| Difference::new(format!("{sequence}.{name}"), DIFFERS))
         .collect()
 }

@@ -27,13 +27,13 @@ use self::facts::{SnapshotBody, batch_at, fact_at, snapshot_at};
 use self::run::AgentRun;
 use super::build::{BuildPass, SnapshotForm};
 use super::compactor::stop_events;
-use super::difference::Difference;
 use super::event::{EventError, RunEvent};
 use super::files::{SnapshotStore, StoreError};
 use super::fold::InputError;
 use super::run_log::TakenSnapshot;
 use super::trigger::Thresholds;
 use crate::contract::ids::Seq;
+use crate::export::difference::Difference;
 use crate::facts::agent_run::FileMark;
 use crate::log::{ReadError, Reader};
 use crate::state::event::Note;
@@ -67,8 +67,8 @@ pub enum AppendEventsError {
     #[error("line {line}: {event}: {source}")]
     Input { line: u64, event: String, source: InputError },
     /// The log holds another event with this `seq`.
-    #[error("line {line}: seq {seq} of run {run_id} is another event in the log")]
-    Differs { line: u64, run_id: String, seq: u64 },
+    #[error("line {line}: seq {seq} of run {run_id} is another event in the log: {what}")]
+    Differs { line: u64, run_id: String, seq: u64, what: String },
     /// The event id belongs to another event.
     #[error("line {line}: event_id {id} was used for another event")]
     IdReused { line: u64, id: String },
@@ -148,7 +148,7 @@ impl AgentRunWriter {
         &self.log
     }
 
-    pub fn retune(&mut self, thresholds: Thresholds) {
+    pub(crate) fn retune(&mut self, thresholds: Thresholds) {
         self.thresholds = thresholds;
     }
 

@@ -1,5 +1,7 @@
 //! One agent run in memory: its compactor as of its last event, and what the next commit will hold.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::super::build::BuiltSnapshot;
@@ -8,11 +10,13 @@ use super::super::lines::{self, ParsedLine};
 use super::super::previous::Previous;
 use super::super::reader::Repeats;
 use super::super::resume::{restore, sidecar};
-use super::super::snapshot::{CoverageArtifact, FailureAction, Snapshot};
+use super::super::snapshot::{FailureAction, Snapshot};
+use super::super::spill::SpillFile;
 use super::super::text::SharedText;
 use super::facts::{RunHead, compared, head_of, taken_of};
 use super::*;
 use crate::contract::hash::{Digest, sha256};
+use crate::contract::json::jcs;
 use crate::facts::agent_run::{
     AgentRunFact, CompactionFailed, EventsAppended, FileMark, SnapshotTaken,
 };
@@ -144,7 +148,7 @@ impl AgentRun {
         &self.head
     }
 
-    pub fn retune(&mut self, thresholds: Thresholds) {
+    pub(crate) fn retune(&mut self, thresholds: Thresholds) {
         self.compactor.retune(thresholds);
     }
 
@@ -184,7 +188,9 @@ impl AgentRun {
             }
         }
         staged.source = text.source.cloned();
-        self.commit(notary, &mut staged, done)
+        self.commit(notary, &mut staged, done)?;
+        // A gate that failed stays failed: giving the known lines again is no way past it.
+        if done.failed.is_none() { self.refuse_if_stopped() } else { Ok(()) }
     }
 
     pub fn snapshot_now(
@@ -318,21 +324,27 @@ impl AgentRun {
         text: &str,
     ) -> Result<(), AppendEventsError> {
         let seq = event.seq;
-        let differs = || AppendEventsError::Differs { line, run_id: self.run_id.to_string(), seq };
+        let differs = |what: String| AppendEventsError::Differs {
+            line,
+            run_id: self.run_id.to_string(),
+            seq,
+            what,
+        };
+        let missing = || differs("the log does not hold it".to_owned());
         if self.batches.is_none() {
             self.batches = Some(batches_after(&self.log, &self.head, 0)?);
         }
         let batches = self.batches.as_deref().unwrap_or_default();
         let after = batches.partition_point(|(first, _)| *first <= seq);
         let Some((first, record)) = after.checked_sub(1).map(|at| batches[at]) else {
-            return Err(differs());
+            return Err(missing());
         };
         if self.looked_at.as_ref().is_none_or(|(looked_at, _)| *looked_at != first) {
             self.looked_at = Some((first, lines_of(&self.log, record)?));
         }
         let stored =
             self.looked_at.as_ref().and_then(|(_, lines)| lines.get((seq - first) as usize));
-        let Some(stored) = stored else { return Err(differs()) };
+        let Some(stored) = stored else { return Err(missing()) };
         if stored == text.trim_end() {
             return Ok(());
         }
@@ -343,10 +355,16 @@ impl AgentRun {
             let (run_id, why) = (self.run_id.to_string(), why.clone());
             return Err(AppendEventsError::Stopped { run_id, why });
         }
-        let stored = parse_stored(record, stored)?;
-        let same = stored.event_id() == event.event_id()
-            && stored.content_digest() == event.content_digest();
-        if same { Ok(()) } else { Err(differs()) }
+        let unreadable = |error| ReadError::unexpected(record, error);
+        let stored: Value = serde_json::from_str(stored).map_err(unreadable)?;
+        let given: Value = serde_json::from_str(text).map_err(|error| AppendEventsError::Line {
+            line,
+            source: EventError::Envelope(error),
+        })?;
+        match differing_member(&stored, &given) {
+            None => Ok(()),
+            Some(member) => Err(differs(format!("its `{member}` differs"))),
+        }
     }
 
     /// Takes a snapshot. False when the checks stopped the run instead.
@@ -471,9 +489,8 @@ fn restored(log: &Reader, at: Seq, thresholds: Thresholds) -> Result<Compactor, 
     let (snapshot, fact, body) = stored_snapshot(log, at)?;
     let missing = || ReadError::unexpected(at, "the snapshot has no sidecar");
     let sidecar = body.sidecar.as_ref().ok_or_else(missing)?;
-    let spilled = spilled_chunks(log, &fact, &snapshot, &body)?;
-    restore(&snapshot, sidecar, spilled, thresholds)
-        .map_err(|error| ReadError::unexpected(at, error))
+    let links = spill_chain(log, &fact, &snapshot, &body)?;
+    restore(&snapshot, sidecar, links, thresholds).map_err(|error| ReadError::unexpected(at, error))
 }
 
 fn stored_snapshot(
@@ -485,19 +502,17 @@ fn stored_snapshot(
     Ok((snapshot.map_err(|error| ReadError::unexpected(at, error))?, fact, body))
 }
 
-/// The chunk ids of a chain of coverage artifacts. The artifacts are stored with earlier snapshots
-/// of the run.
-fn spilled_chunks(
+/// The files of a spill chain, oldest first. They are stored with earlier snapshots of the run.
+fn spill_chain(
     log: &Reader,
     fact: &SnapshotTaken,
     snapshot: &Snapshot,
     body: &SnapshotBody,
-) -> Result<Vec<SharedText>, ReadError> {
-    let spill = snapshot.ext.as_ref().and_then(|ext| ext.coverage_spill.clone());
-    let Some(spill) = spill else { return Ok(Vec::new()) };
-    let mut chunks = Vec::new();
-    let (mut wanted, mut file, mut earlier) = (Some(spill), body.coverage.clone(), fact.previous);
-    while let Some(link) = wanted {
+) -> Result<Vec<SpillFile>, ReadError> {
+    let mut wanted = snapshot.ext.as_ref().and_then(|ext| ext.spill.clone());
+    let (mut file, mut earlier) = (body.spill.clone(), fact.previous);
+    let mut links = Vec::new();
+    while let Some(link) = wanted.take() {
         let at = earlier;
         let missing = || ReadError::unexpected(at, format!("{} is missing", link.artifact));
         let found = loop {
@@ -506,20 +521,20 @@ fn spilled_chunks(
                 None if earlier == Seq(0) => return Err(missing()),
                 None => {
                     let (fact, body) = snapshot_at(log, earlier)?;
-                    (file, earlier) = (body.coverage, fact.previous);
+                    (file, earlier) = (body.spill, fact.previous);
                 }
             }
         };
         if sha256(&found.text).hex() != link.sha256 {
             return Err(ReadError::unexpected(at, format!("{} is another file", link.artifact)));
         }
-        let artifact: CoverageArtifact =
+        let read: SpillFile =
             serde_json::from_str(&found.text).map_err(|error| ReadError::unexpected(at, error))?;
-        chunks.extend(artifact.chunk_ids);
-        wanted = artifact.previous;
+        wanted.clone_from(&read.previous);
+        links.push(read);
     }
-    chunks.sort();
-    Ok(chunks)
+    links.reverse();
+    Ok(links)
 }
 
 /// The batches with events after `seq`, in order: first event and position.
@@ -568,8 +583,15 @@ fn events_of(log: &Reader, record: Seq) -> Result<Vec<(RunEvent, Option<Digest>)
     lines::parse(&body, 1).into_iter().map(event).collect()
 }
 
-fn parse_stored(record: Seq, text: &str) -> Result<RunEvent, ReadError> {
-    RunEvent::parse(text.as_bytes()).map_err(|error| ReadError::unexpected(record, error))
+/// The first member in which two lines differ, whatever the order and the spacing of their members.
+fn differing_member<'a>(stored: &'a Value, given: &'a Value) -> Option<&'a str> {
+    let members = |line: &'a Value| line.as_object().into_iter().flatten().map(|(name, _)| name);
+    let names: BTreeSet<&String> = members(stored).chain(members(given)).collect();
+    let differs = |name: &&&String| {
+        let canonical = |line: &Value| line.get(name.as_str()).map(jcs);
+        canonical(stored) != canonical(given)
+    };
+    names.iter().find(differs).map(|name| name.as_str())
 }
 
 /// Folds a run's events from the first one. `at` is called before each event and at the end; it
@@ -635,7 +657,7 @@ pub(super) fn verify(
     for (_, fact) in cuts {
         let problem = format!("it covers seq {}, which the run does not have", fact.to_seq);
         let file = format!("{}.snapshot.json", fact.sequence);
-        differences.push(Difference { sequence: fact.sequence, file, problem });
+        differences.push(Difference::new(file, problem));
     }
     Ok((count, differences))
 }

@@ -30,7 +30,7 @@ fn request(number: u64, pointers: Vec<CitedSpan>) -> Vec<Fact> {
             cost_usd: Some(0.01),
             latency_ms: Some(5.0),
         },
-        Fact::Produced { request_id, summary_id, sources: 1, pointers },
+        Fact::Produced { request_id, summary_id, what: "note by f".into(), sources: 1, pointers },
     ]
 }
 
@@ -63,7 +63,7 @@ fn life(requests: u64, pointers: u64) -> Vec<Fact> {
 
 #[test]
 fn segments_end_after_their_requests_and_hold_one_snapshot() {
-    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0, SessionFigures::default());
     let out = play(&mut run, life(70, 0));
     let taken = snapshots(&out);
     let ids: Vec<&str> = taken.iter().map(|built| &*built.snapshot.run_id).collect();
@@ -76,7 +76,7 @@ fn segments_end_after_their_requests_and_hold_one_snapshot() {
 
 #[test]
 fn a_segment_ends_before_its_state_is_too_big() {
-    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0, SessionFigures::default());
     let out = play(&mut run, life(64, 5));
     let taken = snapshots(&out);
     assert!(taken.len() > 1);
@@ -88,7 +88,7 @@ fn a_segment_ends_before_its_state_is_too_big() {
 
 #[test]
 fn events_are_a_valid_dense_log_that_compacts_to_the_same_snapshot() {
-    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0, SessionFigures::default());
     let out = play(&mut run, life(5, 2));
     let mut compactor = Compactor::new(AT_CLOSE_ONLY);
     let mut compared = 0;
@@ -101,6 +101,7 @@ fn events_are_a_valid_dense_log_that_compacts_to_the_same_snapshot() {
                 compactor.fold(&again).unwrap();
             }
             Emitted::Snapshot(built) => {
+                compactor.tell_session(run.figures());
                 let again = compactor.build(BuildPass::First, SnapshotForm::Full).unwrap();
                 assert_eq!(again, **built);
                 compactor.adopt(again.previous);
@@ -114,7 +115,7 @@ fn events_are_a_valid_dense_log_that_compacts_to_the_same_snapshot() {
 
 #[test]
 fn a_claim_is_verified_by_an_exact_pointer_only() {
-    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0, SessionFigures::default());
     let facts = request(1, vec![pointer("chk_1", 0, true)])
         .into_iter()
         .chain(request(2, vec![pointer("chk_2", 0, false)]))
@@ -123,12 +124,12 @@ fn a_claim_is_verified_by_an_exact_pointer_only() {
     let claims = &snapshots(&out)[0].snapshot.state.claims;
     let statuses: Vec<String> = claims.iter().map(|claim| format!("{:?}", claim.status)).collect();
     assert_eq!(statuses, ["Verified", "Candidate"]);
-    assert_eq!(&*claims[0].statement, format!("summary sum_{:032} produced from 1 sources", 1));
+    assert_eq!(&*claims[0].statement, "note by f, from 1 source");
 }
 
 #[test]
 fn interleaved_attempts_become_whole_steps() {
-    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0, SessionFigures::default());
     let (a, b) = (request(1, vec![]), request(2, vec![]));
     let order = [&a[0], &b[0], &b[1], &a[1], &b[2], &a[2]];
     let out = play(&mut run, order.into_iter().cloned().chain([Fact::Finished]));
@@ -145,7 +146,7 @@ fn interleaved_attempts_become_whole_steps() {
 
 #[test]
 fn a_failed_attempt_is_a_step_without_an_observation() {
-    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0, SessionFigures::default());
     let failed = Fact::Failed {
         request_id: "req_1".into(),
         signal_type: "TOOL_RUNTIME_ERROR".into(),
@@ -163,7 +164,7 @@ fn a_failed_attempt_is_a_step_without_an_observation() {
 
 #[test]
 fn a_segment_that_fails_its_gate_is_reported_and_the_next_one_opens() {
-    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0, SessionFigures::default());
     let huge = SharedText::from("x".repeat(5000));
     let failed = Fact::Failed {
         request_id: "req_1".into(),
@@ -190,7 +191,7 @@ fn a_segment_that_fails_its_gate_is_reported_and_the_next_one_opens() {
 
 #[test]
 fn a_snapshot_on_demand_is_followed_by_one_at_the_close() {
-    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0, SessionFigures::default());
     play(&mut run, request(1, vec![]));
     let out = run.snapshot_now(&mut |_, _| None);
     assert_eq!(snapshots(&out)[0].snapshot.sequence, 1);
@@ -201,7 +202,10 @@ fn a_snapshot_on_demand_is_followed_by_one_at_the_close() {
 /// What the log is for the service: the facts, played again in another life.
 fn derived_anew(facts: &[Fact], segment: &SharedText, seq: u64) -> Option<Compactor> {
     let mut refold = Refold::new(segment, seq);
-    let emitted = play(&mut ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0), facts.iter().cloned());
+    let emitted = play(
+        &mut ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0, SessionFigures::default()),
+        facts.iter().cloned(),
+    );
     emitted.iter().for_each(|emitted| refold.take(emitted));
     refold.finish()
 }
@@ -211,10 +215,10 @@ fn the_second_build_pass_uses_the_segment_derived_again() {
     let before = request(1, vec![pointer("chk_1", 0, true)]);
     let facts = before;
     let at = Timestamp(1_770_000_000_028);
-    let mut healthy = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
+    let mut healthy = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0, SessionFigures::default());
     play(&mut healthy, facts.clone());
     let expected = healthy.apply(at, &Fact::Finished, &mut |_, _| None);
-    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
+    let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0, SessionFigures::default());
     play(&mut run, facts.clone());
     run.forget_evidence();
     let mut asked = Vec::new();
@@ -236,7 +240,7 @@ fn the_second_build_pass_uses_the_segment_derived_again() {
 fn a_segment_that_fails_again_ends() {
     let facts = request(1, vec![pointer("chk_1", 0, true)]);
     for derivable in [true, false] {
-        let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0);
+        let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0, SessionFigures::default());
         play(&mut run, facts.clone());
         run.forget_evidence();
         let out = run.apply(Timestamp(1_770_000_000_028), &Fact::Finished, &mut |segment, seq| {
@@ -255,8 +259,12 @@ fn a_segment_that_fails_again_ends() {
 
 #[test]
 fn a_segment_can_be_derived_again_up_to_any_event() {
-    let mut run =
-        ServiceRun::resumed("run_a", Thresholds { event_threshold: 6, step_fallback: 9 }, 0);
+    let mut run = ServiceRun::resumed(
+        "run_a",
+        Thresholds { event_threshold: 6, step_fallback: 9 },
+        0,
+        SessionFigures::default(),
+    );
     let out = play(&mut run, life(5, 2));
     let mut compactor = Compactor::new(AT_CLOSE_ONLY);
     let mut places = 0;

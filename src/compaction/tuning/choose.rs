@@ -1,140 +1,242 @@
-//! Chooses a setting: on the Pareto front of bytes written against tail to re-read, the point
-//! nearest to the best of both, each on a logarithmic scale. Only settings whose step fallback
-//! remains a fallback are chosen: whole steps must reach the event threshold first. Times are
+//! Recommends a setting: the cheapest by the cost model, or the default when nothing says that
+//! another is better. How sure that is comes from drawing the runs again at random. Times are
 //! reported but do not influence the choice, so equal logs give the same choice on every machine.
 //!
-//! See docs/adr/0025-choosing-compaction-thresholds.md.
+//! See docs/adr/0100-cost-model-of-tune.md.
 
 use super::super::trigger::Thresholds;
-use super::sweep::SweepRow;
+use super::cost::{CostParts, CostSums, CostWeights};
+use super::sweep::{SweepRow, keeps_order, strangeness};
+
+/// How often the runs are drawn again.
+const DRAWS: usize = 1_000;
+/// A setting is as good when its cost is at most this much above the lowest.
+const AS_GOOD: f64 = 1.02;
+/// In at least this share of the draws.
+const AS_GOOD_SHARE: f64 = 0.05;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThresholdChoice {
     /// Index of the chosen row.
     pub chosen: usize,
-    /// Index of the row of the defaults, when it was swept.
+    /// Index of the row of the defaults.
     pub default: Option<usize>,
-    /// Indexes of the rows no other row beats, by growing bytes.
-    pub front: Vec<usize>,
-    /// Distance of every row from the best of both; 0 is best.
-    pub distances: Vec<f64>,
+    /// The cost of every row.
+    pub costs: Vec<CostParts>,
+    /// Rows that are as good as the cheapest.
+    pub as_good: Vec<usize>,
+    /// The event thresholds between which every one tried is as good.
+    pub between: (u64, u64),
+    /// The share of the draws in which the chosen row was as good as the cheapest. `None` when there
+    /// are too few runs to draw from.
+    pub confidence: Option<f64>,
     /// A reason for people.
     pub reason: String,
 }
 
-/// Chooses among rows; `None` when there is none.
-pub fn choose(rows: &[SweepRow]) -> Option<ThresholdChoice> {
-    let fewest_failures = rows.iter().map(|row| row.failed_runs).min()?;
-    let distances = distances(rows);
-    let candidate = |index: &usize| rows[*index].failed_runs == fewest_failures;
-    let mut front: Vec<usize> =
-        (0..rows.len()).filter(candidate).filter(|index| !is_beaten(rows, *index)).collect();
-    front.sort_by_key(|index| (rows[*index].bytes_written, *index));
-    let ordinary = front.iter().copied().filter(|index| keeps_order(rows[*index].thresholds));
-    let chosen = nearest(rows, &distances, ordinary)
-        .or_else(|| nearest(rows, &distances, front.iter().copied()))?;
-    let default = rows.iter().position(|row| row.thresholds == Thresholds::default());
-    let reason = reason(rows, chosen, default, front.len());
-    Some(ThresholdChoice { chosen, default, front, distances, reason })
-}
-
-/// True when runs of whole steps, three events each, trigger by events and not by the fallback.
-fn keeps_order(thresholds: Thresholds) -> bool {
-    thresholds.step_fallback.saturating_mul(3) >= thresholds.event_threshold
-}
-
-fn nearest(
+/// Chooses among the first `considered` rows; `None` when there is none. The other rows are costed
+/// only.
+pub fn choose(
     rows: &[SweepRow],
-    distances: &[f64],
-    candidates: impl Iterator<Item = usize>,
-) -> Option<usize> {
-    candidates.min_by(|a, b| {
-        let (left, right) = (&rows[*a], &rows[*b]);
-        distances[*a]
-            .total_cmp(&distances[*b])
-            .then(left.tails.max().cmp(&right.tails.max()))
-            .then(strangeness(left.thresholds).cmp(&strangeness(right.thresholds)))
-    })
+    considered: usize,
+    weights: &CostWeights,
+) -> Option<ThresholdChoice> {
+    let candidates = candidates(rows, considered);
+    let costs: Vec<CostParts> = rows.iter().map(|row| row.sums().cost(weights)).collect();
+    let cheapest = candidates.iter().copied().min_by(|a, b| {
+        let strange = |index: &usize| strangeness(rows[*index].thresholds);
+        costs[*a].total().total_cmp(&costs[*b].total()).then(strange(a).cmp(&strange(b)))
+    })?;
+    let shares = shares(rows, &candidates, weights);
+    let is_as_good = |place: usize| match &shares {
+        Some(shares) => shares[place] >= AS_GOOD_SHARE,
+        None => costs[candidates[place]].total() <= AS_GOOD * costs[cheapest].total(),
+    };
+    let as_good: Vec<usize> = (0..candidates.len())
+        .filter(|place| is_as_good(*place))
+        .map(|place| candidates[place])
+        .collect();
+    let default = rows.iter().position(|row| row.thresholds == Thresholds::default());
+    let chosen = default.filter(|default| as_good.contains(default)).unwrap_or(cheapest);
+    let between = between(rows, &candidates, &as_good, rows[chosen].thresholds.event_threshold);
+    let confidence = shares.as_ref().and_then(|shares| {
+        candidates.iter().position(|index| *index == chosen).map(|place| shares[place])
+    });
+    let found = ChoiceFacts { rows, costs: &costs, chosen, cheapest, default, between, confidence };
+    let reason = found.reason();
+    Some(ThresholdChoice { chosen, default, costs, as_good, between, confidence, reason })
 }
 
-fn is_beaten(rows: &[SweepRow], index: usize) -> bool {
-    let point = |row: &SweepRow| (row.bytes_written, row.tails.mean());
-    let (bytes, tail) = point(&rows[index]);
-    rows.iter().any(|other| {
-        let (other_bytes, other_tail) = point(other);
-        other_bytes <= bytes && other_tail <= tail && (other_bytes < bytes || other_tail < tail)
-    })
+/// Rows that may be chosen: fewest failed runs, and a fallback that stays one where there is such.
+fn candidates(rows: &[SweepRow], considered: usize) -> Vec<usize> {
+    let rows = &rows[..considered.min(rows.len())];
+    let Some(fewest) = rows.iter().map(|row| row.failed_runs).min() else { return Vec::new() };
+    let of = |ordered: bool| -> Vec<usize> {
+        let fits =
+            |row: &SweepRow| row.failed_runs == fewest && (!ordered || keeps_order(row.thresholds));
+        (0..rows.len()).filter(|index| fits(&rows[*index])).collect()
+    };
+    let ordinary = of(true);
+    if ordinary.is_empty() { of(false) } else { ordinary }
 }
 
-fn distances(rows: &[SweepRow]) -> Vec<f64> {
-    let bytes = normalized(rows.iter().map(|row| row.bytes_written as f64));
-    let tails = normalized(rows.iter().map(|row| row.tails.mean()));
-    bytes.iter().zip(&tails).map(|(bytes, tail)| bytes.hypot(*tail)).collect()
-}
-
-/// Logarithms scaled so that the smallest is 0 and the largest 1.
-fn normalized(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let logs: Vec<f64> = values.map(|value| (value + 1.0).ln()).collect();
-    let low = logs.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let width = if high > low { high - low } else { 1.0 };
-    logs.into_iter().map(|log| (log - low) / width).collect()
-}
-
-/// How far a setting is from the defaults: the tie-breaker, since a change needs a reason.
-fn strangeness(thresholds: Thresholds) -> u64 {
-    let usual = Thresholds::default();
-    thresholds.event_threshold.abs_diff(usual.event_threshold)
-        + 3 * thresholds.step_fallback.abs_diff(usual.step_fallback)
-}
-
-fn reason(rows: &[SweepRow], chosen: usize, default: Option<usize>, front: usize) -> String {
-    let row = &rows[chosen];
-    let mut text = format!(
-        "nearest to fewest bytes and shortest tail among the {front} of {} settings that no other \
-         beats on both and whose fallback stays a fallback: {:.1} events to re-read on average, {} at worst",
-        rows.len(),
-        row.tails.mean(),
-        row.tails.max()
-    );
-    match default.map(|default| &rows[default]) {
-        Some(usual) if default != Some(chosen) => {
-            let percent = |new: f64, old: f64| {
-                if old > 0.0 { (new / old - 1.0) * 100.0 } else { 0.0 }
-            };
-            let bytes = percent(row.bytes_written as f64, usual.bytes_written as f64);
-            let tail = percent(row.tails.mean(), usual.tails.mean());
-            let Thresholds { event_threshold, step_fallback } = usual.thresholds;
-            text.push_str(&format!(
-                "; against the default {event_threshold}/{step_fallback} that is {bytes:+.0} % \
-                 bytes written and {tail:+.0} % tail"
-            ));
-        }
-        Some(_) => text.push_str("; it is the default"),
-        None => {}
+/// For each candidate, the share of the draws in which it was as good as the cheapest one. `None`
+/// without at least two blocks of runs.
+fn shares(rows: &[SweepRow], candidates: &[usize], weights: &CostWeights) -> Option<Vec<f64>> {
+    let first = &rows[*candidates.first()?];
+    let blocks: Vec<usize> =
+        (0..first.blocks.len()).filter(|block| first.blocks[*block].events > 0).collect();
+    if blocks.len() < 2 {
+        return None;
     }
-    text
+    let mut random = Random(0x5EED);
+    let mut good = vec![0_u32; candidates.len()];
+    for _ in 0..DRAWS {
+        let drawn: Vec<usize> = blocks.iter().map(|_| blocks[random.below(blocks.len())]).collect();
+        let cost = |index: &usize| {
+            let mut sums = CostSums::default();
+            drawn.iter().for_each(|block| sums.add(&rows[*index].blocks[*block]));
+            sums.cost(weights).total()
+        };
+        let costs: Vec<f64> = candidates.iter().map(cost).collect();
+        let lowest = costs.iter().copied().fold(f64::INFINITY, f64::min);
+        for (good, cost) in good.iter_mut().zip(&costs) {
+            *good += u32::from(*cost <= AS_GOOD * lowest);
+        }
+    }
+    Some(good.into_iter().map(|good| f64::from(good) / DRAWS as f64).collect())
+}
+
+/// A generator of numbers that are the same every time (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) % end as u64) as usize
+    }
+}
+
+/// The widest range of event thresholds around one in which every threshold tried has a row that is
+/// as good.
+fn between(rows: &[SweepRow], candidates: &[usize], as_good: &[usize], around: u64) -> (u64, u64) {
+    let threshold = |index: &usize| rows[*index].thresholds.event_threshold;
+    let mut tried: Vec<u64> = candidates.iter().map(threshold).collect();
+    tried.sort_unstable();
+    tried.dedup();
+    let is_good = |tried: &u64| as_good.iter().any(|index| threshold(index) == *tried);
+    let below = tried.iter().rev().filter(|tried| **tried <= around);
+    let above = tried.iter().filter(|tried| **tried >= around);
+    let low = below.take_while(|tried| is_good(tried)).last().copied();
+    let high = above.take_while(|tried| is_good(tried)).last().copied();
+    (low.unwrap_or(around), high.unwrap_or(around))
+}
+
+struct ChoiceFacts<'a> {
+    rows: &'a [SweepRow],
+    costs: &'a [CostParts],
+    chosen: usize,
+    cheapest: usize,
+    default: Option<usize>,
+    between: (u64, u64),
+    confidence: Option<f64>,
+}
+
+impl ChoiceFacts<'_> {
+    fn name(&self, index: usize) -> String {
+        let Thresholds { event_threshold, step_fallback } = self.rows[index].thresholds;
+        format!("{event_threshold}/{step_fallback}")
+    }
+
+    /// How much more one row costs than the cheapest, in percent.
+    fn above(&self, index: usize) -> f64 {
+        let (cost, lowest) = (self.costs[index].total(), self.costs[self.cheapest].total());
+        if lowest > 0.0 { (cost / lowest - 1.0) * 100.0 } else { 0.0 }
+    }
+
+    fn reason(&self) -> String {
+        let mut text = match self.chosen == self.cheapest {
+            true => format!("{} is the cheapest setting", self.name(self.chosen)),
+            false => format!(
+                "the default {} stays: it costs {:.1} % more than the cheapest, {}, which is no \
+                 difference that these runs can show",
+                self.name(self.chosen),
+                self.above(self.chosen),
+                self.name(self.cheapest)
+            ),
+        };
+        let (low, high) = self.between;
+        match low < high {
+            true => text.push_str(&format!(
+                "; any event threshold between {low} and {high} is as good for these runs"
+            )),
+            false => text.push_str("; no other event threshold tried is as good"),
+        }
+        if let Some(default) = self.default.filter(|default| *default != self.chosen) {
+            let more = self.above(default);
+            text.push_str(&format!("; the default {} costs {more:.0} % more", self.name(default)));
+        }
+        match self.confidence {
+            Some(share) => text.push_str(&format!(
+                "; in {:.0} of 100 draws of the runs it is within {:.0} % of the cheapest",
+                share * 100.0,
+                (AS_GOOD - 1.0) * 100.0
+            )),
+            None => text.push_str("; one run cannot say whether other runs agree"),
+        }
+        text
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sweep::{EVENT_THRESHOLDS, Generated, STEP_FALLBACKS, grid, sweep};
+    use super::super::search::search;
+    use super::super::sweep::{Generated, ThresholdSweep};
     use super::*;
 
+    fn searched(seed: u64, weights: &CostWeights) -> ThresholdSweep {
+        search(&Generated { seed, runs: 20, events: 200 }, weights, &|| {})
+    }
+
     #[test]
-    fn nothing_on_the_front_is_beaten_and_the_choice_is_on_it() {
-        let runs = Generated { seed: 5, runs: 10, events: 200 };
-        let rows = sweep(&runs, &grid(&EVENT_THRESHOLDS, &STEP_FALLBACKS), &|| {}).rows;
-        let choice = choose(&rows).unwrap();
-        assert!(choice.front.contains(&choice.chosen));
-        assert!(keeps_order(rows[choice.chosen].thresholds));
-        for pair in choice.front.windows(2) {
-            let (cheap, dear) = (&rows[pair[0]], &rows[pair[1]]);
-            assert!(cheap.bytes_written <= dear.bytes_written);
-            assert!(cheap.tails.mean() >= dear.tails.mean());
-        }
-        assert!(choice.default.is_some());
-        assert!(choice.reason.contains("events to re-read"));
-        assert_eq!(choose(&[]), None);
+    fn the_choice_is_as_good_as_the_cheapest_and_inside_its_range() {
+        let weights = CostWeights::default();
+        let rows = searched(5, &weights).rows;
+        let choice = choose(&rows, rows.len(), &weights).unwrap();
+        let lowest = choice.costs.iter().map(CostParts::total).fold(f64::INFINITY, f64::min);
+        assert!(choice.as_good.contains(&choice.chosen));
+        assert!(choice.costs[choice.chosen].total() <= 1.1 * lowest, "{}", choice.reason);
+        let (low, high) = choice.between;
+        let threshold = rows[choice.chosen].thresholds.event_threshold;
+        assert!((low..=high).contains(&threshold), "{low} {threshold} {high}");
+        assert!(choice.confidence.is_some_and(|share| share >= AS_GOOD_SHARE));
+        assert_eq!(choose(&[], 0, &weights), None);
+    }
+
+    #[test]
+    fn rows_beyond_those_considered_change_nothing() {
+        let weights = CostWeights::default();
+        let mut rows = searched(6, &weights).rows;
+        let alone = choose(&rows, rows.len(), &weights).unwrap();
+        let considered = rows.len();
+        let cheaper = SweepRow { blocks: vec![CostSums::default(); 4], ..rows[0].clone() };
+        rows.push(cheaper);
+        let with = choose(&rows, considered, &weights).unwrap();
+        assert_eq!(
+            (with.chosen, with.between, with.reason),
+            (alone.chosen, alone.between, alone.reason)
+        );
+    }
+
+    #[test]
+    fn one_run_gives_no_confidence() {
+        let weights = CostWeights::default();
+        let rows = search(&Generated { seed: 1, runs: 1, events: 200 }, &weights, &|| {}).rows;
+        let choice = choose(&rows, rows.len(), &weights).unwrap();
+        assert_eq!(choice.confidence, None);
+        assert!(choice.reason.contains("one run cannot say"), "{}", choice.reason);
     }
 }

@@ -5,11 +5,11 @@
 use serde::Serialize;
 
 /// Checkpoint intervals tried unless told otherwise, in events.
-pub const CHECKPOINT_INTERVALS: [u64; 4] = [1_000, 3_000, 10_000, 30_000];
+pub(crate) const CHECKPOINT_INTERVALS: [u64; 4] = [1_000, 3_000, 10_000, 30_000];
 /// Commit batches tried unless told otherwise, in events.
-pub const COMMIT_BATCHES: [u64; 3] = [64, 512, 4096];
+pub(crate) const COMMIT_BATCHES: [u64; 3] = [64, 512, 4096];
 /// Longest time a checkpoint should hold the writer, in milliseconds.
-pub const CHECKPOINT_MS_WANTED: f64 = 250.0;
+pub(crate) const CHECKPOINT_MS_WANTED: f64 = 250.0;
 /// Share of the best rate that is good enough to look at what opening costs.
 const GOOD_RATE: f64 = 0.9;
 

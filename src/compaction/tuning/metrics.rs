@@ -19,34 +19,34 @@ pub struct RunMetrics {
     /// Events.
     pub events: u64,
     /// Claims verified at the end.
-    pub verified_claims: u64,
+    pub(crate) verified_claims: u64,
     /// Cost over all actions, US dollars.
-    pub cost_usd: f64,
+    pub(crate) cost_usd: f64,
     /// First event to last, milliseconds.
-    pub wall_ms: f64,
+    pub(crate) wall_ms: f64,
     /// Steps with an `ACT_DONE`.
-    pub acted_steps: u64,
+    pub(crate) acted_steps: u64,
     /// Steps that repeat one of the last three actions without progress.
-    pub looping_steps: u64,
+    pub(crate) looping_steps: u64,
     /// Violations of a constraint in force.
-    pub constraint_violations: u64,
+    pub(crate) constraint_violations: u64,
     /// Runs of consecutive steps that found nothing, and stops for want of evidence.
-    pub no_evidence_stalls: u64,
+    pub(crate) no_evidence_stalls: u64,
 }
 
 impl RunMetrics {
     /// Dollars per verified claim; `None` when there is none.
-    pub fn cost_per_verified_claim(&self) -> Option<f64> {
+    pub(crate) fn cost_per_verified_claim(&self) -> Option<f64> {
         (self.verified_claims > 0).then(|| self.cost_usd / self.verified_claims as f64)
     }
 
     /// Milliseconds per verified claim; `None` when there is none.
-    pub fn latency_per_verified_claim_ms(&self) -> Option<f64> {
+    pub(crate) fn latency_per_verified_claim_ms(&self) -> Option<f64> {
         (self.verified_claims > 0).then(|| self.wall_ms / self.verified_claims as f64)
     }
 
     /// Looping steps by acted steps; 0 when nothing was done.
-    pub fn loop_rate(&self) -> f64 {
+    pub(crate) fn loop_rate(&self) -> f64 {
         if self.acted_steps == 0 {
             0.0
         } else {
@@ -72,9 +72,9 @@ impl RunMetrics {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConstraintBreach {
     /// Index of the last event up to which it was honoured.
-    pub honoured: usize,
+    pub(crate) honoured: usize,
     /// Index of the violation.
-    pub violated: usize,
+    pub(crate) violated: usize,
 }
 
 #[derive(Default)]

@@ -1,6 +1,7 @@
 //! Tunes the two thresholds of the trigger by measurement. Run logs, recorded or generated, are
-//! replayed under every setting of a grid ([`sweep`]). Among the settings that no other setting
-//! beats on both bytes written and events to re-read, one is chosen ([`choose`]).
+//! replayed under many settings ([`sweep`]) that a search finds by itself ([`search`]). An explicit
+//! cost model with weights ([`cost`]) says what each setting costs, and one is recommended with how
+//! sure that is ([`choose`]).
 //!
 //! A replay measures what depends on where snapshots fall: their number, bytes and times, the tail
 //! that a resume reads, and the events that a crash leaves uncovered. A replay cannot measure
@@ -12,9 +13,11 @@
 //! by code that has a log to measure ([`log_sweep`]).
 
 pub mod choose;
+pub mod cost;
 pub mod log_sweep;
 pub mod metrics;
 pub mod plot;
 pub mod report;
+pub mod search;
 pub mod shapes;
 pub mod sweep;

@@ -1,4 +1,4 @@
-//! Plots as standalone SVG: lines, a scatter with a front, a heat map. Hand-written, because the
+//! Plots as standalone SVG: lines over a common axis, in light and dark. Hand-written, because the
 //! result must be small, deterministic and readable in any viewer without scripts or fonts.
 
 use std::fmt::Write as _;
@@ -16,10 +16,27 @@ const PLACES_MAX: usize = 12;
 const INK: &str = "#1f2933";
 const FAINT: &str = "#7b8794";
 const GRID: &str = "#e4e7eb";
+const BAND: &str = "#e6f2ee";
+const PAPER: &str = "#ffffff";
 const CHOSEN: &str = "#d64545";
 const DEFAULT: &str = "#f0a202";
 /// Light to dark, for ordered series.
 const RAMP: [&str; 6] = ["#9ad1d4", "#62b6b7", "#3d91a6", "#2c6e94", "#234e7a", "#1b2f57"];
+
+/// The same colours where the reader prefers dark ones, for viewers that know style sheets.
+const DARK: [(&str, &str); 11] = [
+    (INK, "#dde3ea"),
+    (FAINT, "#9aa5b1"),
+    (GRID, "#2b343f"),
+    (BAND, "#16332e"),
+    (PAPER, "#171d25"),
+    (RAMP[0], "#2f5d73"),
+    (RAMP[1], "#357b8c"),
+    (RAMP[2], "#3f9aa3"),
+    (RAMP[3], "#5bb8b4"),
+    (RAMP[4], "#8ad3c4"),
+    (RAMP[5], "#c4ecd9"),
+];
 
 /// How an axis places and names numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,14 +71,14 @@ pub struct PlotMark {
     pub chosen: bool,
 }
 
-/// Lines over a common axis.
+/// Lines over a common axis. `band` is a range of x that is shaded.
 pub fn lines(
     title: &str,
     note: &str,
-    x: &Axis,
-    y: &Axis,
+    (x, y): (&Axis, &Axis),
     series: &[Series],
     marks: &[PlotMark],
+    band: Option<(f64, f64)>,
 ) -> String {
     let points = || series.iter().flat_map(|series| series.points.iter().copied());
     // Ticks stand at measured places, as long as their names have room.
@@ -70,6 +87,9 @@ pub fn lines(
     measured.dedup();
     let measured = Some(measured).filter(|places| places.len() <= PLACES_MAX);
     let mut svg = Canvas::new(title, note, x, y, points(), measured.as_deref());
+    if let Some(band) = band {
+        svg.band(band);
+    }
     for (index, line) in series.iter().enumerate() {
         let colour = ramp(index, series.len());
         svg.path(&line.points, colour, 2.2);
@@ -82,119 +102,9 @@ pub fn lines(
     svg.finish()
 }
 
-/// All settings as points, the front as a staircase through the best of them.
-pub fn scatter(
-    title: &str,
-    note: &str,
-    x: &Axis,
-    y: &Axis,
-    groups: &[Series],
-    front: &[(f64, f64)],
-    marks: &[PlotMark],
-) -> String {
-    let points = || groups.iter().flat_map(|group| group.points.iter().copied());
-    let mut svg = Canvas::new(title, note, x, y, points(), None);
-    svg.path(&staircase(front), CHOSEN, 1.6);
-    for (index, group) in groups.iter().enumerate() {
-        let colour = ramp(index, groups.len());
-        for point in &group.points {
-            svg.dot(*point, 4.2, colour, "#ffffff");
-        }
-        svg.legend(index, colour, &group.name);
-    }
-    svg.legend_line(groups.len(), CHOSEN, "Pareto front");
-    svg.marks(marks, groups.len() + 1);
-    svg.finish()
-}
-
-/// A table of numbers as colours; small is good and dark.
-pub fn heat_map(
-    title: &str,
-    note: &str,
-    columns: &[String],
-    rows: &[String],
-    labels: (&str, &str),
-    value: impl Fn(usize, usize) -> Option<f64>,
-    marks: &[(usize, usize, bool)],
-) -> String {
-    let cells = || (0..rows.len()).flat_map(|r| (0..columns.len()).map(move |c| (r, c)));
-    let values: Vec<f64> = cells().filter_map(|(r, c)| value(r, c)).collect();
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let mut svg = Canvas::bare(title, note);
-    let width = (WIDTH - LEFT - 40.0) / columns.len().max(1) as f64;
-    let height = (HEIGHT - TOP - BOTTOM) / rows.len().max(1) as f64;
-    for (r, c) in cells() {
-        let Some(number) = value(r, c) else { continue };
-        let (x, y) = (LEFT + c as f64 * width, TOP + r as f64 * height);
-        let badness = if high > low { (number - low) / (high - low) } else { 0.0 };
-        let (fill, ink) = shade(badness);
-        svg.raw(format_args!(
-            r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="4" fill="{fill}"/>"#,
-            x + 1.5,
-            y + 1.5,
-            width - 3.0,
-            height - 3.0
-        ));
-        svg.text(
-            x + width / 2.0,
-            y + height / 2.0 + 4.0,
-            12.0,
-            ink,
-            "middle",
-            &format!("{number:.2}"),
-        );
-    }
-    for (r, c, chosen) in marks {
-        let (x, y) = (LEFT + *c as f64 * width, TOP + *r as f64 * height);
-        let colour = if *chosen { CHOSEN } else { DEFAULT };
-        svg.raw(format_args!(
-            r#"<rect x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="5" fill="none" stroke="{colour}" stroke-width="3"/>"#,
-            x + 1.5, y + 1.5, width - 3.0, height - 3.0
-        ));
-    }
-    for (c, name) in columns.iter().enumerate() {
-        let x = LEFT + (c as f64 + 0.5) * width;
-        svg.text(x, HEIGHT - BOTTOM + 18.0, 12.0, FAINT, "middle", name);
-    }
-    for (r, name) in rows.iter().enumerate() {
-        let y = TOP + (r as f64 + 0.5) * height + 4.0;
-        svg.text(LEFT - 10.0, y, 12.0, FAINT, "end", name);
-    }
-    svg.text(
-        LEFT + width * columns.len() as f64 / 2.0,
-        HEIGHT - 22.0,
-        13.0,
-        INK,
-        "middle",
-        labels.0,
-    );
-    svg.upright(22.0, TOP + (HEIGHT - TOP - BOTTOM) / 2.0, labels.1);
-    svg.finish()
-}
-
 fn ramp(index: usize, count: usize) -> &'static str {
     let place = if count > 1 { index * (RAMP.len() - 1) / (count - 1) } else { RAMP.len() / 2 };
     RAMP[place.min(RAMP.len() - 1)]
-}
-
-/// Background and text colour between deep teal (0, good) and paper (1, bad).
-fn shade(badness: f64) -> (String, &'static str) {
-    let mix = |good: f64, bad: f64| (good + (bad - good) * badness).round() as u8;
-    let (red, green, blue) = (mix(27.0, 240.0), mix(94.0, 244.0), mix(110.0, 244.0));
-    let ink = if badness < 0.55 { "#ffffff" } else { INK };
-    (format!("#{red:02x}{green:02x}{blue:02x}"), ink)
-}
-
-fn staircase(front: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let mut path = Vec::new();
-    for point in front {
-        if let Some((_, y)) = path.last().copied() {
-            path.push((point.0, y));
-        }
-        path.push(*point);
-    }
-    path
 }
 
 /// Maps data to the page along one direction.
@@ -317,8 +227,15 @@ impl Canvas {
             r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" font-family="system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif" role="img">"#
         ));
         canvas.raw(format_args!("<title>{}</title>", escape(title)));
+        canvas.svg.push_str("<style>@media(prefers-color-scheme:dark){");
+        for (light, dark) in DARK {
+            let rule =
+                format!("[fill=\"{light}\"]{{fill:{dark}}}[stroke=\"{light}\"]{{stroke:{dark}}}");
+            canvas.svg.push_str(&rule);
+        }
+        canvas.svg.push_str("}</style>\n");
         canvas.raw(format_args!(
-            r##"<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="#ffffff"/>"##
+            r#"<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="{PAPER}"/>"#
         ));
         canvas.svg.push_str(&format!(
             "<text x=\"{LEFT}\" y=\"28\" font-size=\"16\" font-weight=\"600\" fill=\"{INK}\">{}</text>\n",
@@ -397,6 +314,17 @@ impl Canvas {
         ));
     }
 
+    /// Shades a range of x. It reaches a little beyond both ends, so that they are seen inside it.
+    fn band(&mut self, (low, high): (f64, f64)) {
+        let from = (self.x.place(low) - 6.0).max(LEFT);
+        let to = (self.x.place(high) + 6.0).min(WIDTH - RIGHT);
+        self.raw(format_args!(
+            r#"<rect x="{from:.1}" y="{TOP}" width="{:.1}" height="{:.1}" fill="{BAND}"/>"#,
+            to - from,
+            HEIGHT - TOP - BOTTOM
+        ));
+    }
+
     fn dot(&mut self, point: (f64, f64), radius: f64, fill: &str, stroke: &str) {
         let (x, y) = (self.x.place(point.0), self.y.place(point.1));
         self.raw(format_args!(
@@ -407,16 +335,6 @@ impl Canvas {
     fn legend(&mut self, index: usize, colour: &str, name: &str) {
         let (x, y) = legend_place(index);
         self.raw(format_args!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="5" fill="{colour}"/>"#));
-        self.text(x + 14.0, y + 4.0, 12.0, INK, "start", name);
-    }
-
-    fn legend_line(&mut self, index: usize, colour: &str, name: &str) {
-        let (x, y) = legend_place(index);
-        self.raw(format_args!(
-            r#"<line x1="{:.1}" y1="{y:.1}" x2="{:.1}" y2="{y:.1}" stroke="{colour}" stroke-width="2"/>"#,
-            x - 6.0,
-            x + 6.0
-        ));
         self.text(x + 14.0, y + 4.0, 12.0, INK, "start", name);
     }
 
@@ -475,7 +393,8 @@ mod tests {
         let drawn = |places: &[f64]| {
             let points = places.iter().map(|place| (*place, 1.0)).collect();
             let series = [Series { name: "s".to_owned(), points }];
-            lines("t", "n", &axis(AxisScale::Linear), &axis(AxisScale::Linear), &series, &[])
+            let axis = axis(AxisScale::Linear);
+            lines("t", "n", (&axis, &axis), &series, &[], None)
         };
         let few = drawn(&[6.0, 18.0, 23.0]);
         assert!([">6<", ">18<", ">23<"].iter().all(|name| few.contains(name)), "{few}");
@@ -487,14 +406,9 @@ mod tests {
     fn names_are_escaped_in_plots() {
         let axis = |label: &str| Axis { label: label.into(), scale: AxisScale::Linear };
         let series = Series { name: "<b>&".into(), points: vec![(0.0, 1.0), (1.0, 2.0)] };
-        let svg = lines("t", "n", &axis("x"), &axis("y"), &[series], &[]);
+        let svg = lines("t", "n", (&axis("x"), &axis("y")), &[series], &[], None);
         assert!(svg.contains("&lt;b&gt;&amp;"));
         assert!(!svg.contains("<b>"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
-    }
-
-    #[test]
-    fn the_front_is_drawn_in_steps() {
-        assert_eq!(staircase(&[(1.0, 9.0), (2.0, 5.0)]), [(1.0, 9.0), (2.0, 9.0), (2.0, 5.0)]);
     }
 }

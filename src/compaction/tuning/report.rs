@@ -1,21 +1,25 @@
 //! A sweep for people and tools: table rows, CSV, SVG plots, one HTML page with all of it, and a
 //! TOML snippet with the recommended settings. Pure: results in, text out.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::super::trigger::Thresholds;
 use super::choose::ThresholdChoice;
+use super::cost::CostWeights;
 use super::log_sweep::{self, LogRow, LogSetting};
 use super::metrics::RunMetrics;
 use super::plot::{self, Axis, AxisScale, PlotMark, Series, escape};
 use super::sweep::{SweepRow, ThresholdSweep};
 
 /// Header of the table and of the CSV.
-pub const COLUMNS: [&str; 14] = [
+pub(crate) const COLUMNS: [&str; 15] = [
     "event_threshold",
     "step_fallback",
+    "cost",
     "snapshots",
     "failed_runs",
     "bytes_written",
@@ -31,7 +35,7 @@ pub const COLUMNS: [&str; 14] = [
 ];
 
 /// Header of the log's table and of its CSV.
-pub const LOG_COLUMNS: [&str; 8] = [
+pub(crate) const LOG_COLUMNS: [&str; 8] = [
     "checkpoint_every_events",
     "commit_batch",
     "events_per_second",
@@ -43,17 +47,21 @@ pub const LOG_COLUMNS: [&str; 8] = [
 ];
 
 /// The limits of a replay, shown wherever its figures are shown.
-pub const NOT_MEASURABLE: &str = "A replay cannot measure loop rate, forgotten constraints, \
+pub(crate) const NOT_MEASURABLE: &str = "A replay cannot measure loop rate, forgotten constraints, \
 NO_EVIDENCE stalls, or cost and latency per verified claim under another threshold: the log was \
 recorded under one setting and says the same under all of them. They are shown once, as facts of \
 these logs; whether an agent behaves differently needs live runs.";
 
+/// Most lines of a plot.
+const LINES_MAX: usize = 6;
+
 /// A finished sweep with where it came from.
-pub struct TuningReport<'a> {
+pub(crate) struct TuningReport<'a> {
     /// What was replayed, in words.
     pub runs: String,
     pub sweep: &'a ThresholdSweep,
     pub choice: &'a ThresholdChoice,
+    pub weights: &'a CostWeights,
     /// The log's own sweep, when it was measured.
     pub log_rows: &'a [LogRow],
 }
@@ -63,7 +71,7 @@ impl TuningReport<'_> {
     pub fn table(&self) -> Vec<Vec<String>> {
         let rows = self.sweep.rows.iter().enumerate();
         rows.map(|(index, row)| {
-            let mut cells = cells(row);
+            let mut cells = cells(row, self.choice.costs[index].total());
             cells.push(self.mark(index).to_owned());
             cells
         })
@@ -110,7 +118,7 @@ impl TuningReport<'_> {
     }
 
     /// One row a setting of the log, in the order of [`LOG_COLUMNS`].
-    pub fn log_table(&self) -> Vec<Vec<String>> {
+    pub(crate) fn log_table(&self) -> Vec<Vec<String>> {
         let chosen = log_sweep::choose(self.log_rows).map(|(chosen, _)| chosen);
         let cells = |(index, row): (usize, &LogRow)| {
             vec![
@@ -128,7 +136,7 @@ impl TuningReport<'_> {
     }
 
     /// The log's table as CSV.
-    pub fn log_csv(&self) -> String {
+    pub(crate) fn log_csv(&self) -> String {
         let mut text = LOG_COLUMNS.join(",");
         for row in self.log_table() {
             text.push('\n');
@@ -161,7 +169,10 @@ impl TuningReport<'_> {
                 record.insert("at_risk_max".into(), row.at_risk.max().into());
                 let violations = row.violations_after_compaction;
                 record.insert("violations_after_compaction".into(), violations.into());
-                record.insert("on_front".into(), self.choice.front.contains(&index).into());
+                let cost = self.choice.costs[index];
+                record.insert("cost".into(), cost.total().into());
+                record.insert("cost_parts".into(), json!(cost));
+                record.insert("as_good".into(), self.choice.as_good.contains(&index).into());
                 Value::Object(record)
             })
             .collect();
@@ -172,8 +183,12 @@ impl TuningReport<'_> {
             "recommended": {
                 "event_threshold": chosen.event_threshold,
                 "step_fallback": chosen.step_fallback,
+                "as_good_from": self.choice.between.0,
+                "as_good_to": self.choice.between.1,
+                "confidence": self.choice.confidence,
                 "reason": self.choice.reason,
             },
+            "weights": self.weights,
             "rows": rows,
             "log_rows": self.log_rows,
             "log_recommended": log_sweep::choose(self.log_rows).map(|(chosen, reason)| json!({
@@ -187,9 +202,19 @@ impl TuningReport<'_> {
     }
 
     /// File names and contents of the plots.
-    pub fn plots(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn plots(&self) -> Vec<(&'static str, String)> {
+        let runs = self.sweep.metrics.runs.max(1) as f64;
         vec![
-            ("pareto.svg", self.pareto()),
+            (
+                "cost.svg",
+                self.curves(
+                    "Cost of a setting",
+                    &self.cost_note(),
+                    "cost for 1,000 events",
+                    AxisScale::Log,
+                    |index| self.choice.costs[index].total(),
+                ),
+            ),
             (
                 "bytes.svg",
                 self.curves(
@@ -197,7 +222,7 @@ impl TuningReport<'_> {
                     "one line a step fallback; both axes logarithmic",
                     "bytes per run",
                     AxisScale::LogBytes,
-                    |row, runs| row.bytes_written as f64 / runs,
+                    |index| self.sweep.rows[index].bytes_written as f64 / runs,
                 ),
             ),
             (
@@ -207,7 +232,7 @@ impl TuningReport<'_> {
                     "mean over every position a run could stop at",
                     "events",
                     AxisScale::Linear,
-                    |row, _| row.tails.mean(),
+                    |index| self.sweep.rows[index].tails.mean(),
                 ),
             ),
             (
@@ -217,7 +242,7 @@ impl TuningReport<'_> {
                     "mean over the runs that broke off, verbose events left out",
                     "events",
                     AxisScale::Linear,
-                    |row, _| row.at_risk.mean(),
+                    |index| self.sweep.rows[index].at_risk.mean(),
                 ),
             ),
             (
@@ -227,11 +252,18 @@ impl TuningReport<'_> {
                     "per run, on the machine that ran the sweep",
                     "microseconds per run",
                     AxisScale::Log,
-                    |row, runs| (row.build_ns as f64 / runs / 1000.0).max(0.1),
+                    |index| (self.sweep.rows[index].build_ns as f64 / runs / 1000.0).max(0.1),
                 ),
             ),
-            ("distance.svg", self.distance_map()),
         ]
+    }
+
+    fn cost_note(&self) -> String {
+        let (low, high) = self.choice.between;
+        match low < high {
+            true => format!("any setting in the shaded range, {low} to {high}, is as good"),
+            false => "no other setting is as good as the marked one".to_owned(),
+        }
     }
 
     pub fn html(&self) -> String {
@@ -250,7 +282,11 @@ impl TuningReport<'_> {
         for (_, svg) in self.plots() {
             let _ = writeln!(page, "<figure>{svg}</figure>");
         }
-        page.push_str("</div>\n<h2>What these logs say, whatever the threshold</h2>\n");
+        let _ = write!(page, "</div>\n<h2>What a setting costs</h2>\n<table>");
+        for (name, value) in self.cost_lines() {
+            let _ = write!(page, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(&value));
+        }
+        page.push_str("</table>\n<h2>What these logs say, whatever the threshold</h2>\n");
         let _ = write!(page, "<p class=\"note\">{}</p>\n<table>", escape(NOT_MEASURABLE));
         for (name, value) in metric_lines(&self.sweep.metrics) {
             let _ = write!(page, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(&value));
@@ -263,7 +299,7 @@ impl TuningReport<'_> {
         for (index, row) in self.table().iter().enumerate() {
             let class = match self.mark(index) {
                 "" => "",
-                "front" => " class=\"front\"",
+                "as good" => " class=\"good\"",
                 _ => " class=\"marked\"",
             };
             let _ = write!(page, "<tr{class}>");
@@ -280,6 +316,19 @@ impl TuningReport<'_> {
             escape(&self.toml())
         );
         page
+    }
+
+    /// The parts of the cost of the chosen setting, with their weights.
+    pub fn cost_lines(&self) -> Vec<(&'static str, String)> {
+        let (cost, weights) = (self.choice.costs[self.choice.chosen], self.weights);
+        let line = |cost: f64, weight: f64, of: &str| format!("{cost:.1} ({weight} for each {of})");
+        vec![
+            ("bytes written", line(cost.bytes, weights.bytes, "KiB")),
+            ("reading again", line(cost.reread, weights.reread, "event after a restart")),
+            ("memory", line(cost.memory, weights.memory, "event no snapshot covers, at worst")),
+            ("age of the snapshot", line(cost.age, weights.age, "minute")),
+            ("together, for 1,000 events", format!("{:.1}", cost.total())),
+        ]
     }
 
     /// The figures of the logs, for a terminal.
@@ -316,7 +365,7 @@ impl TuningReport<'_> {
     }
 
     /// File names and contents of the plots of the log's own sweep.
-    pub fn log_plots(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn log_plots(&self) -> Vec<(&'static str, String)> {
         if self.log_rows.is_empty() {
             return Vec::new();
         }
@@ -341,7 +390,7 @@ impl TuningReport<'_> {
             let marks: Vec<PlotMark> = chosen.into_iter().collect();
             let x = Axis { label: "events between checkpoints".into(), scale: AxisScale::Log };
             let y = Axis { label: unit.to_owned(), scale: AxisScale::Log };
-            plot::lines(title, note, &x, &y, &series, &marks)
+            plot::lines(title, note, (&x, &y), &series, &marks, None)
         };
         vec![
             (
@@ -370,38 +419,42 @@ impl TuningReport<'_> {
             "chosen"
         } else if Some(index) == self.choice.default {
             "default"
-        } else if self.choice.front.contains(&index) {
-            "front"
+        } else if self.choice.as_good.contains(&index) {
+            "as good"
         } else {
             ""
         }
     }
 
-    fn marks(&self, at: impl Fn(&SweepRow) -> (f64, f64)) -> Vec<PlotMark> {
+    fn marks(&self, value: impl Fn(usize) -> f64) -> Vec<PlotMark> {
         let mark = |index: usize, chosen: bool| {
-            let row = &self.sweep.rows[index];
-            let settings = row.thresholds;
+            let Thresholds { event_threshold, step_fallback } = self.sweep.rows[index].thresholds;
             let what = if chosen { "chosen" } else { "default" };
-            let name = format!("{what} {}/{}", settings.event_threshold, settings.step_fallback);
-            PlotMark { at: at(row), name, chosen }
+            let name = format!("{what} {event_threshold}/{step_fallback}");
+            PlotMark { at: (event_threshold as f64, value(index)), name, chosen }
         };
-        let default = self.choice.default.map(|index| mark(index, false));
+        let default = self.choice.default.filter(|default| *default != self.choice.chosen);
+        let default = default.map(|index| mark(index, false));
         std::iter::once(mark(self.choice.chosen, true)).chain(default).collect()
     }
 
-    fn by_fallback(&self, at: impl Fn(&SweepRow) -> (f64, f64)) -> Vec<Series> {
-        let fallbacks: BTreeSet<u64> =
-            self.sweep.rows.iter().map(|row| row.thresholds.step_fallback).collect();
-        let series = |fallback: u64| {
-            let rows =
-                self.sweep.rows.iter().filter(|row| row.thresholds.step_fallback == fallback);
-            Series { name: format!("fallback {fallback} steps"), points: rows.map(&at).collect() }
+    /// A line for each of the fallbacks that most thresholds were tried with.
+    fn by_fallback(&self, value: impl Fn(usize) -> f64) -> Vec<Series> {
+        let mut points: BTreeMap<u64, Vec<(u64, f64)>> = BTreeMap::new();
+        for (index, row) in self.sweep.rows.iter().enumerate() {
+            let Thresholds { event_threshold, step_fallback } = row.thresholds;
+            points.entry(step_fallback).or_default().push((event_threshold, value(index)));
+        }
+        let mut longest: Vec<(u64, Vec<(u64, f64)>)> = points.into_iter().collect();
+        longest.sort_by_key(|(fallback, points)| (Reverse(points.len()), *fallback));
+        longest.truncate(LINES_MAX);
+        longest.sort_by_key(|(fallback, _)| *fallback);
+        let series = |(fallback, mut points): (u64, Vec<(u64, f64)>)| {
+            points.sort_by_key(|(threshold, _)| *threshold);
+            let points = points.into_iter().map(|(threshold, value)| (threshold as f64, value));
+            Series { name: format!("fallback {fallback} steps"), points: points.collect() }
         };
-        fallbacks.into_iter().map(series).collect()
-    }
-
-    fn runs_count(&self) -> f64 {
-        self.sweep.metrics.runs.max(1) as f64
+        longest.into_iter().map(series).collect()
     }
 
     fn curves(
@@ -410,67 +463,23 @@ impl TuningReport<'_> {
         note: &str,
         unit: &str,
         scale: AxisScale,
-        value: impl Fn(&SweepRow, f64) -> f64,
+        value: impl Fn(usize) -> f64,
     ) -> String {
-        let runs = self.runs_count();
-        let at = |row: &SweepRow| (row.thresholds.event_threshold as f64, value(row, runs));
-        let x_scale = if scale == AxisScale::LogBytes { AxisScale::Log } else { AxisScale::Linear };
-        let x = Axis { label: "EVENT_THRESHOLD (counted events)".into(), scale: x_scale };
+        // Costs and bytes span more than one power of ten.
+        let x = Axis { label: "EVENT_THRESHOLD (counted events)".into(), scale: AxisScale::Log };
         let y = Axis { label: unit.to_owned(), scale };
-        plot::lines(title, note, &x, &y, &self.by_fallback(at), &self.marks(at))
-    }
-
-    fn pareto(&self) -> String {
-        let runs = self.runs_count();
-        let at = |row: &SweepRow| (row.bytes_written as f64 / runs, row.tails.mean());
-        let front: Vec<(f64, f64)> =
-            self.choice.front.iter().map(|index| at(&self.sweep.rows[*index])).collect();
-        let x = Axis { label: "bytes written per run".into(), scale: AxisScale::LogBytes };
-        let y = Axis { label: "events to re-read on resume (mean)".into(), scale: AxisScale::Log };
-        let note = "down and left is better; each point is one setting";
-        let title = "What a setting writes against what it leaves to re-read";
-        plot::scatter(title, note, &x, &y, &self.by_fallback(at), &front, &self.marks(at))
-    }
-
-    fn distance_map(&self) -> String {
-        let values = |pick: fn(&SweepRow) -> u64| -> Vec<u64> {
-            self.sweep.rows.iter().map(pick).collect::<BTreeSet<u64>>().into_iter().collect()
-        };
-        let columns = values(|row| row.thresholds.event_threshold);
-        let rows = values(|row| row.thresholds.step_fallback);
-        let index_of = |r: usize, c: usize| {
-            self.sweep.rows.iter().position(|row| {
-                row.thresholds.event_threshold == columns[c]
-                    && row.thresholds.step_fallback == rows[r]
-            })
-        };
-        let place = |index: usize| {
-            let settings = self.sweep.rows[index].thresholds;
-            let c = columns.iter().position(|value| *value == settings.event_threshold)?;
-            let r = rows.iter().position(|value| *value == settings.step_fallback)?;
-            Some((r, c))
-        };
-        let default = self.choice.default.and_then(place).map(|(r, c)| (r, c, false));
-        let chosen = place(self.choice.chosen).map(|(r, c)| (r, c, true));
-        let marks: Vec<(usize, usize, bool)> = default.into_iter().chain(chosen).collect();
-        let names = |values: &[u64]| values.iter().map(u64::to_string).collect::<Vec<_>>();
-        plot::heat_map(
-            "Distance from the best of both",
-            "0 would be fewest bytes and shortest tail at once; red is chosen, amber the default",
-            &names(&columns),
-            &names(&rows),
-            ("EVENT_THRESHOLD", "N_STEP_FALLBACK"),
-            |r, c| index_of(r, c).map(|index| self.choice.distances[index]),
-            &marks,
-        )
+        let (low, high) = self.choice.between;
+        let band = (low < high).then_some((low as f64, high as f64));
+        plot::lines(title, note, (&x, &y), &self.by_fallback(&value), &self.marks(&value), band)
     }
 }
 
-fn cells(row: &SweepRow) -> Vec<String> {
+fn cells(row: &SweepRow, cost: f64) -> Vec<String> {
     let per_snapshot = row.build_ns as f64 / 1000.0 / row.snapshots.max(1) as f64;
     vec![
         row.thresholds.event_threshold.to_string(),
         row.thresholds.step_fallback.to_string(),
+        format!("{cost:.1}"),
         row.snapshots.to_string(),
         row.failed_runs.to_string(),
         row.bytes_written.to_string(),
@@ -535,7 +544,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 }
 
 const HEAD: &str = r#"<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 <title>Compaction thresholds</title>
 <style>
 body{margin:0;background:#f5f7fa;color:#1f2933;font:15px/1.5 system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif}
@@ -548,8 +557,12 @@ figure svg{width:100%;height:auto;display:block}
 table{border-collapse:collapse;background:#fff;font-variant-numeric:tabular-nums;font-size:13px}
 th,td{padding:4px 10px;border-bottom:1px solid #e4e7eb;text-align:right}
 th{color:#52606d;font-weight:600}
-tr.front td{background:#f0f7f7}tr.marked td{background:#fdecea;font-weight:600}
+tr.good td{background:#f0f7f7}tr.marked td{background:#fdecea;font-weight:600}
 pre{background:#1f2933;color:#e4e7eb;padding:16px;border-radius:8px;overflow-x:auto}
+@media(prefers-color-scheme:dark){
+body{background:#0f141a;color:#dde3ea}.note,th{color:#9aa5b1}
+figure,table{background:#171d25;border-color:#2b343f}th,td{border-color:#2b343f}
+tr.good td{background:#12303a}tr.marked td{background:#4a2326}pre{background:#171d25}}
 </style></head><body><main>
 "#;
 
@@ -563,11 +576,13 @@ mod tests {
     fn every_output_names_the_choice_and_says_what_is_not_measured() {
         let runs = Generated { seed: 5, runs: 5, events: 120 };
         let swept = sweep(&runs, &grid(&[6, 18], &[4, 8]), &|| {});
-        let choice = choose(&swept.rows).unwrap();
+        let weights = CostWeights::default();
+        let choice = choose(&swept.rows, swept.rows.len(), &weights).unwrap();
         let report = TuningReport {
             runs: "5 generated runs".into(),
             sweep: &swept,
             choice: &choice,
+            weights: &weights,
             log_rows: &[],
         };
         assert_eq!(report.csv().lines().count(), 5);
@@ -577,7 +592,7 @@ mod tests {
         assert_eq!(threshold as u64, swept.rows[choice.chosen].thresholds.event_threshold);
         let page = report.html();
         assert!(page.contains("needs live runs") && report.toml().contains("cannot measure"));
-        assert_eq!(page.matches("<svg").count(), 6);
+        assert_eq!(page.matches("<svg").count(), 5);
         for (name, svg) in report.plots() {
             assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");
         }

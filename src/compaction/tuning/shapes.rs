@@ -13,7 +13,7 @@ const NAMESPACE: &str = "idx:generated-v1";
 const FIRST_MS: i64 = 1_767_225_600_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RunShape {
+pub(crate) enum RunShape {
     /// Short; every step completes and most find something.
     Healthy,
     /// Like that for very long, with conflicts and closed questions.

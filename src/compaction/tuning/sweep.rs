@@ -12,12 +12,13 @@ use super::super::compactor::Compactor;
 use super::super::event::{Body, Class, RunEvent};
 use super::super::trigger::Thresholds;
 use super::super::window::{SinceSnapshot, Terminal};
+use super::cost::CostSums;
 use super::metrics::{ConstraintBreach, RunMetrics, measure};
 
-/// Event thresholds tried unless told otherwise.
-pub const EVENT_THRESHOLDS: [u64; 10] = [3, 6, 9, 12, 15, 18, 24, 30, 36, 48];
-/// Step fallbacks tried unless told otherwise.
-pub const STEP_FALLBACKS: [u64; 6] = [2, 4, 6, 8, 12, 16];
+/// The usual step fallbacks.
+pub(super) const STEP_FALLBACKS: [u64; 6] = [2, 4, 6, 8, 12, 16];
+/// Groups of runs whose costs are summed apart, so that runs can be drawn again at random.
+const BLOCKS: usize = 64;
 
 pub fn grid(event_thresholds: &[u64], step_fallbacks: &[u64]) -> Vec<Thresholds> {
     event_thresholds
@@ -30,6 +31,18 @@ pub fn grid(event_thresholds: &[u64], step_fallbacks: &[u64]) -> Vec<Thresholds>
         .collect()
 }
 
+/// True when runs of whole steps, three events each, trigger by events and not by the fallback.
+pub(super) fn keeps_order(thresholds: Thresholds) -> bool {
+    thresholds.step_fallback.saturating_mul(3) >= thresholds.event_threshold
+}
+
+/// How far a setting is from the defaults: the tie-breaker, since a change needs a reason.
+pub(super) fn strangeness(thresholds: Thresholds) -> u64 {
+    let usual = Thresholds::default();
+    thresholds.event_threshold.abs_diff(usual.event_threshold)
+        + 3 * thresholds.step_fallback.abs_diff(usual.step_fallback)
+}
+
 /// What one setting costs over all runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepRow {
@@ -37,9 +50,9 @@ pub struct SweepRow {
     /// Snapshots taken.
     pub snapshots: u64,
     /// Runs stopped because a snapshot failed its checks.
-    pub failed_runs: u64,
-    /// Snapshots, narratives and coverage artifacts.
-    pub bytes_written: u64,
+    pub(crate) failed_runs: u64,
+    /// Snapshots, narratives and spilled records.
+    pub(crate) bytes_written: u64,
     /// Time to fold every event.
     pub fold_ns: u64,
     /// Time to build, check and encode every snapshot.
@@ -47,9 +60,11 @@ pub struct SweepRow {
     /// Events since the last snapshot, at every position of every run.
     pub tails: Tails,
     /// Events that no snapshot covers where a run broke off, verbose ones not counted.
-    pub at_risk: Tails,
+    pub(crate) at_risk: Tails,
     /// Constraint violations with a snapshot between the last honouring and the violation.
-    pub violations_after_compaction: u64,
+    pub(crate) violations_after_compaction: u64,
+    /// The parts of the cost, by group of runs.
+    pub(crate) blocks: Vec<CostSums>,
 }
 
 /// A distribution of event counts.
@@ -73,7 +88,7 @@ impl Tails {
     }
 
     /// The 95th percentile.
-    pub fn p95(&self) -> u64 {
+    pub(crate) fn p95(&self) -> u64 {
         let count: u64 = self.0.iter().sum();
         let mut below = 0;
         for (share, events) in self.0.iter().zip(0..) {
@@ -111,7 +126,15 @@ impl SweepRow {
             tails: Tails::default(),
             at_risk: Tails::default(),
             violations_after_compaction: 0,
+            blocks: vec![CostSums::default(); BLOCKS],
         }
+    }
+
+    /// The parts of the cost over all runs.
+    pub(crate) fn sums(&self) -> CostSums {
+        let mut sums = CostSums::default();
+        self.blocks.iter().for_each(|block| sums.add(block));
+        sums
     }
 
     fn add(&mut self, other: &SweepRow) {
@@ -123,6 +146,9 @@ impl SweepRow {
         self.tails.add(&other.tails);
         self.at_risk.add(&other.at_risk);
         self.violations_after_compaction += other.violations_after_compaction;
+        for (mine, theirs) in self.blocks.iter_mut().zip(&other.blocks) {
+            mine.add(theirs);
+        }
     }
 }
 
@@ -155,7 +181,7 @@ pub fn sweep(
             if index >= runs.count() {
                 return part;
             }
-            add(&mut part, &one_run(&runs.get(index), settings));
+            add(&mut part, &one_run(&runs.get(index), settings, index % BLOCKS));
             progress();
         }
     };
@@ -184,7 +210,7 @@ fn add(total: &mut ThresholdSweep, part: &ThresholdSweep) {
     total.metrics.add(&part.metrics);
 }
 
-fn one_run(events: &[RunEvent], settings: &[Thresholds]) -> ThresholdSweep {
+fn one_run(events: &[RunEvent], settings: &[Thresholds], block: usize) -> ThresholdSweep {
     let (metrics, violations) = measure(events);
     let mut done: HashMap<Vec<usize>, SweepRow> = HashMap::new();
     let rows = settings
@@ -192,7 +218,7 @@ fn one_run(events: &[RunEvent], settings: &[Thresholds]) -> ThresholdSweep {
         .map(|thresholds| {
             let row = done
                 .entry(cuts(events, *thresholds))
-                .or_insert_with(|| replay(events, *thresholds, &violations));
+                .or_insert_with(|| replay(events, *thresholds, &violations, block));
             SweepRow { thresholds: *thresholds, ..row.clone() }
         })
         .collect();
@@ -236,6 +262,7 @@ fn replay(
     events: &[RunEvent],
     thresholds: Thresholds,
     violations: &[ConstraintBreach],
+    block: usize,
 ) -> SweepRow {
     let mut row = SweepRow::new(thresholds);
     let mut compactor = Compactor::new(thresholds);
@@ -260,7 +287,7 @@ fn replay(
     }
     row.fold_ns += elapsed(begun);
     row.failed_runs = u64::from(stopped);
-    note_tails(&mut row, events, &taken);
+    note_tails(&mut row, events, &taken, block);
     let forgotten = violations.iter().filter(|violation| {
         taken.iter().any(|cut| *cut > violation.honoured && *cut <= violation.violated)
     });
@@ -286,15 +313,26 @@ fn take(
     true
 }
 
-fn note_tails(row: &mut SweepRow, events: &[RunEvent], taken: &[usize]) {
+fn note_tails(row: &mut SweepRow, events: &[RunEvent], taken: &[usize], block: usize) {
     let mut taken_so_far = taken.iter().peekable();
     let mut covered = 0;
-    for read in 1..=events.len() {
+    let mut sums = CostSums { bytes: row.bytes_written, ..CostSums::default() };
+    let mut longest = 0;
+    for (read, event) in (1..).zip(events) {
         while let Some(cut) = taken_so_far.next_if(|cut| **cut <= read) {
             covered = *cut;
         }
-        row.tails.note(read - covered);
+        let tail = read - covered;
+        row.tails.note(tail);
+        // Until the first snapshot the age is that of the run.
+        let since = events[covered.saturating_sub(1)].ts;
+        sums.events += 1;
+        sums.tail_events += tail as u64;
+        sums.age_ms += u64::try_from(event.ts.ms_since(since)).unwrap_or(0);
+        longest = longest.max(tail as u64);
     }
+    sums.longest_tails = longest * sums.events;
+    row.blocks[block] = sums;
     let broke_off = !events.last().is_some_and(|event| matches!(event.body, Body::RunStopped(_)));
     if broke_off {
         let uncovered = events.iter().skip(covered);
@@ -328,7 +366,7 @@ impl RunSource for Generated {
 
 /// Recorded runs, read and known to fold.
 #[derive(Debug, Clone, Default)]
-pub struct RecordedRuns(pub Vec<Vec<RunEvent>>);
+pub(crate) struct RecordedRuns(pub Vec<Vec<RunEvent>>);
 
 impl RunSource for RecordedRuns {
     fn count(&self) -> usize {
@@ -344,13 +382,16 @@ impl RunSource for RecordedRuns {
 mod tests {
     use super::*;
 
+    /// A grid for tests that need many settings.
+    const THRESHOLDS: [u64; 6] = [3, 6, 9, 18, 30, 48];
+
     const RUNS: Generated = Generated { seed: 3, runs: 10, events: 200 };
 
     #[test]
     fn the_bare_trigger_cuts_where_the_compactor_does() {
         for index in 0..RUNS.runs {
             let events = RUNS.get(index);
-            for thresholds in grid(&EVENT_THRESHOLDS, &STEP_FALLBACKS) {
+            for thresholds in grid(&THRESHOLDS, &STEP_FALLBACKS) {
                 let mut compactor = Compactor::new(thresholds);
                 let mut taken = Vec::new();
                 let mut row = SweepRow::new(thresholds);

@@ -43,7 +43,7 @@ pub(super) fn explain(text: &str) -> Refusal {
     match Keep(1).deserialize(&mut serde_json::Deserializer::from_str(text)) {
         Ok(value) => violations(&value),
         // The only complaint of the strict reader itself that is left is a repeated member. It stops
-        // there: a number or an escape behind it that is none was only read over so far.
+        // there, so an invalid number or escape behind it was not checked yet.
         Err(error) if error.classify() == Category::Data => {
             match serde_json::from_str::<Value>(text) {
                 Ok(_) => refuse(QuarantineReason::DuplicateMember, error.to_string()).naming(text),

@@ -56,6 +56,12 @@ pub(super) fn settle(raw: Raw<'_>) -> Result<Request, Refusal> {
     let created_at = findings.instant("/created_at", &raw.created_at);
     let not_before = raw.not_before.map(|text| findings.instant("/not_before", &text));
     let deadline = raw.deadline.map(|text| findings.instant("/deadline", &text));
+    if let Some(number) = &raw.wide_integer {
+        let shown: String = number.chars().take(40).collect();
+        let message =
+            format!("the integer {shown} does not fit into 64 bits: write it as a string");
+        findings.error("/work/params", message);
+    }
     let input = settle_input(raw.input, &mut findings);
     let Some(input) = input.filter(|_| findings.errors.is_empty()) else {
         return Err(Refusal {
@@ -127,15 +133,15 @@ fn without_repeats(ids: Vec<Cow<'_, str>>) -> Vec<String> {
 }
 
 fn settle_query(bus: Bus, raw: RawQuery<'_>, findings: &mut Findings) -> Option<Query> {
-    if bus == Bus::Other {
-        findings.error("/input/bus", "the bus `other` has no query mode".to_owned());
-    }
     for name in raw.conditions.keys() {
-        if bus != Bus::Other && !fields_of(bus).contains(&name.as_str()) {
-            findings.error(
-                &format!("/input/query/where/{name}"),
-                format!("{bus} has no such field: expected {}", fields_of(bus).join(", ")),
-            );
+        let fields = fields_of(bus);
+        if !fields.contains(&name.as_str()) {
+            let expected = match fields {
+                [] => "it has no fields to ask for".to_owned(),
+                fields => format!("expected {}", fields.join(", ")),
+            };
+            let message = format!("{bus} has no such field: {expected}");
+            findings.error(&format!("/input/query/where/{name}"), message);
         }
     }
     let days = match raw.days {

@@ -112,7 +112,7 @@ fn wrong_values_are_named_by_place() {
         ("/created_at", json!("2026-02-30T00:00:00Z")),
         ("/urgency", json!("soon")),
         ("/deadline", json!("2026-02-11T24:00:01Z")),
-        ("/not_before", json!(null)),
+        ("/not_before", json!(7)),
         ("/priority", json!(0)),
         ("/priority", json!(6)),
         ("/priority", json!(2.5)),
@@ -124,7 +124,8 @@ fn wrong_values_are_named_by_place() {
         ("/work/summary_kind", json!("email_summary")),
         ("/work/flow_ref/kind", json!("path")),
         ("/work/flow_ref/flow_id", json!("")),
-        ("/work/flow_ref/variant", json!(null)),
+        ("/work/flow_ref/variant", json!(1)),
+        ("/work/flow_ref/flow_id", json!(null)),
         ("/work/params", json!([])),
         ("/input/mode", json!("all")),
         ("/input/bus", json!("summary_bus")),
@@ -214,12 +215,12 @@ fn queries_are_settled_against_their_bus() {
         "day_to": "2026-02-11", "where": {"role": "user"}, "limit": 10.0});
     let request = parse(&ask("event_bus", query.clone())).unwrap();
     let Input::Query { query: parsed, .. } = &request.input else { panic!("{request:?}") };
-    assert_eq!(parsed.effective_limit(), 10);
+    assert_eq!(parsed.limit, Some(10));
     assert!(matches!(parsed.days, Days::Range(..)));
     assert!(schema::check(QUERY_SCHEMA, &parsed.to_value()).is_empty());
 
     assert_eq!(places(&ask("session_bus", query.clone())), ["/input/query/where/role"]);
-    assert_eq!(places(&ask("other", query.clone())), ["/input/bus"]);
+    assert_eq!(places(&ask("other", query.clone())), ["/input/query/where/role"]);
     let mut bad = query.clone();
     bad["day_to"] = json!("2026-02-09");
     assert_eq!(places(&ask("event_bus", bad.clone())), ["/input/query/day_to"]);
@@ -390,4 +391,82 @@ fn the_query_schema_is_bundled_unchanged() {
         alone.as_object_mut().unwrap().shift_remove(name).unwrap();
     }
     assert_eq!(read(SCHEMA)["$defs"][QUERY_SCHEMA], alone);
+}
+
+#[test]
+fn optional_members_that_are_null_are_absent() {
+    let mut record: Value =
+        serde_json::from_str(include_str!("../../../tests/fixtures/seam/request_a.json")).unwrap();
+    record["work"]["flow_ref"].as_object_mut().unwrap().remove("variant");
+    for (place, name) in [
+        ("", "not_before"),
+        ("", "deadline"),
+        ("", "priority"),
+        ("", "idempotency_key"),
+        ("", "trace"),
+        ("", "notes"),
+        ("/requested_by", "git_commit"),
+        ("/work/flow_ref", "variant"),
+        ("/work", "params"),
+    ] {
+        record.pointer_mut(place).unwrap()[name] = Value::Null;
+        assert_eq!(crate::contract::schema::check(SCHEMA, &record), [], "{name}");
+        let with_null = Request::parse(record.to_string().as_bytes()).unwrap();
+        record.pointer_mut(place).unwrap().as_object_mut().unwrap().remove(name);
+        let without = Request::parse(record.to_string().as_bytes()).unwrap();
+        assert_eq!(with_null, without, "{name}");
+        assert_eq!(with_null.effective_key(), without.effective_key(), "{name}");
+    }
+    record["urgency"] = "scheduled".into();
+    record["not_before"] = Value::Null;
+    assert!(Request::parse(record.to_string().as_bytes()).is_err(), "this one is required");
+    assert_ne!(crate::contract::schema::check(SCHEMA, &record), []);
+}
+
+#[test]
+fn null_members_of_a_query_are_absent() {
+    let mut record: Value =
+        serde_json::from_str(include_str!("../../../tests/fixtures/seam/request_a.json")).unwrap();
+    let query = |query: Value| json!({"mode": "query", "bus": "event_bus", "query": query});
+    let version = crate::contract::query::SCHEMA;
+    record["input"] = query(json!({
+        "schema_version": version, "day": "2026-02-11", "day_from": null, "day_to": null,
+        "where": {"role": null}, "limit": null,
+    }));
+    let with_null = Request::parse(record.to_string().as_bytes()).unwrap();
+    assert_eq!(crate::contract::schema::check(SCHEMA, &record), []);
+    record["input"] = query(json!({"schema_version": version, "day": "2026-02-11"}));
+    let without = Request::parse(record.to_string().as_bytes()).unwrap();
+    assert_eq!(with_null.input, without.input);
+    record["input"] = query(json!({
+        "schema_version": version, "day": null, "day_from": "2026-02-11", "day_to": "2026-02-12",
+    }));
+    assert!(Request::parse(record.to_string().as_bytes()).is_ok());
+    assert_eq!(crate::contract::schema::check(SCHEMA, &record), []);
+    record["input"]["query"]["day_to"] = Value::Null;
+    assert!(Request::parse(record.to_string().as_bytes()).is_err());
+    assert_ne!(crate::contract::schema::check(SCHEMA, &record), []);
+}
+
+#[test]
+fn large_integers_in_params_keep_their_identity() {
+    let line = |number: &str| {
+        let record = include_str!("../../../tests/fixtures/seam/request_a.json");
+        let mut record: Value = serde_json::from_str(record).unwrap();
+        record.as_object_mut().unwrap().remove("idempotency_key");
+        record["work"]["params"] = json!({"a": ["NUMBER"]});
+        record.to_string().replace("\"NUMBER\"", number)
+    };
+    let parse = |number: &str| Request::parse(line(number).as_bytes());
+    let key = |number: &str| parse(number).unwrap().effective_key();
+    assert_ne!(key("9007199254740992"), key("9007199254740993"));
+    assert_ne!(key("18446744073709551614"), key("18446744073709551615"));
+    assert_ne!(key("-9223372036854775807"), key("-9223372036854775808"));
+    assert_eq!(key("1e30"), key("1000000000000000000000000000000.0"));
+    for wide in ["18446744073709551616", "-9223372036854775809", "1000000000000000000000000000000"]
+    {
+        let refusal = parse(wide).unwrap_err();
+        assert_eq!(refusal.errors[0].pointer, "/work/params");
+        assert!(refusal.errors[0].message.contains(wide), "{:?}", refusal.errors);
+    }
 }

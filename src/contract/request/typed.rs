@@ -15,6 +15,9 @@ use crate::contract::vocabulary::{Bus, InputMode, SummaryKind, Urgency};
 
 type Str<'de> = Cow<'de, str>;
 
+/// 2^63, the smallest size of an integer that may not fit into 64 bits.
+const LARGE: f64 = 9_223_372_036_854_775_808.0;
+
 /// A request as the schema accepts it.
 pub(super) struct Raw<'de> {
     pub request_id: Str<'de>,
@@ -33,6 +36,8 @@ pub(super) struct Raw<'de> {
     pub flow_id: Str<'de>,
     pub variant: Option<Str<'de>>,
     pub params: Map<String, Value>,
+    /// An integer in the parameters that 64 bits cannot hold.
+    pub(crate) wide_integer: Option<Str<'de>>,
     pub input: RawInput<'de>,
 }
 
@@ -46,7 +51,7 @@ pub(super) enum RawInput<'de> {
 /// A query as its schema accepts it.
 pub(super) struct RawQuery<'de> {
     pub days: RawDays<'de>,
-    pub conditions: Map<String, Value>,
+    pub(crate) conditions: Map<String, Value>,
     pub limit: Option<u16>,
 }
 
@@ -61,13 +66,60 @@ pub(super) fn read(text: &str) -> Option<Raw<'_>> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let root = RequestMembers::read(&mut deserializer).ok()?;
     deserializer.end().ok()?;
-    complete(root)
+    let mut raw = complete(root)?;
+    if raw.params.values().any(has_large_float) {
+        raw.wide_integer = wide_integer(text).map(Cow::Borrowed);
+    }
+    Some(raw)
 }
 
-/// Declares the members of an object whose other members are read over.
+/// Whether a value holds a number as large as an integer that 64 bits cannot hold: the reader gives
+/// such an integer as a float.
+fn has_large_float(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            number.is_f64() && number.as_f64().is_some_and(|value| value.abs() >= LARGE)
+        }
+        Value::Array(items) => items.iter().any(has_large_float),
+        Value::Object(members) => members.values().any(has_large_float),
+        _ => false,
+    }
+}
+
+/// The first integer of a JSON text, written without fraction and exponent, that 64 bits cannot hold.
+fn wide_integer(text: &str) -> Option<&str> {
+    let (mut in_string, mut escaped, mut start) = (false, false, None);
+    for (at, byte) in text.bytes().enumerate() {
+        let in_number = !in_string
+            && (byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E'));
+        match (start, in_number) {
+            // The words `true` and `false` have an `e`, and begin with no digit.
+            (None, true) if byte == b'-' || byte.is_ascii_digit() => start = Some(at),
+            (Some(from), false) => {
+                let number = &text[from..at];
+                let is_integer = number.bytes().skip(1).all(|byte| byte.is_ascii_digit());
+                if is_integer && number.parse::<u64>().is_err() && number.parse::<i64>().is_err() {
+                    return Some(number);
+                }
+                start = None;
+            }
+            _ => {}
+        }
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Declares the members of an object whose other members are read over. A member that is null is
+/// absent.
 macro_rules! object {
     ($name:ident at $depth:literal { $($key:literal => $field:ident: $type:ty = $seed:expr,)+ }) => {
-        #[derive(Default)]
+        #[allow(dead_code, reason = "some members are read only to be checked")]
         struct $name<'de> { $($field: Option<$type>,)+ }
 
         impl<'de> $name<'de> {
@@ -81,13 +133,14 @@ macro_rules! object {
                     }
 
                     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                        let mut found = $name::default();
+                        // Twice `Option`: whether it is there, and whether it is not null.
+                        $(let mut $field: Option<Option<$type>> = None;)+
                         let mut others = Names::default();
                         while let Some(name) = map.next_key_seed(Text)? {
                             match &*name {
                                 $($key => {
-                                    let value = map.next_value_seed($seed)?;
-                                    if found.$field.replace(value).is_some() {
+                                    let value = map.next_value_seed(Maybe($seed))?;
+                                    if $field.replace(value).is_some() {
                                         return Err(repeated($key));
                                     }
                                 })+
@@ -97,13 +150,44 @@ macro_rules! object {
                                 }
                             }
                         }
-                        Ok(found)
+                        Ok($name { $($field: $field.flatten(),)+ })
                     }
                 }
                 deserializer.deserialize_map(Members)
             }
         }
     };
+}
+
+/// Reads a value, or null as none.
+struct Maybe<S>(S);
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Maybe<S> {
+    type Value = Option<S::Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_option(self)
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Maybe<S> {
+    type Value = Option<S::Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value or null")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        self.0.deserialize(deserializer).map(Some)
+    }
 }
 
 macro_rules! seed {
@@ -197,6 +281,7 @@ fn complete(root: RequestMembers<'_>) -> Option<Raw<'_>> {
         flow_id: flow.flow_id?,
         variant: flow.variant,
         params: work.params.unwrap_or_default(),
+        wide_integer: None,
         input: root.input?,
     };
     let named = !raw.request_id.is_empty()
@@ -433,7 +518,7 @@ fn read_query<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RawQuery<'de
 
 /// Queries are rare and small, so this one goes through a tree.
 fn query_of<'de>(mut members: Map<String, Value>) -> Option<RawQuery<'de>> {
-    let mut take = |name: &str| members.shift_remove(name);
+    let mut take = |name: &str| members.shift_remove(name).filter(|value| !value.is_null());
     if take("schema_version")? != query::SCHEMA {
         return None;
     }
@@ -442,15 +527,15 @@ fn query_of<'de>(mut members: Map<String, Value>) -> Option<RawQuery<'de>> {
         (None, Some(from), Some(to)) => RawDays::Range(day_of(from)?, day_of(to)?),
         _ => return None,
     };
-    let conditions = match take("where") {
+    let mut conditions = match take("where") {
         Some(Value::Object(conditions)) => conditions,
         Some(_) => return None,
         None => Map::new(),
     };
     let closed = conditions.iter().all(|(name, value)| {
-        CONDITION_FIELDS.contains(&name.as_str())
-            && (value.is_string() || value.is_number() || value.is_boolean())
+        CONDITION_FIELDS.contains(&name.as_str()) && !(value.is_array() || value.is_object())
     });
+    conditions.retain(|_, value| !value.is_null());
     let limit = match take("limit") {
         Some(limit) => {
             let limit = u16::try_from(Whole.deserialize(limit).ok()?).ok()?;

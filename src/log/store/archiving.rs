@@ -127,9 +127,9 @@ impl Store {
         })
     }
 
-    /// Drops bodies that a policy no longer wants; the events keep their hashes, and what was
-    /// dropped is told apart from what was lost.
-    pub fn drop_bodies(&mut self, seqs: &[Seq]) -> Result<(), LogError> {
+    /// Drops bodies that a policy no longer wants; the events keep their hashes, so a
+    /// dropped body is not taken for a lost one.
+    pub(crate) fn drop_bodies(&mut self, seqs: &[Seq]) -> Result<(), LogError> {
         self.shared.usable()?;
         for some in seqs.chunks(DROPPED_AT_ONCE) {
             let dropped = guarded("drop bodies", || {

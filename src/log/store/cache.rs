@@ -23,7 +23,6 @@ use crate::contract::hash::Hasher;
 use crate::log::error::LogError;
 use crate::os::{Disk, Open};
 
-/// The one table.
 const ROWS: TableDefinition<&str, Bytes> = TableDefinition::new("rows.v1");
 /// The row that names the layout of all others. The empty key comes before every other key, and a
 /// page begins after the key it is given, so callers never meet this row.
@@ -57,16 +56,60 @@ impl Cache {
         }
     }
 
-    fn open_as_is(disk: &Arc<dyn Disk>, path: &Path, layout: &str) -> Result<Cache, LogError> {
+    fn open_database(disk: &Arc<dyn Disk>, path: &Path) -> Result<Database, LogError> {
         let doing = "open a cache";
         let file = disk.open(path, Open::ReadWrite).map_err(LogError::io(doing))?;
         if !file.try_lock().map_err(LogError::io("lock a cache"))? {
             return Err(LogError::Busy);
         }
-        let db = guarded(doing, || {
+        guarded(doing, || {
             let mut builder = Database::builder();
             let db = builder.set_cache_size(CACHE_BYTES).create_with_backend(Backend(file));
-            let db = db.map_err(engine(doing))?;
+            db.map_err(engine(doing))
+        })
+    }
+
+    /// What is damaged in a file of any layout, if anything. A file that is missing is sound. `Busy`
+    /// when another process has it.
+    pub fn damage(disk: &Arc<dyn Disk>, path: &Path) -> Result<Option<String>, LogError> {
+        if disk.stat(path).map_err(LogError::io("look at a cache"))?.is_none() {
+            return Ok(None);
+        }
+        match Cache::open_database(disk, path) {
+            Err(LogError::Busy) => Err(LogError::Busy),
+            Err(error) => Ok(Some(error.to_string())),
+            Ok(db) => Ok(Cache { db, loose: Mutex::new(0) }.damaged_rows()),
+        }
+    }
+
+    /// Which rows are not what was put, if any.
+    pub fn damaged_rows(&self) -> Option<String> {
+        let doing = "read a cache";
+        let counted = guarded(doing, || {
+            let txn = self.db.begin_read().map_err(engine(doing))?;
+            let table = txn.open_table(ROWS).map_err(engine(doing))?;
+            let (mut rows, mut damaged) = (0_u64, 0_u64);
+            for row in table.iter().map_err(engine(doing))? {
+                let (key, stored) = row.map_err(engine(doing))?;
+                rows += 1;
+                damaged += u64::from(unsealed(key.value(), stored.value()).is_err());
+            }
+            // The table counts its rows, so a lost branch of it is seen as well.
+            let known = table.len().map_err(engine(doing))?;
+            Ok((damaged, known.abs_diff(rows)))
+        });
+        match counted {
+            Ok((0, 0)) => None,
+            Ok((damaged, 0)) => Some(format!("{damaged} of its rows are damaged")),
+            Ok((_, lost)) => Some(format!("{lost} of its rows are lost")),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    fn open_as_is(disk: &Arc<dyn Disk>, path: &Path, layout: &str) -> Result<Cache, LogError> {
+        let doing = "open a cache";
+        let db = Cache::open_database(disk, path)?;
+        let db = guarded(doing, || {
             let txn = db.begin_write().map_err(engine(doing))?;
             let known = {
                 let mut table = txn.open_table(ROWS).map_err(engine(doing))?;

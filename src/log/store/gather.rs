@@ -1,8 +1,8 @@
-//! Many bodies at once: read in the order of the log, handed over in the order they are asked for.
+//! Reads many bodies in the order of the log and hands them over in the order of the request.
 //!
-//! Contract. What lies together in the file is read together and once; meanwhile its bytes are held
-//! as they are stored, up to a bound, and what would go beyond it is read when it is its turn.
-//! Nothing is unpacked or checked before that, so whoever asks does it on the thread it has.
+//! Contract. Bodies that lie together in the file are read together and once. Their stored bytes are
+//! held up to a bound; a body beyond the bound is read when it is handed over. Bodies are unpacked and
+//! checked then, on the thread of the caller.
 //!
 //! See docs/adr/0057-gathering-bodies-in-log-order.md.
 
@@ -17,13 +17,13 @@ use super::failure::{engine, guarded};
 use super::reader::Reader;
 use super::tables::{BODIES, Bytes};
 
-/// Bytes that are held at once.
-pub const HELD_BYTES: usize = if cfg!(test) { 900 } else { 64 << 20 };
+/// Most bytes that are held at the same time.
+pub(crate) const HELD_BYTES: usize = if cfg!(test) { 900 } else { 64 << 20 };
 /// Bodies that are passed over to come to the next one, before it is looked up.
 const NEAR: usize = 8;
 const DOING: &str = "read a body";
 
-/// Bodies on their way from the log to whoever asked for them.
+/// Bodies that were asked for and not yet handed over.
 #[derive(Default)]
 pub struct Gathered {
     asked: Vec<Seq>,
@@ -35,7 +35,7 @@ pub struct Gathered {
 enum Place {
     /// Held here.
     Held(Range<usize>),
-    /// There is none.
+    /// The log has no such body.
     Nowhere,
     /// Not read yet.
     Later,
@@ -54,7 +54,7 @@ impl Gathered {
     }
 
     /// Bytes of what is held.
-    pub fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         self.held.len()
     }
 }
@@ -91,7 +91,7 @@ impl Reader {
 
     /// Calls `f` with some of what was gathered, in the order it was asked for. Gives the first
     /// record that has nothing beside it, and stops there.
-    pub fn gathered(
+    pub(crate) fn gathered(
         &self,
         gathered: &Gathered,
         range: Range<usize>,
@@ -139,7 +139,7 @@ type Row = (AccessGuard<'static, u64>, AccessGuard<'static, Bytes>);
 /// A way through the bodies, forward only.
 struct Sweep {
     rows: Option<redb::Range<'static, u64, Bytes>>,
-    /// A body behind the one that was looked for last.
+    /// The row after the last body that was looked for.
     ahead: Option<Row>,
 }
 
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn bodies_come_as_they_were_asked_for_however_many_are_held() {
         let store = store(300);
-        // More than are held at once, near each other and far apart, one of them twice.
+        // More than fit into the bound, near each other and far apart, one of them twice.
         let mut asked: Vec<u64> = (1..=100).map(|n| 3 * (n * 37 % 101)).collect();
         asked.extend([9, 300, 3, 300]);
         let expected: Vec<_> = asked.iter().map(|seq| body(*seq).unwrap()).collect();

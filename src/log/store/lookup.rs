@@ -1,7 +1,7 @@
 //! Many questions to the tables of one checkpoint.
 //!
-//! A question at a time opens a transaction and a table, and finds the filters of every run cold.
-//! Asked together and in the order of the keys, a run's filters are walked through once.
+//! A question at a time opens a transaction and a table, and finds the filters of every segment cold.
+//! Asked together and in the order of the keys, a segment's filters are walked through once.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use redb::{AccessGuard, ReadTransaction};
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::log::error::LogError;
 use crate::log::frame::read_u64;
-use crate::log::runs::{Key, Run, key_of};
+use crate::log::index_segment::{IndexSegment, Key, key_of};
 
 use super::Published;
 use super::failure::{engine, guarded};
@@ -30,7 +30,7 @@ impl Reader {
         loop {
             let published = self.shared().published();
             let txn = guarded("begin to read", || self.shared().begin_read())?;
-            // A checkpoint is in the file a moment before its runs are published.
+            // A checkpoint is in the file a moment before its segments are published.
             if guarded("begin to read", || applied(&txn))? == published.applied {
                 return Ok(Lookup { published, txn });
             }
@@ -66,8 +66,8 @@ impl Lookup {
         left.sort_unstable();
         guarded(doing, || {
             let chunks = self.txn.open_table(CHUNKS).map_err(engine(doing))?;
-            for run in &self.published.tiers[index.slot()] {
-                let mut cursor = Cursor { run, index: index.number(), chunk: None };
+            for segment in &self.published.tiers[index.slot()] {
+                let mut cursor = Cursor { segment, index: index.number(), chunk: None };
                 let mut failure = None;
                 left.retain(|(key, at)| {
                     if failure.is_none() {
@@ -103,9 +103,9 @@ impl Lookup {
     }
 }
 
-/// A walk through the chunks of a run, in the order of keys.
+/// A walk through the chunks of a segment, in the order of keys.
 struct Cursor<'r> {
-    run: &'r Run,
+    segment: &'r IndexSegment,
     index: u8,
     chunk: Option<(u32, AccessGuard<'static, Bytes>)>,
 }
@@ -116,9 +116,9 @@ impl Cursor<'_> {
         chunks: &redb::ReadOnlyTable<ChunkKey, Bytes>,
         key: Key,
     ) -> Result<Option<u64>, LogError> {
-        let Some(wanted) = self.run.chunk_for(key) else { return Ok(None) };
+        let Some(wanted) = self.segment.chunk_for(key) else { return Ok(None) };
         if self.chunk.as_ref().is_none_or(|(held, _)| *held != wanted) {
-            let place = (self.index, self.run.info.id, wanted);
+            let place = (self.index, self.segment.info.id, wanted);
             let stored = chunks.get(place).map_err(engine("look up keys"))?;
             let lost = || LogError::Corrupt(format!("chunk {place:?} is missing"));
             self.chunk = Some((wanted, stored.ok_or_else(lost)?));

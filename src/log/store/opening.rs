@@ -25,8 +25,8 @@ use super::backend::Backend;
 use super::failure::{engine, guarded};
 use super::reader::FrameCache;
 use super::tables::{
-    APPLIED, BODIES, CHUNKS, DOCUMENTS, FENCES, FORMAT, FRAMES, MARK, META, OPEN, RELEASE, ROWS,
-    RUNS, SEGMENTS, STORE_ID,
+    APPLIED, BODIES, CHUNKS, DOCUMENTS, FENCES, FORMAT, FRAMES, INDEX_SEGMENTS, MARK, META, OPEN,
+    RELEASE, ROWS, SEGMENTS, STORE_ID,
 };
 use super::tiers::Index;
 use super::{FORMAT_MAJOR, FORMAT_MINOR, Options, Packing, Published, Shared, Store};
@@ -123,7 +123,7 @@ fn initialize(db: &Database, store_id: [u8; 16]) -> Result<(), LogError> {
             txn.open_table(table).map_err(engine(doing))?;
         }
         txn.open_table(DOCUMENTS).map_err(engine(doing))?;
-        txn.open_table(RUNS).map_err(engine(doing))?;
+        txn.open_table(INDEX_SEGMENTS).map_err(engine(doing))?;
         txn.open_table(CHUNKS).map_err(engine(doing))?;
         txn.open_table(FENCES).map_err(engine(doing))?;
     }

@@ -16,7 +16,7 @@ use crate::log::frame::{BODY_MAX, Block, Packer, Part, RECORD};
 use super::Options;
 
 /// Everything of a commit that can be computed before its transaction.
-pub struct Packed {
+pub(crate) struct Packed {
     /// The end of the log it continues.
     pub(super) from: (Seq, Digest),
     pub(super) frames: Vec<(Seq, Vec<u8>)>,
@@ -27,7 +27,7 @@ pub struct Packed {
 }
 
 /// Packs one commit after another.
-pub struct Packing {
+pub(crate) struct Packing {
     packer: Packer,
     frame_bytes: usize,
     /// The frame that is being filled, and what it continues.

@@ -1,4 +1,4 @@
-//! Reading committed data, from any thread, while the writer goes on.
+//! Reads committed data from any thread while the writer continues.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -11,13 +11,11 @@ use redb::{ReadTransaction, TableDefinition};
 use crate::contract::hash::Digest;
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
-use crate::log::codec;
 use crate::log::error::{LogError, ReadError};
-use crate::log::frame::{Entry, Frame, Header, Record, Unpacker, dropped_body};
-use crate::log::runs::key_of;
+use crate::log::frame::{Entry, Frame, Record, Unpacker, dropped_body, event_of};
+use crate::log::index_segment::key_of;
 use crate::state::event::Event;
 
-use super::archiving::listed;
 use super::failure::{engine, guarded};
 use super::tables::{BODIES, Bytes, CHUNKS, DOCUMENTS, FRAMES, OPEN, ROWS};
 use super::tiers::value_in;
@@ -30,46 +28,6 @@ const CACHE_BYTES: usize = 8 << 20;
 #[derive(Clone)]
 pub struct Reader {
     shared: Arc<Shared>,
-}
-
-/// Sizes of one table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableStats {
-    /// Name of the table.
-    pub name: String,
-    /// Entries in it.
-    pub entries: u64,
-    /// Bytes of keys and values.
-    pub stored_bytes: u64,
-    /// Bytes of pages around and between them.
-    pub overhead_bytes: u64,
-}
-
-/// Sizes of the store. Counting walks every table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stats {
-    /// The last record.
-    pub head: Seq,
-    /// The position the tables stand for.
-    pub applied: Seq,
-    /// Bytes of the file.
-    pub file_bytes: u64,
-    /// Frames in the store's file.
-    pub frames: u64,
-    /// Bytes of records before compression, in those frames.
-    pub raw_bytes: u64,
-    /// Bytes of those frames as stored.
-    pub frame_bytes: u64,
-    /// Segments of the archive.
-    pub segments: u64,
-    /// Bytes of those segments.
-    pub segment_bytes: u64,
-    /// Sorted runs over all indexes.
-    pub runs: u64,
-    /// Bytes of memory the fences and filters of the indexes take.
-    pub index_memory_bytes: u64,
-    /// Each table.
-    pub tables: Vec<TableStats>,
 }
 
 impl Reader {
@@ -86,7 +44,7 @@ impl Reader {
         self.shared.store_id
     }
 
-    /// The last record and its hash; the genesis hash when there is none.
+    /// The last record and its hash; the genesis hash in an empty log.
     pub fn head(&self) -> (Seq, Digest) {
         self.shared.published().head
     }
@@ -127,8 +85,9 @@ impl Reader {
 
     /// One event; `None` when the log does not reach this far.
     pub fn event(&self, seq: Seq) -> Result<Option<Event>, ReadError> {
-        let decoded = self.look(seq, codec::decode)?;
-        decoded.transpose().map_err(|source| ReadError::Event { seq, source })
+        let decoded =
+            self.look(seq, |tag, version, payload| event_of(seq, tag, version, payload))?;
+        decoded.transpose()
     }
 
     fn cached_frame(&self, seq: Seq) -> Result<Arc<CachedFrame>, LogError> {
@@ -146,8 +105,25 @@ impl Reader {
         Ok(cached)
     }
 
-    /// Calls `f` for each record from `from` on, up to and with `until` or the head at the time of
-    /// the call, one frame in memory at a time.
+    /// Calls `f` for each record from `from` up to and including `until`, or the head at the time of
+    /// the call. One frame is in memory at a time. The first error of `f` ends the scan.
+    pub fn try_scan<E: From<LogError>>(
+        &self,
+        from: Seq,
+        until: Option<Seq>,
+        mut f: impl FnMut(Entry<'_>) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
+        let mut failure = None;
+        self.scan(from, until, &mut |entry| {
+            f(entry).unwrap_or_else(|error| {
+                failure = Some(error);
+                ControlFlow::Break(())
+            })
+        })?;
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// The same for a function that cannot fail.
     pub fn scan(
         &self,
         from: Seq,
@@ -174,7 +150,7 @@ impl Reader {
     }
 
     /// The same for commits that end within a range.
-    pub fn marks_in(
+    pub(crate) fn marks_in(
         &self,
         from: Seq,
         until: Seq,
@@ -213,7 +189,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Bytes stored beside a record; `None` when there are none, or when retention dropped them.
+    /// Bytes stored beside a record; `None` when the record has no bytes, or retention dropped them.
     pub fn body(&self, seq: Seq) -> Result<Option<Vec<u8>>, LogError> {
         match self.value("read a body", BODIES, seq)? {
             Some(stored) => self.shared.unpacking(|unpacker| unpacker.body(seq, &stored)),
@@ -222,17 +198,16 @@ impl Reader {
     }
 
     /// Whether retention dropped the bytes beside a record.
-    pub fn body_is_dropped(&self, seq: Seq) -> Result<bool, LogError> {
+    pub(crate) fn body_is_dropped(&self, seq: Seq) -> Result<bool, LogError> {
         let stored = self.value("read a body", BODIES, seq)?;
         Ok(stored.is_some_and(|stored| stored == dropped_body(seq)))
     }
 
     /// Bytes that the body of a record takes in the store.
-    pub fn body_bytes(&self, seq: Seq) -> Result<u64, LogError> {
+    pub(crate) fn body_bytes(&self, seq: Seq) -> Result<u64, LogError> {
         Ok(self.value("read a body", BODIES, seq)?.map_or(0, |stored| stored.len() as u64))
     }
 
-    /// A row.
     pub fn row(&self, seq: Seq) -> Result<Option<Vec<u8>>, LogError> {
         self.value("read a row", ROWS, seq)
     }
@@ -248,7 +223,7 @@ impl Reader {
     }
 
     /// Calls `f` for each row before `before`, newest first.
-    pub fn rows_back(
+    pub(crate) fn rows_back(
         &self,
         before: Seq,
         f: &mut dyn FnMut(Seq, &[u8]) -> ControlFlow<()>,
@@ -301,8 +276,8 @@ impl Reader {
     ) -> Result<Looked, LogError> {
         let key = key_of(digest);
         let mut txn = None;
-        for run in &published.tiers[index.slot()] {
-            let Some(chunk) = run.chunk_for(key) else { continue };
+        for segment in &published.tiers[index.slot()] {
+            let Some(chunk) = segment.chunk_for(key) else { continue };
             let txn = match &mut txn {
                 Some(txn) => txn,
                 none => none.insert(self.shared.begin_read()?),
@@ -310,7 +285,7 @@ impl Reader {
             let found = guarded("look up a key", || {
                 let chunks = txn.open_table(CHUNKS).map_err(engine("look up a key"))?;
                 let stored = chunks
-                    .get((index.number(), run.info.id, chunk))
+                    .get((index.number(), segment.info.id, chunk))
                     .map_err(engine("look up a key"))?;
                 Ok(stored.map(|stored| value_in(stored.value(), key)))
             })?;
@@ -324,7 +299,6 @@ impl Reader {
         Ok(Looked::At(None))
     }
 
-    /// A named document.
     pub fn document(&self, name: &str) -> Result<Option<Vec<u8>>, LogError> {
         guarded("read a document", || {
             let table = self.shared.begin_read()?.open_table(DOCUMENTS);
@@ -338,41 +312,6 @@ impl Reader {
     pub fn file_bytes(&self) -> Result<u64, LogError> {
         let stat = self.shared.disk.stat(&self.shared.path);
         Ok(stat.map_err(LogError::io("look at the store"))?.map_or(0, |stat| stat.len))
-    }
-
-    /// Counts everything; walks the whole file.
-    pub fn stats(&self) -> Result<Stats, LogError> {
-        let published = self.shared.published();
-        let file_bytes = self.file_bytes()?;
-        guarded("count", || {
-            let txn = self.shared.begin_read()?;
-            let runs = published.tiers.iter().flatten();
-            let segments = listed(&txn)?;
-            let mut stats = Stats {
-                head: published.head.0,
-                applied: published.applied,
-                file_bytes,
-                frames: 0,
-                raw_bytes: 0,
-                frame_bytes: 0,
-                segments: segments.len() as u64,
-                segment_bytes: segments.iter().map(|segment| segment.bytes).sum(),
-                runs: runs.clone().count() as u64,
-                index_memory_bytes: runs.map(|run| run.memory() as u64).sum(),
-                tables: super::tables::all_stats(&txn)?,
-            };
-            let frames = txn.open_table(FRAMES).map_err(engine("count"))?;
-            for row in frames.range::<u64>(..).map_err(engine("count"))? {
-                let (first, stored) = row.map_err(engine("count"))?;
-                let seq = Seq(first.value());
-                let header = Header::read(seq, stored.value())
-                    .map_err(|what| LogError::Damaged { seq, what: format!("frame: {what}") })?;
-                stats.frames += 1;
-                stats.raw_bytes += header.block_len as u64;
-                stats.frame_bytes += stored.value().len() as u64;
-            }
-            Ok(stats)
-        })
     }
 
     /// Decodes the frame that holds `seq`, from the store or else from the archive.

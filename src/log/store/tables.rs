@@ -1,11 +1,7 @@
 //! The tables and their keys. Values are opaque bytes with their own envelopes.
 
-use redb::{ReadTransaction, ReadableTableMetadata as _, TableDefinition, TableHandle as _};
+use redb::TableDefinition;
 
-use crate::log::error::LogError;
-
-use super::TableStats;
-use super::failure::engine;
 use crate::contract::ids::KeyIndex;
 
 pub(super) type Bytes = &'static [u8];
@@ -25,9 +21,10 @@ pub(super) const DOCUMENTS: TableDefinition<&str, Bytes> = TableDefinition::new(
 pub(super) const META: TableDefinition<&str, Bytes> = TableDefinition::new("meta");
 /// Archive segments by their first sequence.
 pub(super) const SEGMENTS: TableDefinition<u64, Bytes> = TableDefinition::new("segments");
-/// Runs of the random-key indexes by (index, run).
-pub(super) const RUNS: TableDefinition<(u8, u64), Bytes> = TableDefinition::new("runs");
-/// Chunks of sorted entries by (index, run, chunk).
+/// Segments of the random-key indexes by (index, segment).
+pub(super) const INDEX_SEGMENTS: TableDefinition<(u8, u64), Bytes> =
+    TableDefinition::new("index_segments");
+/// Chunks of sorted entries by (index, segment, chunk).
 pub(super) const CHUNKS: TableDefinition<ChunkKey, Bytes> = TableDefinition::new("chunks");
 /// Fence and filter of each chunk, under the same key.
 pub(super) const FENCES: TableDefinition<ChunkKey, Bytes> = TableDefinition::new("fences");
@@ -51,34 +48,4 @@ impl KeyIndex {
             KeyIndex::SummaryId => 3,
         }
     }
-}
-
-/// Counts every table.
-pub(super) fn all_stats(txn: &ReadTransaction) -> Result<Vec<TableStats>, LogError> {
-    Ok(vec![
-        stats_of(txn, FRAMES)?,
-        stats_of(txn, BODIES)?,
-        stats_of(txn, ROWS)?,
-        stats_of(txn, OPEN)?,
-        stats_of(txn, SEGMENTS)?,
-        stats_of(txn, DOCUMENTS)?,
-        stats_of(txn, META)?,
-        stats_of(txn, RUNS)?,
-        stats_of(txn, CHUNKS)?,
-        stats_of(txn, FENCES)?,
-    ])
-}
-
-fn stats_of<K: redb::Key + 'static>(
-    txn: &ReadTransaction,
-    definition: TableDefinition<'static, K, Bytes>,
-) -> Result<TableStats, LogError> {
-    let table = txn.open_table(definition).map_err(engine("count"))?;
-    let stats = table.stats().map_err(engine("count"))?;
-    Ok(TableStats {
-        name: definition.name().to_owned(),
-        entries: table.len().map_err(engine("count"))?,
-        stored_bytes: stats.stored_bytes(),
-        overhead_bytes: stats.metadata_bytes() + stats.fragmented_bytes(),
-    })
 }

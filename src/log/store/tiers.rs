@@ -1,8 +1,8 @@
-//! The random-key indexes on disk: new runs, bounded merging, loading.
+//! The random-key indexes on disk: new segments, bounded merging, loading.
 //!
-//! A checkpoint adds one run per index and then merges no more than a fixed multiple of what it
+//! A checkpoint adds one segment per index and then merges no more than a fixed multiple of what it
 //! added, so that no checkpoint pays for all the earlier ones. A merge that is not finished is a
-//! run with sources; its own last entry is where it continues, so nothing else is remembered.
+//! segment with sources; its own last entry is where it continues, so nothing else is remembered.
 //! Sources stay readable until the checkpoint that finishes the merge removes them.
 
 use std::collections::BTreeSet;
@@ -13,13 +13,13 @@ use redb::{ReadTransaction, ReadableTable, Table, WriteTransaction};
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::log::error::LogError;
 use crate::log::frame::check;
-use crate::log::runs::{
-    CHUNK_ENTRIES, Filter, Key, Run, RunInfo, Tier, encode_fence, entry, entry_count, key_of,
-    lower_bound, pick, push_entry,
+use crate::log::index_segment::{
+    CHUNK_ENTRIES, ChunkFilter, IndexSegment, IndexSegmentInfo, Key, Tier, empty_filter,
+    encode_fence, entry, entry_count, key_of, lower_bound, pick, push_entry,
 };
 
 use super::failure::engine;
-use super::tables::{Bytes, CHUNKS, ChunkKey, FENCES, RUNS};
+use super::tables::{Bytes, CHUNKS, ChunkKey, FENCES, INDEX_SEGMENTS};
 
 /// Entries merged for each entry a checkpoint adds.
 const MERGE_FACTOR: usize = 4;
@@ -30,28 +30,28 @@ const CHECK: usize = 8;
 /// One index as the writer knows it.
 #[derive(Clone, Default)]
 pub(super) struct Index {
-    /// Live runs, newest first.
+    /// Live segments, newest first.
     pub live: Tier,
     merges: Vec<Merge>,
-    /// Number of the newest run so far; also its age when it is not the result of a merge.
+    /// Number of the newest segment so far; also its age when it is not the result of a merge.
     newest: u64,
 }
 
 #[derive(Clone)]
 struct Merge {
-    info: RunInfo,
+    info: IndexSegmentInfo,
     last: Option<Key>,
 }
 
 struct Tables<'t> {
     index: u8,
-    runs: Table<'t, (u8, u64), Bytes>,
+    segments: Table<'t, (u8, u64), Bytes>,
     chunks: Table<'t, ChunkKey, Bytes>,
     fences: Table<'t, ChunkKey, Bytes>,
 }
 
-fn lost(index: u8, run: u64, chunk: u32, what: &str) -> LogError {
-    LogError::Corrupt(format!("index {index}, run {run}, chunk {chunk}: {what}"))
+fn lost(index: u8, segment: u64, chunk: u32, what: &str) -> LogError {
+    LogError::Corrupt(format!("index {index}, segment {segment}, chunk {chunk}: {what}"))
 }
 
 /// The entries of a stored chunk whose check matches.
@@ -76,31 +76,34 @@ pub(super) fn value_in(stored: &[u8], key: Key) -> Option<u64> {
 }
 
 impl Tables<'_> {
-    fn chunk(&self, run: u64, chunk: u32) -> Result<Vec<u8>, LogError> {
-        let key = (self.index, run, chunk);
+    fn chunk(&self, segment: u64, chunk: u32) -> Result<Vec<u8>, LogError> {
+        let key = (self.index, segment, chunk);
         let stored = self.chunks.get(key).map_err(engine("read an index"))?;
-        let stored = stored.ok_or_else(|| lost(self.index, run, chunk, "missing"))?;
+        let stored = stored.ok_or_else(|| lost(self.index, segment, chunk, "missing"))?;
         Ok(checked(key, stored.value())?.to_vec())
     }
 
-    fn write_info(&mut self, info: &RunInfo) -> Result<(), LogError> {
+    fn write_info(&mut self, info: &IndexSegmentInfo) -> Result<(), LogError> {
         let key = (self.index, info.id);
-        self.runs.insert(key, &*info.encode()).map_err(engine("write an index"))?;
+        self.segments.insert(key, &*info.encode()).map_err(engine("write an index"))?;
         Ok(())
     }
 
     fn write_chunk(
         &mut self,
-        run: u64,
+        segment: u64,
         chunk: u32,
         entries: &[u8],
-    ) -> Result<(Key, Filter), LogError> {
-        let key = (self.index, run, chunk);
+    ) -> Result<(Key, ChunkFilter), LogError> {
+        let key = (self.index, segment, chunk);
         let mut stored = Vec::with_capacity(CHECK + entries.len());
-        stored.extend_from_slice(&check(Seq(run), &[&[self.index], &chunk.to_le_bytes(), entries]));
+        stored.extend_from_slice(&check(
+            Seq(segment),
+            &[&[self.index], &chunk.to_le_bytes(), entries],
+        ));
         stored.extend_from_slice(entries);
         self.chunks.insert(key, &*stored).map_err(engine("write an index"))?;
-        let mut filter = Filter::empty();
+        let mut filter = empty_filter();
         (0..entry_count(entries)).for_each(|at| filter.add(entry(entries, at).0));
         let fence = entry(entries, 0).0;
         let stored = encode_fence(fence, &filter);
@@ -108,51 +111,53 @@ impl Tables<'_> {
         Ok((fence, filter))
     }
 
-    fn drop_run(&mut self, run: u64) -> Result<(), LogError> {
-        let all = (self.index, run, 0)..=(self.index, run, u32::MAX);
-        self.runs.remove((self.index, run)).map_err(engine("shrink an index"))?;
+    fn drop_segment(&mut self, segment: u64) -> Result<(), LogError> {
+        let all = (self.index, segment, 0)..=(self.index, segment, u32::MAX);
+        self.segments.remove((self.index, segment)).map_err(engine("shrink an index"))?;
         self.chunks.retain_in(all.clone(), |_, _| false).map_err(engine("shrink an index"))?;
         self.fences.retain_in(all, |_, _| false).map_err(engine("shrink an index"))
     }
 }
 
-/// Reads the fences of a run.
-fn load_run(
+/// Reads the fences of a segment.
+fn load_segment(
     fences: &impl ReadableTable<ChunkKey, Bytes>,
     index: u8,
-    info: RunInfo,
-) -> Result<Arc<Run>, LogError> {
+    info: IndexSegmentInfo,
+) -> Result<Arc<IndexSegment>, LogError> {
     let (id, chunks) = (info.id, info.chunks);
-    let mut run = Run::new(info);
+    let mut segment = IndexSegment::new(info);
     let range = (index, id, 0)..(index, id, chunks);
     for row in fences.range(range).map_err(engine("read an index"))? {
         let (key, stored) = row.map_err(engine("read an index"))?;
-        if !run.push_stored(stored.value()) {
+        if !segment.push_stored(stored.value()) {
             return Err(lost(index, id, key.value().2, "a malformed fence"));
         }
     }
-    if run.fences.len() != chunks as usize {
-        return Err(lost(index, id, run.fences.len() as u32, "the fence is missing"));
+    if segment.fences.len() != chunks as usize {
+        return Err(lost(index, id, segment.fences.len() as u32, "the fence is missing"));
     }
-    Ok(Arc::new(run))
+    Ok(Arc::new(segment))
 }
 
 impl Index {
     /// Reads what the writer must know of one index.
     pub fn load(txn: &ReadTransaction, which: KeyIndex) -> Result<Index, LogError> {
         let index = which.number();
-        let runs = txn.open_table(RUNS).map_err(engine("read an index"))?;
+        let segments = txn.open_table(INDEX_SEGMENTS).map_err(engine("read an index"))?;
         let chunks = txn.open_table(CHUNKS).map_err(engine("read an index"))?;
         let fences = txn.open_table(FENCES).map_err(engine("read an index"))?;
         let mut loaded = Index::default();
-        for row in runs.range((index, 0)..=(index, u64::MAX)).map_err(engine("read an index"))? {
+        for row in
+            segments.range((index, 0)..=(index, u64::MAX)).map_err(engine("read an index"))?
+        {
             let (key, stored) = row.map_err(engine("read an index"))?;
             let id = key.value().1;
-            let info = RunInfo::decode(id, stored.value())
-                .ok_or_else(|| lost(index, id, 0, "a malformed run"))?;
+            let info = IndexSegmentInfo::decode(id, stored.value())
+                .ok_or_else(|| lost(index, id, 0, "a malformed segment"))?;
             loaded.newest = loaded.newest.max(id);
             if info.is_live() {
-                loaded.live.push(load_run(&fences, index, info)?);
+                loaded.live.push(load_segment(&fences, index, info)?);
                 continue;
             }
             let last = match info.chunks.checked_sub(1) {
@@ -166,7 +171,7 @@ impl Index {
             };
             loaded.merges.push(Merge { info, last });
         }
-        loaded.live.sort_by_key(|run| std::cmp::Reverse(run.info.age));
+        loaded.live.sort_by_key(|segment| std::cmp::Reverse(segment.info.age));
         Ok(loaded)
     }
 
@@ -182,21 +187,21 @@ impl Index {
         }
         let mut tables = Tables {
             index: which.number(),
-            runs: txn.open_table(RUNS).map_err(engine("write an index"))?,
+            segments: txn.open_table(INDEX_SEGMENTS).map_err(engine("write an index"))?,
             chunks: txn.open_table(CHUNKS).map_err(engine("write an index"))?,
             fences: txn.open_table(FENCES).map_err(engine("write an index"))?,
         };
-        self.add_run(&mut tables, keys)?;
+        self.add_segment(&mut tables, keys)?;
         self.work(&mut tables, keys.len() * MERGE_FACTOR + MERGE_FLOOR)
     }
 
-    fn add_run(
+    fn add_segment(
         &mut self,
         tables: &mut Tables<'_>,
         keys: &[([u8; 16], u64)],
     ) -> Result<(), LogError> {
         self.newest += 1;
-        let mut run = Run::new(RunInfo {
+        let mut segment = IndexSegment::new(IndexSegmentInfo {
             id: self.newest,
             age: self.newest,
             entries: 0,
@@ -204,7 +209,7 @@ impl Index {
             sources: Vec::new(),
             drop_released: false,
         });
-        let mut entries = Vec::with_capacity(CHUNK_ENTRIES * crate::log::runs::ENTRY);
+        let mut entries = Vec::with_capacity(CHUNK_ENTRIES * crate::log::index_segment::ENTRY);
         for (at, (digest, value)) in keys.iter().enumerate() {
             // Of several values for one digest the last one counts.
             if keys.get(at + 1).is_some_and(|(next, _)| next == digest) {
@@ -212,21 +217,21 @@ impl Index {
             }
             push_entry(&mut entries, key_of(digest), *value);
             if entry_count(&entries) == CHUNK_ENTRIES {
-                flush(tables, &mut run, &mut entries)?;
+                flush(tables, &mut segment, &mut entries)?;
             }
         }
         if !entries.is_empty() {
-            flush(tables, &mut run, &mut entries)?;
+            flush(tables, &mut segment, &mut entries)?;
         }
-        tables.write_info(&run.info)?;
-        self.live.insert(0, Arc::new(run));
+        tables.write_info(&segment.info)?;
+        self.live.insert(0, Arc::new(segment));
         Ok(())
     }
 
     fn work(&mut self, tables: &mut Tables<'_>, mut budget: usize) -> Result<(), LogError> {
         loop {
             self.start_merges(tables)?;
-            // The smallest merge first: it is the one that keeps the number of runs down.
+            // The smallest merge first: it reduces the number of segments soonest.
             let smallest = (0..self.merges.len()).min_by_key(|at| self.size_of(&self.merges[*at]));
             let Some(at) = smallest.filter(|_| budget > 0) else {
                 return Ok(());
@@ -238,12 +243,12 @@ impl Index {
     }
 
     fn size_of(&self, merge: &Merge) -> u64 {
-        self.sources(merge).iter().map(|run| run.info.entries).sum()
+        self.sources(merge).iter().map(|segment| segment.info.entries).sum()
     }
 
-    fn sources(&self, merge: &Merge) -> Vec<Arc<Run>> {
+    fn sources(&self, merge: &Merge) -> Vec<Arc<IndexSegment>> {
         let wanted: BTreeSet<u64> = merge.info.sources.iter().copied().collect();
-        self.live.iter().filter(|run| wanted.contains(&run.info.id)).cloned().collect()
+        self.live.iter().filter(|segment| wanted.contains(&segment.info.id)).cloned().collect()
     }
 
     fn start_merges(&mut self, tables: &mut Tables<'_>) -> Result<(), LogError> {
@@ -253,18 +258,22 @@ impl Index {
             let sizes: Vec<u64> = self
                 .live
                 .iter()
-                .map(|run| if busy.contains(&run.info.id) { 0 } else { run.info.entries })
+                .map(
+                    |segment| {
+                        if busy.contains(&segment.info.id) { 0 } else { segment.info.entries }
+                    },
+                )
                 .collect();
             let Some(window) = pick(&sizes) else {
                 return Ok(());
             };
             self.newest += 1;
-            let info = RunInfo {
+            let info = IndexSegmentInfo {
                 id: self.newest,
                 age: self.live[window.start].info.age,
                 entries: 0,
                 chunks: 0,
-                sources: self.live[window.clone()].iter().map(|run| run.info.id).collect(),
+                sources: self.live[window.clone()].iter().map(|segment| segment.info.id).collect(),
                 drop_released: window.end == self.live.len(),
             };
             tables.write_info(&info)?;
@@ -281,10 +290,10 @@ impl Index {
     ) -> Result<bool, LogError> {
         let mut merge = self.merges[at].clone();
         let mut cursors = Vec::new();
-        for run in self.sources(&merge) {
-            cursors.push(Cursor::after(tables, run, merge.last)?);
+        for segment in self.sources(&merge) {
+            cursors.push(Cursor::after(tables, segment, merge.last)?);
         }
-        let mut entries = Vec::with_capacity(CHUNK_ENTRIES * crate::log::runs::ENTRY);
+        let mut entries = Vec::with_capacity(CHUNK_ENTRIES * crate::log::index_segment::ENTRY);
         let mut exhausted = false;
         // Only whole chunks are written before the end, so a merge continues after its last entry.
         while *budget > 0 || !entries.is_empty() {
@@ -321,15 +330,15 @@ impl Index {
         let mut merge = self.merges.swap_remove(at);
         let replaced = std::mem::take(&mut merge.info.sources);
         for source in &replaced {
-            tables.drop_run(*source)?;
+            tables.drop_segment(*source)?;
         }
-        self.live.retain(|run| !replaced.contains(&run.info.id));
+        self.live.retain(|segment| !replaced.contains(&segment.info.id));
         if merge.info.entries == 0 {
-            return tables.drop_run(merge.info.id);
+            return tables.drop_segment(merge.info.id);
         }
         tables.write_info(&merge.info)?;
-        self.live.push(load_run(&tables.fences, tables.index, merge.info)?);
-        self.live.sort_by_key(|run| std::cmp::Reverse(run.info.age));
+        self.live.push(load_segment(&tables.fences, tables.index, merge.info)?);
+        self.live.sort_by_key(|segment| std::cmp::Reverse(segment.info.age));
         Ok(())
     }
 }
@@ -345,29 +354,37 @@ impl Merge {
     }
 }
 
-fn flush(tables: &mut Tables<'_>, run: &mut Run, entries: &mut Vec<u8>) -> Result<(), LogError> {
-    let (fence, filter) = tables.write_chunk(run.info.id, run.info.chunks, entries)?;
-    run.push(fence, filter);
-    run.info.entries += entry_count(entries) as u64;
-    run.info.chunks += 1;
+fn flush(
+    tables: &mut Tables<'_>,
+    segment: &mut IndexSegment,
+    entries: &mut Vec<u8>,
+) -> Result<(), LogError> {
+    let (fence, filter) = tables.write_chunk(segment.info.id, segment.info.chunks, entries)?;
+    segment.push(fence, filter);
+    segment.info.entries += entry_count(entries) as u64;
+    segment.info.chunks += 1;
     entries.clear();
     Ok(())
 }
 
 /// A position in a source of a merge.
 struct Cursor {
-    run: Arc<Run>,
+    segment: Arc<IndexSegment>,
     chunk: u32,
     entries: Vec<u8>,
     at: usize,
 }
 
 impl Cursor {
-    fn after(tables: &Tables<'_>, run: Arc<Run>, last: Option<Key>) -> Result<Cursor, LogError> {
-        let chunk = last.map_or(0, |key| run.chunk_after(key));
-        let entries = tables.chunk(run.info.id, chunk)?;
+    fn after(
+        tables: &Tables<'_>,
+        segment: Arc<IndexSegment>,
+        last: Option<Key>,
+    ) -> Result<Cursor, LogError> {
+        let chunk = last.map_or(0, |key| segment.chunk_after(key));
+        let entries = tables.chunk(segment.info.id, chunk)?;
         let at = last.map_or(0, |key| lower_bound(&entries, key));
-        let mut cursor = Cursor { run, chunk, entries, at };
+        let mut cursor = Cursor { segment, chunk, entries, at };
         if last.is_some() && cursor.key() == last {
             cursor.at += 1;
         }
@@ -389,9 +406,9 @@ impl Cursor {
     }
 
     fn settle(&mut self, tables: &Tables<'_>) -> Result<(), LogError> {
-        if self.at >= entry_count(&self.entries) && self.chunk + 1 < self.run.info.chunks {
+        if self.at >= entry_count(&self.entries) && self.chunk + 1 < self.segment.info.chunks {
             self.chunk += 1;
-            self.entries = tables.chunk(self.run.info.id, self.chunk)?;
+            self.entries = tables.chunk(self.segment.info.id, self.chunk)?;
             self.at = 0;
         }
         Ok(())

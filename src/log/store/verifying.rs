@@ -76,7 +76,7 @@ impl Reader {
         match failed {
             Some(error) => Err(error),
             None if report.last.0 == head && report.last.1 != head_hash => {
-                let what = "its hash is not the one that was committed".into();
+                let what = "its hash differs from the committed one".into();
                 Err(LogError::Damaged { seq: head, what })
             }
             None => {

@@ -26,7 +26,7 @@ impl Store {
 
     /// Makes several commits of another log durable in one transaction. `marks` holds where each of
     /// them but the last ended and what its mark was, so that the frames end where they did.
-    pub fn append_marked(
+    pub(crate) fn append_marked(
         &mut self,
         commit: Commit<'_>,
         mut marks: &[(Seq, Vec<u8>)],
@@ -54,7 +54,7 @@ impl Store {
 
     /// Makes a packed commit durable, as [`Store::append`] does: where the input stands after it,
     /// and a checkpoint that comes with it.
-    pub fn append_packed(
+    pub(crate) fn append_packed(
         &mut self,
         packed: Packed,
         mark: &[u8],
@@ -163,7 +163,7 @@ fn admit_checkpoint(
     }
     let has_keys = checkpoint.keys.iter().any(|(_, keys)| !keys.is_empty());
     if has_keys && checkpoint.applied == before.applied {
-        // Whoever looks tells one state of the indexes from the next by its position.
+        // Readers distinguish states of the indexes by their positions, so two need two positions.
         return Err(LogError::Invalid("a checkpoint with keys stands where the last one stood"));
     }
     if !checkpoint.rows.is_sorted_by(|(earlier, _), (later, _)| earlier < later)

@@ -2,7 +2,7 @@
 
 /// What an element does to the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Element {
+pub(crate) enum Element {
     /// Nothing: its text runs on.
     Inline,
     /// `br`
@@ -45,7 +45,7 @@ const ALONE: &str = " br hr wbr ";
 const OPEN: &str = " p li td tr th dd dt tbody thead tfoot h1 h2 h3 h4 h5 h6 html body div ";
 
 /// What the element of a lower-case name does.
-pub fn element(name: &str) -> Element {
+pub(crate) fn element(name: &str) -> Element {
     match name {
         "br" => Element::Break,
         "title" => Element::Heading(1),
@@ -70,7 +70,7 @@ pub fn element(name: &str) -> Element {
 }
 
 /// Whether HTML, or a mail program's dialect of it, has the element.
-pub fn is_known(name: &str) -> bool {
+pub(crate) fn is_known(name: &str) -> bool {
     let office = name.starts_with("o:") || name.starts_with("v:") || name.starts_with("w:");
     office
         || name.contains('-')
@@ -80,22 +80,22 @@ pub fn is_known(name: &str) -> bool {
 }
 
 /// Whether the name alone, without attributes or an end, is a tag.
-pub fn stands_alone(name: &str) -> bool {
+pub(crate) fn stands_alone(name: &str) -> bool {
     says(ALONE, name)
 }
 
 /// Whether the element has no end tag.
-pub fn is_void(name: &str) -> bool {
+pub(crate) fn is_void(name: &str) -> bool {
     says(VOID, name)
 }
 
 /// Whether the end tag is commonly left out.
-pub fn may_stay_open(name: &str) -> bool {
+pub(crate) fn may_stay_open(name: &str) -> bool {
     says(OPEN, name)
 }
 
 /// Where the last end tag of a name stands.
-pub fn last_closing(source: &str, name: &str) -> Option<usize> {
+pub(crate) fn last_closing(source: &str, name: &str) -> Option<usize> {
     source.rmatch_indices("</").map(|(at, _)| at).find(|at| {
         let body = &source[at + 2..];
         body.get(..name.len()).is_some_and(|said| said.eq_ignore_ascii_case(name))
@@ -104,7 +104,7 @@ pub fn last_closing(source: &str, name: &str) -> Option<usize> {
 }
 
 /// Whether the text closes an element of HTML somewhere.
-pub fn has_closing_tag(text: &str) -> bool {
+pub(crate) fn has_closing_tag(text: &str) -> bool {
     text.match_indices("</").any(|(at, _)| {
         let body = &text[at + 2..];
         let named = body.bytes().take_while(u8::is_ascii_alphanumeric).count();

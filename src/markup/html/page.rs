@@ -6,9 +6,12 @@
 
 use std::borrow::Cow;
 
+use serde_json::{Map, Value};
+
 use super::elements::{self, Shown};
 use super::entities;
 use super::tag;
+use crate::contract::publish;
 use crate::markup::layout::{Break, Layout, fence_for};
 
 /// Elements that may be open at once. Deeper ones only make their break.
@@ -19,6 +22,8 @@ const OPEN_MAX: usize = 256;
 pub struct Page {
     pub title: Option<String>,
     pub text: String,
+    /// What its `meta` elements say of it, under names that every kind of document uses.
+    pub members: Map<String, Value>,
 }
 
 /// Reads a page.
@@ -28,13 +33,14 @@ pub fn page(source: &str) -> Page {
     while !reader.open.is_empty() {
         reader.pop();
     }
-    Page { title: reader.title, text: reader.layout.finish() }
+    Page { title: reader.title, text: reader.layout.finish(), members: reader.members }
 }
 
 struct Reader<'a> {
     source: &'a str,
     layout: Layout,
     title: Option<String>,
+    members: Map<String, Value>,
     open: Vec<Open<'a>>,
     /// How many open elements are not shown.
     hidden: usize,
@@ -63,7 +69,9 @@ struct Start<'a> {
     hides: bool,
     number: Option<i64>,
     is_empty: bool,
-    /// Where the source goes on.
+    /// What a `meta` element says, with its name.
+    meta: Option<(String, String)>,
+    /// Where the source continues.
     end: usize,
 }
 
@@ -73,6 +81,7 @@ impl<'a> Reader<'a> {
             source,
             layout: Layout::default(),
             title: None,
+            members: Map::new(),
             open: Vec::new(),
             hidden: 0,
             paragraphs: 0,
@@ -116,7 +125,7 @@ impl<'a> Reader<'a> {
     }
 
     fn start_tag(&mut self, rest: &'a str) -> Option<usize> {
-        let start = Start::read(rest)?;
+        let mut start = Start::read(rest)?;
         let shown = elements::shown(&start.name);
         if shown == Shown::Raw {
             let end = raw_end(&rest[start.end..], &start.name);
@@ -124,6 +133,9 @@ impl<'a> Reader<'a> {
             return Some(start.end + end);
         }
         let end = start.end;
+        if let Some((name, content)) = start.meta.take() {
+            self.members.entry(name).or_insert(content.into());
+        }
         self.imply_ends(&start.name, shown);
         let hides = start.hides || shown == Shown::Not;
         if start.is_empty || elements::is_empty(&start.name) {
@@ -320,17 +332,37 @@ impl<'a> Start<'a> {
     fn read(rest: &'a str) -> Option<Start<'a>> {
         let (name, named) = name_of(rest, 1);
         let (mut hides, mut number) = (false, None);
+        let (mut said_of, mut content) = (None, String::new());
+        let is_meta = name == "meta";
         let counts = matches!(&*name, "ol" | "li");
         let end = tag::scan(rest, named, |attribute, value| match attribute {
             "hidden" => hides = true,
             "style" => hides |= hides_by_style(value),
             "start" | "value" if counts => number = value.trim().parse().ok(),
+            "name" | "property" if is_meta => said_of = member_of(value),
+            "content" if is_meta => each_stretch(value, |stretch| content.push_str(stretch)),
             _ => {}
         })?;
         // Only elements of SVG and MathML can end themselves.
         let is_empty = matches!(&*name, "svg" | "math") && rest[..end].ends_with("/>");
-        Some(Start { name, hides, number, is_empty, end })
+        let content = content.trim();
+        let meta = said_of.filter(|_| !content.is_empty()).map(|name| (name, content.to_owned()));
+        Some(Start { name, hides, number, is_empty, meta, end })
     }
+}
+
+/// The member that a `meta` element stands for; `None` for those that say nothing about the text.
+fn member_of(name: &str) -> Option<String> {
+    let name = name.trim().to_ascii_lowercase();
+    let known = match name.as_str() {
+        "author" | "article:author" | "dc.creator" | "dcterms.creator" => "author",
+        "date" | "article:published_time" | "dc.date" | "dcterms.date" | "dcterms.created" => {
+            "date"
+        }
+        "keywords" => "keywords",
+        other => return publish::is_sign(other).then(|| other.to_owned()),
+    };
+    Some(known.to_owned())
 }
 
 /// The break before and after an element that does nothing else.

@@ -63,7 +63,7 @@ pub struct View {
 impl View {
     /// Some ranges of a text, in their order and apart from each other; `below` is what the text itself
     /// is a view of.
-    pub fn excerpt(source: &str, ranges: &[Range<usize>], below: Option<Box<View>>) -> View {
+    pub(crate) fn excerpt(source: &str, ranges: &[Range<usize>], below: Option<Box<View>>) -> View {
         let mut view = View { text: String::new(), runs: Vec::new(), below };
         for range in ranges {
             view.text.push_str(if view.text.is_empty() { "" } else { "\n\n" });
@@ -104,7 +104,7 @@ impl View {
     }
 
     /// Where a range of the view stands in the source; `None` when all of it is ours.
-    pub fn locate(&self, start: usize, end: usize) -> Option<(usize, usize)> {
+    pub(crate) fn locate(&self, start: usize, end: usize) -> Option<(usize, usize)> {
         let first = self.runs.partition_point(|run| run.view + run.view_len <= start);
         let after = self.runs.partition_point(|run| run.view < end);
         let (first, last) = (self.runs.get(first)?, self.runs.get(after.checked_sub(1)?)?);

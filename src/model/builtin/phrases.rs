@@ -25,8 +25,8 @@ const UNNAMED: u64 = 3;
 
 /// A phrase and where it first stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Phrase {
-    pub terms: Vec<u32>,
+pub(crate) struct Phrase {
+    pub(crate) terms: Vec<u32>,
     /// Sentence of its first occurrence.
     pub sentence: usize,
     /// Byte range there, in the part.
@@ -39,7 +39,7 @@ pub struct Phrase {
 }
 
 /// The best `most` phrases of the given sentences.
-pub fn key_phrases(text: &Text<'_>, sentences: &[usize], most: usize) -> Vec<Phrase> {
+pub(crate) fn key_phrases(text: &Text<'_>, sentences: &[usize], most: usize) -> Vec<Phrase> {
     let sentences = &sentences[..sentences.len().min(SENTENCES_MAX)];
     let weights = term_weights(text, sentences);
     let mut found: HashMap<Vec<u32>, usize, Fast> = HashMap::default();
@@ -53,7 +53,7 @@ pub fn key_phrases(text: &Text<'_>, sentences: &[usize], most: usize) -> Vec<Phr
         for_each_run(text, sentence, &addresses, |run, leads| {
             for start in 0..run.len() {
                 for end in start + 1..=(start + WORDS_MAX).min(run.len()) {
-                    let named = names_a_thing(text, sentence, run, start, leads, shouts);
+                    let named = names_a_thing(text, sentence, run, start..end, leads, shouts);
                     note(text, sentence, &run[start..end], named, &mut found, &mut phrases);
                 }
             }
@@ -111,7 +111,7 @@ fn names_a_thing(
     text: &Text<'_>,
     sentence: usize,
     run: &[Token],
-    start: usize,
+    range: std::ops::Range<usize>,
     leads: Option<&str>,
     shouts: bool,
 ) -> bool {
@@ -122,13 +122,14 @@ fn names_a_thing(
         let mut word = text.token_text(sentence, token).chars();
         word.next().is_some_and(char::is_uppercase) && token_opens(text, sentence) != token.start
     };
-    let after = match start {
-        0 => leads.is_some_and(|word| {
+    // The noun stands last in `the stuck worker`, and first in `el agua potable`.
+    let noun_first = text.language.does(|habits| habits.nouns_stand_first);
+    let holds_noun = if noun_first { range.start == 0 } else { range.end == run.len() };
+    let after = holds_noun
+        && leads.is_some_and(|word| {
             words.before.contains(word) || (asks && words.asking.contains(word))
-        }),
-        _ => false,
-    };
-    heading || after || (!shouts && capital(&run[start]))
+        });
+    heading || after || (!shouts && capital(&run[range.start]))
 }
 
 /// First byte of a sentence's first word.
@@ -201,7 +202,9 @@ fn is_content(text: &Text<'_>, sentence: usize, token: &Token) -> bool {
     let word = text.token_text(sentence, token);
     let plain =
         text.term(token).is_some() && word.chars().any(char::is_alphabetic) && word.len() <= 40;
-    plain && !super::extract::dates::is_calendar_word(text.folded(token))
+    plain
+        && !super::extract::dates::is_calendar_word(text.folded(token))
+        && !lexicon().phrases.verbs.contains(text.folded(token))
 }
 
 fn note(
@@ -251,7 +254,10 @@ fn choose(phrases: Vec<Phrase>, most: usize) -> Vec<Phrase> {
             let shared = phrase.terms.iter().filter(|term| other.terms.contains(term)).count();
             shared * 2 >= phrase.terms.len().min(other.terms.len())
         });
-        let doubtful = !phrase.named && phrase.count == 1 && chosen.len() >= ENOUGH;
+        // Words that nothing says to name a thing are a phrase only where they recur.
+        let doubtful = !phrase.named
+            && phrase.count == 1
+            && (phrase.terms.len() > 1 || chosen.len() >= ENOUGH);
         if !overlaps && !doubtful {
             chosen.push(phrase);
         }

@@ -14,9 +14,7 @@ const PLENTY: u64 = 1 << 50;
 
 #[derive(Clone, Default)]
 struct FileData {
-    /// What reading shows.
     now: Vec<u8>,
-    /// What certainly survives.
     durable: Vec<u8>,
     /// Sectors to be written by the next sync.
     dirty: BTreeSet<u64>,
@@ -44,7 +42,7 @@ type NameChange = Vec<(u64, String, Option<u64>)>;
 pub(super) struct State {
     pub faults: Faults,
     pub counts: Counts,
-    pub crashed: bool,
+    pub(crate) crashed: bool,
     inodes: BTreeMap<u64, Inode>,
     modified: BTreeMap<u64, i128>,
     pending: Vec<NameChange>,
@@ -112,7 +110,7 @@ impl State {
         }
     }
 
-    pub fn powered(&self) -> io::Result<()> {
+    pub(crate) fn powered(&self) -> io::Result<()> {
         if self.crashed { Err(io::Error::other("the machine has no power")) } else { Ok(()) }
     }
 
@@ -448,7 +446,7 @@ impl State {
     }
 
     /// What a power loss leaves.
-    pub fn survivor(&self, seed: u64) -> State {
+    pub(crate) fn survivor(&self, seed: u64) -> State {
         let mut luck = match seed {
             0 => Luck::Nothing,
             1 => Luck::Everything,

@@ -12,27 +12,30 @@
 //! See docs/adr/0059-resuming-the-service-run.md.
 
 mod said;
+mod tallied;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 
 use self::said::{Item, shortened, signal_of, sources_of};
+use self::tallied::{figures_until, tally_of};
 use crate::compaction::agent_runs::facts::{
     ClosedSegment, SnapshotBody, compared, overview_of, scan_facts, snapshot_at, taken_of,
 };
 use crate::compaction::agent_runs::{Notary, VerifyError};
 use crate::compaction::compactor::Compactor;
-use crate::compaction::difference::Difference;
 use crate::compaction::event::{Body, RunEvent};
 use crate::compaction::files::SnapshotStore;
 use crate::compaction::payload::FailureSeverity;
 use crate::compaction::service_run::{Emitted, Fact, Rederive, Refold, ServiceRun, segment_of};
+use crate::compaction::session_figures::SessionFigures;
 use crate::compaction::snapshot::{FailureAction, Snapshot};
 use crate::compaction::text::SharedText;
 use crate::compaction::trigger::Thresholds;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::AckStatus;
+use crate::export::difference::Difference;
 use crate::facts::agent_run::{AgentRunFact, CompactionFailed, SnapshotTaken};
 use crate::log::codec;
 use crate::log::{ReadError, Reader};
@@ -43,7 +46,7 @@ const NEVER: Thresholds = Thresholds { event_threshold: u64::MAX, step_fallback:
 
 /// Why the service's own run cannot be followed.
 #[derive(Debug, thiserror::Error)]
-pub enum OwnRunError {
+pub(crate) enum OwnRunError {
     /// The log does not hold what it should.
     #[error(transparent)]
     Fact(#[from] ReadError),
@@ -53,7 +56,7 @@ pub enum OwnRunError {
 }
 
 /// Follows the log.
-pub struct OwnRun {
+pub(crate) struct OwnRun {
     log: Reader,
     thresholds: Thresholds,
     follow: Option<Follow>,
@@ -65,6 +68,8 @@ struct Follow {
     /// Up to here, ends belong to a closed segment.
     warm_to: Seq,
     run: Option<(String, ServiceRun)>,
+    /// The figures before the first session that is read.
+    before: SessionFigures,
     /// The run of the last closed segment and its number, for one that goes on under its name.
     closed: Option<(String, u64)>,
     /// Where the input of each attempt under way was resolved.
@@ -87,6 +92,8 @@ struct Follow {
 struct Origin {
     read_to: Seq,
     closed: Option<ClosedSegment>,
+    /// The figures of the session as of there.
+    figures: SessionFigures,
 }
 
 /// A snapshot or a failure that is to be noted.
@@ -102,7 +109,7 @@ impl OwnRun {
     }
 
     /// Puts other thresholds in force, from the next event on.
-    pub fn retune(&mut self, thresholds: Thresholds) {
+    pub(crate) fn retune(&mut self, thresholds: Thresholds) {
         self.thresholds = thresholds;
     }
 
@@ -112,7 +119,7 @@ impl OwnRun {
     }
 
     /// Takes in what was committed since the last time, and notes the snapshots due in it.
-    pub fn catch_up(&mut self, notary: &mut dyn Notary) -> Result<(), OwnRunError> {
+    pub(crate) fn catch_up(&mut self, notary: &mut dyn Notary) -> Result<(), OwnRunError> {
         let mut follow = match self.follow.take() {
             Some(follow) => follow,
             None => Follow::open(&self.log)?,
@@ -175,14 +182,23 @@ impl Follow {
             }
             Ok(())
         })?;
-        Ok(Follow::from(closed, recorded))
+        let figures = match &closed {
+            Some(closed) => figures_at(log, closed)?,
+            None => SessionFigures::default(),
+        };
+        Ok(Follow::from(closed, figures, recorded))
     }
 
-    fn from(closed: Option<ClosedSegment>, recorded: VecDeque<(Seq, SnapshotTaken)>) -> Follow {
+    fn from(
+        closed: Option<ClosedSegment>,
+        figures: SessionFigures,
+        recorded: VecDeque<(Seq, SnapshotTaken)>,
+    ) -> Follow {
         let mut follow = Follow {
             read_to: Seq(0),
             warm_to: Seq(0),
             run: None,
+            before: figures.clone(),
             closed: None,
             in_flight: BTreeMap::new(),
             recorded,
@@ -193,10 +209,11 @@ impl Follow {
             last_snapshot: None,
         };
         follow.origin.closed.clone_from(&closed);
+        follow.origin.figures.clone_from(&figures);
         if let Some(closed) = closed {
             follow.read_to = Seq(closed.resume_from.0.saturating_sub(1));
             follow.warm_to = closed.covers;
-            let run = ServiceRun::resumed(&closed.run_id, NEVER, closed.segment);
+            let run = ServiceRun::resumed(&closed.run_id, NEVER, closed.segment, figures);
             follow.run = Some((closed.run_id.clone(), run));
             follow.closed = Some((closed.run_id, closed.segment));
         }
@@ -222,7 +239,7 @@ impl Follow {
             }
             Ok(())
         })?;
-        let mut follow = Follow::from(origin.closed.clone(), recorded);
+        let mut follow = Follow::from(origin.closed.clone(), origin.figures.clone(), recorded);
         follow.read_to = origin.read_to;
         follow.refold = Some(Refold::new(segment, to_seq));
         follow.scan(log, Some(until), &mut |follow, log, entry| {
@@ -249,24 +266,12 @@ impl Follow {
         until: Option<Seq>,
         each: &mut dyn FnMut(&mut Follow, &Reader, &Stamped) -> Result<bool, ReadError>,
     ) -> Result<(), ReadError> {
-        let mut failure = None;
-        log.scan(self.read_to.next(), until, &mut |entry| {
-            let event = codec::decode(entry.tag, entry.version, entry.payload)
-                .map_err(|source| ReadError::Event { seq: entry.seq, source });
-            let stepped = event.and_then(|event| {
-                each(self, log, &Stamped { seq: entry.seq, at: entry.at, event })
-            });
-            self.read_to = entry.seq;
-            match stepped {
-                Ok(true) => ControlFlow::Continue(()),
-                Ok(false) => ControlFlow::Break(()),
-                Err(error) => {
-                    failure = Some(error);
-                    ControlFlow::Break(())
-                }
-            }
-        })?;
-        failure.map_or(Ok(()), Err)
+        log.try_scan(self.read_to.next(), until, |entry| {
+            let (seq, at, event) = (entry.seq, entry.at, entry.event()?);
+            let goes_on = each(self, log, &Stamped { seq, at, event })?;
+            self.read_to = seq;
+            Ok(if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+        })
     }
 
     fn step(
@@ -278,22 +283,49 @@ impl Follow {
         thresholds: Thresholds,
     ) -> Result<Vec<Due>, ReadError> {
         let mut emitted = Vec::new();
-        if let Event::RunStarted { run_id, .. } = event {
+        let ended = self.figures();
+        let begins = matches!(event, Event::RunStarted { .. });
+        if let Event::RunStarted { run_id, command, .. } = event {
             emitted.extend(self.apply(log, seq, at, &Fact::Finished)?);
             let segments = match &self.closed {
                 Some((closed, segment)) if closed == run_id => *segment,
                 _ => 0,
             };
-            self.run = Some((run_id.clone(), ServiceRun::resumed(run_id, thresholds, segments)));
+            let figures = SessionFigures::begun(run_id, command, at.to_string(), ended.waiting);
+            let run = ServiceRun::resumed(run_id, thresholds, segments, figures);
+            self.run = Some((run_id.clone(), run));
             self.in_flight.clear();
         }
         if let Some((_, run)) = &mut self.run {
             run.retune(thresholds);
         }
+        if seq > self.warm_to
+            && let Some((_, run)) = &mut self.run
+            && let Some(tally) = tally_of(log, event)?
+        {
+            run.count(&tally);
+        }
         if let Some(fact) = self.fact(log, seq, event)? {
             emitted.extend(self.apply(log, seq, at, &fact)?);
         }
+        let closed_before = self.origin.closed.clone();
         let mut due = self.due(seq, emitted);
+        if begins
+            && self.origin.closed != closed_before
+            && let Some(closed) = &mut self.origin.closed
+        {
+            // A session that ended without a word is closed where the next one begins. What follows
+            // belongs to the next one, so its beginning is read again.
+            closed.resume_from = seq;
+            self.origin.read_to = Seq(seq.0.saturating_sub(1));
+            self.origin.figures = ended;
+            for one in &mut due {
+                match one {
+                    Due::Taken(fact, _) => fact.resume_from = Some(seq),
+                    Due::Failed(fact, _) => fact.resume_from = Some(seq),
+                }
+            }
+        }
         while self.recorded.front().is_some_and(|(_, fact)| fact.covers == Some(seq)) {
             let Some((record, fact)) = self.recorded.pop_front() else { break };
             let is_it = |due: &Due| match due {
@@ -376,11 +408,12 @@ impl Follow {
                 let body = log.body(seq)?.ok_or(ReadError::no_body(seq))?;
                 let item = serde_json::from_slice::<Item>(&body)
                     .map_err(|error| ReadError::unexpected(seq, error))?;
+                let what = item.what().into();
                 let pointers = item.pointers(|chunk| run.source_of(&request_id, chunk));
                 let sources = run.sources_of(&request_id);
                 let (request_id, summary_id) =
                     (request_id.clone(), SharedText::from(summary.summary_id.as_str()));
-                Fact::Produced { request_id, summary_id, sources, pointers }
+                Fact::Produced { request_id, summary_id, what, sources, pointers }
             }
             Event::RequestSkipped { .. } => Fact::Skipped { request_id: request_id.clone() },
             Event::AttemptFailed { attempt, status, reason, message, error, .. } => {
@@ -404,6 +437,11 @@ impl Follow {
         };
         self.in_flight.remove(&request_id);
         Ok(Some(if seq <= self.warm_to { Fact::Dropped { request_id } } else { fact }))
+    }
+
+    /// What the session that is read did so far.
+    fn figures(&self) -> SessionFigures {
+        self.run.as_ref().map_or(&self.before, |(_, run)| run.figures()).clone()
     }
 
     /// What is to be noted of what the run emitted at an event of the log.
@@ -452,7 +490,8 @@ impl Follow {
             let covers = at;
             let read_to = Seq(resume_from.0.saturating_sub(1));
             let closed = ClosedSegment { run_id, segment, covers, resume_from, seq: covers };
-            self.origin = Origin { read_to, closed: Some(closed) };
+            let figures = self.figures();
+            self.origin = Origin { read_to, closed: Some(closed), figures };
         }
         due
     }
@@ -503,6 +542,22 @@ impl Follow {
     }
 }
 
+/// The figures of a session as of the end of one of its segments.
+fn figures_at(log: &Reader, closed: &ClosedSegment) -> Result<SessionFigures, ReadError> {
+    if let Some(Event::AgentRun(fact)) = log.event(closed.seq)?
+        && let AgentRunFact::SnapshotTaken(_) = *fact
+    {
+        let (_, body) = snapshot_at(log, closed.seq)?;
+        let snapshot: Snapshot = serde_json::from_str(&body.snapshot)
+            .map_err(|error| ReadError::unexpected(closed.seq, error))?;
+        if let Some(figures) = snapshot.ext.and_then(|ext| ext.session) {
+            return Ok(figures);
+        }
+    }
+    // A segment that failed has no snapshot.
+    figures_until(log, closed.covers)
+}
+
 /// A record of the log, read.
 struct Stamped {
     seq: Seq,
@@ -532,9 +587,10 @@ pub fn verify(
         }
     }
     let last = recorded.back().and_then(|(_, fact)| fact.covers);
-    let mut follow = Follow::from(None, recorded);
+    let read_to = Seq(begun.unwrap_or(Seq(1)).0.saturating_sub(1));
+    let mut follow = Follow::from(None, figures_until(log, read_to)?, recorded);
     follow.keeps_recorded = true;
-    follow.read_to = Seq(begun.unwrap_or(Seq(1)).0.saturating_sub(1));
+    follow.read_to = read_to;
     follow.origin.read_to = follow.read_to;
     let mut again = BTreeMap::new();
     follow.scan(log, last, &mut |follow, log, entry| {
@@ -576,31 +632,25 @@ fn scan_run(
     begun: &mut Option<Seq>,
     recorded: &mut VecDeque<(Seq, SnapshotTaken)>,
 ) -> Result<(), ReadError> {
-    let mut failure = None;
-    log.scan(Seq(1), None, &mut |entry| {
+    log.try_scan(Seq(1), None, |entry| {
         let starts = entry.tag == codec::RUN_STARTED && begun.is_none();
         if !starts && entry.tag != codec::AGENT_RUN {
-            return ControlFlow::Continue(());
+            return Ok(ControlFlow::Continue(()));
         }
-        match codec::decode(entry.tag, entry.version, entry.payload) {
-            Ok(Event::RunStarted { run_id, .. }) if run_id == base => *begun = Some(entry.seq),
-            Ok(event) => {
-                if let Event::AgentRun(fact) = event
-                    && let AgentRunFact::SnapshotTaken(fact) = *fact
+        match entry.event()? {
+            Event::RunStarted { run_id, .. } if run_id == base => *begun = Some(entry.seq),
+            Event::AgentRun(fact) => {
+                if let AgentRunFact::SnapshotTaken(fact) = *fact
                     && fact.covers.is_some()
                     && segment_of(&fact.run_id).is_some_and(|(run_id, _)| run_id == base)
                 {
                     recorded.push_back((entry.seq, fact));
                 }
             }
-            Err(source) => {
-                failure = Some(ReadError::Event { seq: entry.seq, source });
-                return ControlFlow::Break(());
-            }
+            _ => {}
         }
-        ControlFlow::Continue(())
-    })?;
-    failure.map_or(Ok(()), Err)
+        Ok(ControlFlow::Continue(()))
+    })
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ use crate::facts::attempt::SourcePlaces;
 
 /// Longest text of a failure that goes into a snapshot, in bytes.
 const WHY_BYTES_MAX: usize = 300;
+/// Longest name of a source, in bytes.
+const NAME_BYTES_MAX: usize = 120;
 
 pub(super) fn signal_of(class: Option<ErrorClass>) -> &'static str {
     match class {
@@ -24,11 +26,19 @@ pub(super) fn signal_of(class: Option<ErrorClass>) -> &'static str {
 }
 
 pub(super) fn shortened(text: &str) -> String {
-    let mut end = text.len().min(WHY_BYTES_MAX);
+    shortened_to(text, WHY_BYTES_MAX)
+}
+
+/// The beginning of a text; an ellipsis says that there is more.
+fn shortened_to(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let mut end = most.saturating_sub('…'.len_utf8());
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    text[..end].to_owned()
+    format!("{}…", text[..end].trim_end())
 }
 
 /// The sources that an attempt read, by file.
@@ -48,11 +58,21 @@ pub(super) fn sources_of(places: &SourcePlaces) -> Vec<SourceRead> {
 #[derive(Default, Deserialize)]
 pub(super) struct Item {
     #[serde(default)]
+    meta: Meta,
+    #[serde(default)]
     outputs: Outputs,
 }
 
 #[derive(Default, Deserialize)]
+struct Meta {
+    source_name: Option<String>,
+    summary_kind: Option<String>,
+    flow_id: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
 struct Outputs {
+    summary: Option<String>,
     #[serde(default)]
     evidence_refs: Vec<Ref>,
 }
@@ -69,6 +89,22 @@ struct Ref {
 }
 
 impl Item {
+    /// What was summarized by which flow, in words.
+    pub(super) fn what(&self) -> String {
+        let told = self.outputs.summary.as_deref().filter(|text| !text.trim().is_empty());
+        let name = match (&self.meta.source_name, told) {
+            (Some(name), _) => format!("`{}`", shortened_to(name, NAME_BYTES_MAX)),
+            (None, Some(text)) => format!("\"{}\"", shortened_to(text, NAME_BYTES_MAX)),
+            (None, None) => {
+                self.meta.summary_kind.clone().unwrap_or_else(|| "a summary".to_owned())
+            }
+        };
+        match &self.meta.flow_id {
+            Some(flow) => format!("{name} by {}", shortened_to(flow, NAME_BYTES_MAX)),
+            None => name,
+        }
+    }
+
     pub(super) fn pointers(self, source_of: impl Fn(&str) -> Option<SharedText>) -> Vec<CitedSpan> {
         let mut seen = BTreeSet::new();
         let pointer = |one: Ref| {

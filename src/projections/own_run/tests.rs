@@ -217,6 +217,6 @@ fn a_restart_in_between_changes_nothing_of_it() {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let store = SnapshotStore::new(disk, "/snapshots".into());
     let (checked, differences) = verify(&log.store.reader(), &segment, &store).unwrap();
-    let problems: Vec<&str> = differences.iter().map(|one| one.problem.as_str()).collect();
+    let problems: Vec<&str> = differences.iter().map(|one| one.what.as_str()).collect();
     assert!(checked > 5 && problems.iter().all(|one| *one == "it is missing"), "{problems:?}");
 }

@@ -96,7 +96,7 @@ impl Summaries {
         Ok(())
     }
 
-    /// Goes on without a cache that failed.
+    /// Continues without a cache that failed.
     fn forget(&mut self, error: LogError) -> Result<(), SummariesError> {
         tracing::warn!(%error, "what is published is remembered in memory from now on");
         self.cache = SpillCache::default();
@@ -112,7 +112,7 @@ impl Summaries {
         Ok(())
     }
 
-    /// From here on shows nothing but a day, or a stream, or both; no run records.
+    /// From here on only one day, one stream, or both are shown, and no run records.
     pub fn only(&mut self, day: Option<Day>, stream: Option<Stream>) {
         self.only = Some((day, stream));
     }
@@ -179,7 +179,7 @@ impl Summaries {
     }
 
     /// What was shown since the last call, and what could not be.
-    pub fn take_promoted(&mut self) -> Vec<Promoted> {
+    pub(crate) fn take_promoted(&mut self) -> Vec<Promoted> {
         let shown = std::mem::take(&mut self.promoted);
         let shown = shown.into_iter().map(|(key, hash)| (key, Some(hash)));
         let hidden = self.index.changed().into_iter().map(|key| (key, None));
@@ -199,7 +199,7 @@ impl Summaries {
     }
 
     /// Publishes every day again, whatever the files say and whatever was remembered.
-    pub fn publish_all(&mut self) -> Result<usize, SummariesError> {
+    pub(crate) fn publish_all(&mut self) -> Result<usize, SummariesError> {
         self.start_over()?;
         self.read(None)?;
         let all = self.index.keys()?;

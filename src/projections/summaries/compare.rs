@@ -19,41 +19,51 @@ use super::publication::read_back;
 use super::run_records::RunRecords;
 use super::spill_cache::SpillCache;
 use crate::contract::ids::Seq;
+use crate::export::difference::Comparison;
 use crate::export::summary_bus::{PartitionKey, PartitionWriter, SUMMARIES_DIR, Written};
-use crate::log::Reader;
+use crate::log::{Cache, Reader};
 use crate::os::Disk;
 use crate::verify::Gate;
 use crate::verify::spread::Helpers;
 
-/// A path below the bus home, and what is wrong there.
-pub(super) type Wrong = (String, &'static str);
+/// Everything on the Summary Bus that is not what the log says.
+pub(super) fn compare_summaries(
+    disk: &Arc<dyn Disk>,
+    buses: &Path,
+    log: &Reader,
+) -> Result<Comparison, SummariesError> {
+    let mut index = DayIndex::open(SpillCache::default(), None);
+    fold(log, Seq::ZERO, None, &mut |seq, stamp, event| {
+        index.take(log, seq, event, stamp).map(ControlFlow::Continue)
+    })?;
+    let mut found = Comparison::default();
+    for key in index.keys()? {
+        if let Some((path, what)) = day(disk.as_ref(), buses, log, &index, key)? {
+            found.differs(format!("{SUMMARIES_DIR}/{path}"), what);
+        }
+    }
+    Ok(found)
+}
 
-/// Everything that is published and is not what the log says.
-pub(super) fn compare(
+/// Every run record that is not what the log says.
+pub(super) fn compare_records(
     disk: &Arc<dyn Disk>,
     buses: &Path,
     log: &Reader,
     cache: &Path,
-) -> Result<Vec<Wrong>, SummariesError> {
-    let mut index = DayIndex::open(SpillCache::default(), None);
+) -> Result<Comparison, SummariesError> {
     let mut records = RunRecords::to_compare(disk, buses);
     fold(log, Seq::ZERO, None, &mut |seq, stamp, event| {
-        records.take(seq, stamp.at, &event)?;
-        index.take(log, seq, event, stamp).map(ControlFlow::Continue)
+        records.take(seq, stamp.at, &event).map(ControlFlow::Continue)
     })?;
-    let mut differences = Vec::new();
-    for key in index.keys()? {
-        if let Some((path, what)) = day(disk.as_ref(), buses, log, &index, key)? {
-            differences.push((format!("{SUMMARIES_DIR}/{path}"), what));
-        }
-    }
-    // Without a cache nobody knows how far the publisher came, so everything has to be there.
+    // Without a sound cache nobody knows how far the publisher came, so everything has to be there.
     let shown_to = match disk.stat(cache)? {
-        Some(_) => SpillCache::open(disk, Some(cache)).position(log)?.map(|at| at.seq()),
-        None => None,
+        Some(_) if matches!(Cache::damage(disk, cache), Ok(None)) => {
+            SpillCache::open(disk, Some(cache)).position(log)?.map(|at| at.seq())
+        }
+        _ => None,
     };
-    records.compare(log, shown_to.unwrap_or(log.head().0), &mut differences)?;
-    Ok(differences)
+    records.compare(log, shown_to.unwrap_or(log.head().0))
 }
 
 #[derive(Deserialize)]
@@ -67,7 +77,7 @@ fn day(
     log: &Reader,
     index: &DayIndex,
     key: PartitionKey,
-) -> Result<Option<Wrong>, SummariesError> {
+) -> Result<Option<(String, &'static str)>, SummariesError> {
     let Some(facts) = index.facts(log, &key)? else { return Ok(None) };
     let live = buses.join(SUMMARIES_DIR);
     let Some(manifest) = disk.read_if_present(&live.join(key.manifest_file()))? else {

@@ -31,7 +31,7 @@ pub(super) struct DayOfStream {
     pub loose: bool,
 }
 
-/// A day as it lies on the cache.
+/// The form in which the cache stores a day.
 #[derive(Serialize, Deserialize)]
 struct DayRow {
     produced: u64,

@@ -30,7 +30,7 @@ fn anchored(log: &Reader, stamp: &Stamp) -> Result<Stamp, SummariesError> {
     if stamp.log_head.is_empty() {
         let seq = Seq(stamp.sequence);
         let record = log.get(seq)?.ok_or_else(|| {
-            ReadError::unexpected(seq, "it should be the last event of a day".to_owned())
+            ReadError::unexpected(seq, "the event should be the last of its day".to_owned())
         })?;
         stamp.log_head = record.hash.hex();
     }
@@ -74,7 +74,7 @@ pub(super) struct DayIndex {
 }
 
 impl DayIndex {
-    /// The book as it lies on the cache; empty where that stands for nothing.
+    /// The index as the cache stores it; empty when the cache is out of date.
     pub fn open(cache: SpillCache, at: Option<&Position>) -> DayIndex {
         let at = at.cloned().unwrap_or_default();
         let zones = at.zones.into_iter().map(|(seq, zone)| (Seq(seq), zone.parse().ok()));
@@ -103,7 +103,7 @@ impl DayIndex {
         Ok(keys)
     }
 
-    /// Everything but the lines of a day.
+    /// A day without its lines.
     pub fn facts(
         &self,
         log: &Reader,
@@ -117,7 +117,7 @@ impl DayIndex {
         Ok(day.map(|day| day.facts(day.stamp.clone())))
     }
 
-    /// The events that hold the items of a day, in order of the ids.
+    /// The events that hold the items of one day, in order of the ids.
     pub fn items(&self, key: &PartitionKey) -> Items<'_> {
         let newer = self.items.range((*key, 0)..=(*key, u128::MAX));
         Items::open(&self.cache, &items_of(key), newer.map(|((_, id), seq)| (*id, *seq)))
@@ -174,7 +174,7 @@ impl DayIndex {
 
     /// Days and items in memory.
     #[cfg(test)]
-    pub fn in_memory(&self) -> (usize, usize) {
+    pub(crate) fn in_memory(&self) -> (usize, usize) {
         (self.days.len(), self.items.len())
     }
 
@@ -282,7 +282,7 @@ impl DayIndex {
         Ok(self.days.get_mut(key))
     }
 
-    /// A day, made when there is none.
+    /// The entry of a day, made when it is missing.
     fn made(
         &mut self,
         key: PartitionKey,

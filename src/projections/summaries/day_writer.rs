@@ -1,4 +1,4 @@
-//! Writes the lines of a day from the log into its file.
+//! Writes the lines of one day from the log into the file for that day.
 //!
 //! Contract: each line is read from the log once and checked once. Threads check ranges of lines;
 //! the writer appends them in order of their ids. Many lines are read at once, in the order of the
@@ -24,19 +24,19 @@ use crate::verify::{Gate, Report, Violation};
 
 /// Lines of a range.
 const LINES: usize = if cfg!(test) { 3 } else { 256 };
-/// Lines that are read at once while it is not known how long they are.
+/// Lines in one read while their length is not known.
 const FIRST_READ: usize = if cfg!(test) { 8 } else { 4096 };
-/// Most lines that are read at once.
+/// Most lines in one read.
 const READ_MAX: usize = if cfg!(test) { 16 } else { 1 << 18 };
 
-/// Some items of a day: the number of the first line, and where they are.
+/// A stretch of the items of one day: the number of the first line, and where they are.
 struct LineRange {
     first: u64,
     gathered: Arc<Gathered>,
     range: Range<usize>,
 }
 
-/// Writes all lines of a day.
+/// Writes all lines of the day.
 pub(super) fn write_lines<'t, W: Write>(
     log: &'t Reader,
     gate: &'t Gate,

@@ -15,7 +15,6 @@ pub enum SummariesError {
     /// A day that does not add up.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// The files.
     #[error("publish the summaries")]
     Publish(#[from] PublishError),
     /// The published files could not be looked at or written.
@@ -30,7 +29,7 @@ pub enum SummariesError {
     /// Another projection that the publisher keeps.
     #[error("write the files beside the summaries")]
     Beside(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The thread could not go on.
+    /// The thread had to stop.
     #[error("the publisher ended early")]
     Ended,
 }
@@ -43,7 +42,7 @@ impl From<LogError> for SummariesError {
 
 impl SummariesError {
     /// Whether what was to be published is wrong, rather than the disk.
-    pub fn is_violation(&self) -> bool {
+    pub(crate) fn is_violation(&self) -> bool {
         matches!(
             self,
             SummariesError::Render(RenderError::Order { .. } | RenderError::Unreconciled { .. })

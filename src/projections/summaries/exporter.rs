@@ -1,24 +1,42 @@
-//! The Summary Bus and the run records as an entry of the list. They share one fold, so they are
-//! one entry.
+//! The Summary Bus and the run records as two entries of the list.
+//!
+//! The publisher of a service keeps both with one reading of the log, and the entry of the Summary
+//! Bus is that publisher. The entry of the run records reads the log itself; it compares and repairs
+//! the records alone.
+
+use std::ops::ControlFlow;
 
 use super::bus::Summaries;
-use super::compare::compare;
+use super::compare::{compare_records, compare_summaries};
+use super::fold::fold;
+use super::run_records::{RUNS_DIR, RunRecords};
+use super::spill_cache::SpillCache;
 use crate::contract::ids::Seq;
 use crate::export::Committed;
+use crate::export::run_record::RUN_RECORDS_DIR;
+use crate::export::session_fold::SKIP_REPORTS_DIR;
+use crate::export::summary_bus::SUMMARIES_DIR;
 use crate::log::codec::Cursor;
 use crate::projections::exporter::Exporter;
 use crate::projections::projection::{Comparison, Outcome, Projection, Site};
 
-/// The Summary Bus.
-pub const EXPORTER: Exporter = Exporter {
+pub(crate) const SUMMARIES_EXPORTER: Exporter = Exporter {
     name: "summaries",
     files: &[],
-    folders: &["summaries", "run_records", "artifacts/run_records", "artifacts/skip_reports"],
-    copied: false,
+    folders: &[SUMMARIES_DIR],
     // The publisher of a service is this projection.
     paced: false,
     is_on: |_| true,
     open: |site| Box::new(SummaryBus { site: site.clone(), summaries: None }),
+};
+
+pub(crate) const RUN_RECORDS_EXPORTER: Exporter = Exporter {
+    name: "run records",
+    files: &[],
+    folders: &[RUNS_DIR, RUN_RECORDS_DIR, SKIP_REPORTS_DIR],
+    paced: false,
+    is_on: |_| true,
+    open: |site| Box::new(RecordTree { site: site.clone(), records: None, position: Seq::ZERO }),
 };
 
 struct SummaryBus {
@@ -65,11 +83,7 @@ impl Projection for SummaryBus {
 
     fn compare(&mut self) -> Outcome<Comparison> {
         let Site { disk, home, log, .. } = &self.site;
-        let mut found = Comparison::default();
-        for (path, what) in compare(disk, &home.buses, log, &home.publisher_index())? {
-            found.differs(path, what);
-        }
-        Ok(found)
+        Ok(compare_summaries(disk, &home.buses, log)?)
     }
 
     fn repair(&mut self) -> Outcome<usize> {
@@ -78,5 +92,69 @@ impl Projection for SummaryBus {
             summaries.close()?;
         }
         Ok(published)
+    }
+}
+
+struct RecordTree {
+    site: Site,
+    records: Option<RunRecords>,
+    position: Seq,
+}
+
+impl RecordTree {
+    fn records(&mut self) -> Outcome<&mut RunRecords> {
+        let records = match self.records.take() {
+            Some(records) => records,
+            None => {
+                let Site { disk, home, .. } = &self.site;
+                RunRecords::open(disk, &home.buses, SpillCache::default())?
+            }
+        };
+        Ok(self.records.insert(records))
+    }
+}
+
+impl Projection for RecordTree {
+    fn position(&self) -> Seq {
+        self.position
+    }
+
+    fn fold(&mut self, batch: &[Committed]) -> Outcome<()> {
+        self.advance(batch.last().map(|last| last.seq))
+    }
+
+    fn advance(&mut self, until: Option<Seq>) -> Outcome<()> {
+        let (log, mut position) = (self.site.log.clone(), self.position);
+        let records = self.records()?;
+        fold(&log, position, until, &mut |seq, stamp, event| {
+            records.take(seq, stamp.at, &event)?;
+            position = seq;
+            Ok(ControlFlow::Continue(()))
+        })?;
+        self.position = position;
+        Ok(())
+    }
+
+    fn checkpoint(&mut self) -> Outcome<Cursor> {
+        let log = self.site.log.clone();
+        self.records()?.publish(&log)?;
+        Ok(Cursor { applied: self.position, bytes: 0 })
+    }
+
+    fn compare(&mut self) -> Outcome<Comparison> {
+        let Site { disk, home, log, .. } = &self.site;
+        let cache = home.publisher_index();
+        Ok(compare_records(disk, &home.buses, log, &cache)?)
+    }
+
+    /// Removes what differs first: a skip report is written only where the file is missing.
+    fn repair(&mut self) -> Outcome<usize> {
+        let differences = self.compare()?.differences;
+        for difference in &differences {
+            self.site.disk.remove_file(&self.site.home.buses.join(&difference.path))?;
+        }
+        self.advance(None)?;
+        self.checkpoint()?;
+        Ok(differences.len())
     }
 }

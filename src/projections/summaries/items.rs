@@ -1,4 +1,4 @@
-//! The items of a day in order of their ids, merged from memory and the rows of the spill cache.
+//! The items of one day in order of their ids, merged from memory and the rows of the spill cache.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

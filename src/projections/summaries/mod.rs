@@ -3,7 +3,7 @@
 //! Contract. Every file is a function of the log: what ended on a day of a stream, in order of the
 //! ids, from which inputs, and which event changed it last. A publication shows all changed days at
 //! once. Every line is checked on its way into its file, and every staged file is read back and
-//! compared before it is shown. Position the start, a day is published again when its manifest is missing
+//! compared before it is shown. After a start, a day is published again when its manifest is missing
 //! or names another last event. The [`spill_cache`] beside the log keeps what is known of the log,
 //! so a start reads only newer events and memory holds only what is new. Without that file
 //! everything comes from the log.
@@ -25,6 +25,9 @@ mod spill_cache;
 mod thread;
 
 pub use bus::Summaries;
-pub use error::SummariesError;
-pub use exporter::EXPORTER;
-pub use thread::{Pace, Publishing, SummariesThread, Trouble};
+pub(crate) use error::SummariesError;
+pub(crate) use exporter::{RUN_RECORDS_EXPORTER, SUMMARIES_EXPORTER};
+pub(crate) use thread::Pace;
+pub use thread::Publishing;
+pub(crate) use thread::SummariesThread;
+pub(crate) use thread::Trouble;

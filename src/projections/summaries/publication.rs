@@ -16,7 +16,7 @@ use crate::os::{Disk, Open};
 use crate::verify::spread::Helpers;
 use crate::verify::{Gate, Report};
 
-/// Bytes that are read back at once.
+/// Bytes in one read when a file is checked.
 const READ_BYTES: usize = 256 << 10;
 
 /// Writes these days, and shows them when they are what was meant. Gives the hashes of their data.

@@ -1,6 +1,6 @@
 //! Run records on disk: a file for each run that ended, a row in the day of its start.
 //!
-//! Contract: a record is written once, before its row. Position the start records and rows that are
+//! Contract: a record is written once, before its row. At a start records and rows that are
 //! missing are written again; what is there and is the same is left alone. Rows of earlier days are
 //! on the cache.
 
@@ -18,6 +18,7 @@ use super::publication::read_back;
 use super::spill_cache::{Change, Position, SpillCache};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
+use crate::export::difference::Comparison;
 use crate::export::fingerprint::Fingerprint;
 use crate::export::publish::{Fallback, Publisher};
 use crate::export::run_record::render_day;
@@ -28,10 +29,10 @@ use crate::os::{Disk, DiskFile, Open};
 use crate::state::event::Event;
 
 /// The tree of the run-records bus, relative to the bus home.
-const RUNS_DIR: &str = "run_records";
+pub(super) const RUNS_DIR: &str = "run_records";
 /// Mode of the files.
 const MODE: u32 = 0o640;
-/// Bytes of a skip report written at once.
+/// Bytes in one write of a skip report.
 const WRITE_BYTES: usize = 1 << 20;
 
 /// The records of all runs.
@@ -58,7 +59,7 @@ struct RunRow {
 
 /// Rows of runs on the cache.
 const RUNS: &str = "run/";
-/// RunRecords that ended above which they are written before more is read.
+/// Records that ended above which they are written before more is read.
 const ENDED_MAX: usize = 256;
 
 impl RunRecords {
@@ -73,7 +74,7 @@ impl RunRecords {
     }
 
     /// Records that are folded from the whole log and only compared.
-    pub fn to_compare(disk: &Arc<dyn Disk>, buses: &Path) -> RunRecords {
+    pub(crate) fn to_compare(disk: &Arc<dyn Disk>, buses: &Path) -> RunRecords {
         RunRecords {
             disk: Arc::clone(disk),
             buses: buses.to_owned(),
@@ -91,7 +92,7 @@ impl RunRecords {
     }
 
     /// Forgets everything the log can tell again.
-    pub fn start_over(&mut self, cache: SpillCache) {
+    pub(crate) fn start_over(&mut self, cache: SpillCache) {
         (self.sessions, self.cache) = (SessionFold::default(), cache);
         self.ended.clear();
         self.rows.clear();
@@ -100,7 +101,7 @@ impl RunRecords {
 
     /// Takes up what the cache knows, and the run that was open there. False when a file is missing
     /// that only the log can write again.
-    pub fn recall(&mut self, log: &Reader, at: &Position) -> Result<bool, SummariesError> {
+    pub(crate) fn recall(&mut self, log: &Reader, at: &Position) -> Result<bool, SummariesError> {
         let mut there = true;
         let (disk, buses, live) = (&self.disk, &self.buses, self.live());
         let (mut looked_at, changed) = (None, &mut self.changed);
@@ -148,7 +149,7 @@ impl RunRecords {
         self.rows.clear();
     }
 
-    /// All rows of a day, by run.
+    /// All rows of one day, by run.
     fn rows_of(&self, day: Day) -> Result<BTreeMap<String, String>, SummariesError> {
         let mut rows = BTreeMap::new();
         self.cache.each(&format!("{RUNS}{day}/"), &mut |run, row| {
@@ -213,26 +214,19 @@ impl RunRecords {
 
     /// What is not what the log says, after the whole log was folded. Rows and records of events
     /// after `shown_to` wait for the publisher: they may be missing.
-    pub fn compare(
-        &mut self,
-        log: &Reader,
-        shown_to: Seq,
-        differences: &mut Vec<(String, &'static str)>,
-    ) -> Result<(), SummariesError> {
+    pub fn compare(&mut self, log: &Reader, shown_to: Seq) -> Result<Comparison, SummariesError> {
+        let mut found = Comparison::default();
         self.changed.retain(|_, seq| *seq <= shown_to);
         for (path, _) in self.different_rows()? {
-            differences.push((format!("{RUNS_DIR}/{path}"), "differs from the log"));
+            found.differs(format!("{RUNS_DIR}/{path}"), "differs from the log");
         }
         for run in &self.ended {
             let path = run.record.path();
-            match self.disk.read_if_present(&self.buses.join(&path))? {
-                None if run.events.1 > shown_to => continue,
-                None => differences.push((path, "is missing")),
-                Some(bytes) if bytes != run.record.to_bytes()? => {
-                    differences.push((path, "differs from the log"));
-                }
-                Some(_) => {}
+            let there = self.disk.read_if_present(&self.buses.join(&path))?;
+            if there.is_none() && run.events.1 > shown_to {
+                continue;
             }
+            found.file(path, Some(&run.record.to_bytes()?), there.as_deref());
             if !run.lists_skips {
                 continue;
             }
@@ -244,15 +238,15 @@ impl RunRecords {
                 Ok(())
             })?;
             match read_back(self.disk.as_ref(), &self.buses.join(&path)) {
-                Ok(found) if found.finish() == meant.finish() => {}
-                Ok(_) => differences.push((path, "differs from the log")),
+                Ok(there) if there.finish() == meant.finish() => {}
+                Ok(_) => found.differs(path, "differs from the log"),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    differences.push((path, "is missing"));
+                    found.differs(path, "is missing");
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        Ok(found)
     }
 
     fn write(&self, log: &Reader, run: &FinishedRun) -> Result<(), SummariesError> {
@@ -313,7 +307,7 @@ fn each_skip(
     })
 }
 
-/// The files of a day's rows, relative to their tree.
+/// The files for the rows of one day, relative to their tree.
 fn paths_of(day: Day) -> [String; 2] {
     [format!("daily/{day}.jsonl"), format!("daily/{day}.manifest.json")]
 }

@@ -21,7 +21,7 @@ const LAYOUT: &str = "summaries.v3";
 const REDUCER: u32 = 3;
 /// The row that holds the position.
 const POSITION: &str = "at";
-/// Rows looked at or thrown away at once.
+/// Rows that one step reads or removes.
 const PAGE_ROWS: usize = 4096;
 /// After every key.
 pub(super) const END: &str = "~";
@@ -40,11 +40,11 @@ pub(super) type Change = (String, Option<Vec<u8>>);
 pub(super) struct Position {
     stamp: LogStamp,
     /// The first record of the run that was open there.
-    pub run_from: Option<u64>,
+    pub(crate) run_from: Option<u64>,
     /// The run that was open there, and its version.
     pub run: (String, String),
     /// Where the time zone changed.
-    pub zones: Vec<(u64, String)>,
+    pub(crate) zones: Vec<(u64, String)>,
 }
 
 impl Position {
@@ -54,7 +54,6 @@ impl Position {
     }
 }
 
-/// The rows.
 #[derive(Clone, Default)]
 pub(super) struct SpillCache(Option<Arc<Cache>>);
 

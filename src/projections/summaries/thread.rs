@@ -16,14 +16,14 @@ use super::error::SummariesError;
 use crate::facts::session::Promoted;
 use crate::projections::projection::{Outcome, Projection};
 
-/// Least share that can be asked for; with less nothing would ever be shown again.
+/// The smallest share that a setting may ask for; with less, no day would ever be published.
 const SHARE_MIN: f64 = 0.001;
 /// Longest pause, however long the last publication took.
 const PAUSE_MAX: Duration = Duration::from_secs(600);
 
 /// How often to publish.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pace {
+pub(crate) struct Pace {
     /// Least time between two publications.
     pub interval: Duration,
     /// Largest share of time they may take.
@@ -32,7 +32,7 @@ pub struct Pace {
 
 impl Pace {
     /// How long to wait after a publication that took this long.
-    pub fn pause_after(self, took: Duration) -> Duration {
+    pub(crate) fn pause_after(self, took: Duration) -> Duration {
         let share = self.share.clamp(SHARE_MIN, 1.0);
         let rest = took.mul_f64((1.0 - share) / share);
         rest.min(PAUSE_MAX).max(self.interval)
@@ -42,7 +42,6 @@ impl Pace {
 /// A publication that did not happen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trouble {
-    /// What happened.
     pub message: String,
     /// Whether what was to be shown is wrong, rather than the disk.
     pub violation: bool,
@@ -72,7 +71,7 @@ pub struct Publishing {
 
 impl Publishing {
     /// Shows everything that is committed, and says what was shown since the last call.
-    pub fn flush(&self) -> Flushed {
+    pub(crate) fn flush(&self) -> Flushed {
         let (reply, answer) = bounded(1);
         let ended = || {
             let message = "the publisher ended early".to_owned();
@@ -88,8 +87,7 @@ impl Publishing {
     }
 }
 
-/// The thread.
-pub struct SummariesThread {
+pub(crate) struct SummariesThread {
     client: Publishing,
     thread: JoinHandle<Published>,
     stop: Sender<()>,
@@ -165,7 +163,7 @@ impl Work {
                             Ok(()) => Ok(promoted),
                             Err(trouble) => Err((trouble, promoted)),
                         };
-                        // Who asked and went away misses nothing that is not on disk.
+                        // The asker may be gone; all that it asked for is on disk.
                         let _ = reply.send(answer);
                     }
                 }

@@ -10,11 +10,11 @@ use super::super::event::Event;
 use super::super::{State, Status};
 use super::world::{World, ask};
 use crate::contract::ids::Seq;
-use crate::contract::vocabulary::ReasonCode;
+use crate::contract::vocabulary::{ReasonCode, Urgency};
 
 #[derive(Debug, Clone)]
 enum Step {
-    Arrive { id: u8, key: u8, flow: u8 },
+    Arrive { id: u8, key: u8, flow: u8, delay: u8 },
     Start,
     Resolve { which: u8, item: u8 },
     Produce { which: u8, item: u8 },
@@ -31,7 +31,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0u8..12, 0u8..5, 0u8..8).prop_map(|(id, key, flow)| Step::Arrive { id, key, flow }),
+        6 => (0u8..12, 0u8..5, 0u8..8, 0u8..4)
+            .prop_map(|(id, key, flow, delay)| Step::Arrive { id, key, flow, delay }),
         6 => Just(Step::Start),
         3 => (any::<u8>(), 0u8..4).prop_map(|(which, item)| Step::Resolve { which, item }),
         4 => (any::<u8>(), 0u8..4).prop_map(|(which, item)| Step::Produce { which, item }),
@@ -59,13 +60,20 @@ fn running(world: &World, which: u8) -> Option<Seq> {
 
 fn take(world: &mut World, step: &Step) {
     match step {
-        Step::Arrive { id, key, flow } => {
+        Step::Arrive { id, key, flow, delay } => {
             let flow = match flow {
                 0 => FlowStanding::Unknown,
                 1 => FlowStanding::Deprecated,
                 _ => FlowStanding::Active,
             };
-            world.arrive(ask(&format!("r{id}"), &format!("k{key}")).flow(flow));
+            let now = world.now;
+            let asked = ask(&format!("r{id}"), &format!("k{key}")).flow(flow);
+            world.arrive(asked.with(|taken| {
+                if *delay > 1 {
+                    taken.urgency = Urgency::Scheduled;
+                    taken.not_before = Some(now.plus_ms(i64::from(*delay) * 400_000));
+                }
+            }));
         }
         Step::Start => drop(world.start()),
         Step::Resolve { which, item } => {

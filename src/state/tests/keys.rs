@@ -1,11 +1,12 @@
 //! Idempotency in all its cases: a key never has two outputs, and nobody waits for ever.
 
 use super::super::Status;
-use super::super::decide::Again;
+use super::super::decide::{Again, Arrival};
 use super::super::event::Event;
 use super::world::{World, ask};
 use crate::contract::hash::sha256;
-use crate::contract::vocabulary::{AckStatus, ReasonCode, Warning};
+use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::{AckStatus, FailureCause, ReasonCode, Urgency, Warning};
 
 #[test]
 fn a_key_with_an_output_answers_with_it() {
@@ -43,6 +44,115 @@ fn a_key_in_flight_parks_and_ends_with_the_first() {
     assert_eq!(world.state.open_count(), 0);
 }
 
+fn at(id: &str, not_before: Timestamp) -> super::world::Asked {
+    ask(id, "k").with(|taken| {
+        taken.urgency = Urgency::Scheduled;
+        taken.not_before = Some(not_before);
+    })
+}
+
+#[test]
+fn now_never_waits_behind_a_scheduled_twin() {
+    let mut world = World::new();
+    let later = world.now.plus_ms(1_000_000_000);
+    assert_eq!(world.arrive(at("scheduled", later)), ["RequestAccepted"]);
+    let scheduled = world.last_seq();
+    world.checkpoint();
+    assert_eq!(world.arrive(ask("now", "k")), ["KeyYielded", "RequestAccepted"]);
+    let now = world.last_seq();
+    let Event::KeyYielded { request, behind, behind_request_id, .. } =
+        &world.past.events[now.0 as usize - 2]
+    else {
+        panic!()
+    };
+    assert_eq!((*request, *behind, behind_request_id.as_str()), (scheduled, now, "now"));
+    assert_eq!(world.status(scheduled), "parked");
+    assert_eq!(world.start(), Some(now), "it is eligible immediately");
+    world.produce(now, "sum");
+    assert_eq!(world.settle(), ["RequestDuplicated"]);
+    let Event::RequestDuplicated { request, of, .. } = world.last() else { panic!() };
+    assert_eq!((*request, *of), (scheduled, now), "the work is done, so nothing runs early");
+}
+
+#[test]
+fn a_request_that_gave_its_key_away_keeps_its_time_when_it_gets_it_back() {
+    let mut world = World::new();
+    let later = world.now.plus_ms(1_000_000);
+    world.arrive(at("scheduled", later));
+    let scheduled = world.last_seq();
+    world.arrive(ask("now", "k"));
+    let now = world.last_seq();
+    assert_eq!(world.start(), Some(now));
+    // A third one comes while the second runs.
+    assert_eq!(world.arrive(ask("third", "k")), ["RequestParked"]);
+    let third = world.last_seq();
+    world.fail(now, Again::Never);
+    assert_eq!(world.settle(), ["ParkedAccepted"]);
+    assert_eq!(
+        world.start(),
+        Some(third),
+        "the request that may start first takes the key, not the older one"
+    );
+    world.fail(third, Again::Never);
+    assert_eq!(world.settle(), ["ParkedAccepted"]);
+    assert_eq!(world.start(), None, "the scheduled one still waits for its time");
+    world.now = later;
+    assert_eq!(world.start(), Some(scheduled));
+    world.produce(scheduled, "sum");
+    assert_eq!(world.replayed().ledger(), world.state.ledger());
+}
+
+#[test]
+fn a_key_is_given_away_only_by_what_has_not_begun_and_starts_later() {
+    let mut world = World::new();
+    let (soon, later) = (world.now.plus_ms(1_000), world.now.plus_ms(1_000_000));
+    world.arrive(at("a", soon));
+    let first = world.last_seq();
+    assert_eq!(world.arrive(at("b", later)), ["RequestParked"], "it starts no sooner");
+    assert_eq!(world.row_of(world.last_seq()).reason, Some(ReasonCode::KeyInFlight));
+    world.now = soon;
+    assert_eq!(world.arrive(ask("c", "k")), ["RequestParked"], "its time has come");
+    assert_eq!(world.start(), Some(first));
+    assert_eq!(world.arrive(ask("d", "k")), ["RequestParked"], "it runs");
+    world.fail(first, Again::After(900_000));
+    assert_eq!(world.arrive(ask("e", "k")), ["RequestParked"], "it has begun");
+    let row = world.row_of(first);
+    assert_eq!(row.cause, Some(FailureCause::ServerError));
+}
+
+#[test]
+fn a_duplicate_of_changed_text_warns() {
+    let mut world = World::new();
+    let arrive = |world: &mut World, id: &str| {
+        let request = Box::new(ask(id, "k").taken);
+        let flow = super::super::decide::FlowStanding::Active;
+        let arrival = Arrival { request, flow, refused: None, source_changed: true };
+        world.arrive_as(arrival)
+    };
+    assert_eq!(arrive(&mut world, "a"), ["RequestAccepted"]);
+    let first = world.last_seq();
+    let Event::RequestAccepted(taken) = world.last() else { panic!() };
+    assert!(!taken.warnings.contains(Warning::SourceChanged), "it reads the text as it is");
+    world.start();
+    world.produce(first, "sum");
+    assert_eq!(arrive(&mut world, "b"), ["DuplicateReceived"]);
+    let Event::DuplicateReceived { request, .. } = world.last() else { panic!() };
+    assert!(request.warnings.contains(Warning::SourceChanged));
+}
+
+#[test]
+fn an_ended_request_shows_no_cause_of_an_earlier_attempt() {
+    let mut world = World::new();
+    let request = world.accept("a", "k");
+    world.start();
+    world.fail(request, Again::After(0));
+    assert!(world.row_of(request).cause.is_some());
+    world.start();
+    world.produce(request, "sum");
+    let row = world.row_of(request);
+    assert_eq!((row.reason, row.cause), (None, None));
+}
+
 #[test]
 fn when_the_first_fails_the_next_takes_its_place() {
     let mut world = World::new();
@@ -53,7 +163,7 @@ fn when_the_first_fails_the_next_takes_its_place() {
     let third = world.last_seq();
     world.start();
     world.fail(first, Again::Never);
-    assert_eq!(world.settle(), ["ParkedAccepted"], "one of them, the others go on waiting");
+    assert_eq!(world.settle(), ["ParkedAccepted"], "one of them; the others keep waiting");
     assert_eq!(world.start(), Some(second));
     assert_eq!(world.cancel("b").unwrap(), ["RequestCancelled"]);
     assert_eq!(world.settle(), ["ParkedAccepted"]);

@@ -42,7 +42,7 @@ fn what_can_be_refused_by_looking_is_rejected_and_holds_no_key() {
     let mut world = World::new();
     let refused = Some((ReasonCode::KindBusMismatch, "no".to_owned()));
     let request = Box::new(ask("a", "k").taken);
-    let arrival = Arrival { request, flow: FlowStanding::Active, refused };
+    let arrival = Arrival { request, flow: FlowStanding::Active, refused, source_changed: false };
     assert_eq!(world.arrive_as(arrival), ["RequestRejected"]);
     let Event::RequestRejected { status, reason, .. } = world.last() else { panic!() };
     let expected = (AckStatus::RejectedInvalidInput, Some(ReasonCode::KindBusMismatch));

@@ -11,13 +11,13 @@ use super::super::{Digest16, Past, Row, State};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
-use crate::contract::vocabulary::{Bus, Stream, SummaryKind, Urgency, Warnings};
+use crate::contract::vocabulary::{Bus, FailureCause, Stream, SummaryKind, Urgency, Warnings};
 
 /// Everything recorded, and tables that hold what earlier checkpoints moved out of memory.
 #[derive(Default)]
-pub struct Recorded {
+pub(crate) struct Recorded {
     pub events: Vec<Event>,
-    pub ats: Vec<Timestamp>,
+    pub(crate) ats: Vec<Timestamp>,
     rows: BTreeMap<Seq, Row>,
     keys: BTreeMap<(KeyIndex, Digest16), Seq>,
 }
@@ -148,13 +148,18 @@ impl World {
     }
 
     pub fn arrive(&mut self, asked: Asked) -> Vec<&'static str> {
-        let arrival = Arrival { request: Box::new(asked.taken), flow: asked.flow, refused: None };
+        let arrival = Arrival {
+            request: Box::new(asked.taken),
+            flow: asked.flow,
+            refused: None,
+            source_changed: false,
+        };
         self.arrive_as(arrival)
     }
 
-    pub fn arrive_as(&mut self, arrival: Arrival) -> Vec<&'static str> {
+    pub(crate) fn arrive_as(&mut self, arrival: Arrival) -> Vec<&'static str> {
         let mut out = Vec::new();
-        self.state.arrival(&self.past, arrival, &mut out).unwrap();
+        self.state.arrival(&self.past, arrival, self.now, &mut out).unwrap();
         self.record(out)
     }
 
@@ -180,7 +185,7 @@ impl World {
         self.report_as(Report { request, attempt, epoch, outcome })
     }
 
-    pub fn report_as(&mut self, report: Report) -> Vec<&'static str> {
+    pub(crate) fn report_as(&mut self, report: Report) -> Vec<&'static str> {
         let mut out = Vec::new();
         self.state.report(&self.past, report, &self.policy, self.now, &mut out).unwrap();
         self.record(out.into_iter().map(|note| note.event).collect())
@@ -206,7 +211,8 @@ impl World {
 
     pub fn fail(&mut self, request: Seq, again: Again) -> Vec<&'static str> {
         let (message, input) = ("no".to_owned(), Box::default());
-        let failed = Failed { again, reason: None, message, input, error: None };
+        let cause = Some(FailureCause::ServerError);
+        let failed = Failed { again, reason: None, cause, message, input, error: None };
         self.report(request, Outcome::Failed(failed))
     }
 
@@ -237,7 +243,7 @@ impl World {
 
     pub fn retry(&mut self, id: &str) -> Result<Vec<&'static str>, Refused<Infallible>> {
         let mut out = Vec::new();
-        self.state.retry(&self.past, id, |_| FlowStanding::Active, &mut out)?;
+        self.state.retry(&self.past, id, |_| FlowStanding::Active, self.now, &mut out)?;
         Ok(self.record(out))
     }
 
@@ -261,6 +267,10 @@ impl World {
             state.apply(Seq(index as u64 + 1), self.past.ats[index], event).unwrap();
         }
         state
+    }
+
+    pub(crate) fn row_of(&self, request: Seq) -> Row {
+        self.state.row(&self.past, request).unwrap().unwrap()
     }
 
     pub fn status(&self, request: Seq) -> &'static str {

@@ -3,13 +3,13 @@
 use serde::Deserialize;
 
 use crate::contract::ids::Seq;
-use crate::contract::vocabulary::{AckStatus, ReasonCode, Stream, Warning, Warnings};
+use crate::contract::vocabulary::{AckStatus, FailureCause, ReasonCode, Stream, Warning, Warnings};
 use crate::facts::attempt::{InputFacts, Recovered};
 use crate::state::event::SummaryPointer;
 
 /// What the acks say about one queue line, as of the last of them.
 #[derive(Debug, Clone)]
-pub struct LineAcks {
+pub(crate) struct LineAcks {
     pub ack: Ack,
     /// Whether it was accepted before it ended.
     pub accepted: bool,
@@ -26,6 +26,9 @@ pub struct Ack {
     pub message: Option<String>,
     pub offset: Option<u64>,
     pub reason_code: Option<String>,
+    /// Absent in acks of earlier versions.
+    #[serde(default)]
+    pub(crate) cause: Option<String>,
     pub request_id: Option<String>,
     pub status: String,
     pub summary: Option<AckSummary>,
@@ -33,7 +36,7 @@ pub struct Ack {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub struct AckSummary {
+pub(crate) struct AckSummary {
     pub day: String,
     pub stream: String,
     pub summary_id: String,
@@ -46,6 +49,10 @@ impl Ack {
 
     pub fn reason(&self) -> Option<ReasonCode> {
         self.reason_code.as_deref().and_then(ReasonCode::parse)
+    }
+
+    pub(crate) fn cause(&self) -> Option<FailureCause> {
+        self.cause.as_deref().and_then(FailureCause::parse)
     }
 
     pub fn warnings(&self) -> Warnings {
@@ -62,7 +69,7 @@ impl Ack {
         })
     }
 
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         matches!(self.status(), Some(AckStatus::Accepted | AckStatus::FailedTransient))
     }
 
@@ -72,7 +79,7 @@ impl Ack {
         Recovered { ack_seq: Seq(self.ack_seq), log_head, at: self.at.clone() }
     }
 
-    /// The input facts of an attempt that only the ack tells of.
+    /// The input facts of an attempt that only the ack shows.
     pub fn input(&self) -> Box<InputFacts> {
         Box::new(InputFacts { recovered: Some(self.origin()), ..InputFacts::default() })
     }

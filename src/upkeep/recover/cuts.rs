@@ -6,7 +6,7 @@ use crate::seam::tail::{Batch, LineForm, LineSpan};
 
 /// Splits lines where an unfinished line had been cut off before more was appended. `shift` is the
 /// number of lines that earlier cuts added; the new number is returned.
-pub fn cut_where_cut(batch: &mut Batch, cuts: &BTreeSet<u64>, mut shift: u64) -> u64 {
+pub(crate) fn cut_where_cut(batch: &mut Batch, cuts: &BTreeSet<u64>, mut shift: u64) -> u64 {
     let mut lines = Vec::with_capacity(batch.lines.len());
     for mut line in std::mem::take(&mut batch.lines) {
         let end = line.offset + line.length;

@@ -18,7 +18,7 @@ pub enum RecoverError {
     Operator(#[from] OperatorError),
     #[error(transparent)]
     Queue(#[from] QueueError),
-    #[error("read the queue position from the log")]
+    #[error(transparent)]
     Mark(#[from] MarkError),
     #[error("read {path}")]
     Evidence { path: String, source: std::io::Error },

@@ -20,7 +20,8 @@ mod losses;
 mod rebuild;
 mod salvage;
 
-pub use error::RecoverError;
-pub use evidence::Places;
-pub use rebuild::{Rules, rebuild};
-pub use salvage::salvage;
+pub(crate) use error::RecoverError;
+pub(crate) use evidence::Places;
+pub(crate) use rebuild::Rules;
+pub use rebuild::rebuild;
+pub(crate) use salvage::salvage;

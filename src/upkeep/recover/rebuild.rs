@@ -264,8 +264,11 @@ impl Recovery<'_> {
     fn failed(&mut self, seq: Seq, ack: &Ack, again: Again) -> Result<(), RecoverError> {
         self.day_unknown(ack);
         let message = ack.message.clone().unwrap_or_default();
-        let (reason, input) = (ack.reason(), ack.input());
-        self.tried(seq, Outcome::Failed(Failed { again, reason, message, input, error: None }))
+        let (reason, cause, input) = (ack.reason(), ack.cause(), ack.input());
+        self.tried(
+            seq,
+            Outcome::Failed(Failed { again, reason, cause, message, input, error: None }),
+        )
     }
 
     fn day_unknown(&mut self, ack: &Ack) {
@@ -432,13 +435,15 @@ impl Recovery<'_> {
             warnings: Warnings::default(),
             previous: None,
             supersedes: None,
-            // The request line is not known, and none is invented.
+            // The request line is not known, and the rebuilt log does not invent it.
             line: b"{}".to_vec().into(),
             head,
         };
         let request = Box::new(request);
-        self.engine
-            .arrival(Arrival { request, flow: FlowStanding::Active, refused: None }, self.now)?;
+        self.engine.arrival(
+            Arrival { request, flow: FlowStanding::Active, refused: None, source_changed: false },
+            self.now,
+        )?;
         let seq = self.engine.state().applied;
         let input = self.evidence.input(&summary, origin);
         self.tried(

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::log::{Reader, Store};
+use crate::log::{ReadError, Reader, Store};
 use crate::os::Disk;
 use crate::upkeep::copy::{CopyError, LogCopy, Page};
 
 /// Copies every record that can still be read into a new store. Returns why it ended early, if it did.
-pub fn salvage(
+pub(crate) fn salvage(
     disk: &Arc<dyn Disk>,
     log: &Reader,
     store: &Path,
@@ -27,7 +27,9 @@ pub fn salvage(
         }
         if let Err(error) = copy.take(page) {
             match error {
-                CopyError::Hash { .. } | CopyError::Event { .. } | CopyError::Impossible(_) => {
+                CopyError::Hash { .. }
+                | CopyError::Read(ReadError::Event { .. })
+                | CopyError::Impossible(_) => {
                     damage = Some(error.to_string());
                 }
                 error => return Err(error),

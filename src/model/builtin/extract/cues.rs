@@ -104,7 +104,7 @@ impl<'t, 'a> Index<'t, 'a> {
     }
 }
 
-/// Tokens of web addresses and of the domains of mail addresses: they say nothing about the text.
+/// Tokens of web and mail addresses: they say nothing about the text.
 fn addresses(text: &Text<'_>) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     for (index, sentence) in text.sentences.iter().enumerate() {
@@ -112,15 +112,10 @@ fn addresses(text: &Text<'_>) -> BTreeSet<usize> {
         if !said.contains("://") && !said.contains('@') {
             continue;
         }
-        let source = text.parts[sentence.part].text;
-        let domain = |mention: &Mention| {
-            let at = source[mention.start..mention.end].find('@').unwrap_or(0);
-            (mention.start + at, mention.end)
-        };
         let urls = super::tokens::urls(text, index);
         let mails = super::tokens::emails(text, index);
         let ranges: Vec<(usize, usize)> =
-            urls.iter().map(|url| (url.start, url.end)).chain(mails.iter().map(domain)).collect();
+            urls.iter().chain(&mails).map(|address| (address.start, address.end)).collect();
         found.extend(sentence.tokens.clone().filter(|&at| {
             let start = text.tokens[at].start as usize;
             ranges.iter().any(|range| (range.0..range.1).contains(&start))
@@ -130,12 +125,12 @@ fn addresses(text: &Text<'_>) -> BTreeSet<usize> {
 }
 
 /// The cues of a purpose, of all languages.
-pub fn cues_of(purpose: Purpose) -> &'static [String] {
+pub(crate) fn cues_of(purpose: Purpose) -> &'static [String] {
     lexicon().purposes.get(&purpose).map_or(&[], Vec::as_slice)
 }
 
 /// Sentences with a purpose, in reading order. Headings, code, quoted mail and signatures have none.
-pub fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[String]) -> Vec<usize> {
+pub(crate) fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[String]) -> Vec<usize> {
     let text = index.text;
     let mut found = index.sentences(cues_of(purpose).iter().chain(more).map(String::as_str));
     match purpose {

@@ -30,23 +30,25 @@ pub struct Clock {
 /// A date, a time of day, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct When {
-    pub mention: Mention,
+    pub(crate) mention: Mention,
     pub date: Option<NaiveDate>,
     pub clock: Option<Clock>,
     /// The end, for `15:00–16:00`.
     pub until: Option<Clock>,
+    /// The last day, for `2–4 February`.
+    pub(crate) last: Option<NaiveDate>,
     /// The clock was written next to the date or is part of the same expression.
     pub relative: bool,
 }
 
 impl When {
     /// `2026-03-03`, when the date is known.
-    pub fn iso_date(&self) -> Option<String> {
+    pub(crate) fn iso_date(&self) -> Option<String> {
         self.date.map(|date| date.format("%Y-%m-%d").to_string())
     }
 
     /// `2026-03-03T15:00:00`, or the date alone.
-    pub fn iso(&self) -> Option<String> {
+    pub(crate) fn iso(&self) -> Option<String> {
         let date = self.iso_date()?;
         Some(match self.clock {
             Some(clock) => format!("{date}T{:02}:{:02}:00", clock.hour, clock.minute),
@@ -56,7 +58,7 @@ impl When {
 }
 
 /// The first date a text states by itself: how anchors are read.
-pub fn parse_anchor(value: &str) -> Option<NaiveDate> {
+pub(crate) fn parse_anchor(value: &str) -> Option<NaiveDate> {
     let part = super::super::text::Part { id: "", text: value };
     let text = Text::new(vec![part]);
     find(&text, None).into_iter().find_map(|when| when.date)
@@ -68,7 +70,7 @@ pub fn find(text: &Text<'_>, anchor: Option<NaiveDate>) -> Vec<When> {
 }
 
 /// As [`find`], where a part may have a day of its own to count from.
-pub fn find_from(
+pub(crate) fn find_from(
     text: &Text<'_>,
     anchor: Option<NaiveDate>,
     of_part: impl Fn(usize) -> Option<NaiveDate>,
@@ -154,7 +156,7 @@ impl Scanner<'_, '_> {
         clock: Option<Clock>,
     ) -> When {
         let mention = Mention { sentence: self.sentence, start, end };
-        When { mention, date, clock, until: None, relative: false }
+        When { mention, date, clock, until: None, last: None, relative: false }
     }
 
     fn at_bytes(
@@ -183,7 +185,11 @@ impl Scanner<'_, '_> {
     fn date(&self, at: usize) -> Option<(When, usize)> {
         let first = self.word(at).as_bytes().first().copied()?;
         if first.is_ascii_digit() {
-            return self.iso(at).or_else(|| self.slashed(at)).or_else(|| self.day_month(at));
+            return self
+                .iso(at)
+                .or_else(|| self.slashed(at))
+                .or_else(|| self.day_month(at))
+                .or_else(|| self.day_of_month(at));
         }
         self.month_day(at).or_else(|| self.relative(at)).or_else(|| self.weekday(at))
     }
@@ -201,7 +207,12 @@ impl Scanner<'_, '_> {
 
     fn slashed(&self, at: usize) -> Option<(When, usize)> {
         let rest = self.rest(at);
-        let (a, b, year, used) = slashed(rest).or_else(|| self.slashed_without_year(at))?;
+        let dotted = || {
+            let ordinals = self.text.language.does(|habits| habits.ordinals_end_in_a_stop);
+            dotted_without_year(rest).filter(|_| ordinals && self.anchor.is_some())
+        };
+        let (a, b, year, used) =
+            slashed(rest).or_else(dotted).or_else(|| self.slashed_without_year(at))?;
         let day_first = match (a > 12, b > 12) {
             (true, false) => true,
             (false, true) => false,
@@ -238,11 +249,12 @@ impl Scanner<'_, '_> {
 
     fn day_month(&self, at: usize) -> Option<(When, usize)> {
         let day = self.number(at).filter(|day| (1..=31).contains(day))?;
-        let mut next = at + 1;
+        let (last, mut next) = self.last_day(at, day);
         next += usize::from(lexicon().dates.links.contains(self.word(next)));
         let month = month(self.word(next))?;
         let (year, next) = self.year(next + 1);
-        self.over(at, next, self.complete(year, month, day), false)
+        let (when, next) = self.over(at, next, self.complete(year, month, day), false)?;
+        Some((self.lasting(when, last), next))
     }
 
     fn month_day(&self, at: usize) -> Option<(When, usize)> {
@@ -250,8 +262,60 @@ impl Scanner<'_, '_> {
         let day = self
             .number(at + 1)
             .filter(|day| (1..=31).contains(day) && self.word(at + 1).len() <= 4)?;
-        let (year, next) = self.year(at + 2);
-        self.over(at, next, self.complete(year, month, day), false)
+        let (last, next) = self.last_day(at + 1, day);
+        let (year, next) = self.year(next);
+        let (when, next) = self.over(at, next, self.complete(year, month, day), false)?;
+        Some((self.lasting(when, last), next))
+    }
+
+    /// `2-4`, `9 to 12`, `9. bis 12.`: the last day behind a first one, and the token after both.
+    fn last_day(&self, at: usize, day: u32) -> (Option<u32>, usize) {
+        let later = |at: usize| {
+            let last = self.number(at).filter(|&last| (day + 1..=31).contains(&last));
+            last.filter(|_| self.word(at).len() <= 4)
+        };
+        let (Some(token), Some(next)) = (self.tokens.get(at), self.tokens.get(at + 1)) else {
+            return (None, at + 1);
+        };
+        let gap = &self.part()[token.end as usize..next.start as usize];
+        if matches!(gap.trim(), "-" | "–" | "—") {
+            let last = later(at + 1);
+            return (last, at + 1 + usize::from(last.is_some()));
+        }
+        let joint = format!(" {} ", self.word(at + 1));
+        let last = later(at + 2)
+            .filter(|_| lexicon().dates.joints.iter().any(|one| fold(one) == fold(&joint)));
+        (last, at + 1 + 2 * usize::from(last.is_some()))
+    }
+
+    fn lasting(&self, when: When, last: Option<u32>) -> When {
+        let last = last
+            .zip(when.date)
+            .and_then(|(last, first)| NaiveDate::from_ymd_opt(first.year(), first.month(), last));
+        When { last, ..when }
+    }
+
+    /// `the 20th`, `el 15`: the next day with that number.
+    fn day_of_month(&self, at: usize) -> Option<(When, usize)> {
+        let anchor = self.anchor?;
+        let word = self.word(at);
+        let day = self.number(at).filter(|day| (1..=31).contains(day) && word.len() <= 4)?;
+        let ordinal = word.ends_with(|c: char| c.is_alphabetic());
+        let before = at.checked_sub(1).map_or("", |before| self.word(before));
+        let dates = &lexicon().dates;
+        let after =
+            &self.part()[self.tokens[at].end as usize..self.text.sentences[self.sentence].end];
+        let ends = after.is_empty()
+            || after.starts_with(['.', ',', ';', ')', '!', '?'])
+                && !after[1..].starts_with(|c: char| c.is_ascii_digit());
+        let next = self.word(at + 1);
+        let hours = dates.hour_after.iter().any(|phrase| phrase.split(' ').next() == Some(next));
+        let meant = ordinal && dates.day_articles.contains(before)
+            || dates.bare_day_after.contains(before) && (ends || hours);
+        if !meant {
+            return None;
+        }
+        self.over(at, at + 1, next_day(anchor, |date| date.day() == day), false)
     }
 
     fn year(&self, at: usize) -> (Option<i32>, usize) {
@@ -321,9 +385,20 @@ impl Scanner<'_, '_> {
         let dates = &lexicon().dates;
         // `every Friday` is no date.
         let habitual = dates.habitual.contains(before);
-        let dated = self.number(at + 1).is_some_and(|day| day <= 31) || month(next).is_some();
-        if habitual || dated {
+        if habitual || month(next).is_some() {
             return None;
+        }
+        // `Friday 1-2 pm` is an hour, `el sábado 15` a day of the month, `Friday 15 May` a date of its own.
+        if let Some(number) = self.number(at + 1).filter(|&number| number <= 31)
+            && self.clock_at(at + 1).is_none()
+        {
+            if self.slashed(at + 1).or_else(|| self.day_month(at + 1)).is_some()
+                || self.starts_date(at + 1)
+            {
+                return None;
+            }
+            let date = next_day(anchor, |date| date.day() == number && date.weekday() == day);
+            return self.over(at, at + 2, date, false);
         }
         let ahead = (7 + i64::from(day.num_days_from_monday())
             - i64::from(anchor.weekday().num_days_from_monday()))
@@ -337,7 +412,23 @@ impl Scanner<'_, '_> {
         self.over(at, at + 1, date, true)
     }
 
+    /// Whether a number goes on as a date in figures, known or not.
+    fn starts_date(&self, at: usize) -> bool {
+        let rest = self.rest(at);
+        let tail = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        tail.starts_with(['/', '-', '.']) && tail[1..].starts_with(|c: char| c.is_ascii_digit())
+    }
+
     fn clock_at(&self, at: usize) -> Option<(When, usize)> {
+        if let Some(clock) =
+            lexicon().dates.noon.contains(self.word(at)).then_some(Clock { hour: 12, minute: 0 })
+        {
+            let token = self.tokens[at];
+            return Some((
+                self.when(token.start as usize, token.end as usize, None, Some(clock)),
+                at + 1,
+            ));
+        }
         if !self.word(at).as_bytes().first()?.is_ascii_digit() {
             return None;
         }
@@ -438,7 +529,7 @@ fn join_clocks(text: &Text<'_>, sentence: usize, first: usize, found: &mut Vec<W
 }
 
 /// Whether a folded word names a month or a weekday.
-pub fn is_calendar_word(word: &str) -> bool {
+pub(crate) fn is_calendar_word(word: &str) -> bool {
     month(word).is_some() || weekday(word).is_some()
 }
 
@@ -446,7 +537,7 @@ fn month(word: &str) -> Option<u32> {
     lexicon().dates.months.number(word)
 }
 
-pub fn weekday(word: &str) -> Option<Weekday> {
+pub(crate) fn weekday(word: &str) -> Option<Weekday> {
     let number = lexicon().dates.weekdays.number(word)?;
     Weekday::try_from(number as u8 - 1).ok()
 }
@@ -454,6 +545,26 @@ pub fn weekday(word: &str) -> Option<Weekday> {
 /// So many days after a day, or before it.
 fn after(day: NaiveDate, days: i64) -> Option<NaiveDate> {
     day.checked_add_signed(chrono::TimeDelta::try_days(days)?)
+}
+
+/// The first day after another one that is meant, within a year.
+fn next_day(from: NaiveDate, meant: impl Fn(NaiveDate) -> bool) -> Option<NaiveDate> {
+    (1..=366).filter_map(|days| after(from, days)).find(|date| meant(*date))
+}
+
+/// `11.9.`: a day and a month, each with its stop.
+fn dotted_without_year(rest: &str) -> Option<(u32, u32, Option<i32>, usize)> {
+    let (day, first) = digits(rest, 2)?;
+    let tail = rest[first..].strip_prefix('.')?;
+    let (month, second) = digits(tail, 2)?;
+    let end = tail[second..].strip_prefix('.')?;
+    let plausible = (1..=31).contains(&day) && (1..=12).contains(&month);
+    (plausible && !end.starts_with(|c: char| c.is_ascii_digit())).then_some((
+        day,
+        month,
+        None,
+        first + second + 2,
+    ))
 }
 
 fn iso_date(rest: &str) -> Option<(NaiveDate, usize)> {
@@ -568,7 +679,7 @@ fn range_end(rest: &str) -> Option<(usize, &str)> {
 }
 
 /// Minutes of the first duration in a sentence (`45 min`, `1.5 hours`, `hora y media`).
-pub fn duration(text: &Text<'_>, sentence: usize) -> Option<(u32, Mention)> {
+pub(crate) fn duration(text: &Text<'_>, sentence: usize) -> Option<(u32, Mention)> {
     let tokens = text.tokens_of(sentence);
     (0..tokens.len()).find_map(|at| {
         let unit = text.folded(tokens.get(at + 1)?);
@@ -642,7 +753,7 @@ mod tests {
     #[test]
     fn relative_dates_need_an_anchor() {
         let cases = [
-            ("See you tomorrow at noon for the talk.", "2026-02-12"),
+            ("See you tomorrow in the hall.", "2026-02-12"),
             ("Nos vemos el viernes en la oficina.", "2026-02-13"),
             ("Let us meet on March 3.", "2026-03-03"),
             ("Entrega dentro de dos semanas como mucho.", "2026-02-25"),
@@ -651,6 +762,29 @@ mod tests {
         for (source, expected) in cases {
             assert_eq!(found(source, Some("2026-02-11")), [expected], "{source}");
             assert!(found(source, None).is_empty(), "{source}");
+        }
+    }
+
+    #[test]
+    fn days_by_number_weekday_and_range_count_from_the_anchor() {
+        let cases = [
+            ("El sábado 15 festejamos en la quinta.", "2026-08-03", "2026-08-15"),
+            ("Lunch on friday 1-2pm at the Green Door.", "2026-02-11", "2026-02-13T13:00:00/14:00"),
+            ("Please send me the login before the 20th.", "2026-02-11", "2026-02-20"),
+            (
+                "Bitte geben Sie den Zettel bis Freitag, 11.9., zurück, und das ist nicht schwer.",
+                "2026-09-07",
+                "2026-09-11",
+            ),
+            ("The inspection takes place February 2-4.", "2026-01-26", "2026-02-02"),
+            ("The conference is held from 9 to 12 June 2026.", "2026-01-26", "2026-06-09"),
+        ];
+        for (source, anchor, expected) in cases {
+            assert_eq!(
+                found(source, Some(anchor)).first().map(String::as_str),
+                Some(expected),
+                "{source}"
+            );
         }
     }
 

@@ -28,7 +28,7 @@ pub enum NameKind {
 /// A name and how often it occurs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
-    pub mention: Mention,
+    pub(crate) mention: Mention,
     pub kind: NameKind,
     pub count: usize,
 }
@@ -194,7 +194,7 @@ fn kind_of(text: &Text<'_>, words: &[Token]) -> NameKind {
 }
 
 /// The first country named in a sentence, by its English name.
-pub fn country(text: &Text<'_>, sentence: usize) -> Option<(&'static str, Mention)> {
+pub(crate) fn country(text: &Text<'_>, sentence: usize) -> Option<(&'static str, Mention)> {
     let tokens = text.tokens_of(sentence);
     (0..tokens.len()).find_map(|at| {
         let word = text.folded(&tokens[at]);

@@ -84,7 +84,7 @@ fn scan(
 }
 
 /// Amounts of money of a sentence, ranges as one (`60.000–75.000 €`, `USD 5k per month`).
-pub fn amounts(text: &Text<'_>, sentence: usize) -> Vec<Mention> {
+pub(crate) fn amounts(text: &Text<'_>, sentence: usize) -> Vec<Mention> {
     let place = &text.sentences[sentence];
     let source = text.parts[place.part].text;
     let tokens = text.tokens_of(sentence);

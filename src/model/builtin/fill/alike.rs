@@ -2,7 +2,7 @@
 //!
 //! Reads `- **ID 7** — title — _source_ — _time_` and plainer lists. Two headlines belong together when
 //! they share enough weighted terms; groups grow greedily from the earliest headline, so the result
-//! depends on the list alone. Groups of one are dropped when there are larger ones.
+//! depends on the list alone. A headline like no other is a group of its own.
 
 use std::cmp::Reverse;
 
@@ -38,13 +38,11 @@ struct Line<'l> {
 }
 
 /// Groups of items alike, the largest first.
-pub fn alike(scene: &Scene<'_, '_>) -> Vec<Focus> {
+pub(crate) fn alike(scene: &Scene<'_, '_>) -> Vec<Focus> {
     let mut entries: Vec<Entry> =
         (0..scene.items.len().min(ITEMS_MAX)).filter_map(|item| entry(scene, item)).collect();
     weigh(&mut entries);
     let mut groups = group(&entries);
-    let large = groups.iter().any(|group| group.len() > 1);
-    groups.retain(|group| group.len() > 1 || !large);
     groups.sort_by_key(|group| (Reverse(group.len()), group[0]));
     let element = |group: Vec<usize>| {
         let items: Vec<usize> = group.into_iter().map(|at| entries[at].item).collect();
@@ -55,7 +53,7 @@ pub fn alike(scene: &Scene<'_, '_>) -> Vec<Focus> {
 }
 
 /// The headline of an item; empty when it says nothing.
-pub fn headline(scene: &Scene<'_, '_>, item: usize) -> String {
+pub(crate) fn headline(scene: &Scene<'_, '_>, item: usize) -> String {
     let said = read(scene, item).map(|line| line.headline).unwrap_or_default();
     said.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -70,7 +68,7 @@ pub fn number(scene: &Scene<'_, '_>, item: usize, names: &[String]) -> Filled {
 }
 
 /// The phrase the headlines of the items share; the first headline when they share none.
-pub fn shared_phrase(scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
+pub(crate) fn shared_phrase(scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
     let mut headlines: Vec<String> = Vec::new();
     for headline in focus.items.iter().map(|&item| headline(scene, item)) {
         if !headlines.iter().any(|other| fold(other) == fold(&headline)) {

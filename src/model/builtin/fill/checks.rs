@@ -1,36 +1,69 @@
 //! Statements of the text compared with an input: a posting's requirements with a profile.
 //!
 //! A statement is met when at least half of its content words stand in the input; without the input
-//! nothing is said about it. This compares words, not meaning.
+//! nothing is said about it. What is only welcome is no statement. A permit is met or not only where the
+//! input speaks of one. This compares words, not meaning.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
 use super::super::lexicon::lexicon;
-use super::super::text::Kind;
 use super::super::text::words::fold;
+use super::super::text::{Kind, lines};
 use super::compare::content_words;
 use super::filled::Filled;
 use super::hints::Check;
 use super::rule::Step;
 use super::scene::{Focus, Scene};
 
-/// The statements of a check, each with whether it is `met`.
-pub fn statements(scene: &Scene<'_, '_>, check: &Check, focus: &Focus) -> Vec<Focus> {
-    let known = affirmed(&scene.input_text(&check.with, focus).unwrap_or_default());
-    let known: BTreeSet<String> = words(&known, check);
-    let judged = find(scene, check, focus).into_iter().map(|sentence| {
-        let met = met(scene.text.sentence(sentence), &known, check);
-        let given = Map::from_iter([("met".to_string(), json!(met))]);
-        Focus { sentences: vec![sentence], given, ..Focus::default() }
-    });
-    judged.collect()
+/// Longest piece of a list in one sentence: `3 years with React, good English`.
+const PIECE_WORDS_MAX: usize = 9;
+
+/// What the input says, by clauses that affirm and clauses that deny.
+struct Known {
+    words: BTreeSet<String>,
+    affirmed: Vec<String>,
+    denied: Vec<String>,
+}
+
+impl Known {
+    fn of(input: &str, check: &Check) -> Known {
+        let clauses =
+            input.split(['.', ';', '\n', ',']).map(fold).filter(|one| !one.trim().is_empty());
+        let (denied, affirmed): (Vec<String>, Vec<String>) = clauses.partition(|one| denies(one));
+        Known { words: words(&affirmed.join(". "), check), affirmed, denied }
+    }
+}
+
+/// The statements of a check, each with whether it is `met` and, where it is a part of a sentence, its
+/// `statement`.
+pub(crate) fn statements(scene: &Scene<'_, '_>, check: &Check, focus: &Focus) -> Vec<Focus> {
+    let known = Known::of(&scene.input_text(&check.with, focus).unwrap_or_default(), check);
+    let mut found = Vec::new();
+    for (sentence, piece) in find(scene, check, focus) {
+        let said = piece.as_deref().unwrap_or_else(|| scene.text.sentence(sentence));
+        let met = met(said, &known, check);
+        let mut given = Map::from_iter([("met".to_string(), json!(met))]);
+        given.insert("statement".to_string(), json!(piece));
+        found.push(Focus { sentences: vec![sentence], given, ..Focus::default() });
+    }
+    found.truncate(check.most);
+    found
 }
 
 /// Whether the statement of an element is met; `None` when it could not be judged.
-pub fn is_met(element: &Focus) -> Option<bool> {
+pub(crate) fn is_met(element: &Focus) -> Option<bool> {
     element.given.get("met").and_then(Value::as_bool)
+}
+
+/// Whether a permit is asked for that the input denies (`true`) or has (`false`).
+pub(crate) fn formality(scene: &Scene<'_, '_>, check: &Check, focus: &Focus) -> Option<bool> {
+    let known = Known::of(&scene.input_text(&check.with, focus).unwrap_or_default(), check);
+    let asked = scene.saying(&check.formal, focus);
+    let judged: Vec<bool> =
+        asked.iter().filter_map(|&at| formal(scene.text.sentence(at), &known, check)).collect();
+    (!judged.is_empty()).then(|| judged.contains(&false))
 }
 
 /// The percentage of the judged statements that are met, or the value of its step.
@@ -38,9 +71,13 @@ pub fn share(
     scene: &Scene<'_, '_>,
     check: &Check,
     steps: &[Step],
+    barred: &Value,
     fallback: &Value,
     focus: &Focus,
 ) -> Filled {
+    if !barred.is_null() && formality(scene, check, focus) == Some(true) {
+        return Filled::Value(barred.clone());
+    }
     let statements = statements(scene, check, focus);
     let judged: Vec<bool> = statements.iter().filter_map(is_met).collect();
     let met = judged.iter().filter(|met| **met).count();
@@ -54,73 +91,185 @@ pub fn share(
     }
 }
 
-fn find(scene: &Scene<'_, '_>, check: &Check, focus: &Focus) -> Vec<usize> {
+/// The sentences that are statements, or the pieces of them.
+fn find(scene: &Scene<'_, '_>, check: &Check, focus: &Focus) -> Vec<(usize, Option<String>)> {
     let heads = |at: &usize| matches!(scene.text.block_of(*at).kind, Kind::Heading(_));
     let place = |at: usize| (scene.text.block_of(at).part, scene.text.block_of(at).section);
-    let headings: Vec<(usize, usize)> =
-        scene.saying(&check.under, focus).into_iter().filter(heads).map(place).collect();
-    let listed = focus.sentences.iter().copied();
-    let listed = listed
-        .filter(|&at| scene.text.block_of(at).kind == Kind::Item && headings.contains(&place(at)));
-    let mut sentences: Vec<usize> = listed.collect();
-    if sentences.is_empty() {
-        sentences = scene.saying(&check.cues, focus);
-        sentences.retain(|at| !heads(at) && scene.text.block_of(*at).kind != Kind::Header);
+    let sections = |cues: &[String]| -> Vec<(usize, usize)> {
+        scene.saying(cues, focus).into_iter().filter(heads).map(place).collect()
+    };
+    let welcome = scene.saying(&check.welcome, focus);
+    let (under, aside) = (sections(&check.under), sections(&check.welcome));
+    let mut found: Vec<(usize, Option<String>)> = Vec::new();
+    for &at in &focus.sentences {
+        let block = scene.text.block_of(at);
+        let said = scene.text.sentence(at);
+        let inline = lines::labelled(said).filter(|label| {
+            let label = fold(said[label.label.clone()].trim());
+            check.under.iter().any(|cue| fits(cue, &label))
+        });
+        if heads(&at) || aside.contains(&place(at)) || welcome.contains(&at) {
+            continue;
+        }
+        match inline.filter(|label| !label.value.is_empty()) {
+            Some(label) => {
+                found.extend(pieces(&said[label.value]).into_iter().map(|one| (at, Some(one))));
+            }
+            None if block.kind == Kind::Item && under.contains(&place(at)) => {
+                found.push((at, None))
+            }
+            None => {}
+        }
+    }
+    if found.is_empty() {
+        let said = scene.saying(&check.cues, focus);
+        let plain = said.into_iter().filter(|at| {
+            !heads(at) && scene.text.block_of(*at).kind != Kind::Header && !welcome.contains(at)
+        });
+        found.extend(plain.map(|at| (at, None)));
     }
     let without = scene.saying(&check.without, focus);
-    sentences.retain(|at| !without.contains(at));
-    sentences.truncate(check.most);
-    sentences
+    found.retain(|(at, _)| !without.contains(at));
+    found
 }
 
-fn met(statement: &str, known: &BTreeSet<String>, check: &Check) -> Option<bool> {
+fn fits(cue: &str, label: &str) -> bool {
+    match cue.strip_suffix('*') {
+        Some(start) => label.starts_with(start),
+        None => label == cue,
+    }
+}
+
+/// The pieces of a list in one sentence; the whole of it where a piece is long.
+fn pieces(list: &str) -> Vec<String> {
+    let list = list.trim().trim_end_matches('.');
+    let pieces: Vec<String> = list
+        .split([',', ';'])
+        .map(|piece| piece.trim().to_string())
+        .filter(|one| !one.is_empty())
+        .collect();
+    let short = |piece: &String| piece.split_whitespace().count() <= PIECE_WORDS_MAX;
+    if pieces.iter().all(short) { pieces } else { vec![list.to_string()] }
+}
+
+fn met(statement: &str, known: &Known, check: &Check) -> Option<bool> {
+    if is_formal(&fold(statement), check) {
+        return formal(statement, known, check);
+    }
     let asked = words(statement, check);
-    if known.is_empty() || asked.is_empty() {
+    if (known.words.is_empty() && known.denied.is_empty()) || asked.is_empty() {
         return None;
     }
-    let shared = asked.intersection(known).count();
+    let shared: Vec<&String> = asked.intersection(&known.words).collect();
+    if let Some(least) = level(&fold(statement), check) {
+        let own = known.affirmed.iter().filter(|clause| {
+            let said = words(clause, check);
+            shared.iter().any(|word| said.contains(*word))
+        });
+        if let Some(reached) = own.filter_map(|clause| level(clause, check)).max() {
+            return Some(reached >= least);
+        }
+    }
     let said = fold(statement);
     let alternatives = said
         .split(|c: char| !c.is_alphanumeric())
         .any(|word| check.alternatives.iter().any(|other| other == word));
-    Some(shared * 2 >= asked.len() || (alternatives && shared > 0))
+    Some(shared.len() * 2 >= asked.len() || (alternatives && !shared.is_empty()))
 }
 
-/// The text without the clauses that deny something: `no Java` is no Java.
-fn affirmed(text: &str) -> String {
-    let denies = |clause: &&str| {
-        let clause = fold(clause);
-        let mut words = clause.split(|c: char| !(c.is_alphanumeric() || c == '\''));
-        words.any(|word| lexicon().denials.contains(word))
+fn is_formal(folded: &str, check: &Check) -> bool {
+    check.formal.iter().any(|cue| contains(folded, cue))
+}
+
+fn formal(statement: &str, known: &Known, check: &Check) -> Option<bool> {
+    let said = fold(statement);
+    // `no visa required` asks for none.
+    if !is_formal(&said, check) || said.contains("required") && denies(&said) {
+        return None;
+    }
+    let speaks = |clauses: &[String]| {
+        clauses.iter().any(|clause| check.permitted.iter().any(|cue| contains(clause, cue)))
     };
-    let clauses = text.split(['.', ';', '\n', ',']).filter(|clause| !denies(clause));
-    clauses.collect::<Vec<_>>().join(". ")
+    match (speaks(&known.denied), speaks(&known.affirmed)) {
+        (true, _) => Some(false),
+        (false, true) => Some(true),
+        (false, false) => None,
+    }
+}
+
+/// Whether a folded text holds a cue as whole words.
+fn contains(folded: &str, cue: &str) -> bool {
+    let (cue, open) = cue.strip_suffix('*').map_or((cue, false), |cue| (cue, true));
+    folded.match_indices(cue).any(|(at, _)| {
+        let before = folded[..at].chars().next_back();
+        let after = folded[at + cue.len()..].chars().next();
+        !before.is_some_and(char::is_alphanumeric)
+            && (open || !after.is_some_and(char::is_alphanumeric))
+    })
+}
+
+fn level(folded: &str, check: &Check) -> Option<usize> {
+    let of = |words: &Vec<String>| words.iter().any(|word| contains(folded, word));
+    check.levels.iter().rposition(of)
+}
+
+/// Whether a clause denies something: `no Java` is no Java.
+pub(crate) fn denies(clause: &str) -> bool {
+    let folded = fold(clause);
+    let mut words = folded.split(|c: char| !(c.is_alphanumeric() || c == '\''));
+    words.any(|word| lexicon().denials.contains(word))
 }
 
 fn words(text: &str, check: &Check) -> BTreeSet<String> {
     let mut found = content_words(text, 2);
     found.retain(|_, written| {
         let written = fold(written);
-        written.chars().any(char::is_alphabetic) && !check.common.contains(&written)
+        written.chars().any(char::is_alphabetic)
+            && !check.common.contains(&written)
+            && !check.levels.iter().flatten().any(|word| *word == written)
     });
-    found.into_keys().collect()
+    let meant = |word: String| {
+        let group = check.same.iter().find(|group| group.iter().any(|one| fits(one, &word)));
+        group
+            .and_then(|group| group.first())
+            .map_or(word, |first| first.trim_end_matches('*').to_string())
+    };
+    found.into_keys().map(meant).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn check() -> Check {
+        serde_json::from_value(json!({
+            "with": "profile", "most": 9, "common": ["experience", "years"], "alternatives": ["or"],
+            "formal": ["visa*", "right to work"], "permitted": ["permit", "citizen"],
+            "same": [["german", "deutsch*"]], "levels": [["b1"], ["b2"], ["c1", "fluent"]]
+        }))
+        .unwrap()
+    }
+
     #[test]
     fn a_statement_is_met_by_its_words_and_unknown_without_an_input() {
-        let check: Check = serde_json::from_value(json!({
-            "with": "profile", "most": 9, "common": ["experience", "years"], "alternatives": ["or"]
-        }))
-        .unwrap();
-        let known = words("Python developer, pipelines in SQL and Airflow", &check);
-        let met = |statement| met(statement, &known, &check);
+        let known = Known::of("Python developer, pipelines in SQL and Airflow", &check());
+        let met = |statement| met(statement, &known, &check());
         assert_eq!(met("3+ years of experience with Python"), Some(true));
         assert_eq!(met("Kubernetes and Terraform"), Some(false));
         assert_eq!(met("Airflow or Prefect or Dagster"), Some(true));
-        assert_eq!(super::met("Python", &BTreeSet::new(), &check), None);
+        assert_eq!(super::met("Python", &Known::of("", &check()), &check()), None);
+    }
+
+    #[test]
+    fn permits_levels_and_languages_are_compared() {
+        let met = |statement, profile| met(statement, &Known::of(profile, &check()), &check());
+        assert_eq!(
+            met("You have the right to work in the EU", "Python. No work permit."),
+            Some(false)
+        );
+        assert_eq!(met("You have the right to work in the EU", "Python. EU citizen"), Some(true));
+        assert_eq!(met("You have the right to work in the EU", "Python"), None);
+        assert_eq!(met("Fluent German", "Deutschkenntnisse B1"), Some(false));
+        assert_eq!(met("German B1", "Deutsch C1"), Some(true));
     }
 }

@@ -7,7 +7,7 @@ use super::super::text::words::{fold, for_each_token};
 
 /// Content words of at least so many bytes as they are written, by what they are compared by: folded,
 /// a plural ending off.
-pub fn content_words(text: &str, least: usize) -> BTreeMap<String, String> {
+pub(crate) fn content_words(text: &str, least: usize) -> BTreeMap<String, String> {
     /// Shorter words end in `s` for other reasons.
     const PLURAL_BYTES_MIN: usize = 5;
     let mut found = BTreeMap::new();

@@ -15,7 +15,7 @@ use super::members::members;
 const DEPTH_MAX: usize = 32;
 /// A schema inside its document, for local references.
 #[derive(Clone, Copy)]
-pub struct Node<'s> {
+pub(crate) struct Node<'s> {
     root: &'s Value,
     schema: &'s Value,
     depth: usize,
@@ -91,7 +91,7 @@ impl<'s> Node<'s> {
     }
 
     /// The string values of the enum.
-    pub fn enum_strings(&self) -> Vec<&'s str> {
+    pub(crate) fn enum_strings(&self) -> Vec<&'s str> {
         self.choices().unwrap_or_default().iter().filter_map(Value::as_str).collect()
     }
 
@@ -121,7 +121,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-pub fn conform(filled: Filled, node: Node<'_>) -> Filled {
+pub(crate) fn conform(filled: Filled, node: Node<'_>) -> Filled {
     if node.depth > DEPTH_MAX {
         return Filled::Nothing;
     }
@@ -271,7 +271,7 @@ fn object(members: Vec<(String, Filled)>, node: &Node<'_>) -> Filled {
 }
 
 /// What a schema accepts that claims least.
-pub fn modest(node: Node<'_>) -> Filled {
+pub(crate) fn modest(node: Node<'_>) -> Filled {
     if let Some(fixed) = node.schema.get("const").or_else(|| node.schema.get("default")) {
         return Filled::Value(fixed.clone());
     }

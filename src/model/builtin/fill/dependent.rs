@@ -10,7 +10,7 @@ use super::scene::{Focus, Scene};
 const QUOTE_BYTES_MAX: usize = 400;
 
 /// Evaluates a rule that may look at the other members.
-pub fn dependent(
+pub(crate) fn dependent(
     scene: &Scene<'_, '_>,
     rule: &Rule,
     members: &[(String, Filled)],

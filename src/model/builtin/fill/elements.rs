@@ -6,13 +6,21 @@ use super::super::text::Kind;
 use super::hints::Table;
 use super::rule::Over;
 use super::scene::{Focus, Scene, plain};
-use super::{alike, checks, ranking};
+use super::{alike, asks, checks, ranking};
 
 /// Sentences in a section where the text has no headings.
 const STRETCH_SENTENCES: usize = 12;
+/// Items from which on a list gives the points of an outline, and points made of prose.
+const LISTED_MIN: usize = 2;
+const POINTS_OF_PROSE: usize = 4;
 
 /// The elements `over` asks for, in reading order or in the order of their kind.
-pub fn elements(scene: &Scene<'_, '_>, over: &Over, most: usize, focus: &Focus) -> Vec<Focus> {
+pub(crate) fn elements(
+    scene: &Scene<'_, '_>,
+    over: &Over,
+    most: usize,
+    focus: &Focus,
+) -> Vec<Focus> {
     let mut found = match over {
         Over { input: Some(name), .. } => {
             let entries = scene.input(name, focus).and_then(Value::as_array).map_or(0, Vec::len);
@@ -48,6 +56,8 @@ pub fn elements(scene: &Scene<'_, '_>, over: &Over, most: usize, focus: &Focus) 
             let fitting = all.into_iter().filter(|&item| fits(scene, over, item));
             fitting.take(most).map(|item| scene.item_focus(item)).collect()
         }
+        Over { asks: true, .. } => asks::elements(scene, focus),
+        Over { points: true, .. } => points(scene, over, focus),
         Over { sections: true, .. } => {
             let sections = sections(scene, focus).into_iter();
             sections.map(|sentences| Focus { sentences, ..Focus::default() }).collect()
@@ -71,6 +81,37 @@ pub fn elements(scene: &Scene<'_, '_>, over: &Over, most: usize, focus: &Focus) 
         element.ordinal = ordinal;
     }
     found
+}
+
+/// The items of the list a brief gives; where it has none its sections, and where it has none of
+/// these neighbouring sentences.
+fn points(scene: &Scene<'_, '_>, over: &Over, focus: &Focus) -> Vec<Focus> {
+    let element = |sentences: Vec<usize>| Focus { sentences, ..Focus::default() };
+    let aside = scene.saying(&over.without, focus);
+    let kept = |at: &usize| aside.binary_search(at).is_err();
+    let mut items: Vec<Vec<usize>> = Vec::new();
+    let mut block = usize::MAX;
+    for &at in focus.sentences.iter().filter(|at| scene.text.block_of(**at).kind == Kind::Item) {
+        match items.last_mut().filter(|_| scene.text.sentences[at].block == block) {
+            Some(item) => item.push(at),
+            None => items.push(vec![at]),
+        }
+        block = scene.text.sentences[at].block;
+    }
+    items.retain(|item| item.iter().all(kept));
+    let headed: Vec<Vec<usize>> = sections(scene, focus);
+    let heads = |at: &usize| matches!(scene.text.block_of(*at).kind, Kind::Heading(_));
+    let headings = focus.sentences.iter().filter(|at| heads(at)).count();
+    if items.len() >= LISTED_MIN && headings <= 2 {
+        return items.into_iter().map(element).collect();
+    }
+    if headings > 1 {
+        return headed.into_iter().map(element).collect();
+    }
+    let prose: Vec<usize> =
+        focus.sentences.iter().copied().filter(|at| !heads(at)).filter(kept).collect();
+    let size = prose.len().div_ceil(POINTS_OF_PROSE).max(2);
+    prose.chunks(size).map(|chunk| element(chunk.to_vec())).collect()
 }
 
 /// One element for each value of a member, in order of first appearance.
@@ -120,7 +161,7 @@ fn rows(scene: &Scene<'_, '_>, table: &Table) -> Vec<Focus> {
 }
 
 /// The text under each heading, heading first. A text without headings is cut into equal stretches.
-pub fn sections(scene: &Scene<'_, '_>, focus: &Focus) -> Vec<Vec<usize>> {
+pub(crate) fn sections(scene: &Scene<'_, '_>, focus: &Focus) -> Vec<Vec<usize>> {
     let heads = |at: usize| matches!(scene.text.block_of(at).kind, Kind::Heading(_));
     let mut found: Vec<Vec<usize>> = Vec::new();
     let headed = focus.sentences.iter().any(|&at| heads(at));

@@ -13,7 +13,7 @@ use super::gather::Gathered;
 use crate::markup::html::View;
 
 /// Most text that is analysed as a whole.
-pub const READ_BYTES_MAX: usize = 16 << 20;
+pub(crate) const READ_BYTES_MAX: usize = 16 << 20;
 /// What is kept of a longer text.
 const KEPT_BYTES: usize = 4 << 20;
 const STRETCH_BYTES: usize = 1 << 20;
@@ -27,7 +27,7 @@ struct Sizes {
 }
 
 /// The parts, or what is kept of them when they are too long together.
-pub fn excerpt(parts: Vec<Gathered<'_>>) -> Vec<Gathered<'_>> {
+pub(crate) fn excerpt(parts: Vec<Gathered<'_>>) -> Vec<Gathered<'_>> {
     let sizes = Sizes { whole: READ_BYTES_MAX, kept: KEPT_BYTES, stretch: STRETCH_BYTES };
     excerpt_to(parts, sizes)
 }

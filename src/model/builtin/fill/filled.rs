@@ -44,7 +44,7 @@ impl Filled {
     }
 
     /// The first stretch of the text it rests on.
-    pub fn first_piece(&self) -> Option<QuotedRange> {
+    pub(crate) fn first_piece(&self) -> Option<QuotedRange> {
         match self {
             Filled::Text(quoted) => quoted.pieces.first().copied(),
             Filled::List(list) => list.iter().find_map(Filled::first_piece),
@@ -54,7 +54,11 @@ impl Filled {
     }
 
     /// The JSON value; every piece is handed over with the pointer of its string.
-    pub fn into_value(self, pointer: &str, pieces: &mut Vec<(String, QuotedRange)>) -> Value {
+    pub(crate) fn into_value(
+        self,
+        pointer: &str,
+        pieces: &mut Vec<(String, QuotedRange)>,
+    ) -> Value {
         match self {
             Filled::Nothing => Value::Null,
             Filled::Value(value) => value,

@@ -121,7 +121,7 @@ fn parse_json(text: &str) -> Option<Value> {
 }
 
 /// The elements of the list input; `None` when it is no list of objects or strings.
-pub fn items_of(inputs: &Map<String, Value>, hint: &ItemsHint) -> Option<Vec<Value>> {
+pub(crate) fn items_of(inputs: &Map<String, Value>, hint: &ItemsHint) -> Option<Vec<Value>> {
     let value = inputs.get(&hint.input)?;
     let parsed = value.as_str().and_then(parse_json);
     let mut list = match parsed.as_ref().unwrap_or(value) {
@@ -177,7 +177,7 @@ fn item_text(item: &Value, hint: &ItemsHint) -> String {
 }
 
 /// A JSON value as lines of text.
-pub fn lay_out(value: &Value) -> String {
+pub(crate) fn lay_out(value: &Value) -> String {
     let mut out = String::new();
     match value {
         Value::String(text) => match parse_json(text) {

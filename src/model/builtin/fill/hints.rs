@@ -122,16 +122,31 @@ pub struct Check {
     pub under: Vec<String>,
     /// and in a text without such items, the sentences that say one of these.
     #[serde(default)]
-    pub cues: Vec<String>,
+    pub(crate) cues: Vec<String>,
     /// Statements that say one of these are left out.
     #[serde(default)]
     pub without: Vec<String>,
     /// Words that every such statement has and that decide nothing.
     #[serde(default)]
     pub common: Vec<String>,
+    /// Headings and labels of what is only welcome: it is no statement.
+    #[serde(default)]
+    pub(crate) welcome: Vec<String>,
+    /// A statement that says one of these is about a permit; the input meets it where it says one of
+    /// `permitted`, and does not where it denies one.
+    #[serde(default)]
+    pub(crate) formal: Vec<String>,
+    #[serde(default)]
+    pub(crate) permitted: Vec<String>,
+    /// Words that mean the same; `*` stands for any ending.
+    #[serde(default)]
+    pub(crate) same: Vec<Vec<String>>,
+    /// Words for levels, the lowest first: a statement with a level needs that level or a higher one.
+    #[serde(default)]
+    pub(crate) levels: Vec<Vec<String>>,
     /// Words that join alternatives: one of them is enough.
     #[serde(default)]
-    pub alternatives: Vec<String>,
+    pub(crate) alternatives: Vec<String>,
     pub most: usize,
 }
 
@@ -142,7 +157,7 @@ pub struct Ranking {
     /// The input an item is compared with.
     pub with: String,
     /// The input with the day dates are judged by; without it no date is past.
-    pub as_of: String,
+    pub(crate) as_of: String,
     /// Members of an item that hold its title, its date, its link and a fit (0..=1 or percent).
     pub title: Vec<String>,
     pub date: Vec<String>,
@@ -151,7 +166,7 @@ pub struct Ranking {
     pub fit: Vec<String>,
     pub points: RankingPoints,
     /// The route of an item, by its score.
-    pub routes: Vec<Step>,
+    pub(crate) routes: Vec<Step>,
     pub reasons: RankingReasons,
 }
 
@@ -175,13 +190,16 @@ pub struct RankingPoints {
 pub struct RankingReasons {
     /// With `{words}`.
     pub shared: String,
-    pub nothing_shared: String,
+    pub(crate) nothing_shared: String,
     /// With `{percent}`.
     pub fit: String,
     pub past: String,
     /// With `{days}`.
     pub soon: String,
-    pub undated: String,
+    pub(crate) undated: String,
+    /// With `{words}`: what the item needs and the input denies.
+    #[serde(default)]
+    pub(crate) barred: String,
 }
 
 /// Rows that a pack gives itself.
@@ -191,7 +209,7 @@ pub struct Table {
     pub rows: Vec<Map<String, Value>>,
     /// Members of the rows in another language, by its code.
     #[serde(default)]
-    pub languages: BTreeMap<String, Vec<Map<String, Value>>>,
+    pub(crate) languages: BTreeMap<String, Vec<Map<String, Value>>>,
     /// Which rows, in which order: the first list that is long enough.
     #[serde(default)]
     pub orders: Vec<Vec<usize>>,

@@ -98,6 +98,8 @@ struct Writer {
     code: Option<&'static str>,
     lists: Vec<bool>,
     drop: usize,
+    /// The body of the table at hand.
+    table: Option<String>,
 }
 
 impl Writer {
@@ -114,6 +116,11 @@ impl Writer {
         }
         if let Some(end) = self.math.clone() {
             return self.math_line(trimmed, &end);
+        }
+        if let Some(body) = self.table.as_mut().filter(|_| !trimmed.starts_with("\\end{tabular")) {
+            body.push_str(trimmed);
+            body.push(' ');
+            return;
         }
         if let Some(name) = environment(trimmed, "\\begin{") {
             return self.begin(name, trimmed);
@@ -193,7 +200,8 @@ impl Writer {
             "enumerate" => self.lists.push(true),
             "verbatim" => self.open_code("\\end{verbatim}"),
             "lstlisting" => self.open_code("\\end{lstlisting}"),
-            "tikzpicture" | "tabular" => self.drop += 1,
+            "tabular" | "tabular*" | "tabularx" => self.table = Some(String::new()),
+            "tikzpicture" => self.drop += 1,
             _ => self.push(""),
         }
     }
@@ -209,15 +217,49 @@ impl Writer {
                 self.lists.pop();
                 self.push("");
             }
-            "tikzpicture" | "tabular" => self.drop = self.drop.saturating_sub(1),
+            "tabular" | "tabular*" | "tabularx" => self.write_table(),
+            "tikzpicture" => self.drop = self.drop.saturating_sub(1),
             _ => self.push(""),
         }
+    }
+
+    /// The rows of a `tabular` as a Markdown table, the first one as its head.
+    fn write_table(&mut self) {
+        const RULES: [&str; 6] =
+            ["\\hline", "\\toprule", "\\midrule", "\\bottomrule", "\\centering", "\\small"];
+        let mut body = self.table.take().unwrap_or_default();
+        RULES.iter().for_each(|rule| body = body.replace(rule, ""));
+        let cells = |row: &str| -> Vec<String> {
+            let cells = row.replace("\\&", "\u{1}");
+            cells
+                .split('&')
+                .map(|cell| inline(cell.replace('\u{1}', "&").trim(), 0).replace('|', "\\|"))
+                .collect()
+        };
+        let rows: Vec<Vec<String>> =
+            body.split("\\\\").filter(|row| !row.trim().is_empty()).map(cells).collect();
+        let Some(width) = rows.iter().map(Vec::len).max() else { return };
+        self.push("");
+        for (at, row) in rows.iter().enumerate() {
+            let missing = std::iter::repeat_n("", width - row.len());
+            let row: Vec<&str> = row.iter().map(String::as_str).chain(missing).collect();
+            self.push(&format!("| {} |", row.join(" | ")));
+            if at == 0 {
+                self.push(&format!("|{}", " --- |".repeat(width)));
+            }
+        }
+        self.push("");
     }
 
     fn push(&mut self, line: &str) {
         if self.drop > 0 {
             return;
         }
+        // At the start of a line MDX reads these words as code.
+        let line = match line.strip_prefix("import ").or_else(|| line.strip_prefix("export ")) {
+            Some(_) => &format!("&#{};{}", u32::from(line.as_bytes()[0]), &line[1..]),
+            None => line,
+        };
         self.out.push_str(line.trim_end());
         self.out.push('\n');
     }
@@ -228,6 +270,9 @@ impl Writer {
         }
         if self.code.is_some() {
             self.out.push_str("```\n");
+        }
+        if self.table.is_some() {
+            self.write_table();
         }
         let mut out = String::with_capacity(self.out.len());
         let mut blank = 0;
@@ -315,6 +360,7 @@ fn command<'l>(rest: &'l str, depth: usize, out: &mut String) -> &'l str {
     if name_length == 0 {
         let escaped = rest[1..].chars().next();
         match escaped {
+            Some(mark) if is_accent(mark) => return accented(mark, &rest[2..], out),
             Some('{') => out.push_str("\\{"),
             Some('}') => out.push_str("\\}"),
             Some('(') | Some(')') => out.push('$'),
@@ -335,7 +381,17 @@ fn command<'l>(rest: &'l str, depth: usize, out: &mut String) -> &'l str {
         let Some(end) = tail.find(']') else { break };
         tail = &tail[end + 1..];
     }
+    if name == "href"
+        && let Some((address, after)) = argument(tail)
+        && let Some((text, after)) = argument(after)
+    {
+        out.push_str(&link(address, &inline(text, depth + 1)));
+        return after;
+    }
     let Some((argument, after)) = argument(tail) else {
+        if let Some(mark) = letter_accent(name).filter(|_| tail.starts_with(' ')) {
+            return accented(mark, tail.trim_start(), out);
+        }
         out.push_str(symbol(name));
         return if symbol(name).is_empty() { tail.trim_start() } else { tail };
     };
@@ -343,11 +399,76 @@ fn command<'l>(rest: &'l str, depth: usize, out: &mut String) -> &'l str {
     after
 }
 
+fn is_accent(mark: char) -> bool {
+    matches!(mark, '\'' | '`' | '"' | '^' | '~' | '=' | '.')
+}
+
+/// The accents that are commands of one letter: `\c{c}`, `\v{s}`.
+fn letter_accent(name: &str) -> Option<char> {
+    let mark = name.chars().next()?;
+    (name.len() == 1 && matches!(mark, 'c' | 'v' | 'u' | 'H' | 'r' | 'k')).then_some(mark)
+}
+
+/// Writes the letter under an accent, in braces or not, as one character.
+fn accented<'l>(mark: char, rest: &'l str, out: &mut String) -> &'l str {
+    use unicode_normalization::UnicodeNormalization as _;
+    let (inner, after) = match argument(rest) {
+        Some((inner, after)) => (inner, after),
+        None => {
+            let dotless = ["\\i", "\\j"].iter().find(|letter| rest.starts_with(**letter));
+            let width = dotless.map_or_else(
+                || rest.chars().next().map_or(0, char::len_utf8),
+                |letter| letter.len(),
+            );
+            rest.split_at(width)
+        }
+    };
+    let after =
+        if inner.starts_with('\\') { after.strip_prefix(' ').unwrap_or(after) } else { after };
+    let mut letters = inner.trim().trim_start_matches('\\').chars();
+    let Some(letter) = letters.next() else { return after };
+    let combining = match mark {
+        '\'' => '\u{301}',
+        '`' => '\u{300}',
+        '"' => '\u{308}',
+        '^' => '\u{302}',
+        '~' => '\u{303}',
+        '=' => '\u{304}',
+        '.' => '\u{307}',
+        'c' => '\u{327}',
+        'v' => '\u{30c}',
+        'u' => '\u{306}',
+        'H' => '\u{30b}',
+        'r' => '\u{30a}',
+        _ => '\u{328}',
+    };
+    out.extend([letter, combining].into_iter().nfc());
+    out.extend(letters);
+    after
+}
+
+/// A link, unless its address could run code or would end the Markdown link.
+fn link(address: &str, text: &str) -> String {
+    let safe = address.starts_with("https://") || address.starts_with("http://");
+    match safe && !address.contains(['(', ')', '<', '>', ' ']) {
+        true => format!("[{text}]({address})"),
+        false => text.to_string(),
+    }
+}
+
 fn symbol(name: &str) -> &'static str {
     match name {
         "ldots" | "dots" => "…",
         "textendash" => "–",
+        "textemdash" => "—",
         "LaTeX" => "LaTeX",
+        "TeX" => "TeX",
+        "ss" => "ß",
+        "ae" => "æ",
+        "o" => "ø",
+        "aa" => "å",
+        "l" => "ł",
+        "i" => "ı",
         "textbackslash" => "\\\\",
         _ => "",
     }
@@ -376,6 +497,11 @@ fn with_argument(name: &str, argument: &str, depth: usize) -> String {
     let inner = || inline(argument, depth + 1);
     let keys =
         || argument.split(',').map(|key| escape_text(key.trim())).collect::<Vec<_>>().join("; ");
+    if let Some(mark) = letter_accent(name) {
+        let mut out = String::new();
+        accented(mark, argument, &mut out);
+        return out;
+    }
     match name {
         "textbf" | "bf" => format!("**{}**", inner().trim()),
         "emph" | "textit" | "it" => format!("*{}*", inner().trim()),
@@ -418,6 +544,22 @@ mod tests {
             "{markdown}"
         );
         assert!(markdown.contains("See Eq. [eq:1] and a &lt; b, 5% of all."), "{markdown}");
+    }
+
+    #[test]
+    fn accents_links_and_tables_become_markdown() {
+        assert_eq!(
+            convert("\\section{Gr\\\"o{\\ss}e}\nEl r\\'io y el ni\\~no, fa\\c{c}ade.").trim(),
+            "## Größe\nEl río y el niño, façade."
+        );
+        assert_eq!(
+            convert("See \\href{https://x.org/a}{the data}.").trim(),
+            "See [the data](https://x.org/a)."
+        );
+        assert_eq!(convert("See \\href{javascript:alert(1)}{this}.").trim(), "See this.");
+        let table = "\\begin{tabular}{lr}\nA & 1 \\\\ \\hline\nB \\& C & 2 \\\\\n\\end{tabular}";
+        assert_eq!(convert(table), "| A | 1 |\n| --- | --- |\n| B & C | 2 |");
+        assert!(convert("\\emph{x}\nimport fs").contains("&#105;mport fs"));
     }
 
     #[test]

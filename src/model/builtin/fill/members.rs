@@ -10,15 +10,15 @@ use super::rule::Rule;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Members {
-    pub headlines: Ordered,
+    pub(crate) headlines: Ordered,
     pub texts: Words,
-    pub speakers: Ordered,
-    pub sayings: Ordered,
+    pub(crate) speakers: Ordered,
+    pub(crate) sayings: Ordered,
     pub times: Ordered,
     pub days: Ordered,
     id_endings: Ordered,
-    pub modest: Vec<String>,
-    pub dull_links: Vec<String>,
+    pub(crate) modest: Vec<String>,
+    pub(crate) dull_links: Vec<String>,
     purposes: Vec<Named>,
     best: Ordered,
     confidence: Ordered,
@@ -30,7 +30,7 @@ pub struct Members {
 /// Words in the order of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "String")]
-pub struct Ordered(pub Vec<String>);
+pub(crate) struct Ordered(pub Vec<String>);
 
 impl From<String> for Ordered {
     fn from(text: String) -> Ordered {
@@ -76,7 +76,7 @@ fn find<'m>(all: &'m [Named], name: &str) -> Option<&'m Named> {
 
 impl Members {
     /// Whether a member only names its object.
-    pub fn is_id(&self, name: &str) -> bool {
+    pub(crate) fn is_id(&self, name: &str) -> bool {
         name == "id" || self.id_endings.0.iter().any(|ending| name.ends_with(ending.as_str()))
     }
 
@@ -85,11 +85,11 @@ impl Members {
         find(&self.purposes, name)?.purpose
     }
 
-    pub fn is_list_of_the_best(&self, name: &str) -> bool {
+    pub(crate) fn is_list_of_the_best(&self, name: &str) -> bool {
         self.best.are_in(name)
     }
 
-    pub fn is_confidence(&self, name: &str) -> bool {
+    pub(crate) fn is_confidence(&self, name: &str) -> bool {
         self.confidence.are_in(name)
     }
 

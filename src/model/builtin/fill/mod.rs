@@ -5,17 +5,21 @@
 //! value. Properties are filled in the order of the schema; those whose rule looks at others come last.
 
 mod alike;
+mod asks;
 mod checks;
 mod compare;
 mod conform;
 mod dependent;
+mod due;
 mod elements;
+mod event;
 pub mod excerpt;
 pub mod filled;
 pub mod gather;
 mod guess;
 pub mod hints;
 mod latex;
+mod mail;
 mod members;
 mod objects;
 mod page;
@@ -24,6 +28,7 @@ mod ranking;
 pub mod rule;
 mod rules;
 pub mod scene;
+mod signals;
 mod texts;
 
 use jsonschema::Validator;

@@ -72,7 +72,7 @@ pub fn ids(scene: &Scene<'_, '_>, focus: &Focus) -> Vec<String> {
     ids.filter(|id| !id.is_empty()).collect()
 }
 
-pub fn ids_value(scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
+pub(crate) fn ids_value(scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
     Filled::Value(json!(ids(scene, focus)))
 }
 

@@ -21,11 +21,11 @@ const CITED_MAX: usize = 3;
 const HEADING_WORD_BYTES_MIN: usize = 4;
 
 /// How a pack wants its pages.
-pub struct PageHint<'h> {
+pub(crate) struct PageHint<'h> {
     pub title: &'h Rule,
     pub outline: &'h str,
-    pub untitled: &'h str,
-    pub front_matter: &'h Map<String, Value>,
+    pub(crate) untitled: &'h str,
+    pub(crate) front_matter: &'h Map<String, Value>,
 }
 
 pub fn page(scene: &Scene<'_, '_>, hint: &PageHint<'_>) -> Filled {
@@ -39,12 +39,23 @@ pub fn page(scene: &Scene<'_, '_>, hint: &PageHint<'_>) -> Filled {
     let mut page = Quoted::plain(front_matter(hint.front_matter, &title, &lead.text, &tags));
     page.push_plain(&format!("# {}\n\n", escape_text(&capitalize(&title))));
     push_escaped(&mut page, &lead);
-    let is_wanted = scene.input(hint.outline, &focus).is_some();
+    let is_wanted =
+        scene.input(hint.outline, &focus).is_some_and(|wanted| !plain(wanted).is_empty());
     for (heading, sentences) in headings(scene, hint, &focus) {
+        let says = |at: &usize| {
+            !matches!(
+                scene.text.block_of(*at).kind,
+                Kind::Heading(_) | Kind::Link | Kind::Signature
+            )
+        };
+        if !sentences.iter().any(says) {
+            continue;
+        }
         let section = Focus { sentences, ..Focus::default() };
         let body = scene.summary(&section, 4, 900);
         // A text of one stretch says the same as the lead.
-        if body.text == lead.text && !is_wanted {
+        let said = lead.text.contains(&body.text) || fold(&heading) == fold(&title);
+        if (said || body.text == lead.text) && !is_wanted {
             continue;
         }
         page.push_plain(&format!("\n\n## {}\n\n", escape_text(&heading)));
@@ -127,7 +138,7 @@ fn heading_of(scene: &Scene<'_, '_>, hint: &PageHint<'_>, sentences: &[usize]) -
 
 /// Front matter in the shape a pack gives: `{title}`, `{description}`, `{slug}` and `{tags}` stand for
 /// what the page has, every string is a quoted YAML string.
-pub fn front_matter(
+pub(crate) fn front_matter(
     shape: &Map<String, Value>,
     title: &str,
     description: &str,
@@ -156,7 +167,7 @@ pub fn front_matter(
 }
 
 /// Text that MDX must not read as markup.
-pub fn escape_text(text: &str) -> String {
+pub(crate) fn escape_text(text: &str) -> String {
     text.replace('{', "\\{").replace('}', "\\}").replace('<', "&lt;")
 }
 

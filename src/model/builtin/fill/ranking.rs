@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::super::extract::{dates, tokens};
 use super::super::rank::select::shorten;
 use super::super::text::words::fold;
+use super::checks;
 use super::compare::content_words;
 use super::filled::Filled;
 use super::hints::Ranking;
@@ -39,10 +40,12 @@ pub fn ranked(scene: &Scene<'_, '_>, ranking: &Ranking) -> Vec<Focus> {
     let today = scene.input_text(&ranking.as_of, &all).and_then(|day| dates::parse_anchor(&day));
     let known = scene.input_text(&ranking.with, &all).unwrap_or_default();
     let known = content_words(&known, WORD_BYTES_MIN);
+    let denied = denied(&scene.input_text(&ranking.with, &all).unwrap_or_default());
     let groups = same(scene, ranking);
     let repeated: BTreeSet<String> =
         groups.iter().flat_map(|group| &group[1..]).map(|&item| id_of(scene, item)).collect();
-    let candidates = (0..scene.items.len()).map(|item| judge(scene, ranking, item, &known, today));
+    let candidates =
+        (0..scene.items.len()).map(|item| judge(scene, ranking, item, (&known, &denied), today));
     let mut candidates: Vec<Candidate> =
         candidates.filter(|candidate| !repeated.contains(&candidate.id)).collect();
     // Of equal scores the earlier date comes first, and an item without one last. The id ends every tie.
@@ -74,7 +77,7 @@ fn judge(
     scene: &Scene<'_, '_>,
     ranking: &Ranking,
     item: usize,
-    known: &BTreeMap<String, String>,
+    (known, denied): (&BTreeMap<String, String>, &BTreeMap<String, String>),
     today: Option<NaiveDate>,
 ) -> Candidate {
     let (points, say) = (&ranking.points, &ranking.reasons);
@@ -112,8 +115,38 @@ fn judge(
         _ if date.is_none() => reasons.push(say.undated.clone()),
         _ => {}
     }
+    let bars = barred(scene, sentences, denied);
+    if !bars.is_empty() && !say.barred.is_empty() {
+        score = 0;
+        reasons.push(say.barred.replace("{words}", &bars.join(", ")));
+    }
     let (id, title) = (id_of(scene, item), title_of(scene, ranking, item));
     Candidate { item, id, title, score: score.clamp(0, SCORE_MAX), reasons, date }
+}
+
+/// The content words of the clauses in which an input denies something: `no EU permit`.
+fn denied(input: &str) -> BTreeMap<String, String> {
+    let clauses = input.split(['.', ';', '\n', ',']).filter(|clause| checks::denies(clause));
+    content_words(&clauses.collect::<Vec<_>>().join(". "), WORD_BYTES_MIN)
+}
+
+/// The denied words that an item says in a sentence that does not deny them too.
+fn barred<'d>(
+    scene: &Scene<'_, '_>,
+    sentences: &[usize],
+    denied: &'d BTreeMap<String, String>,
+) -> Vec<&'d str> {
+    let mut found = Vec::new();
+    for said in sentences.iter().map(|&at| scene.text.sentence(at)) {
+        let own = content_words(said, WORD_BYTES_MIN);
+        if !checks::denies(said) {
+            let shared = denied.iter().filter(|(stem, _)| own.contains_key(*stem));
+            found.extend(shared.map(|(_, word)| word.as_str()));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// The first of some members that an item has.

@@ -138,6 +138,29 @@ pub enum Rule {
         #[serde(default)]
         without: Vec<String>,
     },
+    /// A part of the event the text is about.
+    Event {
+        part: EventPart,
+        /// Inputs with a zone, for a text that names an hour and no zone.
+        #[serde(default)]
+        inputs: Vec<String>,
+    },
+    /// The day something must be done by.
+    Due {
+        /// Prefers what is asked of the reader; the event's own day is no deadline.
+        #[serde(default)]
+        asked: bool,
+    },
+    /// A value by the signs of a message.
+    Signs {
+        steps: Vec<SignStep>,
+    },
+    /// The capitalized words before a cue: `Acme is hiring`.
+    Before {
+        cues: Vec<String>,
+        #[serde(default = "four")]
+        words: usize,
+    },
     /// The day a member of the last item that has one names, else the day its text begins with.
     LastDay {
         names: Vec<String>,
@@ -222,9 +245,16 @@ pub enum Rule {
         check: String,
         #[serde(default)]
         steps: Vec<Step>,
+        /// The value where a permit is asked for that the input denies.
+        #[serde(default)]
+        barred: Value,
         /// When no statement could be judged.
         #[serde(default)]
         fallback: Value,
+    },
+    /// Whether a check asks for a permit that the input denies; nothing where the input does not say.
+    Formality {
+        check: String,
     },
     /// How sure the embedded provider can be: by how many of these members it found.
     Confidence {
@@ -336,26 +366,30 @@ pub struct Over {
     /// Sentences with this purpose.
     pub purpose: Option<Purpose>,
     /// Sentences that say one of these.
-    pub cues: Vec<String>,
+    pub(crate) cues: Vec<String>,
     /// Sentences that say one of these are left out.
     pub without: Vec<String>,
     /// Least words of a sentence.
-    pub least_words: usize,
+    pub(crate) least_words: usize,
     pub best: bool,
     /// The first sentence of running text: what a conversation opens with.
     pub opening: bool,
+    /// Sentences that ask for something to be done.
+    pub asks: bool,
     /// The sections under headings, or stretches of the text where there are none.
-    pub sections: bool,
+    pub(crate) sections: bool,
+    /// The points an outline gives: its list, else its sections.
+    pub(crate) points: bool,
     /// The items of the input or of the text.
     pub items: bool,
     /// With `items`: items with the same value of this member are one element.
     pub by: Option<String>,
     /// Groups of items that are about the same.
-    pub alike: bool,
+    pub(crate) alike: bool,
     /// The items in the order of the ranking, each of several that name the same thing once.
     pub ranked: bool,
     /// With `ranked`: only these routes.
-    pub routes: Vec<String>,
+    pub(crate) routes: Vec<String>,
     /// The statements of a check.
     pub check: Option<String>,
     /// With `check`: only those that are met, or only those that are not.
@@ -369,7 +403,7 @@ pub struct Over {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Points {
-    pub cues: Vec<String>,
+    pub(crate) cues: Vec<String>,
     /// Added once when one of the cues is said.
     pub points: i64,
 }
@@ -379,7 +413,7 @@ pub struct Points {
 #[serde(deny_unknown_fields)]
 pub struct Step {
     #[serde(default)]
-    pub least: i64,
+    pub(crate) least: i64,
     /// Only when so many statements were judged.
     #[serde(default)]
     pub of: usize,
@@ -424,6 +458,55 @@ pub enum Part {
     FirstClock,
     /// `15:00` of the last time mentioned
     LastClock,
+}
+
+/// A sign that a rule may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sign {
+    Scam,
+    /// Sent to everybody: a newsletter, an offer.
+    Bulk,
+    Automated,
+    /// Money, service or data is lost unless somebody acts.
+    Stake,
+    Legal,
+    Urgent,
+    /// Says that there is no hurry.
+    Calm,
+    /// A question or a wish for an answer.
+    Question,
+    Event,
+    Task,
+    Deadline,
+    Person,
+    Company,
+}
+
+/// A value, given all of some signs and none of others.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignStep {
+    #[serde(default)]
+    pub all: Vec<Sign>,
+    #[serde(default)]
+    pub none: Vec<Sign>,
+    pub value: Value,
+}
+
+/// Which part of the event is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EventPart {
+    Exists,
+    Start,
+    End,
+    AllDay,
+    /// The zone the text names, else the input.
+    Zone,
+    Place,
+    /// An RFC 5545 rule.
+    Repeats,
 }
 
 /// How a phrase is written.
@@ -499,6 +582,9 @@ impl KindHint {
 
 fn three() -> usize {
     3
+}
+fn four() -> usize {
+    4
 }
 fn five() -> usize {
     5

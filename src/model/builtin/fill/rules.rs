@@ -22,15 +22,17 @@ use super::page::{self, PageHint};
 use super::rule::{Begins, KindHint, Part, Points, Rule, Style, Who};
 use super::scene::{Focus, Scene, plain};
 use super::texts::{self, capitalize, tag, text_of};
-use super::{alike, checks, elements, latex, objects, people, ranking};
+use super::{alike, checks, due, elements, event, latex, mail, objects, people, ranking};
 use crate::markup::html;
 
+/// A text of so many sentences is short.
+const SHORT_SENTENCES: usize = 8;
 /// Phrases looked at for one of several words.
 const PHRASES_MAX: usize = 8;
 
 impl Scene<'_, '_> {
     /// Evaluates a rule; rules that look at other properties give nothing here.
-    pub fn eval(&self, rule: &Rule, focus: &Focus) -> Filled {
+    pub(crate) fn eval(&self, rule: &Rule, focus: &Focus) -> Filled {
         match rule {
             Rule::Summary { sentences, bytes } => {
                 Filled::quoted(self.summary(focus, *sentences, *bytes))
@@ -76,7 +78,7 @@ impl Scene<'_, '_> {
                 )
             }
             Rule::Sentence { over, bytes, who, bare } => self
-                .best_of(self.select(over, focus, *who), 1)
+                .best_of(self.under_headings(self.select(over, focus, *who)), 1)
                 .first()
                 .map_or(Filled::Nothing, |&at| {
                     let skipped = if *bare { lines::entry_head(self.text.sentence(at)) } else { 0 };
@@ -85,6 +87,13 @@ impl Scene<'_, '_> {
             Rule::When { part, cues, only, without } => {
                 self.when(*part, cues, *only, without, focus)
             }
+            Rule::Event { part, inputs } => event::part(self, *part, inputs),
+            Rule::Due { asked } => match due::deadline(self, focus, *asked) {
+                Some(when) => self.dated(when.iso_date(), when.mention),
+                None => Filled::Nothing,
+            },
+            Rule::Signs { steps } => mail::step(self, steps),
+            Rule::Before { cues, words } => self.before(cues, *words, focus),
             Rule::LastDay { names } => {
                 let days = self
                     .items
@@ -146,10 +155,15 @@ impl Scene<'_, '_> {
                     count => Filled::Value(json!(count)),
                 }
             }
-            Rule::Share { check, steps, fallback } => match self.hints.checks.get(check) {
-                Some(check) => checks::share(self, check, steps, fallback, focus),
+            Rule::Share { check, steps, barred, fallback } => match self.hints.checks.get(check) {
+                Some(check) => checks::share(self, check, steps, barred, fallback, focus),
                 None => Filled::Value(fallback.clone()),
             },
+            Rule::Formality { check } => {
+                let check = self.hints.checks.get(check);
+                let needed = check.and_then(|check| checks::formality(self, check, focus));
+                needed.map_or(Filled::Nothing, |needed| Filled::Value(json!(needed)))
+            }
             Rule::Language => Filled::text(self.text.language.code()),
             Rule::Objects { over, most, fields } => {
                 objects::objects(self, over, *most, fields, focus)
@@ -186,7 +200,7 @@ impl Scene<'_, '_> {
     }
 
     /// Whether the words before a mention deny it: `we cannot sponsor visas`.
-    fn is_denied(&self, mention: Mention) -> bool {
+    pub(crate) fn is_denied(&self, mention: Mention) -> bool {
         const NEAR: usize = 5;
         let tokens = self.text.tokens_of(mention.sentence);
         let at = tokens.partition_point(|token| (token.start as usize) < mention.start);
@@ -254,7 +268,13 @@ impl Scene<'_, '_> {
             .filter(prose)
             .take(12)
             .collect();
-        let best = self.best_of(said, 1).first().copied().or(focus.sentences.first().copied());
+        // A short text is named by what it opens with.
+        let opening = said.first().copied().filter(|&at| {
+            focus.sentences.len() <= SHORT_SENTENCES && self.text.tokens_of(at).len() > 2
+        });
+        let best = opening
+            .or_else(|| self.best_of(said, 1).first().copied())
+            .or(focus.sentences.first().copied());
         match best {
             Some(at) => Filled::quoted(self.quote_trimmed(at, bytes)),
             None => Filled::quoted(self.summary(focus, 1, bytes)),
@@ -289,7 +309,7 @@ impl Scene<'_, '_> {
     }
 
     /// Up to `most` of the sentences, the best by score, in reading order.
-    pub fn best_of(&self, mut sentences: Vec<usize>, most: usize) -> Vec<usize> {
+    pub(crate) fn best_of(&self, mut sentences: Vec<usize>, most: usize) -> Vec<usize> {
         let scores = self.scores_for(most);
         sentences.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
         let mut kept: Vec<usize> = Vec::new();
@@ -303,6 +323,21 @@ impl Scene<'_, '_> {
         }
         kept.sort_unstable();
         kept
+    }
+
+    /// For a heading the first sentence below it: `Limitations` is no statement.
+    fn under_headings(&self, found: Vec<usize>) -> Vec<usize> {
+        let heads = |at: usize| matches!(self.text.block_of(at).kind, Kind::Heading(_));
+        let plain: Vec<usize> = found.iter().copied().filter(|&at| !heads(at)).collect();
+        if !plain.is_empty() {
+            return plain;
+        }
+        let place = |at: usize| (self.text.block_of(at).part, self.text.block_of(at).section);
+        let below = |at: usize| {
+            let mut rest = at + 1..self.text.sentences.len();
+            rest.find(|&other| !heads(other)).filter(|&other| place(other) == place(at))
+        };
+        found.into_iter().filter_map(below).collect()
     }
 
     fn label(&self, labels: &[String], bytes: usize, focus: &Focus) -> Filled {
@@ -371,7 +406,7 @@ impl Scene<'_, '_> {
         keep: bool,
         focus: &Focus,
     ) -> Filled {
-        for mention in cues.iter().flat_map(|cue| self.mentions(cue, focus)) {
+        for mention in cues.iter().flat_map(|cue| self.gapped(cue, focus)) {
             let Some(mut range) = self.words_after(mention, until, words) else { continue };
             let said = self.quote_mention(range, 200).text;
             if said.chars().next().is_some_and(|first| begins.allows(first)) {
@@ -380,6 +415,62 @@ impl Scene<'_, '_> {
                 }
                 return Filled::quoted(self.quote_mention(range, 200));
             }
+        }
+        Filled::Nothing
+    }
+
+    /// Mentions of a cue; `…` in it stands for a few words: `sucht … eine`.
+    fn gapped(&self, cue: &str, focus: &Focus) -> Vec<Mention> {
+        /// Most bytes that `…` stands for.
+        const GAP_BYTES_MAX: usize = 40;
+        let Some((first, last)) = cue.split_once('…') else { return self.mentions(cue, focus) };
+        let ends = self.mentions(last, focus);
+        let joined = self.mentions(first, focus).into_iter().filter_map(|start| {
+            let near = |end: &&Mention| {
+                end.sentence == start.sentence
+                    && (start.end..=start.end + GAP_BYTES_MAX).contains(&end.start)
+            };
+            ends.iter().find(near).map(|end| Mention { end: end.end, ..start })
+        });
+        joined.collect()
+    }
+
+    /// The capitalized words before a cue: `Acme is hiring`; of a sentence with commas those it opens with.
+    fn before(&self, cues: &[String], words: usize, focus: &Focus) -> Filled {
+        for mention in cues.iter().flat_map(|cue| self.mentions(cue, focus)) {
+            let tokens = self.text.tokens_of(mention.sentence);
+            let source = self.text.parts[self.text.sentences[mention.sentence].part].text;
+            let high = |at: usize| {
+                let word = self.text.token_text(mention.sentence, &tokens[at]);
+                word.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit())
+            };
+            let joined = |at: usize| {
+                let gap = &source[tokens[at].end as usize..tokens[at + 1].start as usize];
+                matches!(gap, " " | " & " | "-" | "." | "'" | "’")
+            };
+            let cue = tokens.partition_point(|token| (token.start as usize) < mention.start);
+            let lead = &source[tokens[0].start as usize..mention.start];
+            let ends = match lead.find(", ") {
+                Some(comma) => {
+                    let stop = tokens[0].start as usize + comma;
+                    tokens.partition_point(|token| (token.end as usize) <= stop)
+                }
+                None => cue,
+            };
+            let Some(last) = ends.checked_sub(1).filter(|&last| high(last)) else { continue };
+            let mut first = last;
+            while first > 0 && last - first + 1 < words && high(first - 1) && joined(first - 1) {
+                first -= 1;
+            }
+            while first < last && self.text.term(&tokens[first]).is_none() {
+                first += 1;
+            }
+            if self.text.term(&tokens[first]).is_none() {
+                continue;
+            }
+            let start = tokens[first].start as usize;
+            let end = tokens[last].end as usize;
+            return Filled::quoted(self.quote_mention(Mention { start, end, ..mention }, 120));
         }
         Filled::Nothing
     }
@@ -411,6 +502,7 @@ impl Scene<'_, '_> {
         }
         let ends = |at: usize| {
             let gap = &source[tokens[at - 1].end as usize..tokens[at].start as usize];
+            let gap = if gap.trim().is_empty() { " " } else { gap };
             until.iter().any(|word| self.text.folded(&tokens[at]) == word)
                 || !matches!(gap, " " | "-" | "/" | " & " | "." | "'" | "’" | " - ")
         };
@@ -425,7 +517,7 @@ impl Scene<'_, '_> {
         })
     }
 
-    pub fn phrases(&self, most: usize, style: Style, focus: &Focus) -> Vec<Filled> {
+    pub(crate) fn phrases(&self, most: usize, style: Style, focus: &Focus) -> Vec<Filled> {
         let found = key_phrases(self.text, &focus.sentences, most);
         let written = found.into_iter().map(|phrase| {
             let said = self.quote_mention(
@@ -509,7 +601,7 @@ impl Scene<'_, '_> {
     }
 
     /// A date as we write it, resting on the words that say it.
-    fn dated(&self, written: Option<String>, mention: Mention) -> Filled {
+    pub(crate) fn dated(&self, written: Option<String>, mention: Mention) -> Filled {
         let Some(written) = written else { return Filled::Nothing };
         let mut quoted = self.quote_mention(mention, usize::MAX);
         let output_end = written.len();
@@ -521,7 +613,7 @@ impl Scene<'_, '_> {
         Filled::quoted(quoted)
     }
 
-    fn is_said(&self, sentence: usize) -> bool {
+    pub(crate) fn is_said(&self, sentence: usize) -> bool {
         !matches!(
             self.text.block_of(sentence).kind,
             Kind::Header | Kind::Columns | Kind::Quote | Kind::Signature | Kind::Code | Kind::Link

@@ -20,7 +20,7 @@ use super::rule::{Over, Who};
 use crate::markup::html;
 
 /// Most items of a text or an input.
-pub const ITEMS_MAX: usize = 2000;
+pub(crate) const ITEMS_MAX: usize = 2000;
 /// Words of running text from which on a text needs nothing else to be summed up.
 const PROSE_WORDS_MIN: usize = 8;
 
@@ -31,7 +31,7 @@ pub struct Focus {
     /// The items at hand: one, or a group.
     pub items: Vec<usize>,
     /// Its position among the elements made.
-    pub ordinal: usize,
+    pub(crate) ordinal: usize,
     /// What the kind of element says about itself: a row's cells, whether a statement is met.
     pub given: Map<String, Value>,
     /// True for the whole text.
@@ -58,7 +58,7 @@ pub struct Item {
 
 pub struct Scene<'t, 'a> {
     pub text: &'t Text<'a>,
-    pub matrix: Matrix,
+    pub(crate) matrix: Matrix,
     pub scores: Vec<f64>,
     pub inputs: &'t Map<String, Value>,
     pub items: Vec<Item>,
@@ -69,6 +69,8 @@ pub struct Scene<'t, 'a> {
     concise: OnceLock<Vec<f64>>,
     index: OnceLock<Index<'t, 'a>>,
     whens: OnceLock<Vec<When>>,
+    asks: OnceLock<Vec<usize>>,
+    event: OnceLock<Option<(When, i64)>>,
 }
 
 impl<'t, 'a> Scene<'t, 'a> {
@@ -93,6 +95,8 @@ impl<'t, 'a> Scene<'t, 'a> {
             concise: OnceLock::new(),
             index: OnceLock::new(),
             whens: OnceLock::new(),
+            asks: OnceLock::new(),
+            event: OnceLock::new(),
         };
         scene.items = scene.find_items(parts, hints);
         scene
@@ -106,7 +110,7 @@ impl<'t, 'a> Scene<'t, 'a> {
         }
     }
 
-    pub fn item_focus(&self, item: usize) -> Focus {
+    pub(crate) fn item_focus(&self, item: usize) -> Focus {
         Focus {
             sentences: self.items[item].sentences.clone(),
             items: vec![item],
@@ -115,12 +119,12 @@ impl<'t, 'a> Scene<'t, 'a> {
     }
 
     /// The member of an item that heads it.
-    pub fn headline_member<'s>(&'s self, item: &'s Item) -> Option<&'s str> {
+    pub(crate) fn headline_member<'s>(&'s self, item: &'s Item) -> Option<&'s str> {
         members().headlines.0.iter().find_map(|name| item.members.get(name)?.as_str())
     }
 
     /// Scores for choosing so many sentences: one alone need not say much, it must say the right thing.
-    pub fn scores_for(&self, sentences: usize) -> &[f64] {
+    pub(crate) fn scores_for(&self, sentences: usize) -> &[f64] {
         if sentences != 1 {
             return &self.scores;
         }
@@ -135,8 +139,29 @@ impl<'t, 'a> Scene<'t, 'a> {
         self.index.get_or_init(|| Index::new(self.text))
     }
 
+    /// The day relative dates are counted from.
+    pub(crate) fn anchor(&self) -> Option<NaiveDate> {
+        self.anchor
+    }
+
+    /// The sentences that ask for something, kept from the first search.
+    pub(crate) fn asked(&self, find: impl FnOnce() -> Vec<usize>) -> &[usize] {
+        self.asks.get_or_init(find)
+    }
+
+    /// The event and its weight, kept from the first search.
+    pub(crate) fn event(&self, find: impl FnOnce() -> Option<(When, i64)>) -> Option<(When, i64)> {
+        *self.event.get_or_init(find)
+    }
+
+    /// Whether a phrase is said and not denied: `not urgent` is not urgent.
+    pub(crate) fn affirms(&self, phrases: &[String]) -> bool {
+        let said = phrases.iter().flat_map(|phrase| self.index().find(phrase));
+        said.into_iter().any(|mention| self.is_said(mention.sentence) && !self.is_denied(mention))
+    }
+
     /// Dates and times, found on first use.
-    pub fn whens(&self) -> &[When] {
+    pub(crate) fn whens(&self) -> &[When] {
         // `Tomorrow` in a message is the day after it was written, whenever it is read.
         let written = |part: usize| {
             let item = self.items.iter().find(|item| item.part == Some(part))?;
@@ -219,7 +244,7 @@ impl<'t, 'a> Scene<'t, 'a> {
     }
 
     /// An input as text; `None` when absent or blank.
-    pub fn input_text(&self, name: &str, focus: &Focus) -> Option<String> {
+    pub(crate) fn input_text(&self, name: &str, focus: &Focus) -> Option<String> {
         self.input(name, focus)
             .map(plain)
             .map(|text| html::plain(text).trim().to_string())
@@ -280,14 +305,14 @@ impl<'t, 'a> Scene<'t, 'a> {
     }
 
     /// Sentences in focus that say a cue, each once.
-    pub fn saying(&self, cues: &[String], focus: &Focus) -> Vec<usize> {
+    pub(crate) fn saying(&self, cues: &[String], focus: &Focus) -> Vec<usize> {
         let mut found = self.index().sentences(cues.iter().map(String::as_str));
         found.retain(|at| focus.whole || focus.sentences.binary_search(at).is_ok());
         found
     }
 
     /// Mentions in focus of a cue.
-    pub fn mentions(&self, cue: &str, focus: &Focus) -> Vec<Mention> {
+    pub(crate) fn mentions(&self, cue: &str, focus: &Focus) -> Vec<Mention> {
         let mut found = self.index().find(cue);
         found.retain(|mention| {
             focus.whole || focus.sentences.binary_search(&mention.sentence).is_ok()
@@ -296,7 +321,7 @@ impl<'t, 'a> Scene<'t, 'a> {
     }
 
     /// Whether the focus has a sentence with the purpose.
-    pub fn has_purpose(&self, purpose: Purpose, focus: &Focus) -> bool {
+    pub(crate) fn has_purpose(&self, purpose: Purpose, focus: &Focus) -> bool {
         let found = with_purpose(self.index(), purpose, &[]);
         found.iter().any(|at| focus.whole || focus.sentences.binary_search(at).is_ok())
     }
@@ -342,7 +367,7 @@ impl<'t, 'a> Scene<'t, 'a> {
     }
 
     /// A length under the variant's percentage.
-    pub fn scaled(&self, length: usize) -> usize {
+    pub(crate) fn scaled(&self, length: usize) -> usize {
         length.saturating_mul(self.percent) / 100
     }
 
@@ -353,7 +378,7 @@ impl<'t, 'a> Scene<'t, 'a> {
     }
 
     /// The bytes of a mention.
-    pub fn quote_mention(&self, mention: Mention, bytes: usize) -> Quoted {
+    pub(crate) fn quote_mention(&self, mention: Mention, bytes: usize) -> Quoted {
         Quoted::range(
             self.text,
             self.text.sentences[mention.sentence].part,
@@ -364,7 +389,7 @@ impl<'t, 'a> Scene<'t, 'a> {
     }
 
     /// The sentence that holds a byte of a part.
-    pub fn sentence_at(&self, part: usize, byte: usize) -> Option<usize> {
+    pub(crate) fn sentence_at(&self, part: usize, byte: usize) -> Option<usize> {
         let after = self
             .text
             .sentences

@@ -86,7 +86,7 @@ pub fn compose(scene: &Scene<'_, '_>, sections: &[SectionHint], focus: &Focus) -
 }
 
 /// The elements of a list that say something; any other value is one element.
-pub fn elements(found: Filled) -> Vec<Filled> {
+pub(crate) fn elements(found: Filled) -> Vec<Filled> {
     let mut list = match found {
         Filled::List(list) => list,
         Filled::Value(serde_json::Value::Array(list)) => {
@@ -123,7 +123,7 @@ pub fn tag(text: &str) -> String {
 }
 
 /// The text with its first letter in upper case.
-pub fn capitalize(text: &str) -> String {
+pub(crate) fn capitalize(text: &str) -> String {
     let mut characters = text.chars();
     characters
         .next()

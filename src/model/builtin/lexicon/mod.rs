@@ -14,7 +14,9 @@ use serde::Deserialize;
 
 use super::text::hash::Fast;
 use words::Merge;
-pub use words::{Numbered, Phrases, Words};
+pub(crate) use words::Numbered;
+pub(crate) use words::Phrases;
+pub use words::Words;
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/languages.rs"));
@@ -26,7 +28,7 @@ pub struct Language(usize);
 
 impl Language {
     /// Too little evidence for any language.
-    pub const UNDETERMINED: Language = Language(usize::MAX);
+    pub(crate) const UNDETERMINED: Language = Language(usize::MAX);
 
     /// The language at a position of [`Lexicon::languages`].
     pub fn at(index: usize) -> Language {
@@ -35,7 +37,7 @@ impl Language {
 
     /// The language of an ISO 639-1 code.
     #[cfg(test)]
-    pub fn of_code(code: &str) -> Language {
+    pub(crate) fn of_code(code: &str) -> Language {
         let index = lexicon().languages.iter().position(|habits| habits.code == code);
         index.map_or(Language::UNDETERMINED, Language)
     }
@@ -46,7 +48,7 @@ impl Language {
     }
 
     /// What is particular to the language.
-    pub fn habits(self) -> Option<&'static Habits> {
+    pub(crate) fn habits(self) -> Option<&'static Habits> {
         lexicon().languages.get(self.0)
     }
 
@@ -94,20 +96,26 @@ struct File {
 #[derive(Debug, Deserialize)]
 pub struct Habits {
     pub code: String,
-    pub stemmer: String,
+    pub(crate) stemmer: String,
     order: u32,
     pub markers: Words,
     #[serde(default)]
-    pub marker_letters: String,
-    pub stop_words: Words,
+    pub(crate) marker_letters: String,
+    pub(crate) stop_words: Words,
     #[serde(default)]
     stop_words_everywhere: bool,
     #[serde(default)]
-    pub month_first: bool,
+    pub(crate) month_first: bool,
     #[serde(default)]
-    pub nouns_have_capitals: bool,
+    pub(crate) nouns_have_capitals: bool,
     #[serde(default)]
-    pub ordinals_end_in_a_stop: bool,
+    pub(crate) ordinals_end_in_a_stop: bool,
+    /// `- pagar la luz`: items of a list of tasks are infinitives.
+    #[serde(default)]
+    pub(crate) lists_order_in_infinitives: bool,
+    /// The noun of a phrase stands first: `agua potable`.
+    #[serde(default)]
+    pub(crate) nouns_stand_first: bool,
 }
 
 /// Declares lists that several languages put together.
@@ -132,6 +140,7 @@ lists!(Lists {
     denials: Words,
     roles: Roles,
     mail: Mail,
+    ask: Ask,
     weight: Weight,
     purposes: BTreeMap<Purpose, Vec<String>>,
     names: Names,
@@ -148,6 +157,23 @@ lists!(#[serde(deny_unknown_fields)] Mail {
     courtesy_starts: Vec<String>,
     headers: Words,
     closings: Vec<String>,
+    greetings: Vec<String>,
+    frames: Vec<String>,
+    events: Vec<String>,
+    offers: Vec<String>,
+    bulk: Vec<String>,
+    bulk_senders: Vec<String>,
+    automated: Vec<String>,
+    automated_senders: Vec<String>,
+    office_senders: Vec<String>,
+    office_names: Vec<String>,
+    to_customers: Vec<String>,
+    stakes: Vec<String>,
+    scam: Vec<String>,
+    legal: Vec<String>,
+    urgent: Vec<String>,
+    calm: Vec<String>,
+    replies: Vec<String>,
     forwards: Words,
     forward_lines: Words,
     quote_starts: Vec<String>,
@@ -156,6 +182,17 @@ lists!(#[serde(deny_unknown_fields)] Mail {
     title_labels: Vec<String>,
     reply_marks: Words,
     signature_starts: Vec<String>,
+});
+lists!(#[serde(deny_unknown_fields)] Ask {
+    requests: Vec<String>,
+    obligations: Vec<String>,
+    not_asked: Vec<String>,
+    headings: Vec<String>,
+    imperatives: Words,
+    openers: Words,
+    noun_links: Words,
+    reader: Words,
+    infinitive_endings: Vec<String>,
 });
 lists!(
     #[serde(deny_unknown_fields)]
@@ -169,12 +206,17 @@ lists!(
         connective: Words,
         leading: Words,
         customary: Words,
+        place_before: Words,
+        place_articles: Words,
+        place_links: Words,
+        place_stops: Words,
+        place_words: Vec<String>,
     }
 );
 lists!(#[serde(deny_unknown_fields)] Money { currencies: Words, scales: Words, links: Words, periods: Vec<String> });
 lists!(
     #[serde(deny_unknown_fields)]
-    PhraseWords { before: Words, asking: Words }
+    PhraseWords { before: Words, asking: Words, verbs: Words }
 );
 lists!(#[serde(deny_unknown_fields)] Dates {
     months: Numbered,
@@ -199,37 +241,57 @@ lists!(#[serde(deny_unknown_fields)] Dates {
     hour_after: Vec<String>,
     afternoon: Phrases,
     days: Vec<DayWord>,
+    noon: Words,
+    day_articles: Words,
+    bare_day_after: Words,
+    due: Phrases,
+    deadlines: Phrases,
+    date_labels: Vec<String>,
+    time_labels: Vec<String>,
+    ends: Vec<String>,
+    zones: Words,
+    zone_before: Phrases,
+    zone_after: Words,
+    repeats: Vec<Repeat>,
 });
+
+/// `every week` and the rule it stands for; a rule that begins with `+` needs a weekday behind the words.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Repeat {
+    pub say: String,
+    pub rule: String,
+}
 
 /// `pasado mañana`: a day counted from the day of the text.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DayWord {
+pub(crate) struct DayWord {
     pub say: String,
     pub after: i64,
     /// The word says something else behind one of these: `por la mañana`.
     #[serde(default)]
-    pub not_behind: Words,
+    pub(crate) not_behind: Words,
     /// The word means a day only in texts of its own language.
     #[serde(default)]
     only_here: bool,
     #[serde(skip)]
-    pub only_in: Option<Language>,
+    pub(crate) only_in: Option<Language>,
 }
 
 #[derive(Debug)]
-pub struct Lexicon {
+pub(crate) struct Lexicon {
     /// By rank: on a tie between languages the earlier one wins.
-    pub languages: Vec<Habits>,
+    pub(crate) languages: Vec<Habits>,
     /// Stop words of the languages that other texts mix in.
-    pub stop_words: Words,
+    pub(crate) stop_words: Words,
     /// The languages, as bits by position, that have a marker.
     pub markers: HashMap<Box<str>, u32, Fast>,
     pub lists: Lists,
     /// The days by their first word, the longest first.
     pub days: HashMap<Box<str>, Vec<DayWord>, Fast>,
     /// `p.m.` (true), `a.m.` (false) and `h`, the longest first.
-    pub hour_marks: Vec<(String, Option<bool>)>,
+    pub(crate) hour_marks: Vec<(String, Option<bool>)>,
 }
 
 impl std::ops::Deref for Lexicon {
@@ -241,7 +303,7 @@ impl std::ops::Deref for Lexicon {
 }
 
 /// The lexicon. A file that does not read is left out here; a test refuses it.
-pub fn lexicon() -> &'static Lexicon {
+pub(crate) fn lexicon() -> &'static Lexicon {
     static LEXICON: OnceLock<Lexicon> = OnceLock::new();
     LEXICON.get_or_init(|| {
         let texts =

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::super::text::hash::Fast;
 
 /// Lists of several languages put together.
-pub trait Merge {
+pub(crate) trait Merge {
     fn add_all(&mut self, other: Self);
 }
 
@@ -70,7 +70,7 @@ impl Merge for Words {
 /// Phrases by their first word.
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "Vec<String>")]
-pub struct Phrases(HashMap<Box<str>, Vec<Vec<Box<str>>>, Fast>);
+pub(crate) struct Phrases(HashMap<Box<str>, Vec<Vec<Box<str>>>, Fast>);
 
 impl From<Vec<String>> for Phrases {
     fn from(list: Vec<String>) -> Phrases {
@@ -107,7 +107,7 @@ impl Merge for Phrases {
 /// Words that stand for numbers from 1: months, weekdays. In a file the words of a number are one string.
 #[derive(Debug, Default, Deserialize)]
 #[serde(from = "Vec<String>")]
-pub struct Numbered(HashMap<Box<str>, u32, Fast>);
+pub(crate) struct Numbered(HashMap<Box<str>, u32, Fast>);
 
 impl From<Vec<String>> for Numbered {
     fn from(list: Vec<String>) -> Numbered {

@@ -91,7 +91,7 @@ impl Matrix {
         }
     }
 
-    pub fn cosine(&self, one: usize, other: usize) -> f64 {
+    pub(crate) fn cosine(&self, one: usize, other: usize) -> f64 {
         let (mut a, mut b) = (self.row(one).peekable(), self.row(other).peekable());
         let mut sum = 0.0;
         while let (Some(&(x, weight_x)), Some(&(y, weight_y))) = (a.peek(), b.peek()) {
@@ -155,7 +155,7 @@ fn scale(mut scores: Vec<f64>) -> Vec<f64> {
 }
 
 /// Base-2 logarithm to eight binary places, by squaring: the same bits everywhere, unlike `ln`.
-pub fn log2(value: u64) -> f64 {
+pub(crate) fn log2(value: u64) -> f64 {
     let value = value.max(1);
     let whole = value.ilog2();
     let mut mantissa = value as f64 / (1_u64 << whole) as f64;

@@ -9,6 +9,11 @@ use super::super::text::{Kind, Role, Text};
 const LEAD_FADE: f64 = 2.0;
 /// Words with content from which on a sentence is not worth more for having them.
 const CONTENT_FULL: usize = 30;
+/// Factors of a sentence that announces what decides, of one under a heading that does, and of one with
+/// a number.
+const ANNOUNCED: f64 = 1.5;
+const HEADED: f64 = 1.3;
+const FIGURE: f64 = 1.4;
 /// The end of a longer part counts a little: conclusions live there.
 const CLOSING: f64 = 0.4;
 
@@ -41,7 +46,7 @@ pub fn lead(text: &Text<'_>) -> Vec<f64> {
 
 /// Whether a block says something of its own: what stands around the text is summed up only where
 /// there is nothing else.
-pub fn is_prose(kind: Kind) -> bool {
+pub(crate) fn is_prose(kind: Kind) -> bool {
     matches!(kind, Kind::Paragraph | Kind::Item)
 }
 
@@ -111,7 +116,13 @@ fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
     }
     let mut factor = 1.0;
     if says_any(text, sentence, &lexicon().weight.announce) {
-        factor *= 1.5;
+        factor *= ANNOUNCED;
+    }
+    if is_announced(text, sentence) {
+        factor *= HEADED;
+    }
+    if has_figure(text, sentence) {
+        factor *= FIGURE;
     }
     if says_any(text, sentence, &lexicon().weight.disclaim) {
         factor *= 0.5;
@@ -126,8 +137,31 @@ fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
     factor
 }
 
+/// Whether the heading above a sentence announces what decides: `Breaking changes`.
+fn is_announced(text: &Text<'_>, sentence: usize) -> bool {
+    let block = text.block_of(sentence);
+    let first = text.sentences[sentence].block;
+    let above = text.blocks[..=first].iter().rev();
+    let mut above =
+        above.take_while(|other| other.part == block.part && other.section == block.section);
+    let Some(heading) = above.find(|other| matches!(other.kind, Kind::Heading(_))) else {
+        return false;
+    };
+    heading
+        .sentences
+        .clone()
+        .any(|at| at != sentence && says_any(text, at, &lexicon().weight.announce))
+}
+
+/// Whether a sentence has a number that is more than an ordinal: an amount, a share, a time, a day.
+fn has_figure(text: &Text<'_>, sentence: usize) -> bool {
+    let said = text.sentence(sentence);
+    let digits = said.bytes().filter(u8::is_ascii_digit).count();
+    digits >= 2 || (digits > 0 && said.contains(['%', '$', '€', '£']))
+}
+
 /// Factor of a greeting, a thank-you or a goodbye; `None` for anything else.
-pub fn courtesy(text: &Text<'_>, sentence: usize) -> Option<f64> {
+pub(crate) fn courtesy(text: &Text<'_>, sentence: usize) -> Option<f64> {
     let tokens = text.tokens_of(sentence);
     let opens = starts_with(text, tokens, &lexicon().weight.courtesy);
     match tokens.len() {

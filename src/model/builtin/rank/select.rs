@@ -76,9 +76,9 @@ pub struct Quoted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotedRange {
     /// First byte in the built text.
-    pub output_start: usize,
+    pub(crate) output_start: usize,
     /// One past the last byte there.
-    pub output_end: usize,
+    pub(crate) output_end: usize,
     /// Index of the part it comes from.
     pub part: usize,
     /// First byte in the part.
@@ -100,7 +100,7 @@ impl Quoted {
         quoted
     }
 
-    pub fn push_plain(&mut self, text: &str) {
+    pub(crate) fn push_plain(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
@@ -115,7 +115,7 @@ impl Quoted {
     }
 
     /// Appends a byte range of a part; a cut is marked by an ellipsis of ours.
-    pub fn push_range(
+    pub(crate) fn push_range(
         &mut self,
         text: &Text<'_>,
         part: usize,
@@ -149,7 +149,7 @@ impl Quoted {
     }
 
     /// Appends a whole sentence after a space, ended by a full stop if it ends in nothing.
-    pub fn push_sentence(&mut self, text: &Text<'_>, index: usize, bytes: usize) {
+    pub(crate) fn push_sentence(&mut self, text: &Text<'_>, index: usize, bytes: usize) {
         if !self.text.is_empty() {
             self.text.push(' ');
         }
@@ -163,7 +163,7 @@ impl Quoted {
 }
 
 /// At most `bytes` bytes, cut after a word if there is one to cut after.
-pub fn shorten(source: &str, bytes: usize) -> &str {
+pub(crate) fn shorten(source: &str, bytes: usize) -> &str {
     if source.len() <= bytes {
         return source;
     }

@@ -11,8 +11,10 @@ use super::super::lexicon::lexicon;
 use super::lines;
 use super::words::fold;
 
-/// A wrapped line shorter than this is taken to end its sentence.
+/// A wrapped line shorter than this is taken to end its sentence, unless the next word did not fit.
 const WRAP_BYTES_MIN: usize = 45;
+/// Widths of lines that a program may have wrapped.
+const WIDTHS: std::ops::RangeInclusive<usize> = 30..=110;
 /// Longer labels are no role words, however they are accented.
 const ROLE_BYTES_MAX: usize = 48;
 /// Lines looked at for speakers.
@@ -29,7 +31,7 @@ pub enum Kind {
     /// The row that names the columns of a table.
     Columns,
     Header,
-    /// A signature or another automatic ending.
+    /// What frames a text: greeting, signature, navigation, disclaimer, page footer.
     Signature,
     /// A line that is nothing but an address of the web.
     Link,
@@ -59,7 +61,7 @@ pub struct Block {
     pub role: Role,
     /// The speaker's name where the turn gives one.
     #[allow(dead_code, reason = "no rule asks for the name yet; tests hold it")]
-    pub speaker: Option<Range<usize>>,
+    pub(crate) speaker: Option<Range<usize>>,
     /// How many headings precede it in the part: equal numbers share a section.
     pub section: usize,
     /// Its sentences; filled in by the analysis.
@@ -72,6 +74,7 @@ pub fn split(part: usize, source: &str) -> Vec<Block> {
     let mut lines = source.split_inclusive('\n').peekable();
     while let Some(line) = lines.next() {
         splitter.next = lines.peek().copied();
+        splitter.rest = &source[start + line.len()..];
         splitter.line(start, line.trim_end_matches(['\n', '\r']));
         splitter.after_blank = line.trim().is_empty();
         start += line.len();
@@ -81,7 +84,7 @@ pub fn split(part: usize, source: &str) -> Vec<Block> {
 }
 
 /// The role a label stands for, when it is one of the usual words.
-pub fn role_of(label: &str) -> Role {
+pub(crate) fn role_of(label: &str) -> Role {
     let label = label.trim_matches(['#', '*', ' ']);
     if label.len() > ROLE_BYTES_MAX {
         return Role::None;
@@ -112,7 +115,11 @@ struct Splitter<'a> {
     in_signature: bool,
     after_closing: bool,
     next: Option<&'a str>,
+    /// Everything behind the line at hand.
+    rest: &'a str,
     after_blank: bool,
+    /// The width the lines were wrapped at, if they were.
+    width: Option<usize>,
 }
 
 impl<'a> Splitter<'a> {
@@ -132,7 +139,9 @@ impl<'a> Splitter<'a> {
             in_signature: false,
             after_closing: false,
             next: None,
+            rest: source,
             after_blank: true,
+            width: width_of(source),
         }
     }
 
@@ -169,11 +178,15 @@ impl<'a> Splitter<'a> {
             (self.in_headers, self.in_quote, self.in_signature) = (true, false, false);
             return self.single(Kind::Signature, text);
         }
-        // A name under the closing words of a letter is no sentence of it.
-        if self.after_closing && lines::may_sign(trimmed) {
+        // What stands under the closing words of a letter is no sentence of it.
+        if self.after_closing && (lines::may_sign(trimmed) || lines::is_contact(trimmed)) {
             return self.single(Kind::Signature, text);
         }
-        self.after_closing = lines::closes_letter(trimmed);
+        self.after_closing = self.role == Role::None && lines::closes_letter(trimmed);
+        let greets = self.role == Role::None && self.after_blank && lines::greets(trimmed);
+        if self.after_closing || greets || lines::is_frame(line) {
+            return self.single(Kind::Signature, text);
+        }
         self.in_quote |= lines::announces_quote(line);
         self.in_signature |= matches!(trimmed, "--" | "-- " | "—") || is_device_signature(trimmed);
         if self.in_signature {
@@ -197,8 +210,17 @@ impl<'a> Splitter<'a> {
             return self.single(Kind::Link, text);
         }
         if let Some(item) = lines::list_item(line) {
+            if self.is_numbered_heading(line, &line[item..]) {
+                return self.heading(2, start + item..text.end);
+            }
             self.close();
             return self.extend(Kind::Item, start + item..text.end);
+        }
+        if self.opens_with_title(line) {
+            return self.heading(1, text);
+        }
+        if lines::is_spaced_out(line) {
+            return self.single(Kind::Table, text);
         }
         if self.open.is_none() && (lines::plain_heading(line) || self.heads_what_follows(line)) {
             return self.heading(6, text);
@@ -212,6 +234,32 @@ impl<'a> Splitter<'a> {
         self.running(line, text);
     }
 
+    /// `2. Repairs` above a paragraph; above another number it is an item of a list.
+    fn is_numbered_heading(&self, line: &str, said: &str) -> bool {
+        let numbered = line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+        let below = self.rest.lines().map(str::trim).find(|line| !line.is_empty());
+        let alone = below.is_some_and(|below| {
+            lines::list_item(below).is_none()
+                && below.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit() || c == '¿')
+                && below.len() > said.len()
+        });
+        numbered && self.after_blank && alone && lines::reads_as_title(said)
+    }
+
+    /// The first line of a text, alone in its paragraph, that names it.
+    fn opens_with_title(&self, line: &str) -> bool {
+        let alone = self.next.is_some_and(|next| next.trim().is_empty());
+        let first = self.blocks.iter().all(|block| {
+            matches!(block.kind, Kind::Header | Kind::Signature | Kind::Table | Kind::Link)
+        });
+        self.role == Role::None
+            && alone
+            && first
+            && self.open.is_none()
+            && !self.rest.trim().is_empty()
+            && lines::opens_as_title(line)
+    }
+
     /// A short line without a stop that stands alone, or right above a list.
     fn heads_what_follows(&self, line: &str) -> bool {
         let Some(next) =
@@ -223,24 +271,42 @@ impl<'a> Splitter<'a> {
     }
 
     fn running(&mut self, line: &str, text: Range<usize>) {
-        let labelled = lines::labelled(line).is_some_and(|found| !found.value.is_empty());
-        let joins = self.open.as_ref().is_some_and(|open| {
-            let before = &self.source[open.text.clone()];
-            let last_line = before.rsplit('\n').next().unwrap_or(before);
-            // Two spaces end a line on purpose, in Markdown and in what `<br>` becomes.
-            let broken = self.source[open.text.end..].starts_with("  ");
-            !labelled
-                && !broken
-                && !lines::opens_entry(last_line)
-                && !lines::opens_entry(line)
-                && last_line.len() >= WRAP_BYTES_MIN
-                && !last_line.trim_end().ends_with(':')
-        });
+        let joins = self.open.as_ref().is_some_and(|open| self.goes_on(open, line));
         let kind = self.open.as_ref().filter(|_| joins).map_or(Kind::Paragraph, |open| open.kind);
         if !joins {
             self.close();
         }
         self.extend(kind, text);
+    }
+
+    /// Whether a line goes on with the block above it.
+    fn goes_on(&self, open: &Block, line: &str) -> bool {
+        let before = &self.source[open.text.clone()];
+        let last_line = before.rsplit('\n').next().unwrap_or(before);
+        // Two spaces end a line on purpose, in Markdown and in what `<br>` becomes.
+        if self.source[open.text.end..].starts_with("  ") || last_line.trim_end().ends_with(':') {
+            return false;
+        }
+        let first = line.trim_start();
+        let low = first.starts_with(char::is_lowercase);
+        let stopped = last_line.trim_end().ends_with(['.', '!', '?', '…', ';']);
+        let long = last_line.len() >= WRAP_BYTES_MIN;
+        if long && !stopped && low {
+            return true;
+        }
+        let labelled = lines::labelled(line).is_some_and(|found| !found.value.is_empty());
+        // `… will be at` / `10:30 in the hall` is one sentence, not an entry of a log.
+        let entry = lines::opens_entry(line) && (stopped || lines::opens_entry(before));
+        if labelled || entry || lines::opens_entry(last_line) && lines::opens_entry(before) {
+            return false;
+        }
+        let word = first.split_whitespace().next().map_or(0, str::len);
+        let full = self.width.is_some_and(|width| {
+            let start = self.source[..open.text.end].rfind('\n').map_or(0, |at| at + 1);
+            open.text.end - start + 1 + word > width
+        });
+        let indented = open.kind == Kind::Item && lines::indent(line) >= 2;
+        long || indented || (full && low && !stopped)
     }
 
     fn header(&mut self, start: usize, line: &str) -> bool {
@@ -325,6 +391,12 @@ impl<'a> Splitter<'a> {
             self.blocks.push(block);
         }
     }
+}
+
+/// The longest line, where no line is longer than a program wraps.
+fn width_of(source: &str) -> Option<usize> {
+    let longest = source.lines().map(|line| line.trim_end().len()).max().unwrap_or(0);
+    (WIDTHS.contains(&longest) && source.lines().nth(1).is_some()).then_some(longest)
 }
 
 fn recurring_labels(source: &str) -> BTreeMap<String, usize> {

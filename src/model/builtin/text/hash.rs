@@ -3,7 +3,7 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-pub type Fast = BuildHasherDefault<FastHasher>;
+pub(crate) type Fast = BuildHasherDefault<FastHasher>;
 
 #[derive(Default)]
 pub struct FastHasher(u64);

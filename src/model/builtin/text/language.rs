@@ -12,7 +12,7 @@ const SAMPLE_BYTES: usize = 16 << 10;
 const MARKERS_MIN: u32 = 2;
 
 /// The language most of whose little words the parts of a text use.
-pub fn language_of<'a>(parts: impl IntoIterator<Item = &'a str>) -> Language {
+pub(crate) fn language_of<'a>(parts: impl IntoIterator<Item = &'a str>) -> Language {
     let mut counts = vec![0_u32; lexicon().languages.len()];
     let mut left = SAMPLE_BYTES;
     for part in parts {

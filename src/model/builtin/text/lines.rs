@@ -13,12 +13,12 @@ const LABEL_BYTES_MAX: usize = 48;
 const PLAIN_HEADING_BYTES_MAX: usize = 80;
 
 /// Bytes of indentation at the start of a line.
-pub fn indent(line: &str) -> usize {
+pub(crate) fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
 /// Level of a marked heading (`## x`, `\section{x}`) and the range of its text.
-pub fn marked_heading(line: &str) -> Option<(u8, Range<usize>)> {
+pub(crate) fn marked_heading(line: &str) -> Option<(u8, Range<usize>)> {
     let start = indent(line);
     let rest = &line[start..];
     let hashes = rest.bytes().take_while(|&byte| byte == b'#').count();
@@ -44,12 +44,21 @@ fn latex_heading(line: &str) -> Option<(u8, Range<usize>)> {
             .is_some_and(|rest| rest.starts_with('{') || rest.starts_with("*{"))
     })?;
     let open = line[command.len()..].find('{')? + command.len() + 1;
-    let close = line[open..].find('}')? + open;
+    let mut depth = 1_usize;
+    let inside = |c: char| {
+        depth = match c {
+            '{' => depth + 1,
+            '}' => depth - 1,
+            _ => depth,
+        };
+        depth == 0
+    };
+    let close = line[open..].find(inside)? + open;
     Some((*level, open..close))
 }
 
 /// Where the text of a list item starts (`- x`, `3. x`, `b) x`, `- [ ] x`).
-pub fn list_item(line: &str) -> Option<usize> {
+pub(crate) fn list_item(line: &str) -> Option<usize> {
     let start = indent(line);
     let rest = &line[start..];
     let marker = bullet(rest).or_else(|| enumerator(rest))?;
@@ -86,7 +95,7 @@ fn enumerator(rest: &str) -> Option<usize> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Labelled {
+pub(crate) struct Labelled {
     /// The label without marks of emphasis.
     pub label: Range<usize>,
     /// What follows the colon, possibly empty.
@@ -94,7 +103,7 @@ pub struct Labelled {
 }
 
 /// Reads `Label: value`, `**Label:** value`, `[10:02] Label: value`.
-pub fn labelled(line: &str) -> Option<Labelled> {
+pub(crate) fn labelled(line: &str) -> Option<Labelled> {
     let mut start = indent(line);
     start += time_stamp(&line[start..]);
     if let Some(item) = list_item(&line[start..]) {
@@ -172,12 +181,12 @@ fn time_stamp(rest: &str) -> usize {
 }
 
 /// Whether a label is a mail header's name.
-pub fn is_mail_header(label: &str) -> bool {
+pub(crate) fn is_mail_header(label: &str) -> bool {
     lexicon().mail.headers.contains(fold(label).as_str())
 }
 
 /// Whether a line announces quoted mail below it.
-pub fn announces_quote(line: &str) -> bool {
+pub(crate) fn announces_quote(line: &str) -> bool {
     let line = line.trim();
     if !line.starts_with(['-', '_']) && !line.ends_with(':') {
         return false;
@@ -205,7 +214,7 @@ fn fits(pattern: &str, line: &str) -> bool {
 }
 
 /// Whether a line is the closing of a letter: `Kind regards,`.
-pub fn closes_letter(line: &str) -> bool {
+pub(crate) fn closes_letter(line: &str) -> bool {
     if line.len() > 40 {
         return false;
     }
@@ -216,15 +225,92 @@ pub fn closes_letter(line: &str) -> bool {
     })
 }
 
+/// Whether a line is nothing but the greeting a letter opens with: `Dear Ms Okeke,`.
+pub(crate) fn greets(line: &str) -> bool {
+    const WORDS_MAX: usize = 7;
+    if line.len() > 60 || line.split_whitespace().count() > WORDS_MAX {
+        return false;
+    }
+    let open = line.ends_with([',', ':', '!']) || line.split_whitespace().count() <= 4;
+    if !open
+        || line.ends_with(['?', ';'])
+        || line.trim_end_matches(['.', '!', ',', ':']).contains(['.', ',', '?'])
+    {
+        return false;
+    }
+    let said = fold(line);
+    let starts = |word: &String| {
+        said.strip_prefix(word.as_str()).is_some_and(|rest| {
+            !rest.starts_with(|c: char| c.is_alphanumeric() && !word.ends_with('*'))
+        })
+    };
+    lexicon().mail.greetings.iter().any(starts)
+}
+
+/// Whether a line frames a text and says nothing of it: navigation, a subscription line, a page footer.
+pub(crate) fn is_frame(line: &str) -> bool {
+    const FRAME_BYTES_MAX: usize = 160;
+    let text = line.trim();
+    if text.len() > FRAME_BYTES_MAX {
+        return false;
+    }
+    if is_navigation(text) || is_page_mark(text) {
+        return true;
+    }
+    let said = fold(text.trim_start_matches(['-', '*', '[', '(', '<', '>', '©', ' ']));
+    lexicon().mail.frames.iter().any(|frame| said.starts_with(frame.as_str()))
+}
+
+/// `Home > News > City`, `Install | Usage | API`: words side by side, each a link.
+fn is_navigation(line: &str) -> bool {
+    if line.ends_with(['.', '!', '?', ':', ',', ';']) || line.contains(|c: char| c.is_ascii_digit())
+    {
+        return false;
+    }
+    let is_link =
+        |cell: &str| (1..=3).contains(&cell.split_whitespace().count()) && cell.len() <= 30;
+    [(" > ", 2), (" » ", 2), (" | ", 3), (" · ", 3), ("  ", 3)].iter().any(|(mark, least)| {
+        let cells: Vec<&str> =
+            line.split(mark).map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        cells.len() >= *least && cells.iter().all(|cell| is_link(cell))
+    })
+}
+
+/// `Almeida   Informational   [Page 1]`.
+fn is_page_mark(line: &str) -> bool {
+    let Some(mark) = line.rfind('[').map(|at| fold(&line[at..])) else { return false };
+    mark.starts_with("[page ") && mark.ends_with(']')
+}
+
+/// Columns set with spaces: `Category: Informational      March 2026`.
+pub(crate) fn is_spaced_out(line: &str) -> bool {
+    let text = line.trim();
+    text.len() <= 120 && text.contains("    ") && !text.ends_with(['.', '!', '?'])
+}
+
+/// Telephone, address or office under a name.
+pub(crate) fn is_contact(line: &str) -> bool {
+    let digits = line.bytes().filter(u8::is_ascii_digit).count();
+    line.len() <= 90
+        && (line.contains('|')
+            || line.contains('@')
+            || line.contains('+')
+            || digits >= 6
+            || line.split_whitespace().count() <= 2)
+        && !line.ends_with(['?', '!', ':'])
+}
+
 /// Whether a line under a closing may be who signs.
-pub fn may_sign(line: &str) -> bool {
+pub(crate) fn may_sign(line: &str) -> bool {
     let words = line.split_whitespace().count();
     let starts_high = line.chars().next().is_some_and(char::is_uppercase);
-    words <= 4 && starts_high && !line.contains(':') && !line.ends_with(['?', '!', '.'])
+    let initial = words == 1 && line.chars().count() <= 3;
+    initial
+        || (words <= 6 && starts_high && !line.contains(':') && !line.ends_with(['?', '!', '.']))
 }
 
 /// Whether a line announces a mail that is passed on.
-pub fn announces_forward(line: &str) -> bool {
+pub(crate) fn announces_forward(line: &str) -> bool {
     const LINE_BYTES_MAX: usize = 80;
     let line = line.trim();
     if line.len() > LINE_BYTES_MAX {
@@ -249,19 +335,19 @@ pub fn announces_forward(line: &str) -> bool {
 }
 
 /// Whether a line is a row of cells rather than a sentence: `Salary | 60k`, `By Ana | 12 May`.
-pub fn is_row(line: &str) -> bool {
+pub(crate) fn is_row(line: &str) -> bool {
     line.contains(" | ") && !line.ends_with(['.', '!', '?', ':', ';', ','])
 }
 
 /// Whether a line is an address of the web and nothing else.
-pub fn is_link(line: &str) -> bool {
+pub(crate) fn is_link(line: &str) -> bool {
     let line = line.trim_matches(['<', '>', '(', ')']);
     (line.starts_with("https://") || line.starts_with("http://"))
         && !line.contains(char::is_whitespace)
 }
 
 /// Whether an unmarked line alone in its paragraph reads as a heading.
-pub fn plain_heading(line: &str) -> bool {
+pub(crate) fn plain_heading(line: &str) -> bool {
     let text = line.trim();
     if text.is_empty()
         || text.len() > PLAIN_HEADING_BYTES_MAX
@@ -280,7 +366,7 @@ pub fn plain_heading(line: &str) -> bool {
 }
 
 /// Whether the first line of a text names it: one phrase of a few words, a capital first, no stop.
-pub fn opens_as_title(line: &str) -> bool {
+pub(crate) fn opens_as_title(line: &str) -> bool {
     let text = line.trim();
     let words = text.split_whitespace().count();
     let starts_high = text.chars().next().is_some_and(|c| c.is_uppercase() || c.is_ascii_digit());
@@ -299,7 +385,7 @@ fn is_courtesy(line: &str) -> bool {
 }
 
 /// Whether a line could be a title by its looks: few words, a capital first, no stop, no courtesy.
-pub fn reads_as_title(line: &str) -> bool {
+pub(crate) fn reads_as_title(line: &str) -> bool {
     let text = line.trim();
     let words = text.split_whitespace().count();
     let starts_high = text.chars().next().is_some_and(|first| first.is_uppercase() || first == '¿');
@@ -316,7 +402,7 @@ pub fn reads_as_title(line: &str) -> bool {
 }
 
 /// The id in a label line `[3] chunk-17` above the text of a source.
-pub fn source_label(line: &str) -> Option<Range<usize>> {
+pub(crate) fn source_label(line: &str) -> Option<Range<usize>> {
     let close = line.strip_prefix('[')?.find("] ")? + 1;
     let numbered = line[1..close].bytes().all(|byte| byte.is_ascii_digit()) && close > 1;
     let id = close + 2..line.trim_end().len();
@@ -324,7 +410,7 @@ pub fn source_label(line: &str) -> Option<Range<usize>> {
 }
 
 /// `10:02` of a line that begins with a time stamp.
-pub fn stamped_clock(line: &str) -> Option<String> {
+pub(crate) fn stamped_clock(line: &str) -> Option<String> {
     let text = line.trim_start();
     let stamp = &text[..time_stamp(text)];
     let colon = stamp.find(':')?;
@@ -339,7 +425,7 @@ pub fn stamped_clock(line: &str) -> Option<String> {
 }
 
 /// Bytes of the time stamp and the level a log line begins with.
-pub fn entry_head(line: &str) -> usize {
+pub(crate) fn entry_head(line: &str) -> usize {
     const LEVELS: [&str; 12] = [
         "TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL", "E",
         "W", "I",
@@ -369,7 +455,7 @@ pub fn entry_head(line: &str) -> usize {
 }
 
 /// Whether a line starts a log entry or a stamped message and so continues nothing.
-pub fn opens_entry(line: &str) -> bool {
+pub(crate) fn opens_entry(line: &str) -> bool {
     let text = line.trim_start();
     time_stamp(text) > 0
         || (text.len() > 10

@@ -18,7 +18,8 @@ use super::lexicon::Language;
 use language::language_of;
 use words::{Token, Vocabulary};
 
-pub use blocks::{Block, Kind, Role};
+pub(crate) use blocks::Kind;
+pub use blocks::{Block, Role};
 
 /// One source: its id and its normalized text.
 #[derive(Debug, Clone, Copy)]
@@ -69,10 +70,13 @@ impl<'a> Text<'a> {
 
     fn add_part(&mut self, part: usize, source: &str) {
         let language = self.language;
+        let casual = sentences::is_casual(source);
         for block in blocks::split(part, source) {
             let index = self.blocks.len();
             let first = self.sentences.len();
-            sentences::split_in(language, source, block.text.clone(), |range| {
+            let chat = matches!(block.role, Role::User | Role::Person);
+            let casual = casual || chat && sentences::is_casual(&source[block.text.clone()]);
+            sentences::split_in(language, casual, source, block.text.clone(), |range| {
                 self.add_sentence(part, source, index, range)
             });
             self.blocks.push(Block { sentences: first..self.sentences.len(), ..block });
@@ -102,11 +106,11 @@ impl<'a> Text<'a> {
         &self.parts[sentence.part].text[sentence.start..sentence.end]
     }
 
-    pub fn block_of(&self, sentence: usize) -> &Block {
+    pub(crate) fn block_of(&self, sentence: usize) -> &Block {
         &self.blocks[self.sentences[sentence].block]
     }
 
-    pub fn tokens_of(&self, sentence: usize) -> &[Token] {
+    pub(crate) fn tokens_of(&self, sentence: usize) -> &[Token] {
         &self.tokens[self.sentences[sentence].tokens.clone()]
     }
 
@@ -120,12 +124,12 @@ impl<'a> Text<'a> {
     }
 
     /// The bytes of a token of a sentence.
-    pub fn token_text(&self, sentence: usize, token: &Token) -> &'a str {
+    pub(crate) fn token_text(&self, sentence: usize, token: &Token) -> &'a str {
         &self.parts[self.sentences[sentence].part].text[token.start as usize..token.end as usize]
     }
 
     /// Whether no part holds anything but white space.
-    pub fn is_blank(&self) -> bool {
+    pub(crate) fn is_blank(&self) -> bool {
         self.parts.iter().all(|part| part.text.trim().is_empty())
     }
 }

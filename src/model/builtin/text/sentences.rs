@@ -12,16 +12,41 @@ use super::super::lexicon::{Language, lexicon};
 use super::words::{char_at, fold};
 
 /// Longest sentence; longer runs are cut at white space.
-pub const SENTENCE_BYTES_MAX: usize = 1200;
+pub(crate) const SENTENCE_BYTES_MAX: usize = 1200;
 
 /// Calls `each` with the trimmed range of every sentence of `text[range]`.
 pub fn split(source: &str, range: Range<usize>, each: impl FnMut(Range<usize>)) {
-    split_in(Language::UNDETERMINED, source, range, each);
+    split_in(Language::UNDETERMINED, false, source, range, each);
 }
 
-/// As [`split`], knowing the language.
-pub fn split_in(
+/// Whether a text begins its sentences in lower case as a habit: a chat.
+pub(crate) fn is_casual(source: &str) -> bool {
+    const LOOKED_AT: usize = 20_000;
+    let source = super::language::prefix(source, LOOKED_AT);
+    let (mut low, mut high) = (0_usize, 0_usize);
+    let mut before = ' ';
+    let mut stopped = false;
+    for character in source.chars() {
+        if stopped && before.is_whitespace() && character.is_alphabetic() {
+            match character.is_lowercase() {
+                true => low += 1,
+                false => high += 1,
+            }
+        }
+        if matches!(character, '.' | '!' | '?') {
+            stopped = true;
+        } else if !character.is_whitespace() {
+            stopped = false;
+        }
+        before = character;
+    }
+    low > 0 && low >= high
+}
+
+/// As [`split`], knowing the language and whether sentences begin in lower case.
+pub(crate) fn split_in(
     language: Language,
+    casual: bool,
     source: &str,
     range: Range<usize>,
     mut each: impl FnMut(Range<usize>),
@@ -37,7 +62,7 @@ pub fn split_in(
         }
         let (character, width) = char_at(source, at);
         let next = at + width;
-        match boundary(source, &range, start, at, character) {
+        match boundary(source, &range, start, at, character, casual) {
             Some(_) if ordinals && character == '.' && ends_in_small_number(&source[start..at]) => {
                 at = next;
             }
@@ -64,6 +89,7 @@ fn boundary(
     start: usize,
     at: usize,
     character: char,
+    casual: bool,
 ) -> Option<usize> {
     match character {
         '。' | '！' | '？' => Some(at + character.len_utf8()),
@@ -78,11 +104,12 @@ fn boundary(
                 .chars()
                 .find(|next| !matches!(next, '"' | '“' | '«' | '(' | '[' | '*' | '_' | '\''))?;
             let spaced = rest.starts_with(char::is_whitespace);
-            let goes_on = next.is_lowercase() || matches!(next, ',' | ';' | ')');
             let before = &source[start..at];
+            let chatty = casual && before.split_whitespace().count() > 1;
+            let goes_on = next.is_lowercase() && !chatty || matches!(next, ',' | ';' | ')');
             let page = next.is_ascii_digit() && is_short_lower(before);
-            let ends =
-                spaced && !goes_on && (character != '.' || !(page || is_abbreviation(before)));
+            let short = || page || is_abbreviation(before) || is_spread(before, rest);
+            let ends = spaced && !goes_on && (character != '.' || !short());
             ends.then_some(end)
         }
         '\n' => ends_with_stop(&source[start..at]).then_some(at),
@@ -114,6 +141,15 @@ fn is_short_lower(before: &str) -> bool {
     (1..=3).contains(&word.chars().count()) && word.chars().all(char::is_lowercase)
 }
 
+/// `z. B.`, `d. h.`, `p. ej.`: a letter with a stop, and another abbreviation behind it.
+fn is_spread(before: &str, rest: &str) -> bool {
+    let word = before.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or("");
+    let next = rest.trim_start().split(char::is_whitespace).next().unwrap_or("");
+    let letter = word.chars().count() == 1 && word.chars().all(char::is_alphabetic);
+    let stopped = next.strip_suffix(['.', ',', ')']).unwrap_or(next).trim_end_matches('.');
+    letter && next.contains('.') && (1..=3).contains(&stopped.chars().count())
+}
+
 fn is_abbreviation(before: &str) -> bool {
     let word = before
         .rsplit(|character: char| {
@@ -131,7 +167,15 @@ fn is_abbreviation(before: &str) -> bool {
         && word.contains('.')
         && !word.ends_with(|last: char| last.is_ascii_digit())
         && word.split('.').all(|piece| piece.chars().count() == 1);
-    initial || enumerator || dotted || lexicon().abbreviations.contains(fold(word).as_str())
+    // The second half of `z. B.`: the first half is a letter with a stop too.
+    let mut words = before.split_whitespace().rev().skip(1);
+    let spread = word.chars().count() == 1
+        && words.next().is_some_and(|one| one.len() == 2 && one.ends_with('.'));
+    initial
+        || spread
+        || enumerator
+        || dotted
+        || lexicon().abbreviations.contains(fold(word).as_str())
 }
 
 fn ends_with_stop(line: &str) -> bool {
@@ -173,7 +217,7 @@ mod tests {
     fn sentences(text: &str) -> Vec<&str> {
         let mut found = Vec::new();
         let language = super::super::language::language_of([text]);
-        split_in(language, text, 0..text.len(), |range| found.push(&text[range]));
+        split_in(language, is_casual(text), text, 0..text.len(), |range| found.push(&text[range]));
         found
     }
 
@@ -199,6 +243,9 @@ mod tests {
             ("2.1. Second thing", 1),
             ("The factor was 2.9. On cold days it fell.", 2),
             ("e.g. Apples are cheap.", 1),
+            ("Neu bestellen, z. B. Online oder vor Ort. Das geht schnell.", 2),
+            ("the copy is done. we wait for the test? no, we go", 3),
+            ("Dña. Pilar vive en el 2.º izq. desde mayo. Paga 3,4 Mio. al año.", 2),
             ("Das Treffen ist am 12. März und nicht am 10. Mai. Wir sehen uns.", 2),
             ("Das Haus ist von 1998. Die Tür ist neu und das Dach auch.", 2),
         ];

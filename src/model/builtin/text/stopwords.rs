@@ -7,12 +7,12 @@
 use super::super::lexicon::{Language, lexicon};
 
 /// Whether a folded word carries no content in a text of any language.
-pub fn is_stop_word(folded: &str) -> bool {
+pub(crate) fn is_stop_word(folded: &str) -> bool {
     lexicon().stop_words.contains(folded)
 }
 
 /// Whether a folded word carries no content in a text of a language.
-pub fn is_stop_word_in(language: Language, folded: &str) -> bool {
+pub(crate) fn is_stop_word_in(language: Language, folded: &str) -> bool {
     is_stop_word(folded) || language.habits().is_some_and(|own| own.stop_words.contains(folded))
 }
 

@@ -63,12 +63,12 @@ impl Vocabulary {
         &self.words
     }
 
-    pub fn term_count(&self) -> usize {
+    pub(crate) fn term_count(&self) -> usize {
         self.by_stem.len()
     }
 
     /// The word of a token's text, added when new.
-    pub fn intern(&mut self, token: &str) -> u32 {
+    pub(crate) fn intern(&mut self, token: &str) -> u32 {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         lower_into(token, &mut buffer);
@@ -122,7 +122,7 @@ fn algorithm(language: Language) -> Algorithm {
 }
 
 /// Lower case as `str::to_lowercase` has it, into a buffer that is used again.
-pub fn lower_case_into(token: &str, buffer: &mut String) {
+pub(crate) fn lower_case_into(token: &str, buffer: &mut String) {
     buffer.clear();
     if token.is_ascii() {
         buffer.push_str(token);
@@ -192,7 +192,7 @@ fn fold_into(character: char, folded: &mut String) {
 }
 
 /// Characters that are words by themselves because their script does not space words.
-pub fn is_cjk(character: char) -> bool {
+pub(crate) fn is_cjk(character: char) -> bool {
     matches!(character as u32, 0x3040..=0x30FF | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x2FA1F)
 }
 
@@ -201,7 +201,7 @@ fn is_cjk_word(word: &str) -> bool {
 }
 
 /// Calls `each` with the byte range of every token of `text`, in order.
-pub fn for_each_token(text: &str, mut each: impl FnMut(usize, usize)) {
+pub(crate) fn for_each_token(text: &str, mut each: impl FnMut(usize, usize)) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
@@ -246,7 +246,7 @@ fn token_end(text: &str, start: usize) -> usize {
 }
 
 /// The character at a boundary inside `text`, with its width; ASCII without decoding.
-pub fn char_at(text: &str, at: usize) -> (char, usize) {
+pub(crate) fn char_at(text: &str, at: usize) -> (char, usize) {
     let byte = text.as_bytes()[at];
     if byte < 0x80 {
         return (byte as char, 1);

@@ -1,0 +1,216 @@
+//! `add`: files and folders into a home, and what came out as text.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::acks::{AckProgress, AckTail, Ended, why};
+use super::failure::{Exit, Failure};
+use super::intake::{Wish, not_added, rename_for_home, take_in};
+use super::outcome::{Made, made_lines};
+use super::prose::{Prose, plain_line};
+use super::settings::load_config;
+use super::sum::flow_of;
+use super::waiting::Wait;
+use super::{Context, names, ui};
+use crate::config::Config;
+use crate::control::socket::ControlClient;
+use crate::home::Home;
+use crate::import::Report;
+use crate::import::collect::{Collected, Skipped, collect, in_short};
+use crate::service::Until;
+
+/// Add files or folders to a home: import, summarize, and print what came out
+///
+/// Importing the same file again adds nothing; a file that changed is summarized again. Kinds of files
+/// are recognized by their content, as `sum` does.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  summarizer --home my-home add --init notes
+  summarizer add ~/Downloads/conversations.json --project travel
+  summarizer add notes --dry-run")]
+pub(crate) struct AddArgs {
+    /// Files and folders
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
+    /// The flow [default: by the kind of file, see `config`]
+    #[arg(long, value_name = "FLOW_ID")]
+    flow: Option<String>,
+    /// File everything that names no project under this one
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// Make the home if there is none
+    #[arg(long)]
+    init: bool,
+    /// Print what would be read, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Import and ask; leave the work to a service or a later `drain`
+    #[arg(long)]
+    no_wait: bool,
+}
+
+impl AddArgs {
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let config = load_config(context)?;
+        let home = Home::new(&context.home, &config);
+        if !self.dry_run {
+            self.need_home(context)?;
+        }
+        let disk = &*context.machine.disk;
+        let mut found = collect(disk, &self.paths).map_err(|error| not_added(&error))?;
+        rename_for_home(disk, &home.root, &mut found);
+        if self.dry_run {
+            return self.list(context, &config, &found);
+        }
+        let flow = self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
+        let wish = Wish { flow: flow.as_deref(), project: self.project.as_deref() };
+        let mut tail = AckTail::from_end(context, home.acks());
+        let taken = take_in(context, &config, &home, found, &wish)?;
+        let requests = &taken.requests;
+        let ids: Vec<String> = requests.keys().cloned().collect();
+        let imported =
+            Imported { report: &taken.report, skipped: &taken.skipped, aside: taken.aside };
+        if self.no_wait || ids.is_empty() {
+            return Ok(imported.finish(context, &Ended::default(), ids.len()));
+        }
+        let ended = if ControlClient::connect(&home.socket()).is_ok() {
+            let wait = Wait { socket: home.socket(), timeout: None };
+            wait.run(context, &mut tail, &ids, |_| ())?
+        } else {
+            let progress = AckProgress::start(context, &home, Some(ids.len() as u64));
+            let ran = super::serve::run_service(context, "drain", Until::Drained(None));
+            drop(progress);
+            ran?;
+            let mut ended = Ended::default();
+            let ours = |ack: &Value| {
+                ack["request_id"].as_str().is_some_and(|id| requests.contains_key(id))
+            };
+            tail.acks()?.into_iter().filter(ours).for_each(|ack| ended.take(ack));
+            ended
+        };
+        let name_of = |id: &str| requests.get(id).cloned();
+        for (id, ack) in &ended.acks {
+            if !matches!(ack["status"].as_str(), Some("completed" | "duplicate"))
+                && !context.ui.json
+            {
+                let name = name_of(id).unwrap_or_default();
+                context.ui.complain(format!("{}: {}", plain_line(&name), why(ack)));
+            }
+        }
+        Ok(imported.finish(context, &ended, ids.len()))
+    }
+
+    /// A mistyped path must not become a home.
+    fn need_home(&self, context: &Context) -> Result<(), Failure> {
+        if super::held::is_home(context)? {
+            return Ok(());
+        }
+        if self.init {
+            return super::home::make(context);
+        }
+        Err(super::held::no_home(
+            context,
+            "make one there with `add --init`; `summarizer sum` needs none",
+        ))
+    }
+
+    fn list(&self, context: &Context, config: &Config, found: &Collected) -> Result<Exit, Failure> {
+        let given = self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
+        let flow = |group| given.as_deref().unwrap_or(flow_of(&config.default_flow, group));
+        if context.ui.json {
+            for file in &found.files {
+                let (kind, flow) = (file.kind.name(), flow(file.kind.group()));
+                context.ui.json(&json!({"source": file.name, "kind": kind, "flow_id": flow}));
+            }
+            for one in &found.skipped {
+                context.ui.json(&json!({"source": one.name, "skipped": one.why}));
+            }
+            return Ok(Exit::Done);
+        }
+        let rows: Vec<Vec<String>> = found
+            .files
+            .iter()
+            .map(|file| {
+                let flow = flow(file.kind.group()).to_owned();
+                vec![plain_line(&file.name), file.kind.name().to_owned(), flow]
+            })
+            .collect();
+        context.ui.table(&["FILE", "KIND", "FLOW"], &rows);
+        if !found.skipped.is_empty() {
+            context.ui.talk(in_short(&found.skipped));
+        }
+        context.ui.talk("nothing was changed");
+        Ok(Exit::Done)
+    }
+}
+
+/// What the import did, for the last lines.
+struct Imported<'a> {
+    report: &'a Report,
+    skipped: &'a [Skipped],
+    aside: u64,
+}
+
+impl Imported<'_> {
+    fn finish(&self, context: &Context, ended: &Ended, asked: usize) -> Exit {
+        let counts = ended.counts();
+        let count = |status: &str| counts.get(status).copied().unwrap_or(0);
+        let (new, same) = (count("completed"), count("duplicate"));
+        let other = ended.acks.len() as u64 - new - same;
+        let made = Made::of(context, ended);
+        if context.ui.json {
+            made.iter().for_each(|one| context.ui.json(&one.as_json()));
+            let skipped =
+                self.skipped.iter().map(|one| json!({"source": one.name, "why": one.why}));
+            let skipped: Vec<Value> = skipped.collect();
+            context.ui.json(&json!({
+                "files": self.report.files, "records_added": self.report.added, "asked": asked,
+                "made": new, "as_before": same, "not_made": other, "aside": self.aside,
+                "skipped": skipped,
+            }));
+        } else {
+            let prose = Prose::of_stdout();
+            made_lines(prose, &made).iter().for_each(|line| context.ui.out(line));
+            self.talk(context, asked, new, same, other);
+        }
+        match other > 0 || self.skipped.iter().any(|one| one.named) {
+            true => Exit::Wrong,
+            false => Exit::Done,
+        }
+    }
+
+    fn talk(&self, context: &Context, asked: usize, new: u64, same: u64, other: u64) {
+        let ui = context.ui;
+        for one in self.skipped.iter().filter(|one| one.named || one.why.contains(':')) {
+            let (name, why) = (plain_line(&one.name), plain_line(&one.why));
+            ui.complain(format!("{} {name}: {why}", ui::yellow("skipped:")));
+        }
+        let waiting = asked as u64 - new - same - other;
+        let mut line = ui::count(self.report.files, "file");
+        if new > 0 {
+            line.push_str(&format!(", {}", super::ui::count(new, "new summary")));
+        }
+        for (count, what) in
+            [(same, "as before"), (other, "without a summary"), (waiting, "asked for")]
+        {
+            if count > 0 {
+                line.push_str(&format!(", {count} {what}"));
+            }
+        }
+        if !self.skipped.is_empty() {
+            line.push_str(&format!("; {}", in_short(self.skipped)));
+        }
+        ui.talk(ui::dim(&line));
+        if self.aside > 0 {
+            let what = "edited away, answered again or hidden: imported, and part of no summary";
+            ui.talk(ui::dim(&format!("{} {what}", ui::count(self.aside, "message"))));
+        }
+        let next = match waiting {
+            0 => "next: `summarizer read`, `summarizer search WORDS`, `summarizer digest build`",
+            _ => "next: `summarizer drain` makes the summaries",
+        };
+        ui.talk(ui::dim(next));
+    }
+}

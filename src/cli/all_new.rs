@@ -1,0 +1,158 @@
+//! `submit --all-new`: a request for everything on the upstream buses that no request names yet.
+//!
+//! Contract: memory holds a hash of each id, never a record. What was asked for is read from the
+//! queue. A message of a session is not asked for alone: its session is.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde::Deserialize;
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::intake::request;
+use super::sum::flow_of;
+use crate::config::Config;
+use crate::contract::hash::{Digest, sha256};
+use crate::contract::time::Day;
+use crate::contract::vocabulary::{Bus, SummaryKind};
+use crate::home::Home;
+use crate::import::intake::Subject;
+use crate::import::kind::Group;
+use crate::os::Open;
+use crate::upstream::defect::Defect;
+use crate::upstream::lines::Lines;
+use crate::upstream::{Family, Upstream, index_of_home};
+use crate::work::content_key::model_of;
+
+/// The members of an upstream record that say what to ask for.
+#[derive(Deserialize)]
+struct Record {
+    event_id: Option<String>,
+    session_id: Option<String>,
+    document_id: Option<String>,
+    #[serde(default)]
+    event_ids: Vec<String>,
+    #[serde(default)]
+    source: Source,
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+struct Source {
+    source_system: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    date: Option<String>,
+}
+
+/// The ids that a queue line names.
+#[derive(Deserialize)]
+struct Asked {
+    input: AskedInput,
+}
+
+#[derive(Deserialize)]
+struct AskedInput {
+    bus: String,
+    #[serde(default)]
+    ids: Vec<String>,
+}
+
+/// The requests for what is new, with their lines, by their ids.
+pub(super) fn all_new(
+    context: &Context,
+    config: &Config,
+    home: &Home,
+    only: Option<Bus>,
+    flow: Option<&str>,
+) -> Result<BTreeMap<String, String>, Failure> {
+    let disk = &context.machine.disk;
+    let upstream =
+        Upstream::new(disk.clone(), &home.buses, index_of_home(disk, &home.upstream_index()));
+    let mut known = asked(context, home)?;
+    let mut found = BTreeMap::new();
+    let mut models: BTreeMap<String, Option<String>> = BTreeMap::new();
+    // Sessions first: they say which events belong to them.
+    for family in [Family::Sessions, Family::Chunks, Family::Events] {
+        // Another bus is read for what it says of events, and not asked about.
+        let is_wanted = only.is_none_or(|only| only == family.bus());
+        for partition in upstream.partitions(family).map_err(|defect| unread(&defect))? {
+            let partition =
+                upstream.partition(family, &partition).map_err(|defect| unread(&defect))?;
+            let mut lines = upstream.lines(&partition).map_err(|defect| unread(&defect))?;
+            while let Some((_, line)) = lines.next_line().map_err(|error| broken(&error))? {
+                let Ok(record) = serde_json::from_slice::<Record>(line) else { continue };
+                for event in &record.event_ids {
+                    known.insert(mark(Bus::EventBus.as_str(), event));
+                }
+                let Some(subject) = subject(family, record) else { continue };
+                if is_wanted && known.insert(mark(subject.bus.as_str(), &subject.id)) {
+                    let flow = flow.unwrap_or(flow_of(&config.default_flow, subject.group));
+                    let model = models
+                        .entry(flow.to_owned())
+                        .or_insert_with(|| model_of(&context.machine, config, flow, None));
+                    let (id, line) = request(context, &subject, flow, model.as_deref(), "submit")?;
+                    found.insert(id, line);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn subject(family: Family, record: Record) -> Option<Subject> {
+    let (kind, id, group) = match family {
+        Family::Sessions => (SummaryKind::SessionSummary, record.session_id?, Group::Chat),
+        Family::Chunks => (SummaryKind::DocumentSummary, record.document_id?, Group::Document),
+        Family::Events => {
+            let group = match record.source.source_system.as_deref() {
+                Some("mail") => Group::Mail,
+                Some("rss") => Group::Feed,
+                _ => Group::Chat,
+            };
+            (SummaryKind::EventSummary, record.event_id?, group)
+        }
+        // What this home made itself was not imported.
+        Family::Summaries(_) => return None,
+    };
+    let date = record.metadata.date.as_deref().and_then(|date| date.get(..10));
+    let day: Option<Day> = date.and_then(|date| date.parse().ok());
+    Some(Subject { kind, bus: family.bus(), name: id.clone(), id, group, day })
+}
+
+/// Everything that a line of the queue asks for.
+fn asked(context: &Context, home: &Home) -> Result<HashSet<Digest>, Failure> {
+    let disk = &context.machine.disk;
+    let mut found = HashSet::new();
+    let file = match disk.open(&home.queue, Open::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(found),
+        Err(error) => return Err(broken(&error)),
+    };
+    let length = file.stat().map_err(|error| broken(&error))?.len;
+    let mut lines = Lines::new(file, length);
+    while let Some((_, line)) = lines.next_line().map_err(|error| broken(&error))? {
+        // The service says what is wrong with a line that is no request.
+        if let Ok(Asked { input }) = serde_json::from_slice(line) {
+            found.extend(input.ids.iter().map(|id| mark(&input.bus, id)));
+        }
+    }
+    Ok(found)
+}
+
+fn mark(bus: &str, id: &str) -> Digest {
+    sha256(format!("{bus}\n{id}"))
+}
+
+fn broken(error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Storage, "cannot read what was asked for already").because(error)
+}
+
+fn unread(defect: &Defect) -> Failure {
+    Failure::new(Exit::Input, "cannot read the upstream buses")
+        .because(defect)
+        .hint("`summarizer verify` names what is wrong")
+}

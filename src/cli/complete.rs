@@ -1,0 +1,228 @@
+//! Names for the completion of a shell: flows, states, ids of requests, names of summaries.
+//!
+//! Contract: it says nothing but names, fails silently, and looks only at the newest ones, because a
+//! person waits for it at each key. It reads files only: it neither asks nor holds the home.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use clap::{Args, ValueEnum};
+use clap_complete::Shell;
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::published::{each_newest, open_bus};
+use super::settings::{load_config, load_registry};
+use crate::contract::vocabulary::Bus;
+use crate::home::Home;
+use crate::os::Open;
+use crate::state::Status;
+
+/// Names of one kind that are offered.
+const NAMES_MAX: usize = 200;
+/// Bytes at the end of the queue in which ids of requests are looked for.
+const QUEUE_BYTES: u64 = 256 << 10;
+
+/// Print names for the completion of a shell
+#[derive(Debug, Args)]
+pub(crate) struct NamesArgs {
+    /// Which names
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    Flows,
+    Buses,
+    States,
+    Selectors,
+    Projects,
+    Requests,
+    Summaries,
+}
+
+impl NamesArgs {
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        for name in names(context, self.kind).unwrap_or_default() {
+            context.ui.out(name);
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// The names; none where they cannot be read.
+fn names(context: &Context, kind: Kind) -> Option<Vec<String>> {
+    let mut found: Vec<String> = match kind {
+        Kind::Flows => {
+            let registry = load_registry(context).ok()?;
+            let flows = registry.records().iter().map(|record| record.flow_id.clone());
+            flows.collect::<BTreeSet<String>>().into_iter().collect()
+        }
+        Kind::Buses => Bus::ALL.iter().map(|bus| bus.as_str().to_owned()).collect(),
+        Kind::States => Status::ALL.iter().map(|state| state.as_str().to_owned()).collect(),
+        Kind::Selectors => {
+            let selectors = super::registry::selectors(context).ok()?;
+            selectors.all().iter().map(|selector| selector.selector_id.clone()).collect()
+        }
+        Kind::Requests => requests(context)?,
+        Kind::Summaries | Kind::Projects => {
+            let bus = open_bus(context).ok()?;
+            let (mut known, mut found) = (BTreeSet::new(), Vec::new());
+            each_newest(&bus, None, &mut |one| {
+                let name = match kind {
+                    Kind::Projects => one.project().map(str::to_owned),
+                    _ => Some(one.name()),
+                };
+                found.extend(name.filter(|name| known.insert(name.clone())));
+                match found.len() < NAMES_MAX {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            })
+            .ok()?;
+            found
+        }
+    };
+    found.retain(|name| !name.chars().any(char::is_control));
+    found.truncate(NAMES_MAX);
+    Some(found)
+}
+
+/// Ids of the newest requests, from the end of the queue.
+fn requests(context: &Context) -> Option<Vec<String>> {
+    let home = Home::new(&context.home, &load_config(context).ok()?);
+    let file = context.machine.disk.open(&home.queue, Open::Read).ok()?;
+    let length = file.stat().ok()?.len;
+    let from = length.saturating_sub(QUEUE_BYTES);
+    let mut bytes = vec![0; usize::try_from(length - from).ok()?];
+    let count = file.read_at(&mut bytes, from).ok()?;
+    bytes.truncate(count);
+    let lines = bytes.split(|byte| *byte == b'\n').rev();
+    let records = lines.filter_map(|line| serde_json::from_slice::<serde_json::Value>(line).ok());
+    Some(records.filter_map(|record| Some(record["request_id"].as_str()?.to_owned())).collect())
+}
+
+/// Commands whose arguments are names, and the kind of the names.
+const ARGUMENTS: &[(&str, &str)] = &[
+    ("show", "requests"),
+    ("retry", "requests"),
+    ("cancel", "requests"),
+    ("explain", "summaries"),
+    ("trace", "summaries"),
+    ("read", "summaries"),
+    ("open", "summaries"),
+];
+
+/// Options whose values are names, and the kind of the names.
+const OPTIONS: &[(&str, &str)] = &[
+    ("--flow", "flows"),
+    ("--bus", "buses"),
+    ("--state", "states"),
+    ("--selector", "selectors"),
+    ("--project", "projects"),
+];
+
+/// What is added to the script of a shell, so that it offers names. The home that is typed on the
+/// line counts.
+pub(super) fn addition(shell: Shell) -> String {
+    match shell {
+        Shell::Bash => bash(),
+        Shell::Zsh => zsh(),
+        Shell::Fish => fish(),
+        _ => String::new(),
+    }
+}
+
+fn cases(indent: &str, pairs: &[(&str, &str)]) -> String {
+    let cases: Vec<String> =
+        pairs.iter().map(|(word, kind)| format!("{indent}{word}) kind={kind} ;;")).collect();
+    cases.join("\n")
+}
+
+fn bash() -> String {
+    format!(
+        r#"
+_summarizer_names() {{
+    _summarizer "$@"
+    local cur="${{COMP_WORDS[COMP_CWORD]}}" prev="${{COMP_WORDS[COMP_CWORD-1]}}" kind= word i name
+    local home=()
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        word="${{COMP_WORDS[i]}}"
+        case "$word" in
+            --home) home=(--home "${{COMP_WORDS[i+1]}}") ;;
+{arguments}
+        esac
+    done
+    case "$prev" in
+{options}
+        -*) return ;;
+    esac
+    case "$cur" in -*) return ;; esac
+    [ -n "$kind" ] || return
+    COMPREPLY=()
+    while IFS= read -r name; do
+        [[ "$name" == "$cur"* ]] && COMPREPLY+=("$(printf '%q' "$name")")
+    done < <(summarizer "${{home[@]}}" names "$kind" 2>/dev/null)
+}}
+complete -F _summarizer_names -o bashdefault -o default summarizer
+"#,
+        arguments = cases("            ", ARGUMENTS),
+        options = cases("        ", OPTIONS),
+    )
+}
+
+fn zsh() -> String {
+    format!(
+        r#"
+_summarizer_names() {{
+    local kind= word i
+    local -a home names
+    for ((i = 2; i < CURRENT; i++)); do
+        word="${{words[i]}}"
+        case "$word" in
+            --home) home=(--home "${{words[i+1]}}") ;;
+{arguments}
+        esac
+    done
+    case "${{words[CURRENT-1]}}" in
+{options}
+        -*) kind= ;;
+    esac
+    if [[ -n "$kind" && "${{words[CURRENT]}}" != -* ]]; then
+        names=("${{(@f)$(summarizer $home names $kind 2>/dev/null)}}")
+        compadd -a names && return
+    fi
+    _summarizer "$@"
+}}
+(( $+functions[compdef] )) && compdef _summarizer_names summarizer
+"#,
+        arguments = cases("            ", ARGUMENTS),
+        options = cases("        ", OPTIONS),
+    )
+}
+
+fn fish() -> String {
+    let mut script = String::from(
+        "
+function __summarizer_names
+    set -l words (commandline -opc)
+    set -l at (contains -i -- --home $words)
+    and set -l home --home $words[(math $at + 1)]
+    command summarizer $home names $argv[1] 2>/dev/null
+end
+",
+    );
+    for (command, kind) in ARGUMENTS {
+        script.push_str(&format!(
+            "complete -c summarizer -n '__fish_seen_subcommand_from {command}' -f \
+             -a '(__summarizer_names {kind})'\n"
+        ));
+    }
+    for (option, kind) in OPTIONS {
+        let option = option.trim_start_matches('-');
+        script.push_str(&format!(
+            "complete -c summarizer -l {option} -x -a '(__summarizer_names {kind})'\n"
+        ));
+    }
+    script
+}

@@ -1,0 +1,177 @@
+//! `digest show`: the memos of a bag as text.
+
+use serde_json::json;
+
+use super::failure::{Exit, Failure};
+use super::prose::Prose;
+use super::read::show;
+use super::settings::load_config;
+use super::{Context, names, ui};
+use crate::bus::BusError;
+use crate::bus::digests::{BagEntry, DigestBus, Memo};
+use crate::contract::time::Day;
+
+/// The selector whose memo answers "what happened?".
+const OVERVIEW: &str = "overview.daily";
+
+/// Shows the newest bags of a selector, or those of the window that holds a day.
+pub(super) fn run(
+    context: &Context,
+    selector: Option<&str>,
+    day: Option<Day>,
+    window: Option<&str>,
+) -> Result<Exit, Failure> {
+    let root = context.home.join(&load_config(context)?.bus_home);
+    let bus = DigestBus::open(&root).map_err(|error| no_digests(&error))?;
+    let indexes = bus.indexes().map_err(|error| unread(&error))?;
+    let bags = indexes.entries();
+    let mut selectors: Vec<&str> = bags.iter().map(|bag| bag.selector_id.as_str()).collect();
+    selectors.sort_unstable();
+    selectors.dedup();
+    if selectors.is_empty() {
+        return Err(no_digests(&BusError::Missing { path: "index".to_owned() }));
+    }
+    let wanted = match selector {
+        Some(word) => named(&selectors, word)?,
+        None if selectors.contains(&OVERVIEW) => OVERVIEW,
+        None => selectors[0],
+    };
+    let mut chosen: Vec<&BagEntry> = bags.iter().filter(|bag| bag.selector_id == wanted).collect();
+    let known: Vec<&str> = chosen.iter().map(|bag| bag.window_label.as_str()).collect();
+    match (window, day) {
+        (Some(label), _) => chosen.retain(|bag| bag.window_label == label),
+        (None, Some(day)) => chosen.retain(|bag| holds(bag, day)),
+        (None, None) => {
+            let newest = chosen.iter().map(|bag| bag.window_label.clone()).max();
+            chosen.retain(|bag| Some(&bag.window_label) == newest.as_ref());
+        }
+    }
+    if chosen.is_empty() {
+        return Err(Failure::new(Exit::Input, format!("{wanted} has no digest of that time"))
+            .hint(format!("its windows are {}", known.join(", "))));
+    }
+    let prose = Prose::of_stdout();
+    let mut lines = Vec::new();
+    for bag in chosen {
+        let read = bus.bag(bag).and_then(|bag| bag.memos()).map_err(|error| unread(&error))?;
+        for memo in read {
+            if context.ui.json {
+                context.ui.json(&json!({
+                    "bag_id": bag.bag_id, "selector_id": wanted, "window": bag.window_label,
+                    "title": memo.title, "markdown": memo.markdown, "path": bag.path,
+                }));
+                continue;
+            }
+            if !lines.is_empty() {
+                lines.push(String::new());
+            }
+            lines.extend(memo_lines(prose, &memo));
+        }
+    }
+    show(context, prose, &lines);
+    if !context.ui.json && selector.is_none() && selectors.len() > 1 {
+        context.ui.talk(ui::dim(&format!("other digests: {}", selectors.join(", "))));
+    }
+    Ok(Exit::Done)
+}
+
+/// The selector that a person means: its id, or a part of it that no other has.
+fn named<'a>(selectors: &[&'a str], word: &str) -> Result<&'a str, Failure> {
+    if let Some(exact) = selectors.iter().find(|id| **id == word) {
+        return Ok(*exact);
+    }
+    let holding: Vec<&&str> =
+        selectors.iter().filter(|id| id.split('.').any(|one| one == word)).collect();
+    match holding.as_slice() {
+        [only] => Ok(**only),
+        _ => Err(names::unknown("published digest of selector", word, selectors.iter().copied())),
+    }
+}
+
+/// Whether the window of a bag has a day. Days are written so that their order is that of texts.
+fn holds(bag: &BagEntry, day: Day) -> bool {
+    let day = day.to_string();
+    bag.start_day.as_ref().is_none_or(|first| *first <= day)
+        && bag.end_day.as_ref().is_none_or(|last| day <= *last)
+}
+
+/// A memo without front matter, and without the list of sources that programs read.
+fn memo_lines(prose: Prose, memo: &Memo) -> Vec<String> {
+    let body = crate::markup::markdown::body(&memo.markdown);
+    let (mut text, mut folded) = (String::new(), false);
+    for line in body.lines() {
+        match line.trim() {
+            "<details>" => folded = true,
+            "</details>" => folded = false,
+            _ if folded => {}
+            _ => {
+                text.push_str(&readable(line));
+                text.push('\n');
+            }
+        }
+    }
+    let text = text.replace("## Sources\n", "");
+    prose.lines(&text, "")
+}
+
+/// A line of Markdown without the marks that only a renderer needs.
+fn readable(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(open) = rest.find('[') {
+        let linked = rest[open..].find("](").map(|at| open + at);
+        let Some((middle, end)) =
+            linked.and_then(|middle| Some((middle, middle + rest[middle..].find(')')?)))
+        else {
+            break;
+        };
+        out.push_str(&rest[..open]);
+        out.push_str(&rest[open + 1..middle]);
+        rest = &rest[end + 1..];
+    }
+    out.push_str(rest);
+    let mut plain = String::new();
+    let mut chars = out.replace("**", "").chars().collect::<Vec<_>>().into_iter().peekable();
+    while let Some(c) = chars.next() {
+        // A backslash before a mark keeps it from being Markdown.
+        if c == '\\' && chars.peek().is_some_and(char::is_ascii_punctuation) {
+            continue;
+        }
+        plain.push(c);
+    }
+    plain
+}
+
+fn no_digests(error: &BusError) -> Failure {
+    match error {
+        BusError::Missing { .. } | BusError::Read { .. } => {
+            Failure::new(Exit::Input, "no digest is published yet")
+                .hint("`summarizer digest build` builds what is due")
+        }
+        error => unread(error),
+    }
+}
+
+fn unread(error: &BusError) -> Failure {
+    Failure::new(Exit::Input, "cannot read the digests")
+        .because(error)
+        .hint("`summarizer verify` names what is wrong")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memo_loses_marks_and_keeps_words() {
+        assert_eq!(
+            readable("- 22:17 **[The plan \\*now\\*](#sum_1)**: see [x](y) and [open"),
+            "- 22:17 The plan *now*: see x and [open"
+        );
+        assert_eq!(
+            named(&["overview.daily", "tags.daily", "tasks.open"], "tasks").unwrap(),
+            "tasks.open"
+        );
+        assert!(named(&["overview.daily", "tags.daily"], "daily").is_err());
+    }
+}

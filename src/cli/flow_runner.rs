@@ -1,0 +1,181 @@
+//! Runs a flow outside the log, for commands that need its answer at once.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::settings::load_config;
+use crate::config::Config;
+use crate::flow::{self, FlowError, FlowErrorClass, FlowOutcome, LoadedPack, RunOptions, scaffold};
+use crate::model::builtin::Builtin;
+use crate::model::{Listener, Provider, Providers, SourceText};
+use crate::registry::{PackFiles, Status, label};
+use crate::work::params::python_of;
+
+/// A flow with its provider, ready to be asked many times.
+pub(super) struct FlowRunner {
+    pack: LoadedPack,
+    provider: Arc<dyn Provider>,
+    options: RunOptions<'static>,
+}
+
+impl FlowRunner {
+    pub(super) fn new(
+        context: &Context,
+        flow_id: &str,
+        provider: Option<&str>,
+    ) -> Result<FlowRunner, Failure> {
+        let config = load_config(context)?;
+        let pack = load_pack(context, flow_id, None)?;
+        let provider = provider_for(context, &pack, provider)?;
+        let options = RunOptions {
+            params: config.flow_params(flow_id, None),
+            timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
+            python: python_of(&config),
+            repair_turns: config.repair_turns,
+            ..RunOptions::default()
+        };
+        Ok(FlowRunner { pack, provider, options })
+    }
+
+    /// Whether an answer costs nothing.
+    pub(super) fn is_free(&self) -> bool {
+        self.provider.is_free()
+    }
+
+    /// Asks about sources.
+    pub(super) fn ask_about(
+        &self,
+        context: &Context,
+        sources: &[SourceText],
+        surroundings: &flow::context::Surroundings,
+        listener: Option<&dyn Listener>,
+    ) -> Result<FlowOutcome, FlowError> {
+        let options = RunOptions {
+            surroundings: Some(surroundings),
+            listener,
+            params: self.options.params.clone(),
+            python: self.options.python.clone(),
+            timeout: self.options.timeout,
+            repair_turns: self.options.repair_turns,
+            ..RunOptions::default()
+        };
+        run_patiently(context, &self.pack, Map::new(), sources, &*self.provider, &options)
+    }
+}
+
+/// How many questions a command asks at the same time.
+pub(super) fn calls_at_once(config: &Config, provider: &dyn Provider) -> usize {
+    let count = if provider.is_free() { config.workers } else { config.in_flight_per_provider };
+    count.max(1)
+}
+
+/// Asks a registered flow once, for a command that needs its answer.
+pub(super) fn ask(
+    context: &Context,
+    flow_id: &str,
+    provider: Option<&str>,
+    inputs: Map<String, Value>,
+) -> Result<FlowOutcome, Failure> {
+    let runner = FlowRunner::new(context, flow_id, provider)?;
+    let FlowRunner { pack, provider, options } = &runner;
+    run_patiently(context, pack, inputs, &[], &**provider, options)
+        .map_err(|error| failed(flow_id, &error))
+}
+
+/// The pack of a registered flow, or the one in a folder.
+pub(super) fn load_pack(
+    context: &Context,
+    flow_id: &str,
+    variant: Option<&str>,
+) -> Result<LoadedPack, Failure> {
+    let disk = &*context.machine.disk;
+    let unusable = |error: &(dyn std::error::Error + 'static)| {
+        Failure::new(Exit::Config, format!("cannot use the pack of {}", flow_id)).because(error)
+    };
+    let folder = Path::new(flow_id);
+    if matches!(disk.stat(folder), Ok(Some(stat)) if stat.is_dir) {
+        let files = PackFiles::read(disk, folder).map_err(|error| unusable(&error))?;
+        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = name.unwrap_or_else(|| "flow".to_owned());
+        let mut record = scaffold::record_for(&name, variant, flow_id, &files)
+            .map_err(|error| unusable(&error))?;
+        record.seal(&files, context.machine.clock.now().to_string());
+        return LoadedPack::load(&record, &files).map_err(|error| unusable(&error));
+    }
+    let registry = super::registry::load(context)?;
+    let record = super::registry::find(&registry, flow_id, variant)?;
+    match record.status {
+        Status::Disabled => {
+            let what = format!("{} is disabled", label(flow_id, variant));
+            return Err(Failure::new(Exit::Usage, what));
+        }
+        Status::Deprecated => context.ui.talk(format!("{} is deprecated", flow_id)),
+        Status::Active => {}
+    }
+    let files = registry.verified_files(disk, record).map_err(|error| unusable(&error))?;
+    LoadedPack::load(record, &files).map_err(|error| unusable(&error))
+}
+
+/// The provider that answers for a flow.
+pub(super) fn provider_for(
+    context: &Context,
+    pack: &LoadedPack,
+    asked_for: Option<&str>,
+) -> Result<Arc<dyn Provider>, Failure> {
+    let config = load_config(context)?;
+    let record = pack.record();
+    let found =
+        Providers::new(&config, Arc::new(Builtin), &context.machine).and_then(|providers| {
+            providers.for_flow(&record.flow_id, record.variant.as_deref(), asked_for)
+        });
+    found.map_err(|error| {
+        Failure::new(Exit::Config, "cannot set up the provider")
+            .because(&error)
+            .hint("a provider is a section [provider.NAME] of summarizer.toml")
+    })
+}
+
+/// Runs a flow and waits out pauses, because this command has no later retry.
+pub(super) fn run_patiently(
+    context: &Context,
+    pack: &LoadedPack,
+    inputs: Map<String, Value>,
+    sources: &[SourceText],
+    provider: &dyn Provider,
+    options: &RunOptions<'_>,
+) -> Result<FlowOutcome, FlowError> {
+    const PAUSES_MAX: usize = 10;
+    const PAUSE_MAX: Duration = Duration::from_secs(120);
+    for _ in 0..PAUSES_MAX {
+        let ran = flow::run(pack, inputs.clone(), sources, provider, options);
+        let pause = match &ran {
+            Err(error) if error.class() == FlowErrorClass::Pause => error.retry_after(),
+            _ => None,
+        };
+        match pause.filter(|pause| *pause <= PAUSE_MAX) {
+            Some(pause) => {
+                context
+                    .ui
+                    .talk(format!("waiting {} s: the provider asks for it", pause.as_secs_f64()));
+                std::thread::sleep(pause);
+            }
+            None => return ran,
+        }
+    }
+    flow::run(pack, inputs, sources, provider, options)
+}
+
+/// A flow that gave nothing, as the failure of a command.
+pub(super) fn failed(flow_id: &str, error: &FlowError) -> Failure {
+    let exit = match error.class() {
+        FlowErrorClass::InvalidParams => Exit::Input,
+        _ => Exit::Wrong,
+    };
+    Failure::new(exit, format!("{flow_id} gave nothing ({})", error.reason_code()))
+        .because(&*error.problem)
+}

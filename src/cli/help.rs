@@ -1,0 +1,172 @@
+//! The help of the program: its commands in groups, and an example for each.
+
+use clap::{Command, CommandFactory as _};
+
+use super::Cli;
+
+/// The commands in the groups of `docs/commands.md`.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Read your texts", &["sum", "add", "read", "search", "open"]),
+    ("Start", &["demo", "init", "doctor", "config", "schema", "completions", "man"]),
+    ("Run", &["serve", "drain", "pause", "resume", "reload", "retry", "cancel", "queue"]),
+    ("Ask", &["submit", "quarantine"]),
+    ("Look", &["status", "requests", "show", "explain", "trace", "log"]),
+    ("Prove", &["verify", "replay", "export"]),
+    ("Keep", &["backup", "recover", "retain", "service"]),
+    ("Data and digests", &["import", "select", "day", "digest", "task"]),
+    ("Flows", &["registry", "flow"]),
+    ("Research and agents", &["compact", "tune", "perspectives", "wave", "pack"]),
+];
+
+/// An example for each command that has none in its definition. Tests parse every line.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("demo", "summarizer demo my-demo"),
+    ("init", "summarizer --home my-home init"),
+    ("serve", "summarizer --home my-home serve"),
+    ("drain", "summarizer drain --fail-on-error"),
+    ("status", "summarizer status --watch"),
+    ("requests", "summarizer requests --state failed_permanent --since 7d"),
+    ("show", "summarizer show bike-repair.md"),
+    ("explain", "summarizer explain bike-repair.md --verify"),
+    ("retry", "summarizer retry note-1"),
+    ("cancel", "summarizer cancel note-1"),
+    ("pause", "summarizer pause"),
+    ("resume", "summarizer resume"),
+    ("reload", "summarizer reload"),
+    ("import chat-export", "summarizer import chat-export chats"),
+    ("import text", "summarizer import text notes --partition notes"),
+    ("import mail", "summarizer import mail inbox.mbox"),
+    ("import rss-json", "summarizer import rss-json feed.json"),
+    ("import jsonl", "summarizer import jsonl log.jsonl --time at --text message"),
+    ("select", "summarizer select --help"),
+    ("names", "summarizer names flows"),
+    ("digest build", "summarizer digest build"),
+    ("digest list", "summarizer digest list --selector overview.daily"),
+    ("digest preview", "summarizer digest preview --selector overview.daily"),
+    ("digest diff", "summarizer digest diff bag_1 bag_2"),
+    ("digest gc", "summarizer digest gc --dry-run"),
+    ("verify", "summarizer verify"),
+    ("trace", "summarizer trace bike-repair.md"),
+    ("day open", "summarizer day open 2026-02-11"),
+    ("quarantine list", "summarizer quarantine list"),
+    ("quarantine show", "summarizer quarantine show 12"),
+    ("quarantine release", "summarizer quarantine release --help"),
+    ("task list", "summarizer task list --all"),
+    ("task done", "summarizer task done task_3f62"),
+    ("task reopen", "summarizer task reopen task_3f62"),
+    ("queue adopt", "summarizer queue adopt --help"),
+    ("log dump", "summarizer log dump"),
+    ("log stats", "summarizer log stats"),
+    ("log verify", "summarizer log verify"),
+    ("log archive", "summarizer log archive --help"),
+    ("replay", "summarizer replay --verify"),
+    ("export", "summarizer export --to copy"),
+    ("doctor", "summarizer doctor --deep"),
+    ("backup", "summarizer backup copy-of-my-home"),
+    ("retain", "summarizer retain --help"),
+    ("service install", "summarizer service install --user --print"),
+    ("service uninstall", "summarizer service uninstall --help"),
+    ("recover", "summarizer recover"),
+    ("config", "summarizer config --defaults"),
+    ("registry list", "summarizer registry list"),
+    ("registry show", "summarizer registry show docs.chunk_set.summarize.brief.v1"),
+    ("registry check", "summarizer registry check"),
+    ("registry hash", "summarizer registry hash docs.chunk_set.summarize.brief.v1"),
+    ("registry add", "summarizer registry add my-pack"),
+    ("registry seal", "summarizer registry seal --help"),
+    ("flow run", "summarizer flow run docs.chunk_set.summarize.brief.v1 --input note.txt"),
+    ("flow new", "summarizer flow new my.note.summarize.brief.v1"),
+    ("schema", "summarizer schema summary_request.v1"),
+    ("completions", "summarizer completions bash"),
+    ("man", "summarizer man"),
+    ("pack build", "summarizer pack build my-run"),
+    ("pack check", "summarizer pack check my-run"),
+    ("perspectives check", "summarizer perspectives check --help"),
+    ("perspectives write", "summarizer perspectives write --help"),
+    ("perspectives draft", "summarizer perspectives draft --help"),
+    ("wave check", "summarizer wave check my-run"),
+    ("compact", "summarizer compact run.jsonl --out snapshots"),
+    ("tune", "summarizer tune --help"),
+];
+
+/// The definition of the command line, with groups and examples.
+pub(super) fn command() -> Command {
+    let mut command = Cli::command();
+    for (path, example) in EXAMPLES {
+        let names: Vec<&str> = path.split(' ').collect();
+        command = with_example(command, &names, example);
+    }
+    let groups = groups(&command);
+    command.help_template(format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}{{after-help}}"
+    ))
+}
+
+fn with_example(command: Command, path: &[&str], example: &str) -> Command {
+    match path.split_first() {
+        None => command.after_help(format!("Example:\n  {example}")),
+        Some((name, rest)) => {
+            command.mut_subcommand(*name, |below| with_example(below, rest, example))
+        }
+    }
+}
+
+fn groups(command: &Command) -> String {
+    let about = |name: &str| {
+        let found = command.get_subcommands().find(|one| one.get_name() == name);
+        let about = found.and_then(Command::get_about).map(ToString::to_string).unwrap_or_default();
+        let short = about.split([':', ';']).next().unwrap_or_default();
+        short.to_owned()
+    };
+    let mut text = String::new();
+    for (group, names) in GROUPS {
+        text.push_str(&format!("{group}:\n"));
+        for name in *names {
+            text.push_str(&format!("  {name:<13} {}\n", about(name)));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The commands that do something, by the names that lead to them.
+    fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
+        for below in command.get_subcommands().filter(|one| one.get_name() != "help") {
+            let path = format!("{path} {}", below.get_name()).trim().to_owned();
+            if below.get_subcommands().next().is_none() {
+                found.push(path.clone());
+            }
+            leaves(below, &path, found);
+        }
+    }
+
+    #[test]
+    fn every_command_is_in_a_group_and_has_an_example_that_parses() {
+        let command = command();
+        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        // What completion scripts ask is hidden from people.
+        for below in command.get_subcommands().filter(|one| !one.is_hide_set()) {
+            assert!(grouped.contains(&below.get_name()), "{} is in no group", below.get_name());
+        }
+        for name in &grouped {
+            assert!(command.get_subcommands().any(|one| one.get_name() == *name), "{name}");
+        }
+        let mut all = Vec::new();
+        leaves(&command, "", &mut all);
+        for path in all {
+            let found = path.split(' ').try_fold(&command, |at, name| at.find_subcommand(name));
+            let help = found.unwrap().get_after_help().map(ToString::to_string);
+            let help = help.unwrap_or_else(|| panic!("{path} has no example"));
+            for line in help.lines().filter(|line| line.starts_with("  ")) {
+                let line = line.trim().rsplit(" | ").next().unwrap();
+                let parsed = super::command().try_get_matches_from(line.split_whitespace());
+                let shows_help = matches!(&parsed, Err(error) if !error.use_stderr());
+                assert!(parsed.is_ok() || shows_help, "{line}: {:?}", parsed.err());
+            }
+        }
+    }
+}

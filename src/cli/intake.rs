@@ -1,0 +1,185 @@
+//! Files into a home: imported, and asked about. What `add` and `[[watch]]` share.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Map;
+
+use super::Context;
+use super::causes::append_failed;
+use super::failure::{Exit, Failure};
+use super::identity::random_bytes;
+use super::sum::flow_of;
+use crate::config::Config;
+use crate::contract::request::{Input, Request, RequestedBy};
+use crate::contract::vocabulary::Urgency;
+use crate::home::Home;
+use crate::import::collect::{Collected, Skipped};
+use crate::import::intake::{Intake, Settings, Subject};
+use crate::import::read::Readers;
+use crate::import::{ImportError, Report, Target};
+use crate::os::{Disk, DiskFile, Open};
+use crate::seam::append::append;
+use crate::seam::build::{RequestParts, build_request};
+use crate::work::content_key::{imported_key, model_of};
+
+/// Requests appended with one lock and one sync.
+const APPEND_AT_ONCE: usize = 1024;
+
+/// What is wished for all files of one command.
+pub(super) struct Wish<'a> {
+    pub flow: Option<&'a str>,
+    pub project: Option<&'a str>,
+}
+
+/// Files that were imported and asked about.
+pub(super) struct Taken {
+    /// The ids of the requests, each with the name of its source.
+    pub requests: BTreeMap<String, String>,
+    pub report: Report,
+    pub skipped: Vec<Skipped>,
+    /// Messages of chats that are part of no summary.
+    pub aside: u64,
+}
+
+/// Imports files and appends a request for each thing in them.
+pub(super) fn take_in(
+    context: &Context,
+    config: &Config,
+    home: &Home,
+    found: Collected,
+    wish: &Wish<'_>,
+) -> Result<Taken, Failure> {
+    let _importing = importing(context, home)?;
+    let target = Target {
+        disk: &*context.machine.disk,
+        root: &home.buses,
+        zone: config.timezone,
+        now: context.machine.clock.now(),
+    };
+    let settings = Settings {
+        readers: Readers { pdf: config.extract_pdf.clone() },
+        project: wish.project.map(str::to_owned),
+        gap_ms: config.session_gap_ms,
+    };
+    let mut intake = Intake::new(target, settings);
+    let mut report = Report::default();
+    let bar = context.ui.progress("importing", found.files.len() as u64);
+    for file in &found.files {
+        intake.take(file, &mut report).map_err(|error| not_added(&error))?;
+        bar.inc(1);
+    }
+    let aside = intake.aside;
+    let subjects = intake.finish(&mut report).map_err(|error| not_added(&error))?;
+    bar.finish_and_clear();
+    let (mut requests, mut lines) = (BTreeMap::new(), Vec::new());
+    let mut models: BTreeMap<String, Option<String>> = BTreeMap::new();
+    for subject in subjects {
+        let flow = wish.flow.unwrap_or(flow_of(&config.default_flow, subject.group));
+        let model = models
+            .entry(flow.to_owned())
+            .or_insert_with(|| model_of(&context.machine, config, flow, None));
+        let (id, line) = request(context, &subject, flow, model.as_deref(), "add")?;
+        requests.insert(id, subject.name);
+        lines.push(line);
+    }
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    for part in lines.chunks(APPEND_AT_ONCE) {
+        let appended = append(&*context.machine.disk, &home.queue, part);
+        appended.map_err(|error| append_failed(&error))?;
+    }
+    let mut skipped = found.skipped;
+    skipped.extend(report.rejected.iter().map(|one| Skipped {
+        name: one.file.clone(),
+        why: one.why.clone(),
+        named: true,
+    }));
+    Ok(Taken { requests, report, skipped, aside })
+}
+
+/// Two imports at once would each write the same partition: the second waits for the first.
+fn importing(context: &Context, home: &Home) -> Result<Arc<dyn DiskFile>, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(Exit::Storage, "cannot lock the home for an import").because(&error)
+    };
+    let disk = &context.machine.disk;
+    disk.create_dir_all(&home.run()).map_err(failed)?;
+    let file = disk.open(&home.run().join("import.lock"), Open::ReadWrite).map_err(failed)?;
+    file.lock().map_err(failed)?;
+    // The lock ends when the file is closed.
+    Ok(file)
+}
+
+/// Gives files the names they have in the home.
+pub(super) fn rename_for_home(disk: &dyn Disk, home: &Path, found: &mut Collected) {
+    for file in &mut found.files {
+        file.name = name_for_home(disk, home, &file.path);
+    }
+}
+
+/// The name of a file that stays the same from wherever the command is run: below the home's own
+/// folder, below the folder beside it, below the person's folder, else the whole path.
+fn name_for_home(disk: &dyn Disk, home: &Path, file: &Path) -> String {
+    let real = disk.real_path(file).unwrap_or_else(|_| file.to_owned());
+    let root = disk.real_path(home).unwrap_or_else(|_| home.to_owned());
+    let below = |folder: Option<&Path>| {
+        let folder = folder.filter(|folder| folder.parent().is_some())?;
+        Some(real.strip_prefix(folder).ok()?.display().to_string())
+    };
+    let person = std::env::var_os("HOME").map(PathBuf::from);
+    below(Some(&root))
+        .or_else(|| below(root.parent()))
+        .or_else(|| below(person.as_deref()).map(|rest| format!("~/{rest}")))
+        .unwrap_or_else(|| real.display().to_string())
+}
+
+/// A request for a subject by a command: its id and its line. Its key stands for the content and for
+/// the model that would answer.
+pub(super) fn request(
+    context: &Context,
+    subject: &Subject,
+    flow: &str,
+    model: Option<&str>,
+    command: &str,
+) -> Result<(String, String), Failure> {
+    let random = random_bytes()
+        .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
+    let parts = RequestParts {
+        request_id: None,
+        requested_by: RequestedBy {
+            repo: "summarizer".to_owned(),
+            component: command.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            git_commit: None,
+        },
+        urgency: Urgency::Now,
+        not_before: None,
+        deadline: None,
+        priority: None,
+        idempotency_key: None,
+        kind: subject.kind,
+        subkind: "other".to_owned(),
+        flow_id: flow.to_owned(),
+        variant: None,
+        params: Map::from_iter(subject.day.map(|day| ("day".to_owned(), day.to_string().into()))),
+        input: Input::Ids { bus: subject.bus, ids: vec![subject.id.clone()] },
+        notes: None,
+    };
+    let mut record = build_request(&parts, context.machine.clock.now(), random);
+    if let Ok(request) = Request::parse(record.to_string().as_bytes()) {
+        record["idempotency_key"] = imported_key(model, &request).into();
+    }
+    let id = record["request_id"].as_str().unwrap_or_default().to_owned();
+    Ok((id, record.to_string()))
+}
+
+pub(super) fn not_added(error: &ImportError) -> Failure {
+    let failure = Failure::new(Exit::Input, "cannot add what was named").because(error);
+    match error {
+        ImportError::Foreign { .. } => {
+            failure.hint("only partitions that an import made are ever appended to")
+        }
+        _ => failure,
+    }
+}

@@ -1,0 +1,56 @@
+//! What came out of some requests, as text: the summaries that were made, each with its source.
+
+use super::acks::Ended;
+use super::prose::Prose;
+use super::published::{Published, open_bus};
+use super::{Context, ui};
+
+/// Summaries that are printed; more are counted.
+const SHOWN: usize = 40;
+
+/// Summaries that were just made, oldest source first.
+pub(super) struct Made {
+    pub published: Published,
+}
+
+impl Made {
+    /// Reads the summaries that requests ended with. One that is not published yet is left out: its
+    /// ack is there, and `read` shows it in a moment.
+    pub(super) fn of(context: &Context, ended: &Ended) -> Vec<Made> {
+        let Ok(bus) = open_bus(context) else { return Vec::new() };
+        let mut made = Vec::new();
+        for ((stream, day), ids) in ended.summaries("completed") {
+            let Ok(partition) = bus.partition(stream, day) else { continue };
+            let items = partition.items().filter_map(Result::ok);
+            let wanted = items.filter(|item| ids.iter().any(|id| id == item.summary_id()));
+            made.extend(wanted.map(|item| Made { published: Published { item } }));
+        }
+        made.sort_by_key(|one| one.published.name());
+        made
+    }
+
+    pub(super) fn as_json(&self) -> serde_json::Value {
+        let one = &self.published;
+        serde_json::json!({
+            "summary_id": one.id(), "source": one.name(), "title": one.title(), "day": one.day(),
+            "project": one.project(), "flow_id": one.flow(), "summary": one.text(),
+            "short": one.short(),
+        })
+    }
+}
+
+/// The name and the first sentences of each.
+pub(super) fn made_lines(prose: Prose, made: &[Made]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for one in made.iter().take(SHOWN) {
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.push(ui::bold(&one.published.name()));
+        lines.extend(prose.lines(one.published.short(), "  "));
+    }
+    if made.len() > SHOWN {
+        lines.push(ui::dim(&format!("and {} more", made.len() - SHOWN)));
+    }
+    lines
+}

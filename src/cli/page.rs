@@ -1,0 +1,223 @@
+//! The page of a running service: started at a configured address, or when `open` asks for it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use super::failure::{Exit, Failure};
+use super::identity::random_bytes;
+use super::intake::{Wish, not_added, rename_for_home, take_in};
+use super::settings::load_config;
+use super::{Context, names, ui};
+use crate::config::Config;
+use crate::contract::ids::Seq;
+use crate::control::question::Answer;
+use crate::control::socket::Asker;
+use crate::home::Home;
+use crate::import::collect::collect;
+use crate::log::Reader;
+use crate::os::Disk;
+use crate::service::{ShowPage, Watch};
+use crate::web::{self, Actions, Given, Shown, Tally};
+
+/// The folder of a home for texts that were pasted or uploaded.
+const TEXTS: &str = "texts";
+/// Bytes of the name of such a text.
+const NAME_BYTES_MAX: usize = 120;
+/// Texts of the same name.
+const SAME_NAME_MAX: u32 = 10_000;
+
+/// The page of a service. It counts from the start of the service on, whether it is shown or not.
+#[derive(Clone)]
+pub(super) struct Page {
+    context: Context,
+    shown: Shown,
+    log: Reader,
+    /// The end of the log when the service started.
+    until: Seq,
+    address: Arc<Mutex<Option<SocketAddr>>>,
+}
+
+impl Page {
+    pub(super) fn new(
+        context: &Context,
+        asker: Asker,
+        config: &Config,
+        home: &Home,
+        log: &Reader,
+    ) -> Result<Page, Failure> {
+        let random = random_bytes().map_err(|error| {
+            Failure::new(Exit::Storage, "cannot make the token of the page").because(&error)
+        })?;
+        let taking = context.clone();
+        let actions = Actions {
+            token: random.iter().map(|byte| format!("{byte:02x}")).collect(),
+            disk: Arc::clone(&context.machine.disk),
+            queue: home.queue.clone(),
+            take_in: Arc::new(move |given| {
+                take_given(&taking, given).map_err(|failure| failure.in_short())
+            }),
+        };
+        let shown = Shown {
+            asker,
+            tally: Arc::new(Tally::new(config)),
+            home: std::path::absolute(&home.root).unwrap_or_else(|_| home.root.clone()),
+            buses: home.buses.clone(),
+            snapshots: home.snapshots(),
+            actions,
+        };
+        let (log, until) = (log.clone(), log.head().0);
+        Ok(Page { context: context.clone(), shown, log, until, address: Arc::default() })
+    }
+
+    /// Starts it; says where it is when it was started already.
+    pub(super) fn start(&self, wanted: SocketAddr) -> Result<SocketAddr, Failure> {
+        let mut started = self.address.lock();
+        if let Some(address) = *started {
+            return Ok(address);
+        }
+        let failed = |error: std::io::Error| {
+            Failure::new(Exit::Config, format!("cannot show the page on {wanted}"))
+                .because(&error)
+                .hint("set status.http to another address, or to \"off\"")
+        };
+        let address = web::start(wanted, self.shown.clone()).map_err(failed)?;
+        *started = Some(address);
+        let (tally, log, until) = (Arc::clone(&self.shown.tally), self.log.clone(), self.until);
+        let now = self.context.machine.clock.now();
+        let thread = std::thread::Builder::new().name("spend".to_owned());
+        thread.spawn(move || tally.read_spend(&log, until, now)).map_err(failed)?;
+        let ui = self.context.ui;
+        ui.talk(format!("status page: http://{address}/"));
+        if !address.ip().is_loopback() {
+            ui.talk(format!(
+                "{} the status page has no login, and {address} can be reached from other machines",
+                ui::yellow("warning:")
+            ));
+        }
+        Ok(address)
+    }
+
+    /// Counts events for it. No event is committed before the observer starts, so no event is
+    /// counted twice or missed.
+    pub(super) fn observer(&self) -> Watch {
+        let tally = Arc::clone(&self.shown.tally);
+        Box::new(move |events, _| tally.observe(events))
+    }
+
+    /// Says where it is, and starts it on this machine when there is none.
+    pub(super) fn answerer(self) -> ShowPage {
+        Arc::new(move || match self.start((Ipv4Addr::LOCALHOST, 0).into()) {
+            Ok(address) => Answer::Ok(json!({
+                "address": address.to_string(), "token": self.shown.actions.token,
+            })),
+            Err(failure) => Answer::Refused(failure.in_short()),
+        })
+    }
+}
+
+/// Keeps a text in the home and asks for its summary, as `add` does with a file.
+fn take_given(context: &Context, given: Given) -> Result<Value, Failure> {
+    let config = load_config(context)?;
+    let home = Home::new(&context.home, &config);
+    let flow = given.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
+    let disk = &*context.machine.disk;
+    let path = keep(disk, &home.root.join(TEXTS), &given).map_err(|error| {
+        let what = format!("cannot keep the text in {}", home.root.join(TEXTS).display());
+        Failure::new(Exit::Storage, what).because(&error)
+    })?;
+    let mut found = collect(disk, &[path]).map_err(|error| not_added(&error))?;
+    rename_for_home(disk, &home.root, &mut found);
+    let wish = Wish { flow: flow.as_deref(), project: given.project.as_deref() };
+    let taken = take_in(context, &config, &home, found, &wish)?;
+    if taken.requests.is_empty() {
+        let why: Vec<&str> = taken.skipped.iter().map(|one| one.why.as_str()).collect();
+        let why = if why.is_empty() { "it holds no text".to_owned() } else { why.join("; ") };
+        return Err(Failure::new(Exit::Input, format!("{} is not read: {why}", given.name)));
+    }
+    let requests: Vec<Value> =
+        taken.requests.iter().map(|(id, name)| json!({"request_id": id, "name": name})).collect();
+    Ok(json!({"done": "asked", "requests": requests}))
+}
+
+/// Writes a text under its name, or under the next free one where another text has it.
+fn keep(disk: &dyn Disk, folder: &Path, given: &Given) -> std::io::Result<PathBuf> {
+    disk.create_dir_all(folder)?;
+    let name = plain_name(&given.name);
+    let (stem, extension) = match name.rsplit_once('.') {
+        Some((stem, extension)) if !stem.is_empty() => (stem, format!(".{extension}")),
+        _ => (name.as_str(), String::new()),
+    };
+    for number in 1..SAME_NAME_MAX {
+        let number = if number == 1 { String::new() } else { format!("-{number}") };
+        let path = folder.join(format!("{stem}{number}{extension}"));
+        match disk.read_if_present(&path)? {
+            Some(bytes) if bytes == given.bytes => return Ok(path),
+            Some(_) => {}
+            None => {
+                disk.replace(&path, &given.bytes, 0o640)?;
+                return Ok(path);
+            }
+        }
+    }
+    Err(std::io::Error::other(format!("too many texts are named {name}")))
+}
+
+/// A file name of one part that is not hidden and has no odd character.
+fn plain_name(name: &str) -> String {
+    let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | '(' | ')');
+    let kept: String = last.chars().filter(is_kept).collect();
+    let mut kept = kept.trim_matches([' ', '.']).to_owned();
+    while kept.len() > NAME_BYTES_MAX {
+        // The end is kept: it says what kind of file it is.
+        kept.remove(0);
+    }
+    let kept = kept.trim_start_matches([' ', '.', '-']);
+    if kept.is_empty() { "pasted.txt".to_owned() } else { kept.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::real::HostDisk;
+
+    #[test]
+    fn names_of_given_texts_stay_in_their_folder() {
+        for (name, plain) in [
+            ("roof.md", "roof.md"),
+            ("../../etc/passwd", "passwd"),
+            ("C:\\notes\\año nuevo.docx", "año nuevo.docx"),
+            (".hidden", "hidden"),
+            ("..", "pasted.txt"),
+            ("a\0b\u{202e}<c>.txt", "abc.txt"),
+            ("", "pasted.txt"),
+        ] {
+            assert_eq!(plain_name(name), plain, "{name:?}");
+        }
+        assert!(plain_name(&format!("{}.pdf", "é".repeat(500))).ends_with("é.pdf"));
+    }
+
+    #[test]
+    fn another_text_of_the_same_name_gets_a_name_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let give = |name: &str, text: &str| {
+            let given = Given {
+                name: name.to_owned(),
+                bytes: text.as_bytes().to_vec(),
+                project: None,
+                flow: None,
+            };
+            let path = keep(&HostDisk, dir.path(), &given).unwrap();
+            path.file_name().unwrap().to_string_lossy().into_owned()
+        };
+        assert_eq!(give("roof.md", "one"), "roof.md");
+        assert_eq!(give("roof.md", "two"), "roof-2.md");
+        assert_eq!(give("roof.md", "one"), "roof.md");
+        assert_eq!(give("roof", "three"), "roof");
+        assert_eq!(give("roof", "four"), "roof-2");
+    }
+}

@@ -1,0 +1,182 @@
+//! Published summaries for people: newest first, a day at a time, each with the name of its source.
+//!
+//! Contract: memory holds the items of one day and never the whole bus.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::held::no_home;
+use super::prose::plain_line;
+use super::settings::load_config;
+use crate::bus::{BusError, Item, SummaryBus};
+use crate::contract::time::Day;
+use crate::contract::vocabulary::Stream;
+
+/// A published summary.
+pub(super) struct Published {
+    pub item: Item,
+}
+
+impl Published {
+    pub(super) fn id(&self) -> &str {
+        self.item.summary_id()
+    }
+
+    /// The name of the source, as its person knows it.
+    pub(super) fn name(&self) -> String {
+        let known = self.item.value["meta"]["source_name"].as_str();
+        let first = || self.item.value["source_ids"][0].as_str();
+        let title = || self.item.value["title"].as_str();
+        let name = known.or_else(title).or_else(first).unwrap_or("-");
+        plain_line(name)
+    }
+
+    pub(super) fn title(&self) -> String {
+        plain_line(self.item.value["title"].as_str().unwrap_or_default())
+    }
+
+    pub(super) fn project(&self) -> Option<&str> {
+        self.item.value["meta"]["project"].as_str()
+    }
+
+    pub(super) fn flow(&self) -> &str {
+        self.item.value["meta"]["flow_id"].as_str().unwrap_or_default()
+    }
+
+    /// The day of the source.
+    pub(super) fn day(&self) -> &str {
+        self.item.value["day"].as_str().unwrap_or_default()
+    }
+
+    fn at(&self) -> i64 {
+        self.item.value["ts_abs_ms"].as_i64().unwrap_or_default()
+    }
+
+    pub(super) fn text(&self) -> &str {
+        self.item.summary_text()
+    }
+
+    /// One or two sentences.
+    pub(super) fn short(&self) -> &str {
+        self.rendered("rendered_short").unwrap_or(self.text())
+    }
+
+    /// Everything the flow wrote.
+    pub(super) fn long(&self) -> &str {
+        let long = self.rendered("rendered_long");
+        long.filter(|long| long.len() >= self.text().len()).unwrap_or(self.text())
+    }
+
+    fn rendered(&self, member: &str) -> Option<&str> {
+        self.item.value["outputs"][member].as_str().filter(|text| !text.trim().is_empty())
+    }
+
+    /// The words of the sources that its sentences rest on, each once.
+    pub(super) fn quotes(&self) -> Vec<String> {
+        let mut told = BTreeSet::new();
+        let refs = self.item.value["outputs"]["evidence_refs"].as_array();
+        let quotes = refs.into_iter().flatten().filter_map(|one| one["quote"].as_str());
+        quotes.filter(|quote| told.insert(*quote)).map(plain_line).collect()
+    }
+}
+
+/// The Summary Bus of the home.
+pub(super) fn open_bus(context: &Context) -> Result<SummaryBus, Failure> {
+    let root = context.home.join(&load_config(context)?.bus_home);
+    SummaryBus::open(&root).map_err(|error| no_bus(context, &root, &error))
+}
+
+fn no_bus(context: &Context, root: &Path, error: &BusError) -> Failure {
+    let home = context.home.display();
+    if root.exists() {
+        return Failure::new(Exit::Input, format!("{home} has no summaries yet"))
+            .hint("`summarizer add PATH` makes some; `summarizer sum PATH` needs no home");
+    }
+    no_home(context, "make one with `summarizer add --init PATH`").because(error)
+}
+
+/// A bus that cannot be read, as the failure of a command.
+pub(super) fn unread(error: &BusError) -> Failure {
+    Failure::new(Exit::Input, "cannot read the published summaries")
+        .because(error)
+        .hint("`summarizer verify` names what is wrong")
+}
+
+/// Hands over summaries, the newest first, until `take` breaks off. Days before `since` are not read.
+pub(super) fn each_newest(
+    bus: &SummaryBus,
+    since: Option<Day>,
+    take: &mut dyn FnMut(Published) -> ControlFlow<()>,
+) -> Result<(), BusError> {
+    let mut days: Vec<(Day, Stream)> = Vec::new();
+    for stream in Stream::ALL {
+        days.extend(bus.days(*stream)?.into_iter().map(|day| (day, *stream)));
+    }
+    days.retain(|(day, _)| since.is_none_or(|since| *day >= since));
+    days.sort();
+    while let Some((day, _)) = days.last().copied() {
+        let mut items = Vec::new();
+        while let Some((_, stream)) = days.pop_if(|(other, _)| *other == day) {
+            let partition = match bus.partition(stream, day) {
+                // It was removed while we looked.
+                Err(BusError::Missing { .. }) => continue,
+                partition => partition?,
+            };
+            for item in partition.items() {
+                items.push(Published { item: item? });
+            }
+        }
+        items.sort_by(|a, b| b.at().cmp(&a.at()).then_with(|| a.id().cmp(b.id())));
+        for item in items {
+            if take(item).is_break() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How well a word names a summary; the best is 0.
+fn rank(word: &str, item: &Published) -> Option<u8> {
+    if item.id() == word {
+        return Some(0);
+    }
+    let (name, word) = (item.name().to_lowercase(), word.to_lowercase());
+    let ends = |with: &str| name.strip_suffix(with).is_some_and(|before| before.ends_with('/'));
+    match () {
+        () if name == word => Some(1),
+        () if ends(&word) || ends(word.trim_start_matches("./")) => Some(2),
+        () if word.len() >= 8 && item.id().starts_with(&word) => Some(3),
+        () if item.title().to_lowercase() == word => Some(4),
+        () if word.len() >= 3 && name.contains(&word) => Some(5),
+        () => None,
+    }
+}
+
+/// The summaries that a person means by a word: an id, the beginning of one, the name of a source or
+/// a part of it. The closest kind of match decides; the newest come first.
+pub(super) fn named(bus: &SummaryBus, word: &str) -> Result<Vec<Published>, BusError> {
+    let (mut best, mut found) = (u8::MAX, Vec::new());
+    each_newest(bus, None, &mut |item| {
+        match rank(word, &item) {
+            Some(rank) if rank < best => {
+                best = rank;
+                found = vec![item];
+            }
+            Some(rank) if rank == best => found.push(item),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}
+
+/// The text of a value, for members that people read.
+pub(super) fn text(value: &Value) -> String {
+    plain_line(value.as_str().unwrap_or("-"))
+}

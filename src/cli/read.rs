@@ -1,0 +1,226 @@
+//! `read`: published summaries as text.
+
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::process::{Command, Stdio};
+
+use clap::Args;
+
+use super::failure::{Exit, Failure};
+use super::prose::{Prose, plain_line};
+use super::published::{Published, each_newest, named, open_bus, unread};
+use super::session::Session;
+use super::since::first_day;
+use super::{Context, names, ui};
+use crate::bus::SummaryBus;
+use crate::contract::time::Day;
+use crate::control::question::Question;
+
+/// Summaries that are shown when nothing else is asked for.
+const LAST: usize = 5;
+/// Lines that a terminal shows without a pager when its height is unknown.
+const ROWS: usize = 24;
+
+/// Read summaries: the text first, the sources below
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  summarizer read
+  summarizer read bike-repair.md --evidence
+  summarizer read --day 2026-02-11
+  summarizer read --since 7d
+  summarizer read --last 20 --project garden")]
+pub(crate) struct ReadArgs {
+    /// The name of a source, a summary id or a request id [default: the newest summaries]
+    #[arg(value_name = "ID")]
+    ids: Vec<String>,
+    /// The newest N summaries
+    #[arg(long, value_name = "N")]
+    last: Option<usize>,
+    /// Only of sources of this day
+    #[arg(long, value_name = "DAY")]
+    day: Option<Day>,
+    /// Only sources since a day, a moment, or this long ago: 2026-02-01, 7d
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Only of this project
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// Only of this flow
+    #[arg(long, value_name = "FLOW_ID")]
+    flow: Option<String>,
+    /// Everything that the flow wrote
+    #[arg(long)]
+    long: bool,
+    /// Show below each summary the words it rests on
+    #[arg(long)]
+    evidence: bool,
+}
+
+impl ReadArgs {
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let bus = open_bus(context)?;
+        let found = match self.ids.is_empty() {
+            true => self.newest(context, &bus)?,
+            false => self.by_name(context, &bus)?,
+        };
+        if context.ui.json {
+            found.iter().for_each(|one| context.ui.json(&one.item.value));
+            return Ok(Exit::Done);
+        }
+        if found.is_empty() {
+            context.ui.talk("no summary fits; `summarizer read` shows the newest");
+            return Ok(Exit::Done);
+        }
+        let prose = Prose::of_stdout();
+        let mut lines = Vec::new();
+        for one in &found {
+            if !lines.is_empty() {
+                lines.push(String::new());
+            }
+            lines.extend(summary_lines(prose, one, self.long, self.evidence));
+        }
+        show(context, prose, &lines);
+        Ok(Exit::Done)
+    }
+
+    fn newest(&self, context: &Context, bus: &SummaryBus) -> Result<Vec<Published>, Failure> {
+        let flow = self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
+        let since = self.since.as_deref().map(|when| first_day(context, when)).transpose()?;
+        let filtered =
+            self.day.is_some() || since.is_some() || self.project.is_some() || flow.is_some();
+        let most = self.last.unwrap_or(if filtered { usize::MAX } else { LAST });
+        let project = self.project.as_deref();
+        let mut found = Vec::new();
+        let mut projects = std::collections::BTreeSet::new();
+        let wanted = self.day.map(|day| day.to_string());
+        let read = each_newest(bus, self.day.max(since), &mut |one| {
+            projects.extend(one.project().map(str::to_owned));
+            let fits = wanted.as_deref().is_none_or(|day| one.day() == day)
+                && project.is_none_or(|name| is_same(one.project(), name))
+                && flow.as_deref().is_none_or(|flow| one.flow() == flow);
+            if fits {
+                found.push(one);
+            }
+            match found.len() < most {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
+        read.map_err(|error| unread(&error))?;
+        if let Some(name) = project
+            && found.is_empty()
+            && !projects.iter().any(|known| is_same(Some(known.as_str()), name))
+        {
+            return Err(names::unknown("project", name, projects.iter().map(String::as_str)));
+        }
+        Ok(found)
+    }
+
+    fn by_name(&self, context: &Context, bus: &SummaryBus) -> Result<Vec<Published>, Failure> {
+        let mut found = Vec::new();
+        for id in &self.ids {
+            let mut here = named(bus, id).map_err(|error| unread(&error))?;
+            if here.is_empty()
+                && let Some(summary) = summary_of_request(context, id)
+            {
+                here = named(bus, &summary).map_err(|error| unread(&error))?;
+            }
+            if here.is_empty() {
+                return Err(nothing_named(bus, id));
+            }
+            found.extend(here.into_iter().take(self.last.unwrap_or(usize::MAX)));
+        }
+        Ok(found)
+    }
+}
+
+fn is_same(project: Option<&str>, name: &str) -> bool {
+    project.is_some_and(|project| project.to_lowercase() == name.to_lowercase())
+}
+
+/// No summary has this name: say which one is nearest.
+pub(super) fn nothing_named(bus: &SummaryBus, word: &str) -> Failure {
+    const LOOKED_AT: usize = 2_000;
+    let mut known = Vec::new();
+    // A bus that cannot be read any more gives no suggestion.
+    let _ = each_newest(bus, None, &mut |one| {
+        let name = one.name();
+        // People type the last part of a path.
+        known.extend(name.rsplit_once('/').map(|(_, last)| last.to_owned()));
+        known.push(name);
+        match known.len() < LOOKED_AT {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    });
+    let failure = Failure::new(Exit::Input, format!("no summary is named {word}"));
+    match names::nearest_of(word, known.iter().map(String::as_str)) {
+        Some(near) => failure.hint(format!("did you mean {near}?")),
+        None => failure.hint("`summarizer read` shows the newest, `summarizer search` finds words"),
+    }
+}
+
+/// The summary that a request made, when the home knows the request.
+pub(super) fn summary_of_request(context: &Context, id: &str) -> Option<String> {
+    let mut session = Session::open(context).ok()?;
+    let question =
+        Question::Explain { id: id.to_owned(), verify: false, prompts: false, texts: false };
+    let answer = session.ask(context, &question);
+    session.close().ok()?;
+    answer.ok()?["summary_id"].as_str().map(str::to_owned)
+}
+
+/// One summary as lines: title, text, and where it comes from.
+pub(super) fn summary_lines(
+    prose: Prose,
+    one: &Published,
+    long: bool,
+    evidence: bool,
+) -> Vec<String> {
+    let text = if long { one.long() } else { one.text() };
+    let mut lines = vec![ui::bold(&one.name())];
+    lines.extend(prose.lines(text, "  "));
+    if evidence {
+        lines.push(String::new());
+        for quote in one.quotes() {
+            let quote = format!("“{quote}”");
+            lines.extend(prose.wrap(&quote, "    ", "    ").iter().map(|line| ui::dim(line)));
+        }
+    }
+    let mut from = vec![one.day().to_owned()];
+    from.extend(one.project().map(plain_line));
+    if one.item.value["outputs"]["model_generated"] == true {
+        let model = &one.item.value["model"]["model_name"];
+        from.push(format!("written by {}", super::published::text(model)));
+    }
+    from.push(one.id().to_owned());
+    lines.push(ui::dim(&format!("  {}", from.join(" · "))));
+    lines
+}
+
+/// Prints lines; on a terminal that is too small for them through a pager.
+pub(super) fn show(context: &Context, prose: Prose, lines: &[String]) {
+    let rows = terminal_size::terminal_size().map_or(ROWS, |(_, height)| usize::from(height.0));
+    if prose.is_terminal() && lines.len() >= rows && page(lines).is_some() {
+        return;
+    }
+    lines.iter().for_each(|line| context.ui.out(line));
+}
+
+/// Shows lines in the pager of the person. `None` when there is none.
+fn page(lines: &[String]) -> Option<()> {
+    let pager = std::env::var("PAGER").unwrap_or_else(|_| "less".to_owned());
+    let mut words = pager.split_whitespace();
+    let mut command = Command::new(words.next()?);
+    command.args(words).stdin(Stdio::piped());
+    if std::env::var_os("LESS").is_none() {
+        // Colours are kept, and a text that fits is left on the screen.
+        command.env("LESS", "FRX");
+    }
+    let mut child = command.spawn().ok()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // The person may leave before the end.
+        let _ = stdin.write_all(format!("{}\n", lines.join("\n")).as_bytes());
+    }
+    child.wait().ok().map(|_| ())
+}

@@ -1,0 +1,108 @@
+//! `search`: words in published summaries, newest first, each hit with its sentence.
+
+use std::ops::ControlFlow;
+
+use clap::Args;
+use serde_json::json;
+
+use super::failure::{Exit, Failure};
+use super::prose::{Prose, plain, plain_line};
+use super::published::{Published, each_newest, open_bus, unread};
+use super::read::show;
+use super::since::first_day;
+use super::{Context, ui};
+use crate::bus::search::{self, Hit, folded, hit};
+
+/// Hits that are shown when no number is given.
+const HITS: usize = 20;
+
+/// Find words in summaries: the sentence of each hit, newest first
+///
+/// All words must occur. Case and accents do not matter.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  summarizer search heating
+  summarizer search roof offer --since 30d
+  summarizer search deposit --project garden")]
+pub(crate) struct SearchArgs {
+    /// The words
+    #[arg(value_name = "WORD", required = true)]
+    words: Vec<String>,
+    /// Only sources since a day, a moment, or this long ago: 2026-02-01, 7d
+    #[arg(long, value_name = "WHEN")]
+    since: Option<String>,
+    /// Only of this project
+    #[arg(long, value_name = "NAME")]
+    project: Option<String>,
+    /// Most hits; 0 for all
+    #[arg(long, value_name = "N", default_value_t = HITS)]
+    limit: usize,
+}
+
+impl SearchArgs {
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let words = search::words(&self.words.join(" "));
+        if words.is_empty() {
+            return Err(Failure::new(Exit::Usage, "no word to search for was given"));
+        }
+        let since = self.since.as_deref().map(|when| first_day(context, when)).transpose()?;
+        let bus = open_bus(context)?;
+        let most = if self.limit == 0 { usize::MAX } else { self.limit };
+        let project = self.project.as_deref().map(str::to_lowercase);
+        let prose = Prose::of_stdout();
+        let (mut hits, mut more, mut lines) = (0, false, Vec::new());
+        let read = each_newest(&bus, since, &mut |one| {
+            let filed = one.project().map(str::to_lowercase);
+            if project.is_some() && filed != project {
+                return ControlFlow::Continue(());
+            }
+            let Some(sentence) = sentence(&one, &words) else { return ControlFlow::Continue(()) };
+            if hits == most {
+                more = true;
+                return ControlFlow::Break(());
+            }
+            hits += 1;
+            if context.ui.json {
+                context.ui.json(&json!({
+                    "summary_id": one.id(), "source": one.name(), "title": one.title(),
+                    "day": one.day(), "project": one.project(), "sentence": sentence,
+                }));
+            } else {
+                let day = ui::dim(one.day());
+                lines.push(format!("{}  {day}", ui::bold(&one.name())));
+                lines.extend(prose.wrap(&marked(&sentence, &words), "  ", "  "));
+            }
+            ControlFlow::Continue(())
+        });
+        read.map_err(|error| unread(&error))?;
+        if !context.ui.json {
+            show(context, prose, &lines);
+            match (hits, more) {
+                (0, _) => context.ui.talk(format!("no summary holds {}", self.words.join(" "))),
+                (_, true) => context.ui.talk(ui::dim("there are more; --limit 0 shows all")),
+                _ => context.ui.talk(ui::dim("`summarizer read NAME` shows the whole summary")),
+            }
+        }
+        Ok(if hits == 0 { Exit::Wrong } else { Exit::Done })
+    }
+}
+
+/// The sentence that shows a hit; a hit in the names shows the beginning.
+fn sentence(one: &Published, words: &[String]) -> Option<String> {
+    let text = plain(one.long());
+    let (name, title) = (one.name(), one.title());
+    Some(match hit(&[&name, &title], &text, words)? {
+        Hit::Sentence(sentence) => sentence,
+        Hit::Name => plain_line(one.short()),
+    })
+}
+
+/// The sentence with the words that were looked for in bold.
+fn marked(sentence: &str, words: &[String]) -> String {
+    let marked = sentence.split(' ').map(|word| {
+        let plain = folded(word);
+        let is_hit = words.iter().any(|wanted| plain.contains(wanted.as_str()));
+        if is_hit { ui::bold(word) } else { word.to_owned() }
+    });
+    marked.collect::<Vec<_>>().join(" ")
+}

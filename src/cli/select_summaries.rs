@@ -1,0 +1,146 @@
+//! `select --bus summary_bus`: chooses published summaries for `pack build --from-selection`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::select_file::{check_name, write};
+use super::settings::load_config;
+use crate::contract::json::jcs_hash;
+use crate::contract::time::Day;
+use crate::synthesis::summary_items::{self, BusSummary};
+
+/// Most summaries of a selection, unless the caller says otherwise.
+const LIMIT: u64 = 1_000;
+/// The field of `--where` that compares with each tag.
+const TAG: &str = "tag";
+
+/// The arguments of `select` that say which summaries are meant.
+pub(super) struct SummaryQuery<'a> {
+    /// The day, or the first and the last.
+    pub days: [Option<&'a String>; 3],
+    pub filters: &'a [String],
+    pub limit: Option<u64>,
+    pub group_by: Option<&'a str>,
+    pub name: String,
+    pub out: Option<PathBuf>,
+}
+
+impl SummaryQuery<'_> {
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        run(self, context)
+    }
+}
+
+fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
+    let config = load_config(context)?;
+    let root = context.home.join(&config.bus_home);
+    let days = days(args)?;
+    let filters = filters(args)?;
+    let (mut chosen, mut private, mut candidates) = (Vec::new(), 0_u64, 0_u64);
+    let in_days = |day: &str| days.0.as_str() <= day && day <= days.1.as_str();
+    summary_items::each(&root, &mut |_, day| in_days(day), &mut |item| {
+        if !filters.iter().all(|(field, value)| has(&item, field, value)) {
+            return;
+        }
+        candidates += 1;
+        match item.publish {
+            Some(false) => private += 1,
+            _ => chosen.push(item),
+        }
+    })
+    .map_err(|error| Failure::new(Exit::Input, "cannot select summaries").because(&error))?;
+    let limit = args.limit.unwrap_or(LIMIT);
+    if chosen.len() as u64 > limit {
+        let what = format!("{} summaries fit, and a selection has at most {limit}", chosen.len());
+        return Err(Failure::new(Exit::Input, what)
+            .hint("choose fewer days, add --where FIELD=VALUE, or raise --limit"));
+    }
+    if chosen.is_empty() {
+        let what = "no published summary fits the selection";
+        return Err(Failure::new(Exit::Input, what)
+            .hint("`summarizer status` counts the summaries of the home; check days and --where"));
+    }
+    chosen.sort_by(|a, b| (a.at_ms, &a.summary_id).cmp(&(b.at_ms, &b.summary_id)));
+    let items: Vec<Value> = chosen.iter().map(|item| listed(item, args.group_by)).collect();
+    let selection = json!({"bus": "summary_bus", "items": items, "ordering": "by_time"});
+    let name = &args.name;
+    check_name(name)?;
+    let reasons: BTreeMap<&str, u64> =
+        [("private", private)].into_iter().filter(|(_, count)| *count > 0).collect();
+    let manifest = json!({
+        "schema_version": "selection_manifest.v1",
+        "selection_id": name,
+        "created_at": context.machine.clock.now().to_string(),
+        "created_by": {
+            "repo": "summarizer", "component": "select", "version": env!("CARGO_PKG_VERSION"),
+        },
+        "selection": selection,
+        "selection_hash": jcs_hash(&selection).prefixed(),
+        "counts": {"candidates": candidates, "selected": chosen.len(), "dropped": private},
+        "drop_reasons": reasons,
+    });
+    let relative = format!("selection_manifests/{name}.json");
+    let path = args.out.clone().unwrap_or_else(|| root.join(&relative));
+    write(context, &path, &manifest)?;
+    let shown = path.display().to_string();
+    if context.ui.json {
+        context.ui.json(&json!({
+            "path": shown, "selection_hash": manifest["selection_hash"], "items": chosen.len(),
+        }));
+    } else {
+        context
+            .ui
+            .out(format!("{shown} {}", manifest["selection_hash"].as_str().unwrap_or_default()));
+        context.ui.talk(format!("{} selected", chosen.len()));
+        if private > 0 {
+            context.ui.talk(format!("{private} left out: marked publish: false"));
+        }
+        context.ui.talk(format!("next: summarizer pack build --from-selection {shown}"));
+    }
+    Ok(Exit::Done)
+}
+
+fn listed(item: &BusSummary, group_by: Option<&str>) -> Value {
+    let mut listed = Map::new();
+    listed.insert("id".to_owned(), item.summary_id.clone().into());
+    listed.insert("day".to_owned(), item.day.clone().into());
+    if let Some(group) = group_by.and_then(|field| item.field(field)) {
+        listed.insert("group".to_owned(), group.into());
+    }
+    Value::Object(listed)
+}
+
+fn has(item: &BusSummary, field: &str, value: &str) -> bool {
+    match field {
+        TAG => item.tags.iter().any(|tag| tag.eq_ignore_ascii_case(value)),
+        field => item.field(field).as_deref() == Some(value),
+    }
+}
+
+/// The first and the last day.
+fn days(args: &SummaryQuery<'_>) -> Result<(String, String), Failure> {
+    let day = |text: &String| {
+        text.parse::<Day>().map(|day| day.to_string()).map_err(|_| {
+            Failure::new(Exit::Usage, format!("`{text}` is no day")).hint("write it as 2026-02-10")
+        })
+    };
+    match args.days {
+        [Some(one), ..] => Ok((day(one)?, day(one)?)),
+        [None, Some(from), Some(to)] => Ok((day(from)?, day(to)?)),
+        _ => {
+            Err(Failure::new(Exit::Usage, "no day is named").hint("give --day, or --from and --to"))
+        }
+    }
+}
+
+fn filters<'a>(args: &SummaryQuery<'a>) -> Result<Vec<(&'a str, &'a str)>, Failure> {
+    let pairs = args.filters.iter().map(|filter| {
+        let bad = || Failure::new(Exit::Usage, format!("`{filter}` is no FIELD=VALUE"));
+        filter.split_once('=').ok_or_else(bad)
+    });
+    pairs.collect()
+}

@@ -1,0 +1,461 @@
+//! `sum`: files, folders or standard input in, readable summaries out. No home and no state.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::{Args, ValueEnum};
+use crossbeam_channel::bounded;
+use serde_json::{Value, json};
+
+use super::failure::{Exit, Failure};
+use super::flow_runner::FlowRunner;
+use super::prose::{Prose, plain_line};
+use super::settings::load_config;
+use super::ui::LiveAnswer;
+use super::{Context, names, ui};
+use crate::config::{Config, DefaultFlows};
+use crate::flow::context::Surroundings;
+use crate::flow::{FlowError, FlowOutcome};
+use crate::import::collect::{Collected, NamedFile, Skipped, collect, in_short};
+use crate::import::kind::{FileKind, Group, HEAD_BYTES, Refusal};
+use crate::import::read::Readers;
+use crate::import::units::{Unit, each_unit};
+use crate::model::Listener;
+
+/// Units that wait for a free thread.
+const WAITING_MAX: usize = 64;
+/// The name of standard input.
+const STDIN: &str = "-";
+
+/// Summarize files, folders or standard input, and print the text
+///
+/// Needs no home and writes nothing. Kinds of files are recognized by their content: text, Markdown,
+/// HTML, LaTeX, PDF, docx, epub, CSV, JSON, mail and mailboxes, ChatGPT and Claude exports, RSS, Atom
+/// and JSON feeds. Hidden files and links inside a folder are passed over.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  summarizer sum report.pdf
+  summarizer sum notes --length short
+  curl -s https://example.org | summarizer sum -
+  summarizer sum notes --together --model ollama")]
+pub(crate) struct SumArgs {
+    /// Files and folders; `-` reads standard input
+    #[arg(value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// How long [default: medium, and short for several sources]
+    #[arg(long, value_enum)]
+    length: Option<Length>,
+    /// The provider that answers: a section [provider.NAME] of summarizer.toml, or builtin
+    #[arg(long, value_name = "PROVIDER")]
+    model: Option<String>,
+    /// The flow [default: by the kind of file, see `config`]
+    #[arg(long, value_name = "FLOW_ID")]
+    flow: Option<String>,
+    /// A summary for each source (default)
+    #[arg(long, conflicts_with = "together")]
+    each: bool,
+    /// One summary of all sources
+    #[arg(long)]
+    together: bool,
+    /// Show below each sentence the words it rests on
+    #[arg(long)]
+    evidence: bool,
+}
+
+/// How much of a summary is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Length {
+    /// A sentence or two
+    Short,
+    /// A paragraph
+    Medium,
+    /// Everything
+    Long,
+}
+
+impl SumArgs {
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let config = load_config(context)?;
+        let mut work = Sources::of(self, context, &config)?;
+        let runners = self.runners(context, &config, &work.collected)?;
+        let mut printer = Printer::new(self, context);
+        if self.together {
+            let units = work.read_all();
+            printer.several = units.len() > 1;
+            if let Some(whole) = Unit::together(units) {
+                let group = if printer.several { Group::Document } else { whole.kind.group() };
+                let live = LiveAnswer::new(&context.ui);
+                let outcome = ask(context, &config, &runners[&group], &whole, Some(&live));
+                live.bar.finish_and_clear();
+                printer.print(&whole, &outcome);
+            }
+        } else {
+            self.each_of(context, &config, &runners, &mut work, &mut printer);
+        }
+        Ok(printer.finish(&work.collected.skipped))
+    }
+
+    /// A flow for each group of files that is there.
+    fn runners(
+        &self,
+        context: &Context,
+        config: &Config,
+        collected: &Collected,
+    ) -> Result<BTreeMap<Group, FlowRunner>, Failure> {
+        let mut groups: Vec<Group> = collected.files.iter().map(|file| file.kind.group()).collect();
+        if self.together {
+            groups.push(Group::Document);
+        }
+        groups.sort();
+        groups.dedup();
+        let chosen = self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
+        let flow = |group| chosen.as_deref().unwrap_or(flow_of(&config.default_flow, group));
+        let runner =
+            |group| Ok((group, FlowRunner::new(context, flow(group), self.model.as_deref())?));
+        groups.into_iter().map(runner).collect()
+    }
+
+    /// Reads on one thread, asks on several, and prints in the order of reading.
+    fn each_of(
+        &self,
+        context: &Context,
+        config: &Config,
+        runners: &BTreeMap<Group, FlowRunner>,
+        work: &mut Sources<'_>,
+        printer: &mut Printer<'_>,
+    ) {
+        let free = runners.values().all(FlowRunner::is_free);
+        let threads = if free { config.workers } else { config.in_flight_per_provider };
+        printer.several = work.may_be_several();
+        // Several answers at once are counted; a single one is shown while it arrives.
+        let live = (!printer.several).then(|| LiveAnswer::new(&context.ui));
+        let files = work.collected.files.len() as u64;
+        let bar = match &live {
+            Some(live) => live.bar.clone(),
+            None => context.ui.progress("reading", files),
+        };
+        let listener = live.as_ref().map(|live| live as &dyn Listener);
+        let (send, receive) = bounded::<(usize, Unit)>(WAITING_MAX);
+        let (done, results) = bounded(WAITING_MAX);
+        let asked = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..threads.max(1) {
+                let (receive, done) = (receive.clone(), done.clone());
+                scope.spawn(move || {
+                    for (place, unit) in receive {
+                        let outcome =
+                            ask(context, config, &runners[&unit.kind.group()], &unit, listener);
+                        if done.send((place, unit, outcome)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop((receive, done));
+            let reading = scope.spawn(|| {
+                let send = send;
+                work.each(&mut |unit| {
+                    let place = asked.fetch_add(1, Ordering::Relaxed);
+                    // Fails only when every asking thread is gone.
+                    let _ = send.send((place, unit));
+                });
+            });
+            let (mut next, mut early) = (0, BTreeMap::new());
+            for (place, unit, outcome) in results {
+                early.insert(place, (unit, outcome));
+                while let Some((unit, outcome)) = early.remove(&next) {
+                    bar.suspend(|| printer.print(&unit, &outcome));
+                    bar.set_length(asked.load(Ordering::Relaxed).max(next + 1) as u64);
+                    next += 1;
+                    bar.set_position(next as u64);
+                }
+            }
+            drop(reading);
+        });
+        bar.finish_and_clear();
+    }
+}
+
+/// The default flow of a group.
+pub(super) fn flow_of(flows: &DefaultFlows, group: Group) -> &str {
+    match group {
+        Group::Document => &flows.document,
+        Group::Mail => &flows.mail,
+        Group::Chat => &flows.chat,
+        Group::Feed => &flows.feed,
+    }
+}
+
+fn ask(
+    context: &Context,
+    config: &Config,
+    runner: &FlowRunner,
+    unit: &Unit,
+    listener: Option<&dyn Listener>,
+) -> Result<FlowOutcome, FlowError> {
+    let today = context.machine.clock.now().day_in(config.timezone);
+    let surroundings = Surroundings {
+        input: unit.context.clone(),
+        day: Some(today.to_string()),
+        zone: Some(config.timezone),
+        profile: config.profile.clone(),
+    };
+    runner.ask_about(context, &unit.texts, &surroundings, listener)
+}
+
+/// The files, with what was left out so far.
+struct Sources<'a> {
+    context: &'a Context,
+    zone: chrono_tz::Tz,
+    readers: Readers,
+    collected: Collected,
+    /// Standard input, kept for readers that need a file.
+    spooled: Option<tempfile::NamedTempFile>,
+}
+
+impl<'a> Sources<'a> {
+    fn of(args: &SumArgs, context: &'a Context, config: &Config) -> Result<Sources<'a>, Failure> {
+        let disk = &*context.machine.disk;
+        let mut paths = args.paths.clone();
+        if paths.is_empty() {
+            if io::stdin().is_terminal() {
+                return Err(Failure::new(Exit::Usage, "nothing to summarize was named")
+                    .hint("name files or folders, or `-` for standard input"));
+            }
+            paths.push(STDIN.into());
+        }
+        let (stdin, paths): (Vec<PathBuf>, Vec<PathBuf>) =
+            paths.into_iter().partition(|path| path.as_os_str() == STDIN);
+        let unread =
+            |error| Failure::new(Exit::Input, "cannot read what was named").because(&error);
+        let mut collected = collect(disk, &paths).map_err(unread)?;
+        let mut spooled = None;
+        if !stdin.is_empty() {
+            let file = spool().map_err(|error| {
+                Failure::new(Exit::Input, "cannot read standard input").because(&error)
+            })?;
+            take_stdin(context, file.path(), &mut collected)?;
+            spooled = Some(file);
+        }
+        let readers = Readers { pdf: config.extract_pdf.clone() };
+        Ok(Sources { context, zone: config.timezone, readers, collected, spooled })
+    }
+
+    /// Whether there may be more than one summary.
+    fn may_be_several(&self) -> bool {
+        let many = |file: &NamedFile| {
+            matches!(file.kind, FileKind::Mailbox | FileKind::ChatGpt | FileKind::Claude)
+        };
+        self.collected.files.len() > 1 || self.collected.files.iter().any(many)
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(Unit)) {
+        let disk = &*self.context.machine.disk;
+        for file in &self.collected.files {
+            let mut skipped = Vec::new();
+            let read = each_unit(disk, &self.readers, file, self.zone, &mut |unit| match unit {
+                Ok(unit) => take(unit),
+                Err(why) => {
+                    skipped.push(Skipped { name: file.name.clone(), why, named: true });
+                }
+            });
+            if let Err(error) = read {
+                let why = error.to_string();
+                skipped.push(Skipped { name: file.name.clone(), why, named: true });
+            }
+            self.collected.skipped.extend(skipped);
+        }
+        // It is not needed any more.
+        drop(self.spooled.take());
+    }
+
+    fn read_all(&mut self) -> Vec<Unit> {
+        let mut units = Vec::new();
+        self.each(&mut |unit| units.push(unit));
+        units
+    }
+}
+
+/// Standard input as a file, because some readers need one. It goes away with the value.
+fn spool() -> io::Result<tempfile::NamedTempFile> {
+    let mut file = tempfile::NamedTempFile::new()?;
+    io::copy(&mut io::stdin().lock(), file.as_file_mut())?;
+    Ok(file)
+}
+
+fn take_stdin(
+    context: &Context,
+    path: &std::path::Path,
+    collected: &mut Collected,
+) -> Result<(), Failure> {
+    let disk = &*context.machine.disk;
+    let unread = |error| Failure::new(Exit::Input, "cannot read standard input").because(&error);
+    let bytes = disk.read(path).map_err(&unread)?;
+    let head = &bytes[..bytes.len().min(HEAD_BYTES)];
+    let kind = FileKind::of(std::path::Path::new(""), head, &mut || Ok(bytes.clone()));
+    let name = "standard input".to_owned();
+    match kind.map_err(unread)? {
+        Ok(kind) => collected.files.push(NamedFile { path: path.to_owned(), name, kind }),
+        Err(Refusal(why)) => collected.skipped.push(Skipped { name, why, named: true }),
+    }
+    Ok(())
+}
+
+/// Prints results as they come.
+struct Printer<'a> {
+    context: &'a Context,
+    prose: Prose,
+    length: Option<Length>,
+    evidence: bool,
+    several: bool,
+    made: u64,
+    failed: u64,
+}
+
+impl<'a> Printer<'a> {
+    fn new(args: &SumArgs, context: &'a Context) -> Printer<'a> {
+        Printer {
+            context,
+            prose: Prose::of_stdout(),
+            length: args.length,
+            evidence: args.evidence,
+            several: false,
+            made: 0,
+            failed: 0,
+        }
+    }
+
+    fn print(&mut self, unit: &Unit, outcome: &Result<FlowOutcome, FlowError>) {
+        let ui = self.context.ui;
+        match outcome {
+            Ok(outcome) if ui.json => ui.json(&as_json(unit, outcome)),
+            Ok(outcome) => self.text(unit, outcome),
+            Err(error) => {
+                self.failed += 1;
+                if ui.json {
+                    ui.json(&json!({
+                        "source": unit.name, "kind": unit.kind.name(),
+                        "error": error.to_string(), "reason_code": error.reason_code(),
+                    }));
+                }
+                let why = plain_line(&error.to_string());
+                ui.complain(format!("{} {}: {why}", ui::red("failed:"), plain_line(&unit.name)));
+                return;
+            }
+        }
+        self.made += 1;
+    }
+
+    fn text(&self, unit: &Unit, outcome: &FlowOutcome) {
+        let ui = self.context.ui;
+        let default = if self.several { Length::Short } else { Length::Medium };
+        let text = text_of(outcome, self.length.unwrap_or(default));
+        let indent = if self.several { "  " } else { "" };
+        if self.several {
+            if self.made > 0 {
+                ui.out("");
+            }
+            ui.out(ui::bold(&plain_line(&unit.name)));
+        } else if self.prose.is_terminal()
+            && let Some(title) = unit.title()
+        {
+            ui.out(ui::bold(&plain_line(title)));
+        }
+        self.prose.lines(&text, indent).iter().for_each(|line| ui.out(line));
+        if self.evidence {
+            evidence_lines(unit, outcome, self.prose, indent).iter().for_each(|line| ui.out(line));
+        }
+    }
+
+    /// The last words: how many, and what was left out.
+    fn finish(self, skipped: &[Skipped]) -> Exit {
+        let ui = self.context.ui;
+        if ui.json {
+            let skipped = skipped.iter().map(|one| json!({"source": one.name, "why": one.why}));
+            let skipped: Vec<Value> = skipped.collect();
+            ui.json(&json!({"made": self.made, "failed": self.failed, "skipped": skipped}));
+        } else {
+            for one in skipped.iter().filter(|one| one.named || one.why.contains(':')) {
+                let name = plain_line(&one.name);
+                ui.complain(format!("{} {name}: {}", ui::yellow("skipped:"), plain_line(&one.why)));
+            }
+            if self.several || !skipped.is_empty() {
+                let mut line = ui::count(self.made, "summary");
+                if self.failed > 0 {
+                    line.push_str(&format!(", {} failed", self.failed));
+                }
+                if !skipped.is_empty() {
+                    line.push_str(&format!("; {}", in_short(skipped)));
+                }
+                ui.talk(ui::dim(&line));
+            }
+        }
+        let named = skipped.iter().any(|one| one.named);
+        match (self.made, self.failed) {
+            (0, 0) => Exit::Input,
+            (_, 0) if !named => Exit::Done,
+            _ => Exit::Wrong,
+        }
+    }
+}
+
+/// The text of a summary in a length; a flow that has no such length gives the nearest.
+fn text_of(outcome: &FlowOutcome, length: Length) -> String {
+    let summary = &outcome.summary;
+    let whole = &summary.summary_text;
+    let long = summary.rendered_long.as_ref();
+    match length {
+        Length::Short => summary.rendered_short.as_ref().unwrap_or(whole).clone(),
+        Length::Medium => summary.rendered_medium.as_ref().unwrap_or(whole).clone(),
+        Length::Long => match long.filter(|long| long.len() >= whole.len()) {
+            Some(long) => long.clone(),
+            None => whole.clone(),
+        },
+    }
+}
+
+/// The words of the sources that sentences rest on, each with its place.
+fn evidence_lines(unit: &Unit, outcome: &FlowOutcome, prose: Prose, indent: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut told = std::collections::BTreeSet::new();
+    for one in outcome.evidence.iter().filter(|one| one.located) {
+        let (Some(id), Some(start)) = (&one.source_id, one.start) else { continue };
+        if !told.insert((id.clone(), start)) {
+            continue;
+        }
+        let source = unit.texts.iter().position(|text| text.id == *id);
+        let place = match (source, unit.texts.len()) {
+            (Some(at), 1) => {
+                let before = unit.texts[at].text.get(..start).unwrap_or_default();
+                format!("line {}", before.matches('\n').count() + 1)
+            }
+            (Some(at), _) => format!("part {}", at + 1),
+            (None, _) => continue,
+        };
+        let first = format!("{indent}  {place}: ");
+        let hang = format!("{indent}    ");
+        let quote = format!("“{}”", plain_line(&one.quote));
+        lines.extend(prose.wrap(&quote, &first, &hang).iter().map(|line| ui::dim(line)));
+    }
+    lines
+}
+
+fn as_json(unit: &Unit, outcome: &FlowOutcome) -> Value {
+    json!({
+        "source": unit.name,
+        "kind": unit.kind.name(),
+        "title": unit.title(),
+        "bytes": unit.bytes(),
+        "summary": text_of(outcome, Length::Medium),
+        "short": text_of(outcome, Length::Short),
+        "long": text_of(outcome, Length::Long),
+        "outputs": outcome.summary,
+        "structured": outcome.structured,
+        "evidence": outcome.evidence,
+        "model": outcome.model,
+        "model_generated": outcome.model_generated,
+        "warnings": outcome.warnings,
+    })
+}

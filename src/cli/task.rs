@@ -1,0 +1,104 @@
+//! `task`: lists the tasks that summaries name, and says that one is done or open again.
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::digest::carry_out;
+use super::failure::{Exit, Failure};
+use super::{Context, ui};
+use crate::projections::digester::DigestOrder;
+
+/// List the tasks that summaries name, and close or reopen one
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  summarizer task list
+  summarizer task done task_3f62
+  summarizer task reopen task_3f62")]
+pub(crate) struct TaskArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List open tasks, those with a day first
+    List {
+        /// List closed tasks too, with the reason
+        #[arg(long)]
+        all: bool,
+    },
+    /// Say that a task is done; it leaves the open tasks with the next build of digests
+    Done {
+        /// Its id, or a beginning of it that no other task has
+        id: String,
+    },
+    /// Say that a task is open again
+    Reopen {
+        /// Its id, or a beginning of it that no other task has
+        id: String,
+    },
+}
+
+impl TaskArgs {
+    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        match &self.action {
+            Action::List { all } => list(context, *all),
+            Action::Done { id } => settle(context, id, true),
+            Action::Reopen { id } => settle(context, id, false),
+        }
+    }
+}
+
+fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+    value[name].as_str().unwrap_or("-")
+}
+
+fn list(context: &Context, all: bool) -> Result<Exit, Failure> {
+    let mut answer = carry_out(context, DigestOrder::Tasks { all })?;
+    let tasks = answer["tasks"].as_array_mut();
+    let mut tasks = tasks.map(std::mem::take).unwrap_or_default();
+    // A day before no day; ids and times keep the order of what has none.
+    tasks
+        .sort_by_key(|task| (task["open"] != true, task["due"].is_null(), task["due"].to_string()));
+    if context.ui.json {
+        for task in &tasks {
+            context.ui.json(task);
+        }
+        return Ok(Exit::Done);
+    }
+    if tasks.is_empty() {
+        context.ui.talk("no task is open; `summarizer task list --all` lists closed ones too");
+        return Ok(Exit::Done);
+    }
+    let row = |task: &Value| {
+        let state = if task["open"] == true { "open" } else { text(task, "closed") };
+        let cells = [
+            text(task, "due"),
+            text(task, "text"),
+            text(task, "source"),
+            text(task, "task_id"),
+            state,
+        ];
+        cells.map(crate::digest::markdown::one_line).to_vec()
+    };
+    let rows: Vec<Vec<String>> = tasks.iter().map(row).collect();
+    context.ui.table(&["DUE", "TASK", "SOURCE", "ID", "STATE"], &rows);
+    Ok(Exit::Done)
+}
+
+fn settle(context: &Context, id: &str, done: bool) -> Result<Exit, Failure> {
+    let order = DigestOrder::SettleTask { task_id: id.to_owned(), done };
+    let answer = carry_out(context, order)?;
+    if context.ui.json {
+        context.ui.json(&answer);
+        return Ok(Exit::Done);
+    }
+    let word = if done { "done" } else { "open" };
+    let told = if answer["changed"] == true { "" } else { " already" };
+    let task = crate::digest::markdown::one_line(text(&answer["task"], "text"));
+    context.ui.out(format!("{}{told}: {task}", ui::green(word)));
+    if answer["changed"] == true {
+        context.ui.talk("`summarizer digest build` brings the digests up to date");
+    }
+    Ok(Exit::Done)
+}

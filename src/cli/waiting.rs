@@ -1,0 +1,143 @@
+//! Waiting for the ends of requests that this process does not work on.
+//!
+//! Contract: a wait is never silent about why nothing happens. When no process works on the queue, or
+//! when the service is paused, a line on standard error says so at once, and again when it changes.
+//!
+//! See docs/adr/0094-requests-that-cannot-go-on.md.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::acks::{AckTail, Ended, PAUSE, is_final};
+use super::failure::{Exit, Failure};
+use super::{Context, ui};
+use crate::control::question::{Answer, Question};
+use crate::control::socket::ControlClient;
+
+/// Time between two looks at the process that holds the home.
+const LOOK: Duration = Duration::from_secs(1);
+/// Ids that an error names.
+const NAMED: usize = 5;
+
+/// What the process that holds a home does with requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Holder {
+    Working,
+    /// No process works on the queue.
+    Missing,
+    /// The service takes nothing in; each word is a cause.
+    Paused(String),
+}
+
+impl Holder {
+    fn of(socket: &std::path::Path) -> Holder {
+        let Ok(mut client) = ControlClient::connect(socket) else { return Holder::Missing };
+        let Ok(Answer::Ok(status)) = client.ask(&Question::Status) else { return Holder::Working };
+        let causes = status["paused"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let causes: Vec<&str> = causes.collect();
+        match causes.is_empty() {
+            true => Holder::Working,
+            false => Holder::Paused(causes.join(", ")),
+        }
+    }
+
+    /// Why requests wait, and what to do about it.
+    fn obstacle(&self) -> Option<String> {
+        match self {
+            Holder::Working => None,
+            Holder::Missing => Some(
+                "no service runs here: requests stay in the queue until `summarizer drain` or \
+                 `summarizer serve` processes them"
+                    .to_owned(),
+            ),
+            Holder::Paused(causes) if causes == "operator" => {
+                Some("the service is paused: requests wait until `summarizer resume`".to_owned())
+            }
+            Holder::Paused(causes) => Some(format!(
+                "the service is paused ({causes}): requests wait; `summarizer doctor` says what to do"
+            )),
+        }
+    }
+}
+
+/// Says what keeps new requests waiting, if anything does.
+pub(super) fn tell_obstacle(context: &Context, socket: &std::path::Path) {
+    if let Some(obstacle) = Holder::of(socket).obstacle() {
+        context.ui.talk(obstacle);
+    }
+}
+
+/// A wait for requests.
+pub(super) struct Wait {
+    pub socket: PathBuf,
+    /// Ends the wait with an error.
+    pub timeout: Option<Duration>,
+}
+
+impl Wait {
+    /// Waits until every request has ended. `open` names them.
+    pub fn run(
+        &self,
+        context: &Context,
+        tail: &mut AckTail,
+        open: &[String],
+        mut seen: impl FnMut(&Value),
+    ) -> Result<Ended, Failure> {
+        let mut left: BTreeSet<&str> = open.iter().map(String::as_str).collect();
+        let bar = context.ui.progress("waiting", left.len() as u64);
+        let mut ended = Ended::default();
+        let (begun, mut looked) = (Instant::now(), None::<Instant>);
+        let mut holder = Holder::Working;
+        while !left.is_empty() {
+            let acks = tail.acks()?;
+            let idle = acks.is_empty();
+            for ack in acks {
+                let Some(id) = ack["request_id"].as_str().filter(|id| left.contains(id)) else {
+                    continue;
+                };
+                bar.suspend(|| seen(&ack));
+                if is_final(&ack) {
+                    left.remove(id);
+                    bar.inc(1);
+                    ended.take(ack);
+                }
+            }
+            if !idle || left.is_empty() {
+                continue;
+            }
+            if looked.is_none_or(|at| at.elapsed() >= LOOK) {
+                let now = Holder::of(&self.socket);
+                if now != holder {
+                    let changed = now.obstacle().unwrap_or("a service works again".to_owned());
+                    bar.suspend(|| context.ui.talk(ui::dim(&changed)));
+                    holder = now;
+                }
+                looked = Some(Instant::now());
+            }
+            if let Some(timeout) = self.timeout.filter(|timeout| begun.elapsed() >= *timeout) {
+                bar.finish_and_clear();
+                return Err(timed_out(&left, timeout, &holder));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        bar.finish_and_clear();
+        Ok(ended)
+    }
+}
+
+fn timed_out(left: &BTreeSet<&str>, timeout: Duration, holder: &Holder) -> Failure {
+    let mut named: Vec<&str> = left.iter().copied().take(NAMED).collect();
+    if left.len() > NAMED {
+        named.push("…");
+    }
+    let (open, named) = (ui::count(left.len(), "request"), named.join(", "));
+    let verb = if left.len() == 1 { "has" } else { "have" };
+    let what = format!("{open} {verb} not ended within {} s: {named}", timeout.as_secs_f64());
+    let why = holder
+        .obstacle()
+        .unwrap_or_else(|| "`summarizer show ID` says where a request stands".to_owned());
+    Failure::new(Exit::Wrong, what).hint(format!("the queue keeps them; {why}"))
+}

@@ -1,0 +1,55 @@
+//! Lines of Markdown, and text that cannot break them.
+
+use super::evidence::EvidenceRef;
+
+const NONE: &str = "- none\n";
+
+#[derive(Default)]
+pub(super) struct Page(String);
+
+impl Page {
+    pub fn line(&mut self, line: std::fmt::Arguments<'_>) {
+        use std::fmt::Write as _;
+        let _ = self.0.write_fmt(line);
+        self.0.push('\n');
+    }
+
+    pub fn heading(&mut self, heading: &str) {
+        self.line(format_args!("\n## {heading}"));
+    }
+
+    pub fn none(&mut self) {
+        self.0.push_str(NONE);
+    }
+
+    pub fn section<T>(&mut self, heading: &str, items: &[T], each: impl Fn(&mut Page, &T)) {
+        self.heading(heading);
+        for item in items {
+            each(self, item);
+        }
+        if items.is_empty() {
+            self.none();
+        }
+    }
+
+    pub fn pointers(&mut self, refs: &[EvidenceRef], label: &str) {
+        for evidence in refs {
+            self.line(format_args!(
+                "  - {label}`{}` chunk `{}` span {}..{}",
+                flat(&evidence.evidence_id),
+                flat(&evidence.chunk_id),
+                evidence.span.start,
+                evidence.span.end
+            ));
+        }
+    }
+
+    pub fn text(self) -> String {
+        self.0
+    }
+}
+
+/// Runs of whitespace become one space, so that no text can open a heading or a list.
+pub(super) fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

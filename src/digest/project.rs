@@ -1,0 +1,184 @@
+//! How a summary gets its project: rules in the file of selectors, tried in order.
+//!
+//! Contract. The first rule whose value is there and fits decides. A rule reads one place: the
+//! request, the source itself, a label, the feed, the mailbox, the folder or the repository that
+//! asked. What a flow calls its project is used only by a rule that says so, because many flows put
+//! the same word on everything.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub(crate) const RULES_VERSION: &str = "project_rules.v1";
+
+/// Where a rule reads a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProjectFrom {
+    /// `params.project` of the request.
+    Request,
+    /// The project that the source names.
+    Source,
+    Label,
+    Folder,
+    Feed,
+    Mailbox,
+    /// `requested_by.repo`.
+    Repo,
+    /// The project that the flow wrote.
+    Flow,
+}
+
+impl ProjectFrom {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ProjectFrom::Request => "request",
+            ProjectFrom::Source => "source",
+            ProjectFrom::Label => "label",
+            ProjectFrom::Folder => "folder",
+            ProjectFrom::Feed => "feed",
+            ProjectFrom::Mailbox => "mailbox",
+            ProjectFrom::Repo => "repo",
+            ProjectFrom::Flow => "flow",
+        }
+    }
+
+    /// The value of an item at this place.
+    fn value(self, meta: &Map<String, Value>) -> Option<String> {
+        let named = |name: &str| meta.get(name).and_then(scalar);
+        let text = match self {
+            ProjectFrom::Request | ProjectFrom::Source | ProjectFrom::Flow => {
+                // Items of others have a project and do not say who named it.
+                let from = named("project_from").unwrap_or_else(|| "source".to_owned());
+                (from == self.as_str()).then(|| named("project")).flatten()
+            }
+            place => named(place.as_str()),
+        };
+        text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProjectRule {
+    from: ProjectFrom,
+    /// Only these values; one that ends with `*` stands for all that begin so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    only: Vec<String>,
+    /// All but these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    not: Vec<String>,
+    /// The name of the project; without it, the value itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    project: Option<String>,
+}
+
+fn is_one_of(value: &str, list: &[String]) -> bool {
+    list.iter().any(|one| match one.strip_suffix('*') {
+        Some(beginning) => value.starts_with(beginning),
+        None => one == value,
+    })
+}
+
+/// The rules of a home.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProjectRules {
+    pub rules: Vec<ProjectRule>,
+}
+
+/// The repository of requests that this program writes by itself.
+const OWN_REPO: &str = "summarizer*";
+/// Labels of mail programs that say where a mail lies and not what it is about.
+const LABELS_OF_PLACE: &[&str] =
+    &["inbox", "Inbox", "INBOX", "sent", "Sent", "unread", "Unread", "important", "Important"];
+
+impl Default for ProjectRules {
+    /// Every place but the word of a flow.
+    fn default() -> ProjectRules {
+        let rule = |from| ProjectRule { from, only: Vec::new(), not: Vec::new(), project: None };
+        let not = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect();
+        ProjectRules {
+            rules: vec![
+                rule(ProjectFrom::Request),
+                rule(ProjectFrom::Source),
+                ProjectRule { not: not(LABELS_OF_PLACE), ..rule(ProjectFrom::Label) },
+                rule(ProjectFrom::Feed),
+                ProjectRule {
+                    not: not(&["inbox", "Inbox", "INBOX"]),
+                    ..rule(ProjectFrom::Mailbox)
+                },
+                rule(ProjectFrom::Folder),
+                ProjectRule { not: not(&[OWN_REPO]), ..rule(ProjectFrom::Repo) },
+            ],
+        }
+    }
+}
+
+impl ProjectRules {
+    /// The project of an item, and where it was read.
+    pub fn project(&self, meta: &Map<String, Value>) -> Option<(String, ProjectFrom)> {
+        self.rules.iter().find_map(|rule| {
+            let value = rule.from.value(meta)?;
+            let fits = (rule.only.is_empty() || is_one_of(&value, &rule.only))
+                && !is_one_of(&value, &rule.not);
+            fits.then(|| (rule.project.clone().unwrap_or(value), rule.from))
+        })
+    }
+}
+
+/// A scalar as text, as selectors compare it.
+pub(super) fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn project(rules: &ProjectRules, meta: Value) -> Option<(String, &'static str)> {
+        let found = rules.project(meta.as_object().unwrap());
+        found.map(|(project, from)| (project, from.as_str()))
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_decides() {
+        let rules = ProjectRules::default();
+        for (meta, expected) in [
+            (
+                json!({"project": "flat", "project_from": "request", "folder": "x"}),
+                ("flat", "request"),
+            ),
+            (json!({"project": "flat"}), ("flat", "source")),
+            (
+                json!({"project": "Health", "project_from": "flow", "folder": "site"}),
+                ("site", "folder"),
+            ),
+            (json!({"label": "Inbox", "mailbox": "work"}), ("work", "mailbox")),
+            (json!({"repo": "crm", "feed": "Rust Blog"}), ("Rust Blog", "feed")),
+            (json!({"repo": "crm"}), ("crm", "repo")),
+        ] {
+            let (name, from) = expected;
+            assert_eq!(project(&rules, meta), Some((name.to_owned(), from)));
+        }
+        let none = json!({"project": "Health", "project_from": "flow", "repo": "summarizer add"});
+        assert_eq!(project(&rules, none), None);
+    }
+
+    #[test]
+    fn declared_rules_choose_and_rename() {
+        let rules: ProjectRules = serde_json::from_value(json!({"rules": [
+            {"from": "folder", "only": ["acme*"], "project": "ACME"},
+            {"from": "flow", "not": ["Other"]}]}))
+        .unwrap();
+        let acme = json!({"folder": "acme-2026"});
+        assert_eq!(project(&rules, acme), Some(("ACME".to_owned(), "folder")));
+        let flow = json!({"folder": "notes", "project": "Health", "project_from": "flow"});
+        assert_eq!(project(&rules, flow), Some(("Health".to_owned(), "flow")));
+        assert_eq!(project(&rules, json!({"project": "Other", "project_from": "flow"})), None);
+    }
+}

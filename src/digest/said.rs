@@ -1,0 +1,342 @@
+//! What sentences of a summary say: a question, a decision, something done. Pure, by words of four
+//! languages; a sentence that fits no rule is only a sentence.
+
+use std::collections::BTreeSet;
+
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
+
+use super::markdown::one_line;
+use crate::contract::hash::sha256;
+
+/// Letters of a word that count: endings differ between tenses and numbers.
+const STEM_CHARS: usize = 5;
+/// Most words of a sentence that are compared.
+const WORDS_MAX: usize = 16;
+
+const DECIDED: &[&str] = &[
+    "decided",
+    "we agreed",
+    "it was agreed",
+    "agreed to",
+    "agreed on",
+    "settled on",
+    "we chose",
+    "approved",
+    "we will use",
+    "decidio",
+    "decidimos",
+    "se acordo",
+    "acordamos",
+    "quedamos en",
+    "se resolvio",
+    "aprobo",
+    "aprobamos",
+    "entschieden",
+    "beschlossen",
+    "geeinigt",
+    "nous avons decide",
+    "il a ete decide",
+    "convenu",
+];
+
+const DONE: &[&str] = &[
+    "done",
+    "finished",
+    "completed",
+    "fixed",
+    "solved",
+    "resolved",
+    "shipped",
+    "sent",
+    "paid",
+    "signed",
+    "submitted",
+    "delivered",
+    "booked",
+    "cancelled",
+    "renewed",
+    "merged",
+    "tagged",
+    "answered",
+    "hecho",
+    "hecha",
+    "listo",
+    "lista",
+    "termine",
+    "termino",
+    "terminado",
+    "terminada",
+    "envie",
+    "envio",
+    "enviado",
+    "enviada",
+    "mande",
+    "pague",
+    "pago",
+    "pagado",
+    "pagada",
+    "firme",
+    "firmado",
+    "firmada",
+    "reserve",
+    "reservado",
+    "reservada",
+    "resuelto",
+    "resuelta",
+    "entregado",
+    "entregada",
+    "erledigt",
+    "fertig",
+    "bezahlt",
+    "geschickt",
+    "gesendet",
+    "unterschrieben",
+    "fini",
+    "termine",
+    "envoye",
+    "envoyee",
+    "paye",
+    "payee",
+    "signe",
+];
+
+/// Words that make what is done something that is not done yet.
+const NOT_YET: &[&str] = &[
+    "not",
+    "never",
+    "no",
+    "cannot",
+    "isn",
+    "wasn",
+    "hasn",
+    "haven",
+    "didn",
+    "don",
+    "if",
+    "when",
+    "once",
+    "until",
+    "will",
+    "would",
+    "should",
+    "must",
+    "please",
+    "need",
+    "needs",
+    "to be",
+    "nunca",
+    "si",
+    "cuando",
+    "hasta",
+    "falta",
+    "faltan",
+    "hay que",
+    "debe",
+    "por favor",
+    "nicht",
+    "wenn",
+    "bis",
+    "pas",
+    "jamais",
+    "quand",
+];
+
+/// Verbs of tasks with the beginnings of their forms, so that `send` and `sent` are one word.
+const VERBS: &[&[&str]] = &[
+    &["send", "sent", "envia", "envie", "envio", "mand", "schick", "gesend", "envoy"],
+    &["pay", "paid", "paga", "pague", "bezahl", "zahl", "paye"],
+    &["sign", "firma", "firme", "unterschr"],
+    &["book", "reserv", "buch"],
+    &["write", "wrote", "written", "escrib", "schreib"],
+    &["buy", "bought", "compra", "compre", "kauf", "achet"],
+    &["test", "proba", "probe", "prueb"],
+    &["order", "pedi", "bestell", "command"],
+];
+
+/// Words of dates: a task has a day that the answer to it need not have.
+const DATES: &[&str] = &[
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
+    "january",
+    "february",
+    "march",
+    "april",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+    "lunes",
+    "martes",
+    "miercoles",
+    "jueves",
+    "viernes",
+    "sabado",
+    "domingo",
+    "enero",
+    "febrero",
+    "marzo",
+    "abril",
+    "mayo",
+    "junio",
+    "julio",
+    "agosto",
+    "septiembre",
+    "octubre",
+    "noviembre",
+    "diciembre",
+];
+
+const LITTLE: &[&str] = &[
+    "about", "after", "again", "also", "before", "been", "from", "have", "here", "into", "just",
+    "more", "please", "should", "that", "their", "them", "then", "there", "they", "this", "today",
+    "tomorrow", "until", "were", "what", "when", "will", "with", "would", "your", "antes", "como",
+    "cuando", "desde", "donde", "esta", "este", "esto", "favor", "hasta", "para", "pero", "porque",
+    "sobre", "todo", "aber", "auch", "bitte", "dass", "eine", "einen", "nach", "noch", "oder",
+    "avec", "dans", "elle", "nous", "pour", "vous",
+];
+
+/// The text without accents, in lower case.
+fn fold(text: &str) -> String {
+    text.nfkd().filter(|c| !is_combining_mark(*c)).flat_map(char::to_lowercase).collect()
+}
+
+/// Folds case, accents, blanks and final punctuation, so that two spellings of a sentence are one.
+pub(crate) fn folded(text: &str) -> String {
+    let line = fold(&one_line(text));
+    let outer = |c: char| !c.is_alphanumeric();
+    line.trim_matches(outer).to_owned()
+}
+
+/// The sentences of a text on one line. A wrong cut does no harm: callers put the rest together again.
+pub(crate) fn sentences(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        if !matches!(c, '.' | '!' | '?' | '…') {
+            continue;
+        }
+        let Some((next, ' ')) = chars.peek().copied() else { continue };
+        let rest = text[next..].trim_start();
+        let begins = rest.starts_with(|c: char| c.is_uppercase() || "¿¡\"“«(".contains(c));
+        let before = text[start..at].rsplit(' ').next().unwrap_or_default();
+        // After so few letters a full stop mostly ends a title or an initial.
+        let few = before.chars().count() <= 3 && before.chars().all(char::is_alphabetic);
+        let short = c == '.' && few && before.starts_with(char::is_uppercase);
+        if begins && !short {
+            found.push(text[start..next].trim());
+            start = next;
+        }
+    }
+    found.push(text[start..].trim());
+    found.retain(|sentence| !sentence.is_empty());
+    found
+}
+
+/// The words of a sentence with a blank around each, for looking up phrases.
+fn spaced(sentence: &str) -> String {
+    let words = fold(sentence);
+    let words: Vec<&str> =
+        words.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    format!(" {} ", words.join(" "))
+}
+
+fn says(spaced: &str, phrases: &[&str]) -> bool {
+    phrases.iter().any(|phrase| spaced.contains(&format!(" {phrase} ")))
+}
+
+pub(crate) fn is_question(sentence: &str) -> bool {
+    sentence.ends_with('?') && sentence.split_whitespace().count() >= 3
+}
+
+pub(crate) fn is_decision(sentence: &str) -> bool {
+    let words = spaced(sentence);
+    !sentence.ends_with('?')
+        && says(&words, DECIDED)
+        && !says(&words, &["not", "no", "nicht", "pas"])
+}
+
+pub(crate) fn is_done(sentence: &str) -> bool {
+    let words = spaced(sentence);
+    !sentence.ends_with('?') && says(&words, DONE) && !says(&words, NOT_YET)
+}
+
+/// Numbers that stand for the words that carry meaning, without endings.
+pub(crate) fn content(sentence: &str) -> Vec<u32> {
+    let words = fold(sentence);
+    let mut numbers = BTreeSet::new();
+    for word in words.split(|c: char| !c.is_alphanumeric()) {
+        let verb = VERBS.iter().find(|forms| forms.iter().any(|form| word.starts_with(form)));
+        let long = word.chars().count() >= 4;
+        let empty = LITTLE.contains(&word) || DATES.contains(&word) || DONE.contains(&word);
+        let stem: String = match verb {
+            Some(forms) => forms[0].to_owned(),
+            None if !long || empty => continue,
+            None => word.chars().take(STEM_CHARS).collect(),
+        };
+        let hash = sha256(stem).hex();
+        numbers.extend(u32::from_str_radix(&hash[..8], 16));
+        if numbers.len() == WORDS_MAX {
+            break;
+        }
+    }
+    numbers.into_iter().collect()
+}
+
+/// Whether words of a later sentence speak of a task: most of its words, and at least two.
+pub(crate) fn speaks_of(task: &[u32], sentence: &[u32]) -> bool {
+    let shared = task.iter().filter(|word| sentence.contains(word)).count();
+    shared >= 2 && shared * 2 > task.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_end_where_another_begins() {
+        let text = "We met Dr. Ruiz at 10.30. ¿Viene Ana? Sí! It works, e.g. on v2.4. Done";
+        let expected =
+            ["We met Dr. Ruiz at 10.30.", "¿Viene Ana?", "Sí!", "It works, e.g. on v2.4.", "Done"];
+        assert_eq!(sentences(text), expected);
+        assert!(sentences("").is_empty());
+    }
+
+    #[test]
+    fn what_is_done_closes_only_the_task_it_speaks_of() {
+        let task = content("Please send the signed lease to Marta by Friday.");
+        for (sentence, closes) in [
+            ("I sent the lease to Marta on Thursday.", true),
+            ("The lease is not sent to Marta yet.", false),
+            ("Once the lease is sent, Marta answers.", false),
+            ("I sent the photos to Pedro.", false),
+            ("Did you send the lease to Marta?", false),
+        ] {
+            let found = is_done(sentence) && speaks_of(&task, &content(sentence));
+            assert_eq!(found, closes, "{sentence}");
+        }
+        let task = content("Por favor enviame el contrato firmado antes del 13 de marzo.");
+        let said = "Ya te envié el contrato de alquiler firmado, va por correo certificado.";
+        assert!(is_done(said) && speaks_of(&task, &content(said)));
+        let task = content("Pagar la factura de energía antes del 12 de febrero");
+        let said = "Pagué la factura de energía el martes.";
+        assert!(is_done(said) && speaks_of(&task, &content(said)));
+    }
+
+    #[test]
+    fn decisions_and_questions_are_told_by_their_words() {
+        assert!(is_decision("Se acordó cambiar de proveedor en marzo."));
+        assert!(is_decision("We decided to ship on Thursday."));
+        assert!(!is_decision("Nothing was decided, no date was agreed on."));
+        assert!(is_question("¿Conviene alquilar auto?") && !is_question("Really?"));
+    }
+}

@@ -1,0 +1,158 @@
+//! Which tasks of a library are open.
+//!
+//! Contract. A task leaves the open tasks when a person says so, when a later summary of its thread
+//! says that it is done, when the same flow summarized the same source again and does not name it any
+//! more, when the day of an appointment is over, or when a summary of its thread judges the sender
+//! unknown or the message a fraud. Everything follows from the log.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::library::{Library, Unit};
+use super::said;
+use super::tasks::{Closed, TaskMark, TaskMarks, Word};
+use crate::contract::ids::Seq;
+use crate::contract::time::Day;
+
+/// Which tasks of a library are open.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TaskBook {
+    closed: HashMap<u64, (Closed, Seq)>,
+    /// Which tasks of each summary are open, by the event of the summary.
+    open: HashMap<Seq, u64>,
+    /// The last event that changed whether a task of a summary is open.
+    moved: HashMap<Seq, Seq>,
+}
+
+/// One summary with tasks or with sentences about them.
+struct Marked<'l> {
+    unit: &'l Unit,
+    marks: &'l TaskMarks,
+}
+
+impl TaskBook {
+    /// Reads a library. `words` is what people said, by the number of the task.
+    pub fn of(library: &Library, words: &BTreeMap<u64, Word>) -> TaskBook {
+        let marked: Vec<Marked<'_>> = library
+            .units()
+            .iter()
+            .filter_map(|unit| Some(Marked { unit, marks: library.task_marks(unit)? }))
+            .collect();
+        let mut threads: HashMap<u64, Vec<usize>> = HashMap::new();
+        for (at, one) in marked.iter().enumerate() {
+            threads.entry(one.unit.thread).or_default().push(at);
+        }
+        let newest = newest_of_sources(library, &marked);
+        let over = over_by(library);
+        let mut book = TaskBook::default();
+        for one in marked.iter().filter(|one| !one.marks.tasks.is_empty()) {
+            let thread = &threads[&one.unit.thread];
+            for task in &one.marks.tasks {
+                let found = book.fate(one, task, thread, &marked, &newest, &over);
+                let word = words.get(&task.id);
+                let found = match word {
+                    Some(word) if word.done => Some((Closed::ByPerson, word.seq)),
+                    Some(_) => None,
+                    None => found,
+                };
+                let since = word.map(|word| word.seq).or(found.map(|(_, seq)| seq));
+                if let Some(since) = since {
+                    let moved = book.moved.entry(one.unit.seq).or_default();
+                    *moved = (*moved).max(since);
+                }
+                if let Some(found) = found {
+                    let held = book.closed.entry(task.id).or_insert(found);
+                    *held = (*held).min(found);
+                }
+            }
+        }
+        for one in marked.iter().filter(|one| !one.marks.tasks.is_empty()) {
+            let tasks = one.marks.tasks.iter().enumerate();
+            let open = tasks.filter(|(_, task)| !book.closed.contains_key(&task.id));
+            book.open.insert(one.unit.seq, open.fold(0, |mask, (at, _)| mask | 1 << at));
+        }
+        book
+    }
+
+    fn fate(
+        &self,
+        one: &Marked<'_>,
+        task: &TaskMark,
+        thread: &[usize],
+        marked: &[Marked<'_>],
+        newest: &HashMap<u64, (&Unit, HashSet<u64>)>,
+        over: &dyn Fn(Day) -> Option<Seq>,
+    ) -> Option<(Closed, Seq)> {
+        let doubt = thread.iter().map(|at| &marked[*at]).find(|other| other.marks.doubted);
+        if let Some(doubt) = doubt {
+            return Some((Closed::Doubted, doubt.unit.seq));
+        }
+        let later =
+            |other: &&Marked<'_>| (other.unit.at, other.unit.seq) > (one.unit.at, one.unit.seq);
+        let said = thread.iter().map(|at| &marked[*at]).filter(later).find(|other| {
+            other.marks.done.iter().any(|sentence| said::speaks_of(&task.words, sentence))
+        });
+        if let Some(said) = said {
+            return Some((Closed::Said, said.unit.seq));
+        }
+        if let Some((unit, tasks)) = newest.get(&one.unit.source)
+            && unit.seq > one.unit.seq
+            && !tasks.contains(&task.id)
+        {
+            return Some((Closed::Replaced, unit.seq));
+        }
+        task.passes.and_then(over).map(|seq| (Closed::Over, seq))
+    }
+
+    /// Which tasks of a summary are open, one bit each.
+    pub fn open(&self, unit: &Unit) -> u64 {
+        self.open.get(&unit.seq).copied().unwrap_or(0)
+    }
+
+    /// Why a task is closed, if it is.
+    pub fn closed(&self, task: u64) -> Option<Closed> {
+        self.closed.get(&task).map(|(why, _)| *why)
+    }
+
+    /// Whether an event after `seq` changed which tasks of a summary are open.
+    pub fn moved_after(&self, unit: &Unit, seq: Seq) -> bool {
+        self.moved.get(&unit.seq).is_some_and(|moved| *moved > seq)
+    }
+}
+
+/// The newest summary of each source by the same flow, with its tasks.
+fn newest_of_sources<'l>(
+    library: &'l Library,
+    marked: &[Marked<'_>],
+) -> HashMap<u64, (&'l Unit, HashSet<u64>)> {
+    let wanted: HashSet<u64> = marked.iter().map(|one| one.unit.source).collect();
+    let mut newest: HashMap<u64, &Unit> = HashMap::new();
+    for unit in library.units().iter().filter(|unit| wanted.contains(&unit.source)) {
+        let held = newest.entry(unit.source).or_insert(unit);
+        if held.seq < unit.seq {
+            *held = unit;
+        }
+    }
+    let tasks = |unit: &Unit| {
+        let marks = library.task_marks(unit);
+        marks.map(|marks| marks.tasks.iter().map(|task| task.id).collect()).unwrap_or_default()
+    };
+    newest.into_iter().map(|(source, unit)| (source, (unit, tasks(unit)))).collect()
+}
+
+/// The first event after which content of a later day than a given one is known.
+fn over_by(library: &Library) -> impl Fn(Day) -> Option<Seq> {
+    let mut first: Vec<(Day, Seq)> = Vec::new();
+    for unit in library.units().iter().rev() {
+        let day = unit.at.day_in(chrono_tz::UTC);
+        let seq = first.last().map_or(unit.seq, |(_, known)| unit.seq.min(*known));
+        match first.last_mut() {
+            Some(last) if last.0 == day => last.1 = seq,
+            _ => first.push((day, seq)),
+        }
+    }
+    first.reverse();
+    move |day| {
+        let at = first.partition_point(|(known, _)| *known <= day);
+        first.get(at).map(|(_, seq)| *seq)
+    }
+}

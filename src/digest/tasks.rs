@@ -1,0 +1,280 @@
+//! Tasks that summaries name: their words, their day, and what the library keeps of them.
+//!
+//! Contract. A task is identified by the thread it was named in and by its text, so the same request
+//! in a reply is the same task. Nothing here depends on other summaries; see [`super::task_book`].
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::markdown::{one_line, shorten};
+use super::said;
+use crate::contract::hash::sha256;
+use crate::contract::ids::Seq;
+use crate::contract::time::Day;
+
+/// Most characters of a task.
+pub(crate) const TASK_CHARS: usize = 200;
+/// Most tasks taken from one summary; a summary keeps which of them are open in one number.
+pub(crate) const PER_ITEM_MAX: usize = 50;
+/// Most sentences of one summary that are remembered for saying that something is done.
+const DONE_MAX: usize = 12;
+/// Members of a task that hold its words, and its day.
+const WORDS: &[&str] = &["name", "text", "task", "title", "action"];
+const DUE: &[&str] = &["due_date", "due", "deadline", "date"];
+/// What flows call a message that nobody should act on.
+const DOUBTFUL: &[&str] = &["spam", "scam", "phishing", "fraud", "unknown"];
+
+/// A task as an item names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FoundTask {
+    pub text: String,
+    /// A day, perhaps with a time, as the item says it.
+    pub due: Option<String>,
+    /// An appointment: over when its day is.
+    pub passes: bool,
+}
+
+/// The members of `structured` that speak of tasks and of the sender.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct TaskMembers {
+    tasks: Value,
+    pending_tasks: Value,
+    all_day: Value,
+    sender_type: Value,
+    route: Value,
+}
+
+impl TaskMembers {
+    /// Whether a flow says that nobody should act on the message.
+    pub fn doubts(&self) -> bool {
+        let values = [&self.sender_type, &self.route];
+        values.iter().any(|value| value.as_str().is_some_and(|word| DOUBTFUL.contains(&word)))
+    }
+
+    /// Whether the flow looked for tasks at all.
+    pub fn looked(&self, actions: &Value) -> bool {
+        actions.is_array() || self.tasks.is_array() || self.pending_tasks.is_array()
+    }
+
+    /// The tasks of an item, each once. A list with days is preferred to one without.
+    pub fn found(&self, actions: &Value) -> Vec<FoundTask> {
+        let passes = self.all_day.is_boolean();
+        let lists = [&self.tasks, actions, &self.pending_tasks];
+        let mut seen = HashSet::new();
+        for list in lists {
+            let tasks = list.as_array().into_iter().flatten();
+            let tasks = tasks.filter_map(|one| task(one, passes));
+            let tasks: Vec<FoundTask> = tasks
+                .filter(|task| seen.insert(said::folded(&task.text)))
+                .take(PER_ITEM_MAX)
+                .collect();
+            if !tasks.is_empty() {
+                return tasks;
+            }
+        }
+        Vec::new()
+    }
+}
+
+fn task(value: &Value, passes: bool) -> Option<FoundTask> {
+    let member =
+        |names: &[&str]| names.iter().find_map(|name| value[*name].as_str()).map(str::to_owned);
+    let (text, due) = match value {
+        Value::String(text) => (text.clone(), None),
+        Value::Object(_) => (member(WORDS)?, member(DUE)),
+        _ => return None,
+    };
+    let line = one_line(&text);
+    // `Dentist: 2026-02-12T10:30:00` has its day behind its name.
+    let (words, behind) = match line.rsplit_once(": ") {
+        Some((words, day)) if day_of(day).is_some() => (words.to_owned(), Some(day.to_owned())),
+        _ => (line.clone(), None),
+    };
+    let due = due.filter(|due| day_of(due).is_some()).or(behind).map(|due| spoken_time(&due));
+    let text = shorten(&words, TASK_CHARS);
+    (!text.is_empty()).then_some(FoundTask { text, due, passes })
+}
+
+/// The day that a text begins with.
+pub(crate) fn day_of(text: &str) -> Option<Day> {
+    let day = text.get(..10)?.parse().ok()?;
+    matches!(text.as_bytes().get(10), None | Some(b'T' | b' ')).then_some(day)
+}
+
+/// `2026-02-12T10:30:00` as `2026-02-12 10:30`.
+fn spoken_time(due: &str) -> String {
+    let clock = due.get(11..16).filter(|clock| *clock != "00:00" && clock.as_bytes()[2] == b':');
+    match clock {
+        Some(clock) => format!("{} {clock}", &due[..10]),
+        None => due[..10].to_owned(),
+    }
+}
+
+/// The first half of the hash of some words.
+pub(crate) fn key(kind: &str, words: &str) -> u64 {
+    let hash = sha256(format!("{kind}\n{words}")).hex();
+    u64::from_str_radix(&hash[..16], 16).unwrap_or_default()
+}
+
+/// The id of a task for people.
+pub(crate) fn task_id(task: u64) -> String {
+    format!("task_{task:016x}")
+}
+
+/// The number of a task: its thread and its words.
+pub(crate) fn task_key(thread: u64, text: &str) -> u64 {
+    key("task", &format!("{thread:016x} {}", said::folded(text)))
+}
+
+/// A task as the library keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TaskMark {
+    pub id: u64,
+    /// The day after which an appointment is over.
+    pub passes: Option<Day>,
+    /// The words that carry its meaning.
+    pub words: Vec<u32>,
+}
+
+/// What the library keeps of a summary for its tasks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TaskMarks {
+    pub doubted: bool,
+    pub tasks: Vec<TaskMark>,
+    /// The words of each sentence that says that something is done.
+    pub done: Vec<Vec<u32>>,
+}
+
+impl TaskMarks {
+    pub fn of(found: &[FoundTask], doubted: bool, thread: u64, told: &str) -> TaskMarks {
+        let mark = |task: &FoundTask| TaskMark {
+            id: task_key(thread, &task.text),
+            passes: task.due.as_deref().filter(|_| task.passes).and_then(day_of),
+            words: said::content(&task.text),
+        };
+        let done = said::sentences(told).into_iter().filter(|sentence| said::is_done(sentence));
+        TaskMarks {
+            doubted,
+            tasks: found.iter().map(mark).collect(),
+            done: done.take(DONE_MAX).map(said::content).collect(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        !self.doubted && self.tasks.is_empty() && self.done.is_empty()
+    }
+
+    /// As rows of numbers, for the cache.
+    pub fn to_numbers(&self) -> Vec<u32> {
+        let mut row = vec![u32::from(self.doubted), self.tasks.len() as u32];
+        for task in &self.tasks {
+            let day = task.passes.map_or(i32::MIN, number_of);
+            row.extend([(task.id >> 32) as u32, task.id as u32, day as u32]);
+            row.push(task.words.len() as u32);
+            row.extend(&task.words);
+        }
+        for sentence in &self.done {
+            row.push(sentence.len() as u32);
+            row.extend(sentence);
+        }
+        row
+    }
+
+    pub fn from_numbers(row: &[u32]) -> Option<TaskMarks> {
+        let mut rest = row.iter().copied();
+        let mut next = || rest.next();
+        let mut marks = TaskMarks { doubted: next()? == 1, ..TaskMarks::default() };
+        for _ in 0..next()? {
+            let id = u64::from(next()?) << 32 | u64::from(next()?);
+            let day = next()? as i32;
+            let passes = if day == i32::MIN { None } else { Some(day_from(day)?) };
+            let words = (0..next()?).map(|_| next()).collect::<Option<Vec<u32>>>()?;
+            marks.tasks.push(TaskMark { id, passes, words });
+        }
+        while let Some(len) = next() {
+            marks.done.push((0..len).map(|_| next()).collect::<Option<Vec<u32>>>()?);
+        }
+        Some(marks)
+    }
+}
+
+fn number_of(day: Day) -> i32 {
+    chrono::Datelike::num_days_from_ce(&day.0)
+}
+
+fn day_from(number: i32) -> Option<Day> {
+    chrono::NaiveDate::from_num_days_from_ce_opt(number).map(Day)
+}
+
+/// Why a task is not open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Closed {
+    /// A person said so.
+    ByPerson,
+    /// A later summary of the thread says that it is done.
+    Said,
+    /// The same flow summarized the same source again, without it.
+    Replaced,
+    /// The day of the appointment is over.
+    Over,
+    /// The sender is unknown, or the message is a fraud.
+    Doubted,
+}
+
+impl Closed {
+    /// As a memo says it.
+    pub fn told(self) -> &'static str {
+        match self {
+            Closed::ByPerson => "marked as done",
+            Closed::Said => "a later summary says that it is done",
+            Closed::Replaced => "a later summary of the same source does not name it",
+            Closed::Over => "its day is over",
+            Closed::Doubted => "from an unknown sender, or a fraud",
+        }
+    }
+}
+
+/// What a person said of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Word {
+    pub done: bool,
+    pub seq: Seq,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn members(structured: Value) -> TaskMembers {
+        serde_json::from_value(structured).unwrap()
+    }
+
+    #[test]
+    fn tasks_have_the_day_that_the_item_gives() {
+        let found = members(json!({"tasks": [
+            {"name": "Pay the invoice.", "due_date": "2026-02-13"},
+            {"name": "pay the invoice", "due_date": null}, 7]}));
+        let found = found.found(&json!(["something else"]));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].due.as_deref(), found[0].passes), (Some("2026-02-13"), false));
+        let event = members(json!({"all_day": false}));
+        let found = event.found(&json!(["Dentist: 2026-02-12T10:30:00"]));
+        assert_eq!((found[0].text.as_str(), found[0].passes), ("Dentist", true));
+        assert_eq!(found[0].due.as_deref(), Some("2026-02-12 10:30"));
+        assert!(!members(json!({})).looked(&Value::Null));
+        assert!(members(json!({"tasks": []})).looked(&Value::Null));
+    }
+
+    #[test]
+    fn marks_survive_the_cache() {
+        let found = members(json!({"all_day": true})).found(&json!(["Exam: 2026-03-01", "Rest"]));
+        let marks = TaskMarks::of(&found, true, 9, "I sent the report to Ana. Then we ate.");
+        assert_eq!((marks.tasks.len(), marks.done.len()), (2, 1));
+        assert_eq!(TaskMarks::from_numbers(&marks.to_numbers()), Some(marks));
+    }
+}

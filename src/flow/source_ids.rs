@@ -1,0 +1,607 @@
+//! Checks the ids in an answer that claim to be sources of the request.
+//!
+//! Contract (also in `docs/flow-packs.md`): the output schema says which members claim ids. A member
+//! with a name such as `chunk_ids`, `source_id` or `evidence` does, and so does every pointer that
+//! `source_ids` of `projection.json` lists. An id is known when the request has such a source, when an
+//! input names it, or when it is the label under which a prompt shows a source. A label becomes the id
+//! it stands for. An unknown id is removed: out of its list, or as null, or with the entry of the list
+//! that cannot be without it.
+//!
+//! See docs/adr/0092-checking-the-ids-of-an-answer.md.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use super::evidence;
+use super::hierarchy::Hierarchy;
+use super::outcome::RemovedId;
+use super::project::Projection;
+use crate::contract::schema::Violation;
+use crate::model::SourceText;
+
+/// What ids of sources are called, without `_id` and `_ids`.
+const KINDS: [&str; 10] = [
+    "article", "chunk", "document", "event", "evidence", "item", "message", "session", "source",
+    "summary",
+];
+/// A member of this name holds ids or quotes.
+const EVIDENCE: &str = "evidence";
+/// Stands for every entry of a list and every member of an open object.
+const ANY: &str = "*";
+/// Deepest nesting of a schema that is followed: references may go in circles.
+const DEPTH_MAX: usize = 24;
+/// Most members of one schema that claim ids.
+const CLAIMS_MAX: usize = 200;
+/// Most known ids that a repair turn names.
+const KNOWN_SHOWN: usize = 60;
+/// Most removed ids that an outcome lists.
+pub(super) const REMOVED_MAX: usize = 50;
+/// Longest id that is shown, in characters.
+const ID_CHARS_MAX: usize = 200;
+/// Longest text that is read as JSON to find the ids in it.
+const JSON_BYTES_MAX: usize = 4 << 20;
+
+/// Where the answers of a pack claim ids of sources.
+#[derive(Debug, Default)]
+pub(crate) struct IdClaims {
+    paths: Vec<Vec<String>>,
+    /// Paths whose texts may also be quotes.
+    quotes: Vec<bool>,
+}
+
+impl IdClaims {
+    pub fn of(schema: &Value, projection: &Projection) -> IdClaims {
+        let mut paths = Vec::new();
+        collect(schema, schema, &mut Vec::new(), 0, &mut paths);
+        let split = |pointer: &String| pointer.split('/').skip(1).map(unescaped).collect();
+        let quoted: Vec<Vec<String>> = projection.evidence_pointers().iter().map(split).collect();
+        // What the projection calls a quote is looked up as one.
+        paths.retain(|path| !quoted.iter().any(|quote| quote.starts_with(path)));
+        let declared = projection.source_id_pointers().iter().map(split);
+        for path in declared {
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
+        }
+        let quotes = paths.iter().map(|path| path.last().is_some_and(|name| name == EVIDENCE));
+        IdClaims { quotes: quotes.collect(), paths }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+}
+
+fn collect(
+    root: &Value,
+    schema: &Value,
+    path: &mut Vec<String>,
+    depth: usize,
+    paths: &mut Vec<Vec<String>>,
+) {
+    if depth > DEPTH_MAX || paths.len() >= CLAIMS_MAX {
+        return;
+    }
+    let schema = resolved(root, schema);
+    for (name, member) in schema["properties"].as_object().into_iter().flatten() {
+        path.push(name.clone());
+        if claims_by_name(name, resolved(root, member)) {
+            paths.push(path.clone());
+        }
+        collect(root, member, path, depth + 1, paths);
+        path.pop();
+    }
+    for below in ["items", "additionalProperties"] {
+        if schema[below].is_object() {
+            path.push(ANY.to_owned());
+            collect(root, &schema[below], path, depth + 1, paths);
+            path.pop();
+        }
+    }
+    for choice in ["anyOf", "oneOf", "allOf"] {
+        for schema in schema[choice].as_array().into_iter().flatten() {
+            collect(root, schema, path, depth + 1, paths);
+        }
+    }
+}
+
+/// A member named like an id that may be any text or number, or a list of those.
+fn claims_by_name(name: &str, schema: &Value) -> bool {
+    let name = name.to_ascii_lowercase();
+    let kind = name.strip_suffix("_ids").or_else(|| name.strip_suffix("_id"));
+    let named = name == EVIDENCE || kind.is_some_and(|kind| KINDS.contains(&kind));
+    let closed = |schema: &Value| schema.get("enum").is_some() || schema.get("const").is_some();
+    named && !closed(schema) && !closed(&schema["items"])
+}
+
+fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let target = schema.get("$ref").and_then(Value::as_str).and_then(|at| at.strip_prefix('#'));
+    target.and_then(|pointer| root.pointer(pointer)).unwrap_or(schema)
+}
+
+fn unescaped(segment: &str) -> String {
+    segment.replace("~1", "/").replace("~0", "~")
+}
+
+/// The ids that an answer may name.
+#[derive(Debug, Default)]
+pub(super) struct KnownIds<'a> {
+    ids: HashSet<String>,
+    sources: &'a [SourceText],
+    /// The sources below each node of a tree: a prompt with condensed texts shows the nodes.
+    nodes: BTreeMap<String, Vec<String>>,
+    /// The largest number that can stand for an entry of the input.
+    numbered: usize,
+}
+
+/// What an id of an answer stands for.
+enum Meaning {
+    Itself,
+    /// These sources.
+    Others(Vec<String>),
+    Nothing,
+}
+
+impl<'a> KnownIds<'a> {
+    /// `more` are ids of the request beside those of its sources, such as documents and sessions.
+    /// `labelled` inputs were written by the caller, with a label `[1] id` above each text.
+    pub fn of(
+        sources: &'a [SourceText],
+        inputs: &Map<String, Value>,
+        more: &[String],
+        tree: Option<&Hierarchy>,
+        labelled: bool,
+    ) -> KnownIds<'a> {
+        let mut known = KnownIds { sources, numbered: sources.len(), ..KnownIds::default() };
+        if labelled {
+            sources.iter().for_each(|source| known.read_labels(&source.text));
+        }
+        known.ids.extend(sources.iter().map(|source| source.id.clone()));
+        known.ids.extend(more.iter().cloned());
+        for value in inputs.values() {
+            known.read(value);
+        }
+        for source in sources {
+            known.read_text(&source.text);
+        }
+        for node in tree.into_iter().flat_map(|tree| &tree.nodes) {
+            known.nodes.insert(node.node_id.clone(), node.source_ids.clone());
+        }
+        known
+    }
+
+    /// Every id that a value names, wherever it stands.
+    fn read(&mut self, value: &Value) {
+        match value {
+            Value::String(text) => self.read_text(text),
+            Value::Array(items) => {
+                self.numbered = self.numbered.max(items.len());
+                items.iter().for_each(|item| self.read(item));
+            }
+            Value::Object(members) => {
+                for (name, member) in members {
+                    let name = name.to_ascii_lowercase();
+                    let names = ["id", "ids", "uid", "uuid", "guid", "url"]
+                        .contains(&name.as_str())
+                        || name.ends_with("_id")
+                        || name.ends_with("_ids");
+                    match member {
+                        Value::Array(items) if names => items.iter().for_each(|one| self.add(one)),
+                        Value::String(_) | Value::Number(_) if names => self.add(member),
+                        _ => self.read(member),
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn add(&mut self, id: &Value) {
+        match id {
+            Value::String(text) => drop(self.ids.insert(text.clone())),
+            Value::Number(number) => drop(self.ids.insert(number.to_string())),
+            _ => {}
+        }
+    }
+
+    /// The ids of a list that is given as JSON or JSON Lines.
+    fn read_text(&mut self, text: &str) {
+        let text = text.trim();
+        self.numbered = self.numbered.max(text.lines().filter(|line| !line.is_empty()).count());
+        if !text.starts_with(['[', '{']) || text.len() > JSON_BYTES_MAX {
+            return;
+        }
+        if let Ok(value @ (Value::Array(_) | Value::Object(_))) = serde_json::from_str(text) {
+            self.read(&value);
+            return;
+        }
+        for line in text.lines().filter(|line| line.trim_start().starts_with('{')) {
+            if let Ok(value @ Value::Object(_)) = serde_json::from_str(line) {
+                self.read(&value);
+            }
+        }
+    }
+
+    fn read_labels(&mut self, text: &str) {
+        for line in text.lines() {
+            let label = line.strip_prefix('[').and_then(|rest| rest.split_once("] "));
+            if let Some((number, id)) = label
+                && number.parse::<usize>().is_ok()
+            {
+                self.ids.insert(id.split(" | ").next().unwrap_or(id).trim().to_owned());
+            }
+        }
+    }
+
+    fn meaning(&self, id: &str) -> Meaning {
+        if self.ids.contains(id) {
+            return Meaning::Itself;
+        }
+        if let Some(sources) = self.nodes.get(id) {
+            return Meaning::Others(sources.clone());
+        }
+        let bare = id.trim().trim_start_matches('[').trim_end_matches(']').trim();
+        // A label shows the title and the author behind the id.
+        let labels = [bare, bare.split(" | ").next().unwrap_or(bare)];
+        let labels = labels.into_iter().chain(bare.split_once("] ").map(|(_, after)| after));
+        for label in labels {
+            if self.ids.contains(label) {
+                return Meaning::Others(vec![label.to_owned()]);
+            }
+            if let Some(sources) = self.nodes.get(label) {
+                return Meaning::Others(sources.clone());
+            }
+        }
+        let number = bare.strip_prefix('m').unwrap_or(bare);
+        let place = number.parse::<usize>().ok().filter(|place| *place > 0);
+        match place {
+            Some(place) if self.sources.len() > 1 => match self.sources.get(place - 1) {
+                Some(source) => Meaning::Others(vec![source.id.clone()]),
+                None => Meaning::Nothing,
+            },
+            Some(1) if self.numbered <= 1 && !self.sources.is_empty() => {
+                Meaning::Others(vec![self.sources[0].id.clone()])
+            }
+            Some(place) if place <= self.numbered => Meaning::Itself,
+            _ => Meaning::Nothing,
+        }
+    }
+
+    fn knows_number(&self, number: &serde_json::Number) -> bool {
+        self.ids.contains(&number.to_string())
+            || number.as_u64().is_some_and(|n| (1..=self.numbered as u64).contains(&n))
+    }
+
+    fn holds_quote(&self, text: &str) -> bool {
+        let quote = vec![(String::new(), text.to_owned())];
+        evidence::locate(quote, self.sources).iter().any(|found| found.located)
+    }
+
+    /// What a repair turn says of unknown ids.
+    pub fn complaints(&self, removed: &[RemovedId]) -> Vec<Violation> {
+        let shown: Vec<&str> =
+            self.sources.iter().take(KNOWN_SHOWN).map(|source| source.id.as_str()).collect();
+        let more = self.sources.len().saturating_sub(shown.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let known = format!("the input has {}{more}", shown.join(", "));
+        let complaint = |one: &RemovedId| Violation {
+            pointer: one.pointer.clone(),
+            message: format!("{:?} is no id of the input; {known}; use only those", one.id),
+        };
+        removed.iter().map(complaint).collect()
+    }
+}
+
+/// The check of one run.
+#[derive(Debug)]
+pub(super) struct IdCheck<'a> {
+    pub claims: &'a IdClaims,
+    pub schema: &'a Value,
+    pub known: KnownIds<'a>,
+}
+
+/// An answer that would not be valid without its unknown ids.
+#[derive(Debug)]
+pub(super) struct CannotRemove(pub Vec<RemovedId>);
+
+impl IdCheck<'_> {
+    /// Replaces labels by ids and removes unknown ids; lists what was removed.
+    pub fn clean(&self, answer: &mut Value) -> Result<Vec<RemovedId>, CannotRemove> {
+        let active: Vec<(usize, usize)> = (0..self.claims.paths.len()).map(|at| (at, 0)).collect();
+        let mut removed = Vec::new();
+        match self.walk(answer, self.schema, &active, "", &mut removed) {
+            true => Ok(removed),
+            false => Err(CannotRemove(removed)),
+        }
+    }
+
+    /// Cleans one value; false when it cannot stay. `active` are the claims that go through this
+    /// place, each with the number of its segments that were followed.
+    fn walk(
+        &self,
+        value: &mut Value,
+        schema: &Value,
+        active: &[(usize, usize)],
+        place: &str,
+        removed: &mut Vec<RemovedId>,
+    ) -> bool {
+        let schema = resolved(self.schema, schema);
+        let ends = |(claim, at): &&(usize, usize)| self.claims.paths[*claim].len() == *at;
+        if let Some((claim, _)) = active.iter().find(ends) {
+            let keeps = self.claimed(value, schema, self.claims.quotes[*claim], place, removed);
+            if !keeps || !(value.is_object() || value.is_array()) {
+                return keeps;
+            }
+        }
+        if active.is_empty() {
+            return true;
+        }
+        let at = |key: &str| format!("{place}/{}", key.replace('~', "~0").replace('/', "~1"));
+        match value {
+            Value::Object(members) => {
+                let mut absent = Vec::new();
+                for (key, member) in members.iter_mut() {
+                    let below = self.below(active, key);
+                    let inner = inner(schema, key);
+                    if below.is_empty() || self.walk(member, inner, &below, &at(key), removed) {
+                        continue;
+                    }
+                    if allows_null(resolved(self.schema, inner)) {
+                        *member = Value::Null;
+                    } else if is_required(schema, key) {
+                        return false;
+                    } else {
+                        absent.push(key.clone());
+                    }
+                }
+                members.retain(|key, _| !absent.contains(key));
+                true
+            }
+            Value::Array(items) => {
+                let below = self.below(active, ANY);
+                let mut number = 0;
+                items.retain_mut(|item| {
+                    let place = at(&number.to_string());
+                    number += 1;
+                    self.walk(item, &schema["items"], &below, &place, removed)
+                });
+                items.len() as u64 >= schema["minItems"].as_u64().unwrap_or(0)
+            }
+            _ => true,
+        }
+    }
+
+    fn below(&self, active: &[(usize, usize)], key: &str) -> Vec<(usize, usize)> {
+        let goes_on = |(claim, at): &(usize, usize)| {
+            let segment = self.claims.paths[*claim].get(*at)?;
+            (segment == key || segment == ANY).then_some((*claim, at + 1))
+        };
+        active.iter().filter_map(goes_on).collect()
+    }
+
+    /// Checks a value that claims ids: one id, or a list of them.
+    fn claimed(
+        &self,
+        value: &mut Value,
+        schema: &Value,
+        quotes: bool,
+        place: &str,
+        removed: &mut Vec<RemovedId>,
+    ) -> bool {
+        let mut unknown = |id: String, place: String| {
+            let id = id.chars().take(ID_CHARS_MAX).collect();
+            removed.push(RemovedId { pointer: place, id });
+        };
+        match value {
+            Value::Array(items) => {
+                let most = schema["maxItems"].as_u64().map_or(usize::MAX, |most| most as usize);
+                let mut kept: Vec<Value> = Vec::with_capacity(items.len());
+                for (number, item) in std::mem::take(items).into_iter().enumerate() {
+                    let found = match &item {
+                        Value::String(text) => self.replaced(text, quotes),
+                        Value::Number(number) => {
+                            self.known.knows_number(number).then(|| vec![item.clone()])
+                        }
+                        _ => Some(vec![item.clone()]),
+                    };
+                    match found {
+                        Some(ids) => {
+                            let new =
+                                ids.into_iter().filter(|id| !id.is_string() || !kept.contains(id));
+                            let new: Vec<Value> =
+                                new.take(most.saturating_sub(kept.len())).collect();
+                            kept.extend(new);
+                        }
+                        None => unknown(text_of(&item), format!("{place}/{number}")),
+                    }
+                }
+                *items = kept;
+                items.len() as u64 >= schema["minItems"].as_u64().unwrap_or(0)
+            }
+            Value::String(text) if text.trim().is_empty() => true,
+            Value::String(text) => match self.replaced(text, quotes).as_deref() {
+                Some([one]) => {
+                    *value = one.clone();
+                    true
+                }
+                // A node of several sources is no single one.
+                _ => {
+                    unknown(text.clone(), place.to_owned());
+                    false
+                }
+            },
+            Value::Number(number) if !self.known.knows_number(number) => {
+                unknown(number.to_string(), place.to_owned());
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// The ids that a text of the answer stands for.
+    fn replaced(&self, text: &str, quotes: bool) -> Option<Vec<Value>> {
+        match self.known.meaning(text) {
+            Meaning::Itself => Some(vec![text.into()]),
+            Meaning::Others(ids) => Some(ids.into_iter().map(Value::from).collect()),
+            Meaning::Nothing if quotes && self.known.holds_quote(text) => Some(vec![text.into()]),
+            Meaning::Nothing => None,
+        }
+    }
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn inner<'a>(schema: &'a Value, key: &str) -> &'a Value {
+    match schema["properties"].get(key) {
+        Some(member) => member,
+        None => &schema["additionalProperties"],
+    }
+}
+
+fn is_required(schema: &Value, key: &str) -> bool {
+    schema["required"].as_array().is_some_and(|names| names.iter().any(|name| name == key))
+}
+
+fn allows_null(schema: &Value) -> bool {
+    let null = |kind: &Value| kind == "null";
+    let one = match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().any(null),
+        kind => null(kind),
+    };
+    let choice =
+        |name: &str| schema[name].as_array().is_some_and(|list| list.iter().any(allows_null));
+    one || choice("anyOf") || choice("oneOf")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::schema;
+    use serde_json::json;
+
+    fn sources() -> Vec<SourceText> {
+        let source = |id: &str, text: &str| SourceText { id: id.into(), text: text.into() };
+        vec![source("c1", "The roof leaks."), source("c2", r#"[{"id": "r7"}, {"id": 9}]"#)]
+    }
+
+    fn pack_schema() -> Value {
+        json!({"type": "object", "required": ["points", "best"], "$defs": {
+            "ids": {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": 3}},
+        "properties": {
+            "points": {"type": "array", "items": {"type": "object", "required": ["text", "chunk_ids"],
+                "properties": {"text": {"type": "string"}, "chunk_ids": {"$ref": "#/$defs/ids"},
+                    "evidence": {"type": "array", "items": {"type": "string"}}}}},
+            "best": {"type": ["string", "null"]}, "source_id": {"type": ["string", "null"]},
+            "ranked": {"type": "array", "items": {"type": "object", "required": ["id"],
+                "properties": {"id": {"type": "string"}, "article_ids": {"type": "array",
+                    "items": {"type": "integer"}}}}},
+            "evidence": {"enum": ["text", "both"]}, "idea_id": {"type": "string"}
+        }})
+    }
+
+    fn clean(projection: Value, answer: Value) -> (Value, Vec<(String, String)>) {
+        let schema = pack_schema();
+        let projection = Projection::compile(Some(projection.to_string().as_bytes())).unwrap();
+        let claims = IdClaims::of(&schema, &projection);
+        let sources = sources();
+        let known = KnownIds::of(&sources, &Map::new(), &["doc1".to_owned()], None, false);
+        let check = IdCheck { claims: &claims, schema: &schema, known };
+        let mut answer = answer;
+        let removed = check.clean(&mut answer).unwrap();
+        let validator = schema::compile(&schema).unwrap();
+        assert_eq!(schema::violations(&validator, &answer), [], "{answer}");
+        (answer, removed.into_iter().map(|one| (one.pointer, one.id)).collect())
+    }
+
+    #[test]
+    fn unknown_ids_are_removed_wherever_they_stand() {
+        let answer = json!({"best": "nope", "idea_id": "free", "evidence": "both", "source_id": "made up",
+            "points": [{"text": "a", "chunk_ids": ["c1", "nope"]}, {"text": "b", "chunk_ids": ["c9"]}],
+            "ranked": [{"id": "r7", "article_ids": [1, 9, 77]}, {"id": "ghost", "article_ids": []}]});
+        let (answer, removed) = clean(json!({"source_ids": ["/ranked/*/id"]}), answer);
+        let pointer = |(pointer, _): &(String, String)| pointer.clone();
+        let mut places: Vec<String> = removed.iter().map(pointer).collect();
+        places.sort();
+        assert_eq!(
+            places,
+            [
+                "/points/0/chunk_ids/1",
+                "/points/1/chunk_ids/0",
+                "/ranked/0/article_ids/2",
+                "/ranked/1/id",
+                "/source_id"
+            ]
+        );
+        assert_eq!(
+            answer,
+            json!({"best": "nope", "idea_id": "free", "evidence": "both", "source_id": null,
+                "points": [{"text": "a", "chunk_ids": ["c1"]}, {"text": "b", "chunk_ids": []}],
+                "ranked": [{"id": "r7", "article_ids": [1, 9]}]})
+        );
+    }
+
+    #[test]
+    fn labels_of_a_prompt_become_the_ids_they_stand_for() {
+        let ids = ["[1]", "2", "m1", "c2 | Title | Ana", "doc1", "c1"];
+        let answer = json!({"best": null, "points": [{"text": "a", "chunk_ids": ids}]});
+        let (answer, removed) = clean(json!({}), answer);
+        assert_eq!(removed, []);
+        assert_eq!(answer["points"][0]["chunk_ids"], json!(["c1", "c2", "doc1"]));
+    }
+
+    #[test]
+    fn labels_that_the_caller_wrote_name_ids() {
+        let text = "[1] doc#0 | Roof\nThe roof leaks.\n\n[x] no\n";
+        let sources = [SourceText { id: "chunks".into(), text: text.into() }];
+        let known = |labelled| KnownIds::of(&sources, &Map::new(), &[], None, labelled);
+        assert!(matches!(known(true).meaning("doc#0"), Meaning::Itself));
+        assert!(matches!(known(false).meaning("doc#0"), Meaning::Nothing));
+        assert!(matches!(known(true).meaning("no"), Meaning::Nothing));
+    }
+
+    #[test]
+    fn evidence_is_an_id_or_words_of_a_source() {
+        let said = ["c1", "The roof  leaks", "The roof is new"];
+        let answer =
+            json!({"best": null, "points": [{"text": "a", "chunk_ids": [], "evidence": said}]});
+        let (cleaned, removed) = clean(json!({}), answer.clone());
+        assert_eq!(cleaned["points"][0]["evidence"], json!(["c1", "The roof  leaks"]));
+        assert_eq!(removed[0].0, "/points/0/evidence/2");
+        let (cleaned, removed) =
+            clean(json!({"evidence": ["/points/*/evidence/*"]}), answer.clone());
+        assert_eq!(
+            (cleaned, removed),
+            (answer, vec![]),
+            "the projection looks up its quotes itself"
+        );
+    }
+
+    #[test]
+    fn nodes_of_a_tree_stand_for_the_sources_below_them() {
+        use super::super::hierarchy::TreeNode;
+        let node = TreeNode {
+            node_id: "n0_0".into(),
+            level: 0,
+            title: String::new(),
+            text: String::new(),
+            children: Vec::new(),
+            source_ids: vec!["c1".into(), "c2".into()],
+            chars_covered: 0,
+            rendered_short: String::new(),
+        };
+        let tree = Hierarchy { root: "n0_0".into(), nodes: vec![node] };
+        let sources = sources();
+        let known = KnownIds::of(&sources, &Map::new(), &[], Some(&tree), false);
+        let schema = pack_schema();
+        let claims = IdClaims::of(&schema, &Projection::compile(Some(b"{}")).unwrap());
+        let check = IdCheck { claims: &claims, schema: &schema, known };
+        let mut answer =
+            json!({"best": null, "points": [{"text": "", "chunk_ids": ["n0_0", "n9_9"]}]});
+        let removed = check.clean(&mut answer).unwrap();
+        assert_eq!(answer["points"][0]["chunk_ids"], json!(["c1", "c2"]));
+        assert_eq!(removed[0].id, "n9_9");
+    }
+}

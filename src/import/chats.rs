@@ -1,0 +1,391 @@
+//! Conversations of a ChatGPT or Claude export, one at a time.
+//!
+//! ChatGPT stores a conversation as a tree: a message that was edited or answered again has several
+//! children. The way from `current_node` to the root is what the person saw last. Messages of other
+//! branches are kept and marked. Contract: every message with words is returned; what has none is
+//! counted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::fields::time;
+use crate::contract::publish::said_by_record;
+use crate::contract::time::Timestamp;
+
+/// One conversation.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Conversation {
+    pub id: String,
+    pub title: Option<String>,
+    /// The project it was filed under.
+    pub project: Option<String>,
+    /// Whether its export says that it may be shown to others.
+    pub publish: Option<bool>,
+    /// What the exporting program is called in provenance.
+    pub system: &'static str,
+    /// Messages with words, oldest first.
+    pub turns: Vec<Turn>,
+    /// Messages without words: pictures, empty system messages.
+    pub empty: u64,
+}
+
+/// One message.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Turn {
+    pub id: String,
+    pub role: String,
+    pub at: Timestamp,
+    pub text: String,
+    pub standing: Standing,
+}
+
+/// What a message is in its conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Part of what the person saw last.
+    Shown,
+    /// Instructions, thoughts and other messages that the program does not show.
+    Hidden,
+    /// An earlier version that was edited or answered again.
+    OtherBranch,
+}
+
+/// Reads a conversation of either export.
+pub(crate) fn conversation(value: &Value) -> Result<Conversation, String> {
+    let read = if value["mapping"].is_object() {
+        chatgpt(value)
+    } else if value["chat_messages"].is_array() {
+        claude(value)
+    } else {
+        Err("it is no conversation: neither `mapping` nor `chat_messages`".to_owned())
+    };
+    let publish = value.as_object().and_then(said_by_record);
+    read.map(|conversation| Conversation { publish, ..conversation })
+}
+
+fn word(value: &Value) -> Option<String> {
+    value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn chatgpt(value: &Value) -> Result<Conversation, String> {
+    let nodes = value["mapping"].as_object().ok_or("`mapping` is no object")?;
+    let id = word(&value["conversation_id"]).or_else(|| word(&value["id"]));
+    let begun = time(&value["create_time"]).or_else(|| time(&value["update_time"]));
+    let (order, shown) = (tree_order(nodes), way_to_root(nodes, value["current_node"].as_str()));
+    let mut found = Conversation {
+        title: word(&value["title"]),
+        project: word(&value["project_name"]),
+        system: "chatgpt_export",
+        ..Conversation::default()
+    };
+    let mut last = begun;
+    for node in order {
+        let message = &nodes[node]["message"];
+        if message.is_null() {
+            continue;
+        }
+        let text = chatgpt_text(message);
+        if text.is_empty() {
+            found.empty += 1;
+            continue;
+        }
+        // A message without a time was sent with the one before it.
+        last = time(&message["create_time"]).or(last);
+        let Some(at) = last else { return Err("no message has a time".to_owned()) };
+        let role = word(&message["author"]["role"]).unwrap_or_else(|| "other".to_owned());
+        let kind = message["content"]["content_type"].as_str().unwrap_or_default();
+        let hidden = message["metadata"]["is_visually_hidden_from_conversation"] == true
+            || role == "system"
+            || ["thoughts", "reasoning_recap", "user_editable_context", "model_editable_context"]
+                .contains(&kind);
+        let standing = match (shown.contains(node), hidden) {
+            (false, _) => Standing::OtherBranch,
+            (true, true) => Standing::Hidden,
+            (true, false) => Standing::Shown,
+        };
+        let id = word(&message["id"]).unwrap_or_else(|| node.to_owned());
+        found.turns.push(Turn { id, role, at, text, standing });
+    }
+    let first = found.turns.first().map(|turn| turn.id.clone());
+    found.id = id.or(first).ok_or("it has no id and no message with words")?;
+    Ok(found)
+}
+
+/// All nodes, each after its parent, children in the order their parent lists them.
+fn tree_order(nodes: &Map<String, Value>) -> Vec<&str> {
+    let parent = |id: &str| nodes[id]["parent"].as_str().filter(|id| nodes.contains_key(*id));
+    let mut open: Vec<&str> =
+        nodes.keys().map(String::as_str).filter(|id| parent(id).is_none()).collect();
+    open.reverse();
+    let (mut order, mut seen) = (Vec::new(), BTreeSet::new());
+    while let Some(id) = open.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        order.push(id);
+        let children = nodes[id]["children"].as_array().into_iter().flatten();
+        let children: Vec<&str> = children
+            .filter_map(Value::as_str)
+            .filter_map(|child| nodes.get_key_value(child).map(|(key, _)| key.as_str()))
+            .collect();
+        open.extend(children.into_iter().rev());
+    }
+    // A tree with a circle or a lost parent still keeps its messages.
+    order.extend(nodes.keys().map(String::as_str).filter(|id| !seen.contains(id)));
+    order
+}
+
+/// The nodes from the current one to the root. Without a current node, the last leaf counts.
+fn way_to_root<'a>(nodes: &'a Map<String, Value>, current: Option<&'a str>) -> BTreeSet<&'a str> {
+    let is_leaf = |id: &&str| nodes[*id]["children"].as_array().is_none_or(Vec::is_empty);
+    let last_leaf = || tree_order(nodes).into_iter().rev().find(is_leaf);
+    let mut next = current.filter(|id| nodes.contains_key(*id)).or_else(last_leaf);
+    let mut way = BTreeSet::new();
+    while let Some(id) = next {
+        if !nodes.contains_key(id) || !way.insert(id) {
+            break;
+        }
+        next = nodes[id]["parent"].as_str();
+    }
+    way
+}
+
+/// The words of a message, whatever its content is made of.
+fn chatgpt_text(message: &Value) -> String {
+    let content = &message["content"];
+    let mut parts: Vec<String> = Vec::new();
+    for part in content["parts"].as_array().into_iter().flatten() {
+        match part {
+            Value::String(text) => parts.push(text.clone()),
+            part => parts.extend(word(&part["text"]).or_else(|| media(part))),
+        }
+    }
+    for thought in content["thoughts"].as_array().into_iter().flatten() {
+        parts.extend(word(&thought["summary"]));
+        parts.extend(word(&thought["content"]));
+    }
+    for name in ["text", "result", "user_profile", "user_instructions", "model_set_context"] {
+        parts.extend(word(&content[name]));
+    }
+    parts.extend(word(&content["content"]));
+    if content["content_type"] == "tether_quote" {
+        parts.extend(word(&content["title"]));
+        parts.extend(word(&content["url"]));
+    }
+    if content["content_type"] == "code" {
+        let language = content["language"].as_str().filter(|name| *name != "unknown");
+        parts = vec![format!("```{}\n{}\n```", language.unwrap_or_default(), parts.join("\n"))];
+    }
+    let has_words = parts.iter().any(|part| !part.trim().is_empty());
+    for file in message["metadata"]["attachments"].as_array().into_iter().flatten() {
+        parts.extend(word(&file["name"]).map(|name| format!("[attachment: {name}]")));
+    }
+    if !has_words && parts.iter().all(|part| part.trim().is_empty()) {
+        return String::new();
+    }
+    joined(&parts)
+}
+
+/// A part that holds a picture or a sound is named, because its words are elsewhere.
+fn media(part: &Value) -> Option<String> {
+    let kind = part["content_type"].as_str()?;
+    let name = kind.strip_suffix("_asset_pointer").or(kind.strip_suffix("_pointer"))?;
+    Some(format!("[{}]", name.replace('_', " ")))
+}
+
+fn joined(parts: &[String]) -> String {
+    let parts = parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty());
+    parts.collect::<Vec<_>>().join("\n\n")
+}
+
+fn claude(value: &Value) -> Result<Conversation, String> {
+    let id = word(&value["uuid"]).ok_or("it has no `uuid`")?;
+    let messages = value["chat_messages"].as_array().ok_or("`chat_messages` is no list")?;
+    let begun = time(&value["created_at"]);
+    let shown = last_branch(messages);
+    let project = &value["project"];
+    let mut found = Conversation {
+        id: id.clone(),
+        title: word(&value["name"]),
+        project: word(&project["name"]).or_else(|| word(project)),
+        system: "claude_export",
+        ..Conversation::default()
+    };
+    let mut last = begun;
+    for (index, message) in messages.iter().enumerate() {
+        let text = claude_text(message);
+        if text.is_empty() {
+            found.empty += 1;
+            continue;
+        }
+        last = time(&message["created_at"]).or(last);
+        let Some(at) = last else { return Err("no message has a time".to_owned()) };
+        let role = match message["sender"].as_str() {
+            Some("human") => "user",
+            Some(other) => other,
+            None => "other",
+        };
+        let message_id = word(&message["uuid"]).unwrap_or_else(|| format!("{id}/{index}"));
+        let standing = match shown.as_ref().is_none_or(|shown| shown.contains(&index)) {
+            true => Standing::Shown,
+            false => Standing::OtherBranch,
+        };
+        found.turns.push(Turn { id: message_id, role: role.to_owned(), at, text, standing });
+    }
+    Ok(found)
+}
+
+/// The places of the messages on the way from the last one to the first. `None` where the export
+/// does not say which message answers which.
+fn last_branch(messages: &[Value]) -> Option<BTreeSet<usize>> {
+    let place_of: BTreeMap<&str, usize> = messages
+        .iter()
+        .enumerate()
+        .filter_map(|(place, message)| Some((message["uuid"].as_str()?, place)))
+        .collect();
+    let parents = messages.iter().filter(|message| message["parent_message_uuid"].is_string());
+    if parents.count() < messages.len() {
+        return None;
+    }
+    let mut way = BTreeSet::new();
+    let mut next = messages.len().checked_sub(1);
+    while let Some(place) = next {
+        if !way.insert(place) {
+            break;
+        }
+        let parent = messages[place]["parent_message_uuid"].as_str();
+        next = parent.and_then(|id| place_of.get(id).copied());
+    }
+    Some(way)
+}
+
+fn claude_text(message: &Value) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for block in message["content"].as_array().into_iter().flatten() {
+        match block["type"].as_str() {
+            Some("tool_use") => {
+                let name = block["name"].as_str().unwrap_or("tool");
+                let input = serde_json::to_string(&block["input"]).unwrap_or_default();
+                parts.push(format!("[{name}: {input}]"));
+            }
+            Some("tool_result") => {
+                let inner = block["content"].as_array().into_iter().flatten();
+                parts.extend(inner.filter_map(|one| word(&one["text"])));
+            }
+            _ => parts.extend(word(&block["text"])),
+        }
+    }
+    if parts.is_empty() {
+        parts.extend(word(&message["text"]));
+    }
+    for file in message["attachments"].as_array().into_iter().flatten() {
+        let name = word(&file["file_name"]).unwrap_or_else(|| "text".to_owned());
+        parts.push(format!("[attachment: {name}]"));
+        parts.extend(word(&file["extracted_content"]));
+    }
+    for file in message["files"].as_array().into_iter().flatten() {
+        parts.extend(word(&file["file_name"]).map(|name| format!("[attachment: {name}]")));
+    }
+    joined(&parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn node(id: &str, parent: Option<&str>, children: &[&str], message: Value) -> (String, Value) {
+        let value = json!({"id": id, "parent": parent, "children": children, "message": message});
+        (id.to_owned(), value)
+    }
+
+    fn said(id: &str, role: &str, at: f64, text: &str) -> Value {
+        json!({"id": id, "author": {"role": role}, "create_time": at,
+               "content": {"content_type": "text", "parts": [text]}, "metadata": {}})
+    }
+
+    fn tree() -> Value {
+        let picture = json!({"id": "m4", "author": {"role": "user"}, "create_time": null,
+            "content": {"content_type": "multimodal_text", "parts": [
+                {"content_type": "image_asset_pointer", "asset_pointer": "file-x"}, "and this?"]},
+            "metadata": {"attachments": [{"name": "bill.pdf"}]}});
+        let code = json!({"id": "m5", "author": {"role": "assistant"}, "create_time": 1770800300.5,
+            "content": {"content_type": "code", "language": "python", "text": "print(1)"}});
+        let nodes: Map<String, Value> = [
+            node("root", None, &["sys"], Value::Null),
+            node("sys", Some("root"), &["a"], said("s", "system", 1770800000.0, "")),
+            node("a", Some("sys"), &["old", "new"], said("m1", "user", 1770800100.0, "How much?")),
+            node("old", Some("a"), &[], said("m2", "assistant", 1770800110.0, "A wrong answer.")),
+            node("new", Some("a"), &["b"], said("m3", "assistant", 1770800120.0, "40 EUR.")),
+            node("b", Some("new"), &["c"], picture),
+            node("c", Some("b"), &[], code),
+        ]
+        .into_iter()
+        .collect();
+        json!({"title": "Prices", "create_time": 1770800000.0, "conversation_id": "c1",
+               "current_node": "c", "mapping": nodes})
+    }
+
+    #[test]
+    fn a_chatgpt_tree_keeps_every_message_and_knows_what_was_seen_last() {
+        let read = conversation(&tree()).unwrap();
+        let turns: Vec<(&str, &str, Standing)> = read
+            .turns
+            .iter()
+            .map(|turn| (turn.id.as_str(), turn.text.as_str(), turn.standing))
+            .collect();
+        assert_eq!(
+            turns,
+            [
+                ("m1", "How much?", Standing::Shown),
+                ("m2", "A wrong answer.", Standing::OtherBranch),
+                ("m3", "40 EUR.", Standing::Shown),
+                ("m4", "[image]\n\nand this?\n\n[attachment: bill.pdf]", Standing::Shown),
+                ("m5", "```python\nprint(1)\n```", Standing::Shown),
+            ]
+        );
+        assert_eq!(read.turns[3].at, read.turns[2].at, "a missing time is that of the one before");
+        assert_eq!(
+            (read.id.as_str(), read.title.as_deref(), read.empty),
+            ("c1", Some("Prices"), 1)
+        );
+        assert_eq!(read.turns[0].at.0, 1_770_800_100_000);
+    }
+
+    #[test]
+    fn a_damaged_tree_loses_no_message() {
+        let mut broken = tree();
+        broken["mapping"]["a"]["parent"] = json!("gone");
+        broken["mapping"]["b"]["children"] = json!(["b", "nowhere"]);
+        broken["current_node"] = json!("nowhere");
+        let read = conversation(&broken).unwrap();
+        assert_eq!(read.turns.len(), 5);
+        assert!(conversation(&json!({"mapping": {}})).is_err());
+        assert!(conversation(&json!([])).is_err());
+    }
+
+    #[test]
+    fn a_claude_conversation_keeps_attachments_tools_and_branches() {
+        let message = |id: &str, parent: &str, sender: &str, text: &str| {
+            json!({"uuid": id, "parent_message_uuid": parent, "sender": sender,
+                   "created_at": "2026-02-11T10:00:00.000000Z", "text": text,
+                   "content": [{"type": "text", "text": text}], "attachments": [], "files": []})
+        };
+        let mut first = message("1", "0", "human", "Read this.");
+        first["attachments"] = json!([{"file_name": "a.txt", "extracted_content": "Inner words."}]);
+        let mut last = message("3", "1", "assistant", "Done.");
+        last["content"] = json!([{"type": "tool_use", "name": "search", "input": {"q": "x"}},
+            {"type": "tool_result", "content": [{"type": "text", "text": "found"}]},
+            {"type": "text", "text": "Done."}]);
+        let value = json!({"uuid": "c", "name": "Files", "project": {"name": "Home"},
+            "created_at": "2026-02-11T10:00:00Z",
+            "chat_messages": [first, message("2", "1", "assistant", "Earlier."), last]});
+        let read = conversation(&value).unwrap();
+        assert_eq!(read.turns[0].text, "Read this.\n\n[attachment: a.txt]\n\nInner words.");
+        assert_eq!((read.turns[0].role.as_str(), read.project.as_deref()), ("user", Some("Home")));
+        assert_eq!(read.turns[1].standing, Standing::OtherBranch);
+        assert_eq!(read.turns[2].text, "[search: {\"q\":\"x\"}]\n\nfound\n\nDone.");
+    }
+}

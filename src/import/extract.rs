@@ -1,0 +1,105 @@
+//! Text of files that another program reads, such as `pdftotext` for PDF.
+//!
+//! The configuration names the program: `[extract] pdf = ["pdftotext", "-layout", "{}", "-"]`. It runs
+//! without a shell, with a time limit and bounded output; `{}` stands for the absolute path of the file.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::os::process::{self, ProcessError, Program};
+
+/// Longest time for one file.
+const TIME_MAX: Duration = Duration::from_secs(120);
+/// Most text of one file.
+const TEXT_BYTES_MAX: usize = 64 << 20;
+/// A page that holds only pictures still gives form feeds and blanks.
+const LETTERS_MIN: usize = 8;
+
+/// The text of a PDF file.
+pub(super) fn pdf(command: &[String], file: &Path) -> Result<String, String> {
+    let Some((program, args)) = command.split_first() else {
+        return Err("extract.pdf names no program".to_owned());
+    };
+    let path = std::path::absolute(file).map_err(|error| error.to_string())?;
+    let path = path.to_string_lossy();
+    let args = args.iter().map(|arg| OsString::from(arg.replace("{}", &path))).collect();
+    let program = Program {
+        program: program.into(),
+        args,
+        folder: None,
+        environment: Vec::new(),
+        stdout_bytes_max: TEXT_BYTES_MAX,
+        timeout: TIME_MAX,
+    };
+    let finished = process::run(&program, b"").map_err(|error| match error {
+        ProcessError::Start { ref source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            format!("needs {}", needed(&command[0]))
+        }
+        error => error.to_string(),
+    })?;
+    if finished.code != Some(0) {
+        let said = finished.stderr.lines().next().unwrap_or_default().trim();
+        return Err(format!("{} cannot read it: {said}", command[0]));
+    }
+    let text = String::from_utf8_lossy(&finished.stdout).replace('\u{c}', "\n\n");
+    match text.chars().filter(|c| c.is_alphanumeric()).count() < LETTERS_MIN {
+        true => Err("it holds pictures and no text".to_owned()),
+        false => Ok(joined_lines(&text)),
+    }
+}
+
+fn needed(program: &str) -> String {
+    match program {
+        "pdftotext" => "pdftotext: install poppler-utils (apt) or poppler (brew, dnf)".to_owned(),
+        other => format!("{other}, which extract.pdf of summarizer.toml names"),
+    }
+}
+
+/// Paragraphs again: lines end where the page ends, and words are split by hyphens there.
+fn joined_lines(text: &str) -> String {
+    let mut out = String::new();
+    for paragraph in text.split("\n\n") {
+        let mut joined = String::new();
+        for line in paragraph.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let splits_word = joined.ends_with('-')
+                && joined.chars().rev().nth(1).is_some_and(char::is_lowercase)
+                && line.chars().next().is_some_and(char::is_lowercase);
+            match splits_word {
+                true => drop(joined.pop()),
+                false if joined.is_empty() => {}
+                false => joined.push(' '),
+            }
+            joined.push_str(line);
+        }
+        if !joined.is_empty() {
+            out.push_str(&joined);
+            out.push_str("\n\n");
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_page_become_paragraphs() {
+        let page = "  The gar-\nden needs\nwater.\n\nA well-\nKnown fact.\n\n\n 2 \n";
+        assert_eq!(joined_lines(page), "The garden needs water.\n\nA well- Known fact.\n\n2");
+    }
+
+    #[test]
+    fn the_program_gets_the_path_and_its_failures_are_told() {
+        let run = |words: &[&str]| {
+            let command: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            pdf(&command, Path::new("/tmp/-x.pdf"))
+        };
+        assert_eq!(run(&["echo", "the text of {}"]).unwrap(), "the text of /tmp/-x.pdf");
+        assert!(run(&["no-such-program-here"]).unwrap_err().contains("no-such-program-here"));
+        assert!(run(&["sh", "-c", "echo broken >&2; exit 3"]).unwrap_err().contains("broken"));
+        assert!(run(&["true"]).unwrap_err().contains("pictures"));
+        assert!(run(&[]).is_err());
+    }
+}

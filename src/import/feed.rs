@@ -1,0 +1,163 @@
+//! RSS and Atom: each item of a feed as an event.
+
+use roxmltree::Node;
+use serde_json::json;
+
+use super::fields::time;
+use super::{NewRecord, office};
+use crate::contract::stable_id::{Part, stable_id};
+use crate::contract::time::Timestamp;
+use crate::markup::html;
+
+/// A feed with its items, or for each item why it is left out.
+pub(crate) struct Feed {
+    pub title: Option<String>,
+    pub items: Vec<Result<(Timestamp, NewRecord), String>>,
+}
+
+/// Reads a feed; `uri` is the name a person gives the file.
+pub(crate) fn read(uri: &str, text: &str) -> Result<Feed, String> {
+    let parsed = office::xml(text)?;
+    let root = parsed.root_element();
+    let channel = root.children().find(|node| name(node) == "channel").unwrap_or(root);
+    let title = inner(channel, &["title"]);
+    // A feed that dates no item dates itself.
+    let fallback = inner(channel, &["pubDate", "lastBuildDate", "updated", "date"]);
+    let fallback = fallback.and_then(|text| time(&text.into()));
+    let items = root.descendants().filter(|node| matches!(name(node), "item" | "entry"));
+    let items = items.map(|item| event(uri, title.as_deref(), fallback, item)).collect();
+    Ok(Feed { title, items })
+}
+
+fn name<'a>(node: &Node<'a, '_>) -> &'a str {
+    if node.is_element() { node.tag_name().name() } else { "" }
+}
+
+/// The text of the first child with one of these names, in their order.
+fn inner(node: Node<'_, '_>, names: &[&str]) -> Option<String> {
+    names.iter().find_map(|wanted| {
+        let child = node.children().find(|child| name(child) == *wanted)?;
+        let texts = child.descendants().filter(|one| one.is_text());
+        let text: String = texts.filter_map(|one| one.text()).collect();
+        let text = text.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    })
+}
+
+fn link(item: Node<'_, '_>) -> Option<String> {
+    let links = || item.children().filter(|child| name(child) == "link");
+    let alternate =
+        |node: &Node<'_, '_>| node.attribute("rel").is_none_or(|rel| rel == "alternate");
+    let href = links().filter(alternate).find_map(|node| node.attribute("href"));
+    href.map(str::to_owned).or_else(|| inner(item, &["link"]))
+}
+
+fn author(item: Node<'_, '_>) -> Option<String> {
+    let child = item.children().find(|child| matches!(name(child), "author" | "creator"))?;
+    inner(child, &["name"]).or_else(|| child.text().map(|text| text.trim().to_owned()))
+}
+
+fn event(
+    uri: &str,
+    feed: Option<&str>,
+    fallback: Option<Timestamp>,
+    item: Node<'_, '_>,
+) -> Result<(Timestamp, NewRecord), String> {
+    let title = inner(item, &["title"]).map(|title| html::page(&title).text);
+    let body = inner(item, &["encoded", "content", "description", "summary"]);
+    let body = body.map(|body| html::page(&body).text).unwrap_or_default();
+    let named = || title.clone().unwrap_or_else(|| "an item without a title".to_owned());
+    let at = inner(item, &["pubDate", "published", "updated", "date"]);
+    let at = at.and_then(|text| time(&text.into())).or(fallback);
+    let at = at.ok_or_else(|| format!("no date that can be read: {}", named()))?;
+    let link = link(item);
+    let own_id = inner(item, &["guid", "id"]).or_else(|| link.clone()).unwrap_or_else(named);
+    let id = stable_id(
+        "evt",
+        &[Part::Text("event"), Part::Text("source:feed"), Part::Labelled("item", &own_id)],
+    );
+    let content = match (title.as_deref(), body.trim()) {
+        (Some(title), "") => title.to_owned(),
+        (_, body) => body.to_owned(),
+    };
+    if content.is_empty() {
+        return Err("no words".to_owned());
+    }
+    let categories = item.children().filter(|child| name(child) == "category");
+    let labels: Vec<&str> = categories
+        .filter_map(|node| node.attribute("term").or_else(|| node.text()))
+        .map(str::trim)
+        .collect();
+    let mut value = json!({
+        "schema_version": "event.v1",
+        "event_id": id,
+        "timestamp_ms": at.0,
+        "content": content,
+        "event_kind": "external_observation",
+        "event_subkind": "other",
+        "source": {"source_system": "rss", "source_record_id": own_id, "source_uri": uri},
+    });
+    for (key, found) in [
+        ("title", title),
+        ("url", link),
+        ("author", author(item)),
+        ("feed", feed.map(str::to_owned)),
+    ] {
+        if let Some(found) = found {
+            value[key] = json!(found);
+        }
+    }
+    if !labels.is_empty() {
+        value["labels"] = json!(labels);
+    }
+    Ok((at, NewRecord { order: at.0, id, value }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rss_items_keep_their_link_date_author_and_words() {
+        let rss = r#"<?xml version="1.0"?><rss version="2.0" xmlns:dc="d" xmlns:content="c"><channel>
+            <title>Town &amp; news</title>
+            <item><title>Bridge opens</title><link>https://x.example/1</link><guid>g1</guid>
+              <pubDate>Wed, 11 Feb 2026 10:00:00 +0100</pubDate><dc:creator>Ana</dc:creator>
+              <description>short</description><category>roads</category>
+              <content:encoded><![CDATA[<p>The bridge opens on <b>Friday</b>.</p>]]></content:encoded></item>
+            <item><title>No date</title></item></channel></rss>"#;
+        let feed = read("town.xml", rss).unwrap();
+        assert_eq!(feed.title.as_deref(), Some("Town & news"));
+        let (at, record) = feed.items[0].as_ref().unwrap();
+        assert_eq!(at.0, 1_770_800_400_000);
+        assert_eq!(record.value["content"], "The bridge opens on Friday.");
+        assert_eq!(record.value["title"], "Bridge opens");
+        assert_eq!(record.value["url"], "https://x.example/1");
+        assert_eq!(
+            (&record.value["author"], &record.value["feed"]),
+            (&json!("Ana"), &json!("Town & news"))
+        );
+        assert_eq!(record.value["labels"], json!(["roads"]));
+        assert!(feed.items[1].as_ref().unwrap_err().contains("No date"));
+    }
+
+    #[test]
+    fn atom_entries_are_read() {
+        let atom = r#"<feed xmlns="http://www.w3.org/2005/Atom"><title>Blog</title>
+            <updated>2026-02-12T00:00:00Z</updated>
+            <entry><title>One</title><id>urn:1</id><link rel="self" href="s"/><link href="https://b.example/1"/>
+              <published>2026-02-11T10:00:00Z</published><author><name>Bo</name></author>
+              <content type="html">&lt;p&gt;Words.&lt;/p&gt;</content></entry>
+            <entry><title>Two</title><id>urn:2</id></entry></feed>"#;
+        let feed = read("blog.atom", atom).unwrap();
+        let (_, one) = feed.items[0].as_ref().unwrap();
+        assert_eq!(
+            (&one.value["url"], &one.value["content"]),
+            (&json!("https://b.example/1"), &json!("Words."))
+        );
+        assert_eq!(one.value["author"], "Bo");
+        let (at, two) = feed.items[1].as_ref().unwrap();
+        assert_eq!((at.0, &two.value["content"]), (1_770_854_400_000, &json!("Two")));
+        assert!(read("x", "<rss><channel>").is_err());
+    }
+}

@@ -1,0 +1,362 @@
+//! Files of any kind into the buses of a home, and what is to be asked about each.
+//!
+//! Documents become chunks, mails and feed items events, chats events and sessions. Contract: as every
+//! import, it only appends, and the same file a second time adds nothing; what it names to be asked is
+//! the same each time.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::chats::{self, Conversation, Standing};
+use super::collect::NamedFile;
+use super::documents::{self, Described};
+use super::kind::{FileKind, Group};
+use super::partition::Appender;
+use super::read::{self, Readers};
+use super::sessions::{self, Talk};
+use super::stream::each_record;
+use super::{Days, ImportError, NewRecord, Report, Target, disk_error, feed, fields, mail};
+use crate::contract::hash::sha256;
+use crate::contract::stable_id::{Part, stable_id};
+use crate::contract::time::{Day, Timestamp};
+use crate::contract::vocabulary::{Bus, SummaryKind};
+use crate::markup::document::Document;
+
+/// What one part of a file holds: an event at its time, or why it is none.
+type Read = Result<(Timestamp, NewRecord), String>;
+
+/// The partition of documents that lie in no folder.
+const NO_FOLDER: &str = "files";
+
+/// Something to summarize.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub kind: SummaryKind,
+    pub bus: Bus,
+    pub id: String,
+    /// The name a person knows it by.
+    pub name: String,
+    pub group: Group,
+    /// The day that a document says it is of.
+    pub day: Option<Day>,
+}
+
+/// What an intake is told.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Settings {
+    pub readers: Readers,
+    /// The project of everything that names none.
+    pub project: Option<String>,
+    /// A pause this long in a chat begins another session.
+    pub gap_ms: i64,
+}
+
+/// Takes files into a home.
+pub(crate) struct Intake<'a> {
+    target: Target<'a>,
+    settings: Settings,
+    days: Days<'a>,
+    sessions: Appender<'a>,
+    chunks: Appender<'a>,
+    order: i64,
+    /// Everything that was found, in order.
+    pub subjects: Vec<Subject>,
+    /// Messages of a chat that belong to no session, because they were edited away or hidden.
+    pub aside: u64,
+}
+
+impl<'a> Intake<'a> {
+    pub(crate) fn new(target: Target<'a>, settings: Settings) -> Intake<'a> {
+        Intake {
+            target,
+            settings,
+            days: Days::new(target),
+            sessions: Appender::sessions(target),
+            chunks: Appender::chunks(target),
+            order: 0,
+            subjects: Vec::new(),
+            aside: 0,
+        }
+    }
+
+    /// Takes one file; what cannot be read is in the report.
+    pub(crate) fn take(
+        &mut self,
+        file: &NamedFile,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        report.files += 1;
+        match file.kind {
+            FileKind::Mail | FileKind::Mailbox => {
+                let disk = self.target.disk;
+                let mut found = Vec::new();
+                mail::each_event(disk, &file.path, &file.name, &mut |number, event| {
+                    found.push((number, event));
+                    Ok(())
+                })?;
+                // A draft without a date is still a document with words.
+                if file.kind == FileKind::Mail && found.iter().all(|(_, event)| event.is_err()) {
+                    return self.document(file, report);
+                }
+                self.events(file, found, report)
+            }
+            FileKind::ChatGpt | FileKind::Claude => self.conversations(file, report),
+            FileKind::ChatLines => self.loose_messages(file, report),
+            FileKind::JsonFeed => {
+                let (disk, mapping) = (self.target.disk, fields::Mapping::feed());
+                let mut found = Vec::new();
+                fields::each_event(
+                    disk,
+                    &mapping,
+                    &file.path,
+                    &file.name,
+                    &mut |number, event| {
+                        found.push((number, event));
+                        Ok(())
+                    },
+                )?;
+                self.events(file, found, report)
+            }
+            FileKind::XmlFeed => {
+                let bytes = self.target.disk.read(&file.path);
+                let bytes = bytes.map_err(disk_error("read", &file.path))?;
+                match feed::read(&file.name, &String::from_utf8_lossy(&bytes)) {
+                    Ok(feed) => self.events(file, (1..).zip(feed.items).collect(), report),
+                    Err(why) => {
+                        report.reject(&file.name, 1, why);
+                        Ok(())
+                    }
+                }
+            }
+            _ => self.document(file, report),
+        }
+    }
+
+    /// Shows everything that was taken. Sessions come last: they name events.
+    pub(crate) fn finish(self, report: &mut Report) -> Result<Vec<Subject>, ImportError> {
+        self.chunks.finish(report)?;
+        self.days.finish(report)?;
+        self.sessions.finish(report)?;
+        Ok(self.subjects)
+    }
+
+    fn document(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
+        let bytes = self.target.disk.read(&file.path).map_err(disk_error("read", &file.path))?;
+        let items = read::items(file.kind, &file.path, &bytes).ok().flatten();
+        // A file that only looks like a list is read as one text.
+        let items = items.filter(|items| !items.is_empty());
+        let read = match &items {
+            Some(_) => Ok(Document::default()),
+            None => read::document(&self.settings.readers, file.kind, &file.path, &bytes),
+        };
+        let read = match read {
+            Ok(read) if items.is_none() && read.text.trim().is_empty() => {
+                Err("no words".to_owned())
+            }
+            read => read,
+        };
+        let read = match read {
+            Ok(read) => read,
+            Err(why) => {
+                report.reject(&file.name, 1, why);
+                return Ok(());
+            }
+        };
+        let checksum = sha256(&bytes).hex();
+        let id = documents::document_id(&file.name, &checksum);
+        let project = self.settings.project.as_deref();
+        let described =
+            Described { uri: &file.name, checksum: &checksum, id: &id, project, first: 0 };
+        let chunks = match &items {
+            Some(items) => documents::chunks_of_items(&described, items, self.order),
+            None => documents::chunks_of(&described, &read, self.order),
+        };
+        self.order += chunks.len() as i64;
+        self.chunks.take(&partition_of(&file.name), chunks, report)?;
+        self.subjects.push(Subject {
+            kind: SummaryKind::DocumentSummary,
+            bus: Bus::ChunkBus,
+            id,
+            name: file.name.clone(),
+            group: Group::Document,
+            day: read.date.as_deref().and_then(|date| date.get(..10)?.parse().ok()),
+        });
+        Ok(())
+    }
+
+    fn events(
+        &mut self,
+        file: &NamedFile,
+        found: Vec<(u64, Read)>,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        for (number, event) in found {
+            match event {
+                Ok((at, mut record)) => {
+                    self.file_under_project(&mut record.value);
+                    let title = record.value["title"].as_str();
+                    self.subjects.push(Subject {
+                        kind: SummaryKind::EventSummary,
+                        bus: Bus::EventBus,
+                        id: record.id.clone(),
+                        name: title.unwrap_or(&file.name).to_owned(),
+                        group: file.kind.group(),
+                        day: None,
+                    });
+                    self.days.take(at, record, report)?;
+                }
+                Err(why) => report.reject(&file.name, number, why),
+            }
+        }
+        Ok(())
+    }
+
+    fn file_under_project(&self, record: &mut Value) {
+        if let Some(project) = &self.settings.project
+            && record["project"].is_null()
+        {
+            record["project"] = json!(project);
+        }
+    }
+
+    fn conversations(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
+        let disk = self.target.disk;
+        each_record(disk, &file.path, &mut |number, record| match record
+            .and_then(|record| chats::conversation(&record))
+        {
+            Ok(conversation) => self.conversation(file, conversation, report),
+            Err(why) => {
+                report.reject(&file.name, number, why);
+                Ok(())
+            }
+        })
+    }
+
+    fn conversation(
+        &mut self,
+        file: &NamedFile,
+        one: Conversation,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        let project = one.project.clone().or_else(|| self.settings.project.clone());
+        let mut talk = Talk {
+            id: Some(one.id.clone()),
+            title: one.title.clone(),
+            project: project.clone(),
+            publish: one.publish,
+            ..Talk::default()
+        };
+        for turn in &one.turns {
+            // Ids of messages are unique in their conversation only.
+            let id = stable_id(
+                "evt",
+                &[
+                    Part::Text("event"),
+                    Part::Labelled("source", one.system),
+                    Part::Labelled("conversation", &one.id),
+                    Part::Labelled("message", &turn.id),
+                    Part::Labelled("content", &sha256(&turn.text).hex()),
+                ],
+            );
+            let mut value = json!({
+                "schema_version": "event.v1",
+                "event_id": id,
+                "timestamp_ms": turn.at.0,
+                "content": turn.text,
+                "role": turn.role,
+                "conversation_id": one.id,
+                "event_kind": "chat_turn",
+                "event_subkind": fields::subkind_of(&turn.role),
+                "source": {
+                    "source_system": one.system,
+                    "source_record_id": turn.id,
+                    "source_uri": file.name,
+                },
+            });
+            for (name, known) in [("title", &one.title), ("project", &project)] {
+                if let Some(known) = known {
+                    value[name] = json!(known);
+                }
+            }
+            if let Some(publish) = one.publish {
+                value["publish"] = json!(publish);
+            }
+            match turn.standing {
+                Standing::Shown => talk.messages.push((turn.at, id.clone())),
+                Standing::Hidden => value["standing"] = json!("hidden"),
+                Standing::OtherBranch => value["standing"] = json!("other_branch"),
+            }
+            self.aside += u64::from(turn.standing != Standing::Shown);
+            self.days.take(turn.at, NewRecord { order: turn.at.0, id, value }, report)?;
+        }
+        self.talk(file, talk, report)
+    }
+
+    /// Messages that stand alone: their conversation is the one they name, or their file.
+    fn loose_messages(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
+        let (disk, mapping) = (self.target.disk, fields::Mapping::chat_export());
+        let mut talks: BTreeMap<String, Talk> = BTreeMap::new();
+        fields::each_event(disk, &mapping, &file.path, &file.name, &mut |number, event| {
+            let (at, mut record) = match event {
+                Ok(event) => event,
+                Err(why) => {
+                    report.reject(&file.name, number, why);
+                    return Ok(());
+                }
+            };
+            self.file_under_project(&mut record.value);
+            let word = |name: &str| record.value[name].as_str().map(str::to_owned);
+            let id = word("conversation_id");
+            let talk = talks.entry(id.clone().unwrap_or_default()).or_insert_with(|| Talk {
+                id,
+                title: Some(word("title").unwrap_or_else(|| file.name.clone())),
+                project: word("project"),
+                ..Talk::default()
+            });
+            talk.publish = crate::contract::publish::together([
+                talk.publish,
+                crate::contract::publish::said(record.value.get("publish")),
+            ]);
+            talk.messages.push((at, record.id.clone()));
+            self.days.take(at, record, report)
+        })?;
+        talks.into_values().try_for_each(|talk| self.talk(file, talk, report))
+    }
+
+    fn talk(
+        &mut self,
+        file: &NamedFile,
+        talk: Talk,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        let name = talk.title.clone().unwrap_or_else(|| file.name.clone());
+        let mut by_day: BTreeMap<Day, Vec<NewRecord>> = BTreeMap::new();
+        for (day, record) in sessions::cut(talk, self.settings.gap_ms, self.target.zone) {
+            self.subjects.push(Subject {
+                kind: SummaryKind::SessionSummary,
+                bus: Bus::SessionBus,
+                id: record.id.clone(),
+                name: name.clone(),
+                group: Group::Chat,
+                day: None,
+            });
+            by_day.entry(day).or_default().push(record);
+        }
+        for (day, records) in by_day {
+            self.sessions.take(&day.to_string(), records, report)?;
+        }
+        Ok(())
+    }
+}
+
+/// The partition of a document: the first folder of its name, in the letters partitions may have.
+fn partition_of(name: &str) -> String {
+    let folder = name.split_once('/').map_or(NO_FOLDER, |(folder, _)| folder);
+    let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' };
+    let safe: String = folder.to_lowercase().chars().map(safe).collect();
+    match safe.trim_matches('-') {
+        "" => NO_FOLDER.to_owned(),
+        safe => safe.to_owned(),
+    }
+}

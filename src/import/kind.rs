@@ -1,0 +1,385 @@
+//! What a file is: by its content first, by its name second.
+//!
+//! Contract: a function of the name and the first bytes. A file that no reader takes gets a refusal
+//! that says in a few words why.
+
+use std::path::Path;
+
+use super::archive::Archive;
+
+/// Bytes of a file that decide its kind.
+pub(crate) const HEAD_BYTES: usize = 64 << 10;
+/// Control characters that a short text may hold.
+const CONTROLS_FREE: usize = 1;
+/// A text with more than one further control character in this many is binary.
+const TEXT_CHARS_PER_CONTROL: usize = 200;
+
+/// A kind of file that has a reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum FileKind {
+    Text,
+    Markdown,
+    Html,
+    Latex,
+    Csv,
+    /// A JSON value, a list of records, or JSON lines.
+    Json,
+    Pdf,
+    Docx,
+    Epub,
+    /// One mail.
+    Mail,
+    /// Many mails in one file.
+    Mailbox,
+    /// `conversations.json` of ChatGPT.
+    ChatGpt,
+    /// `conversations.json` of Claude.
+    Claude,
+    /// Chat messages as JSON lines.
+    ChatLines,
+    /// RSS or Atom.
+    XmlFeed,
+    /// Feed items as JSON.
+    JsonFeed,
+}
+
+impl FileKind {
+    /// The kind in words, for people and for `--json`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            FileKind::Text => "text",
+            FileKind::Markdown => "markdown",
+            FileKind::Html => "html",
+            FileKind::Latex => "latex",
+            FileKind::Csv => "csv",
+            FileKind::Json => "json",
+            FileKind::Pdf => "pdf",
+            FileKind::Docx => "docx",
+            FileKind::Epub => "epub",
+            FileKind::Mail => "mail",
+            FileKind::Mailbox => "mailbox",
+            FileKind::ChatGpt => "chatgpt export",
+            FileKind::Claude => "claude export",
+            FileKind::ChatLines => "chat messages",
+            FileKind::XmlFeed | FileKind::JsonFeed => "feed",
+        }
+    }
+
+    /// The group that has a default flow of its own.
+    pub(crate) fn group(self) -> Group {
+        match self {
+            FileKind::Mail | FileKind::Mailbox => Group::Mail,
+            FileKind::ChatGpt | FileKind::Claude | FileKind::ChatLines => Group::Chat,
+            FileKind::XmlFeed | FileKind::JsonFeed => Group::Feed,
+            _ => Group::Document,
+        }
+    }
+
+    /// The kind of a file, from its name and its first bytes. `whole` reads all of it, for archives.
+    pub(crate) fn of(
+        name: &Path,
+        head: &[u8],
+        whole: &mut dyn FnMut() -> std::io::Result<Vec<u8>>,
+    ) -> std::io::Result<Result<FileKind, Refusal>> {
+        let extension = extension(name);
+        if head.is_empty() {
+            return Ok(Err(Refusal::new("empty")));
+        }
+        if head.starts_with(b"PK\x03\x04") {
+            return Ok(of_archive(&extension, &whole()?));
+        }
+        if let Some(found) = by_magic(head) {
+            return Ok(found);
+        }
+        Ok(match text_of(head) {
+            Some(text) => of_text(&extension, &text),
+            None => Err(Refusal::new("binary")),
+        })
+    }
+}
+
+/// Kinds of files that are summarized alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Group {
+    Document,
+    Mail,
+    Chat,
+    Feed,
+}
+
+impl Group {
+    /// The name in the configuration.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Group::Document => "document",
+            Group::Mail => "mail",
+            Group::Chat => "chat",
+            Group::Feed => "feed",
+        }
+    }
+}
+
+/// Why a file is not read, in a few words that can be counted.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Refusal(pub String);
+
+impl Refusal {
+    pub(crate) fn new(why: impl Into<String>) -> Refusal {
+        Refusal(why.into())
+    }
+}
+
+/// The end of a name in lower case, without its dot.
+pub(crate) fn extension(name: &Path) -> String {
+    name.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase()
+}
+
+fn of_archive(extension: &str, bytes: &[u8]) -> Result<FileKind, Refusal> {
+    let archive = match Archive::open(bytes) {
+        Ok(archive) => archive,
+        Err(_) => return Err(Refusal::new("damaged archive")),
+    };
+    let has = |name: &str| archive.names().any(|known| known == name);
+    if has("word/document.xml") {
+        return Ok(FileKind::Docx);
+    }
+    if has("META-INF/container.xml") && archive.names().any(|name| name.ends_with(".opf")) {
+        return Ok(FileKind::Epub);
+    }
+    Err(match extension {
+        "zip" | "" => Refusal::new("archive: unpack it first"),
+        _ => Refusal::new("no reader"),
+    })
+}
+
+fn by_magic(head: &[u8]) -> Option<Result<FileKind, Refusal>> {
+    if head.starts_with(b"%PDF-") {
+        return Some(Ok(FileKind::Pdf));
+    }
+    let known: [(&[u8], &str); 9] = [
+        (b"\x89PNG", "picture"),
+        (b"\xff\xd8\xff", "picture"),
+        (b"GIF8", "picture"),
+        (b"RIFF", "media"),
+        (b"ID3", "media"),
+        (b"\xd0\xcf\x11\xe0", "old Office format, or locked by a password"),
+        (b"\x1f\x8b", "archive: unpack it first"),
+        (b"7z\xbc\xaf", "archive: unpack it first"),
+        (b"\x7fELF", "program"),
+    ];
+    let found = known.iter().find(|(magic, _)| head.starts_with(magic));
+    if let Some((_, why)) = found {
+        return Some(Err(Refusal::new(*why)));
+    }
+    (head.get(4..8) == Some(b"ftyp")).then(|| Err(Refusal::new("media")))
+}
+
+/// The head as text, in any of the encodings that are read; `None` when it is binary.
+fn text_of(head: &[u8]) -> Option<String> {
+    let text = super::decode::text(head)?;
+    let is_odd = |c: &char| c.is_control() && !"\n\r\t\u{c}\u{85}".contains(*c);
+    let controls = text.chars().filter(is_odd).count();
+    (controls <= CONTROLS_FREE + text.len() / TEXT_CHARS_PER_CONTROL).then_some(text)
+}
+
+fn of_text(extension: &str, text: &str) -> Result<FileKind, Refusal> {
+    let start = text.trim_start();
+    if start.is_empty() {
+        return Err(Refusal::new("empty"));
+    }
+    if let Some(kind) = of_mail(text, extension) {
+        return Ok(kind);
+    }
+    if start.starts_with(['{', '['])
+        && extension != "md"
+        && extension != "tex"
+        && let Some(kind) = of_json(extension, start)
+    {
+        return Ok(kind);
+    }
+    if start.starts_with('<')
+        && !matches!(extension, "md" | "markdown")
+        && let Some(found) = of_tags(extension, start)
+    {
+        return found;
+    }
+    if extension == "tex"
+        || start.contains("\\documentclass")
+        || start.contains("\\begin{document}")
+    {
+        return Ok(FileKind::Latex);
+    }
+    match extension {
+        "md" | "markdown" | "mdx" => Ok(FileKind::Markdown),
+        "html" | "htm" | "xhtml" => Ok(FileKind::Html),
+        "csv" | "tsv" => Ok(FileKind::Csv),
+        "tmp" | "bak" | "swp" | "part" | "crdownload" => Err(Refusal::new("temporary file")),
+        _ if is_program(extension) => Err(Refusal::new("program text or settings")),
+        "" if text.starts_with("---\n") && text[4..].contains("\n---\n") => Ok(FileKind::Markdown),
+        _ => Ok(FileKind::Text),
+    }
+}
+
+/// Ends of names whose texts are for machines.
+fn is_program(extension: &str) -> bool {
+    const PROGRAMS: &[&str] = &[
+        "bat", "c", "cc", "cfg", "conf", "cpp", "cs", "css", "diff", "el", "go", "h", "hpp", "hs",
+        "ini", "java", "jl", "js", "jsx", "kt", "lock", "lua", "m", "map", "mjs", "patch", "php",
+        "pl", "ps1", "py", "r", "rb", "rs", "scala", "scss", "sh", "sql", "swift", "toml", "ts",
+        "tsx", "vim", "vue", "yaml", "yml", "zig",
+    ];
+    PROGRAMS.contains(&extension)
+}
+
+/// A mail, or a mailbox of them: by its headers.
+fn of_mail(text: &str, extension: &str) -> Option<FileKind> {
+    let mut lines = text.lines();
+    let first = lines.clone().next().unwrap_or_default();
+    if first.starts_with("From ") {
+        lines.next();
+        let header = lines.next().and_then(header_name);
+        return header.map(|_| FileKind::Mailbox);
+    }
+    let names: Vec<String> = lines
+        .take_while(|line| !line.trim().is_empty())
+        .filter(|line| !line.starts_with([' ', '\t']))
+        .map_while(header_name)
+        .collect();
+    let has = |wanted: &[&str]| names.iter().any(|name| wanted.contains(&name.as_str()));
+    let sent = has(&["from", "received", "return-path", "delivered-to"]);
+    let addressed = has(&["to", "subject", "date", "message-id", "mime-version"]);
+    let is_mail = sent && addressed || extension == "eml" && !names.is_empty();
+    is_mail.then_some(FileKind::Mail)
+}
+
+/// The name of a header line, in lower case.
+fn header_name(line: &str) -> Option<String> {
+    let (name, _) = line.split_once(':')?;
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    is_name.then(|| name.to_ascii_lowercase())
+}
+
+fn of_json(extension: &str, start: &str) -> Option<FileKind> {
+    let has = |key: &str| start.contains(&format!("\"{key}\""));
+    if has("mapping") && (has("current_node") || has("conversation_id") || has("parent")) {
+        return Some(FileKind::ChatGpt);
+    }
+    if has("chat_messages") {
+        return Some(FileKind::Claude);
+    }
+    if start.contains("jsonfeed.org/version") {
+        return Some(FileKind::JsonFeed);
+    }
+    let named = matches!(extension, "json" | "jsonl" | "ndjson");
+    let first_line = start.lines().next().unwrap_or_default().trim_end();
+    let is_line = serde_json::from_str::<serde_json::Value>(first_line).is_ok();
+    if !named && !is_line && serde_json::from_str::<serde::de::IgnoredAny>(start).is_err() {
+        return None;
+    }
+    let turns = has("role") && (has("content") || has("text"));
+    let timed = ["timestamp", "timestamp_ms", "ts_abs", "create_time"].iter().any(|key| has(key));
+    if turns && timed {
+        return Some(FileKind::ChatLines);
+    }
+    let linked = has("url") || has("link") || has("guid");
+    let dated = ["date_published", "published", "pubDate", "isoDate", "published_at"];
+    if has("title") && linked && dated.iter().any(|key| has(key)) {
+        return Some(FileKind::JsonFeed);
+    }
+    Some(FileKind::Json)
+}
+
+fn of_tags(extension: &str, start: &str) -> Option<Result<FileKind, Refusal>> {
+    let lower = start[..floor(start, 4096)].to_ascii_lowercase();
+    if ["<rss", "<feed", "<rdf:rdf"].iter().any(|tag| lower.contains(tag)) {
+        return Some(Ok(FileKind::XmlFeed));
+    }
+    let page = ["<!doctype html", "<html", "<body", "<head", "<article", "<div", "<p>", "<h1"];
+    if page.iter().any(|tag| lower.contains(tag)) {
+        return Some(Ok(FileKind::Html));
+    }
+    (lower.starts_with("<?xml") || lower.starts_with("<svg") || extension == "xml")
+        .then(|| Err(Refusal::new("XML of an unknown kind")))
+}
+
+/// The last place at or before `bytes` that lies between two characters.
+fn floor(text: &str, bytes: usize) -> usize {
+    (0..=bytes.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(name: &str, content: &str) -> Result<FileKind, String> {
+        let mut whole = || Ok(content.as_bytes().to_vec());
+        let found = FileKind::of(Path::new(name), content.as_bytes(), &mut whole).unwrap();
+        found.map_err(|refusal| refusal.0)
+    }
+
+    #[test]
+    fn content_wins_over_the_name() {
+        let cases = [
+            ("a.txt", "%PDF-1.4 …", FileKind::Pdf),
+            ("a.txt", "<!DOCTYPE html><html><p>x", FileKind::Html),
+            ("a", "<?xml version=\"1.0\"?>\n<rss version=\"2.0\">", FileKind::XmlFeed),
+            ("note", "From: a@x\nSubject: hi\n\nbody", FileKind::Mail),
+            ("inbox", "From a@x Mon Feb  9 10:00:00 2026\nSubject: hi\n\nbody", FileKind::Mailbox),
+            ("x.txt", "\\documentclass{article}\n", FileKind::Latex),
+            (
+                "c.json",
+                "[{\"title\":\"t\",\"mapping\":{\"a\":{\"parent\":null}}}]",
+                FileKind::ChatGpt,
+            ),
+            ("c.json", "[{\"uuid\":\"u\",\"chat_messages\":[]}]", FileKind::Claude),
+            (
+                "f",
+                "{\"version\":\"https://jsonfeed.org/version/1.1\",\"items\":[]}",
+                FileKind::JsonFeed,
+            ),
+            ("r.json", "[{\"a\": 1}]", FileKind::Json),
+            (
+                "t.jsonl",
+                "{\"role\":\"user\",\"content\":\"x\",\"timestamp_ms\":1}",
+                FileKind::ChatLines,
+            ),
+        ];
+        for (name, content, expected) in cases {
+            assert_eq!(kind(name, content), Ok(expected), "{name} {content}");
+        }
+    }
+
+    #[test]
+    fn the_name_decides_where_the_content_does_not() {
+        assert_eq!(kind("a.md", "# T\n"), Ok(FileKind::Markdown));
+        assert_eq!(kind("a", "---\ntitle: x\n---\ntext"), Ok(FileKind::Markdown));
+        assert_eq!(kind("README", "plain words"), Ok(FileKind::Text));
+        assert_eq!(kind("a.log", "10:00 started"), Ok(FileKind::Text));
+        assert_eq!(kind("a.csv", "a,b\n1,2\n"), Ok(FileKind::Csv));
+        assert_eq!(kind("a.md", "From: the garden\n\ntext"), Ok(FileKind::Markdown));
+        assert_eq!(kind("a.md", "[link](x) and more"), Ok(FileKind::Markdown));
+        assert_eq!(kind("a.txt", "[x] a task"), Ok(FileKind::Text));
+        assert_eq!(kind("a.txt", "a\u{85}b\u{8}."), Ok(FileKind::Text));
+    }
+
+    #[test]
+    fn what_has_no_reader_is_refused_in_words() {
+        for (name, content, why) in [
+            ("a.txt", "", "empty"),
+            ("a.txt", " \n", "empty"),
+            ("a.dat", "a\0b\0c\u{1}\u{2}", "binary"),
+            ("a.png", "\u{89}PNG\u{0}\u{1}", "binary"),
+            ("a.py", "import os\n", "program text or settings"),
+            ("a.svg", "<svg xmlns='x'/>", "XML of an unknown kind"),
+        ] {
+            let found = kind(name, content);
+            assert!(found.is_err(), "{name}: {found:?}");
+            if name != "a.png" {
+                assert_eq!(found, Err(why.to_owned()), "{name}");
+            }
+        }
+        let mut whole = || Ok(b"PK\x03\x04".to_vec());
+        let found = FileKind::of(Path::new("a.docx"), b"PK\x03\x04", &mut whole).unwrap();
+        assert_eq!(found, Err(Refusal::new("damaged archive")));
+    }
+}

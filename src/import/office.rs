@@ -1,0 +1,265 @@
+//! The text of docx and epub files: zip archives with XML or pages inside.
+
+use roxmltree::{Document as Xml, Node, ParsingOptions};
+use serde_json::{Map, Value};
+
+use super::archive::Archive;
+use crate::markup::document::Document;
+use crate::markup::html;
+
+/// Most elements of one XML file.
+const NODES_MAX: u32 = 5_000_000;
+
+/// Reads an XML text. Documents may declare entities; their expansion is bounded by the parser.
+pub(super) fn xml(text: &str) -> Result<Xml<'_>, String> {
+    let options = ParsingOptions { allow_dtd: true, nodes_limit: NODES_MAX, ..Default::default() };
+    Xml::parse_with_options(text, options).map_err(|error| format!("its XML is damaged: {error}"))
+}
+
+/// Reads a docx file: paragraphs, headings, list items, tables and footnotes.
+pub(super) fn docx(bytes: &[u8]) -> Result<Document, String> {
+    let archive = Archive::open(bytes).map_err(|error| error.to_string())?;
+    let part = |name: &str| -> Result<String, String> {
+        let bytes = archive.read(name).map_err(|error| error.to_string())?;
+        String::from_utf8(bytes).map_err(|_| format!("{name} is not UTF-8"))
+    };
+    let main = part("word/document.xml")?;
+    let main = xml(&main)?;
+    let mut out = String::new();
+    if let Some(body) = main.descendants().find(|node| is(node, "body")) {
+        blocks(body, &mut out);
+    }
+    if let Ok(notes) = part("word/footnotes.xml")
+        && let Ok(notes) = xml(&notes)
+    {
+        // The first notes are the separator lines above the notes.
+        let real = notes.descendants().filter(|node| is(node, "footnote"));
+        for note in real.filter(|note| attribute(*note, "type").is_none()) {
+            blocks(note, &mut out);
+        }
+    }
+    let core = part("docProps/core.xml").ok();
+    let core = core.as_deref().and_then(|text| xml(text).ok());
+    let said = |name: &str| {
+        let core = core.as_ref()?;
+        let node = core.descendants().find(|node| is(node, name))?;
+        Some(node.text()?.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    let title = said("title").or_else(|| first_heading(&out));
+    Ok(Document {
+        kind: "docx",
+        text: out.trim_end().to_owned(),
+        title,
+        date: said("modified").or_else(|| said("created")),
+        members: author(said("creator")),
+        ..Document::default()
+    })
+}
+
+fn is(node: &Node<'_, '_>, name: &str) -> bool {
+    node.is_element() && node.tag_name().name() == name
+}
+
+/// An attribute, whatever its namespace.
+fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
+    node.attributes().find(|one| one.name() == name).map(|one| one.value())
+}
+
+/// The author, under the name that front matter has for one.
+fn author(name: Option<String>) -> Map<String, Value> {
+    name.into_iter().map(|name| ("author".to_owned(), name.into())).collect()
+}
+
+fn first_heading(text: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.starts_with("# "))?;
+    Some(line[2..].trim().to_owned())
+}
+
+/// Paragraphs and tables below a node, in order. What was deleted under tracked changes is left out.
+fn blocks(node: Node<'_, '_>, out: &mut String) {
+    for child in node.children().filter(Node::is_element) {
+        match child.tag_name().name() {
+            "p" => paragraph(child, out),
+            "tbl" => table(child, out),
+            "del" | "moveFrom" => {}
+            _ => blocks(child, out),
+        }
+    }
+}
+
+fn paragraph(node: Node<'_, '_>, out: &mut String) {
+    let mut text = String::new();
+    runs(node, &mut text);
+    let text = text.trim();
+    if text.is_empty() {
+        return;
+    }
+    let properties = node.children().find(|child| is(child, "pPr"));
+    let property = |name: &str| {
+        let found = properties?.children().find(|child| is(child, name))?;
+        Some(attribute(found, "val").unwrap_or_default().to_owned())
+    };
+    let is_item = properties.is_some_and(|one| one.children().any(|child| is(&child, "numPr")));
+    match heading_level(property("pStyle"), property("outlineLvl")) {
+        Some(level) => out.push_str(&format!("{} {text}\n\n", "#".repeat(level))),
+        None if is_item => out.push_str(&format!("- {text}\n\n")),
+        None => out.push_str(&format!("{text}\n\n")),
+    }
+}
+
+/// The level of a heading, by its style or its place in the outline.
+fn heading_level(style: Option<String>, outline: Option<String>) -> Option<usize> {
+    if let Some(level) = outline.and_then(|level| level.parse::<usize>().ok()) {
+        return (level < 6).then_some(level + 1);
+    }
+    let style = style?.to_lowercase();
+    if style == "title" {
+        return Some(1);
+    }
+    // Word keeps the English name in most languages; the others begin like the word in theirs.
+    let begins = ["heading", "ttulo", "título", "titre", "berschrift", "überschrift", "kop"];
+    let digits = begins.iter().find_map(|name| style.strip_prefix(name))?;
+    digits.trim().parse::<usize>().ok().filter(|level| (1..=6).contains(level))
+}
+
+fn runs(node: Node<'_, '_>, text: &mut String) {
+    for child in node.children().filter(Node::is_element) {
+        match child.tag_name().name() {
+            "t" => text.push_str(child.text().unwrap_or_default()),
+            "tab" => text.push(' '),
+            "br" | "cr" => text.push('\n'),
+            "noBreakHyphen" => text.push('-'),
+            "pPr" | "rPr" | "del" | "moveFrom" | "instrText" | "Fallback" => {}
+            _ => runs(child, text),
+        }
+    }
+}
+
+fn table(node: Node<'_, '_>, out: &mut String) {
+    for row in node.descendants().filter(|one| is(one, "tr")) {
+        let cells = row.children().filter(|one| is(one, "tc")).map(|cell| {
+            let mut text = String::new();
+            blocks(cell, &mut text);
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        });
+        let cells: Vec<String> = cells.collect();
+        if cells.iter().any(|cell| !cell.is_empty()) {
+            out.push_str(&format!("{}\n", cells.join(" | ")));
+        }
+    }
+    out.push('\n');
+}
+
+/// Reads an epub file: its pages in reading order.
+pub(super) fn epub(bytes: &[u8]) -> Result<Document, String> {
+    let archive = Archive::open(bytes).map_err(|error| error.to_string())?;
+    let part = |name: &str| -> Result<String, String> {
+        let bytes = archive.read(name).map_err(|error| format!("{name}: {error}"))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let container = part("META-INF/container.xml")?;
+    let container = xml(&container)?;
+    let root = container.descendants().find_map(|node| node.attribute("full-path"));
+    let root = root.ok_or("it does not name its package file")?;
+    let package = part(root)?;
+    let package = xml(&package)?;
+    let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let items = || package.descendants().filter(|node| is(node, "item"));
+    let mut out = String::new();
+    for page in package.descendants().filter(|node| is(node, "itemref")) {
+        let Some(id) = page.attribute("idref") else { continue };
+        let item = items().find(|item| item.attribute("id") == Some(id));
+        let Some(href) = item.and_then(|item| item.attribute("href")) else { continue };
+        let read = html::page(&part(&entry_name(folder, href))?);
+        let text = read.text.trim();
+        if !text.is_empty() {
+            out.push_str(&format!("{text}\n\n"));
+        }
+    }
+    let said = |name: &str| {
+        let node = package.descendants().find(|node| is(node, name))?;
+        Some(node.text()?.trim().to_owned()).filter(|text| !text.is_empty())
+    };
+    Ok(Document {
+        kind: "epub",
+        text: out.trim_end().to_owned(),
+        title: said("title"),
+        date: said("date"),
+        members: author(said("creator")),
+        ..Document::default()
+    })
+}
+
+/// The entry that a link names, seen from the folder of the package file.
+fn entry_name(folder: &str, href: &str) -> String {
+    let href = href.split('#').next().unwrap_or_default();
+    let href = percent_encoding::percent_decode_str(href).decode_utf8_lossy();
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in href.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::archive::tests::zip;
+    use super::*;
+
+    #[test]
+    fn a_docx_keeps_headings_lists_tables_and_notes() {
+        let body = r#"<?xml version="1.0"?><w:document xmlns:w="w"><w:body>
+            <w:p><w:pPr><w:pStyle w:val="Heading1"/></w:pPr><w:r><w:t>Offer</w:t></w:r></w:p>
+            <w:p><w:r><w:t xml:space="preserve">The roof costs </w:t></w:r><w:r><w:t>900 EUR.</w:t></w:r>
+              <w:del><w:r><w:delText>Old.</w:delText></w:r></w:del></w:p>
+            <w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>Tiles</w:t><w:tab/><w:t>200</w:t></w:r></w:p>
+            <w:tbl><w:tr><w:tc><w:p><w:r><w:t>Day</w:t></w:r></w:p></w:tc>
+              <w:tc><w:p><w:r><w:t>Price</w:t></w:r></w:p></w:tc></w:tr></w:tbl>
+            </w:body></w:document>"#;
+        let notes = r#"<w:footnotes xmlns:w="w"><w:footnote w:type="separator"><w:p/></w:footnote>
+            <w:footnote><w:p><w:r><w:t>Without tax.</w:t></w:r></w:p></w:footnote></w:footnotes>"#;
+        let core = r#"<c:coreProperties xmlns:c="c" xmlns:dc="dc"><dc:title>Roof offer</dc:title>
+            <dc:creator>Ana</dc:creator></c:coreProperties>"#;
+        let bytes = zip(&[
+            ("word/document.xml", body),
+            ("word/footnotes.xml", notes),
+            ("docProps/core.xml", core),
+        ]);
+        let read = docx(&bytes).unwrap();
+        assert_eq!(
+            read.text,
+            "# Offer\n\nThe roof costs 900 EUR.\n\n- Tiles 200\n\nDay | Price\n\nWithout tax."
+        );
+        assert_eq!(
+            (read.title.as_deref(), &read.members["author"]),
+            (Some("Roof offer"), &Value::from("Ana"))
+        );
+        assert!(docx(&zip(&[("word/document.xml", "<w:document")])).unwrap_err().contains("XML"));
+    }
+
+    #[test]
+    fn an_epub_is_read_in_its_own_order() {
+        let bytes = zip(&[
+            ("mimetype", "application/epub+zip"),
+            (
+                "META-INF/container.xml",
+                r#"<container><rootfiles><rootfile full-path="OPS/p.opf"/></rootfiles></container>"#,
+            ),
+            (
+                "OPS/p.opf",
+                r#"<package xmlns:dc="dc"><metadata><dc:title>Bees</dc:title></metadata>
+                <manifest><item id="b" href="two.xhtml"/><item id="a" href="text/one%20x.xhtml"/></manifest>
+                <spine><itemref idref="a"/><itemref idref="b"/></spine></package>"#,
+            ),
+            ("OPS/two.xhtml", "<html><body><p>Second.</p></body></html>"),
+            ("OPS/text/one x.xhtml", "<html><body><h1>One</h1><p>First.</p></body></html>"),
+        ]);
+        let read = epub(&bytes).unwrap();
+        assert_eq!(read.text, "# One\n\nFirst.\n\nSecond.");
+        assert_eq!(read.title.as_deref(), Some("Bees"));
+    }
+}

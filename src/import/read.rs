@@ -1,0 +1,250 @@
+//! A file of any document kind as one document.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::kind::{FileKind, extension};
+use super::{decode, extract, office};
+use crate::contract::publish::{said_by_member, said_by_record, together};
+use crate::markup::document::{self, Document};
+use crate::markup::records::{List, Record};
+
+/// What reading a file may need beside its bytes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Readers {
+    /// The program that reads PDF, with its arguments.
+    pub pdf: Vec<String>,
+}
+
+/// Reads the items of a file that is a list, each as a document of its own; `None` where it is no list.
+///
+/// They are the items that the bus `other` names, with the marks that are theirs.
+pub(crate) fn items(
+    kind: FileKind,
+    path: &Path,
+    bytes: &[u8],
+) -> Result<Option<Vec<Document>>, String> {
+    let text = decode::text(bytes).ok_or("it is binary")?;
+    let (name, kind) = match (kind, extension(path).as_str()) {
+        (FileKind::Csv, "tsv") => ("tsv", "csv"),
+        (FileKind::Csv, _) => ("csv", "csv"),
+        (FileKind::Json, "jsonl" | "ndjson") => ("jsonl", "json"),
+        (FileKind::Json, _) => ("json", "json"),
+        _ => return Ok(None),
+    };
+    let Some(list) = List::of(name, &text)? else { return Ok(None) };
+    let records = list.slots.iter().map(|slot| list.record(&text, slot));
+    let documents = records.map(|record| {
+        let publish = together([said_by_record(&record.members), list.publish]);
+        Document { publish, ..item(kind, record) }
+    });
+    Ok(Some(documents.filter(|one| !one.text.trim().is_empty()).collect()))
+}
+
+/// An item without a text of its own is shown by its members, each record a sentence.
+fn item(kind: &'static str, record: Record) -> Document {
+    let Record { text, is_whole, members, .. } = record;
+    let text = if is_whole { text } else { sentence(&members) };
+    let word = |wanted: &[&str]| {
+        let named = |name: &&str| members.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+        let found = wanted.iter().filter_map(named).find_map(|(_, value)| value.as_str());
+        found.map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned)
+    };
+    let title = word(&["title", "subject", "headline", "name"]);
+    let date = word(&["date", "published_at", "date_published", "timestamp", "created_at"]);
+    Document { kind, text, title, date, members, ..Document::default() }
+}
+
+fn sentence(record: &Map<String, Value>) -> String {
+    let mut lines = Vec::new();
+    // The mark that a record is private is no part of what it says.
+    let shown = record.iter().filter(|(name, value)| said_by_member(name, value).is_none());
+    shown.for_each(|(name, value)| members(name, value, &mut lines));
+    if lines.is_empty() {
+        String::new()
+    } else {
+        format!("{}.", lines.join("; ").trim_end_matches('.'))
+    }
+}
+
+/// Reads a file whose kind is a document.
+pub(crate) fn document(
+    readers: &Readers,
+    kind: FileKind,
+    path: &Path,
+    bytes: &[u8],
+) -> Result<Document, String> {
+    match kind {
+        FileKind::Docx => office::docx(bytes),
+        FileKind::Epub => office::epub(bytes),
+        FileKind::Pdf => {
+            let text = extract::pdf(&readers.pdf, path)?;
+            Ok(Document { kind: "pdf", text, ..Document::default() })
+        }
+        _ => text_document(kind, path, bytes),
+    }
+}
+
+fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, String> {
+    let text = decode::text(bytes).ok_or("it is binary")?;
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
+    let read_as = |name: &str| document::read(name, text.as_bytes());
+    match kind {
+        FileKind::Markdown => read_as("x.md"),
+        FileKind::Html => read_as("x.html"),
+        FileKind::Latex => read_as("x.tex"),
+        FileKind::Mail => document::read("x.eml", bytes),
+        FileKind::Csv => {
+            let separator = if extension(path) == "tsv" { '\t' } else { separator_of(&text) };
+            Ok(Document { kind: "csv", text: table(&text, separator), ..Document::default() })
+        }
+        FileKind::Json => {
+            let mut read = read_as("x.json")?;
+            read.text = records(&text);
+            Ok(read)
+        }
+        _ => read_as("x.txt"),
+    }
+}
+
+/// The character between the cells of a table: the one that stands in its first line most often.
+fn separator_of(text: &str) -> char {
+    let first = text.lines().next().unwrap_or_default();
+    let count = |separator: &char| first.matches(*separator).count();
+    [',', ';', '\t', '|'].into_iter().rev().max_by_key(count).unwrap_or(',')
+}
+
+/// Each row as a sentence: the cells with the names of their columns.
+fn table(text: &str, separator: char) -> String {
+    let mut rows = rows(text, separator).into_iter();
+    let names = rows.next().unwrap_or_default();
+    let mut out = String::new();
+    for row in rows {
+        let cells = row.iter().enumerate().filter(|(_, cell)| !cell.trim().is_empty());
+        let cells = cells.map(|(at, cell)| match names.get(at).map(|name| name.trim()) {
+            Some(name) if !name.is_empty() => format!("{name}: {}", cell.trim()),
+            _ => cell.trim().to_owned(),
+        });
+        let line = cells.collect::<Vec<_>>().join("; ");
+        if !line.is_empty() {
+            out.push_str(&format!("{}.\n", line.trim_end_matches('.')));
+        }
+    }
+    if out.is_empty() { names.join("; ") } else { out }
+}
+
+/// The rows of comma-separated values; a cell in quotes may hold separators and line ends.
+fn rows(text: &str, separator: char) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if quoted && chars.peek() == Some(&'"') => {
+                cell.push('"');
+                chars.next();
+            }
+            '"' if quoted || cell.is_empty() => quoted = !quoted,
+            c if c == separator && !quoted => row.push(std::mem::take(&mut cell)),
+            '\n' if !quoted => {
+                row.push(std::mem::take(&mut cell));
+                rows.push(std::mem::take(&mut row));
+            }
+            c => cell.push(c),
+        }
+    }
+    if !cell.is_empty() || !row.is_empty() {
+        row.push(cell);
+        rows.push(row);
+    }
+    rows
+}
+
+/// The words of JSON records, a line for each member, a paragraph for each record.
+fn records(text: &str) -> String {
+    let values: Vec<Value> = match serde_json::from_str(text) {
+        Ok(Value::Array(items)) => items,
+        Ok(value) => vec![value],
+        Err(_) => text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect(),
+    };
+    let parts = values.iter().map(|value| {
+        let mut lines = Vec::new();
+        members("", value, &mut lines);
+        lines.join("\n")
+    });
+    parts.collect::<Vec<_>>().join("\n\n")
+}
+
+fn members(name: &str, value: &Value, lines: &mut Vec<String>) {
+    let line = |text: &str| match name {
+        "" => text.to_owned(),
+        name => format!("{}: {text}", name.replace('_', " ")),
+    };
+    match value {
+        Value::Object(object) => {
+            object.iter().for_each(|(name, value)| members(name, value, lines));
+        }
+        Value::Array(items) => items.iter().for_each(|item| members(name, item, lines)),
+        Value::String(text) if !text.trim().is_empty() => lines.push(line(text.trim())),
+        Value::Number(number) => lines.push(line(&number.to_string())),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(kind: FileKind, name: &str, bytes: &[u8]) -> Document {
+        document(&Readers::default(), kind, Path::new(name), bytes).unwrap()
+    }
+
+    #[test]
+    fn a_table_is_read_row_by_row() {
+        let csv = "Name;Amount\nAna;40\n\"Gil; Bo\";\"3\"\"\"\n;\n";
+        let text = read(FileKind::Csv, "a.csv", csv.as_bytes()).text;
+        assert_eq!(text, "Name: Ana; Amount: 40.\nName: Gil; Bo; Amount: 3\".\n");
+        assert_eq!(read(FileKind::Csv, "a.tsv", b"a\tb,c\n1\t2\n").text, "a: 1; b,c: 2.\n");
+    }
+
+    #[test]
+    fn records_become_words() {
+        let json = br#"[{"title": "Tent", "price_eur": 40, "seen": true, "tags": ["a", "b"]}, {"title": "Mat"}]"#;
+        let text = read(FileKind::Json, "a.json", json).text;
+        assert_eq!(text, "title: Tent\nprice eur: 40\ntags: a\ntags: b\n\ntitle: Mat");
+        assert_eq!(
+            read(FileKind::Json, "a.jsonl", b"{\"a\":\"x\"}\n{\"a\":\"y\"}\n").text,
+            "a: x\n\na: y"
+        );
+    }
+
+    #[test]
+    fn the_items_of_a_list_keep_their_own_marks() {
+        let csv = b"id,title,text,publish\nr1,One,It opens at nine.,no\nr2,Two,It closes.,\n";
+        let read = |kind, name: &str, bytes: &[u8]| items(kind, Path::new(name), bytes).unwrap();
+        let rows = read(FileKind::Csv, "a.csv", csv).unwrap();
+        let shown: Vec<_> =
+            rows.iter().map(|row| (row.title.as_deref(), row.text.as_str(), row.publish)).collect();
+        assert_eq!(
+            shown,
+            [
+                (Some("One"), "It opens at nine.", Some(false)),
+                (Some("Two"), "It closes.", Some(false)),
+            ]
+        );
+        let lines = b"{\"amount\":40,\"who\":\"Ana\",\"private\":true}\n{\"amount\":3}\n";
+        let lines = read(FileKind::Json, "a.jsonl", lines).unwrap();
+        let shown: Vec<_> = lines.iter().map(|line| (line.text.as_str(), line.publish)).collect();
+        assert_eq!(shown, [("amount: 40; who: Ana.", Some(false)), ("amount: 3.", None)]);
+        assert_eq!(read(FileKind::Json, "a.json", b"{\"text\": \"x\"}"), None);
+        assert_eq!(read(FileKind::Text, "a.txt", b"x"), None);
+    }
+
+    #[test]
+    fn old_encodings_and_line_ends_are_read() {
+        let note = read(FileKind::Text, "a.txt", b"caf\xe9\r\ntwo\r\n");
+        assert_eq!(note.text, "café\ntwo\n");
+        let note = read(FileKind::Markdown, "a", b"---\ntitle: T\npublish: no\n---\nbody");
+        assert_eq!((note.title.as_deref(), note.publish), (Some("T"), Some(false)));
+    }
+}

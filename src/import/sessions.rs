@@ -1,0 +1,148 @@
+//! Sessions out of chat messages: what was said in one conversation without a long pause.
+//!
+//! Contract: a session lies within two days, because readers look for its messages on its own day and
+//! the days beside it. The id depends on the messages and their times, so a conversation that goes on
+//! later makes another session, and the same messages make the same one.
+
+use chrono_tz::Tz;
+use serde_json::json;
+
+use super::NewRecord;
+use crate::contract::stable_id::{Part, list_hash, stable_id};
+use crate::contract::time::{Day, Timestamp};
+
+/// The rule that cuts sessions, in their records.
+const CUTTER: &str = "pause.v1";
+
+/// A conversation to cut.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Talk {
+    /// Id of the conversation, where there is one.
+    pub id: Option<String>,
+    pub title: Option<String>,
+    pub project: Option<String>,
+    pub publish: Option<bool>,
+    /// Its messages, in order: the time and the event id.
+    pub messages: Vec<(Timestamp, String)>,
+}
+
+/// The sessions of a conversation, each with its day.
+pub(super) fn cut(mut talk: Talk, gap_ms: i64, zone: Tz) -> Vec<(Day, NewRecord)> {
+    // Stable: messages of one moment stay in their order.
+    talk.messages.sort_by_key(|(at, _)| *at);
+    let mut sessions = Vec::new();
+    let mut open: Vec<(Timestamp, String)> = Vec::new();
+    for message in std::mem::take(&mut talk.messages) {
+        if let (Some((first, _)), Some((last, _))) = (open.first(), open.last()) {
+            let pause = message.0.ms_since(*last) > gap_ms;
+            let days = message.0.day_in(zone).days() - first.day_in(zone).days();
+            if pause || days > 1 {
+                sessions.push(session(&talk, &open, gap_ms, zone));
+                open.clear();
+            }
+        }
+        open.push(message);
+    }
+    if !open.is_empty() {
+        sessions.push(session(&talk, &open, gap_ms, zone));
+    }
+    sessions
+}
+
+fn session(
+    talk: &Talk,
+    messages: &[(Timestamp, String)],
+    gap_ms: i64,
+    zone: Tz,
+) -> (Day, NewRecord) {
+    let (start, end) = (messages[0].0, messages[messages.len() - 1].0);
+    let day = start.day_in(zone);
+    let ids: Vec<&str> = messages.iter().map(|(_, id)| id.as_str()).collect();
+    let policy = format!("{CUTTER}.{gap_ms}");
+    let id = stable_id(
+        "ses",
+        &[
+            Part::Text("session"),
+            Part::Labelled("window", &policy),
+            Part::Labelled("start", &start.to_string()),
+            Part::Labelled("end", &end.to_string()),
+            Part::Labelled("events_hash", &list_hash(&ids)),
+        ],
+    );
+    let mut value = json!({
+        "schema_version": "session.v1",
+        "session_id": id,
+        "day": day.to_string(),
+        "window": {"start_ts_ms": start.0, "end_ts_ms": end.0, "timezone": zone.name()},
+        "event_ids": ids,
+        "event_count": ids.len(),
+        "source": {"sessionizer_version": policy, "input_manifest_day": day.to_string()},
+    });
+    if let Some(conversation) = &talk.id {
+        value["conversation_ids"] = json!([conversation]);
+    }
+    if let Some(title) = &talk.title {
+        value["title_candidates"] = json!([title]);
+    }
+    if let Some(project) = &talk.project {
+        value["project"] = json!(project);
+    }
+    if let Some(publish) = talk.publish {
+        value["publish"] = json!(publish);
+    }
+    (day, NewRecord { order: start.0, id, value })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+
+    fn talk(hours: &[i64]) -> Talk {
+        let start = 1_770_760_800_000; // 2026-02-10T22:00Z
+        let message = |hour: &i64| (Timestamp(start + hour * HOUR), format!("m{hour}"));
+        Talk {
+            id: Some("c".into()),
+            messages: hours.iter().map(message).collect(),
+            ..Talk::default()
+        }
+    }
+
+    fn events(hours: &[i64]) -> Vec<(String, Vec<String>)> {
+        let cut = cut(talk(hours), 6 * HOUR, Tz::UTC);
+        cut.into_iter()
+            .map(|(day, record)| {
+                let ids = record.value["event_ids"].as_array().unwrap().iter();
+                (day.to_string(), ids.map(|id| id.as_str().unwrap().to_owned()).collect())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_long_pause_begins_another_session() {
+        let cut = events(&[0, 1, 7, 14, 15]);
+        assert_eq!(cut[0], ("2026-02-10".into(), vec!["m0".into(), "m1".into(), "m7".into()]));
+        assert_eq!(cut[1], ("2026-02-11".into(), vec!["m14".into(), "m15".into()]));
+        assert_eq!(cut.len(), 2);
+        assert_eq!(events(&[7, 0, 1]), events(&[0, 1, 7]), "the order of the file does not matter");
+    }
+
+    #[test]
+    fn a_session_without_a_pause_ends_on_its_second_day() {
+        let hours: Vec<i64> = (0..16).map(|step| step * 5).collect();
+        for (day, record) in cut(talk(&hours), 6 * HOUR, Tz::UTC) {
+            let end = record.value["window"]["end_ts_ms"].as_i64().unwrap();
+            assert!(Timestamp(end).day_in(Tz::UTC).days() - day.days() <= 1);
+        }
+    }
+
+    #[test]
+    fn the_same_messages_make_the_same_id() {
+        let ids = |hours: &[i64]| -> Vec<String> {
+            cut(talk(hours), 6 * HOUR, Tz::UTC).into_iter().map(|(_, one)| one.id).collect()
+        };
+        assert_eq!(ids(&[0, 1]), ids(&[1, 0]));
+        assert_ne!(ids(&[0, 1]), ids(&[0, 1, 2]));
+    }
+}

@@ -1,0 +1,254 @@
+//! What one summary is made of, read straight from a file without any home: a document, a mail, a
+//! conversation, a feed.
+
+use chrono_tz::Tz;
+
+use super::chats::{self, Conversation, Standing};
+use super::collect::NamedFile;
+use super::kind::FileKind;
+use super::read::{self, Readers};
+use super::stream::each_record;
+use super::{ImportError, NewRecord, disk_error, feed, fields, mail};
+use crate::contract::source::{
+    InputContext, Labels, Origin, Person, SourceContext, SourceKind, Window, zoned,
+};
+use crate::contract::time::Timestamp;
+use crate::model::SourceText;
+use crate::os::Disk;
+use crate::upstream::context::of_event;
+use crate::upstream::text::normalize;
+
+/// The input of one summary.
+#[derive(Debug, Clone)]
+pub(crate) struct Unit {
+    /// The name a person knows it by: the file, and the title inside a file that holds many.
+    pub name: String,
+    pub kind: FileKind,
+    pub texts: Vec<SourceText>,
+    pub context: InputContext,
+}
+
+impl Unit {
+    /// Subject, headline or title.
+    pub(crate) fn title(&self) -> Option<&str> {
+        self.context.primary()?.title.as_deref()
+    }
+
+    /// Bytes of all its texts.
+    pub(crate) fn bytes(&self) -> usize {
+        self.texts.iter().map(|text| text.text.len()).sum()
+    }
+
+    /// Puts several into one.
+    pub(crate) fn together(units: Vec<Unit>) -> Option<Unit> {
+        let mut units = units.into_iter();
+        let mut whole = units.next()?;
+        let mut count = 1;
+        for one in units {
+            whole.texts.extend(one.texts);
+            whole.context.sources.extend(one.context.sources);
+            count += 1;
+        }
+        if count > 1 {
+            whole.name = format!("{count} sources");
+            (whole.context.whole, whole.context.window) = (None, None);
+        }
+        Some(whole)
+    }
+}
+
+/// Takes a unit, or why there is none.
+pub(crate) type TakeUnit<'t> = dyn FnMut(Result<Unit, String>) + 't;
+
+/// Hands over the units of a file, in its order.
+pub(crate) fn each_unit(
+    disk: &dyn Disk,
+    readers: &Readers,
+    file: &NamedFile,
+    zone: Tz,
+    take: &mut TakeUnit<'_>,
+) -> Result<(), ImportError> {
+    let (path, name) = (file.path.as_path(), file.name.as_str());
+    match file.kind {
+        FileKind::Mail | FileKind::Mailbox => {
+            let many = file.kind == FileKind::Mailbox;
+            mail::each_event(disk, path, name, &mut |number, found| {
+                match found {
+                    Ok((at, record)) => take(Ok(of_mail(file, many, at, record, zone))),
+                    // A draft has no date; alone in its file it still is a mail with words.
+                    Err(_) if !many => take(document(disk, readers, file)),
+                    Err(why) => take(Err(format!("message {number}: {why}"))),
+                }
+                Ok(())
+            })
+        }
+        FileKind::ChatGpt | FileKind::Claude => each_record(disk, path, &mut |number, record| {
+            let read = record.and_then(|record| chats::conversation(&record));
+            match read.map(|one| of_conversation(file, one, zone)) {
+                Ok(Some(unit)) => take(Ok(unit)),
+                Ok(None) => take(Err(format!("conversation {number}: no words"))),
+                Err(why) => take(Err(format!("conversation {number}: {why}"))),
+            }
+            Ok(())
+        }),
+        FileKind::ChatLines => {
+            let mapping = fields::Mapping::chat_export();
+            let (mut events, mut problems) = (Vec::new(), Vec::new());
+            fields::each_event(disk, &mapping, path, name, &mut |number, found| {
+                match found {
+                    Ok((_, record)) => events.push(record),
+                    Err(why) => problems.push(format!("line {number}: {why}")),
+                }
+                Ok(())
+            })?;
+            problems.into_iter().for_each(|why| take(Err(why)));
+            of_events(file, events, zone).into_iter().for_each(|unit| take(Ok(unit)));
+            Ok(())
+        }
+        FileKind::JsonFeed => {
+            let mapping = fields::Mapping::feed();
+            let mut events = Vec::new();
+            fields::each_event(disk, &mapping, path, name, &mut |number, found| {
+                match found {
+                    Ok((_, record)) => events.push(record),
+                    Err(why) => take(Err(format!("item {number}: {why}"))),
+                }
+                Ok(())
+            })?;
+            of_events(file, events, zone).into_iter().for_each(|unit| take(Ok(unit)));
+            Ok(())
+        }
+        FileKind::XmlFeed => {
+            let bytes = disk.read(path).map_err(disk_error("read", path))?;
+            match feed::read(name, &String::from_utf8_lossy(&bytes)) {
+                Ok(feed) => {
+                    let (mut events, mut problems) = (Vec::new(), Vec::new());
+                    for item in feed.items {
+                        match item {
+                            Ok((_, record)) => events.push(record),
+                            Err(why) => problems.push(why),
+                        }
+                    }
+                    problems.into_iter().for_each(|why| take(Err(why)));
+                    let unit = of_events(file, events, zone);
+                    let whole = |unit: Unit| titled(unit, feed.title.clone());
+                    unit.map(whole).into_iter().for_each(|unit| take(Ok(unit)));
+                }
+                Err(why) => take(Err(why)),
+            }
+            Ok(())
+        }
+        _ => {
+            take(document(disk, readers, file));
+            Ok(())
+        }
+    }
+}
+
+fn document(disk: &dyn Disk, readers: &Readers, file: &NamedFile) -> Result<Unit, String> {
+    let bytes = disk.read(&file.path).map_err(|error| error.to_string())?;
+    let read = read::document(readers, file.kind, &file.path, &bytes)?;
+    let text = normalize(&read.text).into_owned();
+    if text.trim().is_empty() {
+        return Err("no words".to_owned());
+    }
+    let author = ["author", "from"].iter().find_map(|name| read.members.get(*name)?.as_str());
+    let context = SourceContext {
+        id: file.name.clone(),
+        kind: SourceKind::Document,
+        title: read.title,
+        author: author.and_then(Person::parse),
+        origin: Origin { path: Some(file.name.clone()), ..Origin::default() },
+        labels: Labels { tags: read.labels, ..Labels::default() },
+        ..SourceContext::default()
+    };
+    Ok(one(file, file.name.clone(), text, context))
+}
+
+fn one(file: &NamedFile, name: String, text: String, context: SourceContext) -> Unit {
+    Unit {
+        name,
+        kind: file.kind,
+        texts: vec![SourceText { id: context.id.clone(), text }],
+        context: InputContext { sources: vec![context], whole: None, window: None },
+    }
+}
+
+fn of_mail(file: &NamedFile, many: bool, at: Timestamp, record: NewRecord, zone: Tz) -> Unit {
+    let (text, context) = event(&record, Some(at), zone);
+    let name = match (&context.title, many) {
+        (Some(title), true) => format!("{}: {title}", file.name),
+        _ => file.name.clone(),
+    };
+    one(file, name, text, context)
+}
+
+/// The text and the context of an event record.
+fn event(record: &NewRecord, at: Option<Timestamp>, zone: Tz) -> (String, SourceContext) {
+    let mut context = of_event(&record.value, zone);
+    context.id = record.id.clone();
+    if context.ts.is_none()
+        && let Some(at) = at.and_then(|at| zoned(at, zone))
+    {
+        context.set_time(at, zone);
+    }
+    let text = record.value["content"].as_str().unwrap_or_default();
+    (normalize(text).into_owned(), context)
+}
+
+/// Several events that are summarized together; `None` when no event has words.
+fn of_events(file: &NamedFile, events: Vec<NewRecord>, zone: Tz) -> Option<Unit> {
+    let (mut texts, mut sources) = (Vec::new(), Vec::new());
+    for record in events {
+        let (text, context) = event(&record, Some(Timestamp(record.order)), zone);
+        if !text.trim().is_empty() {
+            texts.push(SourceText { id: context.id.clone(), text });
+            sources.push(context);
+        }
+    }
+    let context = InputContext { sources, whole: None, window: None };
+    (!texts.is_empty()).then(|| Unit { name: file.name.clone(), kind: file.kind, texts, context })
+}
+
+fn titled(mut unit: Unit, title: Option<String>) -> Unit {
+    unit.context.whole = title.map(|title| SourceContext {
+        id: unit.name.clone(),
+        kind: SourceKind::Document,
+        title: Some(title),
+        origin: Origin { path: Some(unit.name.clone()), ..Origin::default() },
+        ..SourceContext::default()
+    });
+    unit
+}
+
+/// A conversation as the person saw it last; `None` when nothing in it has words.
+fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit> {
+    let (mut texts, mut sources) = (Vec::new(), Vec::new());
+    for turn in one.turns.iter().filter(|turn| turn.standing == Standing::Shown) {
+        let mut context = SourceContext {
+            id: turn.id.clone(),
+            role: Some(turn.role.clone()),
+            ..SourceContext::default()
+        };
+        if let Some(at) = zoned(turn.at, zone) {
+            context.set_time(at, zone);
+        }
+        texts.push(SourceText { id: turn.id.clone(), text: normalize(&turn.text).into_owned() });
+        sources.push(context);
+    }
+    let (first, last) = (one.turns.first()?.at, one.turns.last()?.at);
+    let title = one.title.unwrap_or_else(|| "untitled conversation".to_owned());
+    let whole = SourceContext {
+        id: one.id,
+        kind: SourceKind::Session,
+        title: Some(title.clone()),
+        origin: Origin { path: Some(file.name.clone()), ..Origin::default() },
+        labels: Labels { project: one.project, ..Labels::default() },
+        ..SourceContext::default()
+    };
+    let window =
+        Window { start: Some(first), end: Some(last), timezone: Some(zone.name().to_owned()) };
+    let name = format!("{}: {title}", file.name);
+    let context = InputContext { sources, whole: Some(whole), window: Some(window) };
+    (!texts.is_empty()).then_some(Unit { name, kind: file.kind, texts, context })
+}

@@ -1,0 +1,413 @@
+//! Files that hold a list: each item is a source of its own.
+//!
+//! Contract: `docs/source-text-hash.md` specifies which files are lists, the items of a list and the
+//! text of each. A list knows the place of its items and no more; an item is read when it is needed.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::html;
+use crate::contract::publish;
+
+/// Members that hold the whole text of a record, the first that has words counts.
+const TEXTS: [&str; 5] = ["content_text", "text", "content", "body", "content_html"];
+/// Members that name a record.
+const IDS: [&str; 4] = ["id", "_id", "guid", "uuid"];
+/// Longest id of a record that is used, in bytes. A longer one is no name.
+const ID_BYTES_MAX: usize = 200;
+/// The first words of the version of a JSON Feed.
+const JSON_FEED: &str = "https://jsonfeed.org/version/";
+
+/// Kinds of files that are always lists, and `json`, which may be one.
+pub(crate) const LIST_KINDS: [&str; 5] = ["json", "jsonl", "ndjson", "csv", "tsv"];
+
+/// The place of one item in its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub bytes: Range<usize>,
+    /// From 1.
+    pub line: u64,
+}
+
+/// How the items of a list are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Shape {
+    Json,
+    /// Cells under these names, with this sign between them.
+    Rows {
+        names: Vec<String>,
+        delimiter: char,
+    },
+}
+
+/// A file that holds a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct List {
+    shape: Shape,
+    pub slots: Vec<Slot>,
+    /// Whether the list as a whole may be shown to others.
+    pub publish: Option<bool>,
+}
+
+/// One item of a list.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Record {
+    /// The name it gives itself.
+    pub id: Option<String>,
+    /// Before normalization.
+    pub text: String,
+    /// Whether the text is that of one member, and not a line for each member.
+    pub is_whole: bool,
+    /// Its members, in the order of the file.
+    pub members: Map<String, Value>,
+}
+
+impl List {
+    /// Reads the outline of a file of one of [`LIST_KINDS`]; `None` when it holds no list.
+    pub(crate) fn of(kind: &str, text: &str) -> Result<Option<List>, String> {
+        match kind {
+            "json" => Ok(json_list(text)),
+            "jsonl" | "ndjson" => json_lines(text).map(Some),
+            "csv" | "tsv" => Ok(Some(rows(kind, text))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads one item again.
+    pub(crate) fn record(&self, text: &str, slot: &Slot) -> Record {
+        let raw = &text[slot.bytes.clone()];
+        match &self.shape {
+            Shape::Json => json_record(raw),
+            Shape::Rows { names, delimiter } => {
+                let (cells, _) = cells(raw, *delimiter);
+                let named = |(at, cell): (usize, String)| {
+                    let name = names.get(at).filter(|name| !name.is_empty()).cloned();
+                    (name.unwrap_or_else(|| format!("column {}", at + 1)), Shown::Words(cell))
+                };
+                record_of(cells.into_iter().enumerate().map(named).collect())
+            }
+        }
+    }
+}
+
+/// A value as text: words, or JSON as it is written.
+enum Shown {
+    Words(String),
+    Json(String),
+}
+
+impl Shown {
+    fn words(&self) -> &str {
+        match self {
+            Shown::Words(text) | Shown::Json(text) => text,
+        }
+    }
+
+    fn value(&self) -> Value {
+        match self {
+            Shown::Words(text) => text.as_str().into(),
+            Shown::Json(text) => serde_json::from_str(text).unwrap_or_default(),
+        }
+    }
+
+    /// `None` where there is nothing to show.
+    fn of(raw: &RawValue) -> Option<Shown> {
+        let raw = raw.get();
+        if let Ok(text) = serde_json::from_str::<String>(raw) {
+            return Some(Shown::Words(text));
+        }
+        if let Ok(list) = serde_json::from_str::<Vec<String>>(raw) {
+            return Some(Shown::Words(list.join(", ")));
+        }
+        let compact = without_blanks(raw);
+        (!matches!(compact.as_str(), "null" | "[]" | "{}")).then_some(Shown::Json(compact))
+    }
+}
+
+/// JSON without the white space outside its strings.
+fn without_blanks(raw: &str) -> String {
+    let (mut out, mut in_string, mut escaped) = (String::with_capacity(raw.len()), false, false);
+    for c in raw.chars() {
+        if !in_string && matches!(c, ' ' | '\t' | '\n' | '\r') {
+            continue;
+        }
+        in_string ^= c == '"' && !escaped;
+        escaped = in_string && c == '\\' && !escaped;
+        out.push(c);
+    }
+    out
+}
+
+fn json_record(raw: &str) -> Record {
+    let Ok(Members(members)) = serde_json::from_str::<Members<'_>>(raw) else {
+        let shown = serde_json::from_str::<&RawValue>(raw).ok().and_then(Shown::of);
+        let text = shown.map(|shown| shown.words().to_owned()).unwrap_or_default();
+        return Record { text, is_whole: true, ..Record::default() };
+    };
+    // A list of words is shown as one text; its context needs the list.
+    let values: Map<String, Value> = serde_json::from_str(raw).unwrap_or_default();
+    let pairs = members.into_iter().filter_map(|(name, raw)| Some((name, Shown::of(raw)?)));
+    Record { members: values, ..record_of(pairs.collect()) }
+}
+
+fn record_of(pairs: Vec<(String, Shown)>) -> Record {
+    let has_words = |shown: &Shown| !shown.words().trim().is_empty();
+    let words_of = |wanted: &str| {
+        let mut named = pairs.iter().filter(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        named.find_map(|(_, shown)| match shown {
+            Shown::Words(text) if has_words(shown) => Some(text.as_str()),
+            _ => None,
+        })
+    };
+    let whole = TEXTS.iter().find_map(|name| Some((*name, words_of(name)?)));
+    let is_whole = whole.is_some();
+    let text = match whole {
+        Some(("content_html", page)) => html::page(page).text,
+        Some((_, text)) => text.to_owned(),
+        None => {
+            let shown = pairs.iter().filter(|(_, shown)| has_words(shown));
+            let lines = shown.map(|(name, shown)| format!("{name}: {}", shown.words()));
+            lines.collect::<Vec<String>>().join("\n")
+        }
+    };
+    let id = IDS.iter().find_map(|wanted| {
+        let named = pairs.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        named.map(|(_, shown)| shown).filter(|shown| names(shown)).map(|shown| shown.words().trim())
+    });
+    let id = id.map(str::to_owned);
+    let members = pairs.iter().map(|(name, shown)| (name.clone(), shown.value())).collect();
+    Record { id, text, is_whole, members }
+}
+
+/// Whether a value can name its record: a short text on one line, or a whole number.
+fn names(shown: &Shown) -> bool {
+    let text = shown.words().trim();
+    let is_short = !text.is_empty() && text.len() <= ID_BYTES_MAX;
+    is_short
+        && match shown {
+            Shown::Words(_) => !text.contains(char::is_control),
+            Shown::Json(_) => {
+                text.strip_prefix('-').unwrap_or(text).bytes().all(|b| b.is_ascii_digit())
+            }
+        }
+}
+
+/// The members of an object in the order of the file, as they are written.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> serde::Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+/// The array that is the whole file, or the items of a JSON Feed.
+fn json_list(text: &str) -> Option<List> {
+    let list = |items: Vec<&RawValue>, publish| {
+        let mut lines = LineCounter::default();
+        let slot = |raw: &RawValue| {
+            // A raw value is a part of the text it was read from.
+            let start = raw.get().as_ptr() as usize - text.as_ptr() as usize;
+            Slot { bytes: start..start + raw.get().len(), line: lines.at(text, start) }
+        };
+        List { shape: Shape::Json, slots: items.into_iter().map(slot).collect(), publish }
+    };
+    if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(text) {
+        return Some(list(items, None));
+    }
+    let Members(members) = serde_json::from_str(text).ok()?;
+    let member = |wanted: &str| members.iter().find(|(name, _)| name == wanted).map(|(_, raw)| raw);
+    let version: String = serde_json::from_str(member("version")?.get()).ok()?;
+    let items = serde_json::from_str::<Vec<&RawValue>>(member("items")?.get()).ok()?;
+    let others = members.iter().filter(|(name, _)| name != "items");
+    let said = others.map(|(name, raw)| {
+        publish::said_by_member(name, &serde_json::from_str(raw.get()).unwrap_or_default())
+    });
+    version.starts_with(JSON_FEED).then(|| list(items, publish::together(said)))
+}
+
+fn json_lines(text: &str) -> Result<List, String> {
+    let (mut slots, mut start) = (Vec::new(), 0);
+    for (line, whole) in (1..).zip(text.split('\n')) {
+        let inner = whole.trim_matches([' ', '\t', '\r']);
+        if !inner.is_empty() {
+            serde_json::from_str::<&RawValue>(inner).map_err(|error| {
+                // The place that the parser names is one within this line.
+                let (what, column) = (error.to_string(), error.column());
+                let what = what.rsplit_once(" at line ").map_or(what.as_str(), |(what, _)| what);
+                format!("line {line} is not JSON: {what} at column {column}")
+            })?;
+            let lead = inner.as_ptr() as usize - whole.as_ptr() as usize;
+            let bytes = start + lead..start + lead + inner.len();
+            slots.push(Slot { bytes, line });
+        }
+        start += whole.len() + 1;
+    }
+    Ok(List { shape: Shape::Json, slots, publish: None })
+}
+
+/// Rows of cells; the first row has the names.
+fn rows(kind: &str, text: &str) -> List {
+    let delimiter = match kind {
+        "tsv" => '\t',
+        _ => delimiter_of(text),
+    };
+    let (mut at, mut names, mut slots) = (0, None, Vec::new());
+    let mut lines = LineCounter::default();
+    while at < text.len() {
+        let (cells, len) = cells(&text[at..], delimiter);
+        let is_empty = cells.iter().all(|cell| cell.trim().is_empty());
+        match (&names, is_empty) {
+            (_, true) => {}
+            (None, _) => names = Some(cells.iter().map(|cell| cell.trim().to_owned()).collect()),
+            (Some(_), _) => slots.push(Slot { bytes: at..at + len, line: lines.at(text, at) }),
+        }
+        at += len;
+    }
+    let shape = Shape::Rows { names: names.unwrap_or_default(), delimiter };
+    List { shape, slots, publish: None }
+}
+
+/// The sign that stands most often between the cells of the first row.
+fn delimiter_of(text: &str) -> char {
+    let (mut counts, mut quoted) = ([0; 3], false);
+    const SIGNS: [char; 3] = [',', ';', '\t'];
+    for c in text.trim_start_matches(['\r', '\n']).chars() {
+        match c {
+            '"' => quoted = !quoted,
+            '\n' | '\r' if !quoted => break,
+            _ if !quoted => {
+                if let Some(at) = SIGNS.iter().position(|sign| *sign == c) {
+                    counts[at] += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    let most = counts.iter().max().copied().unwrap_or_default();
+    let first = counts.iter().position(|count| *count == most).unwrap_or_default();
+    SIGNS[first]
+}
+
+/// The cells of the first row of a text, and how many bytes it takes with its end.
+fn cells(text: &str, delimiter: char) -> (Vec<String>, usize) {
+    let (mut all, mut cell, mut quoted) = (Vec::new(), String::new(), false);
+    let mut begins = true;
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        if quoted {
+            match c {
+                '"' if chars.next_if(|(_, next)| *next == '"').is_some() => cell.push('"'),
+                '"' => quoted = false,
+                _ => cell.push(c),
+            }
+            continue;
+        }
+        match c {
+            '"' if begins => quoted = true,
+            '\n' | '\r' => {
+                let pair = c == '\r' && chars.next_if(|(_, next)| *next == '\n').is_some();
+                all.push(cell);
+                return (all, at + 1 + usize::from(pair));
+            }
+            _ if c == delimiter => {
+                all.push(std::mem::take(&mut cell));
+                begins = true;
+                continue;
+            }
+            _ => cell.push(c),
+        }
+        begins = false;
+    }
+    all.push(cell);
+    (all, text.len())
+}
+
+/// Numbers of lines for places that only grow.
+#[derive(Default)]
+struct LineCounter {
+    at: usize,
+    before: u64,
+}
+
+impl LineCounter {
+    fn at(&mut self, text: &str, place: usize) -> u64 {
+        let between = &text.as_bytes()[self.at..place];
+        self.before += between.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.at = place;
+        self.before + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(kind: &str, text: &str) -> Vec<(u64, Option<String>, String)> {
+        let list = List::of(kind, text).unwrap().unwrap();
+        let read = |slot: &Slot| {
+            let record = list.record(text, slot);
+            (slot.line, record.id, record.text)
+        };
+        list.slots.iter().map(read).collect()
+    }
+
+    #[test]
+    fn each_item_of_an_array_has_its_place_name_and_text() {
+        let text = "[\n {\"id\": 7, \"title\": \"T\", \"n\": 1.50, \"tags\": [\"a\", \"b\"]},\n \"x\", null,\n {\"guid\": \"g\", \"Text\": \"body\"}]";
+        let expected = [
+            (2, Some("7".to_owned()), "id: 7\ntitle: T\nn: 1.50\ntags: a, b".to_owned()),
+            (3, None, "x".to_owned()),
+            (3, None, String::new()),
+            (4, Some("g".to_owned()), "body".to_owned()),
+        ];
+        assert_eq!(read("json", text), expected);
+        assert_eq!(List::of("json", "{\"items\": [1]}"), Ok(None), "one object is no list");
+        let feed = "{\"version\": \"https://jsonfeed.org/version/1.1\", \"private\": true, \"items\": [{\"content_html\": \"<p>A<p>B\"}]}";
+        assert_eq!(read("json", feed)[0].2, "A\n\nB");
+        assert_eq!(List::of("json", feed).unwrap().unwrap().publish, Some(false));
+    }
+
+    #[test]
+    fn lines_that_are_not_json_are_refused_by_number() {
+        assert_eq!(
+            read("jsonl", "\r\n{\"a\": {\"b\": \" \"}}\r\n\n[1, 2]"),
+            [(2, None, "a: {\"b\":\" \"}".to_owned()), (4, None, "[1,2]".to_owned()),]
+        );
+        assert!(List::of("ndjson", "{}\nno").unwrap_err().contains("line 2"));
+    }
+
+    #[test]
+    fn rows_have_the_names_of_the_first_row() {
+        let text = "Name;\"No;te\"\r\nAna;\"said \"\"hi\"\"\nand left\"\r\n\r\n;\r\nBo;x;more\n";
+        assert_eq!(
+            read("csv", text),
+            [
+                (2, None, "Name: Ana\nNo;te: said \"hi\"\nand left".to_owned()),
+                (6, None, "Name: Bo\nNo;te: x\ncolumn 3: more".to_owned()),
+            ]
+        );
+        assert_eq!(read("csv", ""), []);
+        assert_eq!(read("tsv", "id\ttext\n1\ta,b")[0], (2, Some("1".to_owned()), "a,b".to_owned()));
+    }
+}

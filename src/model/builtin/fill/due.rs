@@ -1,0 +1,35 @@
+//! The day something must be done by: a date behind words such as `by`, `antes de`, `bis`.
+//!
+//! A date before the day of the message is over and no deadline. Where no such word stands, the first
+//! date of a sentence that asks for something is taken, unless it is the time of the event the text is
+//! about.
+
+use super::super::extract::dates::When;
+use super::event;
+use super::scene::{Focus, Scene};
+
+/// The deadline in the focus. `asked` prefers sentences that ask for something.
+pub(crate) fn deadline(scene: &Scene<'_, '_>, focus: &Focus, asked: bool) -> Option<When> {
+    let inside = |when: &&When| {
+        let at = when.mention.sentence;
+        when.date.is_some()
+            && scene.is_said(at)
+            && !is_past(scene, when)
+            && (focus.whole || focus.sentences.binary_search(&at).is_ok())
+    };
+    let dates: Vec<&When> = scene.whens().iter().filter(inside).collect();
+    let asks = |when: &When| scene.asks().binary_search(&when.mention.sentence).is_ok();
+    let due: Vec<&When> = dates.iter().copied().filter(|when| event::is_due(scene, when)).collect();
+    if let Some(when) = due.iter().find(|when| asked && asks(when)).or(due.first()) {
+        return Some(**when);
+    }
+    let event = event::best(scene).filter(|_| asked).map(|found| found.when.mention);
+    dates
+        .into_iter()
+        .find(|when| asks(when) && event != Some(when.mention) && (!asked || when.clock.is_none()))
+        .copied()
+}
+
+fn is_past(scene: &Scene<'_, '_>, when: &When) -> bool {
+    when.date.zip(scene.anchor()).is_some_and(|(day, today)| day < today)
+}

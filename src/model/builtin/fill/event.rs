@@ -1,0 +1,337 @@
+//! The event a text is about: its day, hours, zone, place and repetition.
+//!
+//! Every date is weighed: an hour, a word for an event beside it, a label before it speak for it; a
+//! deadline, an offer, a day that is over speak against it. The best one counts from a least weight on.
+//! Nothing is filled in: an hour, a zone or a place that the text does not name is null.
+
+use serde_json::json;
+
+use super::super::extract::Mention;
+use super::super::extract::dates::{self, Clock, When};
+use super::super::lexicon::lexicon;
+use super::super::text::words::fold;
+use super::super::text::{Kind, lines};
+use super::filled::Filled;
+use super::rule::EventPart;
+use super::scene::Scene;
+use super::signals::signals;
+
+/// Most tokens between the word and its date.
+const DUE_TOKENS: usize = 5;
+
+/// Weight from which on a date is the date of an event.
+const LEAST: i64 = 3;
+/// Sentences below a date in which a label gives its hour.
+const LABELLED_BELOW: usize = 3;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Appointment {
+    pub(crate) when: When,
+    score: i64,
+}
+
+/// The event with the most weight; of equal ones the first.
+pub(crate) fn best(scene: &Scene<'_, '_>) -> Option<Appointment> {
+    let found = scene.event(|| find(scene).map(|found| (found.when, found.score)));
+    found.map(|(when, score)| Appointment { when, score })
+}
+
+fn find(scene: &Scene<'_, '_>) -> Option<Appointment> {
+    let mail = &lexicon().mail;
+    let cued = scene.index().sentences(mail.events.iter().map(String::as_str));
+    let offered = scene.index().sentences(mail.offers.iter().map(String::as_str));
+    let subject = cued.iter().any(|&at| scene.text.block_of(at).kind == Kind::Header);
+    let signs = signals(scene);
+    if signs.scam {
+        return None;
+    }
+    let weigh = |when: &When| {
+        let at = when.mention.sentence;
+        let near = |at: usize| cued.binary_search(&at).is_ok();
+        let when = with_hour(scene, *when, near);
+        let mut score = 0;
+        score += 3 * i64::from(when.clock.is_some());
+        score += 3 * i64::from(near(at));
+        score += i64::from(!near(at) && (near(at + 1) || at > 0 && near(at - 1)));
+        score += 2 * i64::from(subject);
+        score += 3 * i64::from(labelled_as(scene, at, &lexicon().dates.date_labels));
+        // `fixed for the 2nd at 11:00` is a hearing, not a deadline.
+        let hour = near(at) && when.clock.is_some();
+        score -= if hour { 2 } else { 7 } * i64::from(is_due(scene, &when));
+        score -= 7 * i64::from(offered.binary_search(&at).is_ok());
+        score -=
+            7 * i64::from(when.date.zip(scene.anchor()).is_some_and(|(day, today)| day < today));
+        score -= 3 * i64::from(signs.bulk);
+        score -= i64::from(signs.automated);
+        Appointment { when, score }
+    };
+    let dated = scene
+        .whens()
+        .iter()
+        .filter(|when| when.date.is_some() && scene.is_said(when.mention.sentence));
+    let mut found: Option<Appointment> = None;
+    for one in dated.map(weigh).filter(|one| one.score >= LEAST) {
+        if found.is_none_or(|other| one.score > other.score) {
+            found = Some(one);
+        }
+    }
+    found
+}
+
+/// A date with the hour that a line below gives behind a label (`Time: 8:15 AM`), or that the sentence
+/// above gives with a word for the event.
+fn with_hour(scene: &Scene<'_, '_>, when: When, cued: impl Fn(usize) -> bool) -> When {
+    if when.clock.is_some() {
+        return when;
+    }
+    let at = when.mention.sentence;
+    let below = at + 1..=at + LABELLED_BELOW;
+    let labels = &lexicon().dates.time_labels;
+    let hour = scene.whens().iter().find(|other| {
+        other.date.is_none()
+            && (below.contains(&other.mention.sentence)
+                && labelled_as(scene, other.mention.sentence, labels)
+                || other.mention.sentence + 1 == at && cued(at - 1))
+    });
+    hour.map_or(when, |hour| When { clock: hour.clock, until: hour.until, ..when })
+}
+
+fn labelled_as(scene: &Scene<'_, '_>, sentence: usize, labels: &[String]) -> bool {
+    let line = scene.text.sentence(sentence);
+    lines::labelled(line).is_some_and(|found| labels.contains(&fold(line[found.label].trim())))
+}
+
+pub(crate) fn part(scene: &Scene<'_, '_>, part: EventPart, inputs: &[String]) -> Filled {
+    let Some(found) = best(scene) else {
+        return match part {
+            EventPart::Exists | EventPart::AllDay => Filled::Value(json!(false)),
+            _ => Filled::Nothing,
+        };
+    };
+    let when = found.when;
+    match part {
+        EventPart::Exists => Filled::Value(json!(true)),
+        EventPart::Start => scene.dated(when.iso(), when.mention),
+        EventPart::AllDay => Filled::Value(json!(when.clock.is_none())),
+        EventPart::End => scene.dated(end(scene, &when), when.mention),
+        EventPart::Zone => zone(scene, &when).unwrap_or_else(|| {
+            let given = inputs.iter().find_map(|name| scene.input_text(name, &scene.all()));
+            given.filter(|_| when.clock.is_some()).map_or(Filled::Nothing, Filled::text)
+        }),
+        EventPart::Place => place(scene, when.mention.sentence),
+        EventPart::Repeats => repeats(scene),
+    }
+}
+
+fn end(scene: &Scene<'_, '_>, when: &When) -> Option<String> {
+    let written = |day: chrono::NaiveDate, clock: Clock| {
+        format!("{day}T{:02}:{:02}:00", clock.hour, clock.minute)
+    };
+    if let Some((until, day)) = when.until.zip(when.date) {
+        return Some(written(day, until));
+    }
+    let Some(start) = when.clock else {
+        return when.last.map(|day| day.to_string());
+    };
+    // `departs at 06:45 and arrives at 09:20`
+    let later = scene.whens().iter().find(|other| {
+        other.date.is_none()
+            && other.mention.sentence == when.mention.sentence
+            && other.mention.start > when.mention.start
+            && other.clock.is_some_and(|clock| clock > start)
+    })?;
+    let ends = scene.index().sentences(lexicon().dates.ends.iter().map(String::as_str));
+    let clock = later.clock.filter(|_| ends.binary_search(&when.mention.sentence).is_ok())?;
+    Some(written(when.date?, clock))
+}
+
+/// `CET` behind a time, or the zone of a named city: `hora de Lima`.
+fn zone(scene: &Scene<'_, '_>, when: &When) -> Option<Filled> {
+    /// Tokens behind a time that may name its zone.
+    const NEAR_TOKENS: usize = 3;
+    let sentence = when.mention.sentence;
+    let tokens = scene.text.tokens_of(sentence);
+    let behind =
+        tokens.iter().enumerate().filter(|(_, token)| token.start as usize >= when.mention.end);
+    let named = behind.clone().take(NEAR_TOKENS).find(|(_, token)| {
+        let word = scene.text.token_text(sentence, token);
+        word.chars().all(char::is_uppercase)
+            && lexicon().dates.zones.contains(scene.text.folded(token))
+    });
+    if let Some((_, token)) = named {
+        return Some(Filled::text(scene.text.token_text(sentence, token)));
+    }
+    let word = |at: usize| tokens.get(at).map_or("", |token| scene.text.folded(token));
+    let dates = &lexicon().dates;
+    for (at, _) in behind {
+        let before = dates.zone_before.starts(|offset| word(at + offset));
+        let city = before.map(|words| at + words);
+        let after = dates.zone_after.contains(word(at + 1)).then_some(at);
+        for city in [city, after].into_iter().flatten() {
+            if let Some(zone) = zone_of_city(word(city)) {
+                return Some(Filled::text(zone));
+            }
+        }
+    }
+    None
+}
+
+fn zone_of_city(city: &str) -> Option<&'static str> {
+    let names = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
+    let mut cities = names.filter(|name| name.contains('/'));
+    cities.find(|name| name.rsplit('/').next().is_some_and(|last| fold(last) == city))
+}
+
+/// The words behind `at the`, `im`, `en la`, in the event's sentence and the next one.
+fn place(scene: &Scene<'_, '_>, sentence: usize) -> Filled {
+    let last = (sentence + 1).min(scene.text.sentences.len().saturating_sub(1));
+    for at in sentence..=last {
+        if scene.is_said(at)
+            && scene.text.sentences[at].part == scene.text.sentences[sentence].part
+            && let Some(mention) = place_in(scene, at)
+        {
+            return Filled::quoted(scene.quote_mention(mention, 120));
+        }
+    }
+    Filled::Nothing
+}
+
+fn place_in(scene: &Scene<'_, '_>, sentence: usize) -> Option<Mention> {
+    let tokens = scene.text.tokens_of(sentence);
+    let source = scene.text.parts[scene.text.sentences[sentence].part].text;
+    let names = &lexicon().names;
+    let word = |at: usize| tokens.get(at).map_or("", |token| scene.text.folded(token));
+    let written = |at: usize| scene.text.token_text(sentence, &tokens[at]);
+    let high = |at: usize| written(at).starts_with(char::is_uppercase);
+    let number = |at: usize| written(at).starts_with(|c: char| c.is_ascii_digit());
+    let gap = |at: usize| match &source[tokens[at].end as usize..tokens[at + 1].start as usize] {
+        blank if blank.trim().is_empty() => " ",
+        other => other,
+    };
+    let calendar = |at: usize| dates::is_calendar_word(word(at));
+    let in_time = |at: usize| {
+        let (start, end) = (tokens[at].start as usize, tokens[at].end as usize);
+        scene.whens().iter().any(|when| {
+            when.mention.sentence == sentence
+                && when.mention.start < end
+                && start < when.mention.end
+        })
+    };
+    let mut best: Option<(i64, Mention)> = None;
+    for at in 0..tokens.len() {
+        if !names.place_before.contains(word(at)) {
+            continue;
+        }
+        let mut first = at + 1;
+        while names.place_articles.contains(word(first)) && first < tokens.len() {
+            first += 1;
+        }
+        let place_word = |at: usize| {
+            names.place_words.iter().any(|known| {
+                word(at).ends_with(known.as_str()) && (word(at) == known || known.len() > 4)
+            })
+        };
+        if first >= tokens.len() || calendar(first) || (number(first) && in_time(first)) {
+            continue;
+        }
+        let named = place_word(first);
+        if !(high(first) || named || number(first)) {
+            continue;
+        }
+        let mut end = first;
+        while end + 1 < tokens.len() {
+            let joint = gap(end);
+            let next = end + 1;
+            // `Calle 12, 4` is a street and a floor.
+            let comma = joint == ", "
+                && !(first..=end).any(number)
+                && (high(next) || number(next))
+                && !calendar(next)
+                && (number(next)
+                    || (next + 1 < tokens.len()
+                        && (number(next + 1) || number((next + 2).min(tokens.len() - 1)))));
+            let goes_on = matches!(joint, " " | "-" | ". " | "." | "'" | "’" | "/")
+                && (high(next)
+                    || number(next)
+                    || names.place_links.contains(word(next))
+                    || place_word(next)
+                    || (named && end == first && !names.place_stops.contains(word(next))));
+            if !(goes_on || comma)
+                || calendar(next)
+                || in_time(next)
+                || names.place_stops.contains(word(next))
+            {
+                break;
+            }
+            end = next;
+        }
+        while end > first
+            && (names.place_links.contains(word(end)) || names.place_articles.contains(word(end)))
+        {
+            end -= 1;
+        }
+        let range = first..=end;
+        let score = i64::from(range.clone().any(number))
+            + 2 * i64::from(range.clone().any(place_word))
+            + i64::from(range.clone().any(high));
+        let mention = Mention {
+            sentence,
+            start: tokens[first].start as usize,
+            end: tokens[end].end as usize,
+        };
+        if score > 0 && best.is_none_or(|(other, _)| score > other) {
+            best = Some((score, mention));
+        }
+    }
+    best.map(|(_, mention)| mention)
+}
+
+/// `every Tuesday`, `cada dos semanas`: what the text says of repetition, outside its frames.
+fn repeats(scene: &Scene<'_, '_>) -> Filled {
+    const DAYS: [&str; 7] = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
+    let dates = &lexicon().dates;
+    for at in 0..scene.text.sentences.len() {
+        if !scene.is_said(at) {
+            continue;
+        }
+        let tokens = scene.text.tokens_of(at);
+        let word = |at: usize| tokens.get(at).map_or("", |token| scene.text.folded(token));
+        for first in 0..tokens.len() {
+            if let Some((rule, words)) = dates.repeats.iter().find_map(|one| {
+                let mut said = one.say.split(' ');
+                let words = one.say.split(' ').count();
+                let fits = (0..words).all(|offset| said.next() == Some(word(first + offset)));
+                fits.then_some((&one.rule, words))
+            }) {
+                let day = dates::weekday(word(first + words))
+                    .or_else(|| dates::weekday(word(first + words).trim_end_matches('s')));
+                return match (day, rule.strip_prefix('+')) {
+                    (Some(day), Some(rule)) => {
+                        let day = DAYS[day.num_days_from_monday() as usize];
+                        Filled::text(format!("{rule};BYDAY={day}"))
+                    }
+                    (None, Some(_)) => continue,
+                    (_, None) => Filled::text(rule.as_str()),
+                };
+            }
+        }
+    }
+    Filled::Nothing
+}
+
+/// Whether a word such as `by` stands right before a date, or its sentence says that it is a deadline.
+pub(crate) fn is_due(scene: &Scene<'_, '_>, when: &When) -> bool {
+    let tokens = scene.text.tokens_of(when.mention.sentence);
+    let at = tokens.partition_point(|token| (token.start as usize) < when.mention.start);
+    let word = |at: usize| tokens.get(at).map_or("", |token| scene.text.folded(token));
+    let dates = &lexicon().dates;
+    let before = (at.saturating_sub(DUE_TOKENS)..at).any(|from| {
+        dates
+            .due
+            .starts(|offset| if from + offset < at { word(from + offset) } else { "" })
+            .is_some()
+    });
+    before
+        || (0..tokens.len())
+            .any(|from| dates.deadlines.starts(|offset| word(from + offset)).is_some())
+}

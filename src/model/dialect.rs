@@ -1,0 +1,451 @@
+//! What a model calls things, and what it does not accept: learned from its refusals, and remembered
+//! for as long as the process lives.
+//!
+//! Contract: a request begins with the names most servers know. A server that refuses a parameter is
+//! asked again with another name for it, or without it; each refusal changes the dialect, so the
+//! retries end. A refused request has no answer, so no call is paid twice. What decides the meaning
+//! of a question (the messages, the model, the tools) is never left out.
+//!
+//! See docs/adr/0088-dialects-are-learned.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+use serde_json::{Map, Value};
+
+use super::call::Listener;
+use super::error::ModelError;
+use super::http::{Endpoint, Headers};
+use super::server_error::ServerError;
+use super::stream::{STREAM, STREAM_OPTIONS};
+
+/// The types of a request for JSON, as `response_format` spells them.
+pub(super) const JSON_SCHEMA: &str = "json_schema";
+pub(super) const JSON_OBJECT: &str = "json_object";
+/// Most refusals of one question that change the dialect.
+const REFUSALS_MAX: usize = 12;
+
+/// What a server puts around a prompt: the marks of its turns.
+const FRAME_TOKENS: u64 = 64;
+/// The statuses of a refusal that another request may avoid.
+const MENDABLE: [u16; 5] = [400, 404, 422, 500, 501];
+/// An answer that may have fewer tokens is no answer.
+const ANSWER_MIN: u64 = 256;
+
+/// Another name for a parameter.
+const OTHER_NAMES: [(&str, &str); 2] =
+    [("max_tokens", "max_completion_tokens"), ("max_completion_tokens", "max_tokens")];
+/// Members of a request that are never left out: without them it would be another question.
+const KEPT: [&str; 9] = [
+    "model",
+    "messages",
+    "prompt",
+    "system",
+    "tools",
+    "functions",
+    "tool_choice",
+    "function_call",
+    "response_format",
+];
+/// Where a refusal names several parameters, the one to leave out first.
+const FIRST: [&str; 3] = ["top_p", "top_k", "temperature"];
+/// Parameters whose names are common words: a message must quote them.
+const COMMON_WORDS: [&str; 6] = ["user", "stop", "n", "stream", "store", "metadata"];
+/// Signs that a value is refused and not the parameter. The user must correct it.
+const BAD_VALUE: [&str; 6] = [
+    "must be between",
+    "above maximum",
+    "below minimum",
+    "greater than or equal",
+    "in the range",
+    "less than or equal",
+];
+
+/// Where a question goes.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub endpoint: &'a Endpoint,
+    pub path: &'a str,
+    pub headers: &'a Headers,
+    pub timeout: Duration,
+    pub listener: Option<&'a dyn Listener>,
+}
+
+/// The dialects of the models of one server.
+#[derive(Debug, Default)]
+pub(super) struct Dialects(RwLock<BTreeMap<String, Dialect>>);
+
+/// The dialect of one model.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Dialect {
+    left_out: BTreeSet<String>,
+    renamed: BTreeMap<String, String>,
+    /// The types of a request for JSON that were refused.
+    refused_json: BTreeSet<String>,
+    /// Whether system texts go into the first turn of the user.
+    pub no_system: bool,
+    /// The longest answer.
+    pub answer_max: Option<u32>,
+    /// The context as the server told it, or as far as it reads.
+    pub context: Option<usize>,
+}
+
+impl Dialects {
+    pub fn of(&self, model: &str) -> Dialect {
+        self.0.read().get(model).cloned().unwrap_or_default()
+    }
+
+    /// The context that was learned for a model; without a model, the smallest one learned.
+    pub fn context(&self, model: &str) -> Option<usize> {
+        let all = self.0.read();
+        match model {
+            "" => all.values().filter_map(|dialect| dialect.context).min(),
+            model => all.get(model)?.context,
+        }
+    }
+
+    /// Remembers the context of a model; the smallest number stands.
+    pub fn learn_context(&self, model: &str, tokens: usize) {
+        let mut all = self.0.write();
+        let dialect = all.entry(model.to_owned()).or_default();
+        dialect.context = Some(dialect.context.map_or(tokens, |known| known.min(tokens)));
+    }
+
+    /// Asks a model in its dialect; again in a better one after each refusal that changes it.
+    /// Returns the answer and the dialect that was understood.
+    pub fn ask(
+        &self,
+        asked: &Asked<'_>,
+        model: &str,
+        prompt_tokens: u64,
+        body: impl Fn(&Dialect) -> Map<String, Value>,
+    ) -> Result<(Value, Dialect), ModelError> {
+        let Asked { endpoint, path, headers, timeout, listener } = *asked;
+        let mut refusals = 0;
+        loop {
+            let dialect = self.of(model);
+            let body = Value::Object(body(&dialect));
+            let refused = match endpoint.post(path, &body, headers, timeout, listener)? {
+                Ok(value) => return Ok((value, dialect)),
+                Err(refused) => refused,
+            };
+            refusals += 1;
+            // A server that fails says nothing about the request, unless it has words for it.
+            let status = refused.status();
+            let is_about_request = matches!(status, 400 | 422) || !refused.error.words.is_empty();
+            let may_help = MENDABLE.contains(&status) && is_about_request;
+            let sent = body.as_object().filter(|_| may_help);
+            let learned = sent.is_some_and(|sent| {
+                self.learn(model, &dialect, sent, prompt_tokens, &refused.error)
+            });
+            if !learned || refusals > REFUSALS_MAX {
+                return Err(endpoint.judge(&refused, model));
+            }
+        }
+    }
+
+    /// Changes the dialect of a model after a refusal. `spoken` is the dialect of the refused request
+    /// and `sent` its body. True when a request in the new dialect differs from the refused one.
+    fn learn(
+        &self,
+        model: &str,
+        spoken: &Dialect,
+        sent: &Map<String, Value>,
+        prompt_tokens: u64,
+        error: &ServerError,
+    ) -> bool {
+        let mut all = self.0.write();
+        let dialect = all.entry(model.to_owned()).or_default();
+        if dialect != spoken {
+            // Another call learned meanwhile; perhaps the same.
+            return true;
+        }
+        let Some(change) = dialect.change(sent, prompt_tokens, error) else { return false };
+        tracing::info!(model, "the model's server refuses a part of the request: {change}");
+        true
+    }
+}
+
+impl Dialect {
+    /// The body in this dialect. The answer may have what the prompt leaves of a learned context.
+    pub fn speak(&self, body: Map<String, Value>, prompt_tokens: u64) -> Map<String, Value> {
+        let prompt_tokens = prompt_tokens.saturating_add(FRAME_TOKENS);
+        let left = self.context.map(|context| (context as u64).saturating_sub(prompt_tokens));
+        let left =
+            left.filter(|left| *left >= ANSWER_MIN).and_then(|left| u32::try_from(left).ok());
+        let answer_max = [self.answer_max, left].into_iter().flatten().min();
+        let mut spoken = Map::new();
+        for (name, mut value) in body {
+            let name = self.renamed.get(&name).cloned().unwrap_or(name);
+            let is_idle = name == STREAM_OPTIONS && self.left_out.contains(STREAM);
+            if is_idle || self.left_out.contains(&name) {
+                continue;
+            }
+            if let (true, Some(max)) = (is_answer_limit(&name), answer_max) {
+                value = value.as_u64().map_or(value, |tokens| tokens.min(u64::from(max)).into());
+            }
+            spoken.insert(name, value);
+        }
+        spoken
+    }
+
+    /// What was learned, one fact a line.
+    pub fn told(&self) -> Vec<String> {
+        let renamed =
+            self.renamed.iter().map(|(name, other)| format!("`{name}` is sent as `{other}`"));
+        let left_out = self.left_out.iter().map(|name| format!("`{name}` is left out"));
+        let json = self.refused_json.iter().map(|kind| format!("JSON is not requested as {kind}"));
+        let system = self.no_system.then(|| "system texts go to the user's turn".to_owned());
+        let most = self.answer_max.map(|max| format!("an answer has at most {max} tokens"));
+        renamed.chain(left_out).chain(json).chain(system).chain(most).collect()
+    }
+
+    /// Whether a parameter is left out, whatever it is called.
+    pub fn leaves_out(&self, name: &str) -> bool {
+        self.left_out.contains(name)
+    }
+
+    /// Whether a request for JSON of this type was not refused.
+    pub fn takes_json(&self, kind: &str) -> bool {
+        !self.refused_json.contains(kind)
+    }
+
+    fn change(
+        &mut self,
+        sent: &Map<String, Value>,
+        prompt_tokens: u64,
+        error: &ServerError,
+    ) -> Option<String> {
+        let words = error.words.to_ascii_lowercase();
+        let json = sent.get("response_format").and_then(|format| format["type"].as_str());
+        if let Some(kind) = json.filter(|_| is_about_json(&words, error)) {
+            self.refused_json.insert(kind.to_owned());
+            return Some(format!("JSON is not requested as {kind}"));
+        }
+        let is_about_role = error.param.starts_with("messages") || words.contains("role");
+        let refuses_system = is_about_role && words.contains("system") && words.contains("support");
+        if refuses_system || words.contains("developer instruction is not enabled") {
+            return (!std::mem::replace(&mut self.no_system, true))
+                .then(|| "the system text goes to the user's turn".to_owned());
+        }
+        if error.is_too_long() {
+            let context = error.context()?;
+            let known = self.context.replace(context);
+            // Ask again only where the prompt fits and the limit of the answer was too high.
+            let fits = (context as u64).saturating_sub(prompt_tokens) >= ANSWER_MIN;
+            let limited = sent.keys().any(|name| is_answer_limit(name));
+            return (known != Some(context) && fits && limited)
+                .then(|| format!("prompt and answer have {context} tokens together"));
+        }
+        if refuses_stream(sent, error, &words) {
+            let is_new = self.left_out.insert(STREAM.to_owned());
+            return is_new.then(|| "its answers do not arrive as streams".to_owned());
+        }
+        let name = refused_parameter(sent, error, &words)?;
+        if is_answer_limit(&name)
+            && let Some(max) = error.answer_max()
+            && self.answer_max.is_none_or(|known| max < known)
+        {
+            self.answer_max = Some(max);
+            return Some(format!("an answer has at most {max} tokens"));
+        }
+        if BAD_VALUE.iter().any(|sign| words.contains(sign)) {
+            return None;
+        }
+        let known = OTHER_NAMES.iter().find(|(one, _)| *one == name).map(|(_, other)| *other);
+        let was_renamed = self.renamed.values().any(|other| *other == name);
+        match known.filter(|other| !was_renamed && !sent.contains_key(*other)) {
+            Some(other) => {
+                self.renamed.insert(name.clone(), other.to_owned());
+                Some(format!("`{name}` is sent as `{other}`"))
+            }
+            None => {
+                let change = format!("`{name}` is left out");
+                self.left_out.insert(name).then_some(change)
+            }
+        }
+    }
+}
+
+fn is_answer_limit(name: &str) -> bool {
+    matches!(name, "max_tokens" | "max_completion_tokens")
+}
+
+/// Whether a refusal is about the form in which JSON is requested. A refusal of the request without
+/// words may be; a failure of the server without words is not.
+fn is_about_json(words: &str, error: &ServerError) -> bool {
+    const SIGNS: [&str; 6] =
+        ["response_format", "json_schema", "json_object", "schema", "grammar", "structured output"];
+    let silent = error.words.is_empty() && error.code.is_empty();
+    silent
+        || error.param.starts_with("response_format")
+        || SIGNS.iter().any(|sign| words.contains(sign))
+}
+
+/// Whether an answer that arrives in parts is refused, in whatever words.
+fn refuses_stream(sent: &Map<String, Value>, error: &ServerError, words: &str) -> bool {
+    if sent.get(STREAM) != Some(&Value::Bool(true)) || words.contains(STREAM_OPTIONS) {
+        return false;
+    }
+    // OpenAI says: "Your organization must be verified to stream this model."
+    let says_so = ["streaming", "to stream"].into_iter().any(|sign| words.contains(sign));
+    error.param == STREAM || error.param.is_empty() && (says_so || names(words, STREAM))
+}
+
+/// The member of the request that a refusal names.
+fn refused_parameter(
+    sent: &Map<String, Value>,
+    error: &ServerError,
+    words: &str,
+) -> Option<String> {
+    let may_go = |name: &str| sent.contains_key(name) && !KEPT.contains(&name);
+    let param = error.param.split(['.', '[']).next().unwrap_or_default();
+    if may_go(param) {
+        return Some(param.to_owned());
+    }
+    let named = |name: &&str| may_go(name) && names(words, name);
+    let first = FIRST.iter().copied().find(|name| named(name));
+    // A longer name first: `max_completion_tokens is not supported, use max_tokens`.
+    let at = |name: &str| words.find(&name.to_ascii_lowercase()).unwrap_or(usize::MAX);
+    let others = sent.keys().map(String::as_str).filter(named).min_by_key(|name| at(name));
+    first.or(others).map(str::to_owned)
+}
+
+/// Whether words name a parameter as a word of its own.
+fn names(words: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let must_quote = COMMON_WORDS.contains(&name);
+    words.match_indices(&name.to_ascii_lowercase()).any(|(at, found)| {
+        let before = words[..at].chars().next_back();
+        let after = words[at + found.len()..].chars().next();
+        let whole = !before.is_some_and(is_part) && !after.is_some_and(is_part);
+        let quoted = before.is_some_and(|c| "'\"`".contains(c))
+            || words[..at].ends_with("supplied: ")
+            || words[..at].ends_with("parameter: ");
+        whole && (quoted || !must_quote)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The body that is sent after a refusal, or nothing where the refusal changes nothing.
+    fn after(body: &Value, refusal: &Value) -> Option<Value> {
+        let dialects = Dialects::default();
+        let error = ServerError::read(refusal.to_string().as_bytes());
+        let sent = body.as_object().unwrap();
+        let learned = dialects.learn("m", &dialects.of("m"), sent, 10, &error);
+        learned.then(|| Value::Object(dialects.of("m").speak(sent.clone(), 10)))
+    }
+
+    fn says(message: &str) -> Value {
+        json!({"error": {"message": message}})
+    }
+
+    #[test]
+    fn a_refused_parameter_is_renamed_or_left_out() {
+        let body =
+            json!({"model": "m", "max_tokens": 9000, "temperature": 0.2, "top_p": 1.0, "seed": 3});
+        let changed = |name: &str, to: Option<(&str, Value)>| {
+            let mut body = body.clone();
+            let members = body.as_object_mut().unwrap();
+            let place = members.keys().position(|key| key == name).unwrap();
+            members.shift_remove(name);
+            if let Some((other, value)) = to {
+                members.shift_insert(place, other.to_owned(), value);
+            }
+            Some(body)
+        };
+        let refuse = |refusal: Value| after(&body, &refusal);
+        assert_eq!(
+            refuse(
+                json!({"error": {"message": "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", "param": "max_tokens"}})
+            ),
+            changed("max_tokens", Some(("max_completion_tokens", json!(9000))))
+        );
+        assert_eq!(
+            refuse(
+                json!({"error": {"message": "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported.", "param": "temperature", "code": "unsupported_value"}})
+            ),
+            changed("temperature", None)
+        );
+        assert_eq!(
+            refuse(says(
+                "`temperature` and `top_p` cannot both be specified for this model. Please use only one."
+            )),
+            changed("top_p", None)
+        );
+        assert_eq!(
+            refuse(
+                json!([{"error": {"code": 400, "message": "Invalid JSON payload received. Unknown name \"seed\": Cannot find field.", "status": "INVALID_ARGUMENT"}}])
+            ),
+            changed("seed", None)
+        );
+        assert_eq!(
+            refuse(
+                json!({"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]})
+            ),
+            changed("seed", None)
+        );
+        assert_eq!(
+            refuse(says(
+                "max_tokens is too large: 9000. This model supports at most 4096 completion tokens, whereas you provided 9000."
+            )),
+            changed("max_tokens", Some(("max_tokens", json!(4096))))
+        );
+        assert_eq!(
+            refuse(says(
+                "'max_tokens' is too large: 9000. This model's maximum context length is 4096 tokens and your request has 10 input tokens (9000 > 4096 - 10)."
+            )),
+            changed("max_tokens", Some(("max_tokens", json!(4022))))
+        );
+        for other in [
+            says("Invalid 'temperature': decimal above maximum value. Expected a value <= 2"),
+            says("the model m does not exist"),
+            says("Invalid 'messages': empty array"),
+            says("roles must alternate user/assistant"),
+            says("This model's maximum context length is 128 tokens, reduce max_tokens"),
+        ] {
+            assert_eq!(refuse(other.clone()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_refused_twice_is_left_out() {
+        let dialects = Dialects::default();
+        let body = json!({"max_tokens": 9});
+        let refuse = |name: &str| {
+            let error = ServerError { param: name.into(), ..ServerError::default() };
+            let spoken = dialects.of("m");
+            let sent = spoken.speak(body.as_object().unwrap().clone(), 10);
+            dialects.learn("m", &spoken, &sent, 10, &error)
+        };
+        assert!(refuse("max_tokens"));
+        assert!(refuse("max_completion_tokens"));
+        assert!(dialects.of("m").speak(body.as_object().unwrap().clone(), 10).is_empty());
+        assert!(!refuse("max_completion_tokens"), "nothing is left to change");
+        assert_eq!(dialects.of("another"), Dialect::default());
+    }
+
+    #[test]
+    fn a_model_without_system_texts_and_one_without_json_are_learned() {
+        let dialects = Dialects::default();
+        let refuse = |kind: &str, words: &str, param: &str| {
+            let sent = json!({"response_format": {"type": kind}});
+            let error =
+                ServerError { words: words.into(), param: param.into(), ..ServerError::default() };
+            dialects.learn("m", &dialects.of("m"), sent.as_object().unwrap(), 10, &error)
+        };
+        let role = "'messages[0].role' does not support 'system' with this model";
+        assert!(refuse("", role, "messages[0].role"));
+        assert!(dialects.of("m").no_system);
+        let type_words = "'response_format.type' must be 'json_schema' or 'text'";
+        assert!(refuse(JSON_OBJECT, type_words, ""));
+        assert!(dialects.of("m").takes_json(JSON_SCHEMA), "only the refused type is left out");
+        assert!(refuse(JSON_SCHEMA, "", ""), "a refusal without words may be about JSON");
+        assert!(!dialects.of("m").takes_json(JSON_SCHEMA));
+    }
+}

@@ -1,0 +1,393 @@
+//! Finds keys and passwords: by the form that a service gives them, by the word before them, and by
+//! their place in an address.
+
+use std::ops::Range;
+
+use super::{is_space, words_before};
+
+/// Bytes before a word that are searched for a label.
+const LABEL_BYTES: usize = 80;
+/// Longest secret after a label, and longest user part of an address.
+const VALUE_BYTES_MAX: usize = 4096;
+
+/// A key by its first characters.
+struct Form {
+    start: &'static str,
+    /// Fewest characters in all.
+    least: usize,
+}
+
+const fn form(start: &'static str, least: usize) -> Form {
+    Form { start, least }
+}
+
+/// The forms of well-known services.
+const FORMS: [Form; 60] = [
+    form("sk-", 20),
+    form("sk_", 16),
+    form("pk_", 16),
+    form("rk_", 16),
+    form("whsec_", 20), // OpenAI, Anthropic, Stripe
+    form("gsk_", 20),
+    form("r8_", 20),
+    form("hf_", 16),
+    form("nvapi-", 20),
+    form("xai-", 20),
+    form("pplx-", 20),
+    form("ghp_", 16),
+    form("gho_", 16),
+    form("ghs_", 16),
+    form("ghu_", 16),
+    form("ghr_", 16),
+    form("github_pat_", 20),
+    form("glpat-", 16),
+    form("gldt-", 16),
+    form("glrt-", 16),
+    form("ATATT3", 20),
+    form("ATBB", 20), // GitLab, Atlassian
+    form("xoxb-", 16),
+    form("xoxp-", 16),
+    form("xoxa-", 16),
+    form("xoxe-", 16),
+    form("xoxs-", 16),
+    form("xapp-", 16),
+    form("hooks.slack.com/services/", 40),
+    form("discord.com/api/webhooks/", 40),
+    form("AKIA", 16),
+    form("ASIA", 16),
+    form("AIza", 30),
+    form("ya29.", 16),
+    form("GOCSPX-", 20), // AWS, Google
+    form("npm_", 16),
+    form("pypi-", 16),
+    form("rubygems_", 20),
+    form("dckr_pat_", 16),
+    form("crates_", 20),
+    form("SG.", 16),
+    form("dop_v1_", 20),
+    form("HRKU-", 20),
+    form("shpat_", 20),
+    form("shpss_", 20),
+    form("sq0atp-", 16),
+    form("lin_api_", 16),
+    form("ntn_", 20),
+    form("secret_", 20),
+    form("dapi", 32),
+    form("dp.pt.", 20),
+    form("hvs.", 20),
+    form("PMAK-", 20),
+    form("NRAK-", 16),
+    form("sntrys_", 20),
+    form("AGE-SECRET-KEY-1", 30),
+    form("fo1_", 20),
+    form("tskey-", 16),
+    form("sbp_", 20),
+    form("eyJ", 30),
+];
+
+/// Words after which `:` or `=` announces a secret; `_` and `-` between words count as spaces. A name that ends with one after `_`, `-`, `.` or a
+/// space counts too.
+const LABELS: [&str; 33] = [
+    "password",
+    "passwd",
+    "pwd",
+    "passphrase",
+    "passcode",
+    "pass",
+    "pw",
+    "pin",
+    "otp",
+    "secret",
+    "token",
+    "apikey",
+    "api key",
+    "access key",
+    "accountkey",
+    "secret key",
+    "private key",
+    "privatekey",
+    "client secret",
+    "bearer",
+    "credential",
+    "credentials",
+    "contraseña",
+    "contrasena",
+    "clave",
+    "passwort",
+    "kennwort",
+    "mot de passe",
+    "code secret",
+    "recovery code",
+    "verification code",
+    "login code",
+    "código de verificación",
+];
+/// Headers whose value is secret up to the end of the line.
+const HEADERS: [&str; 8] = [
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "set-cookie",
+    "x-api-key",
+    "x-auth-token",
+    "x-amz-security-token",
+    "x-goog-api-key",
+];
+const SCHEMES: [&str; 6] = ["basic", "bearer", "digest", "token", "apikey", "negotiate"];
+/// Words between a label and a secret: "the password is hunter2".
+const VERBS: [&str; 8] = ["is", "was", "es", "era", "ist", "war", "lautet", "est"];
+
+/// Other words directly before a secret.
+const CALLS: [&str; 6] = ["bearer", "basic", "-u", "--user", "-p", "--password"];
+/// Words before a label that belongs to a sentence.
+const ARTICLES: [&str; 12] =
+    ["a", "the", "his", "her", "their", "un", "una", "el", "la", "ein", "eine", "le"];
+/// Bytes of a key that must hold a digit, and in which its least length is counted.
+const FORM_BYTES: usize = 512;
+
+/// Adds each secret in the text to `found`.
+pub(super) fn find(text: &str, found: &mut Vec<Range<usize>>) {
+    blocks(text, found);
+    let blocks = found.len();
+    let mut next_block = 0;
+    let mut from = 0;
+    let mut previous = None;
+    for (at, c) in text.char_indices() {
+        let starts_word = !previous.is_some_and(is_word);
+        let after_sign =
+            previous.is_none_or(|p| is_space(p) || is_mark(p) || p == '\n' || p == '\t');
+        previous = Some(c);
+        if next_block < blocks && at >= found[next_block].start {
+            from = from.max(found[next_block].end);
+            next_block += 1;
+        }
+        if at < from || is_space(c) || c.is_control() {
+            continue;
+        }
+        let in_address =
+            (c == '/' && text[at..].starts_with("//")).then(|| in_address(text, at + 2)).flatten();
+        let by_label = || (after_sign && !is_mark(c)).then(|| labelled(text, at)).flatten();
+        let by_form =
+            || starts_word.then(|| formed(&text[at..])).flatten().map(|length| at..at + length);
+        if let Some(secret) = in_address.or_else(by_label).or_else(by_form) {
+            from = secret.end;
+            previous = text[..from].chars().next_back();
+            if secret.start < secret.end {
+                found.push(secret);
+            }
+        }
+    }
+    found.sort_by_key(|secret| secret.start);
+}
+
+/// `-----BEGIN … PRIVATE KEY-----` up to its end, or to the end of the text.
+fn blocks(text: &str, found: &mut Vec<Range<usize>>) {
+    const BEGIN: &str = "-----BEGIN ";
+    const END: &str = "-----END ";
+    let mut from = 0;
+    while let Some(at) = text[from..].find(BEGIN) {
+        let start = from + at;
+        from = start + BEGIN.len();
+
+        let head = text[from..ceil(text, from + 80)].lines().next().unwrap_or_default();
+        if !head.contains("PRIVATE KEY") {
+            continue;
+        }
+        from = text[from..].find(END).map_or(text.len(), |end| {
+            let end = from + end + END.len();
+            text[end..].find("-----").map_or(text.len(), |close| end + close + 5)
+        });
+        found.push(start..from);
+    }
+}
+
+/// `//user:password@host`: the password.
+fn in_address(text: &str, start: usize) -> Option<Range<usize>> {
+    let limit = ceil(text, start + 512);
+    let authority =
+        text[start..limit].split(|c: char| c.is_whitespace() || "/?#\"'<>".contains(c)).next()?;
+    let at = authority.rfind('@')?;
+    let colon = authority[..at].find(':')?;
+    (colon + 1 < at).then_some(start + colon + 1..start + at)
+}
+
+/// The secret at `at`, when the text before it announces one.
+fn labelled(text: &str, at: usize) -> Option<Range<usize>> {
+    let floor = floor(text, at.saturating_sub(LABEL_BYTES));
+    let line = text[floor..at].rfind('\n').map_or(floor, |end| floor + end + 1);
+    let before = text[line..at].trim_end_matches(|c| is_space(c) || c == '\t');
+    let quote = before.chars().next_back().filter(|c| matches!(c, '"' | '\'' | '`' | '“' | '«'));
+    let bare =
+        before.trim_end_matches(|c: char| is_space(c) || is_quote(c) || "*<([{>".contains(c));
+    let value = || value(text, at, quote);
+    if let Some(label) = bare.strip_suffix([':', '=', '：']) {
+        let label = label
+            .trim_end_matches(|c: char| is_space(c) || is_quote(c) || "*)]".contains(c))
+            .to_lowercase();
+        if HEADERS.iter().any(|header| ends_with_word(&label, header)) {
+            return Some(header_value(text, at));
+        }
+        let label = label.replace(['_', '-'], " ");
+        let word = LABELS.iter().find(|word| ends_with_word(&label, word))?;
+        let value = value();
+        // "She had a secret: nobody knew" announces a sentence.
+        let spoken = words_before(&label, label.len() - word.len(), LABEL_BYTES);
+        let article = spoken.last().is_some_and(|word| ARTICLES.contains(&word.as_str()));
+        return (!article || quote.is_some() || looks_secret(&text[value.clone()]))
+            .then_some(value);
+    }
+    let words = words_before(text, at, LABEL_BYTES);
+    let last = words.last()?.as_str();
+    if !VERBS.contains(&last) && !CALLS.contains(&last) {
+        return None;
+    }
+    let value = value();
+    let secretive = looks_secret(&text[value.clone()]);
+    let announced = match last {
+        "bearer" | "basic" => secretive && value.len() >= 8,
+        "-u" | "--user" | "-p" | "--password" => secretive,
+        _ if secretive => {
+            let said = words[..words.len() - 1].join(" ");
+            // "My PIN for the door is 4711": up to three words may stand between.
+            LABELS.iter().any(|label| ends_with_word(&said, label))
+                || words
+                    .iter()
+                    .rev()
+                    .skip(2)
+                    .take(3)
+                    .any(|word| LABELS[..10].contains(&word.as_str()))
+        }
+        _ => false,
+    };
+    announced.then_some(value)
+}
+
+/// The rest of a header's line, without the name of the scheme.
+fn header_value(text: &str, at: usize) -> Range<usize> {
+    let end = ceil(text, at + VALUE_BYTES_MAX);
+    let length = text[at..end].find(['\n', '\r', '"', '\'']).unwrap_or(end - at);
+    let line = &text[at..at + length];
+    let scheme = line.split(' ').next().unwrap_or_default();
+    let skipped = if SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        line.len() - line[scheme.len()..].trim_start().len()
+    } else {
+        0
+    };
+    at + skipped..at + line.trim_end().len().max(skipped)
+}
+
+/// From `at` to the closing quote, or to the next space without the punctuation of the sentence.
+fn value(text: &str, at: usize, quote: Option<char>) -> Range<usize> {
+    let end = ceil(text, at + VALUE_BYTES_MAX);
+    let rest = &text[at..end];
+    if let Some(quote) = quote {
+        let close = match quote {
+            '“' => '”',
+            '«' => '»',
+            same => same,
+        };
+        let line = rest.find('\n').unwrap_or(rest.len());
+        if let Some(length) = rest[..line].find(close) {
+            return at..at + length;
+        }
+    }
+    let address = text[..at].chars().rev().take(LABEL_BYTES).any(|c| c == '?' || c == '&');
+    let ends = |c: char| {
+        c.is_whitespace() || is_space(c) || is_quote(c) || c == '<' || (address && c == '&')
+    };
+    let word = rest.split(ends).next().unwrap_or_default();
+    at..at + word.trim_end_matches(['.', ',', ';', ':', ')', ']', '}', '!', '?', '*']).len()
+}
+
+/// Whether a word is no ordinary word: it has a digit, a sign inside, or capitals inside.
+fn looks_secret(word: &str) -> bool {
+    let digit = word.chars().any(|c| c.is_ascii_digit());
+    let sign =
+        word.chars().any(|c| !c.is_alphanumeric() && !matches!(c, '-' | '\'' | '’' | '.' | '/'));
+    let capitals =
+        word.chars().skip(1).any(char::is_uppercase) && word.chars().any(char::is_lowercase);
+    word.chars().count() >= 4 && (digit || sign || capitals)
+}
+
+/// The length of a key of a known form at the start of the text.
+fn formed(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let Some(form) = FORMS.iter().find(|form| text.starts_with(form.start)) else {
+        return by_shape(text);
+    };
+    // Reject by a bounded part first: the starts of forms may stand side by side in one long word.
+    let length = |most: usize| {
+        let length = bytes.iter().take(most).take_while(|byte| is_key_byte(**byte)).count();
+        text[..length].trim_end_matches(['.', '-', '/']).len()
+    };
+    let part = length(FORM_BYTES);
+    let digits = bytes[..part].iter().any(u8::is_ascii_digit);
+    (part >= form.least && digits).then(|| length(bytes.len()))
+}
+
+/// Keys that have a shape and no first characters of their own.
+fn by_shape(text: &str) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let count = |of: fn(&u8) -> bool, from: usize| {
+        bytes[from..].iter().take(100).take_while(|b| of(b)).count()
+    };
+    let hex = |from: usize| count(|b| b.is_ascii_hexdigit(), from);
+    let word = |from: usize| count(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'), from);
+    let ends = |at: usize| !bytes.get(at).is_some_and(|b| is_key_byte(*b) && *b != b'.');
+    for (start, length) in [("AC", 34), ("SK", 34), ("key-", 36)] {
+        // Twilio, Mailgun: 32 hexadecimal digits.
+        if text.starts_with(start) && hex(start.len()) == 32 && ends(length) {
+            return Some(length);
+        }
+    }
+    let digits = count(u8::is_ascii_digit, 0);
+    if (8..=10).contains(&digits) && bytes.get(digits) == Some(&b':') && word(digits + 1) == 35 {
+        return Some(digits + 36); // a bot of Telegram
+    }
+    let first = word(0);
+    if (23..=28).contains(&first)
+        && bytes.get(first) == Some(&b'.')
+        && word(first + 1) == 6
+        && bytes.get(first + 7) == Some(&b'.')
+    {
+        let last = word(first + 8);
+        return (last >= 27).then_some(first + 8 + last); // a bot of Discord
+    }
+    // A secret key of AWS: 40 characters of base64 with all kinds of them.
+    let base64 = count(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'), 0);
+    let has = |of: fn(&u8) -> bool| bytes[..base64.min(40)].iter().any(of);
+    let mixed =
+        has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_digit);
+    let path = bytes[..base64.min(40)].iter().filter(|b| **b == b'/').count() > 3;
+    (base64 == 40 && mixed && !path && ends(40)).then_some(40)
+}
+
+/// Whether the text ends with the word, and no letter stands before it.
+fn ends_with_word(text: &str, word: &str) -> bool {
+    text.strip_suffix(word)
+        .is_some_and(|head| !head.chars().next_back().is_some_and(char::is_alphanumeric))
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '-')
+}
+
+fn is_mark(c: char) -> bool {
+    is_quote(c) || matches!(c, ':' | '=' | '*' | '<' | '(' | '[' | '{' | '>' | ',' | ';' | '：')
+}
+
+fn is_quote(c: char) -> bool {
+    matches!(c, '"' | '\'' | '`' | '“' | '”' | '«' | '»')
+}
+
+fn is_key_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_-./+~".contains(&byte)
+}
+
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+fn ceil(text: &str, at: usize) -> usize {
+    (at.min(text.len())..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+}

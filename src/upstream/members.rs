@@ -1,0 +1,47 @@
+//! Members of records that people and programs wrote, by the usual spellings of their names.
+
+use serde_json::{Map, Value};
+
+/// Names of the time of a record; the first that holds one counts.
+pub(crate) const TIMES: &[&str] = &[
+    "timestamp",
+    "tsabs",
+    "tsabsms",
+    "timestampms",
+    "date",
+    "datetime",
+    "datepublished",
+    "publishedat",
+    "pubdate",
+    "isodate",
+    "published",
+    "ts",
+    "time",
+    "created",
+    "createdat",
+    "createtime",
+    "updated",
+    "updatedat",
+    "datemodified",
+];
+
+/// A name without case and without the signs that people put between words: `Published At`,
+/// `published_at` and `publishedAt` are one name.
+pub(crate) fn folded(name: &str) -> String {
+    let kept = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
+    kept.flat_map(char::to_lowercase).collect()
+}
+
+/// The values under these names, which are folded, in the order of the names. Null is no value.
+pub(crate) fn named<'a>(
+    members: &'a Map<String, Value>,
+    names: &[&str],
+) -> impl Iterator<Item = &'a Value> {
+    let mut found: Vec<(usize, &Value)> = Vec::new();
+    for (name, value) in members.iter().filter(|(_, value)| !value.is_null()) {
+        let folded = folded(name);
+        found.extend(names.iter().position(|one| *one == folded).map(|at| (at, value)));
+    }
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, value)| value)
+}

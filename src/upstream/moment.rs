@@ -1,0 +1,109 @@
+//! Dates as people and programs write them.
+
+use chrono::{DateTime, FixedOffset};
+use chrono_tz::Tz;
+use serde_json::{Map, Value};
+
+use super::members::{TIMES, named};
+use crate::contract::source::zoned;
+use crate::contract::time::{Day, Timestamp, parse_instant};
+
+/// Numbers below are no times: as seconds they lie before 1973.
+const SECONDS_MIN: f64 = 1e8;
+/// Seconds are below this and milliseconds above it, for every time since 1973.
+const SECONDS_END: f64 = 1e11;
+
+/// When something was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// A moment, with the offset it was written with.
+    At(DateTime<FixedOffset>),
+    /// A day; no moment of it is known.
+    Day(Day),
+}
+
+impl Moment {
+    /// Reads milliseconds, seconds, ISO 8601, RFC 2822 or a date. A number has no offset of its own:
+    /// it gets the one of the zone.
+    pub(crate) fn read(value: &Value, zone: Tz) -> Option<Moment> {
+        match value {
+            Value::Number(number) => of_number(number.as_f64()?, zone),
+            Value::String(text) => of_text(text.trim(), zone),
+            _ => None,
+        }
+    }
+
+    /// The time of a record.
+    pub(crate) fn of(members: &Map<String, Value>, zone: Tz) -> Option<Moment> {
+        named(members, TIMES).find_map(|value| Moment::read(value, zone))
+    }
+
+    /// Milliseconds for sorting. A day counts as its noon in UTC, which lies on that day in nearly
+    /// every zone.
+    pub(crate) fn millis(self) -> i64 {
+        match self {
+            Moment::At(at) => at.timestamp_millis(),
+            Moment::Day(Day(day)) => {
+                day.and_hms_opt(12, 0, 0).map_or(0, |noon| noon.and_utc().timestamp_millis())
+            }
+        }
+    }
+}
+
+fn of_number(number: f64, zone: Tz) -> Option<Moment> {
+    let ms = if number < SECONDS_END { number * 1000.0 } else { number };
+    (number >= SECONDS_MIN).then(|| zoned(Timestamp(ms as i64), zone).map(Moment::At))?
+}
+
+fn of_text(text: &str, zone: Tz) -> Option<Moment> {
+    // `+00:00Z` is what some exporters write.
+    let text = &text.strip_suffix("+00:00Z").map_or(text.to_owned(), |head| format!("{head}Z"));
+    let iso = || {
+        let instant = parse_instant(text).ok()?;
+        if instant.has_offset {
+            return DateTime::parse_from_rfc3339(text).ok().map(Moment::At);
+        }
+        text.get(..10)?.parse().ok().map(Moment::Day)
+    };
+    let mail = || DateTime::parse_from_rfc2822(text).ok().map(Moment::At);
+    let day = || {
+        let (day, rest) = text.split_at_checked(10)?;
+        // The clock time of a zone that nobody names is no moment.
+        let is_day = rest.is_empty() || rest.starts_with([' ', 'T']);
+        day.parse().ok().filter(|_| is_day).map(Moment::Day)
+    };
+    let number = || of_number(text.parse().ok()?, zone);
+    iso().or_else(mail).or_else(day).or_else(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn moments_keep_their_offset_and_days_have_no_clock_time() {
+        let read = |value: Value| match Moment::read(&value, chrono_tz::America::Bogota)? {
+            Moment::At(at) => Some(at.to_rfc3339()),
+            Moment::Day(day) => Some(day.to_string()),
+        };
+        for (value, expected) in [
+            (json!(1_770_768_000), Some("2026-02-10T19:00:00-05:00")),
+            (json!(1_770_768_000_000_i64), Some("2026-02-10T19:00:00-05:00")),
+            (json!("1770768000"), Some("2026-02-10T19:00:00-05:00")),
+            (json!("2026-02-11T01:00:00+01:00"), Some("2026-02-11T01:00:00+01:00")),
+            (json!("2026-02-11T01:00:00+00:00Z"), Some("2026-02-11T01:00:00+00:00")),
+            (json!("Wed, 11 Feb 2026 10:00:00 -0300"), Some("2026-02-11T10:00:00-03:00")),
+            (json!("2026-02-11"), Some("2026-02-11")),
+            (json!("2026-02-11T10:00:00"), Some("2026-02-11")),
+            (json!(" 2026-02-11 10:00 "), Some("2026-02-11")),
+            (json!("2026"), None),
+            (json!(7), None),
+            (json!("soon"), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(read(value.clone()).as_deref(), expected, "{value}");
+        }
+    }
+}

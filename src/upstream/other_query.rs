@@ -1,0 +1,86 @@
+//! Query mode of the bus `other`: files whose own date lies on a day.
+//!
+//! Contract: a file is asked for by the date that it states itself (a mail, front matter, a field of
+//! a list). A file without a date is on no day; how many there are is a warning. A file that cannot
+//! be read as text is passed over in the same way: its name alone says nothing about a day.
+
+use std::io::ErrorKind;
+
+use chrono_tz::Tz;
+
+use super::defect::Defect;
+use super::other::OTHER_DIR;
+use super::sources::Gathered;
+use super::view::Upstream;
+use crate::contract::time::{Day, Timestamp};
+use crate::contract::vocabulary::{ErrorClass, ReasonCode};
+
+/// Most files that one query looks at.
+const FILES_MAX: usize = 20_000;
+
+/// The ids of the sources on the days, in the order of their paths, and what to warn of.
+pub(super) fn dated(
+    upstream: &Upstream,
+    zone: Tz,
+    within: &dyn Fn(Day) -> bool,
+) -> Result<(Vec<String>, Vec<String>), Defect> {
+    let mut files = Vec::new();
+    list(upstream, "", &mut files)?;
+    let (mut ids, mut undated, mut unread) = (Vec::new(), 0_u64, 0_u64);
+    for file in &files {
+        let mut gathered = Gathered::default();
+        match gathered.other(upstream, &[file]) {
+            Ok(()) => {}
+            Err(defect) if defect.class == ErrorClass::SchemaMismatch => {
+                unread += 1;
+                continue;
+            }
+            Err(defect) => return Err(defect),
+        }
+        for source in gathered.sources.iter() {
+            match source.time_ms.map(|ms| Timestamp(ms).day_in(zone)) {
+                Some(day) if within(day) => ids.push(source.id.to_owned()),
+                Some(_) => {}
+                None => undated += 1,
+            }
+        }
+    }
+    let mut notes = Vec::new();
+    if undated > 0 {
+        notes.push(format!("UNDATED_FILES: {undated} texts of the bus other state no date"));
+    }
+    if unread > 0 {
+        notes.push(format!("UNREADABLE_FILES: {unread} files of the bus other cannot be read"));
+    }
+    Ok((ids, notes))
+}
+
+/// Every file below a folder of the bus, sorted, by its path relative to the bus.
+fn list(upstream: &Upstream, folder: &str, files: &mut Vec<String>) -> Result<(), Defect> {
+    let shown = format!("{OTHER_DIR}/{folder}");
+    let path = upstream.root().join(OTHER_DIR).join(folder);
+    let mut names = match upstream.disk().list(&path) {
+        Ok(names) => names,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let (name, reason) = ("folder", ReasonCode::UnknownSourceId);
+            return Err(Defect::missing("FOLDER_MISSING", name, &shown, &shown, reason));
+        }
+        Err(error) => return Err(Defect::storage("list", &shown, &error)),
+    };
+    names.sort_unstable();
+    for name in names.into_iter().filter(|name| !name.starts_with('.')) {
+        let relative = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        let path = upstream.root().join(OTHER_DIR).join(&relative);
+        let stat = upstream.disk().stat(&path);
+        let stat = stat.map_err(|error| Defect::storage("inspect", &relative, &error))?;
+        match stat {
+            Some(stat) if stat.is_dir => list(upstream, &relative, files)?,
+            Some(_) => files.push(relative),
+            None => {}
+        }
+        if files.len() > FILES_MAX {
+            return Err(super::defect::too_much(format!("more than {FILES_MAX} files")));
+        }
+    }
+    Ok(())
+}

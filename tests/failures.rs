@@ -1,0 +1,402 @@
+//! Failures as a person meets them: in acks, run records, `show`, `status`, `requests` and the last
+//! lines of `drain`. Every request comes through the real queue.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests may fail loudly")]
+
+mod bus_support;
+#[path = "support/flow_home.rs"]
+mod flow_home;
+#[path = "support/running.rs"]
+mod running;
+#[path = "support/server.rs"]
+mod server;
+
+use std::net::TcpListener;
+
+use flow_home::{FLOW, FREE, Home, QUICK, config, good};
+use serde_json::{Value, json};
+use server::{Act, Server, chat, status};
+
+/// The run record of the last session.
+fn last_record(home: &Home) -> Value {
+    let folder = home.path("buses/artifacts/run_records");
+    let mut records: Vec<Value> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| {
+            serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap()
+        })
+        .collect();
+    records.sort_by_key(|record| record["created_at"].as_str().unwrap().to_owned());
+    records.pop().unwrap()
+}
+
+/// Drains with `--fail-on-error`; gives the exit code and all that was said.
+fn drain(home: &Home) -> (Option<i32>, String) {
+    let ran = home.run(&["drain", "--fail-on-error"]);
+    let said = [ran.stdout, ran.stderr].concat();
+    (ran.status.code(), String::from_utf8(said).unwrap())
+}
+
+/// The provider `loop` at an address.
+fn at(base: &str, more: &str) -> String {
+    format!(
+        "{more}\n[provider.loop]\nkind = \"openai\"\nbase_url = \"{base}/v1\"\nmodel = \"loop-1\"\n\
+         [flow.\"{FLOW}\"]\nprovider = \"loop\"\n"
+    )
+}
+
+/// An address at which nothing listens.
+fn closed_port() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+#[test]
+fn a_run_whose_calls_failed_says_so_everywhere() {
+    let home = Home::new(&at(&closed_port(), ""));
+    (0..7).for_each(|number| home.ask(&format!("r{number}"), FLOW, "A text."));
+    let (code, said) = drain(&home);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("unavailable (connection_refused)"), "{said}");
+    assert!(said.contains("the next attempt: 20"), "{said}");
+    for number in 0..7 {
+        // Also of those that came after the provider was left alone.
+        let ack = home.last_ack(&format!("r{number}"));
+        let told = (&ack["status"], &ack["reason_code"], &ack["cause"]);
+        assert_eq!(
+            told,
+            (&"failed_transient".into(), &"unavailable".into(), &"connection_refused".into())
+        );
+        assert!(ack["message"].as_str().unwrap().contains("connection refused"), "{ack}");
+        assert!(ack["retry_at"].is_string(), "{ack}");
+    }
+    let record = last_record(&home);
+    assert_eq!(record["status"], "error", "{record:#}");
+    assert!(record["counters"]["errors_count"].as_u64() > Some(0));
+    assert_eq!(record["errors"][0]["details"]["cause"], "connection_refused");
+    let status = home.status();
+    let trouble = &status["requests"]["troubles"][0];
+    assert_eq!(
+        (&trouble["cause"], &trouble["requests"]),
+        (&"connection_refused".into(), &7.into())
+    );
+    assert!(home.ok(&["requests"]).contains("unavailable (connection_refused)"));
+    assert!(home.ok(&["show", "r0"]).contains("connection_refused"));
+    home.ok(&["verify"]);
+}
+
+#[test]
+fn a_request_that_completed_shows_no_old_cause() {
+    let acts = vec![status(503, &[], "{}"), good()];
+    let server = Server::start(acts);
+    let home = Home::new(&config(&server, "", QUICK));
+    home.ask("r", FLOW, "A text.");
+    let until = (chrono::Utc::now() + chrono::Duration::days(4_000)).to_rfc3339();
+    let ran = home.run(&["drain", "--fail-on-error", "--wait-until", &until]);
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(0), "{said}");
+    assert_eq!(home.last_ack("r")["status"], "completed");
+    let shown: Value = serde_json::from_str(&home.ok(&["--json", "show", "r"])).unwrap();
+    assert_eq!(
+        (&shown["latest"]["reason_code"], &shown["latest"]["cause"]),
+        (&Value::Null, &Value::Null)
+    );
+    let record = last_record(&home);
+    assert_eq!(
+        (&record["status"], &record["counters"]["errors_count"]),
+        (&"success".into(), &0.into())
+    );
+    let kinds: Vec<&Value> =
+        record["warnings"].as_array().unwrap().iter().map(|one| &one["type"]).collect();
+    assert!(kinds.contains(&&json!("attempt_failed")), "{kinds:?}");
+}
+
+#[test]
+fn each_cause_is_kept_next_to_the_reason() {
+    let too_long = r#"{"error": {"message": "This model's maximum context length is 10 tokens"}}"#;
+    let cases: [(&str, Act, &str, &str); 4] = [
+        (
+            "unauthorized",
+            status(401, &[], r#"{"error": {"message": "no such key"}}"#),
+            "model_error",
+            "401",
+        ),
+        ("context_too_long", status(400, &[], too_long), "model_error", "maximum context length"),
+        ("schema", chat("{\"nothing\": 1}"), "output_schema_violation", "schema"),
+        ("server_error", status(500, &[], "{}"), "attempts_exhausted", "2 attempts failed"),
+    ];
+    for (cause, act, reason, words) in cases {
+        let server = Server::start(vec![act]);
+        let home = Home::new(&config(&server, "", QUICK));
+        home.ask("r", FLOW, "A text.");
+        let until = (chrono::Utc::now() + chrono::Duration::days(4_000)).to_rfc3339();
+        let ran = home.run(&["drain", "--fail-on-error", "--wait-until", &until]);
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(1), "{cause}: {said}");
+        let ack = home.last_ack("r");
+        let told = (ack["status"].as_str(), ack["reason_code"].as_str(), ack["cause"].as_str());
+        assert_eq!(told, (Some("failed_permanent"), Some(reason), Some(cause)), "{ack}");
+        assert!(ack["message"].as_str().unwrap().contains(words), "{ack}");
+        assert!(said.contains(&format!("1 request failed: {reason} ({cause})")), "{said}");
+        assert!(home.ok(&["show", "r"]).contains(cause));
+        assert_eq!(last_record(&home)["errors"][0]["details"]["cause"], cause);
+    }
+}
+
+#[test]
+fn a_spent_budget_is_a_warning_and_names_the_next_attempt() {
+    let server = Server::start(vec![good()]);
+    let budget = |tokens: u64| format!("[budget]\nmax_tokens_per_day = {tokens}\n");
+    let home = Home::new(&config(&server, "", &budget(10)));
+    home.ask("never", FLOW, "A text.");
+    let (code, said) = drain(&home);
+    // No day has room for this call, so waiting for tomorrow would help nobody.
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("1 request failed: model_error (budget)"), "{said}");
+    assert!(said.contains("raise it, or lower max_tokens"), "{said}");
+    let needed = said.split_once("may take ").unwrap().1.split(' ').next().unwrap();
+    home.configure(&config(&server, "", &budget(needed.parse::<u64>().unwrap() + 9)));
+    home.ask("first", FLOW, "B text.");
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("first")["status"], "completed");
+    home.ask("second", FLOW, "C text.");
+    let (code, said) = drain(&home);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("1 request put off: rate_limited (budget)"), "{said}");
+    assert_eq!(home.last_ack("second")["cause"], "budget");
+    assert_eq!(server.seen().len(), 1);
+    let record = last_record(&home);
+    assert_eq!(record["counters"]["errors_count"], 0);
+    assert_eq!(record["warnings"][0]["type"], "budget");
+}
+
+#[test]
+fn a_later_drain_names_the_failures_that_still_stand() {
+    let home = Home::new(&at(&closed_port(), ""));
+    (0..3).for_each(|number| home.ask(&format!("r{number}"), FLOW, "A text."));
+    drain(&home);
+    // Nothing is due, and nothing is better than before.
+    let (code, said) = drain(&home);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("3 requests failed for now: unavailable (connection_refused)"), "{said}");
+    assert!(said.contains("the next attempt: 20"), "{said}");
+}
+
+#[test]
+fn a_wait_says_at_once_that_no_service_runs_and_ends_at_its_timeout() {
+    let home = Home::new("");
+    std::fs::write(home.path("buses/other/a.txt"), "The meeting moved to Tuesday.").unwrap();
+    let submit = |id: &str, more: &[&str]| {
+        let args =
+            [&["submit", "--flow", FREE, "--id", "a.txt", "--request-id", id][..], more].concat();
+        let ran = home.run(&args);
+        (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+    };
+    let (code, said) = submit("queued", &[]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("no service runs here") && said.contains("summarizer drain"), "{said}");
+    assert!(home.ok(&["status"]).contains("bytes behind"), "a queue alone makes a home");
+    let (code, said) = submit("waits", &["--wait", "--timeout", "200 ms"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.starts_with("no service runs here"), "{said}");
+    assert!(said.contains("1 request has not ended within 0.2 s: waits"), "{said}");
+    home.ok(&["pause"]);
+    let service = home.serve();
+    let (code, said) = submit("paused", &["--wait", "--timeout", "1500 ms"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("the service is paused") && said.contains("summarizer resume"), "{said}");
+    home.ok(&["resume"]);
+    let (code, said) = submit("runs", &["--wait", "--timeout", "10 min"]);
+    assert_eq!(code, Some(0), "{said}");
+    drop(service);
+}
+
+/// A queue line with an urgency of its own.
+fn line(id: &str, file: &str, more: Value) -> Value {
+    let mut line = json!({
+        "schema_version": "summary_request.v1", "request_id": id,
+        "created_at": "2026-02-19T08:00:00Z", "urgency": "now",
+        "requested_by": {"repo": "tests", "component": "failures", "version": "dev"},
+        "work": {"output_bus": "summary_bus", "output_kind": "summary_item",
+                 "summary_kind": "document_summary", "summary_subkind": "test",
+                 "flow_ref": {"kind": "registry", "flow_id": FREE}, "params": {}},
+        "input": {"mode": "ids", "bus": "other", "ids": [file]},
+    });
+    for (name, value) in more.as_object().unwrap() {
+        line[name] = value.clone();
+    }
+    line
+}
+
+fn append(home: &Home, line: &Value) {
+    use std::io::Write as _;
+    let mut options = std::fs::OpenOptions::new();
+    let queue = options.create(true).append(true).open(home.path("run/queue.jsonl"));
+    writeln!(queue.unwrap(), "{line}").unwrap();
+}
+
+#[test]
+fn now_goes_before_a_scheduled_twin_and_both_say_where_they_stand() {
+    let home = Home::new("");
+    std::fs::write(home.path("buses/other/a.txt"), "The meeting moved to Tuesday.").unwrap();
+    let scheduled = json!({"urgency": "scheduled", "not_before": "2099-01-01T00:00:00Z"});
+    append(&home, &line("later", "a.txt", scheduled.clone()));
+    append(&home, &line("later too", "a.txt", scheduled));
+    home.ok(&["drain"]);
+    let parked = home.last_ack("later too");
+    assert_eq!(
+        (&parked["status"], &parked["reason_code"]),
+        (&"accepted".into(), &"key_in_flight".into())
+    );
+    assert!(
+        parked["message"].as_str().unwrap().contains("waits for the outcome of later"),
+        "{parked}"
+    );
+    let status = home.ok(&["status"]);
+    assert!(status.contains("1 parked: key_in_flight"), "{status}");
+
+    append(&home, &line("now", "a.txt", json!({})));
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("now")["status"], "completed");
+    let yielded = &home.acks("later")[1];
+    assert_eq!(
+        (&yielded["status"], &yielded["reason_code"]),
+        (&"accepted".into(), &"key_in_flight".into())
+    );
+    for id in ["later", "later too"] {
+        let ack = home.last_ack(id);
+        assert_eq!(
+            (&ack["status"], &ack["duplicate_of"]),
+            (&"duplicate".into(), &"now".into()),
+            "{ack}"
+        );
+    }
+    home.ok(&["replay", "--verify"]);
+    home.ok(&["verify"]);
+}
+
+/// A query over events.
+fn query(id: &str, query: Value) -> Value {
+    let mut query = query;
+    query["schema_version"] = "summary_request_query.v1".into();
+    let input = json!({"mode": "query", "bus": "event_bus", "query": query});
+    let mut line = line(id, "", json!({"input": input}));
+    line["work"]["summary_kind"] = "event_summary".into();
+    line
+}
+
+#[test]
+fn a_missing_day_is_never_an_empty_one() {
+    let home = Home::new("");
+    let buses = home.path("buses");
+    let at = bus_support::MIDNIGHT + 1_000;
+    bus_support::events_day(
+        &buses,
+        "2026-02-11",
+        &[bus_support::event("evt_1", at, "We meet on Monday.")],
+    );
+    bus_support::events_day(&buses, "2026-02-13", &[]);
+    append(&home, &query("empty", json!({"day": "2026-02-13"})));
+    append(&home, &query("missing", json!({"day": "2026-02-14"})));
+    append(&home, &query("none", json!({"day_from": "2026-02-15", "day_to": "2026-02-17"})));
+    append(
+        &home,
+        &query("one of three", json!({"day_from": "2026-02-10", "day_to": "2026-02-12"})),
+    );
+    home.ok(&["drain"]);
+    let reason = |id: &str| home.last_ack(id)["reason_code"].clone();
+    assert_eq!(reason("empty"), "skipped_empty_selection");
+    assert_eq!(reason("missing"), "missing_upstream_manifest");
+    assert_eq!(reason("none"), "missing_upstream_manifest");
+    let ack = home.last_ack("one of three");
+    assert_eq!(
+        (&ack["status"], &ack["warnings"]),
+        (&"completed".into(), &json!(["upstream_days_missing"]))
+    );
+    let manifest = |day: &str| -> Value {
+        let path = format!("buses/summaries/manifest/{day}.events.summary.manifest.json");
+        serde_json::from_slice(&std::fs::read(home.path(&path)).unwrap()).unwrap()
+    };
+    let empty = manifest("2026-02-13");
+    assert_eq!(empty["counts"]["skipped"], 1, "{empty:#}");
+    let hash = empty["input"]["eventbus_manifest_sha256"].as_str().unwrap();
+    assert_eq!(hash.len(), 64, "{empty:#}");
+    assert_eq!(manifest("2026-02-14")["counts"]["failed"], 1, "on the day that was asked");
+    assert_eq!(manifest("2026-02-17")["counts"]["failed"], 1);
+    assert_eq!(manifest("2026-02-11")["counts"]["produced"], 1);
+    let items = home.items();
+    assert_eq!(items[0]["selection"]["missing_days"], json!(["2026-02-10", "2026-02-12"]));
+    let record = last_record(&home);
+    let warnings = record["warnings"].as_array().unwrap();
+    let names = |one: &Value| one["message"].as_str().unwrap().contains("2026-02-10, 2026-02-12");
+    assert!(warnings.iter().any(names), "{warnings:#?}");
+    home.ok(&["verify"]);
+    home.ok(&["replay", "--verify"]);
+}
+
+#[test]
+fn changed_text_is_new_work_for_our_own_requests_and_a_warning_for_others() {
+    let home = Home::new("");
+    let file = home.path("buses/other/a.txt");
+    std::fs::write(&file, "The meeting moved to Tuesday.").unwrap();
+    let submit = |more: &[&str]| {
+        let args =
+            [&["submit", "--flow", FREE, "--subkind", "test", "--id", "a.txt"][..], more].concat();
+        let id = home.ok(&args).trim().to_owned();
+        home.ok(&["drain"]);
+        home.last_ack(&id)
+    };
+    append(&home, &line("other program", "a.txt", json!({})));
+    home.ok(&["drain"]);
+    let first = submit(&[]);
+    // The same text, flow and model: the summary that exists, and no call.
+    assert_eq!(
+        (&first["status"], &first["reason_code"]),
+        (&"duplicate".into(), &"identical_work".into())
+    );
+    let same = submit(&[]);
+    assert_eq!(
+        (&same["status"], &same["reason_code"]),
+        (&"duplicate".into(), &"output_exists".into())
+    );
+    assert_eq!(same["duplicate_of"], "other program");
+    assert_eq!(same["summary"], first["summary"]);
+
+    std::fs::write(&file, "The meeting moved to Friday.").unwrap();
+    let changed = submit(&[]);
+    assert_eq!(changed["status"], "completed");
+    assert_ne!(changed["summary"]["summary_id"], first["summary"]["summary_id"]);
+    let again = submit(&["--again"]);
+    assert_eq!(again["status"], "completed", "{again}");
+    assert_ne!(again["summary"]["summary_id"], changed["summary"]["summary_id"]);
+
+    append(&home, &line("other program again", "a.txt", json!({})));
+    home.ok(&["drain"]);
+    let stale = home.last_ack("other program again");
+    assert_eq!(
+        (&stale["status"], &stale["warnings"]),
+        (&"duplicate".into(), &json!(["source_changed"]))
+    );
+    std::fs::write(&file, "The meeting moved to Tuesday.").unwrap();
+    append(&home, &line("other program once more", "a.txt", json!({})));
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("other program once more")["warnings"], json!([]));
+    home.ok(&["verify"]);
+}
+
+#[test]
+fn a_change_is_noticed_before_the_next_checkpoint() {
+    let home = Home::new("");
+    std::fs::write(home.path("buses/other/a.txt"), "One.  A sentence about boats.").unwrap();
+    let service = home.serve();
+    append(&home, &line("first", "a.txt", json!({})));
+    flow_home::wait_until("the first ends", || home.acks("first").len() == 2);
+    std::fs::write(home.path("buses/other/a.txt"), "Two. A sentence about trains.").unwrap();
+    append(&home, &line("second", "a.txt", json!({})));
+    flow_home::wait_until("the second ends", || !home.acks("second").is_empty());
+    let ack = home.last_ack("second");
+    assert_eq!(
+        (&ack["status"], &ack["warnings"]),
+        (&"duplicate".into(), &json!(["source_changed"]))
+    );
+    drop(service);
+}

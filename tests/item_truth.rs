@@ -1,0 +1,205 @@
+//! What an item says of its sources, through the real service: ids that the request does not have are
+//! asked about once and then removed, sources that no question shows count as not used, every item has
+//! a short summary, and no published line breaks readers that split at every Unicode line end.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "helpers of a test may panic")]
+
+#[path = "support/flow_home.rs"]
+#[allow(unused_imports, reason = "it serves other tests too")]
+mod flow_home;
+#[path = "support/running.rs"]
+mod running;
+#[path = "support/server.rs"]
+mod server;
+
+use flow_home::Home;
+use serde_json::{Value, json};
+use server::{Server, chat};
+
+const WEEKLY: &str = "digest.weekly.summarize.weekly_digest.v1";
+
+fn weekly(ids: &[&str]) -> String {
+    json!({
+        "title": "Week 7", "summary_text": "The roof was repaired. Ana paid the bill.",
+        "highlights": [{"text": "The roof was repaired.", "summary_ids": ids}],
+        "by_project": [], "decisions": [],
+        "open_tasks": [{"text": "Call Bob.", "first_seen_day": null, "summary_ids": ids}],
+        "risks": [], "tags": ["Roof", "roof", "bill"],
+    })
+    .to_string()
+}
+
+fn config(server: &Server, flow: &str) -> String {
+    format!(
+        "[provider.loop]\nkind = \"openai\"\nbase_url = \"{}/v1\"\nmodel = \"loop-1\"\n\
+         [flow.\"{flow}\"]\nprovider = \"loop\"\n",
+        server.base
+    )
+}
+
+fn only_item(home: &Home) -> Value {
+    let mut items = home.items();
+    assert_eq!(items.len(), 1);
+    items.remove(0)
+}
+
+#[test]
+fn ids_that_the_request_does_not_have_are_asked_about_once_and_then_removed() {
+    let made_up = weekly(&["other:week.txt", "sum_fake", "1"]);
+    let server = Server::start(vec![chat(&made_up), chat(&made_up)]);
+    let home = Home::new(&config(&server, WEEKLY));
+    home.ask("week", WEEKLY, "The roof was repaired on Monday. Ana paid the bill. Call Bob.");
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("week")["status"], "completed");
+    let seen = server.seen();
+    assert_eq!(seen.len(), 2, "one repair turn, not more");
+    let complaint = seen[1].body["messages"].as_array().unwrap().last().unwrap()["content"].clone();
+    let complaint = complaint.as_str().unwrap();
+    assert!(complaint.contains("sum_fake") && complaint.contains("other:week.txt"), "{complaint}");
+    let item = only_item(&home);
+    let outputs = &item["outputs"];
+    let known = json!(["other:week.txt"]);
+    assert_eq!(outputs["structured"]["highlights"][0]["summary_ids"], known, "{outputs:#}");
+    assert_eq!(outputs["structured"]["open_tasks"][0]["summary_ids"], known);
+    let quality = &outputs["quality"];
+    assert_eq!(quality["removed_ids_count"], 2);
+    let removed = json!({"pointer": "/highlights/0/summary_ids/1", "id": "sum_fake"});
+    assert_eq!(quality["removed_ids"][0], removed);
+    assert!(!quality["checks"].as_array().unwrap().contains(&json!("source_ids_known")));
+    assert_eq!(outputs["tags"], json!(["Roof", "bill"]), "tags are folded by letter case");
+    home.ok(&["verify"]);
+}
+
+#[test]
+fn an_answer_that_is_corrected_keeps_its_ids() {
+    let server =
+        Server::start(vec![chat(&weekly(&["sum_fake"])), chat(&weekly(&["other:week.txt"]))]);
+    let home = Home::new(&config(&server, WEEKLY));
+    home.ask("week", WEEKLY, "The roof was repaired on Monday. Ana paid the bill. Call Bob.");
+    home.ok(&["drain"]);
+    let quality = only_item(&home)["outputs"]["quality"].clone();
+    assert_eq!((&quality["repaired"], &quality["removed_ids"]), (&json!(true), &Value::Null));
+    assert!(quality["checks"].as_array().unwrap().contains(&json!("source_ids_known")));
+}
+
+#[test]
+fn a_source_that_no_question_shows_counts_as_not_used() {
+    let server = Server::start(vec![chat("The first text is about a roof.")]);
+    let home = Home::new(&config(&server, "tests.first.v1"));
+    let folder = home.path("tests.first.v1");
+    std::fs::create_dir_all(&folder).unwrap();
+    let dag = "inputs:\n  text:\n    type: string\noutputs:\n  answer:\n    type: string\n    \
+               reference: ${say.output}\nnodes:\n- name: say\n  type: llm\n  source:\n    type: \
+               code\n    path: say.jinja2\n  inputs:\n    text: ${inputs.text}\n  connection: c\n  \
+               api: chat\n";
+    std::fs::write(folder.join("flow.dag.yaml"), dag).unwrap();
+    std::fs::write(folder.join("say.jinja2"), "# user:\nSum up: {{ text[:90] }}\n").unwrap();
+    home.ok(&["init", "--with-registry"]);
+    home.ok(&["registry", "add", folder.to_str().unwrap()]);
+    home.ask("b", "tests.first.v1", "Nobody reads that the cellar is wet and that the lamp broke.");
+    std::fs::remove_file(home.path("run/queue.jsonl")).unwrap();
+    home.ask("a", "tests.first.v1", "The roof leaks over the door since the storm of last Monday.");
+    let queue = std::fs::read_to_string(home.path("run/queue.jsonl")).unwrap();
+    let both = queue.replace("[\"a.txt\"]", "[\"a.txt\",\"b.txt\"]");
+    std::fs::write(home.path("run/queue.jsonl"), both).unwrap();
+    home.ok(&["drain"]);
+    let ack = home.last_ack("a");
+    assert_eq!(ack["status"], "completed", "{ack}");
+    let facts = home.facts_of_items();
+    assert_eq!(facts[0]["counts"], json!({"sources": 2, "used": 1, "skipped": 1}));
+    let item = only_item(&home);
+    let selection = &item["selection"];
+    assert_eq!(selection["counts"], json!({"sources": 2, "used": 1, "skipped": 1}));
+    assert_eq!(selection["skip_reasons"], json!({"unused_cut_for_size": 1}));
+    let coverage = &item["outputs"]["coverage"];
+    assert_eq!(coverage["skipped"][0]["id"], "other:b.txt", "{coverage}");
+    assert!(coverage["chars_covered"].as_u64() < coverage["chars_total"].as_u64());
+    let day = item["day"].as_str().unwrap();
+    let manifest =
+        home.path(&format!("buses/summaries/manifest/{day}.documents.summary.manifest.json"));
+    let manifest: Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
+    assert_eq!(manifest["source_skip_reasons"], json!({"unused_cut_for_size": 1}));
+    home.ok(&["verify"]);
+    home.ok(&["explain", item["summary_id"].as_str().unwrap(), "--verify"]);
+}
+
+#[test]
+fn no_published_line_has_a_raw_line_separator() {
+    let home = Home::new("");
+    let odd = "The roof\u{2028}was repaired on Monday by Ana.\u{2029}The bill of the roof was paid \
+               by Bob on Tuesday.\u{85}Nothing is open in the house.\n";
+    home.ask("one", "docs.chunk_set.summarize.brief.v1", odd);
+    home.ask("tw\u{2028}o", WEEKLY, odd);
+    home.ask_with("skip\u{2029}ped", WEEKLY, "", json!({"x\u{2028}": "y\u{2029}"}));
+    let mut queue = std::fs::read_to_string(home.path("run/queue.jsonl")).unwrap();
+    queue.push_str(
+        "{\"request_id\": \"bad\u{2028}\", \"x\": \"\u{2029}\"}\nno json \u{85}\u{2028}\n",
+    );
+    std::fs::write(home.path("run/queue.jsonl"), queue).unwrap();
+    home.ok(&["drain"]);
+    home.ok(&["digest", "build"]);
+    assert!(home.items().len() >= 2);
+    let mut lines = 0;
+    for (path, bytes) in home.files() {
+        let is_json = [".json", ".jsonl"].iter().any(|ending| path.ends_with(ending));
+        if !is_json || path == "run/queue.jsonl" || path.starts_with("buses/other/") {
+            continue;
+        }
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(!text.contains(['\u{85}', '\u{2028}', '\u{2029}']), "{path}: {text}");
+        for line in text.lines().filter(|_| path.ends_with(".jsonl")) {
+            serde_json::from_str::<Value>(line).unwrap();
+            lines += 1;
+        }
+    }
+    assert!(lines > 5, "{lines}");
+    assert_eq!(home.last_ack("tw\u{2028}o")["status"], "completed");
+    home.ok(&["verify"]);
+}
+
+#[test]
+fn a_pack_is_made_from_published_summaries_in_three_commands() {
+    let home = Home::new("");
+    home.ask(
+        "roof",
+        "docs.chunk_set.summarize.brief.v1",
+        "The roof was repaired on Monday by Ana. It had leaked since the storm of last week.",
+    );
+    let private = json!({"publish": false});
+    home.ask_with(
+        "diary",
+        "docs.chunk_set.summarize.brief.v1",
+        "The diary says that the heliotrope blooms in the garden of Ana.",
+        private,
+    );
+    home.ok(&["drain"]);
+    let item = home.items().into_iter().find(|item| item["source_ids"][0] == "other:roof.txt");
+    let day = item.unwrap()["day"].as_str().unwrap().to_owned();
+    let shown = home.ok(&[
+        "select",
+        "--bus",
+        "summary_bus",
+        "--day",
+        &day,
+        "--group-by",
+        "flow_id",
+        "--name",
+        "week",
+    ]);
+    let manifest = home.path("buses/selection_manifests/week.json");
+    assert!(shown.contains(manifest.to_str().unwrap()), "{shown}");
+    let manifest: Value = serde_json::from_slice(&std::fs::read(manifest).unwrap()).unwrap();
+    assert_eq!(manifest["counts"], json!({"candidates": 2, "selected": 1, "dropped": 1}));
+    assert_eq!(manifest["drop_reasons"], json!({"private": 1}));
+    assert_eq!(summarizer::contract::schema::check("selection_manifest.v1", &manifest), []);
+    let manifest = home.path("buses/selection_manifests/week.json");
+    let out = home.path("out");
+    let (manifest, out) = (manifest.to_str().unwrap(), out.to_str().unwrap());
+    home.ok(&["pack", "build", "--from-selection", manifest, out]);
+    home.ok(&["pack", "check", out, "--strict"]);
+    let pack = std::fs::read_to_string(home.path("out/summaries/summary-pack.json")).unwrap();
+    assert!(
+        pack.contains("The roof was repaired on Monday by Ana.") && !pack.contains("heliotrope")
+    );
+    let none = home.run(&["select", "--bus", "summary_bus", "--day", "1999-01-01"]);
+    assert_eq!(none.status.code(), Some(5));
+}

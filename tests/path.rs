@@ -1,0 +1,336 @@
+//! A person with a folder of forty files, who has never read a manual: `sum`, `add`, `read`,
+//! `search`, `digest show`, in a pipe and on a terminal.
+#![allow(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+#![allow(clippy::disallowed_methods, reason = "the test writes files as the person would")]
+
+mod path {
+    pub mod folder;
+}
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use path::folder;
+use serde_json::Value;
+
+struct Person {
+    dir: tempfile::TempDir,
+}
+
+struct Ran {
+    exit: i32,
+    out: String,
+    err: String,
+}
+
+impl Person {
+    /// A person with the folder `mine`, and a program that reads PDF in their settings.
+    fn new() -> Person {
+        let person = Person { dir: tempfile::tempdir().unwrap() };
+        folder::write(&person.path("mine"));
+        person
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
+        let pdf = r#"["sh", "-c", "echo The repair of the washing machine costs 85 EUR."]"#;
+        command
+            .args(args)
+            .current_dir(self.dir.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", self.dir.path())
+            .env("SUMMARIZER_EXTRACT_PDF", pdf)
+            .env("SUMMARIZER_TEST_NOW", "2026-03-01T12:00:00Z+")
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, exit: i32, args: &[&str]) -> Ran {
+        let output = self.command(args).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let ran = Ran {
+            exit: output.status.code().unwrap(),
+            out: text(&output.stdout),
+            err: text(&output.stderr),
+        };
+        assert_eq!(ran.exit, exit, "{args:?}\n{}\n{}", ran.out, ran.err);
+        ran
+    }
+
+    fn json(&self, exit: i32, args: &[&str]) -> Vec<Value> {
+        let ran = self.run(exit, &[args, &["--json"]].concat());
+        ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+fn says(text: &str, words: &[&str]) {
+    words.iter().for_each(|word| assert!(text.contains(word), "no {word:?} in\n{text}"));
+}
+
+/// The arguments for the home that the tests make.
+fn home<'a>(args: &[&'a str]) -> Vec<&'a str> {
+    [&["--home", "home"], args].concat()
+}
+
+/// All names of one member.
+fn sources(rows: &[Value]) -> Vec<&str> {
+    rows.iter().filter_map(|row| row["source"].as_str()).collect()
+}
+
+#[test]
+fn one_file_gives_its_summary_and_nothing_else() {
+    let person = Person::new();
+    let ran = person.run(0, &["sum", "mine/office/roof-offer.docx"]);
+    says(&ran.out, &["The repair of the roof costs 900 EUR without tax."]);
+    assert!(!ran.out.contains('\u{1b}') && !ran.out.contains("roof-offer"), "{}", ran.out);
+    assert!(std::fs::read_dir(person.dir.path()).unwrap().count() == 1, "nothing was written");
+}
+
+#[test]
+fn a_folder_gives_a_summary_of_every_kind_and_names_what_it_skips() {
+    let person = Person::new();
+    let ran = person.run(0, &["sum", "mine"]);
+    says(
+        &ran.out,
+        &[
+            "mine/notes/bike-repair.md",
+            "mine/mail/inbox.mbox: Kitchen quote",
+            "mine/chats/conversations.json: Mendoza with kids",
+            "mine/chats/claude.json: SQL index",
+            "mine/feeds/town.xml",
+            "mine/books/island.epub",
+            "washing machine costs 85 EUR",
+        ],
+    );
+    says(&ran.err, &["skipped", "1 .key (damaged archive)", "1 .txt (empty)", "1 .png (picture)"]);
+    let rows = person.json(0, &["sum", "mine"]);
+    let (last, rows) = rows.split_last().unwrap();
+    assert_eq!(last["made"], rows.len());
+    assert_eq!(last["failed"], 0);
+    assert_eq!(rows.len() + last["skipped"].as_array().unwrap().len(), 41, "two mails in one file");
+    for row in rows {
+        let text = row["summary"].as_str().unwrap();
+        assert!(text.len() > 20, "{row}");
+    }
+    let mendoza = rows.iter().find(|row| row["title"] == "Mendoza with kids").unwrap();
+    assert!(!mendoza["summary"].to_string().contains("bus everywhere"), "an edited answer");
+}
+
+#[test]
+fn lengths_evidence_and_standard_input_work() {
+    let person = Person::new();
+    let length =
+        |name: &str| person.run(0, &["sum", "--length", name, "mine/mail/lease.eml"]).out.len();
+    assert!(length("short") <= length("medium") && length("medium") <= length("long"));
+    let ran = person.run(0, &["sum", "--evidence", "mine/notes/garden.md"]);
+    says(&ran.out, &["line ", "“"]);
+    let mut child = person.command(&["sum", "-"]);
+    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let bytes = std::fs::read(person.path("mine/office/roof-offer.docx")).unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), &bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    says(&String::from_utf8_lossy(&output.stdout), &["roof costs 900 EUR"]);
+    person.run(0, &["sum", "--together", "mine/journal"]);
+    let refused = person.run(5, &["sum", "mine/pictures/lake.png"]);
+    says(&refused.err, &["mine/pictures/lake.png", "picture"]);
+    person.run(5, &["sum", "mine/nowhere.txt"]);
+    says(
+        &person.run(2, &["sum", "--flow", "breif", "mine/notes"]).err,
+        &["there is no flow breif"],
+    );
+}
+
+#[test]
+fn a_home_is_made_only_when_asked_for() {
+    let person = Person::new();
+    for args in
+        [&["add", "mine"][..], &["drain"], &["submit", "--flow", "x", "--id", "y"], &["read"]]
+    {
+        let ran = person.run(5, &[&["--home", "typo"], args].concat());
+        says(&ran.err, &["typo is not a summarizer home"]);
+    }
+    assert!(!person.path("typo").exists());
+}
+
+#[test]
+fn a_folder_added_to_a_home_can_be_read_searched_and_digested() {
+    let person = Person::new();
+    let dry = person.run(5, &home(&["add", "mine"]));
+    says(&dry.err, &["--init"]);
+    let dry = person.run(0, &home(&["add", "mine", "--dry-run"]));
+    says(&dry.out, &["mine/chats/claude.json", "claude export"]);
+    assert!(!person.path("home").exists());
+    let ran = person.run(0, &home(&["add", "--init", "mine", "--project", "life"]));
+    says(&ran.out, &["mine/notes/bike-repair.md", "Kitchen quote", "Mendoza with kids"]);
+    says(&ran.err, &["new summaries", "skipped", "next: `summarizer read`"]);
+    says(&ran.err, &["1 message edited away"]);
+
+    // The same again: nothing new, and the answers that exist.
+    let last = person.json(0, &home(&["add", "mine", "--project", "life"])).pop().unwrap();
+    assert_eq!((&last["records_added"], &last["made"]), (&Value::from(0), &Value::from(0)));
+    assert_eq!(last["as_before"], last["asked"]);
+
+    // A changed file is summarized again.
+    let note = person.path("mine/notes/garden.md");
+    std::fs::write(note, "# Garden\n\nThe trellis is built. The tomatoes grow well.\n").unwrap();
+    let again = person.json(0, &home(&["add", "mine", "--project", "life"]));
+    assert_eq!(sources(&again), ["mine/notes/garden.md"]);
+
+    let read = person.run(0, &home(&["read", "bike-repair.md"]));
+    says(&read.out, &["mine/notes/bike-repair.md", "chain", "2026", "life"]);
+    let read = person.run(0, &home(&["read", "Mendoza with kids", "--evidence"]));
+    says(&read.out, &["“"]);
+    says(&person.run(5, &home(&["read", "bike-repare.md"])).err, &["did you mean"]);
+    says(&person.run(2, &home(&["read", "--project", "lief"])).err, &["did you mean life?"]);
+    assert_eq!(person.json(0, &home(&["read", "--last", "3"])).len(), 3);
+
+    let hits = person.json(0, &home(&["search", "HEATING"]));
+    assert!(sources(&hits).contains(&"mine/notes/heating.org"), "{hits:?}");
+    let days: Vec<&str> = hits.iter().map(|hit| hit["day"].as_str().unwrap()).collect();
+    assert!(days.is_sorted_by(|a, b| a >= b), "newest first: {days:?}");
+    person.run(1, &home(&["search", "xylophone"]));
+    says(&person.run(0, &home(&["explain", "bike-repair.md"])).out, &["sentences", "chunks/"]);
+    says(&person.run(0, &home(&["trace", "bike-repair.md"])).out, &["mine/notes/bike-repair.md"]);
+    says(&person.run(0, &home(&["show", "bike-repair.md"])).out, &["chain", "RequestAccepted"]);
+    says(&person.run(5, &home(&["digest", "show"])).err, &["digest build"]);
+    person.run(0, &home(&["digest", "build"]));
+    says(&person.run(0, &home(&["digest", "show", "--day", "2026-02-11"])).out, &["2026-02-11"]);
+    person.run(0, &home(&["verify"]));
+}
+
+#[test]
+fn typos_get_the_nearest_name() {
+    let person = Person::new();
+    person.run(0, &["--home", "home", "init"]);
+    let brief = "docs.chunk_set.sumarize.brief.v1";
+    let ran = person.run(2, &home(&["submit", "--flow", brief, "--id", "a.txt"]));
+    says(&ran.err, &["did you mean docs.chunk_set.summarize.brief.v1?"]);
+    std::fs::write(person.path("home/buses/other/note.txt"), "words").unwrap();
+    let good = "docs.chunk_set.summarize.brief.v1";
+    let ran = person.run(2, &home(&["submit", "--flow", good, "--id", "notes.txt"]));
+    says(&ran.err, &["did you mean note.txt?"]);
+    person.run(0, &home(&["drain"]));
+    says(
+        &person.run(2, &home(&["requests", "--state", "complete"])).err,
+        &["did you mean completed?"],
+    );
+}
+
+/// On a terminal lines are wrapped at its width and names stand out; `script` of util-linux gives one.
+#[test]
+fn on_a_terminal_text_is_wrapped() {
+    let person = Person::new();
+    if Command::new("script").arg("--version").output().is_err() {
+        return;
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_summarizer")).display().to_string();
+    let line = format!("stty cols 60 rows 50; {program} sum -q mine/notes mine/mail/lease.eml");
+    let mut command = Command::new("script");
+    command.args(["-qec", &line, "/dev/null"]).current_dir(person.dir.path());
+    let output = command.env("TERM", "xterm").stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).replace('\r', "");
+    says(&text, &["\u{1b}[1mmine/notes/bike-repair.md"]);
+    let summary = text.lines().filter(|line| line.starts_with("  "));
+    let longest = summary.map(|line| line.chars().count()).max().unwrap();
+    assert!((30..=60).contains(&longest), "{longest}\n{text}");
+}
+
+/// Everything that was imported is asked for once, whatever kind it is, and nothing twice.
+#[test]
+fn what_was_imported_is_asked_for_once() {
+    let person = Person::new();
+    let at = |args: &[&'static str]| home(args);
+    person.run(0, &at(&["init"]));
+    let mail = "From: Ana <ana@example.org>\r\nTo: me@example.org\r\nSubject: Roof\r\n\
+                Date: Mon, 2 Feb 2026 10:00:00 +0000\r\nMessage-ID: <1@example.org>\r\n\r\n\
+                The roofer comes on Friday at nine. Please leave the gate open.\r\n";
+    std::fs::write(person.path("one.eml"), mail).unwrap();
+    std::fs::create_dir(person.path("notes")).unwrap();
+    for name in ["roof.md", "bike.md"] {
+        let text = format!("# {name}\n\nThe offer costs 900 EUR. We decide on Monday.\n");
+        std::fs::write(person.path("notes").join(name), text).unwrap();
+    }
+    person.run(0, &at(&["import", "text", "notes"]));
+    let imported = person.run(0, &at(&["import", "mail", "one.eml"]));
+    says(&imported.err, &["submit --all-new"]);
+    let counted = |ran: &Ran| ran.out.lines().filter(|line| !line.is_empty()).count();
+    let mails = person.run(0, &at(&["submit", "--all-new", "--bus", "event_bus"]));
+    assert_eq!(counted(&mails), 1, "{}", mails.out);
+    let rest = person.run(0, &at(&["submit", "--all-new"]));
+    assert_eq!(counted(&rest), 2, "{}", rest.out);
+    let none = person.run(0, &at(&["submit", "--all-new"]));
+    assert_eq!(counted(&none), 0, "{}", none.out);
+    says(&none.err, &["nothing is new"]);
+    let drained = person.run(0, &at(&["drain", "--fail-on-error"]));
+    says(&drained.out, &["3 completed"]);
+    let typo = person.run(2, &at(&["submit", "--all-new", "--bus", "evnt_bus"]));
+    says(&typo.err, &["did you mean event_bus?"]);
+    // A document that comes later is new.
+    std::fs::write(person.path("notes/late.md"), "The keys are with Paul since Friday.\n").unwrap();
+    person.run(0, &at(&["import", "text", "notes"]));
+    assert_eq!(counted(&person.run(0, &at(&["submit", "--all-new"]))), 1);
+}
+
+#[test]
+fn a_mistyped_home_or_request_gets_the_nearest_one() {
+    let person = Person::new();
+    std::fs::write(person.path("roof.md"), "The offer costs 900 EUR. We decide on Monday.\n")
+        .unwrap();
+    person.run(0, &["--home", "my-texts", "add", "--init", "roof.md"]);
+    for command in
+        [&["status"][..], &["read"], &["drain"], &["open", "--print"], &["add", "roof.md"]]
+    {
+        let args = [&["--home", "my-text"][..], command].concat();
+        says(&person.run(5, &args).err, &["my-text is not a summarizer home", "--home my-texts?"]);
+    }
+    let at = |args: &[&'static str]| [&["--home", "my-texts"][..], args].concat();
+    let short = ["submit", "--flow", "brief", "--id", "roof.txt", "--request-id", "the-roof"];
+    std::fs::create_dir_all(person.path("my-texts/buses/other")).unwrap();
+    std::fs::write(person.path("my-texts/buses/other/roof.txt"), "The offer is 900 EUR.").unwrap();
+    says(&person.run(0, &at(&short)).out, &["the-roof"]);
+    person.run(0, &at(&["drain"]));
+    for command in ["show", "retry", "cancel"] {
+        says(&person.run(5, &at(&[command, "the-rof"])).err, &["did you mean the-roof?"]);
+    }
+}
+
+/// The script of bash offers names of the home that is typed on the line.
+#[test]
+fn the_shell_completes_flows_and_ids() {
+    let person = Person::new();
+    std::fs::write(person.path("roof offer.md"), "The offer costs 900 EUR.\n").unwrap();
+    person.run(0, &["--home", "my-texts", "add", "--init", "roof offer.md"]);
+    let script = person.run(0, &["completions", "bash"]).out;
+    std::fs::write(person.path("script"), script).unwrap();
+    let offered = |line: &str| {
+        let program = Path::new(env!("CARGO_BIN_EXE_summarizer")).parent().unwrap();
+        let ask = "PATH=\"$1:$PATH\"; shift; source ./script; COMP_WORDS=(\"$@\"); \
+                   COMP_CWORD=$(($# - 1)); _summarizer_names summarizer \"${COMP_WORDS[COMP_CWORD]}\" \
+                   \"${COMP_WORDS[COMP_CWORD-1]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
+        let mut command = Command::new("bash");
+        command.args(["-c", ask, "bash"]).arg(program).args(line.split(' '));
+        let output = command.current_dir(person.dir.path()).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let home = "summarizer --home my-texts";
+    says(
+        &offered(&format!("{home} submit --flow docs.ch")),
+        &["docs.chunk_set.summarize.brief.v1"],
+    );
+    says(&offered(&format!("{home} read roof")), &["roof\\ offer.md"]);
+    let id = person.run(0, &["--home", "my-texts", "requests", "--json"]).out;
+    let id: Value = serde_json::from_str(id.lines().next().unwrap()).unwrap();
+    let id = id["request_id"].as_str().unwrap();
+    says(&offered(&format!("{home} show {}", &id[..6])), &[id]);
+    says(&offered(&format!("{home} requests --state comp")), &["completed"]);
+    says(&offered("summarizer --home nowhere show x"), &[]);
+    says(&offered("summarizer dra"), &["drain"]);
+    for shell in ["zsh", "fish"] {
+        says(&person.run(0, &["completions", shell]).out, &["names", "requests", "summaries"]);
+    }
+}

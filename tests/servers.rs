@@ -1,0 +1,784 @@
+//! The servers people use, imitated: each refuses what the real one refuses, in its words. A row of
+//! `SERVERS` is a server; a test is a behaviour that every row shows. To add a server, add a row.
+#![allow(clippy::unwrap_used, reason = "a helper of tests may fail loudly")]
+
+#[path = "support/server.rs"]
+mod server;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use server::{Act, STREAM_HEAD, Seen, Server, as_stream, event, part};
+use summarizer::config::{ProviderConfig, ProviderKind};
+use summarizer::contract::vocabulary::FailureCause;
+use summarizer::model::{
+    Anthropic, CallSettings, ErrorClass, Listener, Message, ModelCall, ModelError, ModelReply,
+    OpenAi, Provider, ResponseFormat, Role, Secret,
+};
+
+const KEY: &str = "sk-very-secret-0123";
+/// The words of the prompt that each server finds too long, and that Ollama cuts.
+const LONG_WORDS: usize = 6_000;
+
+type Response = (u16, Vec<(&'static str, &'static str)>, Value);
+
+/// One server.
+struct Row {
+    name: &'static str,
+    kind: ProviderKind,
+    /// What stands behind the host in `base_url`.
+    base: &'static str,
+    model: &'static str,
+    /// The path of a question.
+    asks: &'static str,
+    /// The header that carries the key.
+    key: &'static str,
+    /// What the server refuses about a request, if anything.
+    refuses: fn(&Value) -> Option<Response>,
+    /// Questions that are refused before the first answer.
+    refusals: usize,
+    /// Answers to requests for facts, by path.
+    facts: fn(&str) -> Option<Value>,
+    /// What the server does with a prompt that is too long.
+    too_long: fn() -> Response,
+    /// The context that is known afterwards.
+    context: usize,
+    /// What it says when the limit of a minute is used up, and the pause that it asks for.
+    limited: fn() -> Response,
+    pause: Option<u64>,
+}
+
+fn no(status: u16, body: Value) -> Response {
+    (status, vec![], body)
+}
+
+fn openai_error(status: u16, message: &str, param: &str, code: &str) -> Response {
+    let error =
+        json!({"message": message, "type": "invalid_request_error", "param": param, "code": code});
+    no(status, json!({"error": error}))
+}
+
+fn has(body: &Value, name: &str) -> bool {
+    body.get(name).is_some()
+}
+
+/// OpenAI's reasoning models, and the same on Azure.
+fn reasoning(body: &Value) -> Option<Response> {
+    let unsupported = |name: &str| {
+        let words = format!("Unsupported parameter: '{name}' is not supported with this model.");
+        openai_error(400, &words, name, "unsupported_parameter")
+    };
+    if has(body, "max_tokens") {
+        let words = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
+        return Some(openai_error(400, words, "max_tokens", "unsupported_parameter"));
+    }
+    if body["temperature"].as_f64().is_some_and(|value| value != 1.0) {
+        let words = "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) value is supported.";
+        return Some(openai_error(400, words, "temperature", "unsupported_value"));
+    }
+    ["top_p", "stop"].into_iter().find(|name| has(body, name)).map(unsupported)
+}
+
+fn nothing(_: &Value) -> Option<Response> {
+    None
+}
+
+fn no_facts(_: &str) -> Option<Value> {
+    None
+}
+
+fn openai_limited() -> Response {
+    let words = "Rate limit reached for gpt-5 in organization org-1 on requests per min (RPM): Limit 3, Used 3, Requested 1. Please try again in 20s.";
+    let (status, _, body) = openai_error(429, words, "", "rate_limit_exceeded");
+    let headers =
+        vec![("x-ratelimit-remaining-requests", "0"), ("x-ratelimit-reset-requests", "20s")];
+    (status, headers, body)
+}
+
+const SERVERS: &[Row] = &[
+    Row {
+        name: "OpenAI, a reasoning model",
+        kind: ProviderKind::OpenAi,
+        base: "/v1",
+        model: "o-next",
+        asks: "/v1/chat/completions",
+        key: "authorization: Bearer",
+        refuses: reasoning,
+        refusals: 4,
+        facts: no_facts,
+        too_long: || {
+            openai_error(
+                400,
+                "This model's maximum context length is 4096 tokens. However, your messages resulted in 9001 tokens. Please reduce the length of the messages.",
+                "messages",
+                "context_length_exceeded",
+            )
+        },
+        context: 4096,
+        limited: openai_limited,
+        pause: Some(20_000),
+    },
+    Row {
+        name: "Azure OpenAI",
+        kind: ProviderKind::OpenAi,
+        base: "/openai/deployments/mine/chat/completions?api-version=2024-10-21",
+        model: "mine",
+        asks: "/openai/deployments/mine/chat/completions?api-version=2024-10-21",
+        key: "api-key:",
+        refuses: reasoning,
+        refusals: 4,
+        facts: no_facts,
+        too_long: || {
+            openai_error(
+                400,
+                "This model's maximum context length is 8192 tokens. However, your messages resulted in 9001 tokens. Please reduce the length of the messages.",
+                "messages",
+                "context_length_exceeded",
+            )
+        },
+        context: 8192,
+        limited: || {
+            let words = "Requests to the ChatCompletions_Create Operation under Azure OpenAI API have exceeded token rate limit. Please retry after 26 seconds.";
+            (
+                429,
+                vec![("retry-after-ms", "1250"), ("retry-after", "26")],
+                json!({"error": {"code": "429", "message": words}}),
+            )
+        },
+        pause: Some(1_250),
+    },
+    Row {
+        name: "OpenRouter",
+        kind: ProviderKind::OpenAi,
+        base: "/api/v1",
+        model: "maker/model-1",
+        asks: "/api/v1/chat/completions",
+        key: "authorization: Bearer",
+        // The words of the server behind the router, wrapped twice.
+        refuses: |body| {
+            let raw = json!({"type": "error", "error": {"type": "invalid_request_error", "message": "`temperature` and `top_p` cannot both be specified for this model. Please use only one."}}).to_string();
+            (has(body, "temperature") && has(body, "top_p")).then(|| {
+                no(400, json!({"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": raw, "provider_name": "Maker"}}}))
+            })
+        },
+        refusals: 1,
+        facts: |path| {
+            (path == "/api/v1/models").then(|| json!({"data": [{"id": "maker/model-1", "context_length": 32_000, "top_provider": {"context_length": 16_000}}]}))
+        },
+        too_long: || {
+            no(
+                400,
+                json!({"error": {"message": "This endpoint's maximum context length is 16000 tokens. However, you requested about 20000 tokens.", "code": 400}}),
+            )
+        },
+        context: 16_000,
+        limited: || {
+            (
+                429,
+                vec![
+                    ("date", "Wed, 11 Feb 2026 23:02:11 GMT"),
+                    ("x-ratelimit-remaining", "0"),
+                    ("x-ratelimit-reset", "1770850940000"),
+                ],
+                json!({"error": {"message": "Rate limit exceeded: free-models-per-min.", "code": 429}}),
+            )
+        },
+        pause: Some(9_000),
+    },
+    Row {
+        name: "Gemini's compatible endpoint",
+        kind: ProviderKind::OpenAi,
+        base: "/v1beta/openai",
+        model: "own-model",
+        asks: "/v1beta/openai/chat/completions",
+        key: "authorization: Bearer",
+        refuses: |body| {
+            let status = |words: String| {
+                no(
+                    400,
+                    json!([{"error": {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}}]),
+                )
+            };
+            if has(body, "seed") {
+                return Some(status(
+                    "Invalid JSON payload received. Unknown name \"seed\": Cannot find field."
+                        .into(),
+                ));
+            }
+            (body["response_format"]["type"] == "json_schema").then(|| {
+                status("Invalid JSON payload received. Unknown name \"const\" at 'generation_config.response_schema.properties[0].value': Cannot find field.".into())
+            })
+        },
+        refusals: 1,
+        facts: |path| {
+            (path == "/v1beta/openai/models").then(|| json!({"object": "list", "data": [{"id": "models/own-model", "owned_by": "google"}]}))
+        },
+        too_long: || {
+            no(
+                400,
+                json!([{"error": {"code": 400, "message": "The input token count (9001) exceeds the maximum number of tokens allowed (8192).", "status": "INVALID_ARGUMENT"}}]),
+            )
+        },
+        context: 8_192,
+        limited: || {
+            no(
+                429,
+                json!([{"error": {"code": 429, "message": "Resource has been exhausted (e.g. check quota).", "status": "RESOURCE_EXHAUSTED", "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"}]}}]),
+            )
+        },
+        pause: Some(34_500),
+    },
+    Row {
+        name: "vLLM",
+        kind: ProviderKind::OpenAi,
+        base: "/v1",
+        model: "own/model",
+        asks: "/v1/chat/completions",
+        key: "authorization: Bearer",
+        // The limit of the answer alone is larger than the context.
+        refuses: |body| {
+            let asked = body["max_tokens"].as_u64().filter(|tokens| *tokens > 4_096 - 20)?;
+            let words = format!(
+                "'max_tokens' or 'max_completion_tokens' is too large: {asked}. This model's maximum context length is 4096 tokens and your request has 20 input tokens ({asked} > 4096 - 20)."
+            );
+            Some(no(
+                400,
+                json!({"object": "error", "message": words, "type": "BadRequestError", "param": null, "code": 400}),
+            ))
+        },
+        refusals: 1,
+        facts: |path| {
+            (path == "/v1/models").then(|| json!({"object": "list", "data": [{"id": "own/model", "owned_by": "vllm", "max_model_len": 4096}]}))
+        },
+        too_long: || {
+            no(
+                400,
+                json!({"error": {"message": "This model's maximum context length is 4096 tokens. However, you requested 9001 tokens (8001 in the messages, 1000 in the completion). Please reduce the length of the messages or completion.", "type": "BadRequestError", "param": null, "code": 400}}),
+            )
+        },
+        context: 4_096,
+        limited: || no(503, json!({"message": "Too many requests"})),
+        pause: None,
+    },
+    Row {
+        name: "LM Studio",
+        kind: ProviderKind::OpenAi,
+        base: "/v1",
+        model: "own-model",
+        asks: "/v1/chat/completions",
+        key: "authorization: Bearer",
+        refuses: |body| {
+            (body["response_format"]["type"] == "json_object").then(|| {
+                no(400, json!({"error": "'response_format.type' must be 'json_schema' or 'text'"}))
+            })
+        },
+        refusals: 0,
+        facts: |path| match path {
+            "/v1/models" => {
+                Some(json!({"data": [{"id": "own-model", "owned_by": "organization_owner"}]}))
+            }
+            "/api/v0/models" => Some(
+                json!({"data": [{"id": "own-model", "state": "loaded", "max_context_length": 131_072, "loaded_context_length": 4096}]}),
+            ),
+            _ => None,
+        },
+        // It sends this error as a success.
+        too_long: || {
+            no(
+                200,
+                json!({"error": "Trying to keep the first 9001 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough. Try to load the model with a larger context length, or provide a shorter input"}),
+            )
+        },
+        context: 4_096,
+        limited: || no(503, json!({"error": "busy"})),
+        pause: None,
+    },
+    Row {
+        name: "llama.cpp",
+        kind: ProviderKind::OpenAi,
+        base: "/v1",
+        model: "any",
+        asks: "/v1/chat/completions",
+        key: "authorization: Bearer",
+        refuses: |body| {
+            let system =
+                body["messages"].as_array()?.iter().any(|message| message["role"] == "system");
+            system.then(|| no(500, json!({"error": {"code": 500, "message": "System role not supported", "type": "server_error"}})))
+        },
+        refusals: 1,
+        facts: |path| match path {
+            "/v1/models" => Some(
+                json!({"object": "list", "data": [{"id": "model.gguf", "owned_by": "llamacpp", "meta": {"n_ctx_train": 131_072}}]}),
+            ),
+            "/props" => {
+                Some(json!({"default_generation_settings": {"n_ctx": 4096}, "total_slots": 1}))
+            }
+            _ => None,
+        },
+        too_long: || {
+            no(
+                400,
+                json!({"error": {"code": 400, "message": "the request exceeds the available context size. try increasing the context size or enable context shift", "type": "exceed_context_size_error", "n_prompt_tokens": 9001, "n_ctx": 4096}}),
+            )
+        },
+        context: 4_096,
+        limited: || {
+            no(
+                503,
+                json!({"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}),
+            )
+        },
+        pause: None,
+    },
+    Row {
+        name: "Ollama",
+        kind: ProviderKind::OpenAi,
+        base: "/v1",
+        model: "small",
+        asks: "/v1/chat/completions",
+        key: "authorization: Bearer",
+        refuses: nothing,
+        refusals: 0,
+        facts: |path| match path {
+            "/v1/models" => Some(
+                json!({"object": "list", "data": [{"id": "small:latest", "object": "model", "owned_by": "library"}]}),
+            ),
+            "/api/ps" => Some(json!({"models": []})),
+            "/api/show" => Some(
+                json!({"parameters": "stop \"<end>\"\nnum_ctx                        4096", "model_info": {"general.architecture": "llama", "llama.context_length": 131_072}}),
+            ),
+            _ => None,
+        },
+        // It cuts the prompt without a word: only its count tells.
+        too_long: || no(200, completion("A part.", 4_096)),
+        context: 4_096,
+        limited: || {
+            no(
+                503,
+                json!({"error": {"message": "server busy, please try again.  maximum pending requests exceeded", "type": "api_error", "param": null, "code": null}}),
+            )
+        },
+        pause: None,
+    },
+    Row {
+        name: "Anthropic",
+        kind: ProviderKind::Anthropic,
+        base: "/v1",
+        model: "claude-next",
+        asks: "/v1/messages",
+        key: "x-api-key:",
+        refuses: |body| {
+            let refuse = |words: &str| {
+                Some(no(
+                    400,
+                    json!({"type": "error", "error": {"type": "invalid_request_error", "message": words}}),
+                ))
+            };
+            if has(body, "temperature") && has(body, "top_p") {
+                return refuse(
+                    "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
+                );
+            }
+            if has(body, "temperature") {
+                return refuse("`temperature` is deprecated for this model.");
+            }
+            let tokens = body["max_tokens"].as_u64().filter(|tokens| *tokens > 4_096)?;
+            refuse(&format!(
+                "max_tokens: {tokens} > 4096, which is the maximum allowed number of output tokens for claude-next"
+            ))
+        },
+        refusals: 2,
+        facts: no_facts,
+        too_long: || {
+            no(
+                400,
+                json!({"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 208310 tokens > 100000 maximum"}}),
+            )
+        },
+        context: 100_000,
+        limited: || {
+            (
+                429,
+                vec![("retry-after", "7")],
+                json!({"type": "error", "error": {"type": "rate_limit_error", "message": "This request would exceed your organization's rate limit"}}),
+            )
+        },
+        pause: Some(7_000),
+    },
+];
+
+fn completion(text: &str, tokens: u64) -> Value {
+    json!({
+        "model": "m", "usage": {"prompt_tokens": tokens, "completion_tokens": 2},
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+    })
+}
+
+/// What the server of a row answers to a question that it accepts.
+fn accepted(row: &Row, body: &Value) -> Value {
+    let schema = body["response_format"]["type"] == "json_schema" || has(body, "tools");
+    match (row.kind, schema) {
+        (ProviderKind::Anthropic, true) => {
+            json!({"model": "m", "stop_reason": "tool_use", "usage": {"input_tokens": 9, "output_tokens": 2},
+            "content": [{"type": "tool_use", "name": "answer", "input": {"a": 1}}]})
+        }
+        (ProviderKind::Anthropic, false) => {
+            json!({"model": "m", "stop_reason": "end_turn", "usage": {"input_tokens": 9, "output_tokens": 2},
+            "content": [{"type": "text", "text": "{\"a\":1}"}]})
+        }
+        (_, _) => completion("{\"a\":1}", 300),
+    }
+}
+
+/// The server of a row. `instead` goes before what the row refuses.
+fn start(row: &'static Row, instead: fn(&'static Row, &Value) -> Option<Response>) -> Server {
+    let serve = move |seen: &Seen| {
+        let path = seen.path.split('?').next().unwrap();
+        let (status, headers, body) = match (row.facts)(path) {
+            Some(facts) => no(200, facts),
+            None if seen.path != row.asks => no(404, json!({"error": {"message": "not found"}})),
+            None => instead(row, &seen.body)
+                .or_else(|| (row.refuses)(&seen.body))
+                .unwrap_or_else(|| no(200, accepted(row, &seen.body))),
+        };
+        let mut headers: Vec<(String, String)> =
+            headers.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        if status == 200 && seen.body["stream"] == true && body.get("error").is_none() {
+            headers.push(("content-type".to_owned(), "text/event-stream".to_owned()));
+            return (status, headers, as_stream(&body));
+        }
+        (status, headers, body.to_string())
+    };
+    Server::start(vec![Act::Serve(Arc::new(serve))])
+}
+
+fn provider(row: &Row, server: &Server) -> Box<dyn Provider> {
+    let config = ProviderConfig {
+        kind: row.kind,
+        base_url: Some(format!("{}{}", server.base, row.base)),
+        model: Some(row.model.into()),
+        ..ProviderConfig::default()
+    };
+    let key = Some(Secret::new(KEY));
+    match row.kind {
+        ProviderKind::Anthropic => Box::new(Anthropic::new("p", &config, key)),
+        _ => Box::new(OpenAi::new("p", &config, key)),
+    }
+}
+
+fn ask(
+    provider: &dyn Provider,
+    text: &str,
+    settings: CallSettings,
+    schema: Option<&Value>,
+) -> Result<ModelReply, ModelError> {
+    let messages = [Message::new(Role::System, "Be brief."), Message::new(Role::User, text)];
+    provider.call(&ModelCall {
+        flow_id: "f.v1",
+        variant: None,
+        node: "n",
+        messages: &messages,
+        inputs: &Map::new(),
+        sources: &[],
+        schema,
+        validator: None,
+        hints: None,
+        settings,
+        timeout: Duration::from_secs(60),
+        bill: None,
+        listener: None,
+        model: None,
+    })
+}
+
+/// Every parameter that some server refuses, as PromptFlow sends them.
+fn everything() -> CallSettings {
+    let mut settings = CallSettings {
+        temperature: Some(0.2),
+        max_tokens: Some(9_000),
+        seed: Some(3),
+        stop: vec!["END".into()],
+        ..CallSettings::default()
+    };
+    settings.extra.insert("top_p".into(), json!(1.0));
+    settings
+}
+
+fn questions(row: &Row, server: &Server) -> usize {
+    server.seen().iter().filter(|seen| seen.path == row.asks).count()
+}
+
+#[test]
+fn every_server_answers_whatever_it_refuses_first() {
+    for row in SERVERS {
+        let server = start(row, |_, _| None);
+        let provider = provider(row, &server);
+        let reply = ask(&*provider, "Hello", everything(), None);
+        let reply = reply.unwrap_or_else(|error| panic!("{}: {error}", row.name));
+        assert_eq!(reply.text, "{\"a\":1}", "{}", row.name);
+        assert_eq!(questions(row, &server), row.refusals + 1, "{}: {:#?}", row.name, server.seen());
+        ask(&*provider, "Hello again", everything(), None).unwrap();
+        let asked = questions(row, &server);
+        assert_eq!(asked, row.refusals + 2, "{}: a refusal is remembered", row.name);
+        for seen in server.seen() {
+            let head = seen.head.to_ascii_lowercase();
+            assert!(head.contains(&row.key.to_ascii_lowercase()), "{}: {head}", row.name);
+        }
+        // What was left out is not claimed to have had an effect.
+        let last = server.seen().pop().unwrap().body;
+        assert_eq!(reply.identity.temperature.is_some(), has(&last, "temperature"), "{}", row.name);
+    }
+}
+
+/// Notes what it hears, and ends the call after so many parts.
+struct Heard {
+    parts: Mutex<Vec<String>>,
+    most: usize,
+}
+
+impl Listener for Heard {
+    fn heard(&self, text: &str) -> bool {
+        let mut parts = self.parts.lock().unwrap();
+        parts.push(text.to_owned());
+        parts.len() < self.most
+    }
+}
+
+fn listen(
+    provider: &dyn Provider,
+    most: usize,
+    ms: u64,
+) -> (Heard, Result<ModelReply, ModelError>) {
+    let heard = Heard { parts: Mutex::default(), most };
+    let messages = [Message::new(Role::User, "Hello")];
+    let result = provider.call(&ModelCall {
+        flow_id: "f.v1",
+        variant: None,
+        node: "n",
+        messages: &messages,
+        inputs: &Map::new(),
+        sources: &[],
+        schema: None,
+        validator: None,
+        hints: None,
+        settings: CallSettings::default(),
+        timeout: Duration::from_millis(ms),
+        bill: None,
+        listener: Some(&heard),
+        model: None,
+    });
+    (heard, result)
+}
+
+#[test]
+fn every_answer_is_heard_while_it_arrives() {
+    for row in SERVERS {
+        let server = start(row, |_, _| None);
+        let provider = provider(row, &server);
+        let (heard, reply) = listen(&*provider, usize::MAX, 60_000);
+        let reply = reply.unwrap_or_else(|error| panic!("{}: {error}", row.name));
+        assert_eq!(heard.parts.lock().unwrap().concat(), reply.text, "{}", row.name);
+        assert!(reply.usage.output_tokens > 0, "{}: the last event has the counts", row.name);
+        let asked = server.seen().into_iter().rfind(|seen| seen.path == row.asks).unwrap().body;
+        let counts = row.kind != ProviderKind::Anthropic;
+        assert_eq!(asked["stream_options"]["include_usage"] == true, counts, "{asked}");
+        listen(&*provider, usize::MAX, 60_000).1.unwrap();
+        assert_eq!(server.connections(), 1, "{}: the connection is used again", row.name);
+    }
+}
+
+#[test]
+fn a_server_that_refuses_streams_is_asked_again_once() {
+    type Refuses = fn(&'static Row, &Value) -> Option<Response>;
+    let words: [(Refuses, usize); 3] = [
+        (
+            |_, body| {
+                let words = "Unsupported value: 'stream' does not support true with this model.";
+                let refusal = openai_error(400, words, "stream", "unsupported_value");
+                (body["stream"] == true).then_some(refusal)
+            },
+            1,
+        ),
+        (
+            |_, body| {
+                let words = json!({"error": "streaming is not supported by this model"});
+                (body["stream"] == true).then(|| no(400, words))
+            },
+            1,
+        ),
+        (
+            |_, body| {
+                let words = "Unrecognized request argument supplied: stream_options";
+                has(body, "stream_options").then(|| no(400, json!({"error": {"message": words}})))
+            },
+            1,
+        ),
+    ];
+    let row = SERVERS.iter().find(|row| row.name == "vLLM").unwrap();
+    for (refuses, refusals) in words {
+        let server = start(row, refuses);
+        let provider = provider(row, &server);
+        for _ in 0..2 {
+            let reply = ask(&*provider, "Hello", CallSettings::default(), None).unwrap();
+            assert_eq!(reply.text, "{\"a\":1}");
+        }
+        assert_eq!(questions(row, &server), refusals + 2, "{:#?}", server.seen());
+    }
+}
+
+fn streaming(parts: Vec<String>, ms: u64) -> (Server, OpenAi) {
+    let parts = [vec![STREAM_HEAD.to_owned()], parts].concat();
+    with_act(Act::Parts(parts, ms))
+}
+
+fn with_act(act: Act) -> (Server, OpenAi) {
+    let server = Server::start(vec![act]);
+    let config = ProviderConfig {
+        kind: ProviderKind::OpenAi,
+        base_url: Some(format!("{}/v1", server.base)),
+        model: Some("m".into()),
+        ..ProviderConfig::default()
+    };
+    let provider = OpenAi::new("p", &config, None);
+    (server, provider)
+}
+
+#[test]
+fn a_stream_that_is_cut_gives_no_answer() {
+    let (_server, provider) = streaming(vec![part("Half of an"), part(" answer")], 0);
+    let (heard, result) = listen(&provider, usize::MAX, 60_000);
+    assert_eq!(heard.parts.lock().unwrap().concat(), "Half of an answer");
+    let error = result.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Transient);
+    assert_eq!(error.cause(), FailureCause::ConnectionLost);
+    assert!(error.to_string().contains("before its answer was complete"), "{error}");
+}
+
+#[test]
+fn an_error_in_the_middle_of_a_stream_is_told() {
+    let failed = json!({"error": {"message": "CUDA out of memory", "code": 500}});
+    let (_server, provider) = streaming(vec![part("Half"), event(&failed)], 0);
+    let error = listen(&provider, usize::MAX, 60_000).1.unwrap_err();
+    assert_eq!((error.class(), error.cause()), (ErrorClass::Transient, FailureCause::ServerError));
+    assert!(error.to_string().contains("CUDA out of memory"), "{error}");
+}
+
+#[test]
+fn a_stream_may_take_longer_than_the_limit_while_text_arrives() {
+    let mut parts = vec![part("word "); 12];
+    parts.push("data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n".to_owned());
+    let (_server, provider) = streaming(parts, 250);
+    let reply = listen(&provider, usize::MAX, 2_000).1.unwrap();
+    assert_eq!(reply.text, "word ".repeat(12));
+}
+
+#[test]
+fn signs_of_life_without_text_are_no_answer() {
+    let head = format!("{STREAM_HEAD}{}", part("One word"));
+    let (_server, provider) = with_act(Act::Over(head.into(), b": processing\n\n".to_vec(), 20));
+    let error = listen(&provider, usize::MAX, 400).1.unwrap_err();
+    assert!(matches!(error, ModelError::Timeout { .. }), "{error}");
+}
+
+#[test]
+fn an_answer_that_nobody_wants_any_more_is_left() {
+    let (_server, provider) = with_act(Act::Over(STREAM_HEAD.into(), part("word ").into(), 1));
+    let (heard, result) = listen(&provider, 3, 60_000);
+    assert_eq!(heard.parts.lock().unwrap().len(), 3);
+    assert_eq!(result.unwrap_err().class(), ErrorClass::Permanent);
+}
+
+#[test]
+fn every_server_gives_json_in_some_form() {
+    let schema = json!({"type": "object", "properties": {"a": {"const": 1}}});
+    for row in SERVERS {
+        for response_format in [ResponseFormat::JsonObject, ResponseFormat::JsonSchema] {
+            let server = start(row, |_, _| None);
+            let settings = CallSettings { response_format, ..CallSettings::default() };
+            let reply = ask(&*provider(row, &server), "Hello", settings, Some(&schema));
+            let reply = reply.unwrap_or_else(|error| panic!("{}: {error}", row.name));
+            assert_eq!(reply.text, "{\"a\":1}", "{}", row.name);
+        }
+    }
+}
+
+#[test]
+fn every_server_teaches_its_context() {
+    let text = "some words ".repeat(LONG_WORDS / 2);
+    for row in SERVERS {
+        let server = start(row, |row, _| Some((row.too_long)()));
+        let provider = provider(row, &server);
+        match ask(&*provider, &text, CallSettings::default(), None) {
+            Ok(reply) => assert!(reply.usage.input_tokens < LONG_WORDS as u64, "{}", row.name),
+            Err(error) => assert_eq!(error.class(), ErrorClass::OverLimit, "{}: {error}", row.name),
+        }
+        assert_eq!(provider.context_tokens(), row.context, "{}", row.name);
+        assert!(provider.context_is_known(), "{}", row.name);
+    }
+}
+
+#[test]
+fn servers_that_tell_their_context_are_asked_for_it() {
+    for row in SERVERS.iter().filter(|row| (row.facts)("/v1/models").is_some()) {
+        let server = start(row, |_, _| None);
+        let provider = provider(row, &server);
+        assert_eq!(provider.context_tokens(), row.context, "{}", row.name);
+        assert!(provider.context_is_known(), "{}", row.name);
+        assert_eq!(questions(row, &server), 0, "{}: no text is sent for it", row.name);
+    }
+}
+
+#[test]
+fn every_pause_that_a_server_asks_for_is_kept() {
+    for row in SERVERS {
+        let server = start(row, |row, _| Some((row.limited)()));
+        let error =
+            ask(&*provider(row, &server), "Hello", CallSettings::default(), None).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Transient, "{}: {error}", row.name);
+        assert_eq!(
+            error.retry_after(),
+            row.pause.map(Duration::from_millis),
+            "{}: {error}",
+            row.name
+        );
+    }
+}
+
+#[test]
+fn an_account_without_credit_is_told_as_that() {
+    let words = "You exceeded your current quota, please check your plan and billing details.";
+    let server = Server::start(vec![Act::Serve(Arc::new(move |_: &Seen| {
+        let body = json!({"error": {"message": words, "type": "insufficient_quota", "param": null, "code": "insufficient_quota"}});
+        (429, vec![], body.to_string())
+    }))]);
+    let error =
+        ask(&*provider(&SERVERS[0], &server), "Hello", CallSettings::default(), None).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Permanent);
+    assert!(error.to_string().contains("add credit"), "{error}");
+}
+
+#[test]
+fn a_host_of_azure_needs_no_path() {
+    for (base, asks) in [
+        (
+            "/openai/deployments/mine?api-version=1",
+            "/openai/deployments/mine/chat/completions?api-version=1",
+        ),
+        (
+            "/openai/deployments/mine/chat/completions?api-version=1",
+            "/openai/deployments/mine/chat/completions?api-version=1",
+        ),
+    ] {
+        let server = Server::start(vec![server::chat("Hi.")]);
+        let config = ProviderConfig {
+            kind: ProviderKind::OpenAi,
+            base_url: Some(format!("{}{base}", server.base)),
+            model: Some("mine".into()),
+            ..ProviderConfig::default()
+        };
+        let provider = OpenAi::new("azure", &config, Some(Secret::new(KEY)));
+        ask(&provider, "Hello", CallSettings::default(), None).unwrap();
+        assert_eq!(server.seen()[0].path, asks);
+    }
+}

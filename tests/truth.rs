@@ -1,0 +1,457 @@
+//! One home with every kind of upstream goes through every command that makes, checks or publishes
+//! something, and through an independent checker. What is private stays out of all that leaves.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers of tests fail like tests"
+)]
+
+mod bus_support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use bus_support::{MIDNIGHT, chunk, chunks, event, events_day, session, sessions_day, write};
+use serde_json::{Value, json};
+
+const BRIEF: &str = "docs.chunk_set.summarize.brief.v1";
+const WEEKLY: &str = "digest.weekly.summarize.weekly_digest.v1";
+
+struct Home(tempfile::TempDir);
+
+impl Home {
+    fn new() -> Home {
+        let home = Home(tempfile::tempdir().unwrap());
+        std::fs::create_dir_all(home.path("run")).unwrap();
+        let config = "timezone = \"Europe/Madrid\"\n[exports]\nfeed = true\n";
+        std::fs::write(home.path("summarizer.toml"), config).unwrap();
+        home
+    }
+
+    fn path(&self, relative: &str) -> PathBuf {
+        self.0.path().join(relative)
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
+        command.env_clear().env("SUMMARIZER_HOME", self.0.path());
+        command.env("SUMMARIZER_TEST_NOW", "2026-02-19T08:00:00Z").args(args);
+        command.output().unwrap()
+    }
+
+    fn ok(&self, args: &[&str]) -> Vec<Value> {
+        let output = self.run(args);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let lines = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{args:?}: {said}{lines}");
+        lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    fn ask(&self, id: &str, flow: &str, kind: &str, bus: &str, ids: &[&str]) {
+        self.ask_for(id, flow, kind, json!({"mode": "ids", "bus": bus, "ids": ids}));
+    }
+
+    fn ask_for(&self, id: &str, flow: &str, kind: &str, input: Value) {
+        use std::io::Write as _;
+        let line = json!({
+            "schema_version": "summary_request.v1", "request_id": id,
+            "created_at": "2026-02-19T08:00:00Z", "urgency": "now",
+            "requested_by": {"repo": "tests", "component": "truth", "version": "dev"},
+            "work": {"output_bus": "summary_bus", "output_kind": "summary_item",
+                     "summary_kind": kind, "summary_subkind": "test",
+                     "flow_ref": {"kind": "registry", "flow_id": flow}, "params": {}},
+            "input": input,
+        });
+        let mut options = std::fs::OpenOptions::new();
+        let queue = options.create(true).append(true).open(self.path("run/queue.jsonl"));
+        writeln!(queue.unwrap(), "{line}").unwrap();
+    }
+
+    /// The last ack of a request.
+    fn ack(&self, id: &str) -> Value {
+        let acks = std::fs::read_to_string(self.path("run/ack.jsonl")).unwrap();
+        let acks = acks.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        acks.rev().find(|ack| ack["request_id"] == id).unwrap_or_else(|| panic!("{id}: no ack"))
+    }
+
+    /// The id of the summary that a request made.
+    fn made(&self, id: &str) -> String {
+        let ack = self.ack(id);
+        let made = ack["summary"]["summary_id"].as_str();
+        made.unwrap_or_else(|| panic!("{id} made nothing: {ack}")).to_owned()
+    }
+
+    fn item(&self, id: &str) -> Value {
+        let made = self.made(id);
+        let files = files(&self.path("buses/summaries")).into_iter();
+        let lines = files.filter(|path| path.to_string_lossy().ends_with(".summary.jsonl"));
+        let mut lines = lines.flat_map(|path| {
+            let text = std::fs::read_to_string(path).unwrap();
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+        });
+        lines.find(|item| item["summary_id"] == made.as_str()).unwrap()
+    }
+
+    fn context(&self, id: &str) -> Value {
+        let prompts = self.ok(&["--json", "explain", &self.made(id), "--show-prompts"]);
+        assert_eq!(prompts[0]["prompts"]["problem"], Value::Null, "{id}");
+        let calls = prompts[0]["prompts"]["calls"].as_array().unwrap();
+        calls.last().unwrap()["messages"].as_array().unwrap().last().unwrap()["text"].clone()
+    }
+}
+
+/// Every file below a folder.
+fn files(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let Ok(entries) = std::fs::read_dir(root) else { return found };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => found.push(path),
+        }
+    }
+    found.sort();
+    found
+}
+
+const MAIL: &str = "Message-ID: <lease@example.org>\r\nFrom: Ana Ruiz <ana@example.org>\r\n\
+    To: Marta Gil <marta@example.org>\r\nCc: bo@example.org\r\nList-Id: <flats.example.org>\r\n\
+    Subject: Lease for the flat\r\nDate: Wed, 11 Feb 2026 18:00:00 -0500\r\n\r\n\
+    Can you send the signed lease by Friday? The flat costs EUR 1,250 a month.\r\n";
+
+const OPPORTUNITIES: &str = "{\"id\": \"op-1\", \"title\": \"Open data grant\", \"org\": \"City of Quito\", \
+    \"deadline\": \"2026-03-01\", \"url\": \"https://example.org/op-1\", \
+    \"text\": \"Grants for open data projects of non-profits. Up to EUR 20,000.\"}\n\
+    {\"title\": \"Call for speakers\", \"Published At\": \"2026-02-10T09:00:00+01:00\", \
+    \"text\": \"The library looks for speakers about maps. Send a proposal before April.\"}\n";
+
+const CONTACTS: &str = "id;Name;Last contact;Note\n\
+    c1;Ana Ruiz;2026-02-01;She asked for an offer and waits for an answer.\n\
+    c2;Bo Li;2026-01-15;\"He likes the new map; call him in spring.\"\n";
+
+fn upstream(root: &Path) {
+    let mut second =
+        event("evt_s2", MIDNIGHT + 40_065_000, "The disk is full. Delete old snapshots.");
+    second["role"] = "assistant".into();
+    events_day(
+        root,
+        "2026-02-11",
+        &[
+            event("evt_s1", MIDNIGHT + 40_000_000, "The backup fails on the server. Find out why."),
+            second,
+        ],
+    );
+    let mut talk = session("ses_1", "2026-02-11", 0, &["evt_s1", "evt_s2"]);
+    // Its producer knows neither begin nor end nor zone.
+    talk["window"] = json!({"start_ts_ms": 0, "end_ts_ms": 0});
+    sessions_day(root, "2026-02-11", false, &[talk]);
+    chunks(
+        root,
+        "manual",
+        &[
+            chunk("chk_1", "doc_m", 0, "Restart the pump when the red light is on for an hour."),
+            chunk("chk_2", "doc_m", 1, "Change the filter each March. It costs EUR 40."),
+        ],
+    );
+    for (name, text) in [
+        ("a.txt", "The pump needs a new filter each year. The shop opens at nine."),
+        (
+            "b.md",
+            "---\ntitle: Filter\ndate: 2026-02-10\ntags: [home]\n---\n# Filter\n\nThe filter costs EUR 40 and lasts a year.\n",
+        ),
+        (
+            "c.html",
+            "<title>Prices</title><h1>Prices</h1><ul><li>A filter costs EUR 40.<li>A pump costs EUR 400.</ul>",
+        ),
+        (
+            "d.tex",
+            "\\section{Pumps}\nA pump \\emph{needs} a filter. % not shown\n\n\\begin{itemize}\\item Change it each year.\\end{itemize}\n",
+        ),
+        (
+            "e.json",
+            "{\"title\": \"One\", \"text\": \"A single object is one source, and it is read as it is written.\"}",
+        ),
+        ("f.jsonl", OPPORTUNITIES),
+        ("g.csv", CONTACTS),
+        ("h.eml", MAIL),
+    ] {
+        write(root, &format!("other/{name}"), text);
+    }
+}
+
+#[test]
+fn every_kind_of_upstream_goes_through_every_command() {
+    let home = Home::new();
+    let buses = home.path("buses");
+    upstream(&buses);
+    home.ask("event", BRIEF, "event_summary", "event_bus", &["evt_s1"]);
+    let session_flow = "gpt.session.summarize.parsed_message.v3";
+    home.ask("session", session_flow, "session_summary", "session_bus", &["ses_1"]);
+    home.ask("chunks", BRIEF, "chunk_set_summary", "chunk_bus", &["chk_1", "chk_2"]);
+    home.ask("document", BRIEF, "document_summary", "chunk_bus", &["doc_m"]);
+    let others = ["a.txt", "b.md", "c.html", "d.tex", "e.json", "f.jsonl", "g.csv", "h.eml"];
+    for name in others {
+        home.ask(name, BRIEF, "document_summary", "other", &[name]);
+    }
+    let task = "email.triage.extract_task.task_item.v1";
+    home.ask("mail", task, "document_summary", "other", &["h.eml"]);
+    let rank = "opportunities.digest.rank_and_route.v1";
+    home.ask("rank", rank, "document_summary", "other", &["f.jsonl"]);
+    let seed = "news.seed.expand.seed_card.v1";
+    home.ask("seed", seed, "document_summary", "other", &["f.jsonl#op-1"]);
+    home.ask("rows", WEEKLY, "document_summary", "other", &["g.csv", "a.txt"]);
+    home.ok(&["--json", "drain"]);
+
+    // A list is one source for each item, with the name it gives itself.
+    let rank = home.item("rank");
+    let ids = rank["source_ids"].as_array().unwrap();
+    assert_eq!((ids.len(), &ids[0]), (2, &json!("other:f.jsonl#op-1")), "{ids:?}");
+    assert_eq!(home.item("seed")["source_ids"], json!(["other:f.jsonl#op-1"]));
+    let rows = json!(["other:a.txt", "other:g.csv#c1", "other:g.csv#c2"]);
+    assert_eq!(home.item("rows")["source_ids"], rows);
+    // What upstream knows reaches the prompt.
+    let mail = home.context("mail");
+    for known in ["Ana Ruiz <ana@example.org>", "2026-02-11T18:00:00-05:00", "Lease for the flat"] {
+        assert!(mail.as_str().unwrap().contains(known), "{known}: {mail}");
+    }
+    let session = home.context("session");
+    for known in ["Europe/Madrid", "Start: 12:06", "End: 12:07", "[m2 assistant 12:07]"] {
+        assert!(session.as_str().unwrap().contains(known), "{known}: {session}");
+    }
+
+    // Our own summaries of all streams are sources.
+    let of = ["event", "session", "document", "chunks", "rank"].map(|id| home.made(id));
+    let of: Vec<&str> = of.iter().map(String::as_str).collect();
+    home.ask("digest", WEEKLY, "document_summary", "other", &of);
+    let picked: Vec<Value> = of.iter().map(|id| json!({"id": id})).collect();
+    let manifest = selection_of(&picked);
+    write(&buses, "selection_manifests/week.json", manifest.to_string());
+    let input = json!({"mode": "selection_manifest", "manifest_path": "selection_manifests/week.json",
+        "selection_hash": manifest["selection_hash"]});
+    home.ask_for("selected", "research.router.plan.perspectives.v1", "document_summary", input);
+    home.ask(
+        "unknown",
+        WEEKLY,
+        "document_summary",
+        "other",
+        &["sum_00000000000000000000000000000000"],
+    );
+    home.ok(&["--json", "drain"]);
+    let mut sources: Vec<String> =
+        serde_json::from_value(home.item("digest")["source_ids"].clone()).unwrap();
+    let mut expected: Vec<String> = of.iter().map(|id| (*id).to_owned()).collect();
+    sources.sort();
+    expected.sort();
+    assert_eq!(sources, expected, "provenance names summaries");
+    let mut selected: Vec<String> =
+        serde_json::from_value(home.item("selected")["source_ids"].clone()).unwrap();
+    selected.sort();
+    assert_eq!(selected, expected, "a selection over the Summary Bus names the same");
+    assert_eq!(home.ack("unknown")["reason_code"], "unknown_source_id");
+    // The day of a digest grows after it was made, and it still holds.
+    home.ask("later", BRIEF, "document_summary", "other", &["b.md", "c.html"]);
+    home.ok(&["--json", "drain"]);
+
+    home.ok(&["--json", "verify"]);
+    home.ok(&["--json", "replay", "--verify"]);
+    let all = ["event", "session", "chunks", "document", "mail", "rank", "seed", "rows", "digest"];
+    for id in all.into_iter().chain(others) {
+        home.ok(&["--json", "explain", &home.made(id), "--verify"]);
+    }
+    home.ok(&["--json", "digest", "build"]);
+    home.ok(&["--json", "verify"]);
+    for id in ["other:f.jsonl#op-1", "other:a.txt", "f.jsonl", "other:g.csv", of[0]] {
+        let traced = home.ok(&["--json", "trace", id]);
+        assert!(!traced.is_empty(), "{id} leads to no summary");
+    }
+    // Readers that walk a bus see finished files only.
+    let unfinished = files(&buses).into_iter().filter(|path| {
+        let inner = path.strip_prefix(&buses).unwrap();
+        inner.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.'))
+    });
+    assert_eq!(unfinished.collect::<Vec<_>>(), Vec::<PathBuf>::new());
+    checked(&home);
+}
+
+/// A program that knows the contracts and nothing of this one agrees, where there is Python.
+fn checked(home: &Home) {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools");
+    let Ok(ran) =
+        Command::new("python3").arg(tools.join("check_bus.py")).arg(home.0.path()).output()
+    else {
+        return;
+    };
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+}
+
+/// A selection manifest over the Summary Bus.
+fn selection_of(picked: &[Value]) -> Value {
+    let selection = json!({"bus": "summary_bus", "items": picked, "ordering": "as_listed"});
+    json!({
+        "schema_version": "selection_manifest.v1", "created_at": "2026-02-19T08:00:00Z",
+        "created_by": {"repo": "tests", "component": "truth", "version": "dev"},
+        "selection_hash": summarizer::contract::json::jcs_hash(&selection).prefixed(),
+        "selection": selection, "upstream": [],
+        "counts": {"candidates": picked.len(), "selected": picked.len(), "dropped": 0},
+    })
+}
+
+/// Spellings of a no, as members of a record.
+const PRIVATE: &[(&str, &str)] = &[
+    ("publish", "false"),
+    ("Publish", "\"False\""),
+    ("PUBLISH", "\"no\""),
+    ("publish", "\"\""),
+    ("publish", "0"),
+    ("published", "false"),
+    ("private", "true"),
+    ("isPrivate", "\"yes\""),
+    ("draft", "true"),
+    ("visibility", "\"private\""),
+    ("public", "false"),
+    ("publicar", "\"no\""),
+];
+
+/// A sentence with a word that stands nowhere else, and which nobody may see.
+fn secret(number: usize) -> String {
+    format!("The clinic of doctor Zorblat{number} moved the visit to Monday at nine.")
+}
+
+#[test]
+fn a_private_text_leaves_in_no_file() {
+    let home = Home::new();
+    let (buses, own) = (home.path("buses"), home.path("own"));
+    let mut secrets = 0;
+    let mut next = || {
+        secrets += 1;
+        secret(secrets)
+    };
+    // By every importer.
+    let (mut chat, mut feed, mut lines) = (String::new(), Vec::new(), String::new());
+    for (name, value) in PRIVATE {
+        let at = MIDNIGHT + 50_000_000;
+        let record = |text: String, field: &str| {
+            format!(
+                "{{\"timestamp\": {at}, \"role\": \"user\", \"title\": \"t\", \"{field}\": \"{text}\", \"{name}\": {value}}}"
+            )
+        };
+        chat.push_str(&format!("{}\n", record(next(), "content")));
+        lines.push_str(&format!("{}\n", record(next(), "text")));
+        feed.push(format!(
+            "{{\"date_published\": \"2026-02-11T10:00:00Z\", \"content_text\": \"{}\", \"{name}\": {value}}}",
+            next()
+        ));
+        let note = format!("---\n{name}: {value}\n---\n{}\n", next());
+        write(&own, &format!("notes/{name}-{}.md", note.len()), note);
+    }
+    write(&own, "chat.jsonl", chat);
+    write(&own, "lines.jsonl", lines);
+    write(&own, "feed.json", format!("{{\"items\": [{}]}}", feed.join(",")));
+    let mail = format!(
+        "From: a@x.org\r\nSensitivity: Private\r\nSubject: s\r\nDate: Wed, 11 Feb 2026 10:00:00 +0000\r\n\r\n{}\r\n",
+        next()
+    );
+    write(&own, "m.eml", mail);
+    let path = |name: &str| own.join(name).to_string_lossy().into_owned();
+    home.ok(&["import", "chat-export", &path("chat.jsonl")]);
+    home.ok(&["import", "jsonl", &path("lines.jsonl"), "--time", "timestamp", "--text", "text"]);
+    home.ok(&["import", "rss-json", &path("feed.json")]);
+    home.ok(&["import", "mail", &path("m.eml")]);
+    home.ok(&["import", "text", &path("notes"), "--partition", "notes"]);
+    // By every reader of upstream.
+    let mut count = 0;
+    let mut other = |name: &str, text: String| {
+        count += 1;
+        let name = format!("{count}-{name}");
+        write(&buses, &format!("other/{name}"), text);
+        home.ask(&name, BRIEF, "document_summary", "other", &[&name]);
+    };
+    let mut events = Vec::new();
+    for (at, (name, value)) in PRIVATE.iter().enumerate() {
+        let value: Value = serde_json::from_str(value).unwrap();
+        let object = |text: String| {
+            let mut object = json!({"text": text});
+            object[*name] = value.clone();
+            object
+        };
+        other("a.json", object(next()).to_string());
+        other("a.jsonl", object(next()).to_string());
+        other("list.json", json!([object(next())]).to_string());
+        other(
+            "a.csv",
+            format!(
+                "text,{name}\n{},{}\n",
+                next(),
+                value.as_str().map_or(value.to_string(), str::to_owned)
+            ),
+        );
+        other("a.md", format!("---\n{name}: {value}\n---\n{}\n", next()));
+        let mut one = event(&format!("evt_p{at}"), MIDNIGHT - 50_000_000 + at as i64, &next());
+        one[*name] = value;
+        events.push(one);
+    }
+    other("p.eml", format!("From: a@x.org\r\nSensitivity: Personal\r\n\r\n{}\r\n", next()));
+    events_day(&buses, "2026-02-10", &events);
+    for path in files(&buses.join("eventbus/daily")) {
+        for line in std::fs::read_to_string(path).unwrap().lines() {
+            let record: Value = serde_json::from_str(line).unwrap();
+            let id = record["event_id"].as_str().unwrap();
+            home.ask(id, BRIEF, "event_summary", "event_bus", &[id]);
+        }
+    }
+    for line in std::fs::read_to_string(buses.join("chunks/canonical/notes.jsonl")).unwrap().lines()
+    {
+        let record: Value = serde_json::from_str(line).unwrap();
+        let id = record["chunk_id"].as_str().unwrap();
+        home.ask(id, BRIEF, "chunk_set_summary", "chunk_bus", &[id]);
+    }
+    // One that everybody may see, so that files are made at all.
+    write(
+        &buses,
+        "other/open.txt",
+        "The library opens at nine. Bring the map of Quito back by Friday.",
+    );
+    home.ask("open", BRIEF, "document_summary", "other", &["open.txt"]);
+    home.ok(&["--json", "drain"]);
+
+    let items: Vec<Value> = files(&buses.join("summaries"))
+        .into_iter()
+        .filter(|path| path.to_string_lossy().ends_with(".summary.jsonl"))
+        .flat_map(|path| {
+            let text = std::fs::read_to_string(path).unwrap();
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+        })
+        .collect();
+    assert_eq!(items.len(), secrets + 1, "each text has its summary");
+    let shown: Vec<&Value> = items
+        .iter()
+        .filter(|item| item["meta"]["publish"] != false)
+        .map(|item| &item["source_ids"])
+        .collect();
+    assert_eq!(shown, [&json!(["other:open.txt"])], "all others are private");
+
+    // A digest over private summaries is private too.
+    let few: Vec<&str> =
+        items.iter().take(3).map(|item| item["summary_id"].as_str().unwrap()).collect();
+    home.ask("digest", WEEKLY, "document_summary", "other", &few);
+    home.ok(&["--json", "drain"]);
+    assert_eq!(home.item("digest")["meta"]["publish"], false);
+
+    home.ok(&["--json", "digest", "build"]);
+    home.ok(&["--json", "export", "--repair"]);
+    let picked: Vec<Value> = items.iter().map(|item| json!({"id": item["summary_id"]})).collect();
+    let manifest = selection_of(&picked);
+    write(&own, "selection.json", manifest.to_string());
+    let (run, chosen) = (path("run"), path("selection.json"));
+    home.run(&["--json", "pack", "build", &run, "--from-selection", &chosen]);
+
+    let leaves = ["digests", "feeds", "index"].map(|name| buses.join(name));
+    let mut looked_at = 0;
+    for file in leaves.iter().chain([&own.join("run")]).flat_map(|folder| files(folder)) {
+        let text = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
+        assert!(!text.contains("Zorblat"), "{}: {text}", file.display());
+        looked_at += usize::from(text.contains("map of Quito"));
+    }
+    assert!(looked_at >= 2, "the open summary stands in {looked_at} files");
+}
