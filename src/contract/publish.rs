@@ -116,6 +116,20 @@ pub(crate) fn said_by_record(record: &Map<String, Value>) -> Option<bool> {
     together(nested.chain([record]).map(said_by_members))
 }
 
+/// What a value says with all that lies in it. Only the whole can say yes, and any part can say no.
+pub(crate) fn said_within(value: &Value) -> Option<bool> {
+    fn is_private(value: &Value) -> bool {
+        match value {
+            Value::Object(object) => {
+                said_by_record(object) == Some(false) || object.values().any(is_private)
+            }
+            Value::Array(items) => items.iter().any(is_private),
+            _ => false,
+        }
+    }
+    if is_private(value) { Some(false) } else { value.as_object().and_then(said_by_record) }
+}
+
 /// What a record says that is one line of JSON. Only the members that say something are read.
 pub(crate) fn said_in_line(line: &[u8]) -> Option<bool> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_slice(line).ok()?;

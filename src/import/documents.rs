@@ -84,8 +84,8 @@ fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, Strin
     let file = file::read(uri, bytes)?;
     let checksum = sha256(bytes).hex();
     let id = document_id(uri, &checksum);
-    let described = Described { uri, checksum: &checksum, id: &id, project: None, first: 0 };
-    Ok(chunks_of(&described, &file, order))
+    let described = Described { uri, checksum: &checksum, id: &id, project: None };
+    Ok(chunks_of(&described, &[file], order))
 }
 
 /// The id of a document: its name and the hash of its bytes.
@@ -103,39 +103,33 @@ pub(super) struct Described<'a> {
     pub checksum: &'a str,
     pub id: &'a str,
     pub project: Option<&'a str>,
-    /// The number of its first chunk.
-    pub first: i64,
 }
 
-/// The chunks of a list: each item is a document of its own, with its own marks.
-pub(super) fn chunks_of_items(
+/// The chunks of a document, numbered from `order`. Each part has its own marks: the items of a list
+/// are the parts of its file.
+pub(super) fn chunks_of(
     of: &Described<'_>,
-    items: &[file::Document],
+    parts: &[file::Document],
     order: i64,
 ) -> Vec<NewRecord> {
-    let mut records = Vec::with_capacity(items.len());
-    let mut chars = 0;
-    for item in items {
-        let first = records.len() as i64;
-        let Described { uri, checksum, id, project, .. } = *of;
-        let of = Described { uri, checksum, id, project, first };
-        let mut chunks = chunks_of(&of, item, order + first);
-        // The chunks of a document are put in order by their characters: those of the items follow
+    let (mut records, mut chars) = (Vec::new(), 0);
+    for part in parts {
+        add_chunks(of, part, order, chars, &mut records);
+        // The chunks of a document are put in order by their characters: those of the parts follow
         // one another.
-        for chunk in &mut chunks {
-            let range = &mut chunk.value["span"]["char_range"];
-            for end in ["char_start", "char_end"] {
-                range[end] = json!(chars + range[end].as_u64().unwrap_or_default());
-            }
-        }
-        chars += item.text.chars().count() as u64 + 1;
-        records.append(&mut chunks);
+        chars += part.text.chars().count() + 1;
     }
     records
 }
 
-/// The chunks of a document, numbered from `order`.
-pub(super) fn chunks_of(of: &Described<'_>, file: &file::Document, order: i64) -> Vec<NewRecord> {
+/// Adds the chunks of one part, which begins after `chars` characters of its document.
+fn add_chunks(
+    of: &Described<'_>,
+    file: &file::Document,
+    order: i64,
+    chars: usize,
+    records: &mut Vec<NewRecord>,
+) {
     let (uri, checksum, document_id) = (of.uri, of.checksum, of.id);
     let (kind, text) = (file.kind, file.text.as_str());
     let name = uri.rsplit('/').next().unwrap_or(uri);
@@ -145,9 +139,9 @@ pub(super) fn chunks_of(of: &Described<'_>, file: &file::Document, order: i64) -
         "txt" | "csv" | "json" | "pdf" => by_paragraphs(text, 0, &[]),
         _ => by_headings(text),
     };
-    let mut records = Vec::with_capacity(passages.len());
-    let mut chars_before = (0, 0);
-    for (index, passage) in (of.first..).zip(&passages) {
+    let mut chars_before = (0, chars);
+    for passage in &passages {
+        let index = records.len() as i64;
         let text_hash = sha256(passage.text).hex();
         let id = stable_id(
             "chk",
@@ -192,9 +186,8 @@ pub(super) fn chunks_of(of: &Described<'_>, file: &file::Document, order: i64) -
         if let Some(project) = of.project {
             metadata["project"] = json!(project);
         }
-        records.push(NewRecord { order: order + index - of.first, id, value });
+        records.push(NewRecord { order: order + index, id, value });
     }
-    records
 }
 
 fn is_context(name: &str) -> bool {

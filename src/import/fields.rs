@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::stream::each_record;
-use super::{Days, ImportError, NewRecord, Report, TakeEvent, Target, name_of};
+use super::{ImportError, NewRecord, Report, TakeEvent, Target, import_events};
 use crate::contract::hash::sha256;
 use crate::contract::publish;
 use crate::contract::stable_id::{Part, stable_id};
@@ -93,17 +93,9 @@ pub(crate) fn import_file(
     file: &Path,
     report: &mut Report,
 ) -> Result<(), ImportError> {
-    report.files += 1;
-    let name = name_of(file);
-    let mut days = Days::new(target);
-    each_event(target.disk, mapping, file, &name, &mut |number, found| match found {
-        Ok((at, record)) => days.take(at, record, report),
-        Err(why) => {
-            report.reject(&name, number, why);
-            Ok(())
-        }
-    })?;
-    days.finish(report)
+    import_events(target, file, report, |name, take| {
+        each_event(target.disk, mapping, file, name, take)
+    })
 }
 
 /// Hands over the records of a file in order, or why there is none. `uri` is the name a person

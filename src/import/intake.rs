@@ -143,21 +143,8 @@ impl<'a> Intake<'a> {
 
     fn document(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
         let bytes = self.target.disk.read(&file.path).map_err(disk_error("read", &file.path))?;
-        let items = read::items(file.kind, &file.path, &bytes).ok().flatten();
-        // A file that only looks like a list is read as one text.
-        let items = items.filter(|items| !items.is_empty());
-        let read = match &items {
-            Some(_) => Ok(Document::default()),
-            None => read::document(&self.settings.readers, file.kind, &file.path, &bytes),
-        };
-        let read = match read {
-            Ok(read) if items.is_none() && read.text.trim().is_empty() => {
-                Err("no words".to_owned())
-            }
-            read => read,
-        };
-        let read = match read {
-            Ok(read) => read,
+        let parts = match self.parts(file, &bytes) {
+            Ok(parts) => parts,
             Err(why) => {
                 report.reject(&file.name, 1, why);
                 return Ok(());
@@ -166,12 +153,8 @@ impl<'a> Intake<'a> {
         let checksum = sha256(&bytes).hex();
         let id = documents::document_id(&file.name, &checksum);
         let project = self.settings.project.as_deref();
-        let described =
-            Described { uri: &file.name, checksum: &checksum, id: &id, project, first: 0 };
-        let chunks = match &items {
-            Some(items) => documents::chunks_of_items(&described, items, self.order),
-            None => documents::chunks_of(&described, &read, self.order),
-        };
+        let described = Described { uri: &file.name, checksum: &checksum, id: &id, project };
+        let chunks = documents::chunks_of(&described, &parts, self.order);
         self.order += chunks.len() as i64;
         self.chunks.take(&partition_of(&file.name), chunks, report)?;
         self.subjects.push(Subject {
@@ -180,9 +163,26 @@ impl<'a> Intake<'a> {
             id,
             name: file.name.clone(),
             group: Group::Document,
-            day: read.date.as_deref().and_then(|date| date.get(..10)?.parse().ok()),
+            day: match parts.as_slice() {
+                [one] => one.date.as_deref().and_then(|date| date.get(..10)?.parse().ok()),
+                _ => None,
+            },
         });
         Ok(())
+    }
+
+    /// The items of a list, or the whole of another file; why it cannot be read.
+    fn parts(&self, file: &NamedFile, bytes: &[u8]) -> Result<Vec<Document>, String> {
+        // A list without items that say something is read as one text.
+        let items = read::items(file.kind, &file.path, bytes)?.filter(|items| !items.is_empty());
+        if let Some(items) = items {
+            return Ok(items);
+        }
+        let whole = read::document(&self.settings.readers, file.kind, &file.path, bytes)?;
+        match whole.text.trim() {
+            "" => Err("no words".to_owned()),
+            _ => Ok(vec![whole]),
+        }
     }
 
     fn events(

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{Days, ImportError, NewRecord, Report, TakeEvent, Target, disk_error, name_of};
+use super::{ImportError, NewRecord, Report, TakeEvent, Target, disk_error, import_events};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
@@ -22,17 +22,7 @@ pub(crate) fn import_file(
     file: &Path,
     report: &mut Report,
 ) -> Result<(), ImportError> {
-    let name = name_of(file);
-    report.files += 1;
-    let mut days = Days::new(target);
-    each_event(target.disk, file, &name, &mut |number, found| match found {
-        Ok((at, record)) => days.take(at, record, report),
-        Err(why) => {
-            report.reject(&name, number, why);
-            Ok(())
-        }
-    })?;
-    days.finish(report)
+    import_events(target, file, report, |name, take| each_event(target.disk, file, name, take))
 }
 
 /// Hands over the mails of a file in order, or why there is none. `uri` is the name a person gives

@@ -194,6 +194,26 @@ impl<'a> Days<'a> {
     }
 }
 
+/// Puts the events of one file on their days. `each` hands them over, under the name of the file.
+fn import_events(
+    target: Target<'_>,
+    file: &Path,
+    report: &mut Report,
+    each: impl FnOnce(&str, &mut TakeEvent<'_>) -> Result<(), ImportError>,
+) -> Result<(), ImportError> {
+    report.files += 1;
+    let name = name_of(file);
+    let mut days = Days::new(target);
+    each(&name, &mut |number, found| match found {
+        Ok((at, record)) => days.take(at, record, report),
+        Err(why) => {
+            report.reject(&name, number, why);
+            Ok(())
+        }
+    })?;
+    days.finish(report)
+}
+
 /// A whole file; one that is too large is left out, and the report says so.
 fn read(
     target: Target<'_>,

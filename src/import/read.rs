@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::kind::{FileKind, extension};
 use super::{decode, extract, office};
-use crate::contract::publish::{said_by_member, said_by_record, together};
+use crate::contract::publish::{said_by_member, said_by_record, said_within, together};
 use crate::markup::document::{self, Document};
 use crate::markup::records::{List, Record};
+use crate::upstream::source::RESOLVE_IDS_MAX;
 
 /// What reading a file may need beside its bytes.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +27,6 @@ pub(crate) fn items(
     path: &Path,
     bytes: &[u8],
 ) -> Result<Option<Vec<Document>>, String> {
-    let text = decode::text(bytes).ok_or("it is binary")?;
     let (name, kind) = match (kind, extension(path).as_str()) {
         (FileKind::Csv, "tsv") => ("tsv", "csv"),
         (FileKind::Csv, _) => ("csv", "csv"),
@@ -33,7 +34,17 @@ pub(crate) fn items(
         (FileKind::Json, _) => ("json", "json"),
         _ => return Ok(None),
     };
-    let Some(list) = List::of(name, &text)? else { return Ok(None) };
+    let text = decode::text(bytes).ok_or("it is binary")?;
+    let list = match List::of(name, &text)? {
+        // Lines of JSON stand under other names too.
+        None if serde_json::from_str::<&RawValue>(&text).is_err() => List::of("jsonl", &text)?,
+        list => list,
+    };
+    let Some(list) = list else { return Ok(None) };
+    if list.slots.len() > RESOLVE_IDS_MAX {
+        let count = list.slots.len();
+        return Err(format!("{count} items are too many: split it at {RESOLVE_IDS_MAX}"));
+    }
     let records = list.slots.iter().map(|slot| list.record(&text, slot));
     let documents = records.map(|record| {
         let publish = together([said_by_record(&record.members), list.publish]);
@@ -101,7 +112,9 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
         }
         FileKind::Json => {
             let mut read = read_as("x.json")?;
-            read.text = records(&text);
+            let values = values(&text);
+            read.publish = together(values.iter().map(said_within));
+            read.text = records(&values);
             Ok(read)
         }
         _ => read_as("x.txt"),
@@ -160,13 +173,17 @@ fn rows(text: &str, separator: char) -> Vec<Vec<String>> {
     rows
 }
 
-/// The words of JSON records, a line for each member, a paragraph for each record.
-fn records(text: &str) -> String {
-    let values: Vec<Value> = match serde_json::from_str(text) {
+/// The records of a file that is JSON, or lines of JSON.
+fn values(text: &str) -> Vec<Value> {
+    match serde_json::from_str(text) {
         Ok(Value::Array(items)) => items,
         Ok(value) => vec![value],
         Err(_) => text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect(),
-    };
+    }
+}
+
+/// The words of JSON records, a line for each member, a paragraph for each record.
+fn records(values: &[Value]) -> String {
     let parts = values.iter().map(|value| {
         let mut lines = Vec::new();
         members("", value, &mut lines);
@@ -237,6 +254,18 @@ mod tests {
         let shown: Vec<_> = lines.iter().map(|line| (line.text.as_str(), line.publish)).collect();
         assert_eq!(shown, [("amount: 40; who: Ana.", Some(false)), ("amount: 3.", None)]);
         assert_eq!(read(FileKind::Json, "a.json", b"{\"text\": \"x\"}"), None);
+        // Lines of JSON under another name are a list too, and a broken line hides no mark.
+        let lines = b"{\"text\":\"a\"}\n{\"text\":\"b\",\"private\":true}\n";
+        let read_lines = read(FileKind::Json, "a.json", lines).unwrap();
+        assert_eq!(
+            read_lines.iter().map(|one| one.publish).collect::<Vec<_>>(),
+            [None, Some(false)]
+        );
+        for name in ["a.json", "a.jsonl"] {
+            let broken = b"{\"text\":\"b\",\"private\":true}\n{\"text\":\n";
+            let refused = items(FileKind::Json, Path::new(name), broken).unwrap_err();
+            assert!(refused.starts_with("line 2 is not JSON"), "{refused}");
+        }
         assert_eq!(read(FileKind::Text, "a.txt", b"x"), None);
     }
 

@@ -82,8 +82,9 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, String> {
 
 /// One JSON value. The items of a list are the work of [`super::records`].
 fn json_document(text: &str) -> Document {
-    let members = serde_json::from_str::<Map<String, Value>>(text).unwrap_or_default();
-    let publish = publish::said_by_record(&members);
+    let value = serde_json::from_str::<Value>(text).unwrap_or_default();
+    let publish = publish::said_within(&value);
+    let members = if let Value::Object(members) = value { members } else { Map::new() };
     Document { kind: "json", text: text.to_owned(), members, publish, ..none() }
 }
 
@@ -239,6 +240,11 @@ mod tests {
         let json = |text: &str| read("a.json", text.as_bytes()).unwrap().publish;
         assert_eq!(json(r#"{"Publish": "no"}"#), Some(false));
         assert_eq!(json(r#"{"publish": null}"#), None);
+        assert_eq!(
+            json(r#"{"notes": [{"text": "a"}, {"text": "b", "private": true}]}"#),
+            Some(false)
+        );
+        assert_eq!(json(r#"{"notes": [{"text": "a", "publish": true}]}"#), None);
     }
 
     #[test]

@@ -25,6 +25,19 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/digest").join(name)
 }
 
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for file in std::fs::read_dir(from).unwrap() {
+        let file = file.unwrap().path();
+        let to = to.join(file.file_name().unwrap());
+        if file.is_dir() {
+            copy(&file, &to);
+        } else {
+            std::fs::copy(&file, &to).unwrap();
+        }
+    }
+}
+
 /// The memos of all live bags, by selector, window, group and channel.
 fn memos(home: &Path) -> BTreeMap<String, String> {
     let buses = home.join("buses");
@@ -55,7 +68,9 @@ fn two_weeks_make_memos_worth_reading() {
     let root = tempfile::tempdir().unwrap();
     let home = root.path().join("home");
     run(&home, &["init"]);
-    let folder = fixture("fortnight");
+    // Beside the home, where the names of files do not depend on the place of this repository.
+    let folder = root.path().join("fortnight");
+    copy(&fixture("fortnight"), &folder);
     let tasks = ["--flow", "email.triage.extract_task.task_item.v1"];
     for (part, flow) in [("mail", &tasks[..]), ("chats", &[]), ("jobs", &[]), ("notes", &[])] {
         let part = folder.join(part);
