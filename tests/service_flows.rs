@@ -376,7 +376,8 @@ fn every_flow_summarizes_texts_it_was_not_written_for() {
         let files = registry.verified_files(&disk, record).unwrap();
         let schema = record.declared_outputs.output_schema_path.as_ref().map(|path| {
             let (_, bytes) = files.iter().find(|(name, _)| name == path).unwrap();
-            jsonschema::validator_for(&serde_json::from_slice(bytes).unwrap()).unwrap()
+            let schema: Value = serde_json::from_slice(bytes).unwrap();
+            (jsonschema::validator_for(&schema).unwrap(), schema)
         });
         for (number, (name, _)) in texts.iter().enumerate() {
             let told = format!("{} of {name}", record.flow_id);
@@ -387,8 +388,15 @@ fn every_flow_summarizes_texts_it_was_not_written_for() {
             let said = outputs["summary_text"].as_str().unwrap();
             assert!(!said.trim().is_empty(), "{told}: {item}");
             assert_eq!(schema::check("document_summary.v1", item), [], "{told}");
-            if let Some(schema) = &schema {
-                let wrong = schema.iter_errors(&outputs["structured"]).next();
+            if let Some((validator, schema)) = &schema {
+                let mut answer = outputs["structured"].clone();
+                // A text that `outputs` has is not repeated in the answer.
+                for name in ["summary_text", "rendered_short", "rendered_medium", "rendered_long"] {
+                    if answer[name].is_null() && schema["properties"][name].is_object() {
+                        answer[name] = outputs[name].clone();
+                    }
+                }
+                let wrong = validator.iter_errors(&answer).next();
                 assert!(wrong.is_none(), "{told}: {wrong:?}");
             }
         }

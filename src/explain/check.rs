@@ -18,7 +18,7 @@ use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::request::Request;
 use crate::contract::source::InputContext;
 use crate::contract::vocabulary::FailureCause;
-use crate::export::item::{SummaryIdentity, summary_id};
+use crate::export::item::{SummaryIdentity, summary_id, without_repetition};
 use crate::facts::attempt::SelectionInput;
 use crate::flow::context::Surroundings;
 use crate::flow::{self, FlowOutcome, LoadedPack, ReplyCache, RunOptions};
@@ -427,7 +427,8 @@ fn outcome(chain: &mut Chain, story: &Story, again: &Again) {
     let now = made.rendered_prompt_sha256.hex();
     chain.same("prompt.rendered", "the rendered prompt", &recorded.unwrap_or_default(), &now);
     let outputs = &story.item["outputs"];
-    let same = outputs["structured"] == made.structured
+    let written = outputs.as_object().cloned().unwrap_or_default();
+    let same = outputs["structured"] == without_repetition(made.structured.clone(), &written)
         && outputs["summary_text"] == made.summary.summary_text.as_str();
     match same {
         true => {

@@ -231,6 +231,20 @@ impl SummaryItem {
     }
 }
 
+/// The texts of `outputs` that `structured` does not repeat.
+const RENDERINGS: [&str; 4] =
+    ["summary_text", "rendered_short", "rendered_medium", "rendered_long"];
+
+/// The flow's answer without the texts that `outputs` has under the same name.
+pub(crate) fn without_repetition(mut structured: Value, outputs: &Map<String, Value>) -> Value {
+    if let Some(members) = structured.as_object_mut() {
+        members.retain(|name, value| {
+            !RENDERINGS.contains(&name.as_str()) || outputs.get(name) != Some(value)
+        });
+    }
+    structured
+}
+
 /// What a manifest needs to know of a line.
 #[derive(Debug, Clone, Copy)]
 pub struct LineFacts<'a> {
@@ -395,6 +409,15 @@ pub(crate) mod tests {
             assert_eq!(facts.line().summary_id, item.summary_id);
             assert_eq!(facts.line().counts.used, 1);
         }
+    }
+
+    #[test]
+    fn an_answer_repeats_no_text_of_its_outputs() {
+        let outputs = json!({"summary_text": "Two words.", "title": "T", "rendered_short": "Two."});
+        let structured =
+            json!({"summary_text": "Two words.", "rendered_short": "2.", "title": "T"});
+        let kept = without_repetition(structured, outputs.as_object().unwrap());
+        assert_eq!(kept, json!({"rendered_short": "2.", "title": "T"}));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Contract: pure; a line that does not fit its schema is an error. Values are copied from upstream,
 //! the request or the validated output, never invented.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use crate::contract::json::jcs_hash;
 use crate::contract::publish;
 use crate::contract::schema;
 use crate::contract::time::Timestamp;
-use crate::export::item::{ModelIdentity, PromptIdentity, SummaryItem};
+use crate::export::item::{ModelIdentity, PromptIdentity, SummaryItem, without_repetition};
 use crate::facts::attempt::SourceCounts;
 use crate::flow::{Coverage, EvidenceRef, FlowOutcome, HIERARCHY_VERSION};
 use crate::model;
@@ -37,13 +37,14 @@ pub(crate) fn model_name(identity: &model::ModelIdentity) -> &str {
 pub(crate) fn line(
     prepared: &Prepared,
     summary_id: String,
-    made: FlowOutcome,
+    mut made: FlowOutcome,
 ) -> Result<Vec<u8>, String> {
     let (request, resolved) = (&prepared.request, &prepared.resolved);
     let record = prepared.pack.record();
     let common = &resolved.common;
     let meta = meta(prepared, &made);
-    let title = made.summary.title.clone().or_else(|| common.title.clone());
+    made.summary.title = title(&made, common.title.as_deref());
+    let title = made.summary.title.clone();
     let item = SummaryItem {
         stream: resolved.stream,
         day: prepared.pointer.day,
@@ -117,6 +118,14 @@ fn selection(prepared: &Prepared, coverage: &Coverage) -> Value {
     selection
 }
 
+/// The flow's title. One that only repeats the first words of the text says nothing, so that the title
+/// of the source comes before it.
+fn title(made: &FlowOutcome, of_source: Option<&str>) -> Option<String> {
+    let repeats = |title: &str| made.summary.summary_text.trim_start().starts_with(title.trim());
+    let own = made.summary.title.as_deref().filter(|own| of_source.is_none() || !repeats(own));
+    own.or(of_source).map(str::to_owned)
+}
+
 fn owned(ids: Vec<&str>) -> Vec<String> {
     ids.into_iter().map(str::to_owned).collect()
 }
@@ -128,28 +137,50 @@ fn outputs(prepared: &Prepared, made: FlowOutcome) -> Map<String, Value> {
         outputs.insert(name.to_owned(), value);
     };
     put("model_generated", made.model_generated.into());
-    put("structured", made.structured);
     put("schema_id", json!(made.schema_id));
     put("quality", json!(made.quality));
     put("coverage", json!(made.coverage));
-    let located: Vec<Value> =
-        made.evidence.iter().filter_map(|one| pointer(prepared, one)).collect();
-    let unlocated = made.evidence.len() - located.len();
-    put("evidence_refs", Value::Array(located));
+    let (located, unlocated) = evidence_refs(prepared, &made.evidence);
+    put("evidence_refs", located);
     if unlocated > 0 {
         put("evidence_unlocated", unlocated.into());
     }
-    if let Some(tree) = made.hierarchy {
+    // A tree of one node says what the text says.
+    if let Some(tree) = made.hierarchy.filter(|tree| tree.nodes.len() > 1) {
         put("hierarchy_version", HIERARCHY_VERSION.into());
         put("node_count", tree.nodes.len().into());
         put("leaf_count", tree.leaf_count().into());
         put("hierarchy", tree.into_value());
     }
+    let structured = without_repetition(made.structured, &outputs);
+    outputs.insert("structured".to_owned(), structured);
     outputs
 }
 
-/// An evidence pointer, for a quote that occurs in a source.
-fn pointer(prepared: &Prepared, evidence: &EvidenceRef) -> Option<Value> {
+/// An evidence pointer for each passage of a source that the answer quotes, with the places in the answer
+/// that quote it, and the number of quotes that no source holds.
+fn evidence_refs(prepared: &Prepared, evidence: &[EvidenceRef]) -> (Value, usize) {
+    let mut refs: Vec<Value> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    let mut unlocated = 0;
+    for one in evidence {
+        let Some((id, passage)) = passage(prepared, one) else {
+            unlocated += 1;
+            continue;
+        };
+        let at = *known.entry(id).or_insert(refs.len());
+        if at == refs.len() {
+            refs.push(passage);
+        }
+        if let Some(pointers) = refs[at]["pointers"].as_array_mut() {
+            pointers.push(one.pointer.as_str().into());
+        }
+    }
+    (refs.into(), unlocated)
+}
+
+/// An evidence pointer with its id, for a quote that occurs in a source. It names no place yet.
+fn passage(prepared: &Prepared, evidence: &EvidenceRef) -> Option<(String, Value)> {
     let (id, start, end) = (evidence.source_id.as_ref()?, evidence.start?, evidence.end?);
     let place = prepared.texts.iter().position(|source| source.id == *id)?;
     let (source, text) = (prepared.resolved.sources.get(place)?, &prepared.texts[place].text);
@@ -158,15 +189,17 @@ fn pointer(prepared: &Prepared, evidence: &EvidenceRef) -> Option<Value> {
     // The words as the source has them: a reader of the pointer compares bytes.
     let words = text.get(start..end)?;
     let quote = sha256(words);
-    Some(json!({
-        "evidence_id": evidence_id(&namespace, id, span, Some(quote)),
+    let evidence_id = evidence_id(&namespace, id, span, Some(quote));
+    let passage = json!({
+        "evidence_id": evidence_id,
         "namespace": namespace,
         "chunk_id": id,
         "span": span,
         "quote": words,
         "quote_sha256": quote.hex(),
-        "pointer": evidence.pointer,
-    }))
+        "pointers": [],
+    });
+    Some((evidence_id, passage))
 }
 
 fn namespace(source: &Source<'_>) -> String {

@@ -44,10 +44,24 @@ fn an_independent_checker_agrees_with_the_demo() {
     let mut demo = Command::new(env!("CARGO_BIN_EXE_summarizer"));
     let ran = demo.env_clear().args(["demo", "--quiet"]).arg(&root).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    add_a_long_text(dir.path(), &root);
     agrees(&root, &STREAMS);
     let Some((_, _, counts)) = ask_it(&root) else { return };
     assert!(counts["hierarchies"].as_u64() > Some(0), "{counts}");
     assert!(counts["evidence"].as_u64() > Some(50), "{counts}");
+}
+
+/// A text of many parts, so that its summary has a tree.
+fn add_a_long_text(folder: &Path, home: &Path) {
+    let part = |number: u32| {
+        let words = format!("Room {number} was measured in March and has {number} windows. ");
+        format!("## Room {number}\n\n{}\n\n", words.repeat(20))
+    };
+    let file = folder.join("rooms.md");
+    std::fs::write(&file, (1..60).map(part).collect::<String>()).unwrap();
+    let mut add = Command::new(env!("CARGO_BIN_EXE_summarizer"));
+    let ran = add.env_clear().arg("--home").arg(home).arg("add").arg(&file).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
 /// It is no checker that cannot fail: one change in each kind of file, and it says so.

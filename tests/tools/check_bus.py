@@ -227,7 +227,7 @@ def check_texts(where, stream, item, upstream):
     # A flow may have read fewer than those that have words; skip_reasons then says why.
     check(item["selection"]["counts"]["used"] <= used, where, "counts.used")
     checked["texts"] += len(texts)
-    by_id = dict(zip(sources, texts))
+    by_id, places = dict(zip(sources, texts)), set()
     for ref in item["outputs"].get("evidence_refs", []):
         text, span = by_id.get(ref["chunk_id"]), ref["span"]
         if not check(text is not None, where, f"evidence in {ref['chunk_id']}, no source of it"):
@@ -239,6 +239,9 @@ def check_texts(where, stream, item, upstream):
         named = canonical(["evidence.v1", ref["namespace"], ref["chunk_id"], span["start"],
                            span["end"], span["unit"], ref["quote_sha256"]])
         check(ref["evidence_id"] == f"ev_{sha256(named)[:32]}", where, "evidence_id")
+        check(ref["evidence_id"] not in places, where, "a passage has two entries")
+        places.add(ref["evidence_id"])
+        check(ref["pointers"] and all(p.startswith("/") for p in ref["pointers"]), where, "pointers")
         checked["evidence"] += 1
 
 
