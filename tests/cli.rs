@@ -137,7 +137,7 @@ fn json_output_is_valid_json() {
     let events = run(&home, 0, &["log", "dump", "--json"]).json_lines();
     let seqs: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
-    assert_eq!(events[0]["event"], "RunStarted");
+    assert_eq!(events[0]["event"], "SessionStarted");
     let part = run(&home, 0, &["log", "dump", "--from", "2", "--until", "4"]).json_lines();
     assert_eq!(part.len(), 3);
     for name in ["summary_request.v1", "summary_ack.v1", "summary_request_quarantine.v1"] {

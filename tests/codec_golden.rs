@@ -43,12 +43,12 @@ use summarizer::facts::retention::{
 use summarizer::facts::session::{Host, Promoted, Promotion, SessionReport};
 use summarizer::log::codec::{self, Cursor};
 use summarizer::state::event::{
-    AckHead, BadLine, Charge, Event, PauseCause, RawLine, RunEnd, SummaryPointer, Superseded,
+    AckHead, BadLine, Charge, Event, PauseCause, RawLine, SessionEnd, SummaryPointer, Superseded,
     TakenRequest,
 };
 use summarizer::state::flows::{Charged, DayCharged, Flows};
 use summarizer::state::schedule::Place;
-use summarizer::state::{Ledger, Open, Particulars, Row, RunInfo, Status, Totals};
+use summarizer::state::{Ledger, Open, Particulars, Row, SessionInfo, Status, Totals};
 
 fn head() -> AckHead {
     AckHead { request_id: "req-é".into(), key: "key".into(), line: 7, offset: 4096 }
@@ -107,7 +107,7 @@ fn samples() -> Vec<Event> {
         raw: RawLine::Prefix(vec![0xff, 0x00]),
     };
     let mut samples = vec![
-        Event::RunStarted {
+        Event::SessionStarted {
             run_id: "run_1".into(),
             command: "drain".into(),
             version: "0.1.0".into(),
@@ -120,10 +120,10 @@ fn samples() -> Vec<Event> {
                 pid: 300,
             }),
         },
-        Event::RunFinished {
+        Event::SessionFinished {
             run_id: "run_1".into(),
             started: Seq(1),
-            end: RunEnd::Crashed,
+            end: SessionEnd::Crashed,
             report: report(),
         },
         Event::LineQuarantined(Box::new(bad)),
@@ -671,7 +671,7 @@ fn the_bytes_of_tables_are_unchanged() {
             taken: 8,
         },
         paused: vec![PauseCause::Operator],
-        run: Some(RunInfo {
+        session: Some(SessionInfo {
             run_id: "run_1".into(),
             command: "serve".into(),
             started: Seq(1),

@@ -620,7 +620,7 @@ fn the_session_of_the_service_is_compacted_in_segments() {
     let status = json_of(&home.expect(0, &["--json", "status"]).out);
     assert_eq!(status["compaction"]["service"]["run_id"], last.0.as_str());
     let dump = home.expect(0, &["--json", "log", "dump"]).out;
-    let finished = dump.lines().map(json_of).find(|event| event["event"] == "RunFinished");
+    let finished = dump.lines().map(json_of).find(|event| event["event"] == "SessionFinished");
     let finished = finished.unwrap();
     assert_eq!(finished["run_id"], run.as_str());
     assert_eq!(finished["report"]["snapshot"]["run_id"], last.0.as_str());

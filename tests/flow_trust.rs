@@ -90,7 +90,7 @@ fn a_changed_pack_is_reported_everywhere_and_accepted_only_on_request() {
     assert_eq!(home.last_ack("one")["status"], "completed");
     home.ok(&["registry", "check", FLOW]);
     let running = home.serve();
-    wait_until("the service", || home.status()["run"]["command"] == "serve");
+    wait_until("the service", || home.status()["session"]["command"] == "serve");
     edit(&home, "annotate.jinja2");
     reseal(&home);
 
@@ -113,7 +113,7 @@ fn a_changed_pack_is_reported_everywhere_and_accepted_only_on_request() {
 
     // The same words against a service that runs, and the fact is in the log.
     let running = home.serve();
-    wait_until("the service", || home.status()["run"]["command"] == "serve");
+    wait_until("the service", || home.status()["session"]["command"] == "serve");
     home.ok(&["reload", "--accept-mutations"]);
     assert_eq!(home.status()["flows_mutated"], json!([]));
     home.ok(&["registry", "check", FLOW]);

@@ -145,7 +145,7 @@ fn a_running_service_answers_questions_and_follows_orders() {
     let service = Running::start(&home, &["serve"]);
     until("the service answers", || home.answers());
     let status = home.expect(0, &["status", "--json"]).json();
-    assert_eq!(status["run"]["command"], "serve");
+    assert_eq!(status["session"]["command"], "serve");
     assert_eq!(status["paused"], json!([]));
     home.expect(0, &["pause"]);
     assert_eq!(home.expect(0, &["status", "--json"]).json()["paused"], json!(["operator"]));

@@ -20,7 +20,7 @@ use crate::facts::attempt::UpstreamInput;
 use crate::facts::session::SessionReport;
 use crate::home::Home;
 use crate::projections::summaries::Summaries;
-use crate::state::event::RunEnd;
+use crate::state::event::SessionEnd;
 use crate::upstream::{Family, MemoryIndex, Upstream};
 
 /// Days of the Summary Bus
@@ -78,7 +78,7 @@ fn open_within(context: &Context, mut held: Held, question: Question) -> Result<
         .map_err(|error| not_published(&error))?;
     summaries.publish(None).map_err(|error| not_published(&error))?;
     let report = SessionReport { outputs: summaries.take_promoted(), ..SessionReport::default() };
-    held.engine.end_session(RunEnd::Clean, report, now()).map_err(|error| engine_failed(&error))?;
+    held.engine.end_session(SessionEnd::Clean, report, now()).map_err(|error| engine_failed(&error))?;
     held.commit(now())?;
     summaries.publish(None).map_err(|error| not_published(&error))?;
     summaries.close().map_err(|error| not_published(&error))?;

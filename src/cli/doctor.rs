@@ -300,9 +300,9 @@ impl DoctorArgs {
             findings.add("requests", Verdict::Notice, what, "summarizer drain");
             findings.hint("or leave it to `summarizer serve`");
         }
-        if let Some(run) = held.engine.state().run() {
-            let what = format!("run {} never finished; the next run notes that", run.run_id);
-            findings.add("last run", Verdict::Notice, what, "summarizer drain");
+        if let Some(session) = held.engine.state().session() {
+            let what = format!("session {} has no end; the next command that writes records that", session.run_id);
+            findings.add("last session", Verdict::Notice, what, "summarizer drain");
         }
         for cause in held.engine.state().paused() {
             paused(pause_word(cause), findings);
@@ -349,9 +349,9 @@ impl DoctorArgs {
             }
         };
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
-        let run = &status["run"];
+        let session = &status["session"];
         let what =
-            format!("{} holds the home, run {}", text(&run["command"]), text(&run["run_id"]));
+            format!("{} holds the home, session {}", text(&session["command"]), text(&session["run_id"]));
         findings.fine("service", what);
         for cause in status["paused"].as_array().into_iter().flatten() {
             paused(cause.as_str().unwrap_or_default(), findings);

@@ -108,15 +108,15 @@ fn status_lines(status: &Value) -> Vec<String> {
     }
     let mut lines = Vec::new();
     let mut line = |name: &str, what: String| lines.push(format!("{:<12} {what}", ui::dim(name)));
-    match &status["run"] {
-        Value::Null => line("run", "none; nobody holds the home".to_owned()),
-        run => line(
-            "run",
+    match &status["session"] {
+        Value::Null => line("session", "none; no process holds the home".to_owned()),
+        session => line(
+            "session",
             format!(
                 "{} ({}, since {})",
-                text(&run["run_id"]),
-                text(&run["command"]),
-                text(&run["started_at"])
+                text(&session["run_id"]),
+                text(&session["command"]),
+                text(&session["started_at"])
             ),
         ),
     }

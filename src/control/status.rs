@@ -22,8 +22,8 @@ pub(super) fn status(engine: &Engine, around: &Surroundings<'_>) -> Result<Value
     let (head, hash) = engine.log().head();
     let position = QueueMark::decode(&engine.log().mark())?.position;
     let (offset, lines) = (position.offset, position.lines);
-    let run = state.run().map(|run| {
-        json!({"run_id": run.run_id, "command": run.command, "started_at": run.started_at.to_string()})
+    let session = state.session().map(|session| {
+        json!({"run_id": session.run_id, "command": session.command, "started_at": session.started_at.to_string()})
     });
     let totals = state.totals();
     let by_status: Map<String, Value> = Status::ALL
@@ -46,7 +46,7 @@ pub(super) fn status(engine: &Engine, around: &Surroundings<'_>) -> Result<Value
     let paused: Vec<&str> = state.paused().iter().map(pause_word).collect();
     Ok(json!({
         "at": around.now.to_string(),
-        "run": run,
+        "session": session,
         "paused": paused,
         "queue": {
             "offset": offset, "lines": lines, "bytes": around.queue_bytes,

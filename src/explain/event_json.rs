@@ -57,11 +57,11 @@ pub(crate) fn event_json(committed: &Committed) -> Value {
 
 fn details(event: &Event) -> Value {
     match event {
-        Event::RunStarted { run_id, command, version, config, host } => json!({
+        Event::SessionStarted { run_id, command, version, config, host } => json!({
             "run_id": run_id, "command": command, "version": version, "config": config.hex(),
             "host": host,
         }),
-        Event::RunFinished { run_id, started, end, report } => json!({
+        Event::SessionFinished { run_id, started, end, report } => json!({
             "run_id": run_id, "started": started.0, "report": report,
             "end": format!("{end:?}").to_lowercase(),
         }),

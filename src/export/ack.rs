@@ -150,8 +150,8 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
             supersedes: supersedes.map(|seq| seq.0),
             ..about(AckStatus::FailedPermanent, head, *warnings)
         }),
-        Event::RunStarted { .. }
-        | Event::RunFinished { .. }
+        Event::SessionStarted { .. }
+        | Event::SessionFinished { .. }
         | Event::AttemptStarted { .. }
         | Event::InputResolved { .. }
         | Event::WorkHeld { .. }

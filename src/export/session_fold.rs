@@ -1,11 +1,11 @@
-//! Run records as a function of committed events.
+//! OpenSession records as a function of committed events.
 //!
-//! Contract: what is told about a run follows from the events between its `RunStarted` and its
-//! `RunFinished`, which carries what only the run itself could know: what it promoted. A run that
-//! was killed is finished by the next one and its record says so. Memory is bounded by the kinds of
+//! Contract: what is told about a session follows from the events between its `SessionStarted` and its
+//! `SessionFinished`, which carries what only the session itself could know: what it promoted. A session
+//! that was killed is finished by the next one, and its record says so. Memory is bounded by the kinds of
 //! things that happened and by the requests whose last attempt failed, not by how many happened.
 //!
-//! An attempt that failed is an error of the run while no later attempt of its request succeeded,
+//! An attempt that failed is an error of the session while no later attempt of its request succeeded,
 //! and a warning once one did.
 //!
 //! See docs/adr/0050-run-records-from-the-log.md.
@@ -27,18 +27,18 @@ use crate::facts::attempt::{InputFacts, UpstreamInput};
 use crate::facts::failure::{ErrorDetails, ErrorFacts};
 use crate::facts::model::Usage;
 use crate::facts::session::{Host, Promoted, Promotion, SessionReport};
-use crate::state::event::{Event, RunEnd};
+use crate::state::event::{Event, SessionEnd};
 
-/// Skips in one run above which they are listed in a file of their own.
+/// Skips in one session above which they are listed in a file of their own.
 pub(crate) const SKIPS_LISTED_ABOVE: u64 = 1_000;
 /// Upstream files listed in one record; the rest are counted.
 const INPUTS_MAX: usize = 5_000;
 /// Kinds of errors and warnings listed in one record; the rest are counted together.
 const KINDS_MAX: usize = 200;
 
-/// A run that ended.
+/// A session that ended.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct FinishedRun {
+pub(crate) struct FinishedSession {
     pub record: RunRecord,
     /// The day of its row.
     pub day: Day,
@@ -48,20 +48,20 @@ pub(crate) struct FinishedRun {
     pub(crate) lists_skips: bool,
 }
 
-/// Folds events into runs.
+/// Folds events into sessions.
 #[derive(Default)]
 pub(crate) struct SessionFold {
-    open: Option<Run>,
+    open: Option<OpenSession>,
 }
 
-struct Run {
+struct OpenSession {
     run_id: String,
     command: String,
     version: String,
     config: String,
     host: Host,
     started: (Seq, Timestamp),
-    stages: BTreeMap<StageName, Span>,
+    stages: BTreeMap<StageName, StageSpan>,
     errors: BTreeMap<(ErrorClass, String, StageName), Group>,
     errors_beyond: u64,
     /// Kinds of attempts that failed and are followed by another.
@@ -112,7 +112,7 @@ impl StageName {
 }
 
 #[derive(Default)]
-struct Span {
+struct StageSpan {
     first: Option<Timestamp>,
     last: Option<Timestamp>,
     counters: BTreeMap<&'static str, u64>,
@@ -132,15 +132,15 @@ struct Group {
 }
 
 impl SessionFold {
-    /// The first event of the run that is open.
+    /// The first event of the open session.
     pub(crate) fn open_since(&self) -> Option<Seq> {
-        self.open.as_ref().map(|run| run.started.0)
+        self.open.as_ref().map(|session| session.started.0)
     }
 
-    /// Takes the next event; gives the run that it ends.
-    pub fn take(&mut self, seq: Seq, at: Timestamp, event: &Event) -> Option<FinishedRun> {
-        if let Event::RunStarted { run_id, command, version, config, host } = event {
-            self.open = Some(Run {
+    /// Takes the next event; gives the session that it ends.
+    pub fn take(&mut self, seq: Seq, at: Timestamp, event: &Event) -> Option<FinishedSession> {
+        if let Event::SessionStarted { run_id, command, version, config, host } = event {
+            self.open = Some(OpenSession {
                 run_id: run_id.clone(),
                 command: command.clone(),
                 version: version.clone(),
@@ -162,16 +162,16 @@ impl SessionFold {
                 snapshot: None,
             });
         }
-        if let Event::RunFinished { started, end, report, .. } = event {
-            let run = self.open.take_if(|run| run.started.0 == *started)?;
-            return Some(run.finish(seq, at, *end, report));
+        if let Event::SessionFinished { started, end, report, .. } = event {
+            let session = self.open.take_if(|session| session.started.0 == *started)?;
+            return Some(session.finish(seq, at, *end, report));
         }
         self.open.as_mut()?.take(at, event);
         None
     }
 }
 
-impl Run {
+impl OpenSession {
     fn count(&mut self, stage: StageName, at: Timestamp, name: &'static str, by: u64) {
         let span = self.stages.entry(stage).or_default();
         span.first.get_or_insert(at);
@@ -473,9 +473,9 @@ impl Run {
         mut self,
         last: Seq,
         at: Timestamp,
-        end: RunEnd,
+        end: SessionEnd,
         report: &SessionReport,
-    ) -> FinishedRun {
+    ) -> FinishedSession {
         self.count_failures();
         self.ended(at, end, report.error.as_deref());
         self.snapshot.clone_from(&report.snapshot);
@@ -489,7 +489,7 @@ impl Run {
             self.count(StageName::Promote, at, "partitions", outputs.len() as u64);
             self.count(StageName::Promote, at, "promoted", promoted);
         }
-        if end != RunEnd::Crashed {
+        if end != SessionEnd::Crashed {
             self.count(StageName::RunRecordEmit, at, "records", 1);
         }
         let (errors, warnings) = (self.errors(), self.warnings());
@@ -497,7 +497,7 @@ impl Run {
             run_record_version: RunRecord::VERSION.to_owned(),
             run_id: self.run_id.clone(),
             created_at: self.started.1.to_string(),
-            completed_at: (end != RunEnd::Crashed).then(|| at.to_string()),
+            completed_at: (end != SessionEnd::Crashed).then(|| at.to_string()),
             status: self.status(end),
             project: Project {
                 project_id: "summarizer".to_owned(),
@@ -519,19 +519,19 @@ impl Run {
                 timezone: zone.unwrap_or(chrono_tz::UTC).name().to_owned(),
             },
         };
-        FinishedRun { record, day, events: (self.started.0, last), lists_skips }
+        FinishedSession { record, day, events: (self.started.0, last), lists_skips }
     }
 
-    /// A run that did not end by itself has an error that says so.
-    fn ended(&mut self, at: Timestamp, end: RunEnd, error: Option<&str>) {
+    /// A session without an end of its own has an error that says so.
+    fn ended(&mut self, at: Timestamp, end: SessionEnd, error: Option<&str>) {
         let (class, subtype, details, message) = match end {
-            RunEnd::Clean => return,
-            RunEnd::Crashed => {
-                let message = "the run ended without a word; the next one noticed".to_owned();
+            SessionEnd::Clean => return,
+            SessionEnd::Crashed => {
+                let message = "the session wrote no end; the next session closed it".to_owned();
                 (ErrorClass::PublishFailure, "RUN_CRASHED", publication(Promotion::Staged), message)
             }
-            RunEnd::Failed => {
-                let message = error.unwrap_or("the run stopped on an error").to_owned();
+            SessionEnd::Failed => {
+                let message = error.unwrap_or("the session stopped on an error").to_owned();
                 let details = ErrorDetails::Storage {
                     storage_location: "run".to_owned(),
                     operation: "run".to_owned(),
@@ -543,7 +543,7 @@ impl Run {
         self.error(fact, StageName::RunRecordEmit, message, (None, None), at);
     }
 
-    /// What the run says it promoted; of a killed one, what it had committed and not shown.
+    /// What the session reports as promoted. For a killed session: what it committed and did not publish.
     fn outputs(&self, reported: &[Promoted]) -> Vec<RunOutput> {
         let reported = reported.iter().map(|one| (one.path.clone(), one.clone()));
         let committed = self.touched.iter().map(|key| Promoted {
@@ -569,7 +569,7 @@ impl Run {
         all.into_values().map(output).collect()
     }
 
-    fn status(&self, end: RunEnd) -> RunStatus {
+    fn status(&self, end: SessionEnd) -> RunStatus {
         let produced = self.counter(StageName::ModelExecute, "produced");
         let skipped = self.counter(StageName::InputResolution, "skipped");
         let failed = self.counter(StageName::ModelExecute, "failed")
@@ -577,7 +577,7 @@ impl Run {
             + self.left_failing;
         let unpublished = self.counter(StageName::Promote, "failed") > 0;
         match (end, produced, failed) {
-            (RunEnd::Failed | RunEnd::Crashed, ..) => RunStatus::Error,
+            (SessionEnd::Failed | SessionEnd::Crashed, ..) => RunStatus::Error,
             _ if unpublished => RunStatus::Error,
             (_, 0, 1..) if skipped == 0 => RunStatus::Error,
             (_, _, 1..) => RunStatus::PartialSuccess,
@@ -688,7 +688,7 @@ impl Run {
         last: Seq,
         lists_skips: bool,
     ) -> Vec<Stage> {
-        let empty = Span::default();
+        let empty = StageSpan::default();
         let stage = |name: StageName| {
             let span = self.stages.get(&name).unwrap_or(&empty);
             let here = name.as_str();

@@ -48,12 +48,12 @@ use crate::facts::retention::{
 use crate::facts::session::{Host, Promoted, Promotion, SessionReport};
 use crate::limits::EVENT_BYTES_MAX;
 use crate::state::event::{
-    AckHead, BadLine, Charge, Event, PauseCause, RawLine, RunEnd, SummaryPointer, Superseded,
+    AckHead, BadLine, Charge, Event, PauseCause, RawLine, SessionEnd, SummaryPointer, Superseded,
     TakenRequest,
 };
 use crate::state::flows::{Charged, DayCharged, Flows};
 use crate::state::schedule::Place;
-use crate::state::{Ledger, Open, Particulars, Row, RunInfo, Status, Totals};
+use crate::state::{Ledger, Open, Particulars, Row, SessionInfo, Status, Totals};
 
 /// Bytes that do not read.
 #[derive(Debug, thiserror::Error)]
@@ -246,8 +246,8 @@ wire_word! {
             .into_iter()
             .find(|cause| *cause as u8 == code)
     };
-    RunEnd: |end| *end as u8, |code| {
-        [RunEnd::Clean, RunEnd::Failed, RunEnd::Crashed].into_iter().find(|end| *end as u8 == code)
+    SessionEnd: |end| *end as u8, |code| {
+        [SessionEnd::Clean, SessionEnd::Failed, SessionEnd::Crashed].into_iter().find(|end| *end as u8 == code)
     };
     ErrorClass: |word| word.code(), ErrorClass::from_code;
     FailureCause: |word| word.code(), FailureCause::from_code;
@@ -274,9 +274,9 @@ wire_struct! {
     Row {
         status, reason, cause, attempts, taken_at, last, previous, output_of, key_rest, id_rest, work,
     }
-    RunInfo { run_id, command, started, started_at }
+    SessionInfo { run_id, command, started, started_at }
     Totals { by_status, by_reason, quarantined, taken }
-    Ledger { totals, paused, run, producers }
+    Ledger { totals, paused, session, producers }
     Host { os, arch, hostname, timezone, pid }
     Promoted { path, manifest_path, data_hash, schema_version, promotion_status }
     SessionReport { events, lines, commits, outcomes, outputs, snapshot, error }
@@ -485,8 +485,8 @@ macro_rules! event_codec {
 }
 
 event_codec! {
-    1 RunStarted { run_id, command, version, config, host },
-    2 RunFinished { run_id, started, end, report },
+    1 SessionStarted { run_id, command, version, config, host },
+    2 SessionFinished { run_id, started, end, report },
     3 LineQuarantined(line),
     4 RequestAccepted(request),
     5 RequestParked { request, behind, behind_request_id },

@@ -35,7 +35,7 @@ use crate::sequencer::mark::MarkError;
 use crate::sequencer::past::{PastView, Pending, Sealed};
 use crate::sequencer::writer::{BATCHES, StartError, Writer, Written};
 use crate::state::decide::{Arrival, FlowStanding, Refused, Report, RetryPolicy};
-use crate::state::event::{BadLine, Event, Note, PauseCause, RawLine, RunEnd, TakenRequest};
+use crate::state::event::{BadLine, Event, Note, PauseCause, RawLine, SessionEnd, TakenRequest};
 use crate::state::{Impossible, State};
 
 /// Parked requests that are settled before one commit.
@@ -197,30 +197,30 @@ impl Engine {
     }
 
     /// Begins a session. An earlier session without an end is closed as crashed first.
-    pub fn begin_session(&mut self, run: SessionStart, now: Timestamp) -> Result<Seq, EngineError> {
-        if let Some(open) = self.state.run().cloned() {
-            let event = Event::RunFinished {
+    pub fn begin_session(&mut self, start: SessionStart, now: Timestamp) -> Result<Seq, EngineError> {
+        if let Some(open) = self.state.session().cloned() {
+            let event = Event::SessionFinished {
                 run_id: open.run_id,
                 started: open.started,
-                end: RunEnd::Crashed,
+                end: SessionEnd::Crashed,
                 report: Box::default(),
             };
             self.push(event, None, now)?;
         }
-        let SessionStart { run_id, command, version, config, host } = run;
+        let SessionStart { run_id, command, version, config, host } = start;
         let host = Box::new(host);
-        self.push(Event::RunStarted { run_id, command, version, config, host }, None, now)
+        self.push(Event::SessionStarted { run_id, command, version, config, host }, None, now)
     }
 
     pub fn end_session(
         &mut self,
-        end: RunEnd,
+        end: SessionEnd,
         report: SessionReport,
         now: Timestamp,
     ) -> Result<(), EngineError> {
-        let Some(run) = self.state.run().cloned() else { return Ok(()) };
-        let (run_id, started, report) = (run.run_id, run.started, Box::new(report));
-        let event = Event::RunFinished { run_id, started, end, report };
+        let Some(open) = self.state.session().cloned() else { return Ok(()) };
+        let (run_id, started, report) = (open.run_id, open.started, Box::new(report));
+        let event = Event::SessionFinished { run_id, started, end, report };
         self.push(event, None, now).map(|_| ())
     }
 

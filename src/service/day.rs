@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::projections::projector::Projections;
 use crate::sequencer::engine::CheckpointWhen;
-use crate::state::event::RunEnd;
+use crate::state::event::SessionEnd;
 use crate::upkeep::retention::{self, Policy};
 
 use super::error::ServiceError;
@@ -28,7 +28,7 @@ impl ServiceLoop {
         let Some(next) = self.service.next_session.as_mut().and_then(|next| next()) else {
             return Ok(());
         };
-        self.end_session(RunEnd::Clean, None)?;
+        self.end_session(SessionEnd::Clean, None)?;
         self.retain()?;
         let ended = std::mem::take(&mut self.session.counts);
         self.session.earlier.add(ended);

@@ -6,7 +6,7 @@ use crate::compaction::agent_runs::{MakeNotes, Notary};
 use crate::contract::ids::Seq;
 use crate::projections::runs::described;
 use crate::sequencer::engine::{CheckpointWhen, Engine};
-use crate::state::event::RunEnd;
+use crate::state::event::SessionEnd;
 
 use super::counts::SessionCounts;
 use super::error::ServiceError;
@@ -23,7 +23,7 @@ impl ServiceLoop {
         self.wait_for_attempts()?;
         // Everything that a note could still order comes after the last commit of this session.
         self.stop_notes();
-        self.end_session(RunEnd::Clean, None)?;
+        self.end_session(SessionEnd::Clean, None)?;
         let ServiceLoop { service, mut engine, projector, attempts, mut session, .. } = self;
         session.counts.add(session.earlier);
         let cursors = projector.finish()?;
@@ -45,7 +45,7 @@ impl ServiceLoop {
         self.stop_intake();
         if let ServiceError::Queue(queue) = &error {
             let why = queue.to_string();
-            self.end_session(RunEnd::Failed, Some(&why))?;
+            self.end_session(SessionEnd::Failed, Some(&why))?;
             self.projector.finish()?;
         }
         Ok(error)
@@ -77,7 +77,7 @@ impl ServiceLoop {
     /// Ends the session. Everything is published first, so that its end can say what it promoted.
     pub(super) fn end_session(
         &mut self,
-        end: RunEnd,
+        end: SessionEnd,
         error: Option<&str>,
     ) -> Result<(), ServiceError> {
         let mut outputs = Vec::new();

@@ -12,7 +12,7 @@ use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{CheckpointWhen, Engine};
 use crate::sequencer::intake::{Intake, IntakeOptions, SourceCheck};
 use crate::sequencer::mark::QueueMark;
-use crate::state::event::RunEnd;
+use crate::state::event::SessionEnd;
 use crate::work::pool::{Pool, PoolSize};
 
 use super::counts::SessionCounts;
@@ -38,7 +38,7 @@ impl Service {
                 let now = self.machine.clock.now();
                 let why = error.to_string();
                 let report = SessionCounts::default().report(Vec::new(), None, Some(&why));
-                engine.end_session(RunEnd::Failed, report, now)?;
+                engine.end_session(SessionEnd::Failed, report, now)?;
                 engine.commit(None, CheckpointWhen::Due, &[], now)?;
                 return Err(error);
             }

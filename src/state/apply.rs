@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::{Event, TakenRequest};
 use super::schedule::Place;
-use super::{Digest16, Open, Particulars, Row, RunInfo, State, Status};
+use super::{Digest16, Open, Particulars, Row, SessionInfo, State, Status};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
@@ -38,14 +38,14 @@ impl State {
             return self.change(seq, at, event, request);
         }
         match event {
-            Event::RunStarted { run_id, command, .. } => {
+            Event::SessionStarted { run_id, command, .. } => {
                 let run_id = run_id.clone();
                 let command = command.clone();
-                self.run = Some(RunInfo { run_id, command, started: seq, started_at: at });
+                self.session = Some(SessionInfo { run_id, command, started: seq, started_at: at });
                 self.release_claims(at);
             }
-            Event::RunFinished { started, .. } => {
-                self.run.take_if(|run| run.started == *started);
+            Event::SessionFinished { started, .. } => {
+                self.session.take_if(|session| session.started == *started);
             }
             Event::LineQuarantined(_) => self.totals.quarantined += 1,
             Event::IntakePaused { cause } => {
@@ -339,7 +339,7 @@ impl State {
         }
     }
 
-    /// A new run: every claim of an older epoch is released immediately. No timer decides that
+    /// A new session: every claim of an older epoch is released immediately. No timer decides that
     /// somebody is dead; one process holds the store, and it is this one.
     fn release_claims(&mut self, at: Timestamp) {
         for request in std::mem::take(&mut self.running) {

@@ -154,15 +154,15 @@ pub enum PauseCause {
     DiskSpace = 3,
 }
 
-/// How a run ended.
+/// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum RunEnd {
+pub enum SessionEnd {
     /// It finished its work and said so.
     Clean = 1,
     /// It stopped on an error and said so.
     Failed = 2,
-    /// It said nothing; the next run noticed.
+    /// It wrote no end; the next session wrote it.
     Crashed = 3,
 }
 
@@ -188,8 +188,7 @@ pub struct Charge {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A command took the home. Its sequence number is the epoch of every claim it makes.
-    RunStarted {
-        /// Id of the run.
+    SessionStarted {
         run_id: String,
         command: String,
         /// Version of the program.
@@ -198,13 +197,12 @@ pub enum Event {
         config: Digest,
         host: Box<Host>,
     },
-    RunFinished {
-        /// Id of the run.
+    SessionFinished {
         run_id: String,
-        /// The event that started it.
+        /// The event that started the session.
         started: Seq,
-        end: RunEnd,
-        /// What it did, as far as only the run itself can know.
+        end: SessionEnd,
+        /// What only the session itself can know, such as the files it published.
         report: Box<SessionReport>,
     },
     /// A queue line was quarantined.
@@ -503,8 +501,8 @@ impl Event {
             | Event::RequestSkipped { request, .. }
             | Event::RequestCancelled { request, .. }
             | Event::DelayEnded { request } => Some(*request),
-            Event::RunStarted { .. }
-            | Event::RunFinished { .. }
+            Event::SessionStarted { .. }
+            | Event::SessionFinished { .. }
             | Event::LineQuarantined(_)
             | Event::RequestAccepted(_)
             | Event::RequestParked { .. }
@@ -541,8 +539,8 @@ impl Event {
     /// The event's name, as `log dump` shows it.
     pub fn name(&self) -> &'static str {
         match self {
-            Event::RunStarted { .. } => "RunStarted",
-            Event::RunFinished { .. } => "RunFinished",
+            Event::SessionStarted { .. } => "SessionStarted",
+            Event::SessionFinished { .. } => "SessionFinished",
             Event::LineQuarantined(_) => "LineQuarantined",
             Event::RequestAccepted(_) => "RequestAccepted",
             Event::RequestParked { .. } => "RequestParked",

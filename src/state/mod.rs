@@ -201,9 +201,9 @@ pub struct Totals {
     pub taken: u64,
 }
 
-/// The run that holds the home.
+/// The session that holds the home.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunInfo {
+pub struct SessionInfo {
     pub run_id: String,
     pub command: String,
     /// The event that started it: the epoch.
@@ -233,7 +233,7 @@ pub struct State {
     schedule: Schedule,
     totals: Totals,
     paused: BTreeSet<PauseCause>,
-    run: Option<RunInfo>,
+    session: Option<SessionInfo>,
     flows: Flows,
     changed: Changed,
     /// What a checkpoint under way brings into the tables: looked at here until it is there.
@@ -341,9 +341,9 @@ impl State {
         &self.paused
     }
 
-    /// The run that holds the home.
-    pub fn run(&self) -> Option<&RunInfo> {
-        self.run.as_ref()
+    /// The session that holds the home.
+    pub fn session(&self) -> Option<&SessionInfo> {
+        self.session.as_ref()
     }
 
     /// What stays known of flows and models.
@@ -353,7 +353,7 @@ impl State {
 
     /// The epoch of every claim made now.
     pub fn epoch(&self) -> Seq {
-        self.run.as_ref().map_or(Seq(0), |run| run.started)
+        self.session.as_ref().map_or(Seq(0), |session| session.started)
     }
 
     /// Whether waiters are left whose holder ended.
@@ -433,8 +433,8 @@ pub struct Ledger {
     pub totals: Totals,
     /// Why nothing new is taken in.
     pub paused: Vec<PauseCause>,
-    /// The run that held the home.
-    pub run: Option<RunInfo>,
+    /// The session that held the home.
+    pub session: Option<SessionInfo>,
     /// Producers: index, name, last start.
     pub producers: Vec<(u32, String, Seq)>,
 }
@@ -445,7 +445,7 @@ impl State {
         Ledger {
             totals: self.totals.clone(),
             paused: self.paused.iter().copied().collect(),
-            run: self.run.clone(),
+            session: self.session.clone(),
             producers: self.producers.list(),
         }
     }
@@ -462,7 +462,7 @@ impl State {
             applied,
             totals: ledger.totals,
             paused: ledger.paused.into_iter().collect(),
-            run: ledger.run,
+            session: ledger.session,
             producers: Producers::from_list(ledger.producers),
             flows,
             ..State::default()

@@ -275,7 +275,7 @@ impl World {
     /// Summaries come into being and are published on the Summary Bus.
     pub fn produce(&mut self, made: &[Made]) {
         if self.log.store.head().0 == Seq::ZERO {
-            let started = Event::RunStarted {
+            let started = Event::SessionStarted {
                 run_id: "run_1".to_owned(),
                 command: "test".to_owned(),
                 version: "0.1.0".to_owned(),

@@ -127,7 +127,7 @@ fn metrics_count_the_whole_log_over_restarts() {
         &["notes/a.md"],
     )]));
     home.expect(0, &["drain"]);
-    let sessions = count("summarizer_events_total{event=\"RunStarted\"}");
+    let sessions = count("summarizer_events_total{event=\"SessionStarted\"}");
     assert!(sessions >= 3, "{sessions}");
     let with_cache = std::fs::read(&path).unwrap();
     std::fs::remove_file(home.path("run/metrics-index.redb")).unwrap();

@@ -28,7 +28,7 @@ use summarizer::sequencer::foresight::Foresight;
 use summarizer::sequencer::intake::{Arrived, parse};
 use summarizer::sequencer::mark::QueueMark;
 use summarizer::state::decide::{Again, Failed, FlowStanding, Outcome, Report, RetryPolicy};
-use summarizer::state::event::{Event, RunEnd, SummaryPointer, TakenRequest};
+use summarizer::state::event::{Event, SessionEnd, SummaryPointer, TakenRequest};
 use summarizer::state::{Past as _, Status};
 
 use super::auditor::{Evidence, Verdict, audit};
@@ -492,7 +492,7 @@ impl Rig {
     /// Ends in order.
     pub fn finish(mut self) -> Result<(), Stop> {
         let now = self.now();
-        self.engine.end_session(RunEnd::Clean, SessionReport::default(), now)?;
+        self.engine.end_session(SessionEnd::Clean, SessionReport::default(), now)?;
         self.commit(None, CheckpointWhen::Due)?;
         self.finish_batches(0)?;
         self.cursors = self.projections.sync()?;

@@ -284,8 +284,8 @@ impl Follow {
     ) -> Result<Vec<Due>, ReadError> {
         let mut emitted = Vec::new();
         let ended = self.figures();
-        let begins = matches!(event, Event::RunStarted { .. });
-        if let Event::RunStarted { run_id, command, .. } = event {
+        let begins = matches!(event, Event::SessionStarted { .. });
+        if let Event::SessionStarted { run_id, command, .. } = event {
             emitted.extend(self.apply(log, seq, at, &Fact::Finished)?);
             let segments = match &self.closed {
                 Some((closed, segment)) if closed == run_id => *segment,
@@ -392,7 +392,7 @@ impl Follow {
     fn fact(&mut self, log: &Reader, seq: Seq, event: &Event) -> Result<Option<Fact>, ReadError> {
         let Some((_, run)) = &self.run else { return Ok(None) };
         let Some(request) = event.request() else {
-            return Ok(matches!(event, Event::RunFinished { .. }).then_some(Fact::Finished));
+            return Ok(matches!(event, Event::SessionFinished { .. }).then_some(Fact::Finished));
         };
         let request_id = SharedText::from(format!("req:{request}"));
         let fact = match event {
@@ -638,7 +638,7 @@ fn scan_run(
             return Ok(ControlFlow::Continue(()));
         }
         match entry.event()? {
-            Event::RunStarted { run_id, .. } if run_id == base => *begun = Some(entry.seq),
+            Event::SessionStarted { run_id, .. } if run_id == base => *begun = Some(entry.seq),
             Event::AgentRun(fact) => {
                 if let AgentRunFact::SnapshotTaken(fact) = *fact
                     && fact.covers.is_some()

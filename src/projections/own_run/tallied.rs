@@ -79,7 +79,7 @@ pub(super) fn figures_until(log: &Reader, until: Seq) -> Result<SessionFigures, 
     }
     log.try_scan(Seq(1), Some(until), |entry| {
         let event = entry.event()?;
-        if let Event::RunStarted { run_id, command, .. } = &event {
+        if let Event::SessionStarted { run_id, command, .. } = &event {
             figures = SessionFigures::begun(run_id, command, entry.at.to_string(), figures.waiting);
         }
         if let Some(tally) = tally_of(log, &event)? {

@@ -31,7 +31,7 @@ impl Log {
         let store = Store::open(disk, path, Options::beside(path), [7; 16], &mut |_| {}).unwrap();
         let mut log = Log { store, requests: 0 };
         log.write(
-            Event::RunStarted {
+            Event::SessionStarted {
                 run_id: "run_x".to_owned(),
                 command: "serve".to_owned(),
                 version: "1".to_owned(),

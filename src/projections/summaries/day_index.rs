@@ -40,7 +40,7 @@ fn anchored(log: &Reader, stamp: &Stamp) -> Result<Stamp, SummariesError> {
 /// Whether an event can change a day.
 fn concerns(event: &Event) -> bool {
     match event {
-        Event::RunStarted { .. }
+        Event::SessionStarted { .. }
         | Event::SummaryProduced { .. }
         | Event::RequestSkipped { .. }
         | Event::AttemptFailed { retry_at: None, .. }
@@ -189,7 +189,7 @@ impl DayIndex {
         if !concerns(&event) {
             return Ok(());
         }
-        if let Event::RunStarted { run_id, version, host, .. } = &event {
+        if let Event::SessionStarted { run_id, version, host, .. } = &event {
             self.run = (run_id.clone(), version.clone());
             let zone = host.timezone.as_ref().and_then(|zone| zone.parse().ok());
             if self.zones.last().map(|(_, zone)| *zone) != Some(zone) {

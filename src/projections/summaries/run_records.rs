@@ -22,7 +22,7 @@ use crate::export::difference::Comparison;
 use crate::export::fingerprint::Fingerprint;
 use crate::export::publish::{Fallback, Publisher};
 use crate::export::run_record::render_day;
-use crate::export::session_fold::{FinishedRun, SessionFold, skip_line, skip_report_path};
+use crate::export::session_fold::{FinishedSession, SessionFold, skip_line, skip_report_path};
 use crate::facts::digest::DigestFact;
 use crate::log::Reader;
 use crate::os::{Disk, DiskFile, Open};
@@ -42,7 +42,7 @@ pub(super) struct RunRecords {
     /// None where records are only compared.
     publisher: Option<Publisher>,
     sessions: SessionFold,
-    ended: Vec<FinishedRun>,
+    ended: Vec<FinishedSession>,
     cache: SpillCache,
     /// Rows that are not on the cache, by day and run.
     rows: BTreeMap<(Day, String), RunRow>,
@@ -249,7 +249,7 @@ impl RunRecords {
         Ok(found)
     }
 
-    fn write(&self, log: &Reader, run: &FinishedRun) -> Result<(), SummariesError> {
+    fn write(&self, log: &Reader, run: &FinishedSession) -> Result<(), SummariesError> {
         let skips = self.buses.join(skip_report_path(&run.record.run_id));
         if run.lists_skips && self.disk.stat(&skips)?.is_none() {
             self.write_skips(log, run, &skips)?;
@@ -274,7 +274,7 @@ impl RunRecords {
     fn write_skips(
         &self,
         log: &Reader,
-        run: &FinishedRun,
+        run: &FinishedSession,
         path: &Path,
     ) -> Result<(), SummariesError> {
         self.make_parent(path)?;
@@ -296,7 +296,7 @@ impl RunRecords {
 /// Hands over the lines of a skip report.
 fn each_skip(
     log: &Reader,
-    run: &FinishedRun,
+    run: &FinishedSession,
     take: &mut dyn FnMut(&str) -> Result<(), SummariesError>,
 ) -> Result<(), SummariesError> {
     fold(log, Seq(run.events.0.0 - 1), Some(run.events.1), &mut |seq, stamp, event| {

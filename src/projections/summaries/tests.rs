@@ -18,7 +18,7 @@ use crate::log::{Options, Store};
 use crate::os::Machine;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart};
 use crate::state::decide::{Arrival, FlowStanding, Outcome, Report};
-use crate::state::event::{AckHead, RunEnd, SummaryPointer, TakenRequest};
+use crate::state::event::{AckHead, SessionEnd, SummaryPointer, TakenRequest};
 
 const DAYS: [&str; 3] = ["2026-02-11", "2026-02-12", "2026-02-13"];
 
@@ -79,7 +79,7 @@ impl World {
             };
             self.end(number, outcome);
         }
-        self.engine.end_session(RunEnd::Clean, SessionReport::default(), Timestamp(2_000)).unwrap();
+        self.engine.end_session(SessionEnd::Clean, SessionReport::default(), Timestamp(2_000)).unwrap();
         self.commit();
     }
 

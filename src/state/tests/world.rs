@@ -119,7 +119,7 @@ impl World {
 
     /// A new run takes over.
     pub fn restart(&mut self) {
-        self.record(vec![Event::RunStarted {
+        self.record(vec![Event::SessionStarted {
             run_id: "run".into(),
             command: "test".into(),
             version: "0".into(),

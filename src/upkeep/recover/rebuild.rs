@@ -25,7 +25,7 @@ use crate::state::apply::item_digest;
 use crate::state::decide::{
     Again, Arrival, Failed, FlowStanding, Outcome, Report as AttemptReport,
 };
-use crate::state::event::{AckHead, Event, RunEnd, SummaryPointer, TakenRequest};
+use crate::state::event::{AckHead, Event, SessionEnd, SummaryPointer, TakenRequest};
 use crate::state::{Past as _, Status};
 
 use super::acks::{Ack, LineAcks};
@@ -461,7 +461,7 @@ impl Recovery<'_> {
         }
         let report = Box::new(self.report.clone());
         self.engine.record(Event::LogRecovered(report), self.now)?;
-        self.engine.end_session(RunEnd::Clean, SessionReport::default(), self.now)?;
+        self.engine.end_session(SessionEnd::Clean, SessionReport::default(), self.now)?;
         self.commit(None)?;
         self.engine.commit(None, CheckpointWhen::Changed, &[], self.now)?;
         Ok(self.engine)

@@ -134,9 +134,9 @@ async function overview() {
       return [h("a", { href: `#/requests?state=${encodeURIComponent(name)}` }, words(name)), h("div", { class: "track" }, fill), h("span", { class: "num" }, count(n))];
     }) : [h("span", { class: "sub" }, "Nothing was asked for yet.")]);
     facts.replaceChildren();
-    const run = status.run;
+    const session = status.session;
     for (const [name, value] of [
-      ["home", status.home], ["run", run ? `${run.command}, since ${moment(run.started_at)}` : "none"], ["version", status.version],
+      ["home", status.home], ["session", session ? `${session.command}, since ${moment(session.started_at)}` : "none"], ["version", status.version],
       ["log", `${count(status.log.head)} events, ${bytes(status.log.bytes)}`], ["head", h("code", null, status.log.hash.slice(0, 16))],
       ["checkpoint", `at event ${count(status.log.checkpoint)}`], ["disk", `${bytes(status.disk.free_bytes)} free`],
       ["spend", `${money(spent())} today`],
