@@ -34,7 +34,7 @@ use summarizer::contract::vocabulary::{Stream, Warnings};
 use summarizer::digest::build::{
     BuildOrder, BuildReport, BuildSettings, Journal, JournalError, build,
 };
-use summarizer::digest::kept::Kept;
+use summarizer::digest::cache::DigestCache;
 use summarizer::digest::library::Library;
 use summarizer::digest::publish::Digests;
 use summarizer::digest::selector::Selectors;
@@ -258,12 +258,12 @@ fn main() {
         println!("after one new summary     {took:>10.2?}   {windows} windows, {bags} bags");
     }
     let place = dir.join("kept.redb");
-    let keep = |kept: &mut Kept, bench: &Bench| {
+    let keep = |kept: &mut DigestCache, bench: &Bench| {
         kept.keep_library(&bench.library);
         kept.keep_catalog(bench.digests.catalog(), bench.digests.in_place(), true);
     };
     let started = Instant::now();
-    let mut kept = Kept::open(&disk, &place, &bench.log.store.reader());
+    let mut kept = DigestCache::open(&disk, &place, &bench.log.store.reader());
     keep(&mut kept, &bench);
     drop(kept);
     let bytes = std::fs::metadata(&place).map_or(0, |meta| meta.len());
@@ -273,7 +273,7 @@ fn main() {
         bench.log.append(&[record]);
         let reader = bench.log.store.reader();
         let started = Instant::now();
-        let mut kept = Kept::open(&disk, &place, &reader);
+        let mut kept = DigestCache::open(&disk, &place, &reader);
         let (catalog, in_place) = kept.catalog().unwrap();
         bench.digests = Digests::open(&disk, &buses, &reader);
         bench.digests.go_on_from(catalog, in_place);

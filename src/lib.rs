@@ -23,7 +23,7 @@
 //! on a violation.
 //!
 //! - [`contract`]: the words of the contracts: records, schemas, ids, hashes, time. Pure.
-//! - [`limits`]: every bound in one place. [`config`]: the settings as a value.
+//! - [`limits`]: limits that several rooms share. [`config`]: the settings as a value.
 //! - [`facts`]: the content of events as plain data.
 //! - [`markup`]: HTML, Markdown and mail read as text. Pure.
 //! - [`os`]: clock and disk behind two traits; the host, and a machine that can lose power.
@@ -39,7 +39,7 @@
 //! - [`replay`]: the state again from the log alone.
 //!   [`digest`]: bags of summaries. [`compaction`] and [`synthesis`]: run snapshots and bounded packs.
 //! - [`mod@import`], [`verify`], [`bus`]: data in, whole trees checked, a reader for others.
-//! - [`web`]: metrics and the status page: looks, never orders.
+//! - [`web`]: metrics, and the page: it shows the home and takes orders with a token.
 //! - [`cli`]: the only place that prints.
 #![allow(
     rustdoc::private_intra_doc_links,

@@ -464,7 +464,7 @@ fn agent_runs_of_a_lost_log_are_recovered_from_their_run_logs_and_snapshots() {
     home.expect(0, &["compact", &elsewhere_log]);
     let drained = home.expect(0, &["--json", "drain"]).json();
     assert!(drained["run_logs_set_aside"]["bad.jsonl"].as_str().unwrap().contains("line 1"));
-    home.expect(1, &["drain", "--fail-on-error"]).says(&["bad.jsonl was set aside"]);
+    home.expect(1, &["drain", "--fail-on-error"]).says(&["bad.jsonl is skipped"]);
     let mut snapshots = BTreeMap::new();
     collect(&home.path("run/snapshots"), &mut snapshots);
     let of = |run: &str| -> BTreeMap<PathBuf, Vec<u8>> {
@@ -546,7 +546,7 @@ fn a_killed_session_is_reported_and_closed() {
     service.kill();
     let report = home.expect(0, &["doctor", "--json"]).json();
     let findings = report["findings"].as_array().unwrap();
-    let last = findings.iter().find(|finding| finding["check"] == "last run").unwrap();
+    let last = findings.iter().find(|finding| finding["check"] == "last session").unwrap();
     assert_eq!(last["verdict"], "notice");
     assert_eq!(last["fix"], "summarizer drain");
     home.expect(0, &["recover"]).says(&["nothing to recover"]);
@@ -827,9 +827,9 @@ fn each_fix_that_doctor_names_removes_its_finding() {
     let service = Running::start(&home, &["serve"]);
     until("the service answers", || home.answers());
     service.kill();
-    let fix = fix_of(&home, none, "last run", "never finished");
+    let fix = fix_of(&home, none, "last session", "has no end");
     follow(&home, none, &fix);
-    is_gone(&home, none, "last run", "never finished");
+    is_gone(&home, none, "last session", "has no end");
     home.expect(0, &["pause"]);
     let fix = fix_of(&home, none, "intake", "by order");
     follow(&home, none, &fix);

@@ -225,16 +225,16 @@ fn model_server() -> Server {
 }
 
 /// The directory of a page, and the exports of its blocks.
-struct Desk {
+struct Folder {
     dir: tempfile::TempDir,
     exports: String,
     server: Option<Server>,
     ran: usize,
 }
 
-impl Desk {
-    fn new() -> Desk {
-        Desk { dir: tempfile::tempdir().unwrap(), exports: String::new(), server: None, ran: 0 }
+impl Folder {
+    fn new() -> Folder {
+        Folder { dir: tempfile::tempdir().unwrap(), exports: String::new(), server: None, ran: 0 }
     }
 
     fn play(&mut self, block: &Block) {
@@ -374,12 +374,12 @@ fn every_block_works_as_a_reader_types_it() {
             loop {
                 let next = left.lock().unwrap().next();
                 let Some(list) = next else { return ran };
-                let mut desk = Desk::new();
+                let mut folder = Folder::new();
                 for page in &list {
-                    blocks(page, &read(page)).iter().for_each(|block| desk.play(block));
+                    blocks(page, &read(page)).iter().for_each(|block| folder.play(block));
                 }
-                every_line_ended(desk.dir.path());
-                ran.push((list[0].clone(), desk.ran));
+                every_line_ended(folder.dir.path());
+                ran.push((list[0].clone(), folder.ran));
             }
         };
         let threads: Vec<_> = (0..PAGES_AT_ONCE).map(|_| scope.spawn(play)).collect();

@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use summarizer::compaction::agent_runs::facts::{head_of, snapshot_at};
 use summarizer::compaction::agent_runs::{
-    AgentRunWriter, AppendEventsError, AppendReport, EventLines, MakeNotes, Notary,
+    AgentRunWriter, AppendEventsError, AppendReport, EventLines, MakeNotes, NoteCommitter,
 };
 use summarizer::compaction::files::SnapshotStore;
 use summarizer::compaction::trigger::Thresholds;
@@ -108,7 +108,7 @@ impl Host {
     }
 }
 
-impl Notary for Host {
+impl NoteCommitter for Host {
     fn note(&mut self, make: MakeNotes) -> Result<Seq, String> {
         let first = self.engine.note_all(make, NOW).map_err(|error| error.to_string())?;
         let committed = self.engine.commit(None, CheckpointWhen::Due, &self.cursors, NOW);
@@ -212,7 +212,7 @@ fn a_restart_after_any_event_gives_the_same_snapshots() {
         assert!(index > 0 || expected.len() > 2, "{} snapshots", expected.len());
         let mut host = Host::open(&SimDisk::new()).unwrap();
         for line in text.lines() {
-            // A book of its own for every line knows nothing but the log.
+            // A new writer for each line knows only the log.
             let mut book = host.book();
             append(&mut host, &mut book, line).unwrap();
         }

@@ -1,4 +1,6 @@
 //! What leaves the repository: the archive of a release, and the package of crates.io.
+//!
+//! See docs/adr/0103-what-a-release-contains.md.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 #![allow(clippy::disallowed_methods, reason = "a test writes the program that is to be packed")]
 

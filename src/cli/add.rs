@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::acks::{AckProgress, AckTail, Ended, why};
 use super::failure::{Exit, Failure};
-use super::intake::{Wish, not_added, rename_for_home, take_in};
+use super::intake::{RequestSettings, not_added, rename_for_home, take_in};
 use super::outcome::{Made, made_lines};
 use super::prose::{Prose, plain_line};
 use super::settings::load_config;
@@ -65,7 +65,7 @@ impl AddArgs {
             return self.list(context, &config, &found);
         }
         let flow = self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
-        let wish = Wish { flow: flow.as_deref(), project: self.project.as_deref() };
+        let wish = RequestSettings { flow: flow.as_deref(), project: self.project.as_deref() };
         let mut tail = AckTail::from_end(context, home.acks());
         let taken = take_in(context, &config, &home, found, &wish)?;
         let requests = &taken.requests;
@@ -104,13 +104,13 @@ impl AddArgs {
 
     /// A mistyped path must not become a home.
     fn need_home(&self, context: &Context) -> Result<(), Failure> {
-        if super::held::is_home(context)? {
+        if super::held_home::is_home(context)? {
             return Ok(());
         }
         if self.init {
             return super::home::make(context);
         }
-        Err(super::held::no_home(
+        Err(super::held_home::no_home(
             context,
             "make one there with `add --init`; `summarizer sum` needs none",
         ))

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::causes::{exporter_failed, log_failed, mark_failed};
 use super::failure::{Exit, Failure};
-use super::session::Session;
+use super::home_access::HomeAccess;
 use super::settings::load_config;
 use super::{Context, ui};
 use crate::config::Exports;
@@ -77,7 +77,7 @@ impl BackupArgs {
         let from = Home::new(&context.home, &config);
         let to = Home::new(&self.dir, &config);
         self.check_target(disk, &from)?;
-        let mut session = Session::open(context)?;
+        let mut session = HomeAccess::open(context)?;
         to.create(disk.as_ref()).map_err(|error| self.failed(&error))?;
         let mut copied = Copied::default();
         let (head, hash) = self.copy_log(context, &mut session, &from, &to, &mut copied)?;
@@ -130,7 +130,7 @@ impl BackupArgs {
     fn copy_log(
         &self,
         context: &Context,
-        session: &mut Session,
+        session: &mut HomeAccess,
         from: &Home,
         to: &Home,
         copied: &mut Copied,
@@ -396,7 +396,7 @@ fn relative(path: &Path, to: &Home) -> String {
 
 fn ask(
     context: &Context,
-    session: &mut Session,
+    session: &mut HomeAccess,
     from: u64,
     until: Option<u64>,
 ) -> Result<CopyAnswer, Failure> {

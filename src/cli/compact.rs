@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::session::{Session, open_or_make};
+use super::home_access::{HomeAccess, open_or_make};
 use super::settings::load_config;
 use super::ui::{green, red, yellow};
 use crate::compaction::agent_runs::AppendReport;
@@ -64,8 +64,7 @@ pub(crate) struct CompactArgs {
     strict_v1: bool,
 }
 
-const STAYS_STOPPED: &str =
-    "a run that its gate stopped stays stopped; mend its log and continue under another run_id";
+const STAYS_STOPPED: &str = "its gate stopped this run, and it accepts no further events; repair the log and continue under another run_id";
 
 impl CompactArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
@@ -106,7 +105,7 @@ impl CompactArgs {
                 .collect();
             json!({"snapshot": failed.snapshot, "events": events})
         });
-        let told = Told {
+        let told = CompactOutput {
             run_id: report.run_id,
             events: report.events,
             resumed_after: report.resumed_after,
@@ -137,7 +136,7 @@ impl CompactArgs {
         }
         let mut session = open_or_make(context)?;
         let bar = context.ui.progress("bytes", run_log::log_bytes(&*context.machine.disk, log));
-        let mut told = Told::default();
+        let mut told = CompactOutput::default();
         let mut wrong = None;
         while let Some((text, first_line)) = pages.next_page()? {
             let question = RunQuestion::Append { text, first_line, thresholds };
@@ -195,7 +194,7 @@ impl CompactArgs {
             return verify(context, &run_id);
         }
         let store = home_store(context)?;
-        let mut session = Session::open(context)?;
+        let mut session = HomeAccess::open(context)?;
         let question = Question::Run(RunQuestion::Snapshot { run_id });
         let answer = session.ask(context, &question);
         session.close()?;
@@ -203,7 +202,7 @@ impl CompactArgs {
         if let Some(why) = answer["stopped"].as_str() {
             return Err(Failure::new(Exit::Wrong, why).hint(STAYS_STOPPED));
         }
-        let mut told = Told::default();
+        let mut told = CompactOutput::default();
         told.add(&answer["done"])?;
         Ok(told.tell(context, &store))
     }
@@ -215,7 +214,7 @@ fn home_store(context: &Context) -> Result<SnapshotStore, Failure> {
 }
 
 fn verify(context: &Context, run_id: &str) -> Result<Exit, Failure> {
-    let mut session = Session::open(context)?;
+    let mut session = HomeAccess::open(context)?;
     let question = Question::Run(RunQuestion::Verify { run_id: run_id.to_owned() });
     let answer = session.ask(context, &question);
     session.close()?;
@@ -307,7 +306,7 @@ impl Pages {
 
 /// The report of a compaction, in the home or to files.
 #[derive(Default)]
-struct Told {
+struct CompactOutput {
     run_id: String,
     events: u64,
     resumed_after: u64,
@@ -316,7 +315,7 @@ struct Told {
     failed: Option<Value>,
 }
 
-impl Told {
+impl CompactOutput {
     /// Adds what an answer says was done.
     fn add(&mut self, done: &Value) -> Result<AppendReport, Failure> {
         let done: AppendReport = serde_json::from_value(done.clone()).map_err(|error| {

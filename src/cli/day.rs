@@ -9,9 +9,9 @@ use super::Context;
 use super::causes::engine_failed;
 use super::causes::not_published;
 use super::failure::{Exit, Failure};
-use super::held::Held;
-use super::identity::run_start;
-use super::session::Session;
+use super::held_home::HeldHome;
+use super::home_access::HomeAccess;
+use super::identity::session_start;
 use super::settings::load_config;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::ReasonCode;
@@ -47,10 +47,10 @@ impl DayArgs {
         let inputs = inputs(context, *day)?;
         let read = inputs.len();
         let question = Question::DayOpen { day: *day, inputs };
-        match Held::take(context, false)? {
+        match HeldHome::take(context, false)? {
             Some(held) => open_within(context, held, question)?,
             None => {
-                let mut session = Session::open(context)?;
+                let mut session = HomeAccess::open(context)?;
                 let answer = session.ask(context, &question);
                 session.close()?;
                 answer?;
@@ -68,9 +68,9 @@ impl DayArgs {
 }
 
 /// Nobody serves: the command is a run of its own, and publishes.
-fn open_within(context: &Context, mut held: Held, question: Question) -> Result<(), Failure> {
+fn open_within(context: &Context, mut held: HeldHome, question: Question) -> Result<(), Failure> {
     let now = || context.machine.clock.now();
-    let run = run_start(context, &held.config, "day open")?;
+    let run = session_start(context, &held.config, "day open")?;
     held.engine.begin_session(run, now()).map_err(|error| engine_failed(&error))?;
     held.ask(context, question)?;
     let (disk, buses, log) = (&context.machine.disk, &held.home.buses, held.engine.log());
@@ -78,7 +78,9 @@ fn open_within(context: &Context, mut held: Held, question: Question) -> Result<
         .map_err(|error| not_published(&error))?;
     summaries.publish(None).map_err(|error| not_published(&error))?;
     let report = SessionReport { outputs: summaries.take_promoted(), ..SessionReport::default() };
-    held.engine.end_session(SessionEnd::Clean, report, now()).map_err(|error| engine_failed(&error))?;
+    held.engine
+        .end_session(SessionEnd::Clean, report, now())
+        .map_err(|error| engine_failed(&error))?;
     held.commit(now())?;
     summaries.publish(None).map_err(|error| not_published(&error))?;
     summaries.close().map_err(|error| not_published(&error))?;

@@ -13,8 +13,8 @@ use clap::Args;
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use super::home_access::HomeAccess;
 use super::serve::run_service;
-use super::session::Session;
 use super::settings::load_config;
 use crate::control::question::Question;
 use crate::home::Home;
@@ -85,7 +85,7 @@ impl DemoArgs {
 
 /// Makes the sample run part of the log and takes a snapshot of it.
 fn fold_run(context: &Context) -> Result<usize, Failure> {
-    let mut session = Session::open(context)?;
+    let mut session = HomeAccess::open(context)?;
     let append = RunQuestion::Append { text: RUN.to_owned(), first_line: 1, thresholds: None };
     session.ask(context, &Question::Run(append))?;
     let taken = Question::Run(RunQuestion::Snapshot { run_id: RUN_ID.to_owned() });

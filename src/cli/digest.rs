@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
+use super::home_access::HomeAccess;
 use super::identity::run_id;
-use super::session::Session;
 use super::{Context, ui};
 use crate::contract::time::Day;
 use crate::control::question::Question;
@@ -170,7 +170,7 @@ fn ask(context: &Context, order: DigestOrder, show: fn(&Context, &Value)) -> Res
 
 /// Asks the process that holds the home, and waits until it answers.
 pub(super) fn carry_out(context: &Context, order: DigestOrder) -> Result<Value, Failure> {
-    let mut session = Session::open(context)?;
+    let mut session = HomeAccess::open(context)?;
     let mut answer = session.ask(context, &Question::Digest { order });
     let bar = context.ui.progress("digests", 1);
     while let Ok(value) = &answer

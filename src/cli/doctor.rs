@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure, Trouble};
-use super::held::Held;
+use super::held_home::HeldHome;
 use super::lost_log::lost_log;
 use super::queue::rewritten;
 use super::settings::{load_config, load_registry};
@@ -199,48 +199,12 @@ impl DoctorArgs {
             Err(failure) if failure.trouble().is_some() => {
                 return findings.refused("configuration", &failure);
             }
-            Err(failure) => {
-                let what = said(&failure);
-                let of_environment = what.split(|c: char| !(c.is_ascii_uppercase() || c == '_'));
-                let of_environment = of_environment.into_iter().find(|word| {
-                    word.starts_with("SUMMARIZER_") && std::env::var_os(word).is_some()
-                });
-                let fix = match of_environment {
-                    Some(name) => format!("unset {name} && summarizer config"),
-                    None => {
-                        let file = context.config_file.clone();
-                        let file = file.unwrap_or_else(|| context.home.join("summarizer.toml"));
-                        format!("{} && summarizer config", edit(&file))
-                    }
-                };
-                findings.wrong("configuration", what, &fix);
-                return findings.hint("`summarizer config --defaults` lists every key");
-            }
+            Err(failure) => return wrong_configuration(context, &failure, findings),
         };
         findings.fine("configuration", "reads");
         surroundings::look_at_zone(context, &config, findings);
         let registry = load_registry(context);
-        match &registry {
-            Ok(registry) => {
-                let records = ui::count(registry.records().len(), "flow record");
-                if registry.records().is_empty() {
-                    let file = context.home.join("flow_registry/registry.flow_packs.v1.jsonl");
-                    let (file, beside) = (shell(&file), shell(&file.with_extension("empty")));
-                    let fix = format!("mv {file} {beside} && summarizer init --with-registry");
-                    let what = "no flow is registered: every request is refused";
-                    findings.wrong("registry", what, &fix);
-                } else {
-                    findings.fine("registry", records);
-                }
-                look_at_packs(context, registry, findings);
-            }
-            Err(failure) => {
-                let file = context.home.join("flow_registry/registry.flow_packs.v1.jsonl");
-                let fix = format!("{} && summarizer registry check", edit(&file));
-                findings.wrong("registry", said(failure), &fix);
-                findings.hint("without a folder flow_registry the embedded registry is used");
-            }
-        }
+        look_at_registry(context, registry.as_ref(), findings);
         let home = Home::new(&context.home, &config);
         look_at_disk(context, &home, config.disk_headroom_bytes, findings);
         surroundings::look_at_upstream(context, &home, findings);
@@ -270,7 +234,7 @@ impl DoctorArgs {
             return findings.add("log", Verdict::Notice, "not looked at: the registry first", "");
         }
         let before = projected_bytes(context, &home);
-        match Held::take(context, false) {
+        match HeldHome::take(context, false) {
             Ok(Some(held)) => {
                 look_at_repairs(context, &held, before, findings);
                 self.look_within(context, held, findings);
@@ -280,7 +244,7 @@ impl DoctorArgs {
         }
     }
 
-    fn look_within(&self, context: &Context, held: Held, findings: &mut Findings) {
+    fn look_within(&self, context: &Context, held: HeldHome, findings: &mut Findings) {
         let log = held.engine.log();
         let (head, _) = log.head();
         let events = ui::count(head.0, "event");
@@ -296,12 +260,15 @@ impl DoctorArgs {
         let due = held.engine.state().ready_count();
         if due > 0 && held.engine.state().paused().is_empty() {
             let due = ui::count(due, "request");
-            let what = format!("{due} may run and nobody does that");
+            let what = format!("{due} may run, and no process runs them");
             findings.add("requests", Verdict::Notice, what, "summarizer drain");
             findings.hint("or leave it to `summarizer serve`");
         }
         if let Some(session) = held.engine.state().session() {
-            let what = format!("session {} has no end; the next command that writes records that", session.run_id);
+            let what = format!(
+                "session {} has no end; the next command that writes records that",
+                session.run_id
+            );
             findings.add("last session", Verdict::Notice, what, "summarizer drain");
         }
         for cause in held.engine.state().paused() {
@@ -350,8 +317,11 @@ impl DoctorArgs {
         };
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
         let session = &status["session"];
-        let what =
-            format!("{} holds the home, session {}", text(&session["command"]), text(&session["run_id"]));
+        let what = format!(
+            "{} holds the home, session {}",
+            text(&session["command"]),
+            text(&session["run_id"])
+        );
         findings.fine("service", what);
         for cause in status["paused"].as_array().into_iter().flatten() {
             paused(cause.as_str().unwrap_or_default(), findings);
@@ -431,7 +401,7 @@ fn projected_bytes(context: &Context, home: &Home) -> [(&'static str, u64); 2] {
 /// Opening a home appends what these files lack; this reports that bytes were missing.
 fn look_at_repairs(
     context: &Context,
-    held: &Held,
+    held: &HeldHome,
     before: [(&'static str, u64); 2],
     findings: &mut Findings,
 ) {
@@ -445,7 +415,7 @@ fn look_at_repairs(
     }
 }
 
-fn look_at_queue(context: &Context, held: &Held, deep: bool, findings: &mut Findings) {
+fn look_at_queue(context: &Context, held: &HeldHome, deep: bool, findings: &mut Findings) {
     let disk = &context.machine.disk;
     let queue = &held.home.queue;
     let mark = match QueueMark::decode(&held.engine.log().mark()) {
@@ -494,6 +464,48 @@ fn look_at_queue(context: &Context, held: &Held, deep: bool, findings: &mut Find
     }
 }
 
+fn wrong_configuration(context: &Context, failure: &Failure, findings: &mut Findings) {
+    let what = said(failure);
+    let mut words = what.split(|c: char| !(c.is_ascii_uppercase() || c == '_'));
+    let variable =
+        words.find(|word| word.starts_with("SUMMARIZER_") && std::env::var_os(word).is_some());
+    let fix = match variable {
+        Some(name) => format!("unset {name} && summarizer config"),
+        None => {
+            let file = context.config_file.clone();
+            let file = file.unwrap_or_else(|| context.home.join("summarizer.toml"));
+            format!("{} && summarizer config", edit(&file))
+        }
+    };
+    findings.wrong("configuration", what, &fix);
+    findings.hint("`summarizer config --defaults` lists every key");
+}
+
+fn look_at_registry(
+    context: &Context,
+    registry: Result<&Registry, &Failure>,
+    findings: &mut Findings,
+) {
+    let file = context.home.join("flow_registry/registry.flow_packs.v1.jsonl");
+    let registry = match registry {
+        Ok(registry) => registry,
+        Err(failure) => {
+            let fix = format!("{} && summarizer registry check", edit(&file));
+            findings.wrong("registry", said(failure), &fix);
+            return findings.hint("without a folder flow_registry the embedded registry is used");
+        }
+    };
+    if registry.records().is_empty() {
+        let (file, beside) = (shell(&file), shell(&file.with_extension("empty")));
+        let fix = format!("mv {file} {beside} && summarizer init --with-registry");
+        let what = "no flow is registered: every request is refused";
+        findings.wrong("registry", what, &fix);
+    } else {
+        findings.fine("registry", ui::count(registry.records().len(), "flow record"));
+    }
+    look_at_packs(context, registry, findings);
+}
+
 /// Packs whose files differ from the hash in their records. One finding covers all records of a pack.
 fn look_at_packs(context: &Context, registry: &Registry, findings: &mut Findings) {
     let mut told: BTreeSet<&str> = BTreeSet::new();
@@ -522,7 +534,7 @@ fn look_at_packs(context: &Context, registry: &Registry, findings: &mut Findings
 }
 
 /// Data that is older than the retention settings allow, and when retention was last applied.
-fn look_at_retention(context: &Context, held: &Held, findings: &mut Findings) {
+fn look_at_retention(context: &Context, held: &HeldHome, findings: &mut Findings) {
     let policy = Policy::of(&held.config);
     if policy.keeps_all() {
         return;
@@ -565,7 +577,7 @@ fn look_at_retention(context: &Context, held: &Held, findings: &mut Findings) {
 }
 
 /// Whole days of published summaries that are missing.
-fn look_for_summaries(context: &Context, held: &Held, findings: &mut Findings) {
+fn look_for_summaries(context: &Context, held: &HeldHome, findings: &mut Findings) {
     let produced = held.engine.state().totals().by_status.get(&Status::Completed);
     let folder = held.home.buses.join("summaries/manifest");
     match context.machine.disk.stat(&folder) {
@@ -579,7 +591,7 @@ fn look_for_summaries(context: &Context, held: &Held, findings: &mut Findings) {
 }
 
 /// Compares the files on the disk with the projections of the log.
-fn look_at_projections(context: &Context, held: &Held, findings: &mut Findings) {
+fn look_at_projections(context: &Context, held: &HeldHome, findings: &mut Findings) {
     let (disk, log) = (&context.machine.disk, held.engine.log());
     match rebuild(log, Until::Head, Compare::Tables, &mut |_| {}) {
         Ok(replayed) => match replayed.differences.first() {

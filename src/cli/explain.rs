@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
-use super::inspect::ask_by_name;
+use super::inspect::{ask_by_name, text};
 use super::published::{named, open_bus};
 use super::{Context, ui};
 use crate::control::question::Question;
@@ -56,14 +56,6 @@ fn source_name(context: &Context, explained: &Value) -> Option<String> {
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Null => "-".to_owned(),
-        other => other.to_string(),
-    }
 }
 
 /// A quote on one line, shortened in the middle of nothing but its end.

@@ -12,18 +12,18 @@ use super::failure::{Exit, Failure};
 use super::identity::{digest_setup, random_bytes, site_of};
 use super::lost_log::{refuse_lost_log, refuse_other_log};
 use super::settings::{load_config, load_registry, shared_flows};
-use crate::compaction::agent_runs::{AgentRunWriter, MakeNotes, Notary};
+use crate::compaction::agent_runs::{AgentRunWriter, MakeNotes, NoteCommitter};
 use crate::compaction::files::SnapshotStore;
 use crate::config::{Config, nearest};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::control::answers::answer;
 use crate::control::question::{Answer, Question};
-use crate::control::reply::{Reply, Surroundings};
+use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::{ControlClient, ControlServer, Progress};
 use crate::home::{Home, HomeLock};
 use crate::log::{Options, Store};
-use crate::projections::digester::{DigestOrder, Digester, NotaryJournal};
+use crate::projections::digester::{DigestOrder, Digester, NoteJournal};
 use crate::projections::projection::Site;
 use crate::projections::projector::{Projections, Projector};
 use crate::projections::runs::{self, RunQuestion, described};
@@ -37,7 +37,7 @@ use crate::upstream::{IndexStore, index_of_home};
 pub(crate) const BRIEF_HOLDER: Duration = Duration::from_secs(30);
 
 /// A home that this process holds.
-pub struct Held {
+pub struct HeldHome {
     /// Settings.
     pub config: Config,
     /// Where things lie.
@@ -59,14 +59,15 @@ pub struct Held {
     progress: Progress,
 }
 
-impl Held {
-    /// Takes a home, making it when it is missing, and recovers it. `None` when somebody holds it.
-    pub fn take(context: &Context, answers: bool) -> Result<Option<Held>, Failure> {
+impl HeldHome {
+    /// Takes a home, making it when it is missing, and recovers it. `None` when another process holds it.
+    pub fn take(context: &Context, answers: bool) -> Result<Option<HeldHome>, Failure> {
         let config = load_config(context)?;
         let home = Home::new(&context.home, &config);
         let disk = &context.machine.disk;
         make_home(context, &home)?;
-        // A command that stays waits for one that only looks; one that looks asks who stays.
+        // A service waits for a command that holds the home briefly. A command does not wait: it
+        // asks the service over its socket.
         let patience = if answers { BRIEF_HOLDER } else { Duration::ZERO };
         let Some(lock) = take_lock(context, &home, patience)? else { return Ok(None) };
         refuse_lost_log(context, &home)?;
@@ -86,7 +87,7 @@ impl Held {
         let projector = projector.map_err(|error| projector_failed(&error))?;
         let runs = None;
         let index = index_of_home(disk, &home.upstream_index());
-        Ok(Some(Held {
+        Ok(Some(HeldHome {
             config,
             home,
             index,
@@ -122,7 +123,7 @@ impl Held {
         let disk = &context.machine.disk;
         let now = context.machine.clock.now();
         let queue = disk.stat(&self.home.queue).ok().flatten();
-        let around = Surroundings {
+        let around = QuestionContext {
             now,
             machine: &context.machine,
             home: &self.home,
@@ -149,8 +150,8 @@ impl Held {
         let thresholds = runs::thresholds(&self.config);
         let mut book = book.unwrap_or_else(|| AgentRunWriter::new(self.engine.log(), thresholds));
         let store = SnapshotStore::new(Arc::clone(&context.machine.disk), self.home.snapshots());
-        let mut notary = InProcess { held: self, context };
-        let (answer, _) = runs::answer(&mut book, &mut notary, &store, question);
+        let mut committer = InProcess { held: self, context };
+        let (answer, _) = runs::answer(&mut book, &mut committer, &store, question);
         self.runs = Some(book);
         answer.into()
     }
@@ -172,8 +173,8 @@ impl Held {
             let opened = summaries.insert(opened.map_err(failed)?);
             opened.publish(None).map_err(failed)?;
         }
-        let notary = InProcess { held: self, context };
-        let mut journal = NotaryJournal::new(notary, &log, &context.machine);
+        let committer = InProcess { held: self, context };
+        let mut journal = NoteJournal::new(committer, &log, &context.machine);
         digester.recover(&mut journal).map_err(|error| digests_failed(&error))?;
         let answer = digester.answer(order, &mut journal);
         if let Some(mut summaries) = summaries {
@@ -185,7 +186,7 @@ impl Held {
         Ok(answer.into())
     }
 
-    /// What there is to tell of the digests of the home.
+    /// The overview of the digests of the home, for `status`.
     pub(crate) fn digest_overview(&self, context: &Context) -> Result<Value, Failure> {
         let setup = digest_setup(context, &self.home, &self.config, self.engine.log());
         Digester::new(setup).overview().map_err(|error| digests_failed(&error))
@@ -223,7 +224,7 @@ impl Held {
 
     /// Leaves the home in order.
     pub fn close(self) -> Result<(), Failure> {
-        let Held { engine, projector, lock, control, .. } = self;
+        let HeldHome { engine, projector, lock, control, .. } = self;
         drop(control);
         projector.finish().map_err(|error| {
             Failure::new(Exit::Storage, "cannot write the acks").because(&error)
@@ -245,7 +246,7 @@ pub(crate) fn make_home(context: &Context, home: &Home) -> Result<(), Failure> {
     })
 }
 
-/// The failure of a command whose home is none, with the home that was perhaps meant.
+/// The failure of a command whose directory is not a home, with the nearest home by name.
 pub(super) fn no_home(context: &Context, otherwise: &str) -> Failure {
     let failure =
         Failure::new(Exit::Input, format!("{} is not a summarizer home", context.home.display()));
@@ -288,11 +289,11 @@ pub fn show(bar: &ProgressBar, what: &'static str, done: u64, of: u64) {
 
 /// Commits notes right here.
 struct InProcess<'a> {
-    held: &'a mut Held,
+    held: &'a mut HeldHome,
     context: &'a Context,
 }
 
-impl Notary for InProcess<'_> {
+impl NoteCommitter for InProcess<'_> {
     fn note(&mut self, make: MakeNotes) -> Result<Seq, String> {
         let now = self.context.machine.clock.now();
         let first = self.held.engine.note_all(make, now).map_err(|error| described(&error))?;
@@ -313,7 +314,7 @@ fn take_lock(
             let what = format!("cannot lock the home {}", context.home.display());
             Failure::new(Exit::Storage, what).because(&error)
         })?;
-        // Who opened the socket stays; who only looks is gone in a moment.
+        // A holder with an open socket is a service and stays. Other holders end soon.
         let stays = || ControlClient::connect(&home.socket()).is_ok();
         if lock.is_some() || Instant::now() >= deadline || stays() {
             return Ok(lock);

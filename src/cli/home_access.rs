@@ -1,5 +1,5 @@
 //! How a command reaches a home: through the socket of the process that holds it, otherwise in this
-//! process. The command need not know which.
+//! process. The command does not see the difference.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Context;
 use super::causes::busy;
 use super::failure::{Exit, Failure};
-use super::held::{BRIEF_HOLDER, Held, is_home, no_home};
+use super::held_home::{BRIEF_HOLDER, HeldHome, is_home, no_home};
 use super::lost_log::refuse_lost_log;
 use super::settings::load_config;
 use crate::config::nearest;
@@ -25,7 +25,7 @@ const STARTING_PATIENCE: Duration = Duration::from_secs(120);
 const LOOKED_AT: usize = 1000;
 
 /// Reaches a home for a command that writes, and makes a missing one.
-pub(crate) fn open_or_make(context: &Context) -> Result<Session, Failure> {
+pub(crate) fn open_or_make(context: &Context) -> Result<HomeAccess, Failure> {
     let config = load_config(context)?;
     reach(context, &Home::new(&context.home, &config).socket())
 }
@@ -37,7 +37,7 @@ pub(crate) fn flows_used(context: &Context) -> Result<Flows, Failure> {
     if !matches!(exists, Ok(true)) {
         return Ok(Flows::default());
     }
-    let mut session = Session::open(context)?;
+    let mut session = HomeAccess::open(context)?;
     let answer = session.ask(context, &Question::FlowsUsed);
     session.close()?;
     let mut flows = Flows::default();
@@ -51,17 +51,17 @@ pub(crate) fn flows_used(context: &Context) -> Result<Flows, Failure> {
     Ok(flows)
 }
 
-/// Answers questions about a home.
-pub enum Session {
+/// Access to a home, for questions.
+pub enum HomeAccess {
     /// The process that holds the home answers.
     Beside(ControlClient),
     /// This process holds the home.
-    Within(Box<Held>),
+    Within(Box<HeldHome>),
 }
 
-impl Session {
+impl HomeAccess {
     /// Reaches an existing home.
-    pub fn open(context: &Context) -> Result<Session, Failure> {
+    pub fn open(context: &Context) -> Result<HomeAccess, Failure> {
         let config = load_config(context)?;
         let home = Home::new(&context.home, &config);
         let exists = home.exists(context.machine.disk.as_ref());
@@ -83,8 +83,8 @@ impl Session {
         let deadline = Instant::now() + STARTING_PATIENCE;
         loop {
             let answer = match self {
-                Session::Within(held) => held.ask(context, question.clone())?,
-                Session::Beside(client) => client.ask(question).map_err(|error| busy(&error))?,
+                HomeAccess::Within(held) => held.ask(context, question.clone())?,
+                HomeAccess::Beside(client) => client.ask(question).map_err(|error| busy(&error))?,
             };
             match answer {
                 Answer::Ok(value) => return Ok(value),
@@ -135,22 +135,22 @@ impl Session {
     /// Closes a home that this process holds.
     pub fn close(self) -> Result<(), Failure> {
         match self {
-            Session::Within(held) => held.close(),
-            Session::Beside(_) => Ok(()),
+            HomeAccess::Within(held) => held.close(),
+            HomeAccess::Beside(_) => Ok(()),
         }
     }
 }
 
 /// Takes the home, or connects to the process that holds it.
-fn reach(context: &Context, socket: &Path) -> Result<Session, Failure> {
+fn reach(context: &Context, socket: &Path) -> Result<HomeAccess, Failure> {
     // The holder may be about to open its socket, or about to end.
     let deadline = Instant::now() + BRIEF_HOLDER;
     loop {
-        if let Some(held) = Held::take(context, false)? {
-            return Ok(Session::Within(Box::new(held)));
+        if let Some(held) = HeldHome::take(context, false)? {
+            return Ok(HomeAccess::Within(Box::new(held)));
         }
         match ControlClient::connect(socket) {
-            Ok(client) => return Ok(Session::Beside(client)),
+            Ok(client) => return Ok(HomeAccess::Beside(client)),
             Err(error) if Instant::now() > deadline => return Err(busy(&error)),
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }

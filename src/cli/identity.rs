@@ -27,7 +27,7 @@ pub fn run_id(now: Timestamp) -> Result<String, Failure> {
 }
 
 /// How this run names itself.
-pub(crate) fn run_start(
+pub(crate) fn session_start(
     context: &Context,
     config: &Config,
     command: &str,

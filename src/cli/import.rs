@@ -15,11 +15,11 @@ const REJECTED_SHOWN: usize = 10;
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
     #[command(subcommand)]
-    what: What,
+    what: ImportKind,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum ImportKind {
     /// Day files of chat events, one JSON object a line, to the event bus
     ChatExport {
         /// A file, or a folder of .jsonl files
@@ -93,16 +93,16 @@ impl ImportArgs {
         };
         let mut report = Report::default();
         let outcome = match &self.what {
-            What::ChatExport { path } => {
+            ImportKind::ChatExport { path } => {
                 by_fields(context, target, path, &fields::Mapping::chat_export(), &mut report)
             }
-            What::RssJson { path } => {
+            ImportKind::RssJson { path } => {
                 by_fields(context, target, path, &fields::Mapping::feed(), &mut report)
             }
-            What::Jsonl(args) => {
+            ImportKind::Jsonl(args) => {
                 by_fields(context, target, &args.path, &args.mapping(), &mut report)
             }
-            What::Text { path, partition } => {
+            ImportKind::Text { path, partition } => {
                 let partition = match partition {
                     Some(name) => name.clone(),
                     None => partition_name(path),
@@ -114,7 +114,7 @@ impl ImportArgs {
                     bar.inc(1);
                 })
             }
-            What::Mail { path } => each(context, target, path, &["eml", "mbox"], |file| {
+            ImportKind::Mail { path } => each(context, target, path, &["eml", "mbox"], |file| {
                 mail::import_file(target, file, &mut report)
             }),
         };

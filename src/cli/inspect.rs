@@ -6,10 +6,10 @@ use clap::Args;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
+use super::home_access::HomeAccess;
 use super::prose::Prose;
 use super::published::{named, open_bus};
 use super::read::summary_lines;
-use super::session::Session;
 use super::since::since;
 use super::{Context, names, ui};
 use crate::control::question::Question;
@@ -51,7 +51,7 @@ impl StatusArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let mut before: Option<(Instant, Value)> = None;
         loop {
-            let mut session = Session::open(context)?;
+            let mut session = HomeAccess::open(context)?;
             let status = session.ask(context, &Question::Status);
             session.close()?;
             let status = status?;
@@ -77,7 +77,8 @@ impl StatusArgs {
     }
 }
 
-fn text(value: &Value) -> String {
+/// A value as people read it: texts without quotes, null as `-`.
+pub(super) fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "-".to_owned(),
@@ -106,112 +107,140 @@ fn status_lines(status: &Value) -> Vec<String> {
     if let Some(starting) = status["starting"].as_str() {
         return vec![format!("starting: {starting}")];
     }
-    let mut lines = Vec::new();
-    let mut line = |name: &str, what: String| lines.push(format!("{:<12} {what}", ui::dim(name)));
-    match &status["session"] {
-        Value::Null => line("session", "none; no process holds the home".to_owned()),
-        session => line(
-            "session",
-            format!(
-                "{} ({}, since {})",
-                text(&session["run_id"]),
-                text(&session["command"]),
-                text(&session["started_at"])
+    let mut lines = StatusLines::default();
+    lines.session_and_queue(status);
+    lines.requests(status);
+    lines.agent_runs(&status["compaction"]);
+    lines.digests(&status["digests"]);
+    lines.log_and_disk(status);
+    lines.0
+}
+
+/// The lines of `status`, one section after the other.
+#[derive(Default)]
+struct StatusLines(Vec<String>);
+
+impl StatusLines {
+    fn line(&mut self, name: &str, what: String) {
+        self.0.push(format!("{:<12} {what}", ui::dim(name)));
+    }
+
+    fn session_and_queue(&mut self, status: &Value) {
+        match &status["session"] {
+            Value::Null => self.line("session", "none; no process holds the home".to_owned()),
+            session => self.line(
+                "session",
+                format!(
+                    "{} ({}, since {})",
+                    text(&session["run_id"]),
+                    text(&session["command"]),
+                    text(&session["started_at"])
+                ),
             ),
-        ),
-    }
-    if let Some(causes) = status["paused"].as_array().filter(|causes| !causes.is_empty()) {
-        let causes: Vec<String> = causes.iter().map(text).collect();
-        line("paused", ui::yellow(&causes.join(", ")));
-    }
-    let queue = &status["queue"];
-    line(
-        "queue",
-        format!(
-            "{} consumed, {} behind",
-            ui::told(&queue["lines"], "line"),
-            ui::told(&queue["lag_bytes"], "byte")
-        ),
-    );
-    let requests = &status["requests"];
-    line(
-        "open",
-        format!(
-            "{} ({} ready, {} delayed, {} running)",
-            requests["open"], requests["ready"], requests["delayed"], requests["running"]
-        ),
-    );
-    if let Some(states) = requests["by_status"].as_object() {
-        for (state, count) in states.iter().filter(|(_, count)| count.as_u64() != Some(0)) {
-            line("", format!("{count:>8} {state}"));
         }
-    }
-    for trouble in requests["troubles"].as_array().into_iter().flatten() {
-        let reason = text(&trouble["reason_code"]);
-        let cause = trouble["cause"].as_str().map(|cause| format!(" ({cause})"));
-        let next = trouble["next_attempt"].as_str().map(|at| format!(", next attempt at {at}"));
-        let (cause, next) = (cause.unwrap_or_default(), next.unwrap_or_default());
-        let (count, state) = (&trouble["requests"], text(&trouble["state"]));
-        line("", ui::yellow(&format!("{count:>8} {state}: {reason}{cause}{next}")));
-    }
-    if status["quarantined"].as_u64() != Some(0) {
-        line("quarantined", ui::red(&status["quarantined"].to_string()));
-    }
-    if let Some(oldest) = status["oldest_open"].as_object() {
-        line("oldest", format!("taken at {}", text(&oldest["taken_at"])));
-    }
-    if !status["next_eligible"].is_null() {
-        line("next", format!("may start at {}", text(&status["next_eligible"])));
-    }
-    let runs = &status["compaction"];
-    for (name, of) in [("snapshot", &runs["service"]), ("", &runs["latest"])] {
-        if let Some(id) = of["snapshot_id"].as_str() {
-            line(name, format!("{id} of run {}", text(&of["run_id"])));
+        if let Some(causes) = status["paused"].as_array().filter(|causes| !causes.is_empty()) {
+            let causes: Vec<String> = causes.iter().map(text).collect();
+            self.line("paused", ui::yellow(&causes.join(", ")));
         }
-    }
-    if let Some(failure) = runs["last_failure"].as_object() {
-        let (run, why) = (text(&failure["run_id"]), text(&failure["message"]));
-        line("stopped", ui::red(&format!("run {run}: {why}")));
-    }
-    for (file, why) in runs["set_aside"].as_object().into_iter().flatten() {
-        line("set aside", ui::yellow(&format!("{file}: {}", text(why))));
-    }
-    let digests = &status["digests"];
-    if let Some(updated) = digests["updated_at"].as_str() {
-        let (bags, memos) =
-            (ui::told(&digests["bags"], "bag"), ui::told(&digests["memos"], "memo"));
-        line("digests", format!("{bags} with {memos}, as of {updated}"));
-    }
-    if digests["retired"].as_u64().is_some_and(|retired| retired > 0) {
-        line(
-            "",
+        let queue = &status["queue"];
+        self.line(
+            "queue",
             format!(
-                "{} to be removed by `digest gc`",
-                ui::told(&digests["retired"], "retired bag")
+                "{} consumed, {} behind",
+                ui::told(&queue["lines"], "line"),
+                ui::told(&queue["lag_bytes"], "byte")
             ),
         );
     }
-    if digests["last_build"]["ok"] == false {
-        let (run, record) = (&digests["last_build"]["run_id"], &digests["last_build"]["record"]);
-        line("", ui::red(&format!("build {} failed: see {}", text(run), text(record))));
+
+    fn requests(&mut self, status: &Value) {
+        let requests = &status["requests"];
+        self.line(
+            "open",
+            format!(
+                "{} ({} ready, {} delayed, {} running)",
+                requests["open"], requests["ready"], requests["delayed"], requests["running"]
+            ),
+        );
+        if let Some(states) = requests["by_status"].as_object() {
+            for (state, count) in states.iter().filter(|(_, count)| count.as_u64() != Some(0)) {
+                self.line("", format!("{count:>8} {state}"));
+            }
+        }
+        for trouble in requests["troubles"].as_array().into_iter().flatten() {
+            let reason = text(&trouble["reason_code"]);
+            let cause = trouble["cause"].as_str().map(|cause| format!(" ({cause})"));
+            let next = trouble["next_attempt"].as_str().map(|at| format!(", next attempt at {at}"));
+            let (cause, next) = (cause.unwrap_or_default(), next.unwrap_or_default());
+            let (count, state) = (&trouble["requests"], text(&trouble["state"]));
+            self.line("", ui::yellow(&format!("{count:>8} {state}: {reason}{cause}{next}")));
+        }
+        if status["quarantined"].as_u64() != Some(0) {
+            self.line("quarantined", ui::red(&status["quarantined"].to_string()));
+        }
+        if let Some(oldest) = status["oldest_open"].as_object() {
+            self.line("oldest", format!("taken at {}", text(&oldest["taken_at"])));
+        }
+        if !status["next_eligible"].is_null() {
+            self.line("next", format!("may start at {}", text(&status["next_eligible"])));
+        }
     }
-    for failed in digests["failed"].as_array().into_iter().flatten() {
-        line("", ui::yellow(&format!("a failed build left {}", text(&failed["staged"]))));
+
+    fn agent_runs(&mut self, runs: &Value) {
+        for (name, of) in [("snapshot", &runs["service"]), ("", &runs["latest"])] {
+            if let Some(id) = of["snapshot_id"].as_str() {
+                self.line(name, format!("{id} of run {}", text(&of["run_id"])));
+            }
+        }
+        if let Some(failure) = runs["last_failure"].as_object() {
+            let (run, why) = (text(&failure["run_id"]), text(&failure["message"]));
+            self.line("stopped", ui::red(&format!("run {run}: {why}")));
+        }
+        for (file, why) in runs["set_aside"].as_object().into_iter().flatten() {
+            self.line("skipped", ui::yellow(&format!("{file}: {}", text(why))));
+        }
     }
-    let log = &status["log"];
-    line(
-        "log",
-        format!(
-            "{}, {}, head {}",
-            ui::told(&log["head"], "event"),
-            ui::told(&log["bytes"], "byte"),
-            &text(&log["hash"])[..12]
-        ),
-    );
-    if let Some(free) = status["disk"]["free_bytes"].as_u64() {
-        line("disk", format!("{} MiB free", free >> 20));
+
+    fn digests(&mut self, digests: &Value) {
+        if let Some(updated) = digests["updated_at"].as_str() {
+            let (bags, memos) =
+                (ui::told(&digests["bags"], "bag"), ui::told(&digests["memos"], "memo"));
+            self.line("digests", format!("{bags} with {memos}, as of {updated}"));
+        }
+        if digests["retired"].as_u64().is_some_and(|retired| retired > 0) {
+            self.line(
+                "",
+                format!(
+                    "{} to be removed by `digest gc`",
+                    ui::told(&digests["retired"], "retired bag")
+                ),
+            );
+        }
+        if digests["last_build"]["ok"] == false {
+            let (run, record) =
+                (&digests["last_build"]["run_id"], &digests["last_build"]["record"]);
+            self.line("", ui::red(&format!("build {} failed: see {}", text(run), text(record))));
+        }
+        for failed in digests["failed"].as_array().into_iter().flatten() {
+            self.line("", ui::yellow(&format!("a failed build left {}", text(&failed["staged"]))));
+        }
     }
-    lines
+
+    fn log_and_disk(&mut self, status: &Value) {
+        let log = &status["log"];
+        self.line(
+            "log",
+            format!(
+                "{}, {}, head {}",
+                ui::told(&log["head"], "event"),
+                ui::told(&log["bytes"], "byte"),
+                &text(&log["hash"])[..12]
+            ),
+        );
+        if let Some(free) = status["disk"]["free_bytes"].as_u64() {
+            self.line("disk", format!("{} MiB free", free >> 20));
+        }
+    }
 }
 
 impl RequestsArgs {
@@ -224,7 +253,7 @@ impl RequestsArgs {
             return Err(names::unknown("state", state, states()));
         }
         let flow = self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
-        let mut session = Session::open(context)?;
+        let mut session = HomeAccess::open(context)?;
         let mut before = None;
         let mut left = if self.limit == 0 { usize::MAX } else { self.limit };
         let mut rows = Vec::new();
@@ -298,7 +327,7 @@ pub(super) fn ask_by_name(
     word: &str,
     question: &dyn Fn(String) -> Question,
 ) -> Result<Value, Failure> {
-    let mut session = Session::open(context)?;
+    let mut session = HomeAccess::open(context)?;
     let mut answer = session.ask(context, &question(word.to_owned()));
     if matches!(&answer, Err(failure) if failure.exit == Exit::Input)
         && let Some(id) = newest_named(context, word)

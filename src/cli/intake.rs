@@ -28,13 +28,13 @@ use crate::work::content_key::{imported_key, model_of};
 const APPEND_AT_ONCE: usize = 1024;
 
 /// What is wished for all files of one command.
-pub(super) struct Wish<'a> {
+pub(super) struct RequestSettings<'a> {
     pub flow: Option<&'a str>,
     pub project: Option<&'a str>,
 }
 
 /// Files that were imported and asked about.
-pub(super) struct Taken {
+pub(super) struct ImportedFiles {
     /// The ids of the requests, each with the name of its source.
     pub requests: BTreeMap<String, String>,
     pub report: Report,
@@ -49,8 +49,8 @@ pub(super) fn take_in(
     config: &Config,
     home: &Home,
     found: Collected,
-    wish: &Wish<'_>,
-) -> Result<Taken, Failure> {
+    wish: &RequestSettings<'_>,
+) -> Result<ImportedFiles, Failure> {
     let _importing = importing(context, home)?;
     let target = Target {
         disk: &*context.machine.disk,
@@ -95,7 +95,7 @@ pub(super) fn take_in(
         why: one.why.clone(),
         named: true,
     }));
-    Ok(Taken { requests, report, skipped, aside })
+    Ok(ImportedFiles { requests, report, skipped, aside })
 }
 
 /// Two imports at once would each write the same partition: the second waits for the first.

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::causes::{held_by_another, log_failed};
 use super::failure::{Exit, Failure};
-use super::held::Held;
-use super::session::Session;
+use super::held_home::HeldHome;
+use super::home_access::HomeAccess;
 use super::{Context, ui};
 use crate::config::parse_duration_ms;
 use crate::contract::ids::Seq;
@@ -67,7 +67,7 @@ impl LogArgs {
 }
 
 fn dump(context: &Context, from: u64, until: u64) -> Result<Exit, Failure> {
-    let mut session = Session::open(context)?;
+    let mut session = HomeAccess::open(context)?;
     let mut next = Some(from);
     while let Some(from) = next.filter(|from| *from <= until) {
         let page = session.ask(context, &Question::LogDump { from, limit: None })?;
@@ -83,7 +83,7 @@ fn dump(context: &Context, from: u64, until: u64) -> Result<Exit, Failure> {
 }
 
 fn stats(context: &Context) -> Result<Exit, Failure> {
-    let mut session = Session::open(context)?;
+    let mut session = HomeAccess::open(context)?;
     let stats = session.ask(context, &Question::LogStats);
     session.close()?;
     let stats = stats?;
@@ -116,7 +116,7 @@ fn stats(context: &Context) -> Result<Exit, Failure> {
 
 fn verify(context: &Context, anchors: &[String]) -> Result<Exit, Failure> {
     let anchors = anchors.iter().map(|anchor| parse_anchor(anchor)).collect::<Result<_, _>>()?;
-    let mut session = Session::open(context)?;
+    let mut session = HomeAccess::open(context)?;
     let report = session.ask(context, &Question::LogVerify { anchors });
     session.close()?;
     let report = report?;
@@ -154,7 +154,7 @@ fn archive(
                 .hint("an age is like `30 d` or `12 h`")
         })?),
     };
-    let mut held = Held::take(context, false)?.ok_or_else(|| held_by_another(context))?;
+    let mut held = HeldHome::take(context, false)?.ok_or_else(|| held_by_another(context))?;
     let now = context.machine.clock.now();
     held.checkpoint(now)?;
     let log = held.engine.log().clone();

@@ -61,7 +61,7 @@ pub fn other_log(
             )
         }
         Kinship::Stranger => {
-            "run/ack.jsonl belongs to another log; this log holds none of its events".to_owned()
+            "run/ack.jsonl belongs to another log; this log has no event of it".to_owned()
         }
     };
     Ok(Some((kinship, what)))

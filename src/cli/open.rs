@@ -8,11 +8,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
-use super::held::{is_home, no_home};
+use super::held_home::{is_home, no_home};
+use super::home_access::HomeAccess;
 use super::published::{named, open_bus, unread};
 use super::read::{nothing_named, summary_of_request};
 use super::serve::run_service;
-use super::session::Session;
 use super::settings::load_config;
 use super::{Context, ui};
 use crate::control::question::{Answer, Question};
@@ -52,7 +52,7 @@ impl OpenArgs {
         let home = Home::new(&context.home, &load_config(context)?);
         let link = Link { context: context.clone(), home, view, print: self.print };
         if ControlClient::connect(&link.home.socket()).is_ok() {
-            let mut session = Session::open(context)?;
+            let mut session = HomeAccess::open(context)?;
             let page = session.ask(context, &Question::Page);
             session.close()?;
             link.follow(&page?);

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::session::Session;
+use super::home_access::HomeAccess;
 use crate::control::question::Question;
 
 /// Retry requests: end a backoff, or start again a request that ended without an output
@@ -75,7 +75,7 @@ impl ReloadArgs {
 
 /// Asks in order; the first failure ends it, after what was done is durable.
 fn ask_all(context: &Context, questions: impl Iterator<Item = Question>) -> Result<Exit, Failure> {
-    let mut session = Session::open(context)?;
+    let mut session = HomeAccess::open(context)?;
     let mut result = Ok(Exit::Done);
     for question in questions {
         match session.ask(context, &question) {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
 use super::identity::random_bytes;
-use super::intake::{Wish, not_added, rename_for_home, take_in};
+use super::intake::{RequestSettings, not_added, rename_for_home, take_in};
 use super::settings::load_config;
 use super::{Context, names, ui};
 use crate::config::Config;
@@ -131,7 +131,7 @@ fn take_given(context: &Context, given: Given) -> Result<Value, Failure> {
     })?;
     let mut found = collect(disk, &[path]).map_err(|error| not_added(&error))?;
     rename_for_home(disk, &home.root, &mut found);
-    let wish = Wish { flow: flow.as_deref(), project: given.project.as_deref() };
+    let wish = RequestSettings { flow: flow.as_deref(), project: given.project.as_deref() };
     let taken = take_in(context, &config, &home, found, &wish)?;
     if taken.requests.is_empty() {
         let why: Vec<&str> = taken.skipped.iter().map(|one| one.why.as_str()).collect();

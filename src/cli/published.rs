@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::held::no_home;
+use super::held_home::no_home;
 use super::prose::plain_line;
 use super::settings::load_config;
 use crate::bus::{BusError, Item, SummaryBus};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::causes::append_failed;
 use super::failure::{Exit, Failure};
-use super::session::Session;
+use super::home_access::HomeAccess;
 use super::settings::load_config;
 use super::{Context, ui};
 use crate::control::question::Question;
@@ -52,7 +52,7 @@ impl QuarantineArgs {
 }
 
 fn list(context: &Context) -> Result<Exit, Failure> {
-    let mut session = Session::open(context)?;
+    let mut session = HomeAccess::open(context)?;
     let mut after = 0;
     let mut rows = Vec::new();
     loop {
@@ -93,7 +93,7 @@ fn row(line: &Value) -> Vec<String> {
 }
 
 fn show(context: &Context, seq: u64) -> Result<Exit, Failure> {
-    let mut session = Session::open(context)?;
+    let mut session = HomeAccess::open(context)?;
     let line = session.ask(context, &Question::QuarantineShow { seq });
     session.close()?;
     let line = line?;
@@ -134,7 +134,7 @@ fn release(context: &Context, seq: u64, file: &Path) -> Result<Exit, Failure> {
         String::from_utf8_lossy(&bytes).into_owned()
     };
     let home = Home::new(&context.home, &load_config(context)?);
-    let mut session = Session::open(context)?;
+    let mut session = HomeAccess::open(context)?;
     let (disk, queue) = (context.machine.disk.as_ref(), &home.queue);
     let mut ask = |question| session.ask(context, &question);
     let request_id =

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Context;
 use super::causes::{engine_failed, held_by_another, log_failed, mark_failed};
 use super::failure::{Exit, Failure};
-use super::held::Held;
+use super::held_home::HeldHome;
 use crate::seam::position::{
     AdoptAt, ConsumedBatch, adopt_position, describe_change, verify_prefix,
 };
@@ -50,7 +50,7 @@ enum From {
 impl QueueArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let Action::Adopt { from, dry_run } = &self.action;
-        let mut held = Held::take(context, false)?.ok_or_else(|| held_by_another(context))?;
+        let mut held = HeldHome::take(context, false)?.ok_or_else(|| held_by_another(context))?;
         let result = adopt(context, &mut held, *from, *dry_run);
         held.close()?;
         result
@@ -60,7 +60,7 @@ impl QueueArgs {
 /// How many batches the log consumed, and the first whose bytes are others now.
 pub fn rewritten(
     context: &Context,
-    held: &Held,
+    held: &HeldHome,
     queue: &Path,
 ) -> Result<(usize, Option<ConsumedBatch>), Failure> {
     let mut batches = Vec::new();
@@ -90,7 +90,12 @@ pub fn rewritten(
     Ok((batches.len(), bad))
 }
 
-fn adopt(context: &Context, held: &mut Held, from: From, dry_run: bool) -> Result<Exit, Failure> {
+fn adopt(
+    context: &Context,
+    held: &mut HeldHome,
+    from: From,
+    dry_run: bool,
+) -> Result<Exit, Failure> {
     let disk = &context.machine.disk;
     let queue = &held.home.queue;
     let failed = |error: &(dyn std::error::Error + 'static)| {

@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 use clap::Args;
 
 use super::failure::{Exit, Failure};
+use super::home_access::HomeAccess;
 use super::prose::{Prose, plain_line};
 use super::published::{Published, each_newest, named, open_bus, unread};
-use super::session::Session;
 use super::since::first_day;
 use super::{Context, names, ui};
 use crate::bus::SummaryBus;
@@ -162,7 +162,7 @@ pub(super) fn nothing_named(bus: &SummaryBus, word: &str) -> Failure {
 
 /// The summary that a request made, when the home knows the request.
 pub(super) fn summary_of_request(context: &Context, id: &str) -> Option<String> {
-    let mut session = Session::open(context).ok()?;
+    let mut session = HomeAccess::open(context).ok()?;
     let question =
         Question::Explain { id: id.to_owned(), verify: false, prompts: false, texts: false };
     let answer = session.ask(context, &question);

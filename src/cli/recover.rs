@@ -12,8 +12,8 @@ use serde_json::json;
 use super::causes::{engine_failed, exporter_failed, held_by_another, log_failed};
 use super::compact::Pages;
 use super::failure::{Exit, Failure, is_damage};
-use super::held::Held;
-use super::identity::{random_bytes, run_start};
+use super::held_home::HeldHome;
+use super::identity::{random_bytes, session_start};
 use super::lost_log::other_log;
 use super::settings::{load_config, load_registry, shared_flows};
 use super::{Context, ui};
@@ -51,7 +51,7 @@ pub(crate) struct RecoverArgs {
 }
 
 /// What is the matter with the store.
-enum Found {
+enum StoreState {
     /// Nothing.
     Sound,
     /// It is not there.
@@ -64,20 +64,22 @@ enum Found {
     Stranger(String),
 }
 
-impl Found {
+impl StoreState {
     fn word(&self) -> &'static str {
         match self {
-            Found::Sound => "sound",
-            Found::Lost => "lost",
-            Found::Unreadable(_) => "unreadable",
-            Found::Damaged(_) => "damaged",
-            Found::Stranger(_) => "another",
+            StoreState::Sound => "sound",
+            StoreState::Lost => "lost",
+            StoreState::Unreadable(_) => "unreadable",
+            StoreState::Damaged(_) => "damaged",
+            StoreState::Stranger(_) => "another",
         }
     }
 
     fn what(&self) -> Option<&str> {
         match self {
-            Found::Unreadable(what) | Found::Damaged(what) | Found::Stranger(what) => Some(what),
+            StoreState::Unreadable(what)
+            | StoreState::Damaged(what)
+            | StoreState::Stranger(what) => Some(what),
             _ => None,
         }
     }
@@ -130,7 +132,7 @@ impl RecoverArgs {
         let lock = lock.map_err(|error| failed("lock the home", &error))?;
         let Some(lock) = lock else { return Err(held_by_another(context)) };
         let found = look(context, &config, &home)?;
-        if matches!(found, Found::Sound) || self.dry_run {
+        if matches!(found, StoreState::Sound) || self.dry_run {
             return say_only(context, &found);
         }
         let aside = set_aside(context, &home)?;
@@ -145,7 +147,7 @@ impl RecoverArgs {
         context: &Context,
         config: &Config,
         home: &Home,
-        found: &Found,
+        found: &StoreState,
     ) -> Result<RecoveryReport, Failure> {
         let disk = &context.machine.disk;
         let new = home.run().join(".recovering");
@@ -155,7 +157,7 @@ impl RecoverArgs {
         let mut report =
             RecoveryReport { damage: found.what().map(str::to_owned), ..RecoveryReport::default() };
         let store = match found {
-            Found::Damaged(_) => {
+            StoreState::Damaged(_) => {
                 let old = open(context, home)?;
                 let bar = context.ui.progress("keeping records", 100);
                 let kept = salvage(disk, &old.reader(), &path, &mut |part| {
@@ -184,7 +186,7 @@ impl RecoverArgs {
             Places { queue: &home.queue, acks: &acks, quarantine: &quarantine, buses: &home.buses };
         let rules = Rules {
             flows: &shared_flows(load_registry(context)?),
-            run: run_start(context, config, "recover")?,
+            run: session_start(context, config, "recover")?,
             tail: TailOptions {
                 max_line_bytes: config.line_bytes_max,
                 partial_line_grace_ms: config.partial_line_grace_ms,
@@ -235,18 +237,18 @@ fn open(context: &Context, home: &Home) -> Result<Store, Failure> {
 }
 
 /// Checks every record, body, key and table.
-fn look(context: &Context, config: &Config, home: &Home) -> Result<Found, Failure> {
+fn look(context: &Context, config: &Config, home: &Home) -> Result<StoreState, Failure> {
     let disk = &context.machine.disk;
     let path = home.store();
     match disk.stat(&path).map_err(|error| failed("look for the log", &error))? {
-        None => return Ok(Found::Lost),
-        Some(stat) if stat.len == 0 => return Ok(Found::Unreadable("it is empty".to_owned())),
+        None => return Ok(StoreState::Lost),
+        Some(stat) if stat.len == 0 => return Ok(StoreState::Unreadable("it is empty".to_owned())),
         Some(_) => {}
     }
     let opened = Store::open(Arc::clone(disk), &path, Options::beside(&path), [0; 16], &mut |_| {});
     let store = match opened {
         Ok(store) => store,
-        Err(error) if is_damage(&error) => return Ok(Found::Unreadable(described(&error))),
+        Err(error) if is_damage(&error) => return Ok(StoreState::Unreadable(described(&error))),
         Err(error) => return Err(log_failed(&error)),
     };
     let log = store.reader();
@@ -254,54 +256,54 @@ fn look(context: &Context, config: &Config, home: &Home) -> Result<Found, Failur
     let verified = log.verify(Seq(1), None, &mut |part| bar.set_position((part * 100.0) as u64));
     bar.finish_and_clear();
     if let Err(error) = verified {
-        return Ok(Found::Damaged(error.to_string()));
+        return Ok(StoreState::Damaged(error.to_string()));
     }
     match other_log(context, home, &log)? {
         // The rebuild keeps the records of the log and takes later facts from the acks.
-        Some((Kinship::Older(_), what)) => return Ok(Found::Damaged(what)),
-        Some((_, what)) => return Ok(Found::Stranger(what)),
+        Some((Kinship::Older(_), what)) => return Ok(StoreState::Damaged(what)),
+        Some((_, what)) => return Ok(StoreState::Stranger(what)),
         None => {}
     }
     match replay(&log, Until::Head, Compare::Tables, &mut |_| {}) {
-        Err(error) => Ok(Found::Damaged(error.to_string())),
+        Err(error) => Ok(StoreState::Damaged(error.to_string())),
         Ok(replayed) => match replayed.differences.first() {
-            Some(difference) => Ok(Found::Damaged(format!("the tables: {difference}"))),
+            Some(difference) => Ok(StoreState::Damaged(format!("the tables: {difference}"))),
             None => opens(context, config, store),
         },
     }
 }
 
 /// Checks what a start reads besides the records: it may be damaged while every record is sound.
-fn opens(context: &Context, config: &Config, store: Store) -> Result<Found, Failure> {
+fn opens(context: &Context, config: &Config, store: Store) -> Result<StoreState, Failure> {
     let options = EngineOptions::of(config);
     let now = context.machine.clock.now();
     let engine = match Engine::open(store, options, now, &mut |_| {}) {
         Ok(engine) => engine,
         Err(error @ EngineError::Writer(_)) => return Err(engine_failed(&error)),
-        Err(error) => return Ok(Found::Damaged(described(&error))),
+        Err(error) => return Ok(StoreState::Damaged(described(&error))),
     };
-    let mut found = Found::Sound;
+    let mut found = StoreState::Sound;
     for name in [ACKS, ACKS_FLOOR, QUARANTINE, SNAPSHOTS] {
         if let Err(error) = cursor(engine.log(), name) {
-            found = Found::Damaged(format!("how far {name} are: {}", described(&error)));
+            found = StoreState::Damaged(format!("how far {name} are: {}", described(&error)));
         }
     }
     if let Err(error) = QueueMark::decode(&engine.log().mark()) {
-        found = Found::Damaged(described(&error));
+        found = StoreState::Damaged(described(&error));
     }
     match engine.close() {
         // redb checks more on its next commit than any read does.
         Err(EngineError::Read(ReadError::Log(error)) | EngineError::Commit(error))
             if is_damage(&error) =>
         {
-            Ok(Found::Damaged(described(&error)))
+            Ok(StoreState::Damaged(described(&error)))
         }
         closed => closed.map(|()| found).map_err(|error| engine_failed(&error)),
     }
 }
 
-fn say_only(context: &Context, found: &Found) -> Result<Exit, Failure> {
-    let sound = matches!(found, Found::Sound);
+fn say_only(context: &Context, found: &StoreState) -> Result<Exit, Failure> {
+    let sound = matches!(found, StoreState::Sound);
     if context.ui.json {
         context.ui.json(&json!({"log": found.word(), "what": found.what(), "recovered": false}));
     } else if sound {
@@ -404,10 +406,10 @@ fn copy(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> std::io::Result<()> {
 fn check(
     context: &Context,
     aside: &Path,
-    found: &Found,
+    found: &StoreState,
     mut report: Recovered,
 ) -> Result<Exit, Failure> {
-    let mut held = Held::take(context, false)?.ok_or_else(|| held_by_another(context))?;
+    let mut held = HeldHome::take(context, false)?.ok_or_else(|| held_by_another(context))?;
     let log = held.engine.log().clone();
     let disk = &context.machine.disk;
     take_run_logs(context, &mut held, &mut report)?;
@@ -434,7 +436,7 @@ fn check(
 /// Reads the run logs that exist again, and takes their snapshots again.
 fn take_run_logs(
     context: &Context,
-    held: &mut Held,
+    held: &mut HeldHome,
     report: &mut Recovered,
 ) -> Result<(), Failure> {
     let dir = held.home.root.join(&held.config.run_logs);
@@ -455,7 +457,7 @@ fn take_run_logs(
 /// Reads one run log; returns what is wrong with it, if anything.
 fn take_run_log(
     context: &Context,
-    held: &mut Held,
+    held: &mut HeldHome,
     path: &Path,
 ) -> Result<Option<String>, Failure> {
     let mut pages = Pages::open(context, path)?;
@@ -486,7 +488,7 @@ fn take_run_log(
 /// them. Copies of all of them are in the folder with the old log.
 fn keep_known_snapshots(
     disk: &Arc<dyn Disk>,
-    held: &Held,
+    held: &HeldHome,
     before: &Path,
     report: &mut Recovered,
 ) -> std::io::Result<()> {
@@ -531,7 +533,13 @@ fn keep_known_snapshots(
     Ok(())
 }
 
-fn show(context: &Context, aside: &Path, found: &Found, recovered: &Recovered, wrong: &[String]) {
+fn show(
+    context: &Context,
+    aside: &Path,
+    found: &StoreState,
+    recovered: &Recovered,
+    wrong: &[String],
+) {
     let report = &recovered.report;
     if context.ui.json {
         context.ui.json(&json!({
@@ -552,7 +560,7 @@ fn show(context: &Context, aside: &Path, found: &Found, recovered: &Recovered, w
     line("record", report.records_kept, " kept");
     line("line", report.lines, " of the queue taken in again");
     line("summary", report.outputs_recognized, " recognized by an ack");
-    line("summary", report.outputs_adopted, " kept without knowing who asked");
+    line("summary", report.outputs_adopted, " kept; the request behind it is unknown");
     line("request", report.ended, " ended as before");
     line("request", report.open, " open again");
     line("run log", recovered.run_logs, " taken in again");

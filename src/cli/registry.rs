@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::session::flows_used;
+use super::home_access::flows_used;
 use super::ui::{green, red, yellow};
 use crate::contract::hash::Digest;
 use crate::digest::selector::{Selector, Selectors};

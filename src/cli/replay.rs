@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::causes::{exporter_failed, held_by_another, log_failed, not_published};
 use super::failure::{Exit, Failure};
-use super::held::Held;
+use super::held_home::HeldHome;
 use super::lost_log::refuse_lost_log;
 use super::serve::moment;
 use super::settings::load_config;
@@ -94,7 +94,7 @@ impl ReplayArgs {
     }
 }
 
-fn existing(context: &Context) -> Result<Held, Failure> {
+fn existing(context: &Context) -> Result<HeldHome, Failure> {
     let path = context.home.join("run/summarizer.redb");
     if !matches!(context.machine.disk.stat(&path), Ok(Some(_))) {
         let home = Home::new(&context.home, &load_config(context)?);
@@ -102,7 +102,7 @@ fn existing(context: &Context) -> Result<Held, Failure> {
         let what = format!("{} holds no log", context.home.display());
         return Err(Failure::new(Exit::Input, what).hint("name the home with --home"));
     }
-    Held::take(context, false)?.ok_or_else(|| held_by_another(context))
+    HeldHome::take(context, false)?.ok_or_else(|| held_by_another(context))
 }
 
 fn show(context: &Context, replayed: &Replayed, verified: bool, names: &[&str]) {
@@ -211,7 +211,7 @@ impl ExportArgs {
     fn export_some(
         &self,
         context: &Context,
-        held: Held,
+        held: HeldHome,
         to: &Path,
         until: Option<Seq>,
     ) -> Result<Exit, Failure> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::causes::held_by_another;
 use super::failure::{Exit, Failure};
-use super::held::Held;
+use super::held_home::HeldHome;
 use super::{Context, ui};
 use crate::upkeep::retention::{self, Policy, RetainError};
 
@@ -22,7 +22,7 @@ pub(crate) struct RetainArgs {
 
 impl RetainArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let mut held = Held::take(context, false)?.ok_or_else(|| {
+        let mut held = HeldHome::take(context, false)?.ok_or_else(|| {
             held_by_another(context)
                 .hint("set retention.daily = true and `summarizer reload`, or stop the service")
         })?;
@@ -32,7 +32,7 @@ impl RetainArgs {
         Ok(Exit::Done)
     }
 
-    fn retain(&self, context: &Context, held: &mut Held) -> Result<Value, Failure> {
+    fn retain(&self, context: &Context, held: &mut HeldHome) -> Result<Value, Failure> {
         let now = context.machine.clock.now();
         let disk = context.machine.disk.as_ref();
         let policy = Policy::of(&held.config);

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use super::acks::{AckProgress, AckTail, Ended};
 use super::causes::{engine_failed, held_by_another, not_published, service_failed};
 use super::failure::{Exit, Failure};
-use super::held::Held;
-use super::identity::{digest_setup, run_id, run_start, site_of};
+use super::held_home::HeldHome;
+use super::home_access::HomeAccess;
+use super::identity::{digest_setup, run_id, session_start, site_of};
 use super::outcome::Made;
 use super::page::Page;
 use super::prose::shortened;
 use super::registry::selectors;
-use super::session::Session;
 use super::settings::{load_config, load_registry};
 use super::ui::Ui;
 use super::watch::FolderWatch;
@@ -26,6 +26,7 @@ use crate::config::Config;
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::contract::vocabulary::{FailureCause, ReasonCode, Warning};
 use crate::control::question::Question;
+use crate::control::socket::ControlServer;
 use crate::control::status::troubles;
 use crate::home::Home;
 use crate::log::Reader;
@@ -91,7 +92,7 @@ impl DrainArgs {
         let progress = AckProgress::start(context, &home, None);
         let ran = run_service(context, "drain", Until::Drained(by));
         drop(progress);
-        let Ran { counts: report, set_aside, interrupted, waiting } = ran?;
+        let SessionOutcome { counts: report, set_aside, interrupted, waiting } = ran?;
         let earlier = earlier_failures(&report, &waiting);
         show(context, &report, &set_aside, &earlier);
         if !context.ui.json {
@@ -124,7 +125,7 @@ pub fn moment(text: &str) -> Result<Timestamp, Failure> {
 }
 
 /// How a session of the service ended.
-pub(crate) struct Ran {
+pub(crate) struct SessionOutcome {
     pub counts: SessionCounts,
     /// The rejected run logs, each with the reason.
     pub set_aside: BTreeMap<String, String>,
@@ -177,39 +178,31 @@ fn tell_stale(context: &Context, ended: &Ended) {
 
 /// What stays open after an interrupt.
 fn stopped_early(context: &Context) -> Result<Exit, Failure> {
-    let mut session = Session::open(context)?;
+    let mut session = HomeAccess::open(context)?;
     let status = session.ask(context, &Question::Status);
     session.close()?;
     let open = ui::told(&status?["requests"]["open"], "request");
-    context.ui.complain(format!("stopped: {open} stay open; `summarizer drain` goes on with them"));
+    context.ui.complain(format!("stopped: {open} stay open; `summarizer drain` continues"));
     Ok(Exit::Interrupted)
 }
 
 /// Takes the home and runs the service loop in this process.
-pub(crate) fn run_service(context: &Context, command: &str, until: Until) -> Result<Ran, Failure> {
-    let held = Held::take(context, true)?.ok_or_else(|| held_by_another(context))?;
+pub(crate) fn run_service(
+    context: &Context,
+    command: &str,
+    until: Until,
+) -> Result<SessionOutcome, Failure> {
+    let held = HeldHome::take(context, true)?.ok_or_else(|| held_by_another(context))?;
     held.is_up();
-    let Held { config, home, index, flows, engine, projector, control, lock, .. } = held;
+    let HeldHome { config, home, index, flows, engine, projector, control, lock, .. } = held;
     let stop = StopSignal::default();
     stop_on_signals(&stop, context.ui)?;
     let asked = stop.clone();
-    let summaries = Summaries::open(
-        &context.machine.disk,
-        &home.buses,
-        engine.log(),
-        Some(&home.publisher_index()),
-    );
-    let summaries = summaries.map_err(|error| not_published(&error))?;
-    let beside = exporters::paced(&site_of(context, &home, &config, engine.log()));
-    let pace = Pace {
-        interval: Duration::from_millis(config.export_interval_ms.max(1).unsigned_abs()),
-        share: config.export_share,
-    };
     let registry = load_registry(context)?;
     let (orders, incoming) = Orders::channel();
     let store = SnapshotStore::new(Arc::clone(&context.machine.disk), home.snapshots());
-    let desk = AgentRuns::new(engine.log(), &config, store, orders.clone(), projector.projected());
-    let desk = Arc::new(desk);
+    let runs = AgentRuns::new(engine.log(), &config, store, orders.clone(), projector.projected());
+    let runs = Arc::new(runs);
     let (disk, run_logs) = (Arc::clone(&context.machine.disk), home.root.join(&config.run_logs));
     for mutation in FlowDirectory::mutations(&registry, engine.state().flows()) {
         tracing::warn!("{}", mutation.what());
@@ -218,15 +211,11 @@ pub(crate) fn run_service(context: &Context, command: &str, until: Until) -> Res
     let (machine, of_worker) = (&context.machine, Arc::clone(&index));
     let worker = FlowWorker::new(machine, &home, &config, registry, of_worker, charged);
     let worker = Arc::new(worker.map_err(|error| no_provider(&error))?);
-    let publishing = SummariesThread::start(summaries, beside, pace)
-        .map_err(|error| Failure::new(Exit::Storage, "cannot start publishing").because(&error))?;
-    let page = control.as_ref().filter(|_| command == "serve");
-    let page = page
-        .map(|control| Page::new(context, control.asker(), &config, &home, engine.log()))
-        .transpose()?;
-    if let (Some(page), Some(address)) = (&page, config.status_http) {
-        page.start(address)?;
-    }
+    let publishing = start_publishing(context, &home, &config, engine.log())?;
+    let page = match control.as_ref().filter(|_| command == "serve") {
+        Some(control) => Some(open_page(context, control, &config, &home, engine.log())?),
+        None => None,
+    };
     // `drain` builds no digests; `serve` and `digest build` do.
     let digests = match until {
         Until::Stopped => Some(start_digests(context, &home, &config, engine.log(), &orders)?),
@@ -236,7 +225,7 @@ pub(crate) fn run_service(context: &Context, command: &str, until: Until) -> Res
     let service = Service {
         machine: context.machine.clone(),
         home,
-        session: run_start(context, &config, command)?,
+        session: session_start(context, &config, command)?,
         next_session: next_session(context, &config, command),
         config,
         index,
@@ -247,15 +236,15 @@ pub(crate) fn run_service(context: &Context, command: &str, until: Until) -> Res
         publishing: Some(publishing.client()),
         watch: page.as_ref().map(Page::observer),
         page: page.map(Page::answerer),
-        runs: Some(Arc::clone(&desk)),
+        runs: Some(Arc::clone(&runs)),
         notes: Some(incoming),
-        digests: digests.as_ref().map(|digests| digests.desk.clone()),
+        digests: digests.as_ref().map(|digests| digests.client.clone()),
     };
     let folders = match until {
         Until::Stopped => FolderWatch::start(context, &folder_config, &folder_home),
         Until::Drained(_) => None,
     };
-    let watching = RunWatch::start(disk, Some(run_logs), Arc::clone(&desk)).map_err(|error| {
+    let watching = RunWatch::start(disk, Some(run_logs), Arc::clone(&runs)).map_err(|error| {
         Failure::new(Exit::Storage, "cannot watch the folder of run logs").because(&error)
     })?;
     // Configuration, registry and log were read without an error.
@@ -276,14 +265,47 @@ pub(crate) fn run_service(context: &Context, command: &str, until: Until) -> Res
     let waiting = troubles(engine.state());
     engine.close().map_err(|error| engine_failed(&error))?;
     drop(lock);
-    let (set_aside, interrupted) = (desk.all_set_aside(), asked.is_raised());
-    Ok(Ran { counts: report, set_aside, interrupted, waiting })
+    let (set_aside, interrupted) = (runs.all_set_aside(), asked.is_raised());
+    Ok(SessionOutcome { counts: report, set_aside, interrupted, waiting })
+}
+
+fn start_publishing(
+    context: &Context,
+    home: &Home,
+    config: &Config,
+    log: &Reader,
+) -> Result<SummariesThread, Failure> {
+    let (disk, remember) = (&context.machine.disk, home.publisher_index());
+    let summaries = Summaries::open(disk, &home.buses, log, Some(&remember));
+    let summaries = summaries.map_err(|error| not_published(&error))?;
+    let beside = exporters::paced(&site_of(context, home, config, log));
+    let pace = Pace {
+        interval: Duration::from_millis(config.export_interval_ms.max(1).unsigned_abs()),
+        share: config.export_share,
+    };
+    SummariesThread::start(summaries, beside, pace)
+        .map_err(|error| Failure::new(Exit::Storage, "cannot start publishing").because(&error))
+}
+
+/// The page of the home. It listens when the configuration names an address; `open` may start it later.
+fn open_page(
+    context: &Context,
+    control: &ControlServer,
+    config: &Config,
+    home: &Home,
+    log: &Reader,
+) -> Result<Page, Failure> {
+    let page = Page::new(context, control.asker(), config, home, log)?;
+    if let Some(address) = config.status_http {
+        page.start(address)?;
+    }
+    Ok(page)
 }
 
 /// Names the session of the next day.
 fn next_session(context: &Context, config: &Config, command: &str) -> Option<NextSession> {
     let (context, config, command) = (context.clone(), config.clone(), command.to_owned());
-    Some(Box::new(move || run_start(&context, &config, &command).ok()))
+    Some(Box::new(move || session_start(&context, &config, &command).ok()))
 }
 
 fn start_digests(
@@ -409,7 +431,7 @@ fn show(
     }
     for (file, why) in set_aside {
         let warning = ui::yellow("warning:");
-        context.ui.talk(format!("{warning} the run log {file} was set aside: {why}"));
+        context.ui.talk(format!("{warning} the run log {file} is skipped: {why}"));
     }
 }
 

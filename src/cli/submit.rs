@@ -13,7 +13,7 @@ use super::acks::AckTail;
 use super::all_new::all_new;
 use super::causes::append_failed;
 use super::failure::{Exit, Failure};
-use super::held::make_home;
+use super::held_home::make_home;
 use super::identity::random_bytes;
 use super::outcome::{Made, made_lines};
 use super::prose::Prose;

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::session::open_or_make;
+use super::home_access::open_or_make;
 use super::settings::load_config;
 use super::ui;
 use crate::control::question::Question;

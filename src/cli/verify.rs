@@ -7,7 +7,7 @@ use clap::Args;
 use super::causes::exporter_failed;
 use super::doctor::said;
 use super::failure::{Exit, Failure};
-use super::held::Held;
+use super::held_home::HeldHome;
 use super::settings::load_config;
 use super::{Context, ui};
 use crate::home::Home;
@@ -76,7 +76,7 @@ fn compare_with_log(context: &Context, report: &mut Report) -> Result<(), Failur
         return Ok(());
     }
     let mut unchecked = |why: String| report.unchecked.push(format!("the log of the home: {why}"));
-    let held = match Held::take(context, false) {
+    let held = match HeldHome::take(context, false) {
         Ok(Some(held)) => held,
         Ok(None) => {
             unchecked(

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::Context;
-use super::intake::{Wish, rename_for_home, take_in};
+use super::intake::{RequestSettings, rename_for_home, take_in};
 use crate::config::{Config, WatchConfig};
 use crate::home::Home;
 use crate::import::collect::{collect, in_short};
@@ -118,7 +118,10 @@ impl<'a> Watcher<'a> {
                 if let Some(kind) = &watch.kind {
                     files.files.retain(|file| file.kind.group().name() == kind);
                 }
-                let wish = Wish { flow: watch.flow.as_deref(), project: watch.project.as_deref() };
+                let wish = RequestSettings {
+                    flow: watch.flow.as_deref(),
+                    project: watch.project.as_deref(),
+                };
                 take_in(self.context, self.config, self.home, files, &wish)
                     .map_err(|failure| failure.in_short())
             });

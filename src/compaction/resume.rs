@@ -81,7 +81,7 @@ pub enum ResumeError {
         sidecar: String,
     },
     /// The strict form lacks `ext`.
-    #[error("restore {0}: a strict-v1 snapshot has no ext to go on from")]
+    #[error("restore {0}: a strict-v1 snapshot has no `ext` to continue from")]
     Strict(String),
     /// The snapshot contradicts itself, its sidecar or its spill files.
     #[error("restore {snapshot}: {reason}")]

@@ -1,6 +1,8 @@
 //! Renders a snapshot of the service's own session for people, by a fixed template and from the
 //! snapshot alone. It answers what came in, what was made, what failed and why, what it cost and
 //! what waits; ids and hashes come last.
+//!
+//! See docs/adr/0099-narrative-of-a-session.md.
 
 use super::page::{Page, flat};
 use super::session_figures::{FailureFigures, SessionFigures};

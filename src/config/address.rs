@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dialled_has_the_host_that_was_judged() {
+    fn the_dialled_address_has_the_host_that_was_checked() {
         let address = ServerAddress::parse("http://evil.example\\@127.0.0.1/v1").unwrap();
         assert!(address.below("/models").starts_with("http://evil.example/"));
         let address = ServerAddress::parse("http://ana:pw@h:1/v1/?key=abc#x").unwrap();

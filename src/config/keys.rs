@@ -74,9 +74,9 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Duration,
         "longest time of an attempt in which nothing arrives",
     ),
-    key("retry.max_attempts", "5", Kind::Count, "tries before a request fails for good"),
-    key("retry.base_delay", "\"2 s\"", Kind::Duration, "delay after the first failed try"),
-    key("retry.max_delay", "\"10 min\"", Kind::Duration, "longest delay between tries"),
+    key("retry.max_attempts", "5", Kind::Count, "attempts before a request fails"),
+    key("retry.base_delay", "\"2 s\"", Kind::Duration, "delay after the first failed attempt"),
+    key("retry.max_delay", "\"10 min\"", Kind::Duration, "longest delay between attempts"),
     key(
         "retry.repair_turns",
         "2",
@@ -198,7 +198,7 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Flag,
         "a service applies these ages by itself, at the turn of each day",
     ),
-    key("provider.default", "\"builtin\"", Kind::Text, "who answers when a flow names nobody"),
+    key("provider.default", "\"builtin\"", Kind::Text, "the provider of flows that name none"),
     key("budget.max_cost_per_day", "\"none\"", Kind::Number, "stop for the day above this cost"),
     key(
         "budget.max_tokens_per_day",

@@ -303,10 +303,10 @@ fn told(text: &str, error: &toml::de::Error) -> String {
 }
 
 /// Dotted key to value and origin; `provider.NAME.key` and `flow.ID.key` keep their middle.
-type Found = BTreeMap<String, (toml::Value, Origin)>;
+type FlatSettings = BTreeMap<String, (toml::Value, Origin)>;
 
-fn flatten(table: &toml::Table) -> Result<Found, ConfigError> {
-    let mut found = Found::new();
+fn flatten(table: &toml::Table) -> Result<FlatSettings, ConfigError> {
+    let mut found = FlatSettings::new();
     for (name, value) in table {
         match (name.as_str(), value) {
             ("provider", toml::Value::Table(inner)) => {
@@ -343,7 +343,11 @@ fn flatten(table: &toml::Table) -> Result<Found, ConfigError> {
     Ok(found)
 }
 
-fn flatten_watch(found: &mut Found, place: usize, table: &toml::Table) -> Result<(), ConfigError> {
+fn flatten_watch(
+    found: &mut FlatSettings,
+    place: usize,
+    table: &toml::Table,
+) -> Result<(), ConfigError> {
     for (key, value) in table {
         if !WATCH_KEYS.contains(&key.as_str()) {
             let suggestion = keys::nearest(key, WATCH_KEYS.iter().copied());
@@ -356,7 +360,11 @@ fn flatten_watch(found: &mut Found, place: usize, table: &toml::Table) -> Result
     Ok(())
 }
 
-fn insert_known(found: &mut Found, key: String, value: &toml::Value) -> Result<(), ConfigError> {
+fn insert_known(
+    found: &mut FlatSettings,
+    key: String,
+    value: &toml::Value,
+) -> Result<(), ConfigError> {
     if !KEYS.iter().any(|known| known.path == key) {
         let suggestion = keys::nearest(&key, KEYS.iter().map(|known| known.path));
         return Err(ConfigError::UnknownKey { key, suggestion });
@@ -366,7 +374,7 @@ fn insert_known(found: &mut Found, key: String, value: &toml::Value) -> Result<(
 }
 
 fn flatten_named(
-    found: &mut Found,
+    found: &mut FlatSettings,
     section: &str,
     table: &toml::Table,
     known: &[&str],
@@ -389,7 +397,7 @@ fn flatten_named(
     Ok(())
 }
 
-fn override_from_environment(found: &mut Found, environment: &BTreeMap<String, String>) {
+fn override_from_environment(found: &mut FlatSettings, environment: &BTreeMap<String, String>) {
     if let Some(root) = environment.get(BUS_HOME).filter(|root| !root.is_empty()) {
         let value = toml::Value::String(root.clone());
         found.insert("bus_home".to_owned(), (value, Origin::Environment(BUS_HOME.to_owned())));
@@ -409,7 +417,7 @@ fn override_from_environment(found: &mut Found, environment: &BTreeMap<String, S
 }
 
 struct Values {
-    found: Found,
+    found: FlatSettings,
 }
 
 impl Values {

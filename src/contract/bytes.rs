@@ -1,9 +1,9 @@
-//! Bytes that are read once and held by many: a batch of the queue, and the lines in it.
+//! Bytes that are read once and shared: a batch of the queue and the lines in it.
 //!
-//! Contract. A line keeps the batch that it came with, so nothing is copied between reading it and
-//! encoding it for the log. When the last line of a batch is gone its memory goes back to the pool
-//! it was taken from, wherever that happens: memory that comes fresh from the system has to be
-//! cleared, and that costs as much as what is done with it.
+//! Contract. A line shares the buffer of its batch, so no bytes are copied between reading a line and
+//! encoding it for the log. When the last line of a batch is dropped, in any thread, the buffer goes
+//! back to its pool. Reuse matters: the system clears fresh memory, and that costs as much as the
+//! work on the bytes.
 //!
 //! See docs/adr/0079-lines-share-their-batch-buffer.md.
 
@@ -13,40 +13,40 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Buffers that a pool keeps for later.
+/// Most unused buffers in a pool.
 const KEPT: usize = 4;
 
-/// Memory that is used again.
+/// Buffers that are used again.
 #[derive(Clone, Default)]
-pub(crate) struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
+pub(crate) struct BufferPool(Arc<Mutex<Vec<Vec<u8>>>>);
 
-impl Pool {
-    /// An empty buffer, used before if there is one.
+impl BufferPool {
+    /// An empty buffer: a used one if the pool has one, otherwise a new one.
     pub fn take(&self) -> Vec<u8> {
         let mut buffer = self.0.lock().pop().unwrap_or_default();
         buffer.clear();
         buffer
     }
 
-    /// Makes a filled buffer one that many can hold, and that comes back.
-    pub(crate) fn lend(&self, bytes: Vec<u8>) -> Piece {
-        Piece::whole(Lent { bytes, pool: Some(self.clone()) })
+    /// Makes a filled buffer shareable. It comes back to this pool after its last use.
+    pub(crate) fn lend(&self, bytes: Vec<u8>) -> SharedBytes {
+        SharedBytes::whole(PooledBuffer { bytes, pool: Some(self.clone()) })
     }
 
-    /// Gives what is kept back to the system.
+    /// Frees the unused buffers.
     pub fn drain(&self) {
         self.0.lock().clear();
     }
 }
 
-struct Lent {
+struct PooledBuffer {
     bytes: Vec<u8>,
-    pool: Option<Pool>,
+    pool: Option<BufferPool>,
 }
 
-impl Drop for Lent {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
-        if let Some(Pool(kept)) = &self.pool {
+        if let Some(BufferPool(kept)) = &self.pool {
             let mut kept = kept.lock();
             if kept.len() < KEPT {
                 kept.push(std::mem::take(&mut self.bytes));
@@ -55,33 +55,33 @@ impl Drop for Lent {
     }
 }
 
-/// A stretch of bytes that others may hold too.
+/// A range of a shared buffer.
 #[derive(Clone)]
-pub struct Piece {
-    of: Arc<Lent>,
+pub struct SharedBytes {
+    of: Arc<PooledBuffer>,
     range: Range<usize>,
 }
 
-impl Piece {
-    fn whole(lent: Lent) -> Piece {
-        Piece { range: 0..lent.bytes.len(), of: Arc::new(lent) }
+impl SharedBytes {
+    fn whole(lent: PooledBuffer) -> SharedBytes {
+        SharedBytes { range: 0..lent.bytes.len(), of: Arc::new(lent) }
     }
 
-    /// A part of it.
-    pub fn piece(&self, range: Range<usize>) -> Piece {
+    /// A part of these bytes, which shares the same buffer.
+    pub fn slice(&self, range: Range<usize>) -> SharedBytes {
         let range = self.range.start + range.start..self.range.start + range.end;
-        assert!(range.end <= self.range.end, "a piece of something is within it");
-        Piece { of: Arc::clone(&self.of), range }
+        assert!(range.end <= self.range.end, "the range is within these bytes");
+        SharedBytes { of: Arc::clone(&self.of), range }
     }
 }
 
-impl From<Vec<u8>> for Piece {
-    fn from(bytes: Vec<u8>) -> Piece {
-        Piece::whole(Lent { bytes, pool: None })
+impl From<Vec<u8>> for SharedBytes {
+    fn from(bytes: Vec<u8>) -> SharedBytes {
+        SharedBytes::whole(PooledBuffer { bytes, pool: None })
     }
 }
 
-impl Deref for Piece {
+impl Deref for SharedBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -89,21 +89,21 @@ impl Deref for Piece {
     }
 }
 
-impl AsRef<[u8]> for Piece {
+impl AsRef<[u8]> for SharedBytes {
     fn as_ref(&self) -> &[u8] {
         self
     }
 }
 
-impl PartialEq for Piece {
-    fn eq(&self, other: &Piece) -> bool {
+impl PartialEq for SharedBytes {
+    fn eq(&self, other: &SharedBytes) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Piece {}
+impl Eq for SharedBytes {}
 
-impl fmt::Debug for Piece {
+impl fmt::Debug for SharedBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "b\"{}\"", self.escape_ascii())
     }
@@ -114,23 +114,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_comes_back_with_the_last_piece() {
-        let pool = Pool::default();
+    fn a_buffer_comes_back_with_its_last_slice() {
+        let pool = BufferPool::default();
         let whole = pool.lend(b"one two".to_vec());
         let at = whole.as_ptr();
-        let two = whole.piece(4..7).piece(1..3);
+        let two = whole.slice(4..7).slice(1..3);
         assert_eq!((&*two, format!("{two:?}").as_str()), (&b"wo"[..], "b\"wo\""));
         drop(whole);
-        assert_eq!(pool.take().capacity(), 0, "a piece is still held");
+        assert_eq!(pool.take().capacity(), 0, "a slice still uses the buffer");
         drop(two);
         let again = pool.take();
         assert_eq!((again.as_ptr(), again.len()), (at, 0));
     }
 
     #[test]
-    fn a_pool_keeps_a_few_buffers() {
-        let pool = Pool::default();
-        let lent: Vec<Piece> = (0..KEPT + 3).map(|_| pool.lend(vec![7; 64])).collect();
+    fn a_pool_keeps_a_few_unused_buffers() {
+        let pool = BufferPool::default();
+        let lent: Vec<SharedBytes> = (0..KEPT + 3).map(|_| pool.lend(vec![7; 64])).collect();
         drop(lent);
         assert_eq!(pool.0.lock().len(), KEPT);
         pool.drain();
@@ -138,9 +138,9 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "within it")]
-    fn a_piece_does_not_reach_beyond_what_it_is_of() {
-        let line = Piece::from(b"abcdef".to_vec()).piece(1..3);
-        drop(line.piece(0..4));
+    #[should_panic(expected = "within these bytes")]
+    fn a_slice_does_not_reach_beyond_its_bytes() {
+        let line = SharedBytes::from(b"abcdef".to_vec()).slice(1..3);
+        drop(line.slice(0..4));
     }
 }

@@ -38,7 +38,7 @@ fn is_clear_no(value: &Value) -> bool {
 
 /// What a member of a record says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sign {
+enum PublishMark {
     /// Yes or no.
     Publish,
     /// Yes or no, or the date of publication.
@@ -82,19 +82,19 @@ fn is_private_word(word: &str) -> bool {
 }
 
 /// What a member with this name says, in the spellings people use.
-fn sign_of(name: &str) -> Option<Sign> {
+fn sign_of(name: &str) -> Option<PublishMark> {
     let kept = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
     let folded: String = kept.flat_map(char::to_lowercase).collect();
     Some(match folded.as_str() {
-        "publish" | "publishable" | "publicar" => Sign::Publish,
-        "published" | "ispublished" | "publicado" => Sign::Published,
-        "public" | "ispublic" | "p\u{fa}blico" => Sign::Public,
+        "publish" | "publishable" | "publicar" => PublishMark::Publish,
+        "published" | "ispublished" | "publicado" => PublishMark::Published,
+        "public" | "ispublic" | "p\u{fa}blico" => PublishMark::Public,
         "isprivate" | "isdraft" | "isconfidential" | "nopublish" | "dontpublish"
-        | "donotpublish" => Sign::Private,
-        "visibility" | "privacy" | "sensitivity" => Sign::Visibility,
-        "status" | "poststatus" | "estado" => Sign::Status,
-        "tags" | "labels" | "keywords" | "categories" | "category" => Sign::Labels,
-        word if is_private_word(word) => Sign::Private,
+        | "donotpublish" => PublishMark::Private,
+        "visibility" | "privacy" | "sensitivity" => PublishMark::Visibility,
+        "status" | "poststatus" | "estado" => PublishMark::Status,
+        "tags" | "labels" | "keywords" | "categories" | "category" => PublishMark::Labels,
+        word if is_private_word(word) => PublishMark::Private,
         _ => return None,
     })
 }
@@ -155,25 +155,25 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
     let sign = sign_of(name)?;
     let word = value.as_str().map(|text| text.trim().to_lowercase());
     match sign {
-        Sign::Publish => said(Some(value)),
-        Sign::Published => said(Some(value)).filter(|_| match &word {
+        PublishMark::Publish => said(Some(value)),
+        PublishMark::Published => said(Some(value)).filter(|_| match &word {
             Some(word) => word.chars().all(char::is_alphabetic),
             None => value.is_boolean(),
         }),
-        Sign::Public => said(Some(value)).filter(|yes| !yes),
-        Sign::Private => {
+        PublishMark::Public => said(Some(value)).filter(|yes| !yes),
+        PublishMark::Private => {
             let is_blank = word.is_some_and(|word| word.is_empty());
             let is_silent = value.is_null() || is_blank || is_clear_no(value);
             (!is_silent).then_some(false)
         }
-        Sign::Visibility => {
+        PublishMark::Visibility => {
             let is_open = matches!(word.as_deref(), Some("public" | "normal" | "everyone"));
             (!value.is_null() && !is_open).then_some(false)
         }
-        Sign::Status => {
+        PublishMark::Status => {
             word.is_some_and(|word| is_private_word(&word) || word == "pending").then_some(false)
         }
-        Sign::Labels => {
+        PublishMark::Labels => {
             let words = match value {
                 Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
                 Value::String(text) => text.split(',').collect(),

@@ -120,6 +120,14 @@ pub struct Refusal {
     pub errors_omitted: u64,
 }
 
+impl Refusal {
+    /// A refusal with one reason for the line as a whole, without the id of a request.
+    pub(crate) fn whole_line(reason: QuarantineReason, message: String) -> Refusal {
+        let errors = vec![Violation { pointer: String::new(), message }];
+        Refusal { reason, request_id: None, errors, errors_omitted: 0 }
+    }
+}
+
 /// The idempotency key that counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EffectiveKey {

@@ -143,12 +143,12 @@ pub fn check(name: &str, value: &Value) -> Vec<Violation> {
 }
 
 /// The first violations of an embedded schema, sorted by place, and how many more there are.
-/// For values of strangers: what is left out takes no memory, and no value is quoted at length.
+/// For untrusted values: omitted violations take no memory, and long values are not quoted in full.
 pub(crate) fn check_bounded(name: &str, value: &Value, most: usize) -> (Vec<Violation>, u64) {
     violations_bounded(&validator(name), value, most)
 }
 
-/// The same of a compiled schema.
+/// The same for a compiled schema.
 pub(crate) fn violations_bounded(
     validator: &Validator,
     value: &Value,

@@ -16,7 +16,7 @@ use crate::sequencer::engine::{Engine, EngineError, OperatorError};
 use crate::state::decide::Refused;
 use crate::state::event::{Event, PauseCause, TakenRequest};
 
-use super::reply::{Reply, Surroundings, later, not_found, refused};
+use super::reply::{QuestionContext, Reply, later, not_found, refused};
 use super::requests::{Filter, requests};
 use super::show::{explained, show};
 use super::status::status;
@@ -26,7 +26,7 @@ use super::{log_queries, quarantine};
 /// so that an order that was answered survives a crash.
 pub fn answer(
     engine: &mut Engine,
-    around: &Surroundings<'_>,
+    around: &QuestionContext<'_>,
     question: Question,
 ) -> Result<Reply, EngineError> {
     let now = around.now;

@@ -22,7 +22,7 @@ pub enum Reply {
 }
 
 /// What an answer can depend on beside the engine.
-pub struct Surroundings<'a> {
+pub struct QuestionContext<'a> {
     /// The moment of asking.
     pub now: Timestamp,
     pub machine: &'a Machine,

@@ -15,7 +15,7 @@ use crate::log::Reader;
 use crate::sequencer::engine::{Engine, EngineError};
 use crate::state::{Past as _, Row, State};
 
-use super::reply::{AnswerError, Reply, Surroundings, later, not_found};
+use super::reply::{AnswerError, QuestionContext, Reply, later, not_found};
 use super::requests::open_word;
 
 /// Events of one request that are listed.
@@ -68,7 +68,7 @@ pub(super) fn show(engine: &Engine, now: Timestamp, id: &str) -> Result<Reply, E
 /// shares it.
 pub(super) fn explained(
     engine: &Engine,
-    around: &Surroundings<'_>,
+    around: &QuestionContext<'_>,
     id: &str,
     wanted: Wanted,
 ) -> Result<Reply, EngineError> {

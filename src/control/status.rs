@@ -12,12 +12,12 @@ use crate::sequencer::mark::QueueMark;
 use crate::state::{State, Status};
 use crate::upkeep::retention;
 
-use super::reply::Surroundings;
+use super::reply::QuestionContext;
 
 /// Open requests that are looked at for what keeps them back, oldest first.
 const TROUBLES_SCANNED: usize = 20_000;
 
-pub(super) fn status(engine: &Engine, around: &Surroundings<'_>) -> Result<Value, EngineError> {
+pub(super) fn status(engine: &Engine, around: &QuestionContext<'_>) -> Result<Value, EngineError> {
     let state = engine.state();
     let (head, hash) = engine.log().head();
     let position = QueueMark::decode(&engine.log().mark())?.position;

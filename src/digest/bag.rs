@@ -17,9 +17,9 @@ use super::choose::{BagDraft, BagGroup};
 use super::library::Library;
 use super::markdown::{one_line, shorten};
 use super::memo::{self, MemoItem};
+use super::open_tasks::OpenTasks;
 use super::pairs::PairScore;
 use super::selector::{Export, PublishRule, Selector};
-use super::task_book::TaskBook;
 use super::tasks::task_id;
 use crate::contract::digest_bus::{
     BAG_VERSION, BagIdentity, DIGESTS_DIR, LEVEL, MEMO_INDEX_VERSION, MEMO_META_VERSION,
@@ -173,7 +173,7 @@ fn shows_tasks(selector: &Selector) -> bool {
 pub(crate) fn closed_tasks(
     selector: &Selector,
     library: &Library,
-    book: &TaskBook,
+    open_tasks: &OpenTasks,
     units: &[u32],
 ) -> (Vec<String>, Option<Digest>) {
     if !shows_tasks(selector) {
@@ -183,7 +183,7 @@ pub(crate) fn closed_tasks(
     let marks = units.filter_map(|unit| library.task_marks(unit));
     let tasks = marks.flat_map(|marks| marks.tasks.iter().map(|task| task.id));
     let closed: BTreeSet<String> =
-        tasks.filter(|task| book.closed(*task).is_some()).map(task_id).collect();
+        tasks.filter(|task| open_tasks.closed(*task).is_some()).map(task_id).collect();
     let closed: Vec<String> = closed.into_iter().collect();
     let hash = (!closed.is_empty()).then(|| list_digest(&closed));
     (closed, hash)

@@ -23,11 +23,11 @@ use super::bag::{BagFiles, BagItem, BuildStamp, NewBag, closed_tasks, draft_id, 
 use super::catalog::{self, Catalog, Changes, Reason, Retirement};
 use super::choose::{BagDraft, Matcher};
 use super::library::{Library, Unit};
+use super::open_tasks::OpenTasks;
 use super::parallel::in_parallel;
 use super::publish::{DigestError, Digests, disk_error, write_files};
 use super::run::{BuildAccount, BuildFailure};
 use super::selector::{Selector, Selectors};
-use super::task_book::TaskBook;
 use crate::contract::digest_bus::{INDEX_DIR, PROMOTION_FOLLOWS, REGISTRY_FILE};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
@@ -321,17 +321,17 @@ impl<'a> Build<'a> {
             .filter(|one| order.selector.as_ref().is_none_or(|id| *id == one.selector_id))
             .map(|selector| (selector, selector.hash().hex()))
             .collect();
-        let book = TaskBook::of(library, &self.digests.catalog().words());
+        let open_tasks = OpenTasks::of(library, &self.digests.catalog().words());
         let matchers: Vec<Matcher<'_>> = active
             .iter()
-            .map(|(selector, _)| Matcher::new(library, &book, selector, settings.zone))
+            .map(|(selector, _)| Matcher::new(library, &open_tasks, selector, settings.zone))
             .collect();
         let mut jobs = Vec::new();
         let mut whole = BTreeSet::new();
         let considered = self.digests.catalog().considered();
         let changed = library.units().iter();
-        let changed =
-            changed.filter(|unit| unit.seq > considered || book.moved_after(unit, considered));
+        let changed = changed
+            .filter(|unit| unit.seq > considered || open_tasks.moved_after(unit, considered));
         let changed: Vec<&Unit> = changed.collect();
         for ((selector, hash), matcher) in active.iter().zip(&matchers) {
             let (windows, full) = self.windows(library, &changed, selector, hash, matcher);
@@ -353,7 +353,7 @@ impl<'a> Build<'a> {
         for part in jobs.chunks(JOBS_AT_ONCE) {
             self.give_up_if_told()?;
             (settings.progress)(done, self.report.windows);
-            self.some(library, &book, part, &mut produced, &mut changes)?;
+            self.some(library, &open_tasks, part, &mut produced, &mut changes)?;
             done += part.len() as u64;
         }
         (settings.progress)(done, self.report.windows);
@@ -403,14 +403,14 @@ impl<'a> Build<'a> {
     fn some(
         &mut self,
         library: &Library,
-        book: &TaskBook,
+        open_tasks: &OpenTasks,
         jobs: &[WindowJob<'_>],
         produced: &mut BTreeSet<String>,
         changes: &mut Changes,
     ) -> Result<(), BuildError> {
         let catalog = self.digests.catalog();
         let looked =
-            in_parallel(jobs, self.settings.threads, |job| look(library, book, catalog, job));
+            in_parallel(jobs, self.settings.threads, |job| look(library, open_tasks, catalog, job));
         let mut fresh = Vec::new();
         for (job, looked) in jobs.iter().zip(looked) {
             self.account.count("selection", "candidates", looked.candidates);
@@ -436,7 +436,7 @@ impl<'a> Build<'a> {
         }
         for part in fresh.chunks(BAGS_AT_ONCE) {
             self.give_up_if_told()?;
-            self.write(library, book, part)?;
+            self.write(library, open_tasks, part)?;
         }
         Ok(())
     }
@@ -445,7 +445,7 @@ impl<'a> Build<'a> {
     fn write(
         &mut self,
         library: &Library,
-        book: &TaskBook,
+        open_tasks: &OpenTasks,
         fresh: &[(&WindowJob<'_>, Box<BagDraft>)],
     ) -> Result<(), BuildError> {
         for (_, draft) in fresh {
@@ -463,7 +463,7 @@ impl<'a> Build<'a> {
         let (stamp, log, disk) = (&*stamp, self.log, self.digests.disk().as_ref());
         let staging = self.digests.staging(&self.order.run_id);
         let written = in_parallel(fresh, self.settings.threads, |(job, draft)| {
-            write_bag((library, book), log, disk, &staging, stamp, job, draft)
+            write_bag((library, open_tasks), log, disk, &staging, stamp, job, draft)
         });
         let mut notes = Vec::with_capacity(fresh.len());
         let mut facts = Vec::with_capacity(fresh.len());
@@ -835,7 +835,7 @@ fn to_json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, BuildError> {
 
 fn look(
     library: &Library,
-    book: &TaskBook,
+    open_tasks: &OpenTasks,
     catalog: &Catalog,
     job: &WindowJob<'_>,
 ) -> WindowResult {
@@ -850,7 +850,7 @@ fn look(
         let unit = |place: &u32| library.units()[*place as usize].summary_id();
         let ids: Vec<String> = draft.units.iter().map(unit).collect();
         let group = draft.group.as_ref();
-        let (_, closed) = closed_tasks(job.selector, library, book, &draft.units);
+        let (_, closed) = closed_tasks(job.selector, library, open_tasks, &draft.units);
         let (bag_id, _) = draft_id(job.selector, job.hash, &facts, group, &ids, closed);
         let group = group.map(|group| group.key.clone());
         let standing = match catalog.entries().get(&bag_id) {
@@ -866,7 +866,7 @@ fn look(
 type WrittenBag = (BagFacts, BagFiles, Report);
 
 fn write_bag(
-    (library, book): (&Library, &TaskBook),
+    (library, open_tasks): (&Library, &OpenTasks),
     log: &Reader,
     disk: &dyn Disk,
     staging: &Path,
@@ -876,7 +876,7 @@ fn write_bag(
 ) -> Result<WrittenBag, BuildError> {
     let mut items = Vec::with_capacity(draft.units.len());
     for place in &draft.units {
-        items.push(read_item(library, book, log, *place)?);
+        items.push(read_item(library, open_tasks, log, *place)?);
     }
     let bag = NewBag {
         selector: job.selector,
@@ -885,7 +885,7 @@ fn write_bag(
         window: &job.window,
         draft,
         items: &items,
-        closed: closed_tasks(job.selector, library, book, &draft.units),
+        closed: closed_tasks(job.selector, library, open_tasks, &draft.units),
     };
     let (facts, files) = bag.render(stamp).map_err(DigestError::Record)?;
     let folder = staging.join(facts.path());
@@ -907,7 +907,7 @@ fn write_bag(
 
 pub(super) fn read_item(
     library: &Library,
-    book: &TaskBook,
+    open_tasks: &OpenTasks,
     log: &Reader,
     place: u32,
 ) -> Result<BagItem, BuildError> {
@@ -920,7 +920,7 @@ pub(super) fn read_item(
     let mut item = BagItem::read(&body, tags.collect(), project)
         .map_err(|why| BuildError::Item { summary_id: summary_id.clone(), why })?;
     for task in &mut item.memo.tasks {
-        task.closed = book.closed(task.id);
+        task.closed = open_tasks.closed(task.id);
     }
     match item.memo.summary_id == summary_id {
         true => Ok(item),

@@ -1,14 +1,15 @@
-//! What a build knows by heart: the library, the catalog and which bags are in place, in a file
-//! beside the log, so that the next process reads only what is new.
+//! Cache of digest builds: the library, the catalog and the list of bags in place, in a file beside
+//! the log. With it, the next process reads only new events.
 //!
-//! Contract. All of it follows from the log and the disk and may be deleted at any time. It is
-//! believed only where the log holds, at the position it was kept for, the record it was kept with:
-//! beside another log, one that was lost and made again, or one that ends earlier, the log is read
-//! from its beginning. The cache file seals every row, so a damaged one costs time and never makes a
-//! wrong bag. A bag counts as in place while its files are the ones that were looked at.
+//! Contract. The content follows from the log and the disk, so the file may be deleted at any time.
+//! Each row names a position of the log and the record there. A row counts only while the log holds
+//! that record at that position. Beside another log, a rebuilt log or a shorter log, a build reads
+//! the log from its beginning. The cache file seals every row, so a damaged row costs time and never
+//! makes a wrong bag. A bag counts as in place while its files are unchanged since they were compared
+//! with the log.
 //!
-//! The library is kept in segments that only grow: a new one for what came, merged with the ones
-//! before it when those are not much larger, so one new summary writes a few dozen bytes.
+//! The library is stored in segments. New summaries make a new segment. It absorbs the segments
+//! before it that are not much larger, so one new summary writes a few dozen bytes.
 //!
 //! See docs/adr/0046-digest-cache.md.
 
@@ -28,14 +29,14 @@ use crate::contract::ids::Seq;
 use crate::log::{Cache, LogStamp, Reader};
 use crate::os::Disk;
 
-/// Layout of the file; a file of another layout is made anew.
+/// Layout of the file. A file of another layout is replaced.
 const LAYOUT: &str = "digest.v5";
-/// Version of what is kept; data of another version is read from the log again.
+/// Version of the stored data. Data of another version is read from the log again.
 const REDUCER: u32 = 3;
 /// The head of the library.
 const LIBRARY: &str = "digest.library";
 const CATALOG: &str = "digest.catalog";
-/// Events that are cheaper to read again than the catalog is to write.
+/// Reading this many events again is cheaper than writing the catalog.
 const READ_AGAIN: u64 = 4096;
 
 /// Bags in place, by their folder, each with a hash over the names and versions of its files as they
@@ -66,32 +67,32 @@ struct CatalogPart<'a> {
     in_place: Cow<'a, InPlace>,
 }
 
-/// The file; without one nothing is kept and everything is read.
-pub struct Kept {
+/// The cache of one home. Without a file, every build reads the whole log.
+pub struct DigestCache {
     cache: Option<Cache>,
     log: Reader,
     segments: Vec<Segment>,
-    /// Where the library stood when it was kept last.
+    /// How far the stored library goes.
     library_to: Share,
-    /// Where the catalog stood when it was kept last.
+    /// How far the stored catalog goes.
     catalog_to: Seq,
 }
 
-impl Kept {
-    /// Opens the file beside a log. One that cannot be had is done without.
-    pub fn open(disk: &Arc<dyn Disk>, path: &Path, log: &Reader) -> Kept {
+impl DigestCache {
+    /// Opens the file beside a log. If that fails, the cache stays empty.
+    pub fn open(disk: &Arc<dyn Disk>, path: &Path, log: &Reader) -> DigestCache {
         let cache = match Cache::open(disk, path, LAYOUT) {
             Ok(cache) => Some(cache),
             Err(error) => {
-                tracing::info!(%error, "what digests are made of is read from the log each time");
+                tracing::info!(%error, "the digest cache does not open; each build reads the whole log");
                 None
             }
         };
         let (library_to, catalog_to) = (Share::default(), Seq::ZERO);
-        Kept { cache, log: log.clone(), segments: Vec::new(), library_to, catalog_to }
+        DigestCache { cache, log: log.clone(), segments: Vec::new(), library_to, catalog_to }
     }
 
-    /// The bytes under a key, when they are what was put there.
+    /// The bytes of a key, when their hash is the expected one.
     fn get(&self, key: &str, hash: &str) -> Option<Vec<u8>> {
         let bytes = self.cache.as_ref()?.get(key).ok()??;
         (sha256(&bytes).hex() == hash).then_some(bytes)
@@ -113,12 +114,12 @@ impl Kept {
         let Some(cache) = &self.cache else { return false };
         let put = cache.change([(key, Some(bytes))]);
         if let Err(error) = &put {
-            tracing::warn!(%error, "what digests are made of will be read from the log again");
+            tracing::warn!(%error, "the digest cache was not written; the next build reads the log again");
         }
         put.is_ok()
     }
 
-    /// The library as it was kept, when it knows these fields of `meta` and has these rules.
+    /// The stored library, if it was made with these fields of `meta` and these rules.
     pub fn library(
         &mut self,
         fields: &BTreeSet<String>,
@@ -148,7 +149,7 @@ impl Kept {
         Some(library)
     }
 
-    /// Keeps what the library has more than what was kept.
+    /// Writes what is new in the library.
     pub fn keep_library(&mut self, library: &Library) {
         let to = library.share();
         if to.seq == self.library_to.seq || self.cache.is_none() {
@@ -159,7 +160,7 @@ impl Kept {
         let mut segments = std::mem::take(&mut self.segments);
         if units > 0 {
             let mut begin = std::mem::take(&mut self.library_to);
-            // Segments that are not much larger than what comes are written again with it.
+            // The new segment absorbs segments of up to twice its size.
             while let Some(last) = segments.pop_if(|last| last.units <= 2 * units) {
                 units += last.units;
                 begin = last.begin;
@@ -182,7 +183,7 @@ impl Kept {
         }
     }
 
-    /// The catalog as it was kept, and the bags that were in place then.
+    /// The stored catalog and the bags that were in place.
     pub fn catalog(&mut self) -> Option<(Catalog, InPlace)> {
         let part = self.get_row(CATALOG)?;
         let part: CatalogPart<'_> = serde_json::from_slice(&part).ok()?;
@@ -195,7 +196,7 @@ impl Kept {
         Some((catalog, part.in_place.into_owned()))
     }
 
-    /// Keeps the catalog. One that hardly moved is only kept when bags `changed`.
+    /// Writes the catalog. With few new events it is written only when bags `changed`.
     pub fn keep_catalog(&mut self, catalog: &Catalog, in_place: &InPlace, changed: bool) {
         let to = catalog.read_to();
         let moved = to.0.saturating_sub(self.catalog_to.0);

@@ -62,7 +62,6 @@ pub struct Changes {
     pub restored: Vec<String>,
 }
 
-/// A retired bag.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Retired {
     pub reason: Reason,
@@ -82,9 +81,7 @@ pub struct CatalogEntry {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenBuild {
-    /// What it said.
     pub started: BuildStarted,
-    /// When.
     pub at: Timestamp,
     /// True once its bags count.
     pub published: bool,

@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use chrono_tz::Tz;
 
 use super::library::{COLUMNS, Library, Publish, Unit};
+use super::open_tasks::OpenTasks;
 use super::pairs::{self, PairScore};
 use super::project::scalar;
 use super::selector::{GroupBy, GroupRule, OrderKey, PublishRule, Selector};
 use super::tags::{canonical, lexeme};
-use super::task_book::TaskBook;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::Stream;
 use crate::facts::window::Window;
@@ -98,7 +98,7 @@ pub(crate) struct WindowChoice {
 /// A selector whose words are looked up in a library.
 pub(crate) struct Matcher<'a> {
     library: &'a Library,
-    book: &'a TaskBook,
+    open_tasks: &'a OpenTasks,
     selector: &'a Selector,
     group: GroupRule,
     zone: Tz,
@@ -131,7 +131,7 @@ impl Numbers {
 impl<'a> Matcher<'a> {
     pub fn new(
         library: &'a Library,
-        book: &'a TaskBook,
+        open_tasks: &'a OpenTasks,
         selector: &'a Selector,
         home: Tz,
     ) -> Matcher<'a> {
@@ -146,7 +146,7 @@ impl<'a> Matcher<'a> {
         });
         Matcher {
             library,
-            book,
+            open_tasks,
             selector,
             group: selector.group(),
             zone: selector.zone(home).unwrap_or(home),
@@ -256,7 +256,7 @@ impl<'a> Matcher<'a> {
         match (rule.has_tasks, unit.tasks) {
             (false, _) => None,
             (true, 0) => Some(DropReason::NoTasks),
-            (true, _) => (self.book.open(unit) == 0).then_some(DropReason::TasksClosed),
+            (true, _) => (self.open_tasks.open(unit) == 0).then_some(DropReason::TasksClosed),
         }
     }
 
@@ -579,8 +579,8 @@ mod tests {
     const DAY: &str = "1970-01-01";
 
     fn choose(library: &Library, selector: &Selector) -> WindowChoice {
-        let book = TaskBook::of(library, &BTreeMap::new());
-        let matcher = Matcher::new(library, &book, selector, chrono_tz::UTC);
+        let open_tasks = OpenTasks::of(library, &BTreeMap::new());
+        let matcher = Matcher::new(library, &open_tasks, selector, chrono_tz::UTC);
         let choice = matcher.choose(&Window::of(selector.window.kind, DAY.parse().unwrap()));
         for draft in &choice.drafts {
             let dropped: u64 = draft.dropped.values().sum();
@@ -688,12 +688,12 @@ mod tests {
         let items: Vec<(u64, Value)> =
             (0..400).map(|n| (n, item(n as i64 * 86_400_000, &["a"], json!({})))).collect();
         let library = library(&items);
-        let book = TaskBook::default();
+        let open_tasks = OpenTasks::default();
         let month = selector(json!({"window": {"type": "month"}}));
-        let matcher = Matcher::new(&library, &book, &month, chrono_tz::UTC);
+        let matcher = Matcher::new(&library, &open_tasks, &month, chrono_tz::UTC);
         assert_eq!(matcher.windows(library.units().iter()).len(), 14);
         let west = selector(json!({"window": {"type": "day", "tz": "America/Lima"}}));
-        let matcher = Matcher::new(&library, &book, &west, chrono_tz::UTC);
+        let matcher = Matcher::new(&library, &open_tasks, &west, chrono_tz::UTC);
         assert_eq!(matcher.windows(library.units()[..1].iter())[0].label(), "1969-12-31");
     }
 

@@ -1,9 +1,9 @@
 //! The summaries as selection sees them: a few dozen bytes each, in memory.
 //!
 //! Contract. A pure fold over the log: what was produced, when, with which tags, in which project.
-//! Texts stay in the log and are read when a memo needs them. Reading goes on where it stopped, so
-//! one new summary costs one record. The order in which summaries came in reaches nothing: units
-//! are kept by source time and id, and words are compared as words.
+//! Texts stay in the log and are read when a memo needs them. Reading continues where it stopped, so
+//! one new summary costs one record. The result does not depend on the order of the summaries in
+//! the log: units are sorted by source time and id, and words are compared as words.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::{ControlFlow, Range};
@@ -154,9 +154,9 @@ pub(super) struct Share {
 }
 
 /// What is left of kept bytes.
-struct Rest<'a>(&'a [u8]);
+struct ByteCursor<'a>(&'a [u8]);
 
-impl<'a> Rest<'a> {
+impl<'a> ByteCursor<'a> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (head, tail) = self.0.split_first_chunk::<N>()?;
         self.0 = tail;
@@ -229,7 +229,7 @@ struct Outputs {
     structured: Option<Box<RawValue>>,
 }
 
-struct Taken {
+struct TakenSummary {
     seq: Seq,
     id: [u8; 16],
     day: Day,
@@ -288,7 +288,7 @@ impl Library {
         Ok(self.units.len() - before)
     }
 
-    fn next_page(&mut self, log: &Reader, until: Seq) -> Result<Vec<Taken>, ReadError> {
+    fn next_page(&mut self, log: &Reader, until: Seq) -> Result<Vec<TakenSummary>, ReadError> {
         let mut page = Vec::with_capacity(PAGE);
         let mut read_to = self.read_to;
         let malformed = &mut self.malformed;
@@ -300,7 +300,7 @@ impl Library {
                 match parse_summary_id(&summary.summary_id) {
                     Some(id) => {
                         let (day, stream) = (summary.day, summary.stream);
-                        page.push(Taken { seq: entry.seq, id, day, stream });
+                        page.push(TakenSummary { seq: entry.seq, id, day, stream });
                     }
                     None => malformed.push(entry.seq),
                 }
@@ -312,7 +312,7 @@ impl Library {
         Ok(page)
     }
 
-    fn add(&mut self, taken: &Taken, facts: &Facts) {
+    fn add(&mut self, taken: &TakenSummary, facts: &Facts) {
         let Some(at) = facts.at else {
             self.malformed.push(taken.seq);
             return;
@@ -400,7 +400,7 @@ impl Library {
         if self.share().words != begin.words {
             return None;
         }
-        let mut rest = Rest(bytes);
+        let mut rest = ByteCursor(bytes);
         for words in [&mut self.tags, &mut self.projects, &mut self.metas] {
             for _ in 0..u32::from_le_bytes(rest.take()?) {
                 let len = u32::from_le_bytes(rest.take()?) as usize;
@@ -489,13 +489,13 @@ impl Library {
 /// The facts of a page of items, in its order.
 fn items(
     log: &Reader,
-    page: &[Taken],
+    page: &[TakenSummary],
     fields: &BTreeSet<String>,
     rules: &ProjectRules,
     threads: usize,
-) -> Result<Vec<(Taken, Facts)>, ReadError> {
+) -> Result<Vec<(TakenSummary, Facts)>, ReadError> {
     let share = page.len().div_ceil(threads.max(1)).max(64);
-    let read = |part: &[Taken]| -> Result<Vec<Facts>, ReadError> {
+    let read = |part: &[TakenSummary]| -> Result<Vec<Facts>, ReadError> {
         part.iter().map(|taken| item(log, taken.seq, fields, rules)).collect()
     };
     let read = &read;
@@ -508,7 +508,7 @@ fn items(
     for part in parts {
         facts.extend(part?);
     }
-    let again = |taken: &Taken| Taken { ..*taken };
+    let again = |taken: &TakenSummary| TakenSummary { ..*taken };
     Ok(page.iter().map(again).zip(facts).collect())
 }
 
@@ -603,7 +603,7 @@ pub(super) mod tests {
             let rules = ProjectRules::default();
             let facts = facts(body.to_string().as_bytes(), &library.fields, &rules).unwrap();
             let day = Timestamp(facts.at.unwrap_or(0)).day_in(chrono_tz::UTC);
-            let taken = Taken { seq: Seq(*number), id, day, stream: Stream::Sessions };
+            let taken = TakenSummary { seq: Seq(*number), id, day, stream: Stream::Sessions };
             library.add(&taken, &facts);
         }
         library.units.sort_unstable_by_key(|unit| (unit.at, unit.id));
@@ -611,7 +611,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn ids_of_ours_only() {
+    fn only_ids_of_the_form_sum_and_hash_are_read() {
         let id = "sum_0123456789abcdef0123456789abcdef";
         let bytes = parse_summary_id(id).unwrap();
         assert_eq!(bytes[..2], [0x01, 0x23]);

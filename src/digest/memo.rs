@@ -1,9 +1,11 @@
 //! Memos: a bag rendered for people by a fixed template, without a model.
 //!
 //! Contract. The text is a function of the bag and of the given items. It has front matter, an
-//! overview, the sections of the channel, and the sources with their names and links. It says what a
-//! summary says and not what it is called; it says nothing twice, and it claims nothing that no flow
-//! looked for. All text from items is escaped by [`super::markdown`].
+//! overview, the sections of the channel, and the sources with their names and links. It shows the
+//! text of a summary and not only its title. No sentence stands twice. A section has only statements
+//! that a flow looked for. All text from items is escaped by [`super::markdown`].
+//!
+//! See docs/adr/0096-what-memos-say-and-when-a-task-closes.md.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,8 +7,8 @@
 //!
 //! [`build`] stages and validates new bags and commits them to the log; from then on the log
 //! decides. [`catalog`] folds those facts. [`index`] renders the indexes. [`publish`] keeps the
-//! files equal to the log. [`run`] makes the run record of a build. [`kept`] caches library and
-//! catalog for the next process. [`look`] answers questions, and [`compare`] compares the files
+//! files equal to the log. [`run`] makes the run record of a build. [`cache`] keeps library and
+//! catalog for the next process. [`queries`] answers questions, and [`compare`] compares the files
 //! with the log.
 //!
 //! This room does not know how summaries are made and never calls a model.
@@ -17,22 +17,22 @@
 
 pub mod bag;
 pub mod build;
+pub mod cache;
 pub mod catalog;
 pub mod choose;
 pub mod compare;
 pub mod index;
-pub mod kept;
 pub mod library;
-pub mod look;
 pub mod markdown;
 pub mod memo;
+mod open_tasks;
 pub mod pairs;
 mod parallel;
 pub mod project;
 pub mod publish;
+pub mod queries;
 mod run;
 mod said;
 pub mod selector;
 pub mod tags;
-mod task_book;
 pub(crate) mod tasks;

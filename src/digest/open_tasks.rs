@@ -4,6 +4,8 @@
 //! says that it is done, when the same flow summarized the same source again and does not name it any
 //! more, when the day of an appointment is over, or when a summary of its thread judges the sender
 //! unknown or the message a fraud. Everything follows from the log.
+//!
+//! See docs/adr/0096-what-memos-say-and-when-a-task-closes.md.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -15,7 +17,7 @@ use crate::contract::time::Day;
 
 /// Which tasks of a library are open.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TaskBook {
+pub(crate) struct OpenTasks {
     closed: HashMap<u64, (Closed, Seq)>,
     /// Which tasks of each summary are open, by the event of the summary.
     open: HashMap<Seq, u64>,
@@ -29,9 +31,9 @@ struct Marked<'l> {
     marks: &'l TaskMarks,
 }
 
-impl TaskBook {
+impl OpenTasks {
     /// Reads a library. `words` is what people said, by the number of the task.
-    pub fn of(library: &Library, words: &BTreeMap<u64, Word>) -> TaskBook {
+    pub fn of(library: &Library, words: &BTreeMap<u64, Word>) -> OpenTasks {
         let marked: Vec<Marked<'_>> = library
             .units()
             .iter()
@@ -43,11 +45,11 @@ impl TaskBook {
         }
         let newest = newest_of_sources(library, &marked);
         let over = over_by(library);
-        let mut book = TaskBook::default();
+        let mut open_tasks = OpenTasks::default();
         for one in marked.iter().filter(|one| !one.marks.tasks.is_empty()) {
             let thread = &threads[&one.unit.thread];
             for task in &one.marks.tasks {
-                let found = book.fate(one, task, thread, &marked, &newest, &over);
+                let found = open_tasks.fate(one, task, thread, &marked, &newest, &over);
                 let word = words.get(&task.id);
                 let found = match word {
                     Some(word) if word.done => Some((Closed::ByPerson, word.seq)),
@@ -56,21 +58,21 @@ impl TaskBook {
                 };
                 let since = word.map(|word| word.seq).or(found.map(|(_, seq)| seq));
                 if let Some(since) = since {
-                    let moved = book.moved.entry(one.unit.seq).or_default();
+                    let moved = open_tasks.moved.entry(one.unit.seq).or_default();
                     *moved = (*moved).max(since);
                 }
                 if let Some(found) = found {
-                    let held = book.closed.entry(task.id).or_insert(found);
+                    let held = open_tasks.closed.entry(task.id).or_insert(found);
                     *held = (*held).min(found);
                 }
             }
         }
         for one in marked.iter().filter(|one| !one.marks.tasks.is_empty()) {
             let tasks = one.marks.tasks.iter().enumerate();
-            let open = tasks.filter(|(_, task)| !book.closed.contains_key(&task.id));
-            book.open.insert(one.unit.seq, open.fold(0, |mask, (at, _)| mask | 1 << at));
+            let open = tasks.filter(|(_, task)| !open_tasks.closed.contains_key(&task.id));
+            open_tasks.open.insert(one.unit.seq, open.fold(0, |mask, (at, _)| mask | 1 << at));
         }
-        book
+        open_tasks
     }
 
     fn fate(

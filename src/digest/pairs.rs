@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frozen_scores() {
+    fn scores_of_a_known_pair_stay_the_same() {
         let found = score(100, 20, 10, 8);
         assert_eq!(found.count, 8);
         assert!((found.lift - 4.0).abs() < 1e-9);

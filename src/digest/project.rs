@@ -4,6 +4,8 @@
 //! request, the source itself, a label, the feed, the mailbox, the folder or the repository that
 //! asked. What a flow calls its project is used only by a rule that says so, because many flows put
 //! the same word on everything.
+//!
+//! See docs/adr/0097-projects-and-groups-by-content.md.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -47,7 +49,7 @@ impl ProjectFrom {
         let named = |name: &str| meta.get(name).and_then(scalar);
         let text = match self {
             ProjectFrom::Request | ProjectFrom::Source | ProjectFrom::Flow => {
-                // Items of others have a project and do not say who named it.
+                // Items of other programs have a project and not the rule that named it.
                 let from = named("project_from").unwrap_or_else(|| "source".to_owned());
                 (from == self.as_str()).then(|| named("project")).flatten()
             }

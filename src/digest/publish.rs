@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::bag::{BagFiles, bag_path};
+use super::cache::InPlace;
 use super::catalog::Catalog;
 use super::index;
-use super::kept::InPlace;
 use crate::contract::digest_bus::{DIGESTS_DIR, INDEX_DIR, LEVEL, TRACE_FILE, bag_dir_sha256};
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
@@ -85,7 +85,7 @@ pub struct Digests {
     disk: Arc<dyn Disk>,
     buses: PathBuf,
     log: Reader,
-    /// Opened when it is first needed, so that a disk that cannot publish can still be told of.
+    /// Opened when it is first needed, so that an overview works on a disk that cannot publish.
     index: Option<Publisher>,
     catalog: Catalog,
     /// Bag folders that are known to be there.

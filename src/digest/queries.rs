@@ -1,4 +1,4 @@
-//! Questions about bags that change nothing: previews of selectors, differences between two bags,
+//! Read-only questions about bags: previews of selectors, differences between two bags,
 //! lists.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,9 +11,9 @@ use super::build::{BuildError, read_item};
 use super::catalog::{Catalog, CatalogEntry};
 use super::choose::{BagDraft, DropReason, Matcher};
 use super::library::Library;
+use super::open_tasks::OpenTasks;
 use super::publish::{DigestError, Digests};
 use super::selector::Selector;
-use super::task_book::TaskBook;
 use super::tasks::{Closed, task_id};
 use crate::export::run_record::RUN_RECORDS_DIR;
 use crate::log::{ReadError, Reader};
@@ -89,8 +89,8 @@ pub fn preview(
     label: Option<&str>,
     limit: usize,
 ) -> Result<Result<Value, String>, BuildError> {
-    let book = TaskBook::of(library, &catalog.words());
-    let matcher = Matcher::new(library, &book, selector, home);
+    let open_tasks = OpenTasks::of(library, &catalog.words());
+    let matcher = Matcher::new(library, &open_tasks, selector, home);
     let windows = matcher.windows(library.units().iter());
     let window = match label {
         None => windows.last(),
@@ -115,7 +115,7 @@ pub fn preview(
         let group = draft.group.as_ref();
         let unit = |place: &u32| library.units()[*place as usize].summary_id();
         let ids: Vec<String> = draft.units.iter().map(unit).collect();
-        let (closed, closed_hash) = closed_tasks(selector, library, &book, &draft.units);
+        let (closed, closed_hash) = closed_tasks(selector, library, &open_tasks, &draft.units);
         let (bag_id, _) = draft_id(selector, &hash, &facts, group, &ids, closed_hash);
         let key = group.map(|group| group.key.clone());
         let standing = match catalog.entries().get(&bag_id) {
@@ -135,7 +135,7 @@ pub fn preview(
     }
     let mut summaries = Vec::new();
     for (place, refused) in matcher.candidates(window).into_iter().take(limit) {
-        let item = read_item(library, &book, log, place)?;
+        let item = read_item(library, &open_tasks, log, place)?;
         let capped = choice.drafts.iter().flat_map(|draft| &draft.capped);
         let capped =
             capped.filter(|(capped, _)| *capped == place).map(|(_, reason)| *reason).next();
@@ -199,14 +199,14 @@ pub fn tasks(
     catalog: &Catalog,
     all: bool,
 ) -> Result<Vec<Value>, BuildError> {
-    let book = TaskBook::of(library, &catalog.words());
+    let open_tasks = OpenTasks::of(library, &catalog.words());
     let mut seen = BTreeSet::new();
     let mut listed = Vec::new();
     for (place, unit) in library.units().iter().enumerate() {
-        if unit.tasks == 0 || (!all && book.open(unit) == 0) {
+        if unit.tasks == 0 || (!all && open_tasks.open(unit) == 0) {
             continue;
         }
-        let item = read_item(library, &book, log, place as u32)?.memo;
+        let item = read_item(library, &open_tasks, log, place as u32)?.memo;
         for task in &item.tasks {
             let open = task.closed.is_none();
             if (open || all) && seen.insert(task.id) {

@@ -5,7 +5,7 @@
 //! characters, very long text) a checksum of the original is appended, so two different tags never
 //! silently become one. A blank tag is `unknown`. A tag without a namespace is `free`.
 //!
-//! See docs/adr/0044-folding-tags.md.
+//! See docs/adr/0044-folding-tags.md and docs/adr/0095-digest-trees-that-prove-themselves.md.
 
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;

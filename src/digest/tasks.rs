@@ -1,7 +1,7 @@
 //! Tasks that summaries name: their words, their day, and what the library keeps of them.
 //!
 //! Contract. A task is identified by the thread it was named in and by its text, so the same request
-//! in a reply is the same task. Nothing here depends on other summaries; see [`super::task_book`].
+//! in a reply is the same task. Nothing here depends on other summaries; see [`super::open_tasks`].
 
 use std::collections::HashSet;
 

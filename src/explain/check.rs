@@ -44,7 +44,7 @@ const LISTED_MAX: usize = 5;
 /// How a link stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum LinkStatus {
     /// It was computed again and is the same.
     Holds,
     /// It is another now.
@@ -58,41 +58,41 @@ pub enum Standing {
 pub struct Link {
     /// Its name, such as `upstream.data`.
     pub link: &'static str,
-    pub standing: Standing,
+    pub standing: LinkStatus,
     /// What was compared, or what is wrong.
     pub what: String,
 }
 
 /// What the flow gives when it is run again on the same texts, or why it cannot be.
-pub(crate) type Again = Result<FlowOutcome, String>;
+pub(crate) type RerunResult = Result<FlowOutcome, String>;
 
 struct Chain(Vec<Link>);
 
 impl Chain {
-    fn put(&mut self, link: &'static str, standing: Standing, what: impl Into<String>) {
+    fn put(&mut self, link: &'static str, standing: LinkStatus, what: impl Into<String>) {
         self.0.push(Link { link, standing, what: what.into() });
     }
 
     /// Holds with what was compared, or is broken with everything that is wrong.
     fn all(&mut self, link: &'static str, compared: String, wrong: &[String]) {
         match wrong {
-            [] => self.put(link, Standing::Holds, compared),
+            [] => self.put(link, LinkStatus::Holds, compared),
             wrong => {
                 let mut what = wrong[..wrong.len().min(LISTED_MAX)].join("; ");
                 if wrong.len() > LISTED_MAX {
                     what.push_str(&format!("; and {} more", wrong.len() - LISTED_MAX));
                 }
-                self.put(link, Standing::Broken, what);
+                self.put(link, LinkStatus::Broken, what);
             }
         }
     }
 
     fn same(&mut self, link: &'static str, what: &str, recorded: &str, now: &str) {
         match recorded == now {
-            true => self.put(link, Standing::Holds, format!("{what} is {now}")),
+            true => self.put(link, LinkStatus::Holds, format!("{what} is {now}")),
             false => {
                 let text = format!("{what} is {now} and was recorded as {recorded}");
-                self.put(link, Standing::Broken, text);
+                self.put(link, LinkStatus::Broken, text);
             }
         }
     }
@@ -105,7 +105,7 @@ pub(crate) fn links(
     story: &Story,
     texts: &Texts,
     published: &Published,
-    again: &Again,
+    again: &RerunResult,
 ) -> Vec<Link> {
     let mut chain = Chain(Vec::new());
     publication(&mut chain, around, story, published);
@@ -124,15 +124,15 @@ fn publication(chain: &mut Chain, around: &Around, story: &Story, published: &Pu
     match (&published.bytes, &published.problem) {
         (Some(line), _) if *line == story.body => {
             let what = format!("{}:{} is the item of the log", published.path, line_of(published));
-            chain.put("published.line", Standing::Holds, what);
+            chain.put("published.line", LinkStatus::Holds, what);
         }
         (Some(_), _) => {
             let what = format!("{}:{} is not the item", published.path, line_of(published));
-            chain.put("published.line", Standing::Broken, what);
+            chain.put("published.line", LinkStatus::Broken, what);
         }
         (None, problem) => {
             let what = problem.clone().unwrap_or_default();
-            chain.put("published.line", Standing::Broken, what);
+            chain.put("published.line", LinkStatus::Broken, what);
         }
     }
     let path = around.home.buses.join(&published.manifest_path);
@@ -145,7 +145,7 @@ fn publication(chain: &mut Chain, around: &Around, story: &Story, published: &Pu
         }
         _ => {
             let what = format!("{} cannot be compared with its data", published.manifest_path);
-            chain.put("published.manifest", Standing::Broken, what);
+            chain.put("published.manifest", LinkStatus::Broken, what);
         }
     }
 }
@@ -162,14 +162,14 @@ fn log_records(chain: &mut Chain, around: &Around, story: &Story) {
                 "{} records and {} bodies from {} to {last} follow from each other",
                 report.records, report.bodies, story.request
             );
-            chain.put("log.chain", Standing::Holds, what);
+            chain.put("log.chain", LinkStatus::Holds, what);
         }
         Err(error) => {
             let mut what = error.to_string();
             if let Some(source) = std::error::Error::source(&error) {
                 what.push_str(&format!(": {source}"));
             }
-            chain.put("log.chain", Standing::Broken, what);
+            chain.put("log.chain", LinkStatus::Broken, what);
         }
     }
     let now = sha256(&story.body).hex();
@@ -188,7 +188,7 @@ fn log_records(chain: &mut Chain, around: &Around, story: &Story) {
     }
     if dropped > 0 && wrong.is_empty() {
         let what = format!("{dropped} answers went by their age, as the settings say");
-        chain.put("log.answers", Standing::Unknown, what);
+        chain.put("log.answers", LinkStatus::Unknown, what);
     } else if !story.answers.is_empty() {
         chain.all(
             "log.answers",
@@ -209,12 +209,12 @@ fn queue_line(chain: &mut Chain, around: &Around, story: &Story) {
         .and_then(|file| read_range(file.as_ref(), taken.head.offset, taken.line.len()));
     match read {
         Ok(bytes) if *bytes == *taken.line => {
-            chain.put("queue.line", Standing::Holds, format!("{place} is the request"));
+            chain.put("queue.line", LinkStatus::Holds, format!("{place} is the request"));
         }
         Ok(_) => {
-            chain.put("queue.line", Standing::Broken, format!("{place} is not the request"));
+            chain.put("queue.line", LinkStatus::Broken, format!("{place} is not the request"));
         }
-        Err(error) => chain.put("queue.line", Standing::Broken, format!("{place}: {error}")),
+        Err(error) => chain.put("queue.line", LinkStatus::Broken, format!("{place}: {error}")),
     }
 }
 
@@ -224,7 +224,7 @@ fn identity(chain: &mut Chain, story: &Story) {
         Ok(request) => request,
         Err(refusal) => {
             let what = format!("the stored request does not read: {}", refusal.reason);
-            chain.put("request.key", Standing::Broken, what);
+            chain.put("request.key", LinkStatus::Broken, what);
             return;
         }
     };
@@ -233,7 +233,7 @@ fn identity(chain: &mut Chain, story: &Story) {
     let item = &story.item;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let Ok(hash) = text(&item["selection"]["source_text_hash"]).parse::<Digest>() else {
-        chain.put("summary.id", Standing::Broken, "the item names no source_text_hash");
+        chain.put("summary.id", LinkStatus::Broken, "the item names no source_text_hash");
         return;
     };
     let listed = match item["selection"]["session_ids"].as_array() {
@@ -336,7 +336,7 @@ fn source_texts(chain: &mut Chain, story: &Story, texts: &Texts) {
     let recorded = story.item["selection"]["source_text_hash"].as_str().unwrap_or_default();
     if !texts.complete {
         let what = "not every text could be read again";
-        chain.put("source_text_hash", Standing::Unknown, what);
+        chain.put("source_text_hash", LinkStatus::Unknown, what);
         return;
     }
     let pairs = texts.sources.iter().map(|source| (source.id.as_str(), source.text.as_str()));
@@ -389,7 +389,7 @@ fn pack(chain: &mut Chain, around: &Around, story: &Story) {
             let recorded = story.item["prompt"]["prompt_hash"].as_str().unwrap_or_default();
             chain.same("flow.prompt", "the prompt hash", recorded, &now);
         }
-        Err(what) => chain.put("flow.pack", Standing::Broken, what),
+        Err(what) => chain.put("flow.pack", LinkStatus::Broken, what),
     }
 }
 
@@ -414,12 +414,12 @@ fn load(around: &Around, story: &Story) -> Result<LoadedPack, String> {
 }
 
 /// What the flow gives again is what the item says.
-fn outcome(chain: &mut Chain, story: &Story, again: &Again) {
+fn outcome(chain: &mut Chain, story: &Story, again: &RerunResult) {
     let made = match again {
         Ok(made) => made,
         Err(why) => {
-            chain.put("prompt.rendered", Standing::Unknown, why);
-            chain.put("outputs", Standing::Unknown, why);
+            chain.put("prompt.rendered", LinkStatus::Unknown, why);
+            chain.put("outputs", LinkStatus::Unknown, why);
             return;
         }
     };
@@ -433,17 +433,17 @@ fn outcome(chain: &mut Chain, story: &Story, again: &Again) {
     match same {
         true => {
             let what = "the flow gives the same outputs from the same texts and answers";
-            chain.put("outputs", Standing::Holds, what);
+            chain.put("outputs", LinkStatus::Holds, what);
         }
         false => {
             let what = "the flow gives other outputs from the same texts and answers";
-            chain.put("outputs", Standing::Broken, what);
+            chain.put("outputs", LinkStatus::Broken, what);
         }
     }
 }
 
-/// Runs the flow again with the answers the log holds; nobody is asked.
-pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> Again {
+/// Runs the flow again with the answers in the log. No model is asked.
+pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> RerunResult {
     if !texts.complete {
         return Err("not every text could be read again".to_owned());
     }
@@ -451,7 +451,7 @@ pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> Again 
     let recorded = story.provenance.as_ref().map(|made| made.pack_hash);
     let recorded = recorded.ok_or("the log does not say which pack made it")?;
     if pack.pack_hash() != recorded {
-        return Err(format!("the pack is another: {recorded} is not in the registry any more"));
+        return Err(format!("the pack changed: the registry has no pack with the hash {recorded}"));
     }
     let request = Request::parse(&story.taken.line)
         .map_err(|refusal| format!("the stored request does not read: {}", refusal.reason))?;

@@ -420,7 +420,7 @@ fn sentence(text: &str, aligned: Aligned, texts: &Texts) -> Sentence {
     Sentence { text: text[start..end].to_owned(), start, end, basis, score, spans }
 }
 
-fn prompts(again: &check::Again, provenance: Option<&Provenance>) -> Prompts {
+fn prompts(again: &check::RerunResult, provenance: Option<&Provenance>) -> Prompts {
     let made = match again {
         Ok(made) => made,
         Err(problem) => {

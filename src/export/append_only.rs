@@ -1,11 +1,11 @@
-//! A file that only grows and is always exactly what the log says.
+//! A file that only grows. Its content is a function of the log.
 //!
 //! Contract. Lines are appended after their events are committed, without waiting for the disk.
 //! From time to time the file is made durable and a cursor (last event, length) is kept with the
-//! next checkpoint. Whoever takes the home first repairs the file: from the cursor on, the
+//! next checkpoint. Each process that takes the home first repairs the file: from the cursor on, the
 //! expected bytes are generated again, compared and written again; missing bytes are appended,
-//! only a differing suffix is cut, a missing or shorter file is written whole. So a crash, a lost
-//! page, a failed sync or a helpful editor leaves neither a doubled nor a lost line.
+//! only a differing suffix is cut, a missing or shorter file is written whole. So no crash, lost
+//! page, failed sync or edit leaves a repeated or a missing line.
 
 use std::io;
 use std::ops::ControlFlow;

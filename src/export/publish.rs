@@ -14,7 +14,7 @@
 //!
 //! Where the file system cannot swap two names, data files are moved before manifests from a
 //! staging folder, guided by a journal that the next start finishes. There a reader can for a
-//! moment see data whose manifest is about to come; whoever cannot accept that asks for
+//! moment see data without its manifest. A caller that cannot accept that asks for
 //! [`Fallback::Refuse`].
 //!
 //! See docs/adr/0011-exchanging-the-summary-tree.md.
@@ -486,7 +486,7 @@ impl StagedFile {
     fn sync(&mut self) -> io::Result<()> {
         if let Some(Ahead { ask, thread }) = self.ahead.take() {
             drop(ask);
-            // A failure is told once: whoever saw it has to pass it on.
+            // The thread reports a failure once, so this call must return it.
             thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread failed")))?;
         }
         self.file.sync()

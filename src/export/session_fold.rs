@@ -357,7 +357,8 @@ impl OpenSession {
                 _ => StageName::InputResolution,
             };
             let Some(requests) = left.get(&kind).copied() else {
-                let message = format!("{}; a later attempt did not fail so", group.message);
+                let message =
+                    format!("{}; a later attempt did not fail in this way", group.message);
                 for _ in 0..group.count {
                     self.warn("attempt_failed", stage, message.clone(), group.at);
                 }

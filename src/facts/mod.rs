@@ -10,6 +10,8 @@
 //!
 //! The JSON form (`serde`) is for people: `log dump`, `show`, `explain`. Caches that may be deleted
 //! use it too. Nothing here computes, reads a file or reads a clock.
+//!
+//! See docs/adr/0082-typed-event-content.md.
 
 pub mod agent_run;
 pub mod attempt;

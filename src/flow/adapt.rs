@@ -6,6 +6,8 @@
 //! template that calls one of [`CHANGES`], `[…]` and `{…}` become values that can change in place.
 //! Inputs of the template never change, because other nodes read them too. A malformed tag is left
 //! unchanged: the engine refuses it.
+//!
+//! See docs/adr/0073-adapting-templates.md.
 
 use std::sync::Arc;
 
@@ -14,7 +16,7 @@ use minijinja::{Environment, Error, ErrorKind, State};
 use parking_lot::Mutex;
 
 use super::pyvalue;
-use super::roles::{self, Piece};
+use super::roles::{self, TemplatePart};
 
 const PERCENT: &str = "__percent";
 const LIST: &str = "__list";
@@ -49,10 +51,10 @@ pub(super) fn adapt(template: &str) -> String {
     let mut out = String::with_capacity(template.len() + 64);
     for piece in roles::pieces(template) {
         match piece {
-            Piece::Text(text) => out.push_str(text),
-            Piece::Print(tag) => adapt_tag(&mut out, tag, changes),
-            Piece::Other(tag) if tag.starts_with("{#") => out.push_str(tag),
-            Piece::Other(tag) => adapt_tag(&mut out, tag, changes),
+            TemplatePart::Text(text) => out.push_str(text),
+            TemplatePart::Print(tag) => adapt_tag(&mut out, tag, changes),
+            TemplatePart::Other(tag) if tag.starts_with("{#") => out.push_str(tag),
+            TemplatePart::Other(tag) => adapt_tag(&mut out, tag, changes),
         }
     }
     out

@@ -11,6 +11,7 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::evidence::Folded;
+use crate::markup::prefix;
 use crate::model::SourceText;
 use crate::model::builtin::text::sentences;
 use crate::model::builtin::text::stopwords::is_stop_word;
@@ -106,7 +107,7 @@ pub fn find(text: &str, words: &str) -> Option<usize> {
     Some(start)
 }
 
-type Found = (Basis, f64, Vec<SourceSpan>);
+type Alignment = (Basis, f64, Vec<SourceSpan>);
 
 /// The part of the sources that is searched.
 fn within(sources: &[SourceText]) -> Vec<&str> {
@@ -114,12 +115,9 @@ fn within(sources: &[SourceText]) -> Vec<&str> {
     sources
         .iter()
         .map(|source| {
-            let mut end = source.text.len().min(left);
-            while !source.text.is_char_boundary(end) {
-                end -= 1;
-            }
-            left -= end;
-            &source.text[..end]
+            let text = prefix(&source.text, left);
+            left -= text.len();
+            text
         })
         .collect()
 }
@@ -141,7 +139,7 @@ fn bare(sentence: &str) -> &str {
     sentence.trim().trim_matches(['"', '“', '”', '«', '»', '…'])
 }
 
-fn stands(wanted: &str, folded: &[Folded], copied: bool) -> Option<Found> {
+fn stands(wanted: &str, folded: &[Folded], copied: bool) -> Option<Alignment> {
     if wanted.len() < PIECE_BYTES_MIN {
         return None;
     }
@@ -153,7 +151,7 @@ fn stands(wanted: &str, folded: &[Folded], copied: bool) -> Option<Found> {
 }
 
 /// Aligns a sentence made of quotes, such as a title before a sentence, or two joined halves.
-fn composed(wanted: &str, quotes: &[(SourceSpan, String)], copied: bool) -> Option<Found> {
+fn composed(wanted: &str, quotes: &[(SourceSpan, String)], copied: bool) -> Option<Alignment> {
     if !copied {
         return None;
     }
@@ -221,7 +219,7 @@ impl Likeness {
         (1.0 + self.sentences.len() as f64 / f64::from(spread.max(1))).ln()
     }
 
-    fn best(&self, sentence: &str) -> Option<Found> {
+    fn best(&self, sentence: &str) -> Option<Alignment> {
         let words: BTreeSet<String> = content_words(sentence).collect();
         let mut open = BTreeSet::new();
         let mut total = 0.0;

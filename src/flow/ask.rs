@@ -8,6 +8,8 @@
 //!   turn is the original conversation, the last answer (shortened) and its errors, without the
 //!   repair turns before it.
 //! - Every received reply is stored in the reply cache before it is checked, and is counted once.
+//!
+//! See docs/adr/0072-undeclared-output-members.md.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -23,6 +25,7 @@ use super::{bounds, extract};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json as canonical;
 use crate::contract::schema::{self, Violation};
+use crate::markup::prefix;
 use crate::model::builtin::fill::hints::Hints;
 use crate::model::{
     Bill, CallSettings, Listener, Message, ModelCall, ModelError, ModelIdentity, ModelReply,
@@ -334,11 +337,7 @@ fn call_hash(request: Digest, identity: &ModelIdentity) -> Digest {
 
 fn with_errors(original: &[Message], answer: &str, errors: &[Violation]) -> Vec<Message> {
     let mut messages = original.to_vec();
-    let mut end = answer.len().min(ANSWER_SHOWN_BYTES);
-    while !answer.is_char_boundary(end) {
-        end -= 1;
-    }
-    messages.push(Message::new(Role::Assistant, &answer[..end]));
+    messages.push(Message::new(Role::Assistant, prefix(answer, ANSWER_SHOWN_BYTES)));
     let mut text = String::from("That answer cannot be used. What is wrong with it:\n");
     for error in errors.iter().take(ERRORS_SHOWN) {
         let place = if error.pointer.is_empty() { "the whole answer" } else { &error.pointer };

@@ -1,5 +1,5 @@
-//! What a flow is told of its sources beside their texts: values for bound inputs, and the labels
-//! under which texts stand in a prompt.
+//! The facts about sources that a flow gets beside the texts: values for bound inputs, and the labels
+//! of the texts in a prompt.
 //!
 //! Contract: pure, and the same bytes for the same sources. A member that no source gives has no
 //! value here; the input then takes its default. `docs/source-text-hash.md` specifies the labels.
@@ -14,7 +14,7 @@ use crate::contract::time::Timestamp;
 use crate::model::SourceText;
 use crate::registry::binding::{Binding, SourceField};
 
-/// The surroundings of a run: who asks, where, and about what.
+/// The context of one run of a flow: the request, the home and the sources.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
     /// Context of the sources.

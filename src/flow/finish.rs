@@ -29,7 +29,7 @@ const WRAPPED_CHARS: usize = 60;
 const STAND_IN_CHARS: usize = 400;
 
 /// What the nodes gave, before it is turned into an outcome.
-pub(super) struct Ran<'a> {
+pub(super) struct GraphOutput<'a> {
     pub finished: Finished,
     pub outputs: Map<String, Value>,
     pub structured: Value,
@@ -40,7 +40,7 @@ pub(super) struct Ran<'a> {
     pub(crate) for_aggregation: Map<String, Value>,
 }
 
-impl Ran<'_> {
+impl GraphOutput<'_> {
     pub fn outcome(
         self,
         pack: &LoadedPack,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::markup::prefix;
 use crate::model::SourceText;
 
 pub(crate) const HIERARCHY_VERSION: &str = "tree.v1";
@@ -108,11 +109,10 @@ pub struct Coverage {
 
 /// The largest character boundary that is at most `at`, but never less than one character.
 pub(super) fn floor(text: &str, at: usize) -> usize {
-    let mut at = at.min(text.len());
-    while at > 0 && !text.is_char_boundary(at) {
-        at -= 1;
+    match prefix(text, at).len() {
+        0 => text.chars().next().map_or(0, char::len_utf8),
+        at => at,
     }
-    if at == 0 { text.chars().next().map_or(0, char::len_utf8) } else { at }
 }
 
 /// An approximate first sentence: up to a full stop before white space, or the first line.

@@ -4,6 +4,8 @@
 //! done. Duplicate names, references without a target and cycles are refused. Only an aggregation node
 //! may read an aggregation node; outputs that read one are dropped. Inputs of an aggregation node are
 //! lists over all lines, so it runs after the other nodes.
+//!
+//! See docs/adr/0017-one-structured-output.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -64,8 +64,8 @@ pub fn mark(template: &str) -> String {
     let mut out = String::with_capacity(template.len() + 64);
     for (index, piece) in pieces.iter().enumerate() {
         match piece {
-            Piece::Text(text) => mark_text(&mut out, text),
-            Piece::Print(print) => {
+            TemplatePart::Text(text) => mark_text(&mut out, text),
+            TemplatePart::Print(print) => {
                 let (before, after) =
                     (text_at(&pieces, index.wrapping_sub(1)), text_at(&pieces, index + 1));
                 // The part of the line in front was written by the piece before.
@@ -78,15 +78,15 @@ pub fn mark(template: &str) -> String {
                     out.push_str(print);
                 }
             }
-            Piece::Other(text) => out.push_str(text),
+            TemplatePart::Other(text) => out.push_str(text),
         }
     }
     out
 }
 
-fn text_at<'a>(pieces: &[Piece<'a>], index: usize) -> &'a str {
+fn text_at<'a>(pieces: &[TemplatePart<'a>], index: usize) -> &'a str {
     match pieces.get(index) {
-        Some(Piece::Text(text)) => text,
+        Some(TemplatePart::Text(text)) => text,
         _ => "",
     }
 }
@@ -205,7 +205,7 @@ fn between_marks(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A part of a template.
-pub(super) enum Piece<'a> {
+pub(super) enum TemplatePart<'a> {
     /// Literal text.
     Text(&'a str),
     /// `{{ … }}`.
@@ -215,30 +215,30 @@ pub(super) enum Piece<'a> {
 }
 
 /// Cuts a template into literal text, `{{ … }}`, and everything else.
-pub(super) fn pieces(template: &str) -> Vec<Piece<'_>> {
+pub(super) fn pieces(template: &str) -> Vec<TemplatePart<'_>> {
     let mut pieces = Vec::new();
     let mut rest = template;
     while let Some(at) = next_tag(rest) {
         if at > 0 {
-            pieces.push(Piece::Text(&rest[..at]));
+            pieces.push(TemplatePart::Text(&rest[..at]));
         }
         let tag = &rest[at..];
         let end = tag_end(tag);
         let (tag, after) = tag.split_at(end);
         if tag.starts_with("{{") {
-            pieces.push(Piece::Print(tag));
+            pieces.push(TemplatePart::Print(tag));
         } else {
-            pieces.push(Piece::Other(tag));
+            pieces.push(TemplatePart::Other(tag));
         }
         rest = after;
         if is_block(tag, "raw") {
             let end = raw_end(rest);
-            pieces.push(Piece::Text(&rest[..end]));
+            pieces.push(TemplatePart::Text(&rest[..end]));
             rest = &rest[end..];
         }
     }
     if !rest.is_empty() {
-        pieces.push(Piece::Text(rest));
+        pieces.push(TemplatePart::Text(rest));
     }
     pieces
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::ask::{self, Asker, Ledger};
 use super::context::Surroundings;
 use super::exec::{self, Executor};
-use super::finish::Ran;
+use super::finish::GraphOutput;
 use super::hierarchy::{Coverage, Hierarchy};
 use super::outcome::{FlowError, FlowOutcome, FlowProblem, ReplyCache};
 use super::pack::LoadedPack;
@@ -172,7 +172,7 @@ fn run_with<'a>(
     sources: &'a [SourceText],
     asker: &Asker<'_>,
     options: &RunOptions<'_>,
-) -> Result<Ran<'a>, FlowProblem> {
+) -> Result<GraphOutput<'a>, FlowProblem> {
     let params = common_params(&options.params);
     let overrides = ask::settings(|key| params.get(key)).map_err(FlowProblem::Input)?;
     let unknown = Surroundings::default();
@@ -215,7 +215,7 @@ fn run_with<'a>(
         ledger.reading.coverage(&bound.sources, &bound.inputs, uncondensed, asked)
     };
     let hierarchy = tree.map(|(_, tree)| tree);
-    Ok(Ran { hierarchy, coverage, sources: bound.sources, warnings, ..ran })
+    Ok(GraphOutput { hierarchy, coverage, sources: bound.sources, warnings, ..ran })
 }
 
 /// Runs the nodes over inputs that are ready.
@@ -226,7 +226,7 @@ fn run_bound<'a>(
     asker: &Asker<'_>,
     overrides: &CallSettings,
     options: &RunOptions<'_>,
-) -> Result<Ran<'a>, FlowProblem> {
+) -> Result<GraphOutput<'a>, FlowProblem> {
     let ids = id_check(pack, bound, tree, options);
     let executor = Executor {
         pack,
@@ -264,7 +264,7 @@ fn run_bound<'a>(
         asker.ledger.lock().removed_ids.extend(removed);
     }
     let for_aggregation = exec::for_aggregation(&executor, &finished.outputs)?;
-    Ok(Ran {
+    Ok(GraphOutput {
         finished,
         outputs,
         structured,

@@ -2,8 +2,8 @@
 //!
 //! ChatGPT stores a conversation as a tree: a message that was edited or answered again has several
 //! children. The way from `current_node` to the root is what the person saw last. Messages of other
-//! branches are kept and marked. Contract: every message with words is returned; what has none is
-//! counted.
+//! branches are kept and marked. Contract: every message with words is returned. Messages without words
+//! are counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -24,13 +24,10 @@ pub(crate) struct Mapping {
     pub id: Vec<String>,
     /// The time: milliseconds, seconds, ISO 8601 or RFC 2822.
     pub time: Vec<String>,
-    /// The text.
     pub text: Vec<String>,
-    /// The title.
     pub title: Vec<String>,
     /// Who spoke.
     pub role: Vec<String>,
-    /// The conversation.
     pub conversation: Vec<String>,
     /// `event_kind` and `event_subkind` of every record; chat turns derive theirs from the role.
     pub kind: Option<(String, String)>,

@@ -2,10 +2,13 @@
 //!
 //! Contract: a function of the name and the first bytes. A file that no reader takes gets a refusal
 //! that says in a few words why.
+//!
+//! See docs/adr/0087-reading-a-persons-files.md.
 
 use std::path::Path;
 
 use super::archive::Archive;
+use crate::markup::prefix;
 
 /// Bytes of a file that decide its kind.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
@@ -290,7 +293,7 @@ fn of_json(extension: &str, start: &str) -> Option<FileKind> {
 }
 
 fn of_tags(extension: &str, start: &str) -> Option<Result<FileKind, Refusal>> {
-    let lower = start[..floor(start, 4096)].to_ascii_lowercase();
+    let lower = prefix(start, 4096).to_ascii_lowercase();
     if ["<rss", "<feed", "<rdf:rdf"].iter().any(|tag| lower.contains(tag)) {
         return Some(Ok(FileKind::XmlFeed));
     }
@@ -300,11 +303,6 @@ fn of_tags(extension: &str, start: &str) -> Option<Result<FileKind, Refusal>> {
     }
     (lower.starts_with("<?xml") || lower.starts_with("<svg") || extension == "xml")
         .then(|| Err(Refusal::new("XML of an unknown kind")))
-}
-
-/// The last place at or before `bytes` that lies between two characters.
-fn floor(text: &str, bytes: usize) -> usize {
-    (0..=bytes.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 #[cfg(test)]

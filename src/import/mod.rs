@@ -52,29 +52,20 @@ const HELD_BYTES_MAX: usize = if cfg!(test) { 1 << 10 } else { 16 << 20 };
 /// An import that could not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The disk failed.
     #[error("{operation} {path}")]
     Disk {
-        /// What was tried.
         operation: &'static str,
         /// On which path.
         path: String,
-        /// Why it failed.
         #[source]
         source: std::io::Error,
     },
     /// A partition somebody else wrote.
     #[error("{path} was written by somebody else")]
-    Foreign {
-        /// The partition's file.
-        path: String,
-    },
+    Foreign { path: String },
     /// A partition of ours that is not what its manifest says.
     #[error("{path} does not match its manifest")]
-    Damaged {
-        /// The data file.
-        path: String,
-    },
+    Damaged { path: String },
     /// Nothing to import.
     #[error("{path} holds nothing that can be imported")]
     Nothing {
@@ -94,11 +85,9 @@ pub(crate) fn disk_error(
 /// Something that could not be imported, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rejected {
-    /// The file.
     pub file: String,
     /// The line or message, counted from 1.
     pub number: u64,
-    /// Why.
     pub why: String,
 }
 
@@ -138,9 +127,7 @@ impl Report {
 /// Where to and when.
 #[derive(Clone, Copy)]
 pub struct Target<'a> {
-    /// The disk.
     pub disk: &'a dyn Disk,
-    /// The bus home.
     pub root: &'a Path,
     /// The zone days are cut in.
     pub zone: chrono_tz::Tz,

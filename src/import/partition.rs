@@ -36,9 +36,7 @@ const WRITE_BYTES: usize = 1 << 20;
 pub struct NewRecord {
     /// What new records of a partition are sorted by.
     pub order: i64,
-    /// Its id.
     pub id: String,
-    /// The whole record.
     pub value: Value,
 }
 

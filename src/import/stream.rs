@@ -1,9 +1,9 @@
 //! The records of a file, one at a time: JSON lines, one JSON array, or an object with a list of
 //! items.
 //!
-//! Contract: memory holds one record and never the file. What a file is, is found by reading it
-//! once: one JSON value with a list is a list, and everything else is lines, so that a list that is
-//! damaged is told of line by line.
+//! Contract: memory holds one record and never the file. One pass over the file finds its form: one
+//! JSON value with a list is a list, and everything else is lines. So each damaged line of a list is
+//! reported.
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -118,7 +118,7 @@ fn walk(
 ) -> serde_json::Result<Shape> {
     let reader = BufReader::with_capacity(READ_BYTES, From { file: Arc::clone(file), at: start });
     let mut deserializer = serde_json::Deserializer::from_reader(reader);
-    let shape = Whole { wanted, take }.deserialize(&mut deserializer)?;
+    let shape = WholeFile { wanted, take }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(shape)
 }
@@ -163,13 +163,12 @@ macro_rules! nothing_else {
     };
 }
 
-/// A whole file.
-struct Whole<'t> {
+struct WholeFile<'t> {
     wanted: Shape,
     take: &'t mut dyn FnMut(Value) -> bool,
 }
 
-impl<'de> DeserializeSeed<'de> for Whole<'_> {
+impl<'de> DeserializeSeed<'de> for WholeFile<'_> {
     type Value = Shape;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Shape, D::Error> {
@@ -177,7 +176,7 @@ impl<'de> DeserializeSeed<'de> for Whole<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Whole<'_> {
+impl<'de> Visitor<'de> for WholeFile<'_> {
     type Value = Shape;
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Shape, A::Error> {
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_told_of_line_by_line() {
+    fn each_damaged_line_is_reported() {
         assert_eq!(records(b"[{\"a\":1},\n{\"b\""), [(1, None), (2, None)]);
         assert_eq!(records(b"{\"a\":1}\nno\n"), [(1, Some(json!({"a": 1}))), (2, None)]);
         assert_eq!(records(b"\xff\n{\"a\":1}"), [(1, None), (2, Some(json!({"a": 1})))]);
@@ -300,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_may_stop_it() {
+    fn the_receiver_may_stop_the_reading() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let disk: &dyn Disk = &HostDisk;

@@ -15,7 +15,7 @@ use bincode::enc::write::Writer;
 use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
-use crate::contract::bytes::Piece;
+use crate::contract::bytes::SharedBytes;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
 use crate::contract::json::jcs;
@@ -220,15 +220,15 @@ wire_newtype! {
     Warnings(u16);
 }
 
-impl Encode for Piece {
+impl Encode for SharedBytes {
     fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
         <[u8] as Encode>::encode(self, encoder)
     }
 }
 
-impl<C> Decode<C> for Piece {
+impl<C> Decode<C> for SharedBytes {
     fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
-        Vec::<u8>::decode(decoder).map(Piece::from)
+        Vec::<u8>::decode(decoder).map(SharedBytes::from)
     }
 }
 

@@ -30,7 +30,7 @@ const HEADER: usize = 56;
 const CHECK: usize = 48;
 /// Bytes of a record in a block beside its payload.
 pub(crate) const RECORD: usize = 19;
-/// Blocks shorter than this are not worth a try.
+/// Blocks shorter than this are not compressed.
 const COMPRESS_FROM: usize = 200;
 /// Largest block: one largest payload and its head after a nearly full frame.
 const BLOCK_MAX: usize = limits::EVENT_BYTES_MAX + ARCHIVE_BYTES + (1 << 20);

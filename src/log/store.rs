@@ -139,7 +139,7 @@ struct Published {
 }
 
 /// What the writer and its readers share.
-struct Shared {
+struct SharedStore {
     db: RwLock<Option<Database>>,
     published: RwLock<Arc<Published>>,
     poisoned: AtomicBool,
@@ -156,7 +156,7 @@ struct Shared {
     path: PathBuf,
 }
 
-impl Shared {
+impl SharedStore {
     fn published(&self) -> Arc<Published> {
         self.published.read().clone()
     }
@@ -199,7 +199,7 @@ impl Shared {
 
 /// The log, open for writing.
 pub struct Store {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
     packing: Packing,
     options: Options,
     indexes: [Index; 3],

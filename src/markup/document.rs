@@ -94,17 +94,17 @@ fn none() -> Document {
 
 fn text_document(text: &str) -> Document {
     let body = markdown::plain_body(text);
-    let front = markdown::front_matter(text).map(Told::read).unwrap_or_default();
+    let front = markdown::front_matter(text).map(FrontMatterFacts::read).unwrap_or_default();
     if body.len() == text.len() {
         return Document { kind: "txt", text: text.to_owned(), publish: front.publish, ..none() };
     }
-    let Told { title, date, labels, members, publish } = front;
+    let FrontMatterFacts { title, date, labels, members, publish } = front;
     Document { kind: "txt", text: body.to_owned(), title, date, labels, members, publish }
 }
 
 fn markdown_document(text: &str) -> Document {
     let body = markdown::body(text);
-    let front = markdown::front_matter(text).map(Told::read).unwrap_or_default();
+    let front = markdown::front_matter(text).map(FrontMatterFacts::read).unwrap_or_default();
     Document {
         kind: "md",
         text: body.to_owned(),
@@ -118,7 +118,7 @@ fn markdown_document(text: &str) -> Document {
 
 /// What front matter says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Told {
+struct FrontMatterFacts {
     title: Option<String>,
     date: Option<String>,
     labels: Vec<String>,
@@ -126,8 +126,8 @@ struct Told {
     publish: Option<bool>,
 }
 
-impl Told {
-    fn read(front: FrontMatter<'_>) -> Told {
+impl FrontMatterFacts {
+    fn read(front: FrontMatter<'_>) -> FrontMatterFacts {
         let (lines, members) = match front {
             FrontMatter::Yaml(yaml) => (yaml, serde_saphyr::from_str(yaml).ok()),
             FrontMatter::Toml(toml) => (toml, toml::from_str(toml).ok()),
@@ -135,7 +135,10 @@ impl Told {
             FrontMatter::Open(lines) => (lines, None),
         };
         let Some(members) = members else {
-            return Told { publish: publish_of_lines(lines), ..Told::default() };
+            return FrontMatterFacts {
+                publish: publish_of_lines(lines),
+                ..FrontMatterFacts::default()
+            };
         };
         let members: Map<String, Value> = members;
         let member = |wanted: &[&str]| {
@@ -152,7 +155,7 @@ impl Told {
         let empty = members.iter().filter(|(_, value)| value.is_null());
         let empty = empty.map(|(name, _)| publish::said_by_member(name, &Value::Bool(false)));
         let said = publish::said_by_record(&members);
-        Told {
+        FrontMatterFacts {
             title: word(&["title"]),
             date: word(&["date", "created", "published"]),
             labels: labels.filter_map(|name| member(&[name])).flat_map(words_of).collect(),

@@ -8,7 +8,6 @@
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind<'a> {
-    /// An ATX heading.
     Heading {
         /// 1 to 6.
         level: usize,
@@ -19,7 +18,6 @@ pub enum Kind<'a> {
     Fenced,
     /// Nothing but spaces.
     Blank,
-    /// A thematic break.
     Break,
     /// Anything else.
     Text,
@@ -34,7 +32,6 @@ pub struct Line<'a> {
     pub start: usize,
     /// Without its end.
     pub text: &'a str,
-    /// What it is.
     pub kind: Kind<'a>,
 }
 

@@ -15,7 +15,7 @@ pub mod markdown;
 pub(crate) mod records;
 
 /// The longest prefix of at most `bytes` bytes that ends between characters.
-fn prefix(text: &str, bytes: usize) -> &str {
+pub(crate) fn prefix(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;

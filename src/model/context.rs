@@ -48,10 +48,10 @@ const HOSTED: [(&str, usize); 14] = [
 
 /// Contexts that servers told, by model.
 #[derive(Debug, Default)]
-pub(super) struct Contexts(Mutex<BTreeMap<String, Told>>);
+pub(super) struct Contexts(Mutex<BTreeMap<String, KnownContext>>);
 
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct KnownContext {
     tokens: Option<usize>,
     /// Whether the answer stays true while the server runs.
     is_final: bool,
@@ -69,7 +69,7 @@ impl Contexts {
             return told.tokens;
         }
         let (tokens, is_final) = ask(endpoint, headers, model);
-        known.insert(model.to_owned(), Told { tokens, is_final, at: Instant::now() });
+        known.insert(model.to_owned(), KnownContext { tokens, is_final, at: Instant::now() });
         tokens
     }
 }

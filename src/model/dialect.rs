@@ -85,7 +85,6 @@ pub(super) struct Dialect {
     refused_json: BTreeSet<String>,
     /// Whether system texts go into the first turn of the user.
     pub no_system: bool,
-    /// The longest answer.
     pub answer_max: Option<u32>,
     /// The context as the server told it, or as far as it reads.
     pub context: Option<usize>,

@@ -81,7 +81,6 @@ impl ModelError {
         }
     }
 
-    /// What was met.
     pub fn cause(&self) -> FailureCause {
         match self {
             ModelError::Paused { cause, .. }

@@ -176,7 +176,7 @@ impl Bucket {
 
 /// What keeps a call back.
 #[derive(Clone, Copy)]
-enum Kept {
+enum HoldCause {
     Paused,
     Tested,
     Requests,
@@ -185,38 +185,38 @@ enum Kept {
 }
 
 impl GateState {
-    fn hold(&self, time: Duration, kept: Kept) -> Hold {
+    fn hold(&self, time: Duration, kept: HoldCause) -> Hold {
         let open = self.failures.are_many();
         let (mut reason, mut cause) = match kept {
-            Kept::Paused if open => {
+            HoldCause::Paused if open => {
                 let times = self.failures.count();
                 (
                     format!("it failed {times} times in a row and is left alone"),
                     FailureCause::Program,
                 )
             }
-            Kept::Paused => ("it asked for a pause".to_owned(), FailureCause::RateLimit),
-            Kept::Tested => {
+            HoldCause::Paused => ("it asked for a pause".to_owned(), FailureCause::RateLimit),
+            HoldCause::Tested => {
                 ("one call tests whether it answers again".to_owned(), FailureCause::Program)
             }
-            Kept::Requests => {
+            HoldCause::Requests => {
                 ("the requests of this minute are used".to_owned(), FailureCause::RateLimit)
             }
-            Kept::Learned => (
+            HoldCause::Learned => (
                 "it refuses more calls and does not say how many it allows; set \
                  requests_per_minute if you know the number"
                     .to_owned(),
                 FailureCause::RateLimit,
             ),
-            Kept::Tokens => {
+            HoldCause::Tokens => {
                 ("the tokens of this minute are used".to_owned(), FailureCause::RateLimit)
             }
         };
-        if let (Kept::Paused | Kept::Tested, Some(met)) = (kept, &self.last) {
+        if let (HoldCause::Paused | HoldCause::Tested, Some(met)) = (kept, &self.last) {
             reason = format!("{reason}; the last answer was: {}", met.words);
             cause = met.cause;
         }
-        let may_settle = matches!(kept, Kept::Tokens) && self.admitted > 0;
+        let may_settle = matches!(kept, HoldCause::Tokens) && self.admitted > 0;
         Hold { time, reason, cause, may_settle }
     }
 }
@@ -252,11 +252,11 @@ impl Gate {
         let tokens = tokens as f64;
         let minute = &self.limits;
         let waits = [
-            (paused, Kept::Paused),
-            (if open && state.testing { 1_000 } else { 0 }, Kept::Tested),
-            (state.requests.wait_ms(minute.requests_per_minute, 1.0, now), Kept::Requests),
-            (state.tokens.wait_ms(minute.tokens_per_minute, tokens, now), Kept::Tokens),
-            (state.rate.wait_ms(now), Kept::Learned),
+            (paused, HoldCause::Paused),
+            (if open && state.testing { 1_000 } else { 0 }, HoldCause::Tested),
+            (state.requests.wait_ms(minute.requests_per_minute, 1.0, now), HoldCause::Requests),
+            (state.tokens.wait_ms(minute.tokens_per_minute, tokens, now), HoldCause::Tokens),
+            (state.rate.wait_ms(now), HoldCause::Learned),
         ];
         if let Some((ms, kept)) = waits.into_iter().filter(|(ms, _)| *ms > 0).max_by_key(|w| w.0) {
             return Err(state.hold(Duration::from_millis(ms.unsigned_abs()), kept));
@@ -377,14 +377,14 @@ impl Gate {
                 state.pauses = state.pauses.saturating_add(1);
                 let until = now.plus_ms(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
                 state.paused_until = state.paused_until.max(Some(until));
-                return Some(state.hold(pause, Kept::Paused));
+                return Some(state.hold(pause, HoldCause::Paused));
             }
             Err(error @ ModelError::Transient { .. })
                 if error.cause() == FailureCause::RateLimit =>
             {
                 state.rate.refused(number, sent, now);
                 let wait = state.rate.wait_ms(now).max(1).unsigned_abs();
-                return Some(state.hold(Duration::from_millis(wait), Kept::Learned));
+                return Some(state.hold(Duration::from_millis(wait), HoldCause::Learned));
             }
             Err(error) if error.class() == ErrorClass::Transient => {
                 let prompt = may_be_the_prompt(error.cause()).then(|| call.request_hash());
@@ -695,12 +695,12 @@ mod tests {
     }
 
     /// A provider whose calls wait until they are let go.
-    struct Held {
+    struct HeldProvider {
         entered: crossbeam_channel::Sender<()>,
         go: crossbeam_channel::Receiver<()>,
     }
 
-    impl Provider for Held {
+    impl Provider for HeldProvider {
         fn identity(&self) -> ModelIdentity {
             ModelIdentity { provider: "held".into(), ..ModelIdentity::default() }
         }
@@ -727,7 +727,7 @@ mod tests {
             let budget = Arc::new(Budget::new(None, tokens_per_day, Tz::UTC));
             let patience = Duration::from_millis(if let_go { 60_000 } else { 30 });
             let limits = Limits { patience, ..limits.clone() };
-            let held = Arc::new(Held { entered, go });
+            let held = Arc::new(HeldProvider { entered, go });
             let gate = Gate::new(held, limits, budget, clock.clone(), clock);
             std::thread::scope(|scope| {
                 let first = scope.spawn(|| ask(&gate).map(drop));

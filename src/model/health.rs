@@ -57,7 +57,6 @@ impl Failures {
         true
     }
 
-    /// The provider answered.
     pub fn end(&mut self) {
         self.count = 0;
         self.prompts.clear();

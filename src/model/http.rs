@@ -24,7 +24,7 @@ use super::error::ModelError;
 use super::refusal::{Asked, Refusal};
 use super::secret::Secret;
 use super::server_error::{self, ServerError};
-use super::stream::{Assembled, EVENT_STREAM, Events, Piece, STREAM};
+use super::stream::{Assembled, EVENT_STREAM, Events, STREAM, StreamEvent};
 use crate::config::{ProviderConfig, ServerAddress, shown_address};
 use crate::contract::vocabulary::FailureCause;
 
@@ -324,7 +324,7 @@ impl Endpoint {
             let read = reader.read(&mut buffer);
             let mut take = |data: String| {
                 self.check_values(data.as_bytes()).map_err(Ended::Failed)?;
-                if let Piece::Text(text) = whole.take(&data).map_err(Ended::Refused)? {
+                if let StreamEvent::Text(text) = whole.take(&data).map_err(Ended::Refused)? {
                     alive = Instant::now();
                     if listener.is_some_and(|listener| !listener.heard(&self.hide(&text))) {
                         return Err(Ended::Failed(self.not_wanted()));

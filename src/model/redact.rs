@@ -30,6 +30,7 @@ use super::call::{Message, ModelCall};
 use super::error::ModelError;
 use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply};
+use crate::markup::prefix;
 
 /// Which kinds of text are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -180,8 +181,7 @@ fn is_space(c: char) -> bool {
 /// The words in at most `bytes` bytes before a place on the same line, in lower case and without the signs
 /// around them.
 fn words_before(text: &str, at: usize, bytes: usize) -> Vec<String> {
-    let floor =
-        (0..=at.saturating_sub(bytes)).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let floor = prefix(text, at.saturating_sub(bytes)).len();
     let line = text[floor..at].rfind('\n').map_or(floor, |end| floor + end + 1);
     text[line..at]
         .split(|c: char| c.is_whitespace() || is_space(c))

@@ -146,7 +146,7 @@ impl ServerError {
         TOO_LONG.iter().any(|sign| said.contains(sign))
     }
 
-    /// Whether it says that the account has nothing left to spend, which no pause mends.
+    /// Whether the account has no money left. A pause does not help then.
     pub fn is_out_of_quota(&self) -> bool {
         let said = self.lower();
         OUT_OF_QUOTA.iter().any(|sign| said.contains(sign))

@@ -97,7 +97,7 @@ pub(super) struct Assembled {
 
 /// What one event brought.
 #[derive(Debug, PartialEq)]
-pub(super) enum Piece {
+pub(super) enum StreamEvent {
     /// A part of the answer, which may be thoughts without text.
     Text(String),
     /// Something that is no progress: a sign of life, or numbers.
@@ -106,14 +106,14 @@ pub(super) enum Piece {
 
 impl Assembled {
     /// Takes the data of one event. An error that the server tells ends the stream.
-    pub fn take(&mut self, data: &str) -> Result<Piece, ServerError> {
+    pub fn take(&mut self, data: &str) -> Result<StreamEvent, ServerError> {
         if data.trim() == DONE {
             self.is_complete |= self.has_choice;
-            return Ok(Piece::Other);
+            return Ok(StreamEvent::Other);
         }
         let Ok(event) = serde_json::from_str::<Value>(data) else {
             return match data.trim().is_empty() {
-                true => Ok(Piece::Other),
+                true => Ok(StreamEvent::Other),
                 false => Err(ServerError {
                     words: "the stream holds an event that is not JSON".to_owned(),
                     status: Some(502),
@@ -131,8 +131,8 @@ impl Assembled {
     }
 
     /// An event of a chat or text completion.
-    fn take_choice(&mut self, event: Value) -> Piece {
-        let Value::Object(event) = event else { return Piece::Other };
+    fn take_choice(&mut self, event: Value) -> StreamEvent {
+        let Value::Object(event) = event else { return StreamEvent::Other };
         let mut said = None;
         for (name, value) in event {
             match name.as_str() {
@@ -152,7 +152,7 @@ impl Assembled {
                 }
             }
         }
-        said.map_or(Piece::Other, Piece::Text)
+        said.map_or(StreamEvent::Other, StreamEvent::Text)
     }
 
     fn take_delta(&mut self, choice: &Value) -> String {
@@ -182,7 +182,7 @@ impl Assembled {
     }
 
     /// An event of Anthropic's messages.
-    fn take_message(&mut self, kind: &str, event: &Value) -> Piece {
+    fn take_message(&mut self, kind: &str, event: &Value) -> StreamEvent {
         let block = |all: &mut Vec<(Value, String)>| {
             let index = usize::try_from(event["index"].as_u64()?).ok()?;
             if index == all.len() {
@@ -209,9 +209,9 @@ impl Assembled {
                     ["text", "partial_json"].into_iter().find_map(|name| delta[name].as_str());
                 if let (Some(index), Some(piece)) = (block(&mut self.blocks), piece) {
                     self.blocks[index].1.push_str(piece);
-                    return Piece::Text(piece.to_owned());
+                    return StreamEvent::Text(piece.to_owned());
                 }
-                return Piece::Text(String::new());
+                return StreamEvent::Text(String::new());
             }
             "message_delta" => {
                 for (name, value) in event["delta"].as_object().into_iter().flatten() {
@@ -228,7 +228,7 @@ impl Assembled {
             "message_stop" => self.is_complete = true,
             _ => {}
         }
-        Piece::Other
+        StreamEvent::Other
     }
 
     /// Whether the server said that the answer is complete.
@@ -297,7 +297,7 @@ mod tests {
     fn assembled(events: &[Value]) -> (Assembled, String) {
         let (mut whole, mut said) = (Assembled::default(), String::new());
         for event in events {
-            if let Piece::Text(text) = whole.take(&event.to_string()).unwrap() {
+            if let StreamEvent::Text(text) = whole.take(&event.to_string()).unwrap() {
                 said.push_str(&text);
             }
         }

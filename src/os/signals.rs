@@ -3,6 +3,8 @@
 //! Contract: [`HangUps::hold`] is called before the process starts any other thread, because the
 //! threads it starts inherit what it blocks. Where the system has no signal descriptors, there is
 //! nothing to wait for and SIGHUP keeps its meaning.
+//!
+//! See docs/adr/0038-exit-code-after-a-second-signal.md.
 
 use std::io;
 

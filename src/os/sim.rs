@@ -87,7 +87,7 @@ pub struct Counts {
     pub growths: u64,
 }
 
-struct Shared {
+struct SharedDisk {
     state: Mutex<State>,
     unlocked: Condvar,
     handles: AtomicU64,
@@ -95,7 +95,7 @@ struct Shared {
 
 /// A disk in memory.
 #[derive(Clone)]
-pub struct SimDisk(Arc<Shared>);
+pub struct SimDisk(Arc<SharedDisk>);
 
 impl Default for SimDisk {
     fn default() -> SimDisk {
@@ -110,7 +110,7 @@ impl SimDisk {
     }
 
     fn with(state: State) -> SimDisk {
-        SimDisk(Arc::new(Shared {
+        SimDisk(Arc::new(SharedDisk {
             state: Mutex::new(state),
             unlocked: Condvar::new(),
             handles: AtomicU64::new(1),

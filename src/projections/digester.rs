@@ -19,7 +19,7 @@ use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::compaction::agent_runs::Notary;
+use crate::compaction::agent_runs::NoteCommitter;
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
@@ -27,11 +27,11 @@ use crate::digest::build::{
     self, BuildError, BuildOrder, BuildSettings, Collection, Journal, JournalError, close_crashed,
     collect,
 };
-use crate::digest::kept::Kept;
+use crate::digest::cache::DigestCache;
 use crate::digest::library::Library;
-use crate::digest::look;
 use crate::digest::project::ProjectRules;
 use crate::digest::publish::{DigestError, Digests};
+use crate::digest::queries;
 use crate::digest::selector::Selectors;
 use crate::export::run_record::Environment;
 use crate::facts::digest::{DigestFact, TaskSettled, WindowType};
@@ -56,7 +56,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 pub enum DigestOrder {
     /// Build what changed.
     Build {
-        /// The run.
         run_id: String,
         /// Only this selector.
         #[serde(default)]
@@ -70,7 +69,6 @@ pub enum DigestOrder {
     },
     /// What a selector would select and drop.
     Preview {
-        /// The selector.
         selector: String,
         /// The label of the window; the newest when absent.
         #[serde(default)]
@@ -79,12 +77,7 @@ pub enum DigestOrder {
         limit: usize,
     },
     /// What two bags have in common and what not.
-    Diff {
-        /// The one.
-        first: String,
-        /// The other.
-        second: String,
-    },
+    Diff { first: String, second: String },
     /// The bags there are.
     List {
         /// Only of this selector.
@@ -99,7 +92,6 @@ pub enum DigestOrder {
     },
     /// Remove retired bags for good.
     Collect {
-        /// The run.
         run_id: String,
         /// Only say what would go.
         #[serde(default)]
@@ -132,15 +124,12 @@ pub(crate) struct DigestSetup {
     pub machine: Machine,
     /// The service home: where selectors may be.
     pub home: PathBuf,
-    /// The bus home.
     pub buses: PathBuf,
-    /// The log.
     pub log: Reader,
     /// Where what follows from the log is kept; it may be deleted at any time.
     pub kept: PathBuf,
     /// Settings.
     pub config: Config,
-    /// Where it happens.
     pub environment: Environment,
 }
 
@@ -151,7 +140,7 @@ pub(crate) type Watch = Arc<dyn Fn(&'static str, u64, u64) + Send + Sync>;
 pub(crate) struct Digester {
     setup: DigestSetup,
     digests: Digests,
-    kept: Kept,
+    kept: DigestCache,
     /// The selectors in force. They are read when they are first needed, for an order, and when the
     /// settings are read again.
     selectors: Option<Selectors>,
@@ -167,7 +156,7 @@ impl Digester {
     /// Takes charge of the digests of a home. Nothing is read yet.
     pub fn new(setup: DigestSetup) -> Digester {
         let mut digests = Digests::open(&setup.machine.disk, &setup.buses, &setup.log);
-        let mut kept = Kept::open(&setup.machine.disk, &setup.kept, &setup.log);
+        let mut kept = DigestCache::open(&setup.machine.disk, &setup.kept, &setup.log);
         if let Some((catalog, in_place)) = kept.catalog() {
             digests.go_on_from(catalog, in_place);
         }
@@ -184,7 +173,7 @@ impl Digester {
         }
     }
 
-    /// The same, told of what takes long.
+    /// The same digester, which reports the progress of long work to `watch`.
     pub fn watched(self, watch: Watch) -> Digester {
         Digester { watch, ..self }
     }
@@ -197,7 +186,7 @@ impl Digester {
         }
         self.rewritten += rewritten;
         if let Some(run_id) = close_crashed(&mut self.digests, journal, &self.setup.environment)? {
-            tracing::warn!(run_id, "a digest build had ended without a word");
+            tracing::warn!(run_id, "a digest build ended without its last event");
         }
         self.digests.sweep_staging(false)?;
         self.keep(false);
@@ -266,7 +255,7 @@ impl Digester {
     /// What there is, for a status.
     pub fn overview(&mut self) -> Result<Value, BuildError> {
         self.digests.read(None)?;
-        Ok(look::overview(&self.digests)?)
+        Ok(queries::overview(&self.digests)?)
     }
 
     /// Carries out an order.
@@ -306,9 +295,9 @@ impl Digester {
                 .digests
                 .read(None)
                 .map_err(BuildError::from)
-                .and_then(|()| Ok(look::diff(&self.digests, &first, &second)?)),
+                .and_then(|()| Ok(queries::diff(&self.digests, &first, &second)?)),
             DigestOrder::List { selector, window, retired } => {
-                let wanted = look::BagFilter { selector, window, retired };
+                let wanted = queries::BagFilter { selector, window, retired };
                 self.list(&wanted)
             }
             DigestOrder::Collect { run_id, dry_run, orphans } => {
@@ -329,7 +318,7 @@ impl Digester {
         self.read()?;
         let none = Library::default();
         let library = self.library.as_ref().unwrap_or(&none);
-        look::tasks(library, &self.setup.log, self.digests.catalog(), all)
+        queries::tasks(library, &self.setup.log, self.digests.catalog(), all)
     }
 
     /// Records what a person says of a task. The next build shows it.
@@ -363,7 +352,7 @@ impl Digester {
         Ok(Ok(json!({"task": task, "done": done, "changed": changes})))
     }
 
-    fn list(&mut self, wanted: &look::BagFilter) -> Result<Result<Value, String>, BuildError> {
+    fn list(&mut self, wanted: &queries::BagFilter) -> Result<Result<Value, String>, BuildError> {
         self.digests.read(None)?;
         let selectors = self.selectors()?;
         if let Some(name) = &wanted.selector {
@@ -374,7 +363,7 @@ impl Digester {
                 return Ok(Err(selectors.none_is(name)));
             }
         }
-        Ok(Ok(look::list(self.digests.catalog(), wanted)))
+        Ok(Ok(queries::list(self.digests.catalog(), wanted)))
     }
 
     fn settings<'s>(
@@ -455,7 +444,7 @@ impl Digester {
         let Digester { setup, digests, library, .. } = self;
         let Some(library) = library else { return Ok(Err("there is no library".to_owned())) };
         let zone = setup.config.timezone;
-        look::preview(library, &setup.log, digests.catalog(), selector, zone, window, limit)
+        queries::preview(library, &setup.log, digests.catalog(), selector, zone, window, limit)
     }
 }
 
@@ -480,27 +469,26 @@ fn failure(error: &BuildError) -> Value {
     json!({"failed": chain(error), "storage": storage, "config": config})
 }
 
-/// The journal of whoever commits notes.
-pub(crate) struct NotaryJournal<N> {
-    notary: N,
+/// A journal that hands its notes to a [`NoteCommitter`].
+pub(crate) struct NoteJournal<N> {
+    committer: N,
     log: Reader,
     machine: Machine,
 }
 
-impl<N: Notary> NotaryJournal<N> {
-    /// A journal that hands its notes to somebody who commits them to a log.
-    pub fn new(notary: N, log: &Reader, machine: &Machine) -> NotaryJournal<N> {
-        NotaryJournal { notary, log: log.clone(), machine: machine.clone() }
+impl<N: NoteCommitter> NoteJournal<N> {
+    pub fn new(committer: N, log: &Reader, machine: &Machine) -> NoteJournal<N> {
+        NoteJournal { committer, log: log.clone(), machine: machine.clone() }
     }
 }
 
-impl<N: Notary> Journal for NotaryJournal<N> {
+impl<N: NoteCommitter> Journal for NoteJournal<N> {
     fn now(&self) -> Timestamp {
         self.machine.clock.now()
     }
 
     fn note(&mut self, notes: Vec<Note>) -> Result<(Seq, Timestamp), JournalError> {
-        let first = self.notary.note(Box::new(move |_| notes)).map_err(JournalError)?;
+        let first = self.committer.note(Box::new(move |_| notes)).map_err(JournalError)?;
         let record = self.log.get(first).map_err(|error| JournalError(chain(&error)))?;
         let record = record.ok_or_else(|| JournalError("the note is gone".to_owned()))?;
         Ok((first, record.at))
@@ -560,7 +548,7 @@ impl DigestClient {
 /// The thread of a service.
 pub(crate) struct DigestThread {
     /// How others reach it.
-    pub desk: DigestClient,
+    pub client: DigestClient,
     stop: Arc<AtomicBool>,
     stopping: Sender<()>,
     thread: JoinHandle<()>,
@@ -570,18 +558,18 @@ impl DigestThread {
     /// Starts it. `new_run` names the runs of its own builds.
     pub fn start(
         setup: DigestSetup,
-        notary: Orders,
+        committer: Orders,
         new_run: Box<dyn FnMut(Timestamp) -> String + Send>,
     ) -> std::io::Result<DigestThread> {
         let (orders, inbox) = bounded(WAITING_MAX);
         let (stopping, stopped) = bounded(1);
         let answers: Arc<(Mutex<Answers>, Condvar)> = Arc::default();
-        let desk = DigestClient {
+        let client = DigestClient {
             orders,
             answers: Arc::clone(&answers),
             next: Arc::new(AtomicU64::new(1)),
         };
-        let journal = NotaryJournal::new(notary, &setup.log, &setup.machine);
+        let journal = NoteJournal::new(committer, &setup.log, &setup.machine);
         let watched = Arc::clone(&answers);
         let digester = Digester::new(setup).watched(Arc::new(move |what, done, all| {
             watched.0.lock().progress = (what, done, all);
@@ -598,14 +586,14 @@ impl DigestThread {
         };
         let thread = std::thread::Builder::new().name("digests".to_owned());
         let thread = thread.spawn(move || keeper.run(&inbox, &stopped, &answers))?;
-        Ok(DigestThread { desk, stop, stopping, thread })
+        Ok(DigestThread { client, stop, stopping, thread })
     }
 
     /// Ends it; a build under way gives up, and the next start says so.
     pub fn finish(self) {
         self.stop.store(true, Ordering::Release);
         drop(self.stopping);
-        drop(self.desk);
+        drop(self.client);
         if self.thread.join().is_err() {
             tracing::error!("the digests ended with a panic");
         }
@@ -615,7 +603,7 @@ impl DigestThread {
 /// What the thread keeps in mind.
 struct Keeper {
     digester: Digester,
-    journal: NotaryJournal<Orders>,
+    journal: NoteJournal<Orders>,
     new_run: Box<dyn FnMut(Timestamp) -> String + Send>,
     /// Since when summaries wait for a build, and when the last one came.
     changed: Option<(Timestamp, Timestamp)>,
@@ -724,7 +712,7 @@ impl Keeper {
             }
             Err(error) => {
                 tracing::warn!(error = chain(&error), "digests are not built");
-                // Not at once again: what failed may fail for a while.
+                // Not immediately: the cause of the failure may last for a while.
                 self.changed = Some((now, now));
             }
         }

@@ -81,18 +81,18 @@ pub(crate) type Cursors = Vec<(&'static str, Cursor)>;
 
 enum Message {
     Take(Arc<Vec<Committed>>),
-    Rest(Rest),
+    Pause(PausedProjections),
     Finish,
 }
 
 /// The files are durable and nobody writes to them until they come back.
-struct Rest {
+struct PausedProjections {
     ready: Sender<()>,
     back: Receiver<Projections>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct ProjectorStatus {
     acks: Cursors,
     snapshots: Option<Cursor>,
     failure: Option<Box<dyn Error + Send + Sync>>,
@@ -101,7 +101,7 @@ struct Shared {
 fn write_snapshots(
     mut files: SnapshotFiles,
     due: Receiver<Vec<Seq>>,
-    board: Arc<Mutex<Shared>>,
+    board: Arc<Mutex<ProjectorStatus>>,
 ) -> std::io::Result<JoinHandle<()>> {
     board.lock().snapshots = Some(files.cursor());
     std::thread::Builder::new().name("snapshots".to_owned()).spawn(move || {
@@ -121,7 +121,7 @@ fn write_snapshots(
 pub struct Projector {
     inbox: Sender<Message>,
     snapshots: Sender<Vec<Seq>>,
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<ProjectorStatus>>,
     threads: Vec<JoinHandle<()>>,
     projected: Projected,
     /// The last event handed over, and the last of those that brings files.
@@ -136,7 +136,7 @@ impl Projector {
         snapshots: SnapshotFiles,
     ) -> Result<Projector, ProjectorError> {
         let (inbox, messages) = bounded(BEHIND);
-        let shared = Arc::new(Mutex::new(Shared::default()));
+        let shared = Arc::new(Mutex::new(ProjectorStatus::default()));
         let board = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("projector".to_owned());
         let thread = thread.spawn(move || {
@@ -151,9 +151,9 @@ impl Projector {
                         durable = written;
                         projections.sync().map(Some)
                     }),
-                    Message::Rest(rest) => projections.sync().and_then(|_| {
+                    Message::Pause(rest) => projections.sync().and_then(|_| {
                         let _ = rest.ready.send(());
-                        // Who does not bring them back has failed, and says so elsewhere.
+                        // A caller that does not return them has failed and reports that itself.
                         if let Ok(back) = rest.back.recv() {
                             projections = back;
                             durable = projections.bytes();
@@ -180,7 +180,7 @@ impl Projector {
         Ok(Projector { inbox, snapshots: written, shared, threads, projected, taken, due })
     }
 
-    /// For whoever waits for the files of snapshots.
+    /// How far the files of snapshots are, for a thread that waits for them.
     pub fn projected(&self) -> Projected {
         self.projected.clone()
     }
@@ -211,7 +211,7 @@ impl Projector {
         self.all_cursors(&self.shared.lock())
     }
 
-    fn all_cursors(&self, shared: &Shared) -> Cursors {
+    fn all_cursors(&self, shared: &ProjectorStatus) -> Cursors {
         let mut cursors = shared.acks.clone();
         if let Some(mut snapshots) = shared.snapshots {
             // With no file outstanding everything that was handed over is done.
@@ -228,7 +228,7 @@ impl Projector {
     /// returned.
     pub fn rest(&self) -> Sender<Projections> {
         let ((ready, is_ready), (bring, back)) = (bounded(1), bounded(1));
-        let _ = self.inbox.send(Message::Rest(Rest { ready, back }));
+        let _ = self.inbox.send(Message::Pause(PausedProjections { ready, back }));
         // A thread that stopped has left its failure; the next call finds it.
         let _ = is_ready.recv();
         bring

@@ -1,8 +1,8 @@
-//! Runs of a home, asked for beside a running service or in process: the book of runs, and who
-//! commits its notes.
+//! Agent runs of a home: questions about them, beside a running service or in process, and the
+//! channel that brings their notes to the sequencer.
 //!
-//! Reading, folding and checking happen on the asker's thread; the sequencer only takes finished
-//! notes into its next commit, so a long run log never holds up a request.
+//! Reading, folding and checking happen on the thread of the caller. The sequencer only takes
+//! finished notes into its next commit, so a long run log never delays a request.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::compaction::agent_runs::facts::{head_of, snapshot_at};
 use crate::compaction::agent_runs::{
-    AgentRunWriter, AppendEventsError, AppendReport, EventLines, MakeNotes, Notary,
+    AgentRunWriter, AppendEventsError, AppendReport, EventLines, MakeNotes, NoteCommitter,
 };
 use crate::compaction::files::SnapshotStore;
 use crate::compaction::run_log::TakenSnapshot;
@@ -87,15 +87,15 @@ pub struct Orders(Sender<NoteOrder>);
 impl Orders {
     /// The sending and the receiving end.
     pub fn channel() -> (Orders, Receiver<NoteOrder>) {
-        // Whoever orders waits for the answer, so there are never more than callers. A channel of
-        // fixed length would keep orders nobody takes any more, and their callers would wait for
-        // ever; this one drops them with its receiver.
+        // Every sender waits for its answer, so there are never more orders than callers. A
+        // bounded channel would keep orders after its receiver is gone, and their callers would
+        // wait without end. An unbounded channel drops them with its receiver.
         let (sender, receiver) = unbounded();
         (Orders(sender), receiver)
     }
 }
 
-impl Notary for Orders {
+impl NoteCommitter for Orders {
     fn note(&mut self, make: MakeNotes) -> Result<Seq, String> {
         let (reply, answer) = bounded(1);
         let ended = "the service is ending";
@@ -149,13 +149,13 @@ impl AgentRuns {
         AgentRuns { book, own, log, store, orders, projected, set_aside, looked }
     }
 
-    /// Says whether everything that was in the watched folder at first is in the log by now, or
-    /// set aside.
+    /// Records whether all lines that were in the watched folder at the start are in the log or
+    /// skipped because of an error.
     pub(crate) fn note_looked(&self, looked: bool) {
         self.looked.store(looked, Ordering::Release);
     }
 
-    /// Whether it is. Who drains waits for it.
+    /// Whether those lines are in the log or skipped. `drain` waits for this.
     pub(crate) fn has_looked(&self) -> bool {
         self.looked.load(Ordering::Acquire)
     }
@@ -192,7 +192,7 @@ impl AgentRuns {
     /// Brings the service's own run up to the log.
     pub(crate) fn follow_own(&self) {
         match self.own.lock().catch_up(&mut self.orders.clone()) {
-            // The service is ending, and who ends it closes the run.
+            // The service is ending, and the code that ends it closes the run.
             Ok(()) | Err(OwnRunError::Commit(_)) => {}
             Err(error) => tracing::warn!(
                 error = described(&error),
@@ -201,9 +201,10 @@ impl AgentRuns {
         }
     }
 
-    /// A run of the service ends: its open segment is closed with a last snapshot. Called by who
-    /// commits, so it never waits for long: whoever is at work here may be waiting for a commit.
-    pub(crate) fn close_own(&self, notary: &mut dyn Notary) -> Result<(), OwnRunError> {
+    /// A run of the service ends: its open segment is closed with a last snapshot. Called by the
+    /// thread that commits, so it waits only briefly: the thread that holds the run may itself be
+    /// waiting for a commit.
+    pub(crate) fn close_own(&self, notary: &mut dyn NoteCommitter) -> Result<(), OwnRunError> {
         match self.own.try_lock_for(PATIENCE) {
             Some(mut own) => own.close(notary),
             None => Ok(()),
@@ -263,7 +264,7 @@ impl AgentRuns {
 /// Answers a question about runs, and says which record the files of new snapshots follow.
 pub fn answer(
     book: &mut AgentRunWriter,
-    notary: &mut dyn Notary,
+    notary: &mut dyn NoteCommitter,
     store: &SnapshotStore,
     question: RunQuestion,
 ) -> (Result<Value, OrderError>, Seq) {
@@ -293,7 +294,7 @@ pub fn answer(
     }
 }
 
-fn keep(notary: &mut dyn Notary, receipt: &Value) -> Result<Value, OrderError> {
+fn keep(notary: &mut dyn NoteCommitter, receipt: &Value) -> Result<Value, OrderError> {
     if let Some(first) = schema::check("synthesis_receipt.v1", receipt).first() {
         return Err(OrderError::Refused(format!(
             "no receipt: `{}`: {}",

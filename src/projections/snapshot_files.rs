@@ -187,7 +187,7 @@ impl SnapshotFiles {
         Cursor { applied: self.applied, bytes: 0 }
     }
 
-    /// For whoever waits for files.
+    /// How far the files are, for a thread that waits for them.
     pub fn projected(&self) -> Projected {
         self.projected.clone()
     }

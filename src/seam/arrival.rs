@@ -2,7 +2,7 @@
 
 use super::line::BYTE_ORDER_MARK;
 use super::tail::{Batch, LineSpan};
-use crate::contract::bytes::Piece;
+use crate::contract::bytes::SharedBytes;
 use crate::contract::request::Request;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{ReasonCode, Urgency, Warning};
@@ -11,11 +11,11 @@ use crate::state::decide::Arrival;
 use crate::state::event::{AckHead, TakenRequest};
 
 /// The bytes of a request: its line without a byte-order mark and without a final `\r`.
-pub(crate) fn request_bytes(batch: &Batch, span: &LineSpan) -> Piece {
+pub(crate) fn request_bytes(batch: &Batch, span: &LineSpan) -> SharedBytes {
     let (raw, mut range) = (batch.raw(span), span.range.clone());
     range.end -= usize::from(raw.ends_with(b"\r"));
     range.start += if raw.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-    batch.bytes.piece(range)
+    batch.bytes.slice(range)
 }
 
 /// A valid request as the core takes it: with its digests, the standing of its flow, and the reason
@@ -23,7 +23,7 @@ pub(crate) fn request_bytes(batch: &Batch, span: &LineSpan) -> Piece {
 pub fn arrival(
     request: Request,
     (line, offset): (u64, u64),
-    text: Piece,
+    text: SharedBytes,
     flows: &dyn FlowDirectory,
 ) -> Arrival {
     let key = request.effective_key();

@@ -6,7 +6,6 @@
 use super::tail::{Batch, LineForm, LineSpan};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::request::{Refusal, Request};
-use crate::contract::schema::Violation;
 use crate::contract::vocabulary::QuarantineReason;
 use crate::state::event::{BadLine, RawLine};
 
@@ -41,11 +40,16 @@ pub(crate) fn parse_line(batch: &Batch, span: &LineSpan) -> ParsedLine {
         LineForm::Whole => read_whole(span, raw),
         LineForm::Partial => {
             let message = "the line has no end and the file did not grow for the grace period";
-            set_aside(span, raw, sha256(raw), lone(QuarantineReason::PartialLine, message.into()))
+            set_aside(
+                span,
+                raw,
+                sha256(raw),
+                Refusal::whole_line(QuarantineReason::PartialLine, message.into()),
+            )
         }
         LineForm::TooLong(hash) => {
             let message = format!("the line has {} bytes, more than are allowed", span.length);
-            set_aside(span, raw, hash, lone(QuarantineReason::LineTooLong, message))
+            set_aside(span, raw, hash, Refusal::whole_line(QuarantineReason::LineTooLong, message))
         }
     };
     ParsedLine { span: span.clone(), content }
@@ -63,11 +67,6 @@ fn read_whole(span: &LineSpan, raw: &[u8]) -> LineContent {
         Ok(request) => LineContent::Request(Box::new(request)),
         Err(refusal) => set_aside(span, raw, sha256(raw), refusal),
     }
-}
-
-fn lone(reason: QuarantineReason, message: String) -> Refusal {
-    let errors = vec![Violation { pointer: String::new(), message }];
-    Refusal { reason, request_id: None, errors, errors_omitted: 0 }
 }
 
 fn set_aside(span: &LineSpan, raw: &[u8], sha256: Digest, refusal: Refusal) -> LineContent {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::position::{
     CHUNK_BYTES, Change, ConsumedBatch, Edges, Located, Position, QueueError, QueueFile, locate,
 };
-use crate::contract::bytes::{Piece, Pool};
+use crate::contract::bytes::{BufferPool, SharedBytes};
 use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::time::Timestamp;
 use crate::limits::{LINE_BYTES_MAX, QUARANTINE_PREFIX_BYTES};
@@ -45,7 +45,7 @@ impl Default for TailOptions {
 pub struct Batch {
     /// The bytes the spans point into. Not more than that: of an over-long line they may hold
     /// only the beginning.
-    pub bytes: Piece,
+    pub bytes: SharedBytes,
     /// The lines, in order.
     pub lines: Vec<LineSpan>,
     /// What was consumed, to be remembered for [`super::position::verify_prefix`].
@@ -104,7 +104,7 @@ impl Growth {
 }
 
 /// The open queue file and its length.
-type Found = (Arc<dyn DiskFile>, u64);
+type OpenQueue = (Arc<dyn DiskFile>, u64);
 
 /// An over-long line whose end has not been seen.
 struct LongLine {
@@ -127,7 +127,7 @@ pub struct Tailer {
     /// The inode whose name is known to be durable.
     name_synced: Option<u64>,
     /// Room for the next batches.
-    pool: Pool,
+    pool: BufferPool,
 }
 
 impl Tailer {
@@ -153,7 +153,7 @@ impl Tailer {
             unfinished: false,
             long: None,
             name_synced: None,
-            pool: Pool::default(),
+            pool: BufferPool::default(),
         })
     }
 
@@ -230,7 +230,7 @@ impl Tailer {
     }
 
     /// The open file and its length, after checking that the path still means it.
-    fn find_file(&mut self) -> Result<Option<Found>, QueueError> {
+    fn find_file(&mut self) -> Result<Option<OpenQueue>, QueueError> {
         let inspect = || self.queue.io("inspect the queue file");
         let named = self.queue.disk.stat(&self.queue.path).map_err(inspect())?;
         let fresh = self.position.offset == 0;

@@ -197,7 +197,11 @@ impl Engine {
     }
 
     /// Begins a session. An earlier session without an end is closed as crashed first.
-    pub fn begin_session(&mut self, start: SessionStart, now: Timestamp) -> Result<Seq, EngineError> {
+    pub fn begin_session(
+        &mut self,
+        start: SessionStart,
+        now: Timestamp,
+    ) -> Result<Seq, EngineError> {
         if let Some(open) = self.state.session().cloned() {
             let event = Event::SessionFinished {
                 run_id: open.run_id,

@@ -152,7 +152,7 @@ mod tests {
     use crate::registry::FlowDirectory;
     use crate::seam::arrival::arrival;
     use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart};
-    use crate::state::decide::{Again, Failed, FlowStanding, Outcome, Report, RetryPolicy};
+    use crate::state::decide::{Failed, FlowStanding, Outcome, Report, RetryHint, RetryPolicy};
     use crate::state::event::{BadLine, RawLine, SummaryPointer};
 
     const NOW: Timestamp = Timestamp(1_772_359_200_000);
@@ -243,7 +243,7 @@ mod tests {
             let outcome = match chance(seed, request.0 as usize)[5] % 4 {
                 0 => continue,
                 1 => Outcome::Failed(Failed {
-                    again: Again::Never,
+                    again: RetryHint::Never,
                     reason: None,
                     cause: None,
                     message: String::new(),

@@ -1,10 +1,10 @@
 //! The service loop: one thread that takes every input, commits it, and acts after the commit.
 //!
 //! The order of a turn is the order of the guarantees: take what is ready (queue lines, reports of
-//! workers, questions, orders of notes), decide and apply it, start attempts, commit all of it at
-//! once, and only then hand events to the projections, tasks to the workers and answers to those
-//! who asked. A crash repeats at most the last part, and repeating it is harmless. While one batch
-//! is written the next ones fill, and each is acted on as soon as it is durable.
+//! workers, questions, orders of notes), decide and apply it, start attempts, commit all of it in
+//! one transaction, and only then hand events to the projections, tasks to the workers and answers
+//! to the callers. A crash repeats at most the last part, and repeating it is harmless. While one
+//! batch is written, the next ones fill. The loop acts on each batch as soon as it is durable.
 //!
 //! The same loop serves (until it is told to stop) and drains (until nothing is left to do).
 //!

@@ -25,7 +25,7 @@ impl ServiceLoop {
         Ok(())
     }
 
-    /// Takes no orders any more. Dropping the channel tells those who wait.
+    /// Takes no orders any more. Dropping the channel tells the waiting threads.
     pub(super) fn stop_notes(&mut self) {
         self.notes = never();
         self.batch.waiters.notes.clear();

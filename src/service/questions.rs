@@ -3,7 +3,7 @@
 use crate::contract::time::Timestamp;
 use crate::control::answers;
 use crate::control::question::{Answer, Question, done};
-use crate::control::reply::{Reply, Surroundings};
+use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::Asked;
 use crate::projections::digester::DigestOrder;
 use crate::sequencer::engine::EngineOptions;
@@ -50,7 +50,7 @@ impl ServiceLoop {
         };
         let asks_status = question == Question::Status;
         let queue = self.service.machine.disk.stat(&self.service.home.queue);
-        let around = Surroundings {
+        let around = QuestionContext {
             now,
             machine: &self.service.machine,
             home: &self.service.home,
@@ -83,7 +83,7 @@ impl ServiceLoop {
         let ticket = match question {
             Question::DigestAnswer { ticket } => Ok(ticket),
             Question::Digest { order } => digests.leave(order),
-            _ => Err("that is no question about digests".to_owned()),
+            _ => Err("the question is not about digests".to_owned()),
         };
         match ticket {
             Ok(ticket) => Reply::Later(Box::new(move || digests.fetch(ticket).into())),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::compaction::agent_runs::{MakeNotes, Notary};
+use crate::compaction::agent_runs::{MakeNotes, NoteCommitter};
 use crate::contract::ids::Seq;
 use crate::projections::runs::described;
 use crate::sequencer::engine::{CheckpointWhen, Engine};
@@ -110,7 +110,7 @@ impl ServiceLoop {
 /// waiting here.
 struct CommitHere<'a>(&'a mut ServiceLoop);
 
-impl Notary for CommitHere<'_> {
+impl NoteCommitter for CommitHere<'_> {
     fn note(&mut self, make: MakeNotes) -> Result<Seq, String> {
         let now = self.0.now();
         let first = self.0.engine.note_all(make, now).map_err(|error| described(&error))?;

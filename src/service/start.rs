@@ -55,7 +55,7 @@ impl Service {
         };
         let pool = Pool::start(Arc::clone(&self.worker), engine.log(), size, sender)?;
         let day = self.machine.clock.now().day_in(self.config.timezone);
-        // The only receiver: dropping it tells those who order notes that the session is over.
+        // The only receiver: dropping it tells the senders of notes that the session is over.
         let notes = self.notes.take().unwrap_or_else(never);
         let service_loop = ServiceLoop {
             until,

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::facts::publication::PublishFailed;
-use crate::projections::summaries::Trouble;
-use crate::state::decide::{Again, Failed, Outcome, Report};
+use crate::projections::summaries::PublicationFailure;
+use crate::state::decide::{Failed, Outcome, Report, RetryHint};
 use crate::state::event::Event;
 use crate::state::event::PauseCause;
 
@@ -71,7 +71,7 @@ impl ServiceLoop {
         for (request, attempt) in self.attempts.pool.overdue(patience) {
             self.attempts.pool.forget(request);
             let outcome = Outcome::Failed(Failed {
-                again: Again::Later,
+                again: RetryHint::Later,
                 reason: Some(ReasonCode::Timeout),
                 cause: Some(FailureCause::Timeout),
                 message: "the attempt took longer than its timeout".to_owned(),
@@ -89,7 +89,7 @@ impl ServiceLoop {
         let Some(publishing) = self.service.publishing.clone() else { return Ok(()) };
         while let Some(trouble) = publishing.trouble() {
             let now = self.now();
-            let Trouble { message, violation } = trouble;
+            let PublicationFailure { message, violation } = trouble;
             let failed = PublishFailed { message, violation };
             self.engine.record(Event::PublishFailed(failed), now)?;
         }

@@ -31,7 +31,7 @@ pub(super) struct ServiceLoop {
     pub questions: Receiver<Asked>,
     pub notes: Receiver<NoteOrder>,
     pub batch: Batch,
-    /// Those who wait for the batches that the writer has, oldest first.
+    /// The waiters of the batches that the writer has, oldest first.
     pub sealed: VecDeque<Waiters>,
     pub disk: FreeSpace,
     pub session: Session,
@@ -46,7 +46,7 @@ pub(super) struct Batch {
     pub(crate) waiters: Waiters,
 }
 
-/// Those who wait until a batch is durable.
+/// Answers and replies that are sent when a batch is durable.
 #[derive(Default)]
 pub(super) struct Waiters {
     pub answers: Vec<(Sender<Answer>, Reply)>,

@@ -56,7 +56,7 @@ impl ServiceLoop {
             self.wait()?;
         }
         // Outcomes that are about to arrive may share the commit, as long as half of the attempts
-        // under way have not reported. A lone request is never held up: half of one is none.
+        // under way have not reported. A single request never waits: half of one attempt is less than one.
         let patience = Duration::from_millis(self.service.config.commit_delay_ms.max(0) as u64);
         let deadline = Instant::now() + patience;
         loop {

@@ -217,7 +217,7 @@ impl State {
                     open.eligible_at = not_before.map_or(*retry_at, |at| at.max(*retry_at));
                 }
             }
-            // Finding out that another is at it was not a try.
+            // The attempt only found that another request makes the item, so it does not count.
             Event::WorkHeld { summary, .. } => {
                 open.row.attempts = open.row.attempts.saturating_sub(1);
                 let item = item_digest(&summary.summary_id).head();
@@ -301,7 +301,7 @@ impl State {
     }
 
     /// An ended request leaves memory, gives back its key or hands it to its output, and wakes
-    /// whoever waited for it.
+    /// the requests that waited for it.
     fn close(&mut self, request: Seq, from: Status, event: &Event) {
         let Some(open) = self.open.remove(&request) else { return };
         self.producers.closed(open.producer);
@@ -391,7 +391,7 @@ pub(super) fn eligible_at(taken: &TakenRequest, at: Timestamp) -> Timestamp {
     }
 }
 
-/// A report of a try must be about the try that is under way.
+/// A report must be about the attempt that is under way.
 fn check_attempt(seq: Seq, event: &Event, open: &Open) -> Result<(), Impossible> {
     let (attempt, expected) = match event {
         Event::AttemptStarted { attempt, .. } => (*attempt, open.row.attempts + 1),

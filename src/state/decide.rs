@@ -47,12 +47,12 @@ pub struct Arrival {
     pub source_changed: bool,
 }
 
-/// How often and how long to try.
+/// How many attempts a request gets, and the delays between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Tries before a request fails for good.
+    /// Attempts before a request fails.
     pub attempts_max: u32,
-    /// Delay after the first failed try.
+    /// Delay after the first failed attempt.
     pub(crate) base_delay_ms: i64,
     /// Longest delay.
     pub(crate) delay_ms_max: i64,
@@ -64,17 +64,17 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What a worker says about a try.
+/// The report of a worker about an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     pub request: Seq,
     pub attempt: u32,
-    /// The epoch in which the try was started.
+    /// The epoch in which the attempt was started.
     pub epoch: Seq,
     pub outcome: Outcome,
 }
 
-/// What happened in a try.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// The input is known; the work can be identified before it is paid for.
@@ -91,7 +91,7 @@ pub enum Outcome {
         /// Hash of everything that was asked.
         call: crate::contract::hash::Digest,
         body: Vec<u8>,
-        /// Who answered, and what it cost.
+        /// The model that answered, and the cost.
         answer: Box<AnswerFacts>,
     },
     /// A flow was used with this pack.
@@ -112,7 +112,7 @@ pub enum Outcome {
         /// How the item was made; `None` for an item of a lost log.
         provenance: Option<Box<Provenance>>,
     },
-    /// Rightly nothing to summarize.
+    /// The input has no text to summarize, and that is no error.
     Skipped {
         /// One of the `skipped_` reasons.
         reason: ReasonCode,
@@ -121,11 +121,11 @@ pub enum Outcome {
     Failed(Failed),
 }
 
-/// How a try failed.
+/// How an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
     /// Whether and when trying again may help.
-    pub again: Again,
+    pub again: RetryHint,
     pub reason: Option<ReasonCode>,
     /// What was met, next to the reason.
     pub cause: Option<FailureCause>,
@@ -138,10 +138,11 @@ pub struct Failed {
 
 /// Whether trying again may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Again {
+pub enum RetryHint {
     /// Yes, after the usual delay.
     Later,
-    /// Yes, not before this many milliseconds; it was not the request's fault and uses no try.
+    /// Yes, not before this many milliseconds; the request did not cause the failure, so no attempt
+    /// is counted.
     After(i64),
     /// No.
     Never,
@@ -318,7 +319,7 @@ impl State {
     ) -> Result<Option<(Seq, Row)>, P::Error> {
         let key = request.key.head();
         let holder = self.find(past, KeyIndex::Idempotency, &key)?.filter(|seq| *seq != Seq(0));
-        // Free, but not for a newcomer: whoever waited longest takes it over next.
+        // The key is free but reserved: the request that waited longest gets it next.
         let next = || self.parked.get(&key).and_then(|waiters| waiters.first()).copied();
         let Some(seq) = holder.or_else(next) else { return Ok(None) };
         let row = self.row(past, seq)?;
@@ -706,20 +707,22 @@ fn attempt_failed(
     let usual = backoff_ms(policy, &head.request_id, attempt);
     let mut message = failed.message;
     let (status, reason, retry_at, counted) = match failed.again {
-        Again::After(ms) => {
+        RetryHint::After(ms) => {
             let retry_at = Some(now.plus_ms(ms.max(0)));
             (AckStatus::FailedTransient, failed.reason, retry_at, false)
         }
-        Again::Later if exhausted => {
+        RetryHint::Later if exhausted => {
             message = match attempt {
                 1 => format!("the only attempt failed: {message}"),
                 _ => format!("{attempt} attempts failed; the last one: {message}"),
             };
             (AckStatus::FailedPermanent, Some(ReasonCode::AttemptsExhausted), None, true)
         }
-        Again::Later => (AckStatus::FailedTransient, failed.reason, Some(now.plus_ms(usual)), true),
-        Again::Never => (AckStatus::FailedPermanent, failed.reason, None, true),
-        Again::InvalidInput => (AckStatus::RejectedInvalidInput, failed.reason, None, true),
+        RetryHint::Later => {
+            (AckStatus::FailedTransient, failed.reason, Some(now.plus_ms(usual)), true)
+        }
+        RetryHint::Never => (AckStatus::FailedPermanent, failed.reason, None, true),
+        RetryHint::InvalidInput => (AckStatus::RejectedInvalidInput, failed.reason, None, true),
     };
     let open = about.open;
     let warnings = match retry_at {

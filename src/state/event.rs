@@ -3,7 +3,7 @@
 //!
 //! Sequence number, time and hash belong to the record that holds the event, not to the event.
 
-use crate::contract::bytes::Piece;
+use crate::contract::bytes::SharedBytes;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::schema::Violation;
@@ -51,7 +51,7 @@ impl SummaryPointer {
     }
 }
 
-/// An output, and who made it.
+/// An output and the request that made it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     /// The request that made it.
@@ -97,7 +97,7 @@ pub struct TakenRequest {
     /// The earlier ending this request starts over from.
     pub supersedes: Option<Superseded>,
     /// The line as it was read, without its terminator.
-    pub line: Piece,
+    pub line: SharedBytes,
 }
 
 /// An earlier ending, without output, of the same request id.
@@ -169,7 +169,7 @@ pub enum SessionEnd {
 /// What one call of a model cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charge {
-    /// Who bills.
+    /// The provider that bills.
     pub provider: String,
     pub model: String,
     /// The day it counts on.
@@ -308,7 +308,7 @@ pub enum Event {
         call: Digest,
         /// SHA-256 of the body.
         body_sha256: Digest,
-        /// Who answered, and what it cost.
+        /// The model that answered, and the cost.
         answer: Box<AnswerFacts>,
     },
     /// A summary item exists. Its line is the record's body.
@@ -342,7 +342,7 @@ pub enum Event {
         message: String,
         /// When the next try may begin.
         retry_at: Option<Timestamp>,
-        /// Whether it counts against the allowed number of tries.
+        /// Whether it counts against the allowed number of attempts.
         counted: bool,
         /// What the ack warns of.
         warnings: Warnings,
@@ -468,7 +468,7 @@ impl Note {
 }
 
 impl Event {
-    /// The output an ending names, whoever made it.
+    /// The output that an end event names, also when another request made it.
     pub fn output(&self) -> Option<Output> {
         let (of, of_request_id, summary) = match self {
             Event::SummaryProduced { request, head, summary, .. } => {

@@ -3,7 +3,7 @@
 //!
 //! Contract. A flow id stands for one pack for ever; only an operator's word, which is an event of
 //! its own, puts another in its place. What was charged counts on the day the charge names, also
-//! when the try it was for is over; only the latest day is kept, older ones are in the log.
+//! when its attempt is over; only the latest day is kept, older ones are in the log.
 
 use std::collections::BTreeMap;
 

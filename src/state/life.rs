@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_follows_an_ending() {
+    fn no_event_follows_the_end_of_a_request() {
         let request = crate::contract::ids::Seq(1);
         let events = [
             Event::AttemptStarted { request, attempt: 1 },

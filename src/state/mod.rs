@@ -305,7 +305,7 @@ impl State {
         self.open.len()
     }
 
-    /// Requests with a try under way, in order.
+    /// Requests with an attempt under way, in order.
     #[cfg(any(test, feature = "internals"))]
     pub fn running(&self) -> impl Iterator<Item = (Seq, &Open)> {
         self.running.iter().filter_map(|request| Some((*request, self.open_request(*request)?)))

@@ -128,7 +128,7 @@ impl Schedule {
         level.queues.get(producer)?.first().map(|(_, request)| *request)
     }
 
-    /// Moves a producer behind everybody who started earlier.
+    /// Moves a producer behind all producers that started earlier.
     pub(crate) fn producer_started(&mut self, producer: u32, before: Seq, now: Seq) {
         for level in &mut self.levels {
             if level.turns.remove(&(before, producer)) {

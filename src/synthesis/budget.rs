@@ -12,7 +12,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use super::extract::{CitedClaim, DroppedCounts, DroppedFinding, Extract, Gap, LEFT_OUT_MAX, Why};
+use super::extract::{
+    CitedClaim, DroppedCounts, DroppedFinding, Extract, FindingDropReason, Gap, LEFT_OUT_MAX,
+};
 
 /// Gaps may take this fraction of the limit (1/4) from claims.
 const GAP_SHARE: u64 = 4;
@@ -76,7 +78,7 @@ impl FittedSummary {
     /// The kept parts as an extract, which can be written to the spill file.
     pub(crate) fn into_extract(self) -> Extract {
         let dropped = self.dropped();
-        let left_out = self.left_out(Why::SummaryLimit);
+        let left_out = self.left_out(FindingDropReason::SummaryLimit);
         let keeps = |kept: &BTreeSet<usize>, index: &usize| kept.contains(index);
         let claims = self.claims.into_iter().enumerate();
         let gaps = self.gaps.into_iter().enumerate();
@@ -190,7 +192,7 @@ impl FittedSummary {
 
     /// The findings that are left out. `why` is the reason of those that were given up since the
     /// summary was read.
-    pub(crate) fn left_out(&self, why: Why) -> Vec<DroppedFinding> {
+    pub(crate) fn left_out(&self, why: FindingDropReason) -> Vec<DroppedFinding> {
         let mut left_out = self.left_out.clone();
         let given = (0..self.claims.len()).filter(|index| !self.kept_claims.contains(index));
         let given = given.map(|index| DroppedFinding::new(&self.claims[index].text, why));

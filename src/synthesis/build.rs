@@ -18,7 +18,7 @@ use super::agents::AgentTypes;
 use super::budget::{self, DoesNotFit, FittedSummary};
 use super::citations::{self, CitationPool};
 use super::drafts::{NotDrafts, source_path};
-use super::extract::{self, Extract, Why};
+use super::extract::{self, Extract, FindingDropReason};
 use super::finding::{Code, Findings};
 use super::pack::{
     KeyClaim, MetaEntry, Pack, PackEntry, PackLimits, PackMeta, PackSource, SourceKind,
@@ -384,7 +384,7 @@ fn write(dir: &RunDir<'_>, prepared: PreparedPack<'_>) -> Result<WrittenPack, Ru
                 summary_bytes: summaries[index].bytes,
                 confidence_basis: summary.claims().map(|claim| claim.basis).collect(),
                 dropped: summary.dropped(),
-                left_out: summary.left_out(Why::TotalLimit),
+                left_out: summary.left_out(FindingDropReason::TotalLimit),
             })
         }),
     };

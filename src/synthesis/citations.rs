@@ -24,7 +24,6 @@ pub(crate) const ROWS_MAX: usize = 1_000_000;
 /// The result of checking a citation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CitationStatus {
-    /// The page exists.
     Valid,
     /// The page exists behind a paywall.
     Paywalled,

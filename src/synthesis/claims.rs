@@ -3,6 +3,8 @@
 //! Headings, tables, signatures, greetings, questions, lead-ins and fragments of a few words state
 //! nothing that a reader could check, so they are left out, each with its reason. A sentence that was
 //! said before is one claim with both sources.
+//!
+//! See docs/adr/0093-claims-and-labels-of-packs-from-summaries.md.
 
 use crate::model::builtin::rank::quality;
 use crate::model::builtin::text::{Kind, Part, Text};
@@ -92,7 +94,7 @@ mod tests {
 
     #[test]
     fn only_sentences_that_state_something_are_claims() {
-        let source = "# Weekly report\n\nHi Ana,\n\nThe queue lost forty lines on Monday. Why did it happen?\n\
+        let source = "# Weekly report\n\nHi Ana,\n\nThe queue lost forty lines on Monday. FindingDropReason did it happen?\n\
                       What was done:\n\n- Bob wrote a test that repeats the loss.\n- Tests.\n- Ana Ruiz\n\n\
                       Thanks a lot,\nBob\n";
         assert_eq!(

@@ -18,6 +18,7 @@ use super::citations::{CitationPool, CitationStatus};
 use super::claims;
 use super::inline::{self, CitationMark, TEXT_BYTES_MAX};
 use super::markdown::{self, Line};
+use crate::markup::prefix;
 
 /// Most claims, and most gaps, taken from one output.
 pub(crate) const ITEMS_MAX: usize = 10_000;
@@ -84,7 +85,7 @@ pub struct DroppedCounts {
 /// Why a finding is not in a summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
+pub enum FindingDropReason {
     /// It has no citation that the pool lists as valid or paywalled.
     Uncited,
     /// Nothing is left of it without its marks.
@@ -102,13 +103,12 @@ pub enum Why {
 /// A finding that is not in a summary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DroppedFinding {
-    /// Its beginning.
     pub finding: String,
-    pub why: Why,
+    pub why: FindingDropReason,
 }
 
 impl DroppedFinding {
-    pub(crate) fn new(text: &str, why: Why) -> DroppedFinding {
+    pub(crate) fn new(text: &str, why: FindingDropReason) -> DroppedFinding {
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let finding = match line.char_indices().nth(FINDING_CHARS_MAX) {
             Some((end, _)) => format!("{}…", line[..end].trim_end()),
@@ -135,7 +135,7 @@ pub struct Extract {
 }
 
 impl Extract {
-    fn leave_out(&mut self, text: &str, why: Why) {
+    fn leave_out(&mut self, text: &str, why: FindingDropReason) {
         if self.left_out.len() < LEFT_OUT_MAX {
             self.left_out.push(DroppedFinding::new(text, why));
         }
@@ -152,25 +152,25 @@ pub fn extract(text: &str, pool: &CitationPool, allowed: Option<&BTreeSet<String
     for claim in claim_texts(&lines) {
         if claim.len() > TEXT_BYTES_MAX || out.claims.len() >= ITEMS_MAX {
             out.dropped.oversize += 1;
-            out.leave_out(clipped(&claim), Why::TooLarge);
+            out.leave_out(clipped(&claim), FindingDropReason::TooLarge);
             continue;
         }
         let plain = inline::read(&claim, sources.len());
         let Some(plain) = plain.filter(|plain| plain.text.contains(char::is_alphanumeric)) else {
             out.dropped.empty += 1;
-            out.leave_out(&claim, Why::Empty);
+            out.leave_out(&claim, FindingDropReason::Empty);
             continue;
         };
         let (cited, refused) = resolve(&plain.marks, &sources, pool, allowed);
         out.refused += refused;
         if cited.is_empty() {
             out.dropped.uncited += 1;
-            out.leave_out(&plain.text, Why::Uncited);
+            out.leave_out(&plain.text, FindingDropReason::Uncited);
             continue;
         }
         if let Some(before) = said.get(&claims::folded(&plain.text)) {
             out.dropped.duplicate += 1;
-            out.leave_out(&plain.text, Why::Duplicate);
+            out.leave_out(&plain.text, FindingDropReason::Duplicate);
             let before = &mut out.claims[*before];
             let new = cited.into_iter().filter(|one| !before.cited.contains(one));
             let new: Vec<Cited> = new.collect();
@@ -205,11 +205,7 @@ pub(crate) fn cited_anywhere(text: &str, pool: &CitationPool) -> BTreeSet<String
 }
 
 fn clipped(text: &str) -> &str {
-    let mut end = text.len().min(TEXT_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
+    prefix(text, TEXT_BYTES_MAX)
 }
 
 fn named<'a>(lines: &[Line<'a>], name: &str) -> Option<Vec<Line<'a>>> {
@@ -343,9 +339,12 @@ mod tests {
         );
         assert_eq!(out.claims.len(), 1);
         assert_eq!((cids(&out.claims[0]), out.claims[0].confidence), (vec!["cid_a", "cid_b"], 70));
-        let why: Vec<(&str, Why)> =
+        let why: Vec<(&str, FindingDropReason)> =
             out.left_out.iter().map(|one| (one.finding.as_str(), one.why)).collect();
-        assert_eq!(why, [("the roof leaks", Why::Duplicate), ("x", Why::Uncited)]);
+        assert_eq!(
+            why,
+            [("the roof leaks", FindingDropReason::Duplicate), ("x", FindingDropReason::Uncited)]
+        );
     }
 
     #[test]

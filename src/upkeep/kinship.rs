@@ -2,7 +2,7 @@
 //!
 //! Contract. Every ack quotes an event of the log and its hash. An ack is written after its event
 //! is durable. So a log without the events of the last acks is an older copy, and a log without the
-//! events of any ack belongs to another home. To go on with either would cut the acks and repeat
+//! events of any ack belongs to another home. Continuing with either would cut the acks and repeat
 //! work. Lines that are not acks are ignored, and a single edited line does not decide.
 
 use std::path::Path;

@@ -4,7 +4,7 @@
 //! Contract. Each `*.jsonl` in the folder is one agent run, read in whole lines as it grows; an
 //! unfinished line is left for later. The position in a file is recorded with its events, with the
 //! hash of the last line, so that a restart continues there. A file that shrank or was replaced is
-//! read from its beginning and compared. A file with an error is set aside, reported, and read again
+//! read from its beginning and compared. A file with an error is skipped, reported, and read again
 //! when it changes; the others continue.
 
 use std::collections::BTreeMap;

@@ -130,11 +130,9 @@ impl Defect {
 pub struct ResolveError {
     /// The outcome of the request.
     pub status: AckStatus,
-    /// The finer outcome.
     pub reason_code: ReasonCode,
     /// The class in the shared taxonomy.
     pub class: ErrorClass,
-    /// The finer class.
     pub subtype: String,
     /// What is wrong, for people.
     pub message: String,

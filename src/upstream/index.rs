@@ -385,7 +385,7 @@ impl Pages {
         take: &mut dyn FnMut(IdKey, RecordAt),
     ) -> io::Result<Result<(), Lost>> {
         for number in 0..index.table(section).fences.len() {
-            // Who reads everything once pushes out what others read often.
+            // Not into the cache: one full pass would evict the pages that lookups use often.
             let Some(page) = self.page(key, index, section, number, false)? else {
                 return Ok(Err(Lost));
             };

@@ -14,7 +14,6 @@ use crate::contract::vocabulary::Stream;
 /// A manifest that was understood.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionManifest {
-    /// Which bus.
     pub family: Family,
     /// The partition key, a day for events and sessions.
     pub partition: String,

@@ -16,6 +16,7 @@ use super::other_query;
 use super::partition::bad_record;
 use super::record::{ChunkRecord, EventHead, SessionRecord};
 use super::view::{Partition, Upstream};
+use crate::contract::query::fields_of;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, ErrorClass, ReasonCode};
 use crate::facts::failure::ErrorDetails;
@@ -60,16 +61,6 @@ struct Raw {
     #[serde(default, rename = "where")]
     filters: BTreeMap<String, Value>,
     limit: Option<u64>,
-}
-
-/// The fields a bus can be filtered by.
-pub fn fields(bus: Bus) -> &'static [&'static str] {
-    match bus {
-        Bus::EventBus => &["role", "event_kind", "event_subkind", "conversation_id"],
-        Bus::SessionBus => &["session_id", "conversation_id"],
-        Bus::ChunkBus => &["document_id"],
-        Bus::Other => &[],
-    }
 }
 
 impl Query {
@@ -216,7 +207,7 @@ impl Query {
 fn filters(bus: Bus, raw: BTreeMap<String, Value>) -> Result<BTreeMap<String, String>, Defect> {
     let mut filters = BTreeMap::new();
     for (field, value) in raw {
-        if !fields(bus).contains(&field.as_str()) {
+        if !fields_of(bus).contains(&field.as_str()) {
             return Err(invalid(format!("{bus} cannot be filtered by {field}")));
         }
         let text = match value {

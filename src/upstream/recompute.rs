@@ -61,7 +61,6 @@ pub(crate) fn sources_of(
 pub struct Place<'a> {
     /// The family of its file; none for a plain file.
     pub family: Option<Family>,
-    /// Its id.
     pub id: &'a str,
     /// The file, relative to the bus home.
     pub file: &'a str,
@@ -75,7 +74,6 @@ pub struct Place<'a> {
 
 /// What is at a place now.
 pub(crate) struct ReadText {
-    /// The normalized text.
     pub text: String,
     /// The record, or the whole plain file.
     pub record: Vec<u8>,

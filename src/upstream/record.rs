@@ -116,7 +116,6 @@ impl From<serde_json::Error> for BadRecord {
 pub(crate) struct EventHead<'a> {
     #[serde(borrow)]
     schema_version: Option<Text<'a>>,
-    /// The id.
     #[serde(borrow)]
     pub event_id: Text<'a>,
     /// Source time in milliseconds.
@@ -187,7 +186,6 @@ struct SessionSource {
 pub(crate) struct SessionRecord<'a> {
     #[serde(borrow)]
     schema_version: Option<Text<'a>>,
-    /// The id.
     #[serde(borrow)]
     pub session_id: Text<'a>,
     /// The partition day it says it belongs to.
@@ -299,13 +297,11 @@ impl<'a> SessionRecord<'a> {
 pub(crate) struct ChunkRecord<'a> {
     #[serde(borrow)]
     schema_version: Option<Text<'a>>,
-    /// The id.
     #[serde(borrow)]
     pub chunk_id: Text<'a>,
     /// The document it was cut from.
     #[serde(borrow)]
     pub document_id: Text<'a>,
-    /// The text.
     #[serde(borrow)]
     pub text: Text<'a>,
     #[serde(borrow)]
@@ -413,7 +409,6 @@ fn check_provenance(provenance: Option<&RawValue>) -> Result<(), BadRecord> {
 pub(crate) struct SummaryRecord<'a> {
     #[serde(borrow)]
     schema_version: Option<Text<'a>>,
-    /// The id.
     #[serde(borrow)]
     pub summary_id: Text<'a>,
     #[serde(borrow)]
@@ -444,7 +439,6 @@ impl<'a> SummaryRecord<'a> {
 /// An event with everything a summary may use of it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct EventRecord<'a> {
-    /// The id.
     #[serde(borrow)]
     pub event_id: Text<'a>,
     /// Source time in milliseconds.

@@ -20,7 +20,7 @@ use super::record::ChunkOrder;
 use super::selection::{self, Ordering, Roots, Selection};
 use super::selection_items::compare;
 use super::source::{RESOLVE_IDS_MAX, Source, Sources, UpstreamRef};
-use super::sources::{Gathered, Session, chunk_order, found, is_summary_id, plain_id};
+use super::sources::{Gathered, OrderedSession, chunk_order, found, is_summary_id, plain_id};
 use super::text::{NORMALIZATION_NAME, NORMALIZATION_VERSION, SourceTextHasher};
 use super::view::{CHANGED_WHILE_READ, Hit, Upstream};
 use crate::contract::hash::Digest;
@@ -42,12 +42,10 @@ const RACES_MAX: usize = 4;
 pub enum InputSpec {
     /// These ids on this bus.
     Ids {
-        /// The bus.
         bus: Bus,
         /// The ids, byte for byte.
         ids: Vec<String>,
     },
-    /// A selection manifest.
     SelectionManifest {
         /// Its path, relative to the bus home or absolute in an allowed root.
         path: String,
@@ -55,12 +53,7 @@ pub enum InputSpec {
         hash: String,
     },
     /// A `summary_request_query.v1`.
-    Query {
-        /// The bus.
-        bus: Bus,
-        /// The query.
-        query: Value,
-    },
+    Query { bus: Bus, query: Value },
 }
 
 impl InputSpec {
@@ -141,7 +134,7 @@ pub struct Resolved {
     pub used: u64,
     /// Sources left out of the summary, by reason.
     pub skip_reasons: BTreeMap<String, u64>,
-    /// Why there is nothing to summarize, when there is not.
+    /// Why the request is skipped, when its sources have no text to summarize.
     pub skip: Option<ReasonCode>,
     /// Warnings for the ack.
     pub warnings: Warnings,
@@ -630,7 +623,7 @@ impl Work<'_> {
             selection["missing_days_count"] = missing.len().into();
         }
         if self.options.title_as_text {
-            // Whoever recomputes the hash needs to know that titles counted as text.
+            // A program that recomputes the hash must know that titles are part of the text.
             selection["title_as_text"] = json!(true);
         }
         selection
@@ -673,7 +666,7 @@ fn common(sources: &Sources) -> Common {
     }
 }
 
-fn common_of_sessions(sessions: &[Session], sources: &Sources) -> Common {
+fn common_of_sessions(sessions: &[OrderedSession], sources: &Sources) -> Common {
     let events = common(sources);
     // 0 stands for an unknown time.
     let known = |ms: i64| (ms > 0).then_some(ms);

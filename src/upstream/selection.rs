@@ -448,7 +448,6 @@ fn hash_invalid(path: &str, why: &str, observed: Option<Digest>, declared: Optio
 
 /// What goes into a new selection manifest besides its items.
 pub struct Draft<'a> {
-    /// The bus.
     pub bus: Bus,
     /// The ids with the partition each was found in.
     pub items: &'a [(String, String)],

@@ -1,8 +1,8 @@
-//! The sources of one request, in order: what each is called and where it lies.
+//! The sources of one request, in order, each with its name and its place on disk.
 //!
-//! Contract: a hundred bytes a source, and their texts only while those are few. The texts of many
-//! are read again from where they lie, one after the other, by whoever needs them: upstream is on
-//! disk already. A file that is not the one that was verified any more is noticed.
+//! Contract: memory holds a hundred bytes for each source, and texts only while they are few. The
+//! texts of many sources are read from disk again, one after the other, when they are needed. A file
+//! that changed after it was verified is an error.
 //!
 //! See docs/adr/0055-rereading-texts-of-large-requests.md.
 
@@ -35,7 +35,6 @@ pub struct Source<'a> {
     pub bus: Bus,
     /// The file, relative to the bus home.
     pub file: &'a str,
-    /// The partition.
     pub partition: &'a str,
     /// 1-based line in the file.
     pub line: u64,
@@ -43,13 +42,9 @@ pub struct Source<'a> {
     pub offset: u64,
     /// Bytes of the line.
     pub len: u64,
-    /// Its title upstream.
     pub title: Option<&'a str>,
-    /// Its conversation.
     pub conversation_id: Option<&'a str>,
-    /// Its document.
     pub document_id: Option<&'a str>,
-    /// Its time.
     pub(crate) time_ms: Option<i64>,
     /// The index upstream says it is in.
     pub(crate) index_id: Option<&'a str>,
@@ -60,7 +55,6 @@ pub struct Source<'a> {
 /// A partition or file that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamRef {
-    /// The bus.
     pub bus: Bus,
     /// The partition; `other` for files without one.
     pub partition: String,

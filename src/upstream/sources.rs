@@ -36,7 +36,7 @@ pub(super) struct Gathered {
 }
 
 /// A session with the place it takes among others.
-pub(super) struct Session {
+pub(super) struct OrderedSession {
     pub id: String,
     pub start_ms: i64,
     pub end_ms: i64,
@@ -55,7 +55,7 @@ pub(super) struct Session {
 /// Files a reader keeps open.
 const OPEN_MAX: usize = 64;
 
-/// Reads records; whoever reads many does it partition by partition, so that each is opened once.
+/// Reads records. Callers go through them partition by partition, so that each is opened once.
 struct Reader<'a> {
     upstream: &'a Upstream,
     open: BTreeMap<String, Arc<dyn DiskFile>>,
@@ -289,7 +289,7 @@ impl Gathered {
         upstream: &Upstream,
         ids: &[&str],
         prefer: &[String],
-    ) -> Result<Vec<Session>, Defect> {
+    ) -> Result<Vec<OrderedSession>, Defect> {
         let hits = found(upstream, Family::Sessions, Section::Records, ids, prefer)?;
         let mut reader = Reader::new(upstream);
         let mut sessions = Vec::with_capacity(ids.len());
@@ -298,7 +298,7 @@ impl Gathered {
             let line = reader.read(&hit.partition, hit.places[0])?;
             let session = SessionRecord::parse(&line, &manifest.partition)
                 .map_err(|error| bad_record(manifest, u64::from(hit.places[0].line), error))?;
-            sessions.push(Session {
+            sessions.push(OrderedSession {
                 id: session.session_id.0.clone().into_owned(),
                 start_ms: session.window.start_ts_ms,
                 end_ms: session.window.end_ts_ms,
@@ -324,7 +324,7 @@ impl Gathered {
     /// Whether the events of a session are still those it was cut from: it names them by the hash
     /// of their manifest, or of the data, as its producer understood the field. That they changed
     /// since is worth a warning and no more: the ids are what counts.
-    fn check_anchor(&mut self, upstream: &Upstream, session: &Session) {
+    fn check_anchor(&mut self, upstream: &Upstream, session: &OrderedSession) {
         let (Some(day), Some(anchor)) = (&session.input_day, &session.input_anchor) else { return };
         let Ok(events) = upstream.known(Family::Events, day) else { return };
         let anchor = anchor.parse::<Digest>().ok();
@@ -340,7 +340,7 @@ impl Gathered {
     pub(crate) fn session_events(
         &mut self,
         upstream: &Upstream,
-        session: &Session,
+        session: &OrderedSession,
         title_allowed: bool,
         seen: &mut HashSet<IdKey>,
     ) -> Result<(), Defect> {
@@ -692,7 +692,7 @@ fn chunk<'a>(
         .map_err(|error| bad_record(&partition.manifest, u64::from(at.line), error))
 }
 
-fn days_around(session: &Session) -> Vec<String> {
+fn days_around(session: &OrderedSession) -> Vec<String> {
     let mut days: Vec<String> = session.input_day.iter().cloned().collect();
     days.push(session.partition.clone());
     if let Ok(Day(day)) = session.partition.parse::<Day>() {
@@ -704,7 +704,7 @@ fn days_around(session: &Session) -> Vec<String> {
 }
 
 /// A session that names an event nobody has is a broken session, not an unknown request id.
-fn dangling(upstream: &Upstream, session: &Session, defect: Defect) -> Defect {
+fn dangling(upstream: &Upstream, session: &OrderedSession, defect: Defect) -> Defect {
     if defect.reason != ReasonCode::UnknownSourceId {
         return defect;
     }

@@ -84,9 +84,7 @@ struct Slot {
 /// A partition whose data matches its manifest.
 #[derive(Clone)]
 pub struct Partition {
-    /// Its manifest.
     pub manifest: Arc<PartitionManifest>,
-    /// Its ids.
     pub index: Arc<PartitionIndex>,
 }
 
@@ -111,7 +109,6 @@ impl Upstream {
         Upstream { disk, root: root.into(), store, known: Mutex::new(known) }
     }
 
-    /// The bus home.
     pub fn root(&self) -> &Path {
         &self.root
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::Report;
-use super::files::{self, Known};
+use super::files::{self, KnownSummaries};
 use super::rules::{self, Rule};
 use crate::contract::digest_bus::{
     BAG_VERSION, BagIdentity, MEMO_INDEX_VERSION, MEMO_META_VERSION, TRACE_VERSION, bag_dir_sha256,
@@ -59,7 +59,7 @@ pub fn verify_bag(
     disk: &dyn Disk,
     folder: &Path,
     expected: &Expected,
-    known: Option<&Known>,
+    known: Option<&KnownSummaries>,
     report: &mut Report,
 ) -> io::Result<()> {
     let mut files = BTreeMap::new();
@@ -81,7 +81,7 @@ pub fn verify_bag(
 struct BagCheck<'a> {
     expected: &'a Expected,
     files: &'a BTreeMap<String, Vec<u8>>,
-    known: Option<&'a Known>,
+    known: Option<&'a KnownSummaries>,
     report: &'a mut Report,
 }
 

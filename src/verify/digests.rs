@@ -1,5 +1,7 @@
 //! The indexes of the Digest Bus: that they agree, that what they name exists, and that nothing
 //! exists that they do not name.
+//!
+//! See docs/adr/0095-digest-trees-that-prove-themselves.md.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
@@ -8,7 +10,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::bags::Expected;
-use super::files::{Known, read_files};
+use super::files::{KnownSummaries, read_files};
 use super::{Report, Tree, index_entries, is_dir, names, rules};
 use crate::contract::digest_bus::{
     BY_WINDOW_FILE, DIGESTS_DIR, INDEX_DIR, INDEX_VERSIONS, PROMOTION_FOLLOWS, REGISTRY_FILE,
@@ -62,7 +64,7 @@ fn is_bag_path(path: &str) -> bool {
 }
 
 /// The summaries that are published; `None` when there is no Summary Bus to look at.
-pub(super) fn known<'t>(tree: &'t Tree<'_>) -> io::Result<Option<&'t Known>> {
+pub(super) fn known<'t>(tree: &'t Tree<'_>) -> io::Result<Option<&'t KnownSummaries>> {
     if let Some(known) = tree.summaries.get() {
         return Ok(known.as_ref());
     }
@@ -73,7 +75,7 @@ pub(super) fn known<'t>(tree: &'t Tree<'_>) -> io::Result<Option<&'t Known>> {
     Ok(tree.summaries.get_or_init(|| known).as_ref())
 }
 
-fn read_known(tree: &Tree<'_>) -> io::Result<Known> {
+fn read_known(tree: &Tree<'_>) -> io::Result<KnownSummaries> {
     #[derive(serde::Deserialize)]
     struct Line {
         summary_id: Box<str>,
@@ -95,7 +97,7 @@ fn read_known(tree: &Tree<'_>) -> io::Result<Known> {
             }
         }
     }
-    Ok(Known(known))
+    Ok(KnownSummaries(known))
 }
 
 /// Checks all indexes of a bus home against each other and against the folders.
@@ -326,7 +328,8 @@ fn check_runs(
         let mut errors = record["errors"].as_array().into_iter().flatten();
         let follows = errors.any(|error| error["details"][PROMOTION_FOLLOWS] == true);
         if !ordered || !(promoted || (record["status"] == "error" && follows)) {
-            let message = format!("it published {bag} and does not say how");
+            let message =
+                format!("it published {bag}, but its stages and outputs do not show the promotion");
             report.break_rule(&rules::DIGEST_RUN, &file, None, "/stages", message);
         }
         check_outputs(tree, &file, outputs, &bags, report)?;

@@ -7,9 +7,9 @@ use std::path::Path;
 use crate::os::Disk;
 
 /// The summaries on the Summary Bus.
-pub struct Known(pub(super) HashSet<Box<str>>);
+pub struct KnownSummaries(pub(super) HashSet<Box<str>>);
 
-impl Known {
+impl KnownSummaries {
     pub fn holds(&self, summary_id: &str) -> bool {
         self.0.contains(summary_id)
     }

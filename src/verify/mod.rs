@@ -137,7 +137,7 @@ struct Tree<'a> {
     disk: &'a dyn Disk,
     root: &'a Path,
     upstream: Option<&'a Upstream>,
-    summaries: std::sync::OnceLock<Option<files::Known>>,
+    summaries: std::sync::OnceLock<Option<files::KnownSummaries>>,
 }
 
 /// Checks everything under a bus home. `progress` is told the bytes read so far.

@@ -1,9 +1,9 @@
-//! One file, many threads: its lines are read and hashed by one and checked by all. The same for
-//! anything else that comes in blocks and has an order.
+//! Checks one file on many threads: one thread reads and hashes the lines, and all threads check
+//! them. The same works for other ordered blocks.
 //!
-//! Contract: results are merged in the order of the file, and what a block of it holds does not
-//! depend on the number of threads. Nobody waits while there is work: who reads checks a block
-//! itself when all others are busy. What is in memory is a few blocks for each thread.
+//! Contract: results are merged in the order of the file, and the content of a block does not
+//! depend on the number of threads. No thread waits while there is work: the reader checks a block
+//! itself when all others are busy. Memory holds a few blocks for each thread.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use crate::upstream::lines::Lines;
 /// Bytes after which a block ends, with the line that reaches them.
 const BLOCK_BYTES: usize = 512 << 10;
 
-/// Pieces that may be under way or done before the one that is merged next.
+/// Most blocks under way or done while an earlier block is not merged yet.
 const AHEAD_MAX: usize = 16;
 
 /// A block of work.
@@ -91,7 +91,7 @@ pub(crate) fn in_order<'t, P: Send + 't, T: Send + 't, E>(
         given += 1;
         let (own, reply) = (work.clone(), done.clone());
         let job: Job<'t> = Box::new(move || {
-            // Who waits for a block is told when it will never come.
+            // A panic becomes a result, so that the reader does not wait for this block.
             let result = catch_unwind(AssertUnwindSafe(|| own(block)));
             // The reader is gone only when it failed itself.
             drop(reply.send((number, result)));
@@ -174,7 +174,7 @@ mod tests {
     use std::thread::ThreadId;
     use std::time::{Duration, Instant};
 
-    /// Every line once and in order, whoever checked it.
+    /// Every line comes back once and in order, from any thread.
     #[test]
     fn lines_come_back_in_order_from_all_threads() {
         let dir = tempfile::tempdir().unwrap();
@@ -198,8 +198,8 @@ mod tests {
                 let seen = &seen;
                 let check = move |block: &LineBlock| {
                     seen.lock().unwrap().insert(std::thread::current().id());
-                    // Nobody is done with a first block before another has begun one: however
-                    // fast a helper is, some are left for who reads, and the other way round.
+                    // No thread ends its first block before a second thread has begun one, so
+                    // both the reader and a helper get blocks.
                     let deadline = Instant::now() + Duration::from_secs(300);
                     while seen.lock().unwrap().len() < threads.min(2) {
                         assert!(Instant::now() < deadline, "nobody helps");

@@ -198,8 +198,8 @@ impl<'t> LineCheck<'t> {
         SummaryLine::read(text)
     }
 
-    /// What no schema can say: that the line is in its place and true to its sources. Whether its
-    /// id is the only one is seen by who has all of them.
+    /// Rules beyond the schema: the line is in its partition and fits its sources. The caller has all
+    /// ids and checks that they are unique.
     fn in_place(&self, number: u64, line: &SummaryLine<'_>, report: &mut Report) {
         let id = line.summary_id.0.as_ref();
         if *line.day.0 != *self.day {

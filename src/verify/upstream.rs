@@ -107,7 +107,7 @@ pub(super) fn check<'t>(
         path: data_path.as_str().into(),
         manifest: manifest.clone(),
     };
-    let mut all = Whole::default();
+    let mut all = AllBlocks::default();
     let duplicate = check.rules.duplicate;
     let block = move |block: &LineBlock| {
         let mut found = Checked::default();
@@ -169,13 +169,13 @@ struct Checked {
 
 /// What all blocks together are.
 #[derive(Default)]
-struct Whole {
+struct AllBlocks {
     lines: u64,
     seen: HashSet<IdKey>,
     observed: Breakdown,
 }
 
-impl Whole {
+impl AllBlocks {
     fn take(&mut self, found: Checked, duplicate: &'static Rule, path: &str, report: &mut Report) {
         self.lines += found.report.lines;
         report.merge(found.report);
@@ -294,7 +294,7 @@ fn against(
     manifest: &PartitionManifest,
     len: u64,
     sha256: Digest,
-    all: &Whole,
+    all: &AllBlocks,
     report: &mut Report,
 ) {
     let path = &manifest.path;

@@ -23,7 +23,6 @@ use crate::os::Disk;
 
 /// Bytes of a text that is pasted or uploaded.
 pub(super) const BODY_BYTES_MAX: u64 = 16 << 20;
-/// Where actions are.
 const PATH: &str = "/api/do/";
 
 /// A text that a person gives to be summarized.

@@ -94,7 +94,7 @@ fn status(shown: &Shown) -> Result<Value, HttpFailure> {
         .map(|(name, provider)| {
             let failure = provider.last_failure.as_ref();
             let last_item = provider.last_item;
-            // Whoever failed last is unwell until it answers again.
+            // A provider whose last call failed is unwell until it answers again.
             let well = match (failure, last_item) {
                 (Some((failed, _)), Some(item)) => Some(item > *failed),
                 (Some(_), None) => Some(false),

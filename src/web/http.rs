@@ -162,7 +162,6 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// The whole body.
     pub fn read(self, stream: &mut TcpStream) -> Result<Vec<u8>, Refused> {
         let Body { begun: mut bytes, mut left, deadline } = self;
         let mut buffer = [0; 16 << 10];

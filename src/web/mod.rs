@@ -2,14 +2,16 @@
 //! person who has the token.
 //!
 //! Contract. Off unless an address is configured or `summarizer open` asks for it. `GET` and `HEAD`
-//! change nothing; `POST` needs the token and the same origin (`actions`). It asks the sequencer what
-//! the control socket would be asked, so an answer is the same as a command's. Bounded in every way:
-//! connections at once, bytes of a request, time to send and receive it, rows of an answer. A request
+//! change nothing; `POST` needs the token and the same origin (`actions`). It asks the sequencer the
+//! same questions as the control socket, so its answers equal those of a command. All is bounded:
+//! open connections, bytes of a request, time to send and receive it, rows of an answer. A request
 //! must name this machine by an address or `localhost` (`http`), so that no page of somebody else can
 //! read it through a name that leads here. The page is one document with everything in it; its policy
 //! allows exactly its own script and style by their hashes, and its script makes no markup from text.
 //!
-//! Reading needs no login: an address that is not loopback shows everything to whoever reaches it.
+//! Reading needs no login: an address that is not loopback shows everything to everybody who reaches it.
+//!
+//! See docs/adr/0063-read-only-status-page.md.
 
 mod actions;
 mod api;

@@ -5,6 +5,8 @@
 //! reads whole days until its page is full or its time is over; `next` names the place where the
 //! next answer continues. A place is a day, a time and an id, so it holds when a day is published
 //! again.
+//!
+//! See docs/adr/0102-newest-summaries-from-published-files.md.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;

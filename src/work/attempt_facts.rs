@@ -14,8 +14,9 @@ use crate::facts::attempt::{
 use crate::facts::failure::{ErrorDetails, ErrorFacts, ModelFailure};
 use crate::facts::model::{CallFacts, Provenance};
 use crate::flow::{FlowError, FlowErrorClass, FlowOutcome, FlowProblem};
+use crate::markup::prefix;
 use crate::model::ModelIdentity;
-use crate::state::decide::{Again, Failed, Outcome};
+use crate::state::decide::{Failed, Outcome, RetryHint};
 use crate::upstream::{ResolveError, Resolved};
 
 use super::prepared::Prepared;
@@ -115,7 +116,7 @@ pub(crate) fn provenance_of(prepared: &Prepared, made: &FlowOutcome) -> Provenan
 
 /// An attempt that failed.
 pub(crate) fn failed(
-    again: Again,
+    again: RetryHint,
     reason: Option<ReasonCode>,
     message: String,
     input: &InputFacts,
@@ -126,17 +127,13 @@ pub(crate) fn failed(
 
 /// An attempt that failed, with what it met.
 fn failed_by(
-    again: Again,
+    again: RetryHint,
     (reason, cause): (Option<ReasonCode>, Option<FailureCause>),
     mut message: String,
     input: &InputFacts,
     error: Option<ErrorFacts>,
 ) -> Outcome {
-    let mut end = message.len().min(MESSAGE_BYTES_MAX);
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    message.truncate(end);
+    message.truncate(prefix(&message, MESSAGE_BYTES_MAX).len());
     let (input, error) = (Box::new(input.clone()), error.map(Box::new));
     Outcome::Failed(Failed { again, reason, cause, message, input, error })
 }
@@ -149,9 +146,9 @@ pub(crate) fn error_of(class: ErrorClass, subtype: &str, details: ErrorDetails) 
 /// The input could not be resolved.
 pub(crate) fn unresolved(error: ResolveError, input: &InputFacts) -> Outcome {
     let again = match error.status {
-        AckStatus::FailedTransient => Again::Later,
-        AckStatus::RejectedInvalidInput => Again::InvalidInput,
-        _ => Again::Never,
+        AckStatus::FailedTransient => RetryHint::Later,
+        AckStatus::RejectedInvalidInput => RetryHint::InvalidInput,
+        _ => RetryHint::Never,
     };
     let facts = error_of(error.class, &error.subtype, error.details);
     failed(again, Some(error.reason_code), error.message, input, Some(facts))
@@ -180,14 +177,14 @@ pub(crate) fn flow_failed(
     let wait = error.retry_after().map(|wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
     let again = match (error.class(), wait) {
         (FlowErrorClass::Transient, None) if got_on && error.reason_code() == TIMEOUT => {
-            Again::After(0)
+            RetryHint::After(0)
         }
-        (FlowErrorClass::Pause | FlowErrorClass::Transient, Some(ms)) => Again::After(ms),
-        (FlowErrorClass::Pause | FlowErrorClass::Transient, None) => Again::Later,
-        (FlowErrorClass::InvalidParams, _) => Again::InvalidInput,
-        _ => Again::Never,
+        (FlowErrorClass::Pause | FlowErrorClass::Transient, Some(ms)) => RetryHint::After(ms),
+        (FlowErrorClass::Pause | FlowErrorClass::Transient, None) => RetryHint::Later,
+        (FlowErrorClass::InvalidParams, _) => RetryHint::InvalidInput,
+        _ => RetryHint::Never,
     };
-    let retryable = matches!(again, Again::Later | Again::After(_));
+    let retryable = matches!(again, RetryHint::Later | RetryHint::After(_));
     let class = match error.class() {
         _ if matches!(*error.problem, FlowProblem::Kept { .. }) => ErrorClass::IntegrityMismatch,
         FlowErrorClass::InvalidParams => ErrorClass::SchemaMismatch,

@@ -2,10 +2,10 @@
 //!
 //! Contract: the key stands for the work, for the content that the input has now, and for the model that
 //! would answer. So changed content or another model is new work, and the same request again gives the
-//! answer that exists. The content is told apart more finely than need be: a key that differs for the
-//! same text costs no call, because the summary it leads to is the same.
+//! answer that exists. Two keys may differ for the same content. That costs no call, because both lead
+//! to the same summary.
 //!
-//! The Python client makes keys of the same form, and tells models apart by the configuration file.
+//! The Python client makes keys of the same form, and takes the model from the configuration file.
 //!
 //! See docs/adr/0091-keys-of-our-own-requests.md.
 

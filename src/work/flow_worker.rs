@@ -1,11 +1,11 @@
 //! The worker of the service: a request becomes a summary item by its flow.
 //!
 //! Contract. The input is resolved from upstream, the flow's pack is verified and loaded, and the
-//! item gets its name before a model is asked. A provider that costs nothing answers at once. One
+//! item gets its name before a model is asked. A provider that costs nothing answers immediately. One
 //! that costs money runs only after the name is committed, and each of its responses is recorded
 //! before it is used. Given the same upstream, registry and responses, the item is the same.
 //!
-//! It does not retry, wait or choose among requests: it reports [`Again`], and the core decides.
+//! It does not retry, wait or choose among requests: it reports [`RetryHint`], and the core decides.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::model::{Bill, Deadline, Listener, Provider, ProviderError, Providers,
 use crate::os::{Clock, Disk, Machine};
 use crate::registry::{REGISTRY_KIND, Registry, Resolution, label};
 use crate::state::Digest16;
-use crate::state::decide::{Again, Outcome};
+use crate::state::decide::{Outcome, RetryHint};
 use crate::state::event::{Event, SummaryPointer, TakenRequest};
 use crate::state::flows::DayCharged;
 use crate::upstream::context::context_of;
@@ -136,7 +136,7 @@ impl FlowWorker {
         let setup = Arc::clone(&self.setup.read());
         let request = Request::parse(&job.taken.line).map_err(|refusal| {
             let message = format!("the stored request cannot be read: {}", refusal.reason);
-            failed(Again::Never, None, message, &InputFacts::default(), None)
+            failed(RetryHint::Never, None, message, &InputFacts::default(), None)
         })?;
         let created = request.created_at.day_in(setup.config.timezone);
         let counted = wanted_day(&request).or(asked_day(&request)).unwrap_or(created);
@@ -255,11 +255,11 @@ impl FlowWorker {
             Resolution::Disabled(_) => {
                 let message = format!("flow {name} was disabled after the request was accepted");
                 let reason = Some(ReasonCode::FlowDisabled);
-                return Err(failed(Again::Never, reason, message, found, None));
+                return Err(failed(RetryHint::Never, reason, message, found, None));
             }
             Resolution::UnknownFlow | Resolution::UnknownVariant { .. } => {
                 let message = format!("flow {name} was removed after the request was accepted");
-                return Err(failed(Again::Never, None, message, found, None));
+                return Err(failed(RetryHint::Never, None, message, found, None));
             }
         };
         let key = record.pack_hash().map(|hash| (name.clone(), hash));
@@ -274,7 +274,7 @@ impl FlowWorker {
             let class = ErrorClass::IntegrityMismatch;
             let error =
                 error_of(class, "PACK_INTEGRITY", ErrorDetails::Pack { flow: name.clone() });
-            failed(Again::Never, Some(ReasonCode::PackIntegrity), message, found, Some(error))
+            failed(RetryHint::Never, Some(ReasonCode::PackIntegrity), message, found, Some(error))
         };
         let files = registry.verified_files(self.disk.as_ref(), record);
         let files = files.map_err(|error| broken(&error))?;
@@ -395,7 +395,7 @@ impl Prepared {
                 let error = error_of(class, "ITEM_SCHEMA_VIOLATION", ErrorDetails::Item);
                 let message = format!("the summary does not fit its schema: {what}");
                 let reason = Some(ReasonCode::OutputSchemaViolation);
-                failed(Again::Never, reason, message, &self.input, Some(error))
+                failed(RetryHint::Never, reason, message, &self.input, Some(error))
             }
         }
     }
@@ -416,7 +416,7 @@ fn refuse_text_params(
     let details = ErrorDetails::Param { param: param.clone() };
     let error = error_of(ErrorClass::SchemaMismatch, "INVALID_PARAMS", details);
     let reason = Some(ReasonCode::InvalidParams);
-    Err(failed(Again::InvalidInput, reason, message, found, Some(error)))
+    Err(failed(RetryHint::InvalidInput, reason, message, found, Some(error)))
 }
 
 fn provider_of(
@@ -432,6 +432,12 @@ fn provider_of(
         };
         let details = ErrorDetails::Provider { flow_id: work.flow_id.clone() };
         let facts = error_of(ErrorClass::ModelFailure, subtype, details);
-        failed(Again::Never, Some(ReasonCode::ModelError), error.to_string(), found, Some(facts))
+        failed(
+            RetryHint::Never,
+            Some(ReasonCode::ModelError),
+            error.to_string(),
+            found,
+            Some(facts),
+        )
     })
 }

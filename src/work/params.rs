@@ -1,4 +1,6 @@
 //! Parameters and settings of a flow, from the configuration and from the request.
+//!
+//! See docs/adr/0071-configured-flow-parameters.md.
 
 use std::time::Duration;
 

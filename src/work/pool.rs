@@ -18,7 +18,7 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::log::{ReadError, Reader};
-use crate::state::decide::{Again, Failed, Outcome, Report};
+use crate::state::decide::{Failed, Outcome, Report, RetryHint};
 use crate::state::event::Event;
 
 use super::replies::UncommittedReplies;
@@ -109,7 +109,7 @@ impl Pool {
         let _ = self.tasks.send(Task::Begin(started));
     }
 
-    /// Lets an attempt go on: its input is committed.
+    /// Continues an attempt whose input is committed.
     pub(crate) fn proceed(&self, request: Seq, attempt: u32) {
         if self.waiting.lock().contains_key(&(request, attempt)) {
             let _ = self.paid.send(Task::Continue(request, attempt));
@@ -139,7 +139,7 @@ impl Pool {
         self.waiting.lock().remove(&(request, attempt));
     }
 
-    /// Drops all attempts of a request that will not go on.
+    /// Drops all attempts of a request that has ended.
     pub fn forget(&self, request: Seq) {
         self.waiting.lock().retain(|(waiting, _), _| *waiting != request);
         self.at_work.lock().retain(|(working, _), _| *working != request);
@@ -201,7 +201,7 @@ impl PoolThread {
                 last
             }
             Begun::Resolved(outcome, paid) => {
-                // Before the report: the commit of the report is what lets it go on.
+                // Before the report: the commit of the report continues this attempt.
                 let key = (started.request, started.attempt);
                 self.waiting.lock().insert(key, (started.clone(), paid));
                 Some(outcome)
@@ -271,7 +271,7 @@ impl PoolThread {
 /// A failure of this program, not of the request: another attempt may succeed.
 fn broken(message: String) -> Outcome {
     Outcome::Failed(Failed {
-        again: Again::Later,
+        again: RetryHint::Later,
         reason: Some(ReasonCode::Unavailable),
         cause: Some(FailureCause::Program),
         message,

@@ -1,4 +1,4 @@
-//! Model responses on their way into the log: a worker waits until its response is durable.
+//! Model responses that are not durable yet. A worker waits until its response is durable.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 
 /// Longest wait for a response to be committed. A disk that takes longer has other problems, and
-/// the attempt goes on all the same.
+/// the attempt continues.
 const COMMIT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The responses that were reported and are not durable yet, by request and call.

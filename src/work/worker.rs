@@ -1,10 +1,10 @@
-//! The seam between the pool and the code that makes summaries.
+//! The interface between the pool and the code that makes summaries.
 //!
 //! Contract. A [`Worker`] gets a [`Job`] and reports what happened; it never touches the queue or a
-//! published file. It works in two steps, so that work which exists already, or is under way for
-//! another request, is found out before anything is paid for. [`Worker::begin`] finds the input and
+//! published file. It works in two steps, so that existing work, or work under way for another
+//! request, is found before a model is paid. [`Worker::begin`] finds the input and
 //! names the item. What costs money is a [`Paid`] continuation, which runs only once that name is
-//! committed. Work that costs nothing reports both at once.
+//! committed. Work that costs nothing reports both steps together.
 //!
 //! A worker may be called again for the same request after a crash or a failure. It then finds the
 //! responses that were already paid for in [`Job::replies`].

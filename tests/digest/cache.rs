@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::json;
 use summarizer::digest::build::BuildOrder;
-use summarizer::digest::kept::Kept;
+use summarizer::digest::cache::DigestCache;
 use summarizer::digest::library::Library;
 use summarizer::log::Cache;
 
@@ -15,8 +15,8 @@ fn fields() -> BTreeSet<String> {
     BTreeSet::from(["project".to_owned()])
 }
 
-fn kept(world: &World, root: &Path) -> Kept {
-    Kept::open(&world.disk, &root.join("run/kept.redb"), &world.reader())
+fn kept(world: &World, root: &Path) -> DigestCache {
+    DigestCache::open(&world.disk, &root.join("run/kept.redb"), &world.reader())
 }
 
 /// A library as the next process would have it, and how many summaries it had to read.

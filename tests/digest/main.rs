@@ -6,6 +6,7 @@
     reason = "helpers of a test may panic, and it writes what it is about to break"
 )]
 
+mod cache;
 mod commands;
 mod contract;
 mod crash;
@@ -13,7 +14,6 @@ mod faulty;
 mod fixtures;
 mod fortnight;
 mod hostile;
-mod kept;
 mod publishing;
 mod readers;
 #[path = "../support/running.rs"]

@@ -15,8 +15,8 @@ use summarizer::digest::build::{
     JournalError, build, close_crashed, collect,
 };
 use summarizer::digest::library::Library;
-use summarizer::digest::look;
 use summarizer::digest::publish::{DigestError, Digests};
+use summarizer::digest::queries;
 use summarizer::digest::selector::Selectors;
 use summarizer::export::item::{ModelIdentity, PromptIdentity, SummaryItem};
 use summarizer::export::run_record::Environment;
@@ -366,7 +366,7 @@ impl World {
     pub fn overview(&self) -> Value {
         let mut digests = self.digests();
         digests.read(None).unwrap();
-        look::overview(&digests).unwrap()
+        queries::overview(&digests).unwrap()
     }
 
     /// The log projected again somewhere else.

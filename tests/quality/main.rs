@@ -7,6 +7,8 @@
 //!
 //! A field scores 0 to 1 (see `score`), an input the mean of its fields, a pack the mean of its inputs.
 //! A wrong value costs as much as a missing one, and a value where the label is null is an invention.
+//!
+//! See docs/adr/0089-judging-what-packs-say.md.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 #![allow(clippy::print_stdout, reason = "the table is what the bench is for")]
 

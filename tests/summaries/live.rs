@@ -108,7 +108,7 @@ fn a_watcher_never_sees_a_mismatch_while_the_service_is_killed() {
     clean.expect(0, &["drain"]);
     assert_eq!(lines_of(&home), lines_of(&clean));
     let (records, _) = run_records(&home);
-    // One that was killed before its run began has none.
+    // A process that was killed before its session began has none.
     let killed = records.iter().filter(|record| record["completed_at"].is_null()).count();
     assert!((1..=rounds).contains(&killed), "{killed} runs were killed");
 }
@@ -128,10 +128,10 @@ fn tell(home: &ProcessHome, now: &str) {
     std::fs::rename(home.path("now.next"), home.path("now")).unwrap();
 }
 
-/// A service that runs over midnight ends its run and begins another, and each says what it did.
+/// A service that runs over midnight ends its session and begins another. Each has a run record.
 /// Upstream of the new day is read as it appears, and a session finds its events on both sides.
 #[test]
-fn midnight_ends_a_run_and_begins_another() {
+fn midnight_ends_a_session_and_begins_another() {
     let home = home();
     let quick = "timezone = \"America/New_York\"\n[export]\nmin_interval = \"20 ms\"\n";
     std::fs::write(home.path("summarizer.toml"), quick).unwrap();
@@ -169,7 +169,7 @@ fn midnight_ends_a_run_and_begins_another() {
     assert_eq!(records.iter().map(seen).collect::<Vec<_>>(), [json!(1), json!(2)]);
     assert!(records.iter().all(|record| record["status"] == "success"), "{records:#?}");
     assert_eq!(rows.len(), 2);
-    // Each row lies on the local day on which its run began.
+    // Each row lies on the local day on which its session began.
     for (record, day) in records.iter().zip(["2026-02-11", "2026-02-12"]) {
         let rows = home.read(&format!("buses/run_records/daily/{day}.jsonl"));
         let run_id = record["run_id"].as_str().unwrap();
@@ -210,7 +210,7 @@ fn a_publication_that_fails_is_recorded_and_made_up_for() {
     let outputs = list(&records[0]["outputs"]);
     assert!(!outputs.is_empty());
     assert!(outputs.iter().all(|output| output["promotion_status"] == "not_written"));
-    // The next run shows what is left, and says so.
+    // The next session publishes the rest and reports it.
     let outputs = list(&records[1]["outputs"]);
     assert!(!outputs.is_empty());
     assert!(outputs.iter().all(|output| output["promotion_status"] == "promoted"));

@@ -27,7 +27,7 @@ use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, Sessi
 use summarizer::sequencer::foresight::Foresight;
 use summarizer::sequencer::intake::{Arrived, parse};
 use summarizer::sequencer::mark::QueueMark;
-use summarizer::state::decide::{Again, Failed, FlowStanding, Outcome, Report, RetryPolicy};
+use summarizer::state::decide::{Failed, FlowStanding, Outcome, Report, RetryHint, RetryPolicy};
 use summarizer::state::event::{Event, SessionEnd, SummaryPointer, TakenRequest};
 use summarizer::state::{Past as _, Status};
 
@@ -200,16 +200,16 @@ pub fn perform(taken: &TakenRequest, attempt: u32, healed: bool) -> VecDeque<Out
             error: None,
         })
     };
-    let later = || failed(Again::Later, Some(ReasonCode::Unavailable));
+    let later = || failed(RetryHint::Later, Some(ReasonCode::Unavailable));
     let outcomes = match word {
         "later" | "after" | "timeout" | "lost" if healed => vec![resolved, answer, produced],
         "later" => vec![resolved, later()],
-        "after" => vec![failed(Again::After(1500), Some(ReasonCode::RateLimited))],
-        "timeout" => vec![resolved, failed(Again::Later, Some(ReasonCode::Timeout))],
+        "after" => vec![failed(RetryHint::After(1500), Some(ReasonCode::RateLimited))],
+        "timeout" => vec![resolved, failed(RetryHint::Later, Some(ReasonCode::Timeout))],
         // The worker answers and is then lost: the answer must not be paid twice, and the attempt ends late.
-        "lost" => vec![resolved, answer, failed(Again::Later, Some(ReasonCode::Timeout))],
-        "never" => vec![resolved, failed(Again::Never, Some(ReasonCode::ModelError))],
-        "input" => vec![failed(Again::InvalidInput, Some(ReasonCode::UnknownSourceId))],
+        "lost" => vec![resolved, answer, failed(RetryHint::Later, Some(ReasonCode::Timeout))],
+        "never" => vec![resolved, failed(RetryHint::Never, Some(ReasonCode::ModelError))],
+        "input" => vec![failed(RetryHint::InvalidInput, Some(ReasonCode::UnknownSourceId))],
         "skip" => {
             let input = Box::default();
             vec![Outcome::Skipped { reason: ReasonCode::SkippedEmptyContent, input }]

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Findings, Held, Verdict, edit};
+use super::{Findings, HeldHome, Verdict, edit};
 use crate::cli::{Context, ui};
 use crate::digest::selector::Selectors;
 
 /// What the log records about builds.
-pub(super) fn look_at_digests(context: &Context, held: &Held, findings: &mut Findings) {
+pub(super) fn look_at_digests(context: &Context, held: &HeldHome, findings: &mut Findings) {
     let disk = context.machine.disk.as_ref();
     if let Err(error) = Selectors::of_home(disk, &held.home.root) {
         let what = format!("the selectors do not read: {error}");
@@ -64,7 +64,7 @@ pub(super) fn look_at_digests(context: &Context, held: &Held, findings: &mut Fin
 }
 
 /// Bags whose files somebody or something changed.
-fn damaged(context: &Context, held: &Held, findings: &mut Findings) {
+fn damaged(context: &Context, held: &HeldHome, findings: &mut Findings) {
     let damaged = match held.damaged_bags(context) {
         Ok(damaged) => damaged,
         Err(failure) => return findings.refused("digests", &failure),
@@ -92,7 +92,7 @@ pub(super) fn failed_build(last: &Value, findings: &mut Findings) {
     findings.hint("once what the record says is corrected");
 }
 
-fn published(context: &Context, held: &Held) -> bool {
+fn published(context: &Context, held: &HeldHome) -> bool {
     let index = held.home.buses.join("index/digest_registry.json");
     matches!(context.machine.disk.stat(&index), Ok(Some(_)))
 }

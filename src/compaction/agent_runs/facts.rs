@@ -31,7 +31,7 @@ pub struct SnapshotBody {
     pub narrative: String,
     /// The file of the records that do not fit into the snapshot.
     pub spill: Option<SpillText>,
-    /// What the fold needs to go on from here; a run of the service starts over instead.
+    /// What the fold needs to continue from here. A run of the service starts again instead.
     pub sidecar: Option<Sidecar>,
 }
 
@@ -224,7 +224,7 @@ impl Overview {
     }
 }
 
-/// The heads of the runs that changed since the last checkpoint, for whoever writes the next one.
+/// The heads of the runs that changed since the last checkpoint. The next checkpoint writes them.
 #[derive(Debug, Clone, Default)]
 pub struct RunHeads {
     changed: BTreeMap<String, RunHead>,

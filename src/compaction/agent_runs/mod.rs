@@ -11,7 +11,7 @@
 //! and the snapshot before stays in force. Memory is bounded: a few runs stay in memory, and the
 //! others are restored from their snapshot and the events after it.
 //!
-//! This module commits nothing itself; a [`Notary`] does. It does not watch files and does not
+//! This module commits nothing itself; a [`NoteCommitter`] does. It does not watch files and does not
 //! write snapshot files, which are a projection.
 //!
 //! See docs/adr/0058-run-logs-in-the-home-log.md.
@@ -49,7 +49,7 @@ const COMMIT_BYTES: usize = 4 << 20;
 pub type MakeNotes = Box<dyn FnOnce(Seq) -> Vec<Note> + Send>;
 
 /// Commits notes in one commit and returns the position of the first one.
-pub trait Notary {
+pub trait NoteCommitter {
     fn note(&mut self, make: MakeNotes) -> Result<Seq, String>;
 }
 
@@ -81,7 +81,6 @@ pub enum AppendEventsError {
     /// The log could not be read.
     #[error(transparent)]
     Fact(#[from] ReadError),
-    /// The commit failed.
     #[error("commit: {0}")]
     Commit(String),
 }
@@ -156,7 +155,7 @@ impl AgentRunWriter {
     /// before it is kept; the report says what was done.
     pub fn append(
         &mut self,
-        notary: &mut dyn Notary,
+        notary: &mut dyn NoteCommitter,
         lines: EventLines<'_>,
         thresholds: Option<Thresholds>,
     ) -> (AppendReport, Result<(), AppendEventsError>) {
@@ -167,7 +166,7 @@ impl AgentRunWriter {
 
     fn append_to(
         &mut self,
-        notary: &mut dyn Notary,
+        notary: &mut dyn NoteCommitter,
         lines: EventLines<'_>,
         thresholds: Option<Thresholds>,
         done: &mut AppendReport,
@@ -194,7 +193,7 @@ impl AgentRunWriter {
     /// Takes a snapshot now, due or not, if anything happened since the last one.
     pub fn snapshot_now(
         &mut self,
-        notary: &mut dyn Notary,
+        notary: &mut dyn NoteCommitter,
         run_id: &str,
     ) -> Result<AppendReport, AppendEventsError> {
         let mut run = self.take_run(run_id, self.thresholds)?;

@@ -168,7 +168,7 @@ impl AgentRun {
 
     pub fn append(
         &mut self,
-        notary: &mut dyn Notary,
+        notary: &mut dyn NoteCommitter,
         text: EventLines<'_>,
         done: &mut AppendReport,
     ) -> Result<(), AppendEventsError> {
@@ -195,7 +195,7 @@ impl AgentRun {
 
     pub fn snapshot_now(
         &mut self,
-        notary: &mut dyn Notary,
+        notary: &mut dyn NoteCommitter,
         done: &mut AppendReport,
     ) -> Result<(), AppendEventsError> {
         self.catch_up(notary, done)?;
@@ -209,7 +209,7 @@ impl AgentRun {
 
     fn step(
         &mut self,
-        notary: &mut dyn Notary,
+        notary: &mut dyn NoteCommitter,
         staged: &mut PendingCommit,
         ParsedLine { number: line, event, digest, .. }: ParsedLine,
         text: &str,
@@ -254,7 +254,7 @@ impl AgentRun {
     /// may have come between an event and its snapshot, and the thresholds may have changed.
     fn catch_up(
         &mut self,
-        notary: &mut dyn Notary,
+        notary: &mut dyn NoteCommitter,
         done: &mut AppendReport,
     ) -> Result<(), AppendEventsError> {
         if self.caught_up || self.head.stopped.is_some() {
@@ -370,7 +370,7 @@ impl AgentRun {
     /// Takes a snapshot. False when the checks stopped the run instead.
     fn take(
         &mut self,
-        notary: &mut dyn Notary,
+        notary: &mut dyn NoteCommitter,
         staged: &mut PendingCommit,
         done: &mut AppendReport,
     ) -> Result<bool, AppendEventsError> {
@@ -429,7 +429,7 @@ impl AgentRun {
 
     fn stop(
         &mut self,
-        notary: &mut dyn Notary,
+        notary: &mut dyn NoteCommitter,
         built: &BuiltSnapshot,
         done: &mut AppendReport,
     ) -> Result<(), AppendEventsError> {
@@ -458,7 +458,7 @@ impl AgentRun {
 
     fn commit(
         &mut self,
-        notary: &mut dyn Notary,
+        notary: &mut dyn NoteCommitter,
         staged: &mut PendingCommit,
         done: &mut AppendReport,
     ) -> Result<(), AppendEventsError> {

@@ -62,7 +62,6 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A highlighted point.
 #[derive(Debug, Clone)]
 pub struct PlotMark {
     pub at: (f64, f64),

@@ -87,7 +87,6 @@ impl Tails {
         if count == 0 { 0.0 } else { sum as f64 / count as f64 }
     }
 
-    /// The 95th percentile.
     pub(crate) fn p95(&self) -> u64 {
         let count: u64 = self.0.iter().sum();
         let mut below = 0;

@@ -16,15 +16,10 @@ use crate::contract::schema::{self, Violation};
 use crate::contract::vocabulary::QuarantineReason;
 use crate::limits::{JSON_DEPTH_MAX, VIOLATIONS_MAX};
 
-fn refuse(reason: QuarantineReason, message: String) -> Refusal {
-    let errors = vec![Violation { pointer: String::new(), message }];
-    Refusal { reason, request_id: None, errors, errors_omitted: 0 }
-}
-
 /// The refusal of bytes that are no text.
 pub(super) fn not_utf8(error: Utf8Error) -> Refusal {
     let message = format!("not UTF-8 at byte {}", error.valid_up_to());
-    refuse(QuarantineReason::NotUtf8, message)
+    Refusal::whole_line(QuarantineReason::NotUtf8, message)
 }
 
 /// The refusal of a text the typed reader did not accept.
@@ -33,12 +28,15 @@ pub(super) fn explain(text: &str) -> Refusal {
         return malformed(text, &error);
     }
     if !text.trim_start().starts_with('{') {
-        return refuse(QuarantineReason::NotAnObject, "expected one JSON object".to_owned());
+        return Refusal::whole_line(
+            QuarantineReason::NotAnObject,
+            "expected one JSON object".to_owned(),
+        );
     }
     let depth = nesting(text);
     if depth > JSON_DEPTH_MAX {
         let message = format!("nested {depth} levels deep, {JSON_DEPTH_MAX} are allowed");
-        return refuse(QuarantineReason::TooDeep, message).naming(text);
+        return Refusal::whole_line(QuarantineReason::TooDeep, message).naming(text);
     }
     match Keep(1).deserialize(&mut serde_json::Deserializer::from_str(text)) {
         Ok(value) => violations(&value),
@@ -46,7 +44,8 @@ pub(super) fn explain(text: &str) -> Refusal {
         // there, so an invalid number or escape behind it was not checked yet.
         Err(error) if error.classify() == Category::Data => {
             match serde_json::from_str::<Value>(text) {
-                Ok(_) => refuse(QuarantineReason::DuplicateMember, error.to_string()).naming(text),
+                Ok(_) => Refusal::whole_line(QuarantineReason::DuplicateMember, error.to_string())
+                    .naming(text),
                 Err(error) => malformed(text, &error),
             }
         }
@@ -59,7 +58,7 @@ fn malformed(text: &str, error: &serde_json::Error) -> Refusal {
     if text.contains('\0') {
         message.push_str("; the line has NUL bytes, as a crash of its writer leaves them");
     }
-    refuse(QuarantineReason::MalformedJson, message)
+    Refusal::whole_line(QuarantineReason::MalformedJson, message)
 }
 
 /// The deepest nesting of a text that is known to be JSON.

@@ -210,7 +210,7 @@ object!(RequestMembers at 1 {
     "urgency" => urgency: Str<'de> = Text,
     "not_before" => not_before: Str<'de> = Text,
     "deadline" => deadline: Str<'de> = Text,
-    "priority" => priority: i64 = Whole,
+    "priority" => priority: i64 = AnyInteger,
     "idempotency_key" => idempotency_key: Str<'de> = Text,
     "trace" => trace: TraceMembers<'de> = TraceSeed,
     "notes" => notes: Str<'de> = Text,
@@ -322,9 +322,9 @@ fn matches_shape(bytes: &[u8], shape: &[u8]) -> bool {
 }
 
 /// Reads an integer in the sense of JSON Schema: `3`, `3.0` and `3e0` are one number.
-struct Whole;
+struct AnyInteger;
 
-impl<'de> DeserializeSeed<'de> for Whole {
+impl<'de> DeserializeSeed<'de> for AnyInteger {
     type Value = i64;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<i64, D::Error> {
@@ -332,7 +332,7 @@ impl<'de> DeserializeSeed<'de> for Whole {
     }
 }
 
-impl Visitor<'_> for Whole {
+impl Visitor<'_> for AnyInteger {
     type Value = i64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -538,7 +538,7 @@ fn query_of<'de>(mut members: Map<String, Value>) -> Option<RawQuery<'de>> {
     conditions.retain(|_, value| !value.is_null());
     let limit = match take("limit") {
         Some(limit) => {
-            let limit = u16::try_from(Whole.deserialize(limit).ok()?).ok()?;
+            let limit = u16::try_from(AnyInteger.deserialize(limit).ok()?).ok()?;
             Some(Some(limit).filter(|limit| (1..=LIMIT_MAX).contains(limit))?)
         }
         None => None,

@@ -18,7 +18,7 @@ use crate::os::Disk;
 
 use super::failure::{engine, guarded};
 use super::tables::{BODIES, Bytes, FRAMES, SEGMENTS};
-use super::{Shared, Store};
+use super::{SharedStore, Store};
 
 /// Stored frame bytes after which a segment is closed; bounds the transaction that drops them.
 const SEGMENT_BYTES: usize = 64 << 20;
@@ -230,7 +230,7 @@ pub(super) fn reconcile(
     listed.iter().try_for_each(|info| Segment::open(disk, dir, *info).map(drop))
 }
 
-impl Shared {
+impl SharedStore {
     /// The listed segment that holds a position, open for reading.
     pub(super) fn segment(
         &self,

@@ -29,7 +29,7 @@ use super::tables::{
     RELEASE, ROWS, SEGMENTS, STORE_ID,
 };
 use super::tiers::Index;
-use super::{FORMAT_MAJOR, FORMAT_MINOR, Options, Packing, Published, Shared, Store};
+use super::{FORMAT_MAJOR, FORMAT_MINOR, Options, Packing, Published, SharedStore, Store};
 
 impl Store {
     /// Opens the store at `path`, or creates it with `fresh_store_id`. `progress` hears the part
@@ -157,7 +157,7 @@ fn assemble(
         mark,
         tiers: [0, 1, 2].map(|slot| indexes[slot].live.clone()),
     };
-    let shared = Shared {
+    let shared = SharedStore {
         db: RwLock::new(Some(db)),
         published: RwLock::new(Arc::new(published)),
         poisoned: AtomicBool::new(false),

@@ -1,9 +1,8 @@
-//! What comes before the transaction of a commit: records become links of the chain and frames.
+//! Packing: the work before the transaction of a commit. Records become links of the chain and frames.
 //!
-//! Contract. It needs nothing of the store but where the log ends, so it may run ahead of the
-//! transactions on a thread of its own, a record at a time. Frames are cut by the lengths of the
-//! records alone: the same records give the same bytes, whoever packs them and in however many
-//! pieces they come.
+//! Contract. It needs only the end of the log from the store, so it may run ahead of the
+//! transactions on its own thread, one record at a time. Frames are cut by the lengths of the
+//! records alone. So the same records give the same bytes, in any thread and in any number of calls.
 //!
 //! See docs/adr/0077-packing-frames-early.md.
 

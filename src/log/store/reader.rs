@@ -19,7 +19,7 @@ use crate::state::event::Event;
 use super::failure::{engine, guarded};
 use super::tables::{BODIES, Bytes, CHUNKS, DOCUMENTS, FRAMES, OPEN, ROWS};
 use super::tiers::value_in;
-use super::{Published, Shared};
+use super::{Published, SharedStore};
 
 /// Bytes of decoded frames kept for point reads.
 const CACHE_BYTES: usize = 8 << 20;
@@ -27,15 +27,15 @@ const CACHE_BYTES: usize = 8 << 20;
 /// Reads committed data. Cheap to clone.
 #[derive(Clone)]
 pub struct Reader {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
 }
 
 impl Reader {
-    pub(super) fn new(shared: Arc<Shared>) -> Reader {
+    pub(super) fn new(shared: Arc<SharedStore>) -> Reader {
         Reader { shared }
     }
 
-    pub(super) fn shared(&self) -> &Shared {
+    pub(super) fn shared(&self) -> &SharedStore {
         &self.shared
     }
 

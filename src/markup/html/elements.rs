@@ -11,7 +11,6 @@ pub(crate) enum Element {
     Block,
     /// A heading of a level.
     Heading(usize),
-    /// A list.
     List,
     /// An item of a list.
     Item,
@@ -23,7 +22,6 @@ pub(crate) enum Element {
     Quotation,
     /// Text whose lines are lines.
     Preformatted,
-    /// A link.
     Anchor,
     /// Never shown.
     Hidden,

@@ -54,7 +54,6 @@ struct Reader<'a> {
     fence: Option<usize>,
 }
 
-/// An open element.
 struct Open<'a> {
     name: Cow<'a, str>,
     shown: Shown,
@@ -63,7 +62,6 @@ struct Open<'a> {
     laid_out: bool,
 }
 
-/// A start tag.
 struct Start<'a> {
     name: Cow<'a, str>,
     hides: bool,

@@ -7,6 +7,8 @@
 //! sources and inputs, and nothing in them is an instruction.
 //!
 //! Deliberately not here: paraphrase. What the text does not say is null or empty.
+//!
+//! See docs/adr/0018-embedded-summarizer.md.
 
 pub mod extract;
 pub mod fill;

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::{is_space, words_before};
+use crate::markup::prefix;
 
 /// Bytes before a word that are searched for a label.
 const LABEL_BYTES: usize = 80;
@@ -385,7 +386,7 @@ fn is_key_byte(byte: u8) -> bool {
 }
 
 fn floor(text: &str, at: usize) -> usize {
-    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+    prefix(text, at).len()
 }
 
 fn ceil(text: &str, at: usize) -> usize {

@@ -70,26 +70,26 @@ fn next_random(seed: &mut u64) -> u64 {
 }
 
 /// What a power loss keeps of the things that were not synced.
-enum Luck {
+enum PowerLossOutcome {
     Nothing,
     Everything,
     Some(u64),
 }
 
-impl Luck {
+impl PowerLossOutcome {
     fn keeps(&mut self) -> bool {
         match self {
-            Luck::Nothing => false,
-            Luck::Everything => true,
-            Luck::Some(seed) => next_random(seed) & 1 == 1,
+            PowerLossOutcome::Nothing => false,
+            PowerLossOutcome::Everything => true,
+            PowerLossOutcome::Some(seed) => next_random(seed) & 1 == 1,
         }
     }
 
     fn below(&mut self, bound: u64) -> u64 {
         match self {
-            Luck::Nothing => 0,
-            Luck::Everything => bound,
-            Luck::Some(seed) => next_random(seed) % (bound + 1),
+            PowerLossOutcome::Nothing => 0,
+            PowerLossOutcome::Everything => bound,
+            PowerLossOutcome::Some(seed) => next_random(seed) % (bound + 1),
         }
     }
 }
@@ -448,9 +448,9 @@ impl State {
     /// What a power loss leaves.
     pub(crate) fn survivor(&self, seed: u64) -> State {
         let mut luck = match seed {
-            0 => Luck::Nothing,
-            1 => Luck::Everything,
-            other => Luck::Some(other),
+            0 => PowerLossOutcome::Nothing,
+            1 => PowerLossOutcome::Everything,
+            other => PowerLossOutcome::Some(other),
         };
         let mut next = State::new();
         next.next_inode = self.next_inode;
@@ -503,7 +503,11 @@ fn copy_sector(to: &mut [u8], from: &[u8], sector: u64) {
 }
 
 /// The bytes of one file after a power loss; `torn` is the write that was under way.
-fn surviving_bytes(file: &FileData, torn: Option<(u64, u64, u64)>, luck: &mut Luck) -> Vec<u8> {
+fn surviving_bytes(
+    file: &FileData,
+    torn: Option<(u64, u64, u64)>,
+    luck: &mut PowerLossOutcome,
+) -> Vec<u8> {
     let mut left = file.durable.clone();
     if file.resized && luck.keeps() {
         left.resize(file.now.len(), 0);

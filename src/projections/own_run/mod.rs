@@ -22,7 +22,7 @@ use self::tallied::{figures_until, tally_of};
 use crate::compaction::agent_runs::facts::{
     ClosedSegment, SnapshotBody, compared, overview_of, scan_facts, snapshot_at, taken_of,
 };
-use crate::compaction::agent_runs::{Notary, VerifyError};
+use crate::compaction::agent_runs::{NoteCommitter, VerifyError};
 use crate::compaction::compactor::Compactor;
 use crate::compaction::event::{Body, RunEvent};
 use crate::compaction::files::SnapshotStore;
@@ -70,13 +70,13 @@ struct Follow {
     run: Option<(String, ServiceRun)>,
     /// The figures before the first session that is read.
     before: SessionFigures,
-    /// The run of the last closed segment and its number, for one that goes on under its name.
+    /// The run of the last closed segment and its number, for the segment that continues it.
     closed: Option<(String, u64)>,
     /// Where the input of each attempt under way was resolved.
     in_flight: BTreeMap<SharedText, Seq>,
     /// Snapshots the log holds that are not reached yet.
     recorded: VecDeque<(Seq, SnapshotTaken)>,
-    /// True for who wants to see those again, too.
+    /// Whether those are also returned again.
     keeps_recorded: bool,
     /// From where the open segment can be derived again.
     origin: Origin,
@@ -119,7 +119,7 @@ impl OwnRun {
     }
 
     /// Takes in what was committed since the last time, and notes the snapshots due in it.
-    pub(crate) fn catch_up(&mut self, notary: &mut dyn Notary) -> Result<(), OwnRunError> {
+    pub(crate) fn catch_up(&mut self, notary: &mut dyn NoteCommitter) -> Result<(), OwnRunError> {
         let mut follow = match self.follow.take() {
             Some(follow) => follow,
             None => Follow::open(&self.log)?,
@@ -139,7 +139,7 @@ impl OwnRun {
     /// Takes a snapshot of the open segment now; the segment and whether there was news.
     pub fn snapshot_now(
         &mut self,
-        notary: &mut dyn Notary,
+        notary: &mut dyn NoteCommitter,
     ) -> Result<Option<SnapshotTaken>, OwnRunError> {
         self.catch_up(notary)?;
         let Some(mut follow) = self.follow.take() else { return Ok(None) };
@@ -156,7 +156,7 @@ impl OwnRun {
     }
 
     /// The service ends: the open segment is closed with its snapshot.
-    pub fn close(&mut self, notary: &mut dyn Notary) -> Result<(), OwnRunError> {
+    pub fn close(&mut self, notary: &mut dyn NoteCommitter) -> Result<(), OwnRunError> {
         self.catch_up(notary)?;
         let Some(mut follow) = self.follow.take() else { return Ok(()) };
         let at = follow.read_to;
@@ -496,7 +496,7 @@ impl Follow {
         due
     }
 
-    fn note(&mut self, notary: &mut dyn Notary, due: Vec<Due>) -> Result<(), OwnRunError> {
+    fn note(&mut self, notary: &mut dyn NoteCommitter, due: Vec<Due>) -> Result<(), OwnRunError> {
         if due.is_empty() {
             return Ok(());
         }

@@ -11,6 +11,7 @@ use crate::compaction::service_run::{CitedSpan, SourceRead};
 use crate::compaction::text::SharedText;
 use crate::contract::vocabulary::ErrorClass;
 use crate::facts::attempt::SourcePlaces;
+use crate::markup::prefix;
 
 /// Longest text of a failure that goes into a snapshot, in bytes.
 const WHY_BYTES_MAX: usize = 300;
@@ -34,11 +35,8 @@ fn shortened_to(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
     }
-    let mut end = most.saturating_sub('…'.len_utf8());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", text[..end].trim_end())
+    let shown = prefix(text, most.saturating_sub('…'.len_utf8()));
+    format!("{}…", shown.trim_end())
 }
 
 /// The sources that an attempt read, by file.

@@ -18,7 +18,7 @@ use crate::state::event::{AckHead, SummaryPointer};
 
 const AT: Timestamp = Timestamp(1_772_359_200_000);
 
-/// A log, and who commits to it.
+/// A log and its only writer.
 struct Log {
     store: Store,
     requests: u64,
@@ -100,7 +100,7 @@ impl Log {
     }
 }
 
-impl Notary for Log {
+impl NoteCommitter for Log {
     fn note(&mut self, make: MakeNotes) -> Result<Seq, String> {
         let first = self.next();
         for note in make(first) {

@@ -23,8 +23,8 @@ use crate::facts::publication::DayOpened;
 use crate::log::{ReadError, Reader};
 use crate::state::event::Event;
 
-/// What an event lends a day, with its hash: that is read when a day is shown or put away, because
-/// to hash every event that was the last one for a while takes longer than all the rest.
+/// The stamp of a day with the hash of its event. The hash is read only when the day is published or
+/// written to the cache: reading it for every event would take longer than all other work.
 fn anchored(log: &Reader, stamp: &Stamp) -> Result<Stamp, SummariesError> {
     let mut stamp = stamp.clone();
     if stamp.log_head.is_empty() {
@@ -140,7 +140,7 @@ impl DayIndex {
         self.cache.keeps() && (self.items.len() >= ITEMS_MAX || self.days.len() >= DAYS_MAX)
     }
 
-    /// What the cache has to know to stand for everything that was taken, and then forgets it.
+    /// Writes the rows that the cache needs for all events taken so far, and drops them from memory.
     pub fn leave(
         &mut self,
         log: &Reader,

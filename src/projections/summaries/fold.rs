@@ -9,14 +9,14 @@ use crate::log::Reader;
 use crate::state::event::Event;
 
 /// Whether to continue.
-type Taken = Result<ControlFlow<()>, SummariesError>;
+type FoldStep = Result<ControlFlow<()>, SummariesError>;
 
 /// Hands over every event after `from` with what its record knows of itself.
 pub(super) fn fold(
     log: &Reader,
     from: Seq,
     until: Option<Seq>,
-    take: &mut dyn FnMut(Seq, Stamp, Event) -> Taken,
+    take: &mut dyn FnMut(Seq, Stamp, Event) -> FoldStep,
 ) -> Result<(), SummariesError> {
     log.try_scan(from.next(), until, |entry| {
         let event = entry.event()?;

@@ -28,6 +28,6 @@ pub use bus::Summaries;
 pub(crate) use error::SummariesError;
 pub(crate) use exporter::{RUN_RECORDS_EXPORTER, SUMMARIES_EXPORTER};
 pub(crate) use thread::Pace;
+pub(crate) use thread::PublicationFailure;
 pub use thread::Publishing;
 pub(crate) use thread::SummariesThread;
-pub(crate) use thread::Trouble;

@@ -1,8 +1,7 @@
-//! Run records on disk: a file for each run that ended, a row in the day of its start.
+//! Run records on disk: a file for each session that ended, and a row in the day of its start.
 //!
-//! Contract: a record is written once, before its row. At a start records and rows that are
-//! missing are written again; what is there and is the same is left alone. Rows of earlier days are
-//! on the cache.
+//! Contract: a record is written once, before its row. A start writes missing records and rows again
+//! and does not touch those that are equal. Rows of earlier days are in the cache.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -50,14 +49,14 @@ pub(super) struct RunRecords {
     changed: BTreeMap<Day, Seq>,
 }
 
-/// The row of a run, and the files that go with it.
+/// The row of a session, and the files that belong to it.
 #[derive(Clone, Serialize, Deserialize)]
 struct RunRow {
     row: String,
     files: Vec<String>,
 }
 
-/// Rows of runs on the cache.
+/// Rows of sessions in the cache.
 const RUNS: &str = "run/";
 /// Records that ended above which they are written before more is read.
 const ENDED_MAX: usize = 256;
@@ -99,7 +98,7 @@ impl RunRecords {
         self.changed.clear();
     }
 
-    /// Takes up what the cache knows, and the run that was open there. False when a file is missing
+    /// Takes up what the cache knows, and the session that was open there. False when a file is missing
     /// that only the log can write again.
     pub(crate) fn recall(&mut self, log: &Reader, at: &Position) -> Result<bool, SummariesError> {
         let mut there = true;
@@ -135,7 +134,7 @@ impl RunRecords {
         self.cache.keeps() && self.ended.len() >= ENDED_MAX
     }
 
-    /// What the cache has to know to stand for everything that was taken.
+    /// Writes the rows that the cache needs for all events taken so far.
     pub fn leave(&self, at: &mut Position, rows: &mut Vec<Change>) -> Result<(), SummariesError> {
         at.run_from = self.sessions.open_since().map(|seq| seq.0);
         for ((day, run), row) in &self.rows {

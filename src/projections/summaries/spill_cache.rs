@@ -27,7 +27,7 @@ const PAGE_ROWS: usize = 4096;
 pub(super) const END: &str = "~";
 
 /// Whether a row could be taken.
-type Taken = Result<(), SummariesError>;
+type RowResult = Result<(), SummariesError>;
 
 /// A key and its value.
 pub(super) type Row = (String, Vec<u8>);
@@ -152,7 +152,7 @@ impl SpillCache {
     pub fn each(
         &self,
         prefix: &str,
-        take: &mut dyn FnMut(&str, Vec<u8>) -> Taken,
+        take: &mut dyn FnMut(&str, Vec<u8>) -> RowResult,
     ) -> Result<(), SummariesError> {
         let (mut after, below) = (prefix.to_owned(), format!("{prefix}{END}"));
         loop {

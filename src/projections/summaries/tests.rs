@@ -79,7 +79,9 @@ impl World {
             };
             self.end(number, outcome);
         }
-        self.engine.end_session(SessionEnd::Clean, SessionReport::default(), Timestamp(2_000)).unwrap();
+        self.engine
+            .end_session(SessionEnd::Clean, SessionReport::default(), Timestamp(2_000))
+            .unwrap();
         self.commit();
     }
 

@@ -1,8 +1,8 @@
 //! Publishing beside a running service.
 //!
 //! Contract: between two publications there is always the configured interval, and so much time
-//! that publishing never takes more than its configured share. Whoever ends a run asks for
-//! everything to be shown at once and is told what was.
+//! that publishing never takes more than its configured share. The end of a session asks for
+//! one publication of everything and gets its result.
 //!
 //! See docs/adr/0052-publishing-rate.md.
 
@@ -41,32 +41,32 @@ impl Pace {
 
 /// A publication that did not happen.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Trouble {
+pub struct PublicationFailure {
     pub message: String,
     /// Whether what was to be shown is wrong, rather than the disk.
     pub violation: bool,
 }
 
-impl Trouble {
-    fn of(error: &SummariesError) -> Trouble {
+impl PublicationFailure {
+    fn of(error: &SummariesError) -> PublicationFailure {
         let mut message = error.to_string();
         let mut source = std::error::Error::source(error);
         while let Some(cause) = source {
             message.push_str(&format!(": {cause}"));
             source = cause.source();
         }
-        Trouble { message, violation: error.is_violation() }
+        PublicationFailure { message, violation: error.is_violation() }
     }
 }
 
 /// What a flush came to.
-type Flushed = Result<Vec<Promoted>, (Trouble, Vec<Promoted>)>;
+type Flushed = Result<Vec<Promoted>, (PublicationFailure, Vec<Promoted>)>;
 
 /// Asks the publisher beside the service.
 #[derive(Clone)]
 pub struct Publishing {
     flushes: Sender<Sender<Flushed>>,
-    troubles: Receiver<Trouble>,
+    troubles: Receiver<PublicationFailure>,
 }
 
 impl Publishing {
@@ -75,14 +75,14 @@ impl Publishing {
         let (reply, answer) = bounded(1);
         let ended = || {
             let message = "the publisher ended early".to_owned();
-            (Trouble { message, violation: false }, Vec::new())
+            (PublicationFailure { message, violation: false }, Vec::new())
         };
         self.flushes.send(reply).map_err(|_| ended())?;
         answer.recv().map_err(|_| ended())?
     }
 
     /// What went wrong since the last call, each thing once.
-    pub fn trouble(&self) -> Option<Trouble> {
+    pub fn trouble(&self) -> Option<PublicationFailure> {
         self.troubles.try_recv().ok()
     }
 }
@@ -142,8 +142,8 @@ struct Work {
     pace: Pace,
     asked: Receiver<Sender<Flushed>>,
     stopped: Receiver<()>,
-    trouble: Sender<Trouble>,
-    last: Option<Trouble>,
+    trouble: Sender<PublicationFailure>,
+    last: Option<PublicationFailure>,
 }
 
 impl Work {
@@ -173,7 +173,7 @@ impl Work {
     }
 
     /// Publishes; a new kind of trouble is told once.
-    fn publish(&mut self) -> Option<Trouble> {
+    fn publish(&mut self) -> Option<PublicationFailure> {
         let published = self.summaries.publish(None).and_then(|published| {
             write(&mut self.beside).map_err(SummariesError::Beside)?;
             Ok(published)
@@ -184,7 +184,7 @@ impl Work {
                 None
             }
             Err(error) => {
-                let trouble = Trouble::of(&error);
+                let trouble = PublicationFailure::of(&error);
                 tracing::warn!(error = trouble.message, "the summaries are not published yet");
                 if self.last.as_ref() != Some(&trouble) {
                     let _ = self.trouble.send(trouble.clone());

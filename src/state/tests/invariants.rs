@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::super::decide::{Again, FlowStanding, Outcome};
+use super::super::decide::{FlowStanding, Outcome, RetryHint};
 use super::super::event::Event;
 use super::super::{State, Status};
 use super::world::{World, ask};
@@ -94,7 +94,12 @@ fn take(world: &mut World, step: &Step) {
         }
         Step::Fail { which, how } => {
             if let Some(request) = running(world, *which) {
-                let ways = [Again::Later, Again::After(900), Again::Never, Again::InvalidInput];
+                let ways = [
+                    RetryHint::Later,
+                    RetryHint::After(900),
+                    RetryHint::Never,
+                    RetryHint::InvalidInput,
+                ];
                 let again = ways[usize::from(*how) % ways.len()];
                 world.fail(request, again);
             }

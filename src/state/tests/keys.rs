@@ -1,7 +1,7 @@
 //! Idempotency in all its cases: a key never has two outputs, and nobody waits for ever.
 
 use super::super::Status;
-use super::super::decide::{Again, Arrival};
+use super::super::decide::{Arrival, RetryHint};
 use super::super::event::Event;
 use super::world::{World, ask};
 use crate::contract::hash::sha256;
@@ -86,14 +86,14 @@ fn a_request_that_gave_its_key_away_keeps_its_time_when_it_gets_it_back() {
     // A third one comes while the second runs.
     assert_eq!(world.arrive(ask("third", "k")), ["RequestParked"]);
     let third = world.last_seq();
-    world.fail(now, Again::Never);
+    world.fail(now, RetryHint::Never);
     assert_eq!(world.settle(), ["ParkedAccepted"]);
     assert_eq!(
         world.start(),
         Some(third),
         "the request that may start first takes the key, not the older one"
     );
-    world.fail(third, Again::Never);
+    world.fail(third, RetryHint::Never);
     assert_eq!(world.settle(), ["ParkedAccepted"]);
     assert_eq!(world.start(), None, "the scheduled one still waits for its time");
     world.now = later;
@@ -114,7 +114,7 @@ fn a_key_is_given_away_only_by_what_has_not_begun_and_starts_later() {
     assert_eq!(world.arrive(ask("c", "k")), ["RequestParked"], "its time has come");
     assert_eq!(world.start(), Some(first));
     assert_eq!(world.arrive(ask("d", "k")), ["RequestParked"], "it runs");
-    world.fail(first, Again::After(900_000));
+    world.fail(first, RetryHint::After(900_000));
     assert_eq!(world.arrive(ask("e", "k")), ["RequestParked"], "it has begun");
     let row = world.row_of(first);
     assert_eq!(row.cause, Some(FailureCause::ServerError));
@@ -145,7 +145,7 @@ fn an_ended_request_shows_no_cause_of_an_earlier_attempt() {
     let mut world = World::new();
     let request = world.accept("a", "k");
     world.start();
-    world.fail(request, Again::After(0));
+    world.fail(request, RetryHint::After(0));
     assert!(world.row_of(request).cause.is_some());
     world.start();
     world.produce(request, "sum");
@@ -162,7 +162,7 @@ fn when_the_first_fails_the_next_takes_its_place() {
     world.arrive(ask("c", "k"));
     let third = world.last_seq();
     world.start();
-    world.fail(first, Again::Never);
+    world.fail(first, RetryHint::Never);
     assert_eq!(world.settle(), ["ParkedAccepted"], "one of them; the others keep waiting");
     assert_eq!(world.start(), Some(second));
     assert_eq!(world.cancel("b").unwrap(), ["RequestCancelled"]);
@@ -180,7 +180,7 @@ fn a_newcomer_never_passes_those_who_wait() {
     world.arrive(ask("b", "k"));
     let second = world.last_seq();
     world.start();
-    world.fail(first, Again::Never);
+    world.fail(first, RetryHint::Never);
     assert_eq!(world.arrive(ask("c", "k")), ["RequestParked"], "before the key was handed over");
     assert_eq!(world.settle(), ["ParkedAccepted"]);
     assert_eq!(world.start(), Some(second));
@@ -193,7 +193,7 @@ fn a_duplicate_after_a_failure_names_the_ack_it_replaces() {
     let mut world = World::new();
     let first = world.accept("a", "k");
     world.start();
-    world.fail(first, Again::Never);
+    world.fail(first, RetryHint::Never);
     let failed = world.last_seq();
     world.complete("other", "k2");
     let again = world.accept("a", "k");
@@ -204,7 +204,7 @@ fn a_duplicate_after_a_failure_names_the_ack_it_replaces() {
 }
 
 #[test]
-fn who_could_not_take_over_does_not_wait() {
+fn a_request_that_cannot_take_over_does_not_wait() {
     let mut world = World::new();
     let first = world.accept("a", "k");
     let unknown = || ask("b", "k").flow(super::super::decide::FlowStanding::Unknown);
@@ -233,7 +233,7 @@ fn a_failure_releases_its_key_also_across_checkpoints() {
     for (id, checkpoint) in [("a", false), ("b", true), ("c", false)] {
         let request = world.accept(id, "k");
         world.start();
-        world.fail(request, Again::Never);
+        world.fail(request, RetryHint::Never);
         if checkpoint {
             world.checkpoint();
         }
@@ -246,7 +246,7 @@ fn the_same_request_may_come_again_after_a_failure() {
     let mut world = World::new();
     let request = world.accept("a", "k");
     world.start();
-    world.fail(request, Again::Never);
+    world.fail(request, RetryHint::Never);
     let failed = world.last_seq();
     let again = world.accept("a", "k");
     let Event::RequestAccepted(taken) = world.last() else { panic!() };
@@ -313,7 +313,7 @@ fn held_work_goes_on_when_its_maker_fails() {
     world.start();
     world.resolve(first, "sum");
     world.resolve(second, "sum");
-    world.fail(first, Again::Never);
+    world.fail(first, RetryHint::Never);
     assert_eq!(world.settle(), ["WorkReleased"]);
     assert_eq!(world.start(), Some(second));
     assert_eq!(world.state.open_request(second).unwrap().row.attempts, 1, "waiting was no try");
@@ -322,7 +322,7 @@ fn held_work_goes_on_when_its_maker_fails() {
 }
 
 #[test]
-fn who_turns_to_another_item_keeps_nobody_waiting_behind_the_first() {
+fn a_request_that_turns_to_another_item_releases_the_waiters_of_the_first() {
     let mut world = World::new();
     let first = world.accept("a", "k1");
     let second = world.accept("b", "k2");

@@ -1,7 +1,9 @@
 //! The life of one request: acceptance, rejections, tries, delays, endings.
 
 use super::super::Status;
-use super::super::decide::{Again, Arrival, FlowStanding, Outcome, Refused, Report, backoff_ms};
+use super::super::decide::{
+    Arrival, FlowStanding, Outcome, Refused, Report, RetryHint, backoff_ms,
+};
 use super::super::event::{Event, PauseCause};
 use super::world::{World, ask, item};
 use crate::contract::ids::Seq;
@@ -85,7 +87,7 @@ fn a_failed_try_waits_and_the_last_one_ends_the_request() {
     let request = world.accept("a", "k");
     for attempt in 1..=world.policy.attempts_max {
         assert_eq!(world.start(), Some(request), "attempt {attempt}");
-        assert_eq!(world.fail(request, Again::Later), ["AttemptFailed"]);
+        assert_eq!(world.fail(request, RetryHint::Later), ["AttemptFailed"]);
         let Event::AttemptFailed { retry_at, status, .. } = world.last().clone() else { panic!() };
         if attempt == world.policy.attempts_max {
             assert_eq!((retry_at, status), (None, AckStatus::FailedPermanent));
@@ -121,7 +123,7 @@ fn a_pause_asked_for_by_a_provider_uses_no_try() {
     let request = world.accept("a", "k");
     for _ in 0..20 {
         assert_eq!(world.start(), Some(request));
-        assert_eq!(world.fail(request, Again::After(5000)), ["AttemptFailed"]);
+        assert_eq!(world.fail(request, RetryHint::After(5000)), ["AttemptFailed"]);
         assert_eq!(world.state.open_request(request).unwrap().row.attempts, 0);
         world.now = world.now.plus_ms(4999);
         assert_eq!(world.start(), None);
@@ -196,7 +198,7 @@ fn retry_ends_a_backoff_and_leaves_a_strict_delay_alone() {
     let mut world = World::new();
     let request = world.accept("a", "k");
     world.start();
-    world.fail(request, Again::Later);
+    world.fail(request, RetryHint::Later);
     assert_eq!(world.start(), None);
     assert_eq!(world.retry("a").unwrap(), ["DelayEnded"]);
     assert_eq!(world.start(), Some(request));
@@ -224,7 +226,7 @@ fn a_strict_delay_outlives_clocks_retries_and_operators() {
     world.now = due;
     assert_eq!(world.start(), Some(request));
     world.now = Timestamp(due.0 - 1_000_000);
-    world.fail(request, Again::Later);
+    world.fail(request, RetryHint::Later);
     world.now = Timestamp(due.0 - 1);
     assert_eq!(world.start(), None, "the backoff is over, the strict delay is not");
     assert_eq!(world.retry("s").unwrap(), ["DelayEnded"]);
@@ -242,7 +244,7 @@ fn skips_and_invalid_inputs_end_a_request_without_holding_its_key() {
     assert_eq!(world.report(skipped, Outcome::Skipped { reason, input }), ["RequestSkipped"]);
     let invalid = world.accept("b", "k");
     world.start();
-    assert_eq!(world.fail(invalid, Again::InvalidInput), ["AttemptFailed"]);
+    assert_eq!(world.fail(invalid, RetryHint::InvalidInput), ["AttemptFailed"]);
     assert_eq!(world.status(invalid), "failed_input");
     world.accept("c", "k");
 }

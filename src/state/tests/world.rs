@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use super::super::decide::{
-    Again, Arrival, Failed, FlowStanding, Outcome, Refused, Report, RetryPolicy,
+    Arrival, Failed, FlowStanding, Outcome, Refused, Report, RetryHint, RetryPolicy,
 };
 use super::super::event::{AckHead, Event, Output, SummaryPointer, TakenRequest};
 use super::super::{Digest16, Past, Row, State};
@@ -209,7 +209,7 @@ impl World {
         self.report(request, outcome)
     }
 
-    pub fn fail(&mut self, request: Seq, again: Again) -> Vec<&'static str> {
+    pub fn fail(&mut self, request: Seq, again: RetryHint) -> Vec<&'static str> {
         let (message, input) = ("no".to_owned(), Box::default());
         let cause = Some(FailureCause::ServerError);
         let failed = Failed { again, reason: None, cause, message, input, error: None };

@@ -23,7 +23,7 @@ use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, SessionStart
 use crate::sequencer::mark::QueueMark;
 use crate::state::apply::item_digest;
 use crate::state::decide::{
-    Again, Arrival, Failed, FlowStanding, Outcome, Report as AttemptReport,
+    Arrival, Failed, FlowStanding, Outcome, Report as AttemptReport, RetryHint,
 };
 use crate::state::event::{AckHead, Event, SessionEnd, SummaryPointer, TakenRequest};
 use crate::state::{Past as _, Status};
@@ -255,13 +255,15 @@ impl Recovery<'_> {
                 let id = ack.request_id.clone().unwrap_or_default();
                 Ok(self.engine.cancel(&id, self.now)?)
             }
-            Some(AckStatus::FailedPermanent) => self.failed(seq, &ack, Again::Never),
-            Some(AckStatus::RejectedInvalidInput) => self.failed(seq, &ack, Again::InvalidInput),
+            Some(AckStatus::FailedPermanent) => self.failed(seq, &ack, RetryHint::Never),
+            Some(AckStatus::RejectedInvalidInput) => {
+                self.failed(seq, &ack, RetryHint::InvalidInput)
+            }
             _ => Ok(()),
         }
     }
 
-    fn failed(&mut self, seq: Seq, ack: &Ack, again: Again) -> Result<(), RecoverError> {
+    fn failed(&mut self, seq: Seq, ack: &Ack, again: RetryHint) -> Result<(), RecoverError> {
         self.day_unknown(ack);
         let message = ack.message.clone().unwrap_or_default();
         let (reason, cause, input) = (ack.reason(), ack.cause(), ack.input());

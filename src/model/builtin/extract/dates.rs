@@ -29,7 +29,7 @@ pub struct Clock {
 
 /// A date, a time of day, or both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct When {
+pub struct DateTimeMention {
     pub(crate) mention: Mention,
     pub date: Option<NaiveDate>,
     pub clock: Option<Clock>,
@@ -41,7 +41,7 @@ pub struct When {
     pub relative: bool,
 }
 
-impl When {
+impl DateTimeMention {
     /// `2026-03-03`, when the date is known.
     pub(crate) fn iso_date(&self) -> Option<String> {
         self.date.map(|date| date.format("%Y-%m-%d").to_string())
@@ -65,7 +65,7 @@ pub(crate) fn parse_anchor(value: &str) -> Option<NaiveDate> {
 }
 
 /// Every date and time of the text, in reading order.
-pub fn find(text: &Text<'_>, anchor: Option<NaiveDate>) -> Vec<When> {
+pub fn find(text: &Text<'_>, anchor: Option<NaiveDate>) -> Vec<DateTimeMention> {
     find_from(text, anchor, |_| None)
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn find_from(
     text: &Text<'_>,
     anchor: Option<NaiveDate>,
     of_part: impl Fn(usize) -> Option<NaiveDate>,
-) -> Vec<When> {
+) -> Vec<DateTimeMention> {
     let own = match anchor {
         Some(_) => None,
         None => own_anchor(&scan(text, |_| None, None)),
@@ -84,7 +84,7 @@ pub(crate) fn find_from(
 
 /// The first full date of a text whose full dates are all of one year: dates without their year are
 /// of that time too. It is no today: what is relative stays unsaid.
-fn own_anchor(found: &[When]) -> Option<NaiveDate> {
+fn own_anchor(found: &[DateTimeMention]) -> Option<NaiveDate> {
     let mut dates = found.iter().filter_map(|when| when.date);
     let first = dates.next()?;
     dates.all(|date| date.year() == first.year()).then_some(first)
@@ -94,7 +94,7 @@ fn scan(
     text: &Text<'_>,
     anchor_of: impl Fn(usize) -> Option<NaiveDate>,
     own: Option<NaiveDate>,
-) -> Vec<When> {
+) -> Vec<DateTimeMention> {
     let mut found = Vec::new();
     for sentence in 0..text.sentences.len() {
         let first = found.len();
@@ -114,7 +114,7 @@ struct Scanner<'t, 'a> {
 }
 
 impl Scanner<'_, '_> {
-    fn scan(&self, found: &mut Vec<When>) {
+    fn scan(&self, found: &mut Vec<DateTimeMention>) {
         let mut at = 0;
         while at < self.tokens.len() {
             match self.date(at).or_else(|| self.clock_at(at)) {
@@ -154,9 +154,9 @@ impl Scanner<'_, '_> {
         end: usize,
         date: Option<NaiveDate>,
         clock: Option<Clock>,
-    ) -> When {
+    ) -> DateTimeMention {
         let mention = Mention { sentence: self.sentence, start, end };
-        When { mention, date, clock, until: None, last: None, relative: false }
+        DateTimeMention { mention, date, clock, until: None, last: None, relative: false }
     }
 
     fn at_bytes(
@@ -165,7 +165,7 @@ impl Scanner<'_, '_> {
         end: usize,
         date: Option<NaiveDate>,
         clock: Option<Clock>,
-    ) -> (When, usize) {
+    ) -> (DateTimeMention, usize) {
         let next = self.tokens.partition_point(|token| (token.start as usize) < end);
         (self.when(start, end, date, clock), next)
     }
@@ -176,13 +176,13 @@ impl Scanner<'_, '_> {
         next: usize,
         date: Option<NaiveDate>,
         relative: bool,
-    ) -> Option<(When, usize)> {
+    ) -> Option<(DateTimeMention, usize)> {
         let date = date?;
         let (start, end) = (self.tokens[from].start as usize, self.tokens[next - 1].end as usize);
-        Some((When { relative, ..self.when(start, end, Some(date), None) }, next))
+        Some((DateTimeMention { relative, ..self.when(start, end, Some(date), None) }, next))
     }
 
-    fn date(&self, at: usize) -> Option<(When, usize)> {
+    fn date(&self, at: usize) -> Option<(DateTimeMention, usize)> {
         let first = self.word(at).as_bytes().first().copied()?;
         if first.is_ascii_digit() {
             return self
@@ -194,7 +194,7 @@ impl Scanner<'_, '_> {
         self.month_day(at).or_else(|| self.relative(at)).or_else(|| self.weekday(at))
     }
 
-    fn iso(&self, at: usize) -> Option<(When, usize)> {
+    fn iso(&self, at: usize) -> Option<(DateTimeMention, usize)> {
         let rest = self.rest(at);
         let (date, used) = iso_date(rest)?;
         let start = self.tokens[at].start as usize;
@@ -205,7 +205,7 @@ impl Scanner<'_, '_> {
         Some(self.at_bytes(start, start + used + width, Some(date), clock))
     }
 
-    fn slashed(&self, at: usize) -> Option<(When, usize)> {
+    fn slashed(&self, at: usize) -> Option<(DateTimeMention, usize)> {
         let rest = self.rest(at);
         let dotted = || {
             let ordinals = self.text.language.does(|habits| habits.ordinals_end_in_a_stop);
@@ -247,7 +247,7 @@ impl Scanner<'_, '_> {
         (ends && plausible).then_some((a, b, None, used))
     }
 
-    fn day_month(&self, at: usize) -> Option<(When, usize)> {
+    fn day_month(&self, at: usize) -> Option<(DateTimeMention, usize)> {
         let day = self.number(at).filter(|day| (1..=31).contains(day))?;
         let (last, mut next) = self.last_day(at, day);
         next += usize::from(lexicon().dates.links.contains(self.word(next)));
@@ -257,7 +257,7 @@ impl Scanner<'_, '_> {
         Some((self.lasting(when, last), next))
     }
 
-    fn month_day(&self, at: usize) -> Option<(When, usize)> {
+    fn month_day(&self, at: usize) -> Option<(DateTimeMention, usize)> {
         let month = month(self.word(at))?;
         let day = self
             .number(at + 1)
@@ -288,15 +288,15 @@ impl Scanner<'_, '_> {
         (last, at + 1 + 2 * usize::from(last.is_some()))
     }
 
-    fn lasting(&self, when: When, last: Option<u32>) -> When {
+    fn lasting(&self, when: DateTimeMention, last: Option<u32>) -> DateTimeMention {
         let last = last
             .zip(when.date)
             .and_then(|(last, first)| NaiveDate::from_ymd_opt(first.year(), first.month(), last));
-        When { last, ..when }
+        DateTimeMention { last, ..when }
     }
 
     /// `the 20th`, `el 15`: the next day with that number.
-    fn day_of_month(&self, at: usize) -> Option<(When, usize)> {
+    fn day_of_month(&self, at: usize) -> Option<(DateTimeMention, usize)> {
         let anchor = self.anchor?;
         let word = self.word(at);
         let day = self.number(at).filter(|day| (1..=31).contains(day) && word.len() <= 4)?;
@@ -342,7 +342,7 @@ impl Scanner<'_, '_> {
         }
     }
 
-    fn relative(&self, at: usize) -> Option<(When, usize)> {
+    fn relative(&self, at: usize) -> Option<(DateTimeMention, usize)> {
         let anchor = self.anchor?;
         let (date, next) = match self.day_word(at) {
             Some((day, words)) => (after(anchor, day.after), at + words),
@@ -377,7 +377,7 @@ impl Scanner<'_, '_> {
         Some((after(anchor, count * unit), at + 2))
     }
 
-    fn weekday(&self, at: usize) -> Option<(When, usize)> {
+    fn weekday(&self, at: usize) -> Option<(DateTimeMention, usize)> {
         let anchor = self.anchor?;
         let day = weekday(self.word(at))?;
         let before = if at > 0 { self.word(at - 1) } else { "" };
@@ -419,7 +419,7 @@ impl Scanner<'_, '_> {
         tail.starts_with(['/', '-', '.']) && tail[1..].starts_with(|c: char| c.is_ascii_digit())
     }
 
-    fn clock_at(&self, at: usize) -> Option<(When, usize)> {
+    fn clock_at(&self, at: usize) -> Option<(DateTimeMention, usize)> {
         if let Some(clock) =
             lexicon().dates.noon.contains(self.word(at)).then_some(Clock { hour: 12, minute: 0 })
         {
@@ -449,11 +449,11 @@ impl Scanner<'_, '_> {
             }
         }
         let (when, next) = self.at_bytes(start, start + width, None, Some(from));
-        Some((When { until, ..when }, next))
+        Some((DateTimeMention { until, ..when }, next))
     }
 
     /// `a las 15`, `3 to 4 pm`, `9–11 h`: an hour that only its neighbourhood makes one.
-    fn bare_hour(&self, at: usize) -> Option<(When, usize)> {
+    fn bare_hour(&self, at: usize) -> Option<(DateTimeMention, usize)> {
         let hour = self.number(at).filter(|&hour| hour < 24 && self.word(at).len() <= 2)?;
         let rest = self.rest(at);
         let start = self.tokens[at].start as usize;
@@ -463,7 +463,7 @@ impl Scanner<'_, '_> {
             let afternoon = end.hour >= 12 && hour < 12 && hour + 12 <= end.hour;
             let from = Clock { hour: if afternoon { hour + 12 } else { hour }, minute: 0 };
             let (when, next) = self.at_bytes(start, start + width + gap + more, None, Some(from));
-            return Some((When { until: Some(end), ..when }, next));
+            return Some((DateTimeMention { until: Some(end), ..when }, next));
         }
         let dates = &lexicon().dates;
         let stands_behind = |phrase: &String| {
@@ -481,7 +481,7 @@ impl Scanner<'_, '_> {
 }
 
 /// `a las 15:30, de 15:30 a 16:30`: a range that repeats the start of a date only adds its end.
-fn repeats_start(found: &mut [When], at: usize) -> bool {
+fn repeats_start(found: &mut [DateTimeMention], at: usize) -> bool {
     let (clock, until, end) = (found[at].clock, found[at].until, found[at].mention.end);
     let started = found
         .iter_mut()
@@ -497,7 +497,7 @@ fn repeats_start(found: &mut [When], at: usize) -> bool {
 }
 
 /// Gives a date the clock that stands near it; what is joined disappears as a mention of its own.
-fn join_clocks(text: &Text<'_>, sentence: usize, first: usize, found: &mut Vec<When>) {
+fn join_clocks(text: &Text<'_>, sentence: usize, first: usize, found: &mut Vec<DateTimeMention>) {
     let tokens = text.tokens_of(sentence);
     let position = |byte: usize| tokens.partition_point(|token| (token.start as usize) < byte);
     let mut at = first;

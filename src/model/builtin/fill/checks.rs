@@ -21,25 +21,25 @@ use super::scene::{Focus, Scene};
 const PIECE_WORDS_MAX: usize = 9;
 
 /// What the input says, by clauses that affirm and clauses that deny.
-struct Known {
+struct KnownWords {
     words: BTreeSet<String>,
     affirmed: Vec<String>,
     denied: Vec<String>,
 }
 
-impl Known {
-    fn of(input: &str, check: &Check) -> Known {
+impl KnownWords {
+    fn of(input: &str, check: &Check) -> KnownWords {
         let clauses =
             input.split(['.', ';', '\n', ',']).map(fold).filter(|one| !one.trim().is_empty());
         let (denied, affirmed): (Vec<String>, Vec<String>) = clauses.partition(|one| denies(one));
-        Known { words: words(&affirmed.join(". "), check), affirmed, denied }
+        KnownWords { words: words(&affirmed.join(". "), check), affirmed, denied }
     }
 }
 
 /// The statements of a check, each with whether it is `met` and, where it is a part of a sentence, its
 /// `statement`.
 pub(crate) fn statements(scene: &Scene<'_, '_>, check: &Check, focus: &Focus) -> Vec<Focus> {
-    let known = Known::of(&scene.input_text(&check.with, focus).unwrap_or_default(), check);
+    let known = KnownWords::of(&scene.input_text(&check.with, focus).unwrap_or_default(), check);
     let mut found = Vec::new();
     for (sentence, piece) in find(scene, check, focus) {
         let said = piece.as_deref().unwrap_or_else(|| scene.text.sentence(sentence));
@@ -59,7 +59,7 @@ pub(crate) fn is_met(element: &Focus) -> Option<bool> {
 
 /// Whether a permit is asked for that the input denies (`true`) or has (`false`).
 pub(crate) fn formality(scene: &Scene<'_, '_>, check: &Check, focus: &Focus) -> Option<bool> {
-    let known = Known::of(&scene.input_text(&check.with, focus).unwrap_or_default(), check);
+    let known = KnownWords::of(&scene.input_text(&check.with, focus).unwrap_or_default(), check);
     let asked = scene.saying(&check.formal, focus);
     let judged: Vec<bool> =
         asked.iter().filter_map(|&at| formal(scene.text.sentence(at), &known, check)).collect();
@@ -152,7 +152,7 @@ fn pieces(list: &str) -> Vec<String> {
     if pieces.iter().all(short) { pieces } else { vec![list.to_string()] }
 }
 
-fn met(statement: &str, known: &Known, check: &Check) -> Option<bool> {
+fn met(statement: &str, known: &KnownWords, check: &Check) -> Option<bool> {
     if is_formal(&fold(statement), check) {
         return formal(statement, known, check);
     }
@@ -181,7 +181,7 @@ fn is_formal(folded: &str, check: &Check) -> bool {
     check.formal.iter().any(|cue| contains(folded, cue))
 }
 
-fn formal(statement: &str, known: &Known, check: &Check) -> Option<bool> {
+fn formal(statement: &str, known: &KnownWords, check: &Check) -> Option<bool> {
     let said = fold(statement);
     // `no visa required` asks for none.
     if !is_formal(&said, check) || said.contains("required") && denies(&said) {
@@ -252,17 +252,17 @@ mod tests {
 
     #[test]
     fn a_statement_is_met_by_its_words_and_unknown_without_an_input() {
-        let known = Known::of("Python developer, pipelines in SQL and Airflow", &check());
+        let known = KnownWords::of("Python developer, pipelines in SQL and Airflow", &check());
         let met = |statement| met(statement, &known, &check());
         assert_eq!(met("3+ years of experience with Python"), Some(true));
         assert_eq!(met("Kubernetes and Terraform"), Some(false));
         assert_eq!(met("Airflow or Prefect or Dagster"), Some(true));
-        assert_eq!(super::met("Python", &Known::of("", &check()), &check()), None);
+        assert_eq!(super::met("Python", &KnownWords::of("", &check()), &check()), None);
     }
 
     #[test]
     fn permits_levels_and_languages_are_compared() {
-        let met = |statement, profile| met(statement, &Known::of(profile, &check()), &check());
+        let met = |statement, profile| met(statement, &KnownWords::of(profile, &check()), &check());
         assert_eq!(
             met("You have the right to work in the EU", "Python. No work permit."),
             Some(false)

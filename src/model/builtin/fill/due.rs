@@ -4,22 +4,27 @@
 //! date of a sentence that asks for something is taken, unless it is the time of the event the text is
 //! about.
 
-use super::super::extract::dates::When;
+use super::super::extract::dates::DateTimeMention;
 use super::event;
 use super::scene::{Focus, Scene};
 
 /// The deadline in the focus. `asked` prefers sentences that ask for something.
-pub(crate) fn deadline(scene: &Scene<'_, '_>, focus: &Focus, asked: bool) -> Option<When> {
-    let inside = |when: &&When| {
+pub(crate) fn deadline(
+    scene: &Scene<'_, '_>,
+    focus: &Focus,
+    asked: bool,
+) -> Option<DateTimeMention> {
+    let inside = |when: &&DateTimeMention| {
         let at = when.mention.sentence;
         when.date.is_some()
             && scene.is_said(at)
             && !is_past(scene, when)
             && (focus.whole || focus.sentences.binary_search(&at).is_ok())
     };
-    let dates: Vec<&When> = scene.whens().iter().filter(inside).collect();
-    let asks = |when: &When| scene.asks().binary_search(&when.mention.sentence).is_ok();
-    let due: Vec<&When> = dates.iter().copied().filter(|when| event::is_due(scene, when)).collect();
+    let dates: Vec<&DateTimeMention> = scene.whens().iter().filter(inside).collect();
+    let asks = |when: &DateTimeMention| scene.asks().binary_search(&when.mention.sentence).is_ok();
+    let due: Vec<&DateTimeMention> =
+        dates.iter().copied().filter(|when| event::is_due(scene, when)).collect();
     if let Some(when) = due.iter().find(|when| asked && asks(when)).or(due.first()) {
         return Some(**when);
     }
@@ -30,6 +35,6 @@ pub(crate) fn deadline(scene: &Scene<'_, '_>, focus: &Focus, asked: bool) -> Opt
         .copied()
 }
 
-fn is_past(scene: &Scene<'_, '_>, when: &When) -> bool {
+fn is_past(scene: &Scene<'_, '_>, when: &DateTimeMention) -> bool {
     when.date.zip(scene.anchor()).is_some_and(|(day, today)| day < today)
 }

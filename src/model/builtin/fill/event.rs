@@ -7,7 +7,7 @@
 use serde_json::json;
 
 use super::super::extract::Mention;
-use super::super::extract::dates::{self, Clock, When};
+use super::super::extract::dates::{self, Clock, DateTimeMention};
 use super::super::lexicon::lexicon;
 use super::super::text::words::fold;
 use super::super::text::{Kind, lines};
@@ -26,7 +26,7 @@ const LABELLED_BELOW: usize = 3;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Appointment {
-    pub(crate) when: When,
+    pub(crate) when: DateTimeMention,
     score: i64,
 }
 
@@ -45,7 +45,7 @@ fn find(scene: &Scene<'_, '_>) -> Option<Appointment> {
     if signs.scam {
         return None;
     }
-    let weigh = |when: &When| {
+    let weigh = |when: &DateTimeMention| {
         let at = when.mention.sentence;
         let near = |at: usize| cued.binary_search(&at).is_ok();
         let when = with_hour(scene, *when, near);
@@ -80,7 +80,11 @@ fn find(scene: &Scene<'_, '_>) -> Option<Appointment> {
 
 /// A date with the hour that a line below gives behind a label (`Time: 8:15 AM`), or that the sentence
 /// above gives with a word for the event.
-fn with_hour(scene: &Scene<'_, '_>, when: When, cued: impl Fn(usize) -> bool) -> When {
+fn with_hour(
+    scene: &Scene<'_, '_>,
+    when: DateTimeMention,
+    cued: impl Fn(usize) -> bool,
+) -> DateTimeMention {
     if when.clock.is_some() {
         return when;
     }
@@ -93,7 +97,7 @@ fn with_hour(scene: &Scene<'_, '_>, when: When, cued: impl Fn(usize) -> bool) ->
                 && labelled_as(scene, other.mention.sentence, labels)
                 || other.mention.sentence + 1 == at && cued(at - 1))
     });
-    hour.map_or(when, |hour| When { clock: hour.clock, until: hour.until, ..when })
+    hour.map_or(when, |hour| DateTimeMention { clock: hour.clock, until: hour.until, ..when })
 }
 
 fn labelled_as(scene: &Scene<'_, '_>, sentence: usize, labels: &[String]) -> bool {
@@ -123,7 +127,7 @@ pub(crate) fn part(scene: &Scene<'_, '_>, part: EventPart, inputs: &[String]) ->
     }
 }
 
-fn end(scene: &Scene<'_, '_>, when: &When) -> Option<String> {
+fn end(scene: &Scene<'_, '_>, when: &DateTimeMention) -> Option<String> {
     let written = |day: chrono::NaiveDate, clock: Clock| {
         format!("{day}T{:02}:{:02}:00", clock.hour, clock.minute)
     };
@@ -146,7 +150,7 @@ fn end(scene: &Scene<'_, '_>, when: &When) -> Option<String> {
 }
 
 /// `CET` behind a time, or the zone of a named city: `hora de Lima`.
-fn zone(scene: &Scene<'_, '_>, when: &When) -> Option<Filled> {
+fn zone(scene: &Scene<'_, '_>, when: &DateTimeMention) -> Option<Filled> {
     /// Tokens behind a time that may name its zone.
     const NEAR_TOKENS: usize = 3;
     let sentence = when.mention.sentence;
@@ -320,7 +324,7 @@ fn repeats(scene: &Scene<'_, '_>) -> Filled {
 }
 
 /// Whether a word such as `by` stands right before a date, or its sentence says that it is a deadline.
-pub(crate) fn is_due(scene: &Scene<'_, '_>, when: &When) -> bool {
+pub(crate) fn is_due(scene: &Scene<'_, '_>, when: &DateTimeMention) -> bool {
     let tokens = scene.text.tokens_of(when.mention.sentence);
     let at = tokens.partition_point(|token| (token.start as usize) < when.mention.start);
     let word = |at: usize| tokens.get(at).map_or("", |token| scene.text.folded(token));

@@ -4,6 +4,8 @@
 //! text. Up to [`READ_BYTES_MAX`] nothing is left out. Beyond, every byte is read once in a stretch of
 //! its own, and every stretch keeps its share of `KEPT_BYTES`; what is kept is a view of its part, so
 //! that spans still point into the source.
+//!
+//! See docs/adr/0056-reading-very-long-texts-in-windows.md.
 
 use std::ops::Range;
 
@@ -11,6 +13,7 @@ use super::super::rank::{Matrix, score};
 use super::super::text::{Part, Text};
 use super::gather::Gathered;
 use crate::markup::html::View;
+use crate::markup::prefix;
 
 /// Most text that is analysed as a whole.
 pub(crate) const READ_BYTES_MAX: usize = 16 << 20;
@@ -70,12 +73,9 @@ fn windows(text: &str, max: usize) -> Vec<Range<usize>> {
     while start < text.len() {
         let mut end = (start + max).min(text.len());
         if end < text.len() {
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            let window = &text[start..end];
+            let window = &text[start..prefix(text, end).len()];
             let cut = ["\n", " "].iter().find_map(|sign| window.rfind(sign).filter(|at| *at > 0));
-            end = cut.map_or(end, |at| start + at + 1);
+            end = start + cut.map_or(window.len(), |at| at + 1);
         }
         ranges.push(start..end);
         start = end;

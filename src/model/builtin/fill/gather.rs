@@ -202,7 +202,7 @@ fn write(value: &Value, label: &str, depth: usize, out: &mut String) {
         Value::Object(map) => match turn(map) {
             Some(line) => push_line(&line, "", out),
             None => map.iter().for_each(|(name, member)| match member {
-                // Beside a text, who and which it is would read as more of it.
+                // Beside a text, a speaker or an id would read as a part of the text.
                 _ if has_text && (members().is_id(name) || members().speakers.has(name)) => {}
                 // Prose with its label before it would read as a field.
                 Value::String(text) if members().texts.contains(name.as_str()) => {

@@ -3,6 +3,8 @@
 //! Contract: for any text, inputs and schema the result is valid against the schema; a string taken
 //! from a source carries its exact span; what is not found is null, empty or the schema's most modest
 //! value. Properties are filled in the order of the schema; those whose rule looks at others come last.
+//!
+//! See docs/adr/0081-packs-declare-embedded-rules.md.
 
 mod alike;
 mod asks;

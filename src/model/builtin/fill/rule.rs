@@ -112,7 +112,7 @@ pub enum Rule {
         #[serde(default = "sentence_text")]
         bytes: usize,
         #[serde(default)]
-        who: Option<Who>,
+        who: Option<Speaker>,
     },
     /// The best of such sentences.
     Sentence {
@@ -121,7 +121,7 @@ pub enum Rule {
         #[serde(default = "sentence_text")]
         bytes: usize,
         #[serde(default)]
-        who: Option<Who>,
+        who: Option<Speaker>,
         /// Without the time stamp and the level of a log line.
         #[serde(default)]
         bare: bool,
@@ -556,7 +556,7 @@ pub enum Scale {
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Who {
+pub enum Speaker {
     /// The human, or no conversation at all.
     User,
     Assistant,

@@ -19,7 +19,7 @@ use super::super::text::{Kind, lines};
 use super::filled::Filled;
 use super::members::members;
 use super::page::{self, PageHint};
-use super::rule::{Begins, KindHint, Part, Points, Rule, Style, Who};
+use super::rule::{Begins, KindHint, Part, Points, Rule, Speaker, Style};
 use super::scene::{Focus, Scene, plain};
 use super::texts::{self, capitalize, tag, text_of};
 use super::{alike, checks, due, elements, event, latex, mail, objects, people, ranking};
@@ -263,7 +263,7 @@ impl Scene<'_, '_> {
         }
         let prose = |at: &usize| !matches!(self.text.block_of(*at).kind, Kind::Heading(_));
         let said: Vec<usize> = self
-            .select(&Default::default(), focus, Some(Who::User))
+            .select(&Default::default(), focus, Some(Speaker::User))
             .into_iter()
             .filter(prose)
             .take(12)
@@ -570,7 +570,7 @@ impl Scene<'_, '_> {
             return stamp.map_or(Filled::Nothing, Filled::text);
         }
         let cued = self.saying(cues, focus);
-        let dated = |when: &&&dates::When| when.date.is_some();
+        let dated = |when: &&&dates::DateTimeMention| when.date.is_some();
         let preferred = said
             .iter()
             .filter(dated)

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::super::extract::Mention;
 use super::super::extract::cues::{Index, with_purpose};
-use super::super::extract::dates::{self, When};
+use super::super::extract::dates::{self, DateTimeMention};
 use super::super::lexicon::Purpose;
 use super::super::rank::select::{Budget, Quoted, compose, pick};
 use super::super::rank::{Matrix, quality, score};
@@ -16,7 +16,7 @@ use super::super::text::{Kind, Text};
 use super::gather::{Gathered, items_of};
 use super::hints::Hints;
 use super::members::members;
-use super::rule::{Over, Who};
+use super::rule::{Over, Speaker};
 use crate::markup::html;
 
 /// Most items of a text or an input.
@@ -68,9 +68,9 @@ pub struct Scene<'t, 'a> {
     anchor: Option<NaiveDate>,
     concise: OnceLock<Vec<f64>>,
     index: OnceLock<Index<'t, 'a>>,
-    whens: OnceLock<Vec<When>>,
+    whens: OnceLock<Vec<DateTimeMention>>,
     asks: OnceLock<Vec<usize>>,
-    event: OnceLock<Option<(When, i64)>>,
+    event: OnceLock<Option<(DateTimeMention, i64)>>,
 }
 
 impl<'t, 'a> Scene<'t, 'a> {
@@ -150,7 +150,10 @@ impl<'t, 'a> Scene<'t, 'a> {
     }
 
     /// The event and its weight, kept from the first search.
-    pub(crate) fn event(&self, find: impl FnOnce() -> Option<(When, i64)>) -> Option<(When, i64)> {
+    pub(crate) fn event(
+        &self,
+        find: impl FnOnce() -> Option<(DateTimeMention, i64)>,
+    ) -> Option<(DateTimeMention, i64)> {
         *self.event.get_or_init(find)
     }
 
@@ -161,7 +164,7 @@ impl<'t, 'a> Scene<'t, 'a> {
     }
 
     /// Dates and times, found on first use.
-    pub(crate) fn whens(&self) -> &[When] {
+    pub(crate) fn whens(&self) -> &[DateTimeMention] {
         // `Tomorrow` in a message is the day after it was written, whenever it is read.
         let written = |part: usize| {
             let item = self.items.iter().find(|item| item.part == Some(part))?;
@@ -252,7 +255,7 @@ impl<'t, 'a> Scene<'t, 'a> {
     }
 
     /// The sentences in focus that `over` asks for, in reading order.
-    pub fn select(&self, over: &Over, focus: &Focus, who: Option<Who>) -> Vec<usize> {
+    pub fn select(&self, over: &Over, focus: &Focus, who: Option<Speaker>) -> Vec<usize> {
         let mut found: Vec<usize> = Vec::new();
         let mut asked = false;
         if let Some(purpose) = over.purpose {
@@ -295,12 +298,12 @@ impl<'t, 'a> Scene<'t, 'a> {
         found
     }
 
-    fn speaks(&self, sentence: usize, who: Option<Who>) -> bool {
+    fn speaks(&self, sentence: usize, who: Option<Speaker>) -> bool {
         let role = self.text.block_of(sentence).role;
         match who {
             None => true,
-            Some(Who::User) => matches!(role, Role::None | Role::User | Role::Person),
-            Some(Who::Assistant) => role == Role::Assistant,
+            Some(Speaker::User) => matches!(role, Role::None | Role::User | Role::Person),
+            Some(Speaker::Assistant) => role == Role::Assistant,
         }
     }
 

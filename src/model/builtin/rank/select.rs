@@ -5,8 +5,8 @@
 //! fits: it is cut at a word if the budget is smaller than it.
 
 use super::super::text::Text;
-use super::super::text::language::prefix;
 use super::Matrix;
+use crate::markup::prefix;
 
 /// Weight of likeness to what is already picked.
 const REDUNDANCY: f64 = 0.5;

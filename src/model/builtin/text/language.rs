@@ -4,6 +4,7 @@
 
 use super::super::lexicon::{Language, lexicon};
 use super::words;
+use crate::markup::prefix;
 
 /// Longer words are no markers, whatever their case.
 const MARKER_BYTES_MAX: usize = 21;
@@ -48,15 +49,6 @@ fn count_markers(sample: &str, counts: &mut [u32]) {
             *count += languages >> index & 1;
         }
     });
-}
-
-/// The longest prefix of at most `bytes` bytes that ends between characters.
-pub fn prefix(text: &str, bytes: usize) -> &str {
-    let mut end = bytes.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }
 
 #[cfg(test)]

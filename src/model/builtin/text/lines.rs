@@ -300,7 +300,7 @@ pub(crate) fn is_contact(line: &str) -> bool {
         && !line.ends_with(['?', '!', ':'])
 }
 
-/// Whether a line under a closing may be who signs.
+/// Whether a line under a closing may be the name of the signer.
 pub(crate) fn may_sign(line: &str) -> bool {
     let words = line.split_whitespace().count();
     let starts_high = line.chars().next().is_some_and(char::is_uppercase);

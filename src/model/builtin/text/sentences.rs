@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::super::lexicon::{Language, lexicon};
 use super::words::{char_at, fold};
+use crate::markup::prefix;
 
 /// Longest sentence; longer runs are cut at white space.
 pub(crate) const SENTENCE_BYTES_MAX: usize = 1200;
@@ -22,7 +23,7 @@ pub fn split(source: &str, range: Range<usize>, each: impl FnMut(Range<usize>)) 
 /// Whether a text begins its sentences in lower case as a habit: a chat.
 pub(crate) fn is_casual(source: &str) -> bool {
     const LOOKED_AT: usize = 20_000;
-    let source = super::language::prefix(source, LOOKED_AT);
+    let source = prefix(source, LOOKED_AT);
     let (mut low, mut high) = (0_usize, 0_usize);
     let mut before = ' ';
     let mut stopped = false;
@@ -199,10 +200,7 @@ fn emit(source: &str, range: Range<usize>, each: &mut impl FnMut(Range<usize>)) 
 }
 
 fn cut_before(source: &str, from: usize, limit: usize) -> usize {
-    let mut limit = limit;
-    while !source.is_char_boundary(limit) {
-        limit -= 1;
-    }
+    let limit = prefix(source, limit).len();
     // A clause is a better piece than so many words.
     let late = |at: &usize| *at > SENTENCE_BYTES_MAX / 2;
     let clause = source[from..limit].rfind("; ").map(|at| at + 1).filter(late);
