@@ -109,7 +109,7 @@ impl ProcessHome {
     pub fn answers(&self) -> bool {
         // Before it is ready it answers `starting`; before it holds the home, the command would take it.
         self.path("run/summarizer.sock").exists()
-            && self.expect(0, &["status", "--json"]).json()["run"]["command"] == "serve"
+            && self.expect(0, &["status", "--json"]).json()["session"]["command"] == "serve"
     }
 
     pub fn acks(&self) -> Vec<Value> {

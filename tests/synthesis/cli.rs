@@ -122,7 +122,7 @@ fn receipts_reach_the_log_of_a_running_service() {
     until("the service answers", || {
         let (code, out, _) = if socket.exists() { status() } else { return false };
         let answer: Value = serde_json::from_str(&out).unwrap_or_default();
-        code == 0 && answer["run"].is_object()
+        code == 0 && answer["session"].is_object()
     });
     for args in [["pack", "build", run_dir], ["pack", "check", run_dir], ["wave", "check", run_dir]]
     {
