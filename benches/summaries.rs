@@ -43,7 +43,7 @@ use summarizer::facts::session::Host;
 use summarizer::log::{Options, Store};
 use summarizer::os::{Disk, Machine};
 use summarizer::projections::summaries::Summaries;
-use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart};
+use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart, Slots};
 use summarizer::state::decide::{Arrival, FlowStanding, Outcome, Report};
 use summarizer::state::event::SummaryPointer;
 use summarizer::verify::{Options as Checks, verify_tree};
@@ -232,7 +232,7 @@ impl Filled {
                 };
                 self.engine.arrival(arrival, now).unwrap();
             }
-            self.engine.start_ready(batch as usize, now).unwrap();
+            self.engine.start_ready(Slots::of(batch as usize), now).unwrap();
             let running: Vec<_> = self
                 .engine
                 .state()

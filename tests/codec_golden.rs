@@ -40,11 +40,11 @@ use summarizer::facts::recovery::{Loss, RecoveryReport};
 use summarizer::facts::retention::{
     AcksArchived, AcksMoved, AnswersDropped, FramesArchived, RetentionApplied, RetentionFact,
 };
-use summarizer::facts::session::{Host, Promoted, Promotion, SessionReport};
+use summarizer::facts::session::{Host, Promoted, Promotion, SessionReport, WaitingWork, WorkLeft};
 use summarizer::log::codec::{self, Cursor};
 use summarizer::state::event::{
-    AckHead, BadLine, Charge, Event, PauseCause, RawLine, SessionEnd, SummaryPointer, Superseded,
-    TakenRequest,
+    AckHead, BadLine, Charge, Event, PassedOver, PauseCause, RawLine, SessionEnd, SummaryPointer,
+    Superseded, TakenRequest,
 };
 use summarizer::state::flows::{Charged, DayCharged, Flows};
 use summarizer::state::schedule::Place;
@@ -295,6 +295,27 @@ fn samples() -> Vec<Event> {
             summary_id: "sum_1".into(),
         }))
     }));
+    samples.extend([
+        Event::ProviderPassedOver {
+            request,
+            attempt,
+            failure: Box::new(PassedOver {
+                provider: "first".into(),
+                model: "m".into(),
+                cause: FailureCause::ConnectionRefused,
+                message: "refused".into(),
+                answered_by: "local".into(),
+            }),
+        },
+        Event::WorkLeft(Box::new(WorkLeft {
+            waits: vec![WaitingWork {
+                reason: "budget".into(),
+                requests: 300,
+                next: Some(Timestamp(1_772_359_200_000)),
+            }],
+            unread_bytes: 1 << 40,
+        })),
+    ]);
     samples
 }
 

@@ -11,6 +11,8 @@ mod running;
 mod server;
 
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
 
 use flow_home::{FLOW, FREE, Home, QUICK, config, good};
 use serde_json::{Value, json};
@@ -399,4 +401,138 @@ fn a_change_is_noticed_before_the_next_checkpoint() {
         (&"duplicate".into(), &json!(["source_changed"]))
     );
     drop(service);
+}
+
+/// One thread for calls, and a server that takes a second for each answer.
+fn slow_server() -> (Server, Home) {
+    let answer = flow_home::good_answer();
+    let server = Server::start(vec![Act::With(Arc::new(move |_: &Value| {
+        std::thread::sleep(Duration::from_secs(1));
+        answer.clone()
+    }))]);
+    let one = "[workers]\ncount = 1\nmax_in_flight_per_provider = 1\n";
+    let home = Home::new(&config(&server, "", one));
+    (server, home)
+}
+
+#[test]
+fn now_starts_next_however_much_scheduled_work_is_due() {
+    let (server, home) = slow_server();
+    let ask = |id: &str, file: &str, more: Value| {
+        std::fs::write(home.path(&format!("buses/other/{file}.txt")), format!("Text {file}."))
+            .unwrap();
+        let mut line = line(id, &format!("{file}.txt"), more);
+        line["work"]["flow_ref"]["flow_id"] = FLOW.into();
+        append(&home, &line);
+    };
+    for number in 0..120 {
+        let producer =
+            json!({"repo": format!("p{}", number % 3), "component": "c", "version": "1"});
+        let urgency = json!({"urgency": "scheduled", "not_before": "2026-01-01T00:00:00Z",
+            "priority": 1, "requested_by": producer});
+        ask(&format!("later {number}"), &format!("later-{number}"), urgency);
+    }
+    let service = home.serve();
+    let calls = || server.seen().len();
+    flow_home::wait_until("the first calls", || calls() >= 2);
+    let asks_next = |id: &str, file: &str| {
+        let before = calls();
+        ask(id, file, json!({"priority": 5}));
+        flow_home::wait_until("it ends", || home.acks(id).len() >= 2);
+        let text = format!("Text {file}.");
+        let at = server.seen().iter().position(|seen| seen.body.to_string().contains(&text));
+        // At most one call of another began before the line was read.
+        assert!(at.unwrap() <= before + 1, "{id}: call {at:?} after {before}");
+        assert_eq!(home.last_ack(id)["status"], "completed");
+    };
+    asks_next("now", "now");
+    // The same work as a scheduled request that is due and has not begun.
+    asks_next("twin", "later-119");
+    assert_eq!(home.last_ack("later 119")["duplicate_of"], "twin");
+    drop(service);
+}
+
+/// The warnings of the last run record of one type.
+fn warned(home: &Home, kind: &str) -> Vec<String> {
+    let record = last_record(home);
+    let warnings = record["warnings"].as_array().unwrap().iter();
+    let of_kind = warnings.filter(|warning| warning["type"] == kind);
+    of_kind.map(|warning| warning["message"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_provider_that_fails_behind_its_fallback_is_named_until_it_answers_again() {
+    let server = Server::start(vec![good()]);
+    let dead = closed_port();
+    let chain = |base: &str| {
+        let first = format!(
+            "[provider.first]\nkind = \"openai\"\nbase_url = \"{base}/v1\"\nmodel = \"m-1\"\n\
+             fallback = [\"loop\"]\n"
+        );
+        let config = config(&server, "", &first);
+        config.replace("provider = \"loop\"", "provider = \"first\"")
+    };
+    let home = Home::new(&chain(&dead));
+    (0..3).for_each(|number| home.ask(&format!("r{number}"), FLOW, &format!("Text {number}.")));
+    let (code, said) = drain(&home);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("the provider first failed 3 times: connection_refused"), "{said}");
+    assert!(said.contains("loop answered instead"), "{said}");
+    let warnings = warned(&home, "provider_failed");
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("first failed (connection_refused) and loop answered"));
+    assert_eq!(last_record(&home)["status"], "success");
+    let failing = &home.status()["failing_providers"][0];
+    assert_eq!(
+        (&failing["provider"], &failing["cause"], &failing["answered_by"], &failing["calls"]),
+        (&"first".into(), &"connection_refused".into(), &"loop".into(), &3.into())
+    );
+    assert!(home.ok(&["status"]).contains("first: connection_refused, last at 20"));
+    // A later run that asks nothing forgets nothing.
+    drain(&home);
+    assert_eq!(home.status()["failing_providers"][0]["provider"], "first");
+    home.ok(&["replay", "--verify"]);
+    home.ok(&["verify"]);
+    home.configure(&chain(&server.base));
+    home.ask("again", FLOW, "It answers.");
+    drain(&home);
+    assert_eq!(home.status()["failing_providers"], json!([]));
+    assert_eq!(warned(&home, "provider_failed"), [""; 0]);
+}
+
+#[test]
+fn a_run_whose_work_was_put_off_says_that_work_waits() {
+    let limited = status(429, &[("retry-after", "86400")], "{}");
+    let server = Server::start(vec![limited]);
+    let home = Home::new(&config(&server, "", ""));
+    (0..3).for_each(|number| home.ask(&format!("r{number}"), FLOW, &format!("Text {number}.")));
+    // The first run is told to wait. The second one finds that no request is due.
+    for run in 0..2 {
+        drain(&home);
+        let record = last_record(&home);
+        assert_eq!(record["status"], "partial_success", "run {run}: {record:#}");
+        let warnings = warned(&home, "work_waits");
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(
+            warnings[0].starts_with("3 requests wait: rate_limit; the next attempt: 20"),
+            "{warnings:?}"
+        );
+    }
+    home.ok(&["verify"]);
+}
+
+#[test]
+fn a_run_of_a_paused_home_says_that_work_waits() {
+    let home = Home::new("");
+    home.ok(&["drain"]);
+    assert_eq!(last_record(&home)["status"], "empty_success");
+    home.ok(&["pause"]);
+    home.ask("r", FREE, "A text.");
+    home.ok(&["drain"]);
+    let warnings = warned(&home, "work_waits");
+    assert!(warnings[0].starts_with("the service is paused (operator)"), "{warnings:?}");
+    assert_eq!(last_record(&home)["status"], "partial_success");
+    home.ok(&["resume"]);
+    home.ok(&["drain"]);
+    assert_eq!(last_record(&home)["status"], "success");
 }

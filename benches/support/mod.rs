@@ -27,7 +27,7 @@ use summarizer::projections::snapshot_files::SnapshotFiles;
 use summarizer::registry::{FlowDirectory, SharedFlows};
 use summarizer::seam::position::Position;
 use summarizer::seam::tail::TailOptions;
-use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart};
+use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart, Slots};
 use summarizer::sequencer::intake::{Intake, IntakeMessage, IntakeOptions};
 use summarizer::sequencer::mark::QueueMark;
 use summarizer::state::decide::{FlowStanding, Outcome, Report};
@@ -287,7 +287,7 @@ impl Bench {
         while self.engine.state().open_count() > 0 {
             let now = self.machine.clock.now();
             while self.engine.settle(now).expect("settle") {}
-            self.engine.start_ready(BATCH, now).expect("start");
+            self.engine.start_ready(Slots::of(BATCH), now).expect("start");
             let running: Vec<(Seq, u32)> = self
                 .engine
                 .state()

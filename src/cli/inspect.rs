@@ -175,6 +175,14 @@ impl StatusLines {
             let (count, state) = (&trouble["requests"], text(&trouble["state"]));
             self.line("", ui::yellow(&format!("{count:>8} {state}: {reason}{cause}{next}")));
         }
+        for failing in status["failing_providers"].as_array().into_iter().flatten() {
+            let (provider, cause) = (text(&failing["provider"]), text(&failing["cause"]));
+            let (instead, last) = (text(&failing["answered_by"]), text(&failing["last"]));
+            let calls = ui::told(&failing["calls"], "call");
+            let why = text(&failing["message"]);
+            self.line("failing", ui::yellow(&format!("{provider}: {cause}, last at {last}")));
+            self.line("", format!("{why}; {instead} answered {calls} instead"));
+        }
         if status["quarantined"].as_u64() != Some(0) {
             self.line("quarantined", ui::red(&status["quarantined"].to_string()));
         }

@@ -41,6 +41,7 @@ use crate::service::{
     Failure as RequestFailure, FailureKind, NextSession, Reload, Reloaded, Service, SessionCounts,
     StopSignal, Until,
 };
+use crate::state::event::PassedOver;
 use crate::upkeep::run_watch::RunWatch;
 use crate::work::flow_worker::FlowWorker;
 
@@ -409,6 +410,7 @@ fn show(
         context.ui.json(&json!({
             "lines": report.lines, "events": report.events, "commits": report.commits,
             "outcomes": report.outcomes, "run_logs_set_aside": set_aside,
+            "failing_providers": report.passed_over().map(passed_over_json).collect::<Vec<_>>(),
             "failures": report.failures().iter().chain(earlier).map(failure_json).collect::<Vec<_>>(),
         }));
         return;
@@ -429,10 +431,27 @@ fn show(
     for (kind, failure) in report.failures().iter().chain(earlier) {
         context.ui.talk(failure_line(kind, failure));
     }
+    for (calls, failure) in report.passed_over() {
+        context.ui.talk(passed_over_line(*calls, failure));
+    }
     for (file, why) in set_aside {
         let warning = ui::yellow("warning:");
         context.ui.talk(format!("{warning} the run log {file} is skipped: {why}"));
     }
+}
+
+fn passed_over_json((calls, failure): &(u64, PassedOver)) -> Value {
+    json!({
+        "provider": failure.provider, "model": failure.model, "cause": failure.cause,
+        "message": failure.message, "answered_by": failure.answered_by, "calls": calls,
+    })
+}
+
+/// A provider that failed although its requests have answers.
+fn passed_over_line(calls: u64, failure: &PassedOver) -> String {
+    let PassedOver { provider, cause, message, answered_by, .. } = failure;
+    let what = ui::yellow(&format!("the provider {provider} failed {}", ui::count(calls, "time")));
+    format!("{what}: {cause}: {message}; {answered_by} answered instead")
 }
 
 fn failure_json((kind, failure): &(FailureKind, RequestFailure)) -> Value {

@@ -57,6 +57,7 @@ pub(super) fn status(engine: &Engine, around: &QuestionContext<'_>) -> Result<Va
             "delayed": state.delayed_count(), "running": state.running_count(),
             "by_status": by_status, "by_reason": by_reason, "troubles": troubles(state),
         },
+        "failing_providers": failing_providers(state),
         "quarantined": totals.quarantined,
         "oldest_open": oldest,
         "next_eligible": state.next_eligible().map(|at| at.to_string()),
@@ -107,6 +108,19 @@ pub(crate) fn troubles(state: &State) -> Vec<Value> {
         })
     });
     troubles.collect()
+}
+
+/// Providers that fail while their fallbacks answer.
+fn failing_providers(state: &State) -> Vec<Value> {
+    let failing = state.failing_providers().into_iter().flat_map(|failing| &failing.by_name);
+    let failing = failing.map(|(name, one)| {
+        json!({
+            "provider": name, "model": one.failure.model, "cause": one.failure.cause,
+            "message": one.failure.message, "answered_by": one.failure.answered_by,
+            "calls": one.times, "since": one.since.to_string(), "last": one.last.to_string(),
+        })
+    });
+    failing.collect()
 }
 
 /// What models cost on the latest day on which they cost anything.

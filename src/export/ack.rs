@@ -166,8 +166,10 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         | Event::CheckpointTaken { .. }
         | Event::FlowUsed { .. }
         | Event::ModelCharged { .. }
+        | Event::ProviderPassedOver { .. }
         | Event::DayOpened(_)
         | Event::PublishFailed(_)
+        | Event::WorkLeft(_)
         | Event::AgentRun(_)
         | Event::Digest(_)
         | Event::Retention(_)

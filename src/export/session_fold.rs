@@ -9,6 +9,7 @@
 //! and a warning once one did.
 //!
 //! See docs/adr/0050-run-records-from-the-log.md.
+//! See docs/adr/0108-failures-behind-fallbacks-and-work-that-waits.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +27,8 @@ use crate::facts::agent_run::SnapshotPointer;
 use crate::facts::attempt::{InputFacts, UpstreamInput};
 use crate::facts::failure::{ErrorDetails, ErrorFacts};
 use crate::facts::model::Usage;
-use crate::facts::session::{Host, Promoted, Promotion, SessionReport};
-use crate::state::event::{Event, SessionEnd};
+use crate::facts::session::{Host, Promoted, Promotion, SessionReport, WaitingWork, WorkLeft};
+use crate::state::event::{Event, PassedOver, SessionEnd};
 
 /// Skips in one session above which they are listed in a file of their own.
 pub(crate) const SKIPS_LISTED_ABOVE: u64 = 1_000;
@@ -77,6 +78,8 @@ struct OpenSession {
     versions_read: BTreeMap<String, BTreeSet<String>>,
     skips: u64,
     snapshot: Option<SnapshotPointer>,
+    /// Whether work waits whose time had come.
+    leaves_work: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -160,6 +163,7 @@ impl SessionFold {
                 versions_read: BTreeMap::new(),
                 skips: 0,
                 snapshot: None,
+                leaves_work: false,
             });
         }
         if let Event::SessionFinished { started, end, report, .. } = event {
@@ -244,6 +248,10 @@ impl OpenSession {
                 let how = (*status, *reason, *cause);
                 self.failed(at, &head.request_id, how, message, error.as_deref());
             }
+            Event::ProviderPassedOver { failure, .. } => {
+                self.passed_over(failure, at);
+                acked = false;
+            }
             Event::RequestCancelled { .. } => self.count(ModelExecute, at, "cancelled", 1),
             Event::PublishFailed(failed) => {
                 self.count(Promote, at, "failed", 1);
@@ -253,6 +261,10 @@ impl OpenSession {
                     details: publication(Promotion::NotWritten),
                 };
                 self.error(fact, Promote, failed.message.clone(), (None, None), at);
+                acked = false;
+            }
+            Event::WorkLeft(left) => {
+                self.work_left(left, at);
                 acked = false;
             }
             Event::DayOpened(opened) => {
@@ -341,6 +353,37 @@ impl OpenSession {
         });
         group.count += 1;
         self.failing.insert(request, kind);
+    }
+
+    /// A provider failed, and a fallback answered. Each provider and cause is a warning of its own.
+    fn passed_over(&mut self, failure: &PassedOver, at: Timestamp) {
+        let PassedOver { provider, cause, message, answered_by, .. } = failure;
+        let kind = format!("provider_failed:{provider}:{cause}");
+        let message = format!(
+            "the provider {provider} failed ({cause}) and {answered_by} answered: {message}"
+        );
+        self.warn(&kind, StageName::ModelExecute, message, at);
+    }
+
+    /// Work waits whose time had come. Each reason is a warning of its own.
+    fn work_left(&mut self, left: &WorkLeft, at: Timestamp) {
+        self.leaves_work = true;
+        for WaitingWork { reason, requests, next } in &left.waits {
+            let what = match requests {
+                1 => "1 request waits".to_owned(),
+                more => format!("{more} requests wait"),
+            };
+            let message = match (reason.strip_prefix("paused:"), next) {
+                (Some(cause), _) => format!(
+                    "the service is paused ({cause}): {what} and {} bytes of the queue are unread; \
+                     `summarizer status` says more",
+                    left.unread_bytes
+                ),
+                (None, Some(next)) => format!("{what}: {reason}; the next attempt: {next}"),
+                (None, None) => format!("{what}: {reason}"),
+            };
+            self.warn(&format!("work_waits:{reason}"), StageName::ModelExecute, message, at);
+        }
     }
 
     /// What became of the attempts that failed: an error where the last attempt of a request failed,
@@ -582,6 +625,8 @@ impl OpenSession {
             _ if unpublished => RunStatus::Error,
             (_, 0, 1..) if skipped == 0 => RunStatus::Error,
             (_, _, 1..) => RunStatus::PartialSuccess,
+            // Not empty: there is work, and it was put off.
+            _ if self.leaves_work => RunStatus::PartialSuccess,
             (_, 0, 0) => RunStatus::EmptySuccess,
             _ => RunStatus::Success,
         }
@@ -631,7 +676,8 @@ impl OpenSession {
         let mut warnings: Vec<RunWarning> = groups
             .map(|(index, ((kind, stage), group))| RunWarning {
                 warning_id: format!("warn_{}", index + 1),
-                kind: kind.clone(),
+                // A warning about one of several things names it after a colon.
+                kind: kind.split(':').next().unwrap_or_default().to_owned(),
                 stage: stage.as_str().to_owned(),
                 message: counted(group),
                 recorded_at: group.at.to_string(),
@@ -755,7 +801,7 @@ fn text_of(text: String) -> String {
 
 /// Whether an event says that a request continues after a failed attempt, or has ended.
 fn goes_on(event: &Event) -> bool {
-    !matches!(event, Event::ModelCharged { .. } | Event::DelayEnded { .. })
+    !event.is_beside()
 }
 
 /// What a record says about a publication that did not happen.

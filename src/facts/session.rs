@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::agent_run::SnapshotPointer;
 use crate::contract::hash::Digest;
+use crate::contract::time::Timestamp;
 
 /// The host that a process runs on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -46,6 +47,24 @@ pub struct Promoted {
     /// Version of its records.
     pub schema_version: String,
     pub promotion_status: Promotion,
+}
+
+/// Work that a session leaves although its time had come.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct WorkLeft {
+    pub waits: Vec<WaitingWork>,
+    /// Bytes of the queue that were not read because of a pause.
+    pub unread_bytes: u64,
+}
+
+/// Requests that wait for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitingWork {
+    /// A cause of failed attempts, or `paused:` and the cause of the pause.
+    pub reason: String,
+    pub requests: u64,
+    /// When the next attempt of one of them may begin, if that is known.
+    pub next: Option<Timestamp>,
 }
 
 /// What a session reports when it ends.

@@ -16,6 +16,7 @@ use crate::state::flows::Flows;
 const FINGERPRINT: &str = "fingerprint";
 const LEDGER: &str = "ledger";
 const FLOWS: &str = "flows";
+const FAILING_PROVIDERS: &str = "failing_providers";
 const STATE_DIGEST: &str = "state_digest";
 
 /// The tables do not read.
@@ -57,6 +58,9 @@ pub fn tables(state: &State) -> Checkpoint {
     // Absent while there is nothing: logs from before it existed keep their digests.
     if !state.flows().is_empty() {
         documents.push((FLOWS.into(), Some(codec::encode_flows(state.flows()))));
+    }
+    if let Some(failing) = state.failing_providers() {
+        documents.push((FAILING_PROVIDERS.into(), Some(codec::encode_failing(failing))));
     }
     Checkpoint { rows, open, keys, documents, applied: state.applied }
 }
@@ -100,6 +104,8 @@ pub fn restore(log: &Reader, now: Timestamp) -> Result<(State, Digest), RestoreE
         Some(bytes) => codec::decode_flows(&bytes)?,
         None => Flows::default(),
     };
+    let failing = log.document(FAILING_PROVIDERS)?;
+    let failing = failing.map(|bytes| codec::decode_failing(&bytes)).transpose()?;
     let mut digest = Digest::ZERO;
     if let Some(bytes) = log.document(STATE_DIGEST)?
         && let Ok(bytes) = bytes.try_into()
@@ -120,6 +126,10 @@ pub fn restore(log: &Reader, now: Timestamp) -> Result<(State, Digest), RestoreE
     })?;
     match failure {
         Some(error) => Err(error.into()),
-        None => Ok((State::restore(log.applied(), ledger, flows, open, now), digest)),
+        None => {
+            let mut state = State::restore(log.applied(), ledger, flows, open, now);
+            state.restore_failing_providers(failing);
+            Ok((state, digest))
+        }
     }
 }

@@ -45,12 +45,13 @@ use crate::facts::recovery::{Loss, RecoveryReport};
 use crate::facts::retention::{
     AcksArchived, AcksMoved, AnswersDropped, FramesArchived, RetentionApplied, RetentionFact,
 };
-use crate::facts::session::{Host, Promoted, Promotion, SessionReport};
+use crate::facts::session::{Host, Promoted, Promotion, SessionReport, WaitingWork, WorkLeft};
 use crate::limits::EVENT_BYTES_MAX;
 use crate::state::event::{
-    AckHead, BadLine, Charge, Event, PauseCause, RawLine, SessionEnd, SummaryPointer, Superseded,
-    TakenRequest,
+    AckHead, BadLine, Charge, Event, PassedOver, PauseCause, RawLine, SessionEnd, SummaryPointer,
+    Superseded, TakenRequest,
 };
+use crate::state::failing_providers::{FailingProvider, FailingProviders};
 use crate::state::flows::{Charged, DayCharged, Flows};
 use crate::state::schedule::Place;
 use crate::state::{Ledger, Open, Particulars, Row, SessionInfo, Status, Totals};
@@ -266,6 +267,9 @@ wire_struct! {
     Charge {
         provider, model, day, input_tokens, output_tokens, cost_nanos, estimated,
     }
+    PassedOver { provider, model, cause, message, answered_by }
+    FailingProvider { failure, times, since, last }
+    FailingProviders { by_name }
     Charged { calls, input_tokens, output_tokens, cost_nanos }
     DayCharged { day, by_provider }
     Flows { used, charged }
@@ -280,6 +284,8 @@ wire_struct! {
     Host { os, arch, hostname, timezone, pid }
     Promoted { path, manifest_path, data_hash, schema_version, promotion_status }
     SessionReport { events, lines, commits, outcomes, outputs, snapshot, error }
+    WorkLeft { waits, unread_bytes }
+    WaitingWork { reason, requests, next }
     SnapshotPointer { run_id, sequence, snapshot_id, seq }
     InputFacts {
         stream, day, inputs, inputs_omitted, source_text_hash, counts, notes, selection, recovered,
@@ -527,6 +533,8 @@ event_codec! {
     33 LogRecovered(report),
     34 ReceiptKept { body_sha256 },
     35 KeyYielded { request, head, behind, behind_request_id, warnings },
+    36 ProviderPassedOver { request, attempt, failure },
+    37 WorkLeft(left),
 }
 
 /// Tags for readers that look for one kind of event and skip the rest undecoded.
@@ -571,6 +579,16 @@ pub fn decode_ledger(bytes: &[u8]) -> Result<Ledger, CodecError> {
 /// What stays known of flows and models as bytes.
 pub fn encode_flows(flows: &Flows) -> Vec<u8> {
     bytes_of(flows)
+}
+
+/// The providers that fail behind their fallbacks as bytes.
+pub(crate) fn encode_failing(failing: &FailingProviders) -> Vec<u8> {
+    bytes_of(failing)
+}
+
+/// The providers that fail behind their fallbacks from bytes.
+pub(crate) fn decode_failing(bytes: &[u8]) -> Result<FailingProviders, CodecError> {
+    read("failing providers", bytes)
 }
 
 /// What stays known of flows and models from bytes.

@@ -55,7 +55,14 @@ impl Provider for Fallback {
             let timeout = if last { left } else { left / 2 };
             let listener: Option<&dyn Listener> = Some(&listening);
             match provider.call(&ModelCall { timeout, listener, ..call.clone() }) {
-                Ok(reply) => return Ok(reply),
+                Ok(reply) => {
+                    for (failed, error) in self.chain.iter().zip(&errors) {
+                        if let Some(bill) = call.bill {
+                            bill.passed_over(&failed.identity(), error, &reply.identity.provider);
+                        }
+                    }
+                    return Ok(reply);
+                }
                 // A refusal is an answer: no other model is asked to override it.
                 Err(error) if error.class() == ErrorClass::Refused => return Err(error),
                 Err(error) => errors.push(error),

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::error::ModelError;
+
 use crate::contract::time::Day;
 pub use crate::facts::model::{ModelIdentity, StopReason, Usage};
 
@@ -24,6 +26,9 @@ pub struct Charge {
 /// Receives the cost of every call, lost calls included, before the answer is used.
 pub trait Bill: Send + Sync {
     fn charge(&self, charge: Charge);
+
+    /// Hears of each provider that failed before one of its fallbacks answered.
+    fn passed_over(&self, _failed: &ModelIdentity, _error: &ModelError, _answered_by: &str) {}
 }
 
 /// A stretch of one source: `start..end` are UTF-8 byte offsets into `sources[source].text`.

@@ -93,6 +93,9 @@ impl Counts {
                 self.ended("cancelled");
             }
             Event::ModelCharged { charge, .. } => self.charged(charge),
+            Event::ProviderPassedOver { failure, .. } => {
+                self.provider_failed(at, &failure.provider, &failure.message);
+            }
             _ => {}
         }
     }
@@ -133,7 +136,11 @@ impl Counts {
     /// A failure counts against a provider only when it is known to be its own.
     fn failed(&mut self, at: Timestamp, message: &str, error: Option<&ErrorFacts>) {
         let Some(ErrorDetails::Model(failure)) = error.map(|error| &error.details) else { return };
-        let provider = self.providers.entry(failure.provider.clone()).or_default();
+        self.provider_failed(at, &failure.provider, message);
+    }
+
+    fn provider_failed(&mut self, at: Timestamp, provider: &str, message: &str) {
+        let provider = self.providers.entry(provider.to_owned()).or_default();
         provider.failures += 1;
         provider.last_failure = Some((at, message.chars().take(MESSAGE_CHARS).collect()));
     }

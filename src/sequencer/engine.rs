@@ -91,6 +91,20 @@ pub struct SessionStart {
     pub host: Host,
 }
 
+/// How many attempts may start, by the urgency of their requests.
+#[derive(Debug, Clone, Copy)]
+pub struct Slots {
+    pub now: usize,
+    pub scheduled: usize,
+}
+
+impl Slots {
+    /// The same number for each urgency.
+    pub fn of(each: usize) -> Slots {
+        Slots { now: each, scheduled: each }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EngineOptions {
     pub retry: RetryPolicy,
@@ -362,12 +376,22 @@ impl Engine {
     }
 
     /// Starts up to `slots` attempts in the order of the schedule.
-    pub fn start_ready(&mut self, slots: usize, now: Timestamp) -> Result<usize, EngineError> {
+    pub fn start_ready(&mut self, mut slots: Slots, now: Timestamp) -> Result<usize, EngineError> {
         self.state.advance(now);
         let mut started = 0;
         let mut events = Vec::with_capacity(1);
-        while started < slots {
+        loop {
             self.state.hold_back(now);
+            // A scheduled request has its turn only when no `now` request is ready.
+            let slots = match self.state.next_gives_way() {
+                Some(true) => &mut slots.scheduled,
+                Some(false) => &mut slots.now,
+                None => break,
+            };
+            if *slots == 0 {
+                break;
+            }
+            *slots -= 1;
             if self.state.start_next(&mut events).is_none() {
                 break;
             }

@@ -151,7 +151,7 @@ mod tests {
     use crate::os::sim::SimDisk;
     use crate::registry::FlowDirectory;
     use crate::seam::arrival::arrival;
-    use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart};
+    use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart, Slots};
     use crate::state::decide::{Failed, FlowStanding, Outcome, Report, RetryHint, RetryPolicy};
     use crate::state::event::{BadLine, RawLine, SummaryPointer};
 
@@ -230,7 +230,7 @@ mod tests {
     /// What follows the lines of a batch: some attempts end, in different ways, and a commit.
     fn go_on(engine: &mut Engine, seed: u64) -> Vec<Event> {
         while engine.settle(NOW).unwrap() {}
-        engine.start_ready(5, NOW).unwrap();
+        engine.start_ready(Slots::of(5), NOW).unwrap();
         let running = engine.state().running().map(|(request, open)| (request, open.row.attempts));
         let epoch = engine.state().epoch();
         for (request, attempt) in running.collect::<Vec<_>>() {

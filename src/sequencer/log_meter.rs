@@ -21,7 +21,9 @@ use crate::log::{LogError, Options, Store};
 use crate::os::{Disk, DiskFile, Machine, Open, Stat};
 use crate::registry::FlowDirectory;
 use crate::seam::arrival::arrival;
-use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, EngineOptions, SessionStart};
+use crate::sequencer::engine::{
+    CheckpointWhen, Engine, EngineError, EngineOptions, SessionStart, Slots,
+};
 use crate::state::decide::{FlowStanding, Outcome, Report, RetryPolicy};
 use crate::state::event::{Event, SummaryPointer};
 
@@ -199,7 +201,8 @@ impl Work {
             self.engine.arrival(arrival(request, place, line.into(), &Everything), self.now)?;
         }
         let left = batch.saturating_sub(self.engine.pending() as u64).max(1);
-        self.engine.start_ready(usize::try_from(left).unwrap_or(usize::MAX), self.now)?;
+        self.engine
+            .start_ready(Slots::of(usize::try_from(left).unwrap_or(usize::MAX)), self.now)?;
         Ok(())
     }
 

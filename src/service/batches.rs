@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::contract::ids::Seq;
 use crate::control::reply::Reply;
 use crate::export::Committed;
 use crate::log::LogError;
@@ -135,15 +136,31 @@ impl ServiceLoop {
                     epoch: self.engine.state().epoch(),
                     run_id: self.service.session.run_id.clone(),
                     replies: open.particulars().replies.clone(),
+                    gives_way: self.engine.state().gives_way(*request),
                 });
             }
             // From here on a crash does not forget the name of the item, so the attempt may pay.
             Event::InputResolved { request, attempt, .. } => pool.proceed(*request, *attempt),
             Event::ModelResponded { request, call, .. } => pool.answered(*request, call),
-            Event::RequestCancelled { request, .. }
-            | Event::RequestDuplicated { request, .. }
-            | Event::WorkHeld { request, .. } => pool.forget(*request),
+            Event::RequestParked { behind, .. } => self.raise(*behind),
+            Event::WorkHeld { request, behind, .. } => {
+                pool.forget(*request);
+                self.raise(*behind);
+            }
+            Event::RequestCancelled { request, .. } | Event::RequestDuplicated { request, .. } => {
+                pool.forget(*request)
+            }
             _ => {}
+        }
+    }
+
+    /// An attempt that a `now` request waits for goes before those that give way.
+    fn raise(&self, request: Seq) {
+        let state = self.engine.state();
+        let running =
+            state.open_request(request).is_some_and(|open| open.row.status == Status::Running);
+        if running && !state.gives_way(request) {
+            self.attempts.pool.raise(request);
         }
     }
 }

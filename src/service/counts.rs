@@ -8,7 +8,7 @@ use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::export::Committed;
 use crate::facts::agent_run::SnapshotPointer;
 use crate::facts::session::{Promoted, SessionReport};
-use crate::state::event::Event;
+use crate::state::event::{Event, PassedOver};
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionCounts {
@@ -22,6 +22,8 @@ pub struct SessionCounts {
     failures: BTreeMap<FailureKind, Failure>,
     /// Requests that wait for another attempt, and when it may begin.
     waiting: BTreeMap<Seq, (FailureKind, Timestamp)>,
+    /// Providers that failed while a fallback answered, by provider and cause, with how often.
+    passed_over: BTreeMap<(String, FailureCause), (u64, PassedOver)>,
 }
 
 /// What makes two failures one kind.
@@ -61,6 +63,11 @@ impl SessionCounts {
     pub(super) fn observe(&mut self, committed: &Committed) {
         self.events += 1;
         self.observe_failures(&committed.event);
+        if let Event::ProviderPassedOver { failure, .. } = &committed.event {
+            let kind = (failure.provider.clone(), failure.cause);
+            let known = self.passed_over.entry(kind);
+            known.or_insert_with(|| (0, (**failure).clone())).0 += 1;
+        }
         let outcome = match &committed.event {
             Event::LineQuarantined(_) => "quarantined",
             Event::RequestAccepted(_) => "accepted",
@@ -80,7 +87,7 @@ impl SessionCounts {
     /// Keeps the failures that still stand.
     fn observe_failures(&mut self, event: &Event) {
         let Some(request) = event.request() else { return };
-        if matches!(event, Event::ModelCharged { .. } | Event::DelayEnded { .. }) {
+        if event.is_beside() {
             return;
         }
         if let Some((kind, _)) = self.waiting.remove(&request)
@@ -104,6 +111,11 @@ impl SessionCounts {
         });
         failure.requests += 1;
         self.waiting.extend(retry_at.map(|at| (request, (kind, at))));
+    }
+
+    /// Providers that failed while a fallback answered, each with the number of calls.
+    pub(crate) fn passed_over(&self) -> impl Iterator<Item = &(u64, PassedOver)> {
+        self.passed_over.values()
     }
 
     /// The failures that still stand, those that ended requests last.
@@ -141,6 +153,9 @@ impl SessionCounts {
         self.commits += other.commits;
         for (outcome, count) in other.outcomes {
             *self.outcomes.entry(outcome).or_default() += count;
+        }
+        for (kind, (calls, failure)) in other.passed_over {
+            self.passed_over.entry(kind).or_insert((0, failure)).0 += calls;
         }
         for (kind, failure) in other.failures {
             match self.failures.get_mut(&kind) {

@@ -32,6 +32,7 @@ mod start;
 mod starts;
 mod state;
 mod turn;
+mod work_left;
 
 pub(crate) use counts::{Failure, FailureKind, SessionCounts};
 pub(crate) use error::ServiceError;

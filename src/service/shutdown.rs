@@ -6,11 +6,13 @@ use crate::compaction::agent_runs::{MakeNotes, NoteCommitter};
 use crate::contract::ids::Seq;
 use crate::projections::runs::described;
 use crate::sequencer::engine::{CheckpointWhen, Engine};
-use crate::state::event::SessionEnd;
+use crate::sequencer::mark::QueueMark;
+use crate::state::event::{Event, SessionEnd};
 
 use super::counts::SessionCounts;
 use super::error::ServiceError;
 use super::state::ServiceLoop;
+use super::work_left::work_left;
 
 /// Longest wait for one report, so that a second stop signal is noticed.
 const LOOK_AT_STOP_EVERY: Duration = Duration::from_millis(500);
@@ -91,8 +93,18 @@ impl ServiceLoop {
         let snapshot = self.engine.runs().overview().service.clone();
         let report = self.session.counts.report(outputs, snapshot, error);
         let now = self.now();
+        let unread = self.unread_queue_bytes()?;
+        if let Some(left) = work_left(self.engine.state(), unread) {
+            self.engine.record(Event::WorkLeft(Box::new(left)), now)?;
+        }
         self.engine.end_session(end, report, now)?;
         self.commit(CheckpointWhen::Due)
+    }
+
+    fn unread_queue_bytes(&self) -> Result<u64, ServiceError> {
+        let queue = self.service.machine.disk.stat(&self.service.home.queue).ok().flatten();
+        let position = QueueMark::decode(&self.engine.log().mark())?.position;
+        Ok(queue.map_or(0, |stat| stat.len.saturating_sub(position.offset)))
     }
 
     /// Closes the service's own run log with a snapshot. A failure stops nothing: the end of the

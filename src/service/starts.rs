@@ -6,6 +6,7 @@ use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::facts::publication::PublishFailed;
 use crate::projections::summaries::PublicationFailure;
+use crate::sequencer::engine::Slots;
 use crate::state::decide::{Failed, Outcome, Report, RetryHint};
 use crate::state::event::Event;
 use crate::state::event::PauseCause;
@@ -36,11 +37,29 @@ impl ServiceLoop {
         Ok(())
     }
 
-    /// How many attempts may start.
-    pub(super) fn free_slots(&self) -> usize {
-        match self.attempts.pool.is_backed_up() {
+    /// How many attempts may start. Scheduled attempts never take a slot of a `now` request.
+    pub(super) fn free_slots(&self) -> Slots {
+        let (state, attempts) = (self.engine.state(), &self.attempts);
+        let scheduled = state.running_scheduled_count();
+        let backed_up = attempts.pool.backed_up();
+        let free = |backed_up: bool, running: usize| match backed_up {
             true => 0,
-            false => self.attempts.slots.saturating_sub(self.engine.state().running_count()),
+            false => attempts.slots.saturating_sub(running),
+        };
+        Slots {
+            now: free(backed_up.now, state.running_count() - scheduled),
+            scheduled: free(backed_up.scheduled, scheduled),
+        }
+    }
+
+    /// Whether the request whose turn it is has a slot.
+    pub(super) fn may_start(&self) -> bool {
+        let open = self.engine.state().paused().is_empty() && !self.session.is_ending;
+        let slots = || self.free_slots();
+        open && match self.engine.state().next_gives_way() {
+            Some(true) => slots().scheduled > 0,
+            Some(false) => slots().now > 0,
+            None => false,
         }
     }
 

@@ -74,12 +74,8 @@ impl ServiceLoop {
 
     fn has_work_at_once(&self) -> bool {
         let state = self.engine.state();
-        let may_start = state.paused().is_empty()
-            && !self.session.is_ending
-            && state.ready_count() > 0
-            && self.free_slots() > 0;
         let unparsed = self.queue.unparsed.is_some();
-        self.engine.pending() > 0 || state.has_unsettled() || may_start || unparsed
+        self.engine.pending() > 0 || state.has_unsettled() || self.may_start() || unparsed
     }
 
     /// Takes the first input that comes, or none within the time that may be slept.

@@ -32,7 +32,17 @@ impl State {
         // About a request, but true also when that is over.
         if let Event::ModelCharged { charge, .. } = event {
             self.flows.charge(charge);
+            if !charge.estimated {
+                self.provider_answered(&charge.provider);
+            }
             return Ok(());
+        }
+        if let Event::ProviderPassedOver { failure, .. } = event {
+            self.failing_providers.get_or_insert_default().passed_over(at, failure);
+            return Ok(());
+        }
+        if let Event::SummaryProduced { provenance: Some(made), .. } = event {
+            self.provider_answered(&made.model.provider);
         }
         if let Some(request) = event.request() {
             return self.change(seq, at, event, request);
@@ -64,6 +74,12 @@ impl State {
             _ => {}
         }
         Ok(())
+    }
+
+    fn provider_answered(&mut self, provider: &str) {
+        if let Some(failing) = &mut self.failing_providers {
+            failing.answered(provider);
+        }
     }
 
     /// A request comes in, with whatever fate.
@@ -106,6 +122,9 @@ impl State {
             return Ok(());
         }
         self.open_up(seq, at, taken, row);
+        if let Event::RequestParked { behind, .. } = event {
+            self.has_new_waiter(*behind, at);
+        }
         Ok(())
     }
 
@@ -177,6 +196,7 @@ impl State {
         match (from, item) {
             (Status::Running, _) => {
                 self.running.remove(&request);
+                self.running_scheduled.remove(&request);
             }
             (Status::Parked, _) => {
                 let nobody_left = remove_waiter(&mut self.parked, &key, request);
@@ -261,7 +281,7 @@ impl State {
                 }
             }
             Status::Running => {
-                self.running.insert(request);
+                self.is_running(request);
                 self.enter_running(seq, request, event);
             }
             Status::Held => {
@@ -269,8 +289,19 @@ impl State {
                 if let Some(item) = item {
                     self.held.entry(item).or_default().insert(request);
                 }
+                if let Event::WorkHeld { behind, .. } = event {
+                    self.has_new_waiter(*behind, at);
+                }
             }
             _ => {}
+        }
+    }
+
+    /// A scheduled request that a `now` request waits for is as urgent as that one.
+    fn has_new_waiter(&mut self, behind: Seq, at: Timestamp) {
+        let ready = self.open.get(&behind).is_some_and(|open| open.place != Place::Nowhere);
+        if ready {
+            self.reschedule(behind, at);
         }
     }
 
@@ -342,6 +373,7 @@ impl State {
     /// A new session: every claim of an older epoch is released immediately. No timer decides that
     /// somebody is dead; one process holds the store, and it is this one.
     fn release_claims(&mut self, at: Timestamp) {
+        self.running_scheduled.clear();
         for request in std::mem::take(&mut self.running) {
             if let Some(open) = self.open.get_mut(&request) {
                 open.row.status = Status::Waiting;

@@ -8,13 +8,16 @@
 
 use super::apply::{eligible_at, item_digest};
 use super::event::{
-    AckHead, Charge, Event, Note, Output, PauseCause, SummaryPointer, Superseded, TakenRequest,
+    AckHead, Charge, Event, Note, Output, PassedOver, PauseCause, SummaryPointer, Superseded,
+    TakenRequest,
 };
 use super::{Digest16, Open, Past, Row, State, Status};
 use crate::contract::hash::sha256;
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
-use crate::contract::vocabulary::{AckStatus, FailureCause, ReasonCode, Warning, Warnings};
+use crate::contract::vocabulary::{
+    AckStatus, FailureCause, ReasonCode, Urgency, Warning, Warnings,
+};
 use crate::facts::attempt::{InputFacts, SourcePlaces};
 use crate::facts::failure::ErrorFacts;
 use crate::facts::model::{AnswerFacts, Provenance};
@@ -102,6 +105,8 @@ pub enum Outcome {
     },
     /// A call was paid for.
     Charged(Charge),
+    /// A provider failed, and one of its fallbacks answered.
+    PassedOver(Box<PassedOver>),
     /// The item is made.
     Produced {
         summary: SummaryPointer,
@@ -396,6 +401,9 @@ impl State {
             (Outcome::Charged(charge), _) => {
                 Note::new(Event::ModelCharged { request, attempt, charge })
             }
+            (Outcome::PassedOver(failure), _) => {
+                Note::new(Event::ProviderPassedOver { request, attempt, failure })
+            }
             (_, None) => return Ok(()),
             (Outcome::Resolved { summary, warnings, input, sources }, Some(about)) => {
                 let event = match self.met_its_item(past, &about, &summary)? {
@@ -664,14 +672,14 @@ struct About<'a> {
 }
 
 /// Whether a newcomer may start before the holder of its key, which has not begun: `now` never waits
-/// for what is scheduled.
+/// for what is scheduled, due or not.
 fn goes_before(newcomer: &TakenRequest, holder: &Open, now: Timestamp) -> bool {
     let some = holder.particulars();
     let has_begun = some.work_item.is_some() || !some.replies.is_empty();
-    holder.row.status == Status::Waiting
-        && !has_begun
-        && holder.eligible_at > now
-        && eligible_at(newcomer, now) < holder.eligible_at
+    let starts_at = eligible_at(newcomer, now);
+    let sooner = holder.eligible_at > now && starts_at < holder.eligible_at;
+    let ahead = newcomer.urgency == Urgency::Now && holder.is_scheduled() && starts_at <= now;
+    holder.row.status == Status::Waiting && !has_begun && (sooner || ahead)
 }
 
 fn accepted<E>(request: Box<TakenRequest>, out: &mut Vec<Event>) -> Result<(), E> {

@@ -20,7 +20,7 @@ use crate::facts::model::{AnswerFacts, Provenance};
 use crate::facts::publication::{DayOpened, PublishFailed};
 use crate::facts::recovery::RecoveryReport;
 use crate::facts::retention::RetentionFact;
-use crate::facts::session::{Host, SessionReport};
+use crate::facts::session::{Host, SessionReport, WorkLeft};
 
 /// What every ack about a request repeats, so that an ack is a function of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,6 +183,18 @@ pub struct Charge {
     /// True when nobody counted and what was reserved is charged: a lost answer, or a server that
     /// does not count.
     pub estimated: bool,
+}
+
+/// A provider that failed while one of its fallbacks answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PassedOver {
+    /// Name of the provider in the configuration.
+    pub provider: String,
+    pub model: String,
+    pub cause: FailureCause,
+    pub message: String,
+    /// The provider that answered instead.
+    pub answered_by: String,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -428,10 +440,19 @@ pub enum Event {
         attempt: u32,
         charge: Charge,
     },
+    /// A provider failed, and one of its fallbacks answered.
+    ProviderPassedOver {
+        /// The request it was for.
+        request: Seq,
+        attempt: u32,
+        failure: Box<PassedOver>,
+    },
     /// An operator made a day exist.
     DayOpened(Box<DayOpened>),
     /// Committed summaries could not be published.
     PublishFailed(PublishFailed),
+    /// A session ends while work waits whose time had come.
+    WorkLeft(Box<WorkLeft>),
     /// Events or a snapshot of an agent run.
     AgentRun(Box<AgentRunFact>),
     /// A step of a digest build.
@@ -496,6 +517,7 @@ impl Event {
             | Event::WorkReleased { request }
             | Event::ModelResponded { request, .. }
             | Event::ModelCharged { request, .. }
+            | Event::ProviderPassedOver { request, .. }
             | Event::SummaryProduced { request, .. }
             | Event::AttemptFailed { request, .. }
             | Event::RequestSkipped { request, .. }
@@ -517,6 +539,7 @@ impl Event {
             | Event::FlowUsed { .. }
             | Event::DayOpened(_)
             | Event::PublishFailed(_)
+            | Event::WorkLeft(_)
             | Event::AgentRun(_)
             | Event::Digest(_)
             | Event::Retention(_)
@@ -534,6 +557,16 @@ impl Event {
             | Event::DuplicateReceived { request, .. } => Some(request),
             _ => None,
         }
+    }
+
+    /// Whether the event says nothing about whether its request continues or has ended.
+    pub(crate) fn is_beside(&self) -> bool {
+        matches!(
+            self,
+            Event::ModelCharged { .. }
+                | Event::ProviderPassedOver { .. }
+                | Event::DelayEnded { .. }
+        )
     }
 
     /// The event's name, as `log dump` shows it.
@@ -567,8 +600,10 @@ impl Event {
             Event::CheckpointTaken { .. } => "CheckpointTaken",
             Event::FlowUsed { .. } => "FlowUsed",
             Event::ModelCharged { .. } => "ModelCharged",
+            Event::ProviderPassedOver { .. } => "ProviderPassedOver",
             Event::DayOpened(_) => "DayOpened",
             Event::PublishFailed(_) => "PublishFailed",
+            Event::WorkLeft(_) => "WorkLeft",
             Event::AgentRun(_) => "AgentRun",
             Event::Digest(_) => "Digest",
             Event::Retention(_) => "Retention",

@@ -14,6 +14,7 @@
 pub mod apply;
 pub mod decide;
 pub mod event;
+pub(crate) mod failing_providers;
 pub mod flows;
 mod life;
 mod producers;
@@ -32,6 +33,7 @@ use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{FailureCause, ReasonCode, Warnings};
 use event::{AckHead, Output, PauseCause, TakenRequest};
+use failing_providers::FailingProviders;
 use flows::Flows;
 use producers::Producers;
 use schedule::{Claim, Place, Schedule};
@@ -131,11 +133,17 @@ impl Open {
         self.particulars.get_or_insert_default()
     }
 
-    fn claim(&self, request: Seq) -> Claim {
+    /// Whether its urgency is `scheduled`: only such a request has a strict `not_before`.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.particulars().not_before.is_some()
+    }
+
+    fn claim(&self, request: Seq, scheduled: bool) -> Claim {
         let due = self.row.taken_at.plus_ms(schedule::DUE_AFTER_MS);
         Claim {
             request,
             priority: self.priority,
+            scheduled,
             producer: self.producer,
             eligible_at: self.eligible_at,
             since: self.since,
@@ -219,6 +227,8 @@ pub struct State {
     /// Boxed: nodes of the tree are half empty, and there may be millions of these.
     open: BTreeMap<Seq, Box<Open>>,
     running: BTreeSet<Seq>,
+    /// Those of them that are scheduled.
+    running_scheduled: BTreeSet<Seq>,
     /// Requests parked behind a key, by that key.
     parked: BTreeMap<Digest16, BTreeSet<Seq>>,
     /// Requests held behind an item in the making, by that item.
@@ -235,6 +245,8 @@ pub struct State {
     paused: BTreeSet<PauseCause>,
     session: Option<SessionInfo>,
     flows: Flows,
+    /// `None`: no provider was ever passed over.
+    failing_providers: Option<FailingProviders>,
     changed: Changed,
     /// What a checkpoint under way brings into the tables: looked at here until it is there.
     leaving: Changed,
@@ -316,6 +328,18 @@ impl State {
         self.running.len()
     }
 
+    /// How many of them are scheduled.
+    pub(crate) fn running_scheduled_count(&self) -> usize {
+        self.running_scheduled.len()
+    }
+
+    fn is_running(&mut self, request: Seq) {
+        self.running.insert(request);
+        if self.open.get(&request).is_some_and(|open| open.is_scheduled()) {
+            self.running_scheduled.insert(request);
+        }
+    }
+
     /// How many requests could start, as of the last [`State::advance`].
     pub fn ready_count(&self) -> usize {
         self.schedule.ready()
@@ -344,6 +368,16 @@ impl State {
     /// The session that holds the home.
     pub fn session(&self) -> Option<&SessionInfo> {
         self.session.as_ref()
+    }
+
+    /// Providers that failed while a fallback answered, if that ever happened.
+    pub(crate) fn failing_providers(&self) -> Option<&FailingProviders> {
+        self.failing_providers.as_ref()
+    }
+
+    /// Puts back what a checkpoint holds.
+    pub(crate) fn restore_failing_providers(&mut self, failing: Option<FailingProviders>) {
+        self.failing_providers = failing;
     }
 
     /// What stays known of flows and models.
@@ -410,17 +444,39 @@ impl State {
         self.schedule.pick()
     }
 
+    /// Whether a request waits for every ready `now` request. A scheduled request does, unless a
+    /// `now` request waits for its outcome.
+    pub(crate) fn gives_way(&self, request: Seq) -> bool {
+        let Some(open) = self.open.get(&request) else { return false };
+        let is_now = |waiter: &Seq| self.open.get(waiter).is_some_and(|one| !one.is_scheduled());
+        let has_waiter = || {
+            let item =
+                open.particulars().work_item.filter(|item| self.making.get(item) == Some(&request));
+            let held = item.and_then(|item| self.held.get(&item));
+            self.parked.get(&open.key).into_iter().chain(held).flatten().any(is_now)
+        };
+        open.is_scheduled() && !has_waiter()
+    }
+
+    /// Whether the request whose turn it is gives way to others. `None`: no request may start.
+    pub(crate) fn next_gives_way(&self) -> Option<bool> {
+        self.next_ready().map(|request| self.gives_way(request))
+    }
+
     fn reschedule(&mut self, request: Seq, now: Timestamp) {
+        let scheduled = self.gives_way(request);
         let Some(open) = self.open.get_mut(&request) else { return };
-        let claim = open.claim(request);
         let last_start = self.producers.last_start(open.producer);
+        let claim = open.claim(request, scheduled);
+        // The old place says at which rank it stood, so the claim of today finds it.
         self.schedule.remove(&claim, open.place, last_start);
         open.place = self.schedule.insert(&claim, last_start, now);
     }
 
     fn unschedule(&mut self, request: Seq) {
         let Some(open) = self.open.get_mut(&request) else { return };
-        let claim = open.claim(request);
+        // The place says at which rank it stands.
+        let claim = open.claim(request, false);
         self.schedule.remove(&claim, open.place, self.producers.last_start(open.producer));
         open.place = Place::Nowhere;
     }
@@ -487,7 +543,7 @@ impl State {
                 self.held.entry(item).or_default().insert(request);
             }
             (Status::Running, item) => {
-                self.running.insert(request);
+                self.is_running(request);
                 if let Some(item) = item {
                     self.making.insert(item, request);
                 }

@@ -1,16 +1,18 @@
 //! Whose turn it is: the one rule for the order of ready requests.
 //!
-//! A request has a level: its priority, one better for every ten minutes it has been ready, never
-//! better than 1. The lowest level goes first; in it the producer whose last start is oldest; in
-//! that the earliest due (its deadline, or one hour after it was accepted, whichever is first);
-//! then the order of acceptance. So nothing starves, and one producer's backfill of 50,000 lines
-//! does not hold up another's single mail.
+//! Requests with urgency `now` go before scheduled ones, whatever their priority, age or producer.
+//! Within each urgency a request has a level: its priority, one better for every ten minutes it has
+//! been ready, never better than 1. The lowest level goes first; in it the producer whose last start
+//! is oldest; in that the earliest due (its deadline, or one hour after it was accepted, whichever is
+//! first); then the order of acceptance. So old requests of one urgency do not starve, and one
+//! producer's backfill of 50,000 lines does not hold up another's single mail.
 //!
 //! The clock comes in as data. The structure holds no facts of its own: it is rebuilt from the
 //! open requests, and replay never asks it anything.
 //!
 //! See docs/adr/0034-soft-delays.md.
 //! See docs/adr/0039-readiness-from-the-clock.md.
+//! See docs/adr/0107-now-before-scheduled.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +32,8 @@ pub(crate) struct Claim {
     pub request: Seq,
     /// 1 to 5.
     pub priority: u8,
+    /// Whether it waits for every ready request with urgency `now`.
+    pub scheduled: bool,
     /// Index of its producer.
     pub producer: u32,
     /// It may not start before this.
@@ -48,7 +52,7 @@ pub enum Place {
     Nowhere,
     /// Its time has not come.
     Delayed,
-    /// Ready, at this level.
+    /// Ready, at this rank: 1 to 5 are the levels of `now`, 6 to 10 those of scheduled requests.
     Ready(u8),
 }
 
@@ -62,7 +66,7 @@ struct Level {
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     delayed: BTreeSet<(Timestamp, Seq)>,
-    levels: [Level; LEVELS],
+    ranks: [Level; 2 * LEVELS],
     aging: BTreeSet<(Timestamp, Seq)>,
     ready: usize,
 }
@@ -97,7 +101,7 @@ impl Schedule {
             self.delayed.insert((claim.eligible_at, claim.request));
             return Place::Delayed;
         }
-        let at = level(claim.priority, claim.since, now);
+        let at = level(claim.priority, claim.since, now) + first_rank(claim);
         self.enqueue(claim, last_start, at);
         Place::Ready(at)
     }
@@ -123,14 +127,14 @@ impl Schedule {
 
     /// The request whose turn it is.
     pub fn pick(&self) -> Option<Seq> {
-        let level = self.levels.iter().find(|level| !level.turns.is_empty())?;
+        let level = self.ranks.iter().find(|level| !level.turns.is_empty())?;
         let (_, producer) = level.turns.first()?;
         level.queues.get(producer)?.first().map(|(_, request)| *request)
     }
 
     /// Moves a producer behind all producers that started earlier.
     pub(crate) fn producer_started(&mut self, producer: u32, before: Seq, now: Seq) {
-        for level in &mut self.levels {
+        for level in &mut self.ranks {
             if level.turns.remove(&(before, producer)) {
                 level.turns.insert((now, producer));
             }
@@ -138,7 +142,7 @@ impl Schedule {
     }
 
     fn enqueue(&mut self, claim: &Claim, last_start: Seq, at: u8) {
-        let level = &mut self.levels[usize::from(at) - 1];
+        let level = &mut self.ranks[usize::from(at) - 1];
         level.turns.insert((last_start, claim.producer));
         level.queues.entry(claim.producer).or_default().insert((claim.due, claim.request));
         if let Some(next) = next_step(claim, at) {
@@ -148,7 +152,7 @@ impl Schedule {
     }
 
     fn dequeue(&mut self, claim: &Claim, last_start: Seq, at: u8) {
-        let level = &mut self.levels[usize::from(at) - 1];
+        let level = &mut self.ranks[usize::from(at) - 1];
         if let Some(queue) = level.queues.get_mut(&claim.producer) {
             queue.remove(&(claim.due, claim.request));
             if queue.is_empty() {
@@ -163,8 +167,14 @@ impl Schedule {
     }
 }
 
-/// When a claim at a level becomes more urgent.
-fn next_step(claim: &Claim, at: u8) -> Option<Timestamp> {
+/// How many ranks go before all ranks of this claim's urgency.
+fn first_rank(claim: &Claim) -> u8 {
+    if claim.scheduled { LEVELS as u8 } else { 0 }
+}
+
+/// When a claim at a rank becomes more urgent.
+fn next_step(claim: &Claim, rank: u8) -> Option<Timestamp> {
+    let at = (rank - 1) % LEVELS as u8 + 1;
     let steps = i64::from(claim.priority.clamp(1, LEVELS as u8)) - i64::from(at) + 1;
     (at > 1).then(|| claim.since.plus_ms(steps * AGING_STEP_MS))
 }
@@ -178,7 +188,15 @@ mod tests {
     fn claim(request: u64, priority: u8, producer: u32, since: i64) -> Claim {
         let since = Timestamp(since);
         let due = since.plus_ms(DUE_AFTER_MS);
-        Claim { request: Seq(request), priority, producer, eligible_at: since, since, due }
+        Claim {
+            request: Seq(request),
+            priority,
+            scheduled: false,
+            producer,
+            eligible_at: since,
+            since,
+            due,
+        }
     }
 
     #[test]
@@ -203,6 +221,32 @@ mod tests {
         let urgent = claim(4, 1, 0, 0);
         assert_eq!(schedule.insert(&urgent, Seq(50), now), Place::Ready(1));
         assert_eq!(schedule.pick(), Some(Seq(4)));
+    }
+
+    #[test]
+    fn now_goes_before_scheduled_work_of_any_priority_age_or_producer() {
+        let mut schedule = Schedule::default();
+        let moment = Timestamp(100 * MINUTE);
+        let old = Claim { scheduled: true, ..claim(1, 1, 0, 0) };
+        let place = schedule.insert(&old, Seq(0), moment);
+        assert_eq!(place, Place::Ready(6));
+        assert_eq!(schedule.pick(), Some(Seq(1)));
+        let new = claim(2, 5, 1, 100 * MINUTE);
+        assert_eq!(schedule.insert(&new, Seq(90), moment), Place::Ready(5));
+        assert_eq!(schedule.pick(), Some(Seq(2)));
+        // A scheduled request ages too, and leaves no trace behind.
+        let young = Claim { scheduled: true, ..claim(3, 2, 0, 100 * MINUTE) };
+        let place = schedule.insert(&young, Seq(0), moment);
+        assert_eq!(place, Place::Ready(7));
+        let aged = moment.plus_ms(AGING_STEP_MS);
+        assert_eq!(schedule.due_for_change(aged, 10), [Seq(2), Seq(3)]);
+        schedule.remove(&young, place, Seq(0));
+        assert_eq!(schedule.insert(&young, Seq(0), aged), Place::Ready(6));
+        for (claim, place, start) in [(&old, 6, Seq(0)), (&young, 6, Seq(0)), (&new, 5, Seq(90))] {
+            schedule.remove(claim, Place::Ready(place), start);
+        }
+        assert_eq!((schedule.ready(), schedule.pick()), (0, None));
+        assert_eq!(schedule.due_for_change(Timestamp(i64::MAX), 10), []);
     }
 
     #[test]

@@ -13,4 +13,5 @@ pub mod params;
 pub mod pool;
 mod prepared;
 mod replies;
+mod task_queue;
 pub mod worker;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::contract::hash::sha256;
 use crate::facts::model::AnswerFacts;
 use crate::flow::ReplyCache;
-use crate::model::{Bill, Charge, Listener, ModelReply, Spent};
+use crate::model::{Bill, Charge, Listener, ModelError, ModelIdentity, ModelReply, Spent};
 use crate::state::event;
 use crate::state::flows::DayCharged;
 
@@ -40,6 +40,16 @@ impl Bill for PaidReplies<'_> {
             output_tokens: charge.usage.output_tokens,
             cost_nanos,
             estimated: charge.estimated,
+        });
+    }
+
+    fn passed_over(&self, failed: &ModelIdentity, error: &ModelError, answered_by: &str) {
+        self.recorder.passed_over(event::PassedOver {
+            provider: failed.provider.clone(),
+            model: model_name(failed).to_owned(),
+            cause: error.cause(),
+            message: error.to_string(),
+            answered_by: answered_by.to_owned(),
         });
     }
 }

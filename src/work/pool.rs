@@ -5,13 +5,16 @@
 //! while a thread is at it, never while the step waits for a thread. It begins again with
 //! each part of an answer that arrives as a stream.
 //!
+//! Steps of attempts that give way, which are those of scheduled requests, wait until no other step is
+//! there. A step that a thread has begun is not interrupted.
+//!
 //! See docs/adr/0068-attempt-timeouts.md.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::Sender;
 use parking_lot::Mutex;
 
 use crate::contract::hash::Digest;
@@ -22,6 +25,7 @@ use crate::state::decide::{Failed, Outcome, Report, RetryHint};
 use crate::state::event::Event;
 
 use super::replies::UncommittedReplies;
+use super::task_queue::TaskQueue;
 use super::worker::{AttemptRecorder, Begun, Job, Paid, Worker};
 
 enum Task {
@@ -39,6 +43,15 @@ pub(crate) struct StartedAttempt {
     pub run_id: String,
     /// The events of responses already paid for.
     pub replies: Vec<Seq>,
+    /// Whether the attempts of other requests go before this one.
+    pub gives_way: bool,
+}
+
+/// Which attempts have as many of their kind before them as there are paid threads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BackedUp {
+    pub now: bool,
+    pub scheduled: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,8 +72,8 @@ type Waiting = Arc<Mutex<BTreeMap<(Seq, u32), (StartedAttempt, Paid)>>>;
 type AtWork = Arc<Mutex<BTreeMap<(Seq, u32), Instant>>>;
 
 pub(crate) struct Pool {
-    tasks: Sender<Task>,
-    paid: Sender<Task>,
+    tasks: Arc<TaskQueue<Task>>,
+    paid: Arc<TaskQueue<Task>>,
     paid_threads: usize,
     waiting: Waiting,
     at_work: AtWork,
@@ -75,14 +88,11 @@ impl Pool {
         size: PoolSize,
         reports: Sender<Report>,
     ) -> std::io::Result<Pool> {
-        // Each attempt has at most one task of each kind waiting, so sending never blocks the
-        // service loop.
-        let (tasks, inbox) = bounded(size.slots * 2);
-        let (paid, paid_inbox) = bounded(size.slots * 2);
+        let (tasks, paid) = (Arc::<TaskQueue<Task>>::default(), Arc::<TaskQueue<Task>>::default());
         let (waiting, at_work) = (Waiting::default(), AtWork::default());
         let replies = Arc::<UncommittedReplies>::default();
         let mut handles = Vec::with_capacity(size.threads + size.paid_threads);
-        let kinds = [("worker", size.threads, inbox), ("paid", size.paid_threads, paid_inbox)];
+        let kinds = [("worker", size.threads, &tasks), ("paid", size.paid_threads, &paid)];
         for (kind, count, inbox) in kinds {
             for number in 0..count {
                 let pool_thread = PoolThread {
@@ -92,7 +102,7 @@ impl Pool {
                     waiting: Arc::clone(&waiting),
                     at_work: Arc::clone(&at_work),
                     replies: Arc::clone(&replies),
-                    inbox: inbox.clone(),
+                    inbox: Arc::clone(inbox),
                     reports: reports.clone(),
                 };
                 let thread = std::thread::Builder::new().name(format!("{kind}-{number}"));
@@ -105,15 +115,26 @@ impl Pool {
 
     /// Begins an attempt.
     pub fn begin(&self, started: StartedAttempt) {
-        // The workers are gone only when the service is ending.
-        let _ = self.tasks.send(Task::Begin(started));
+        let (request, gives_way) = (started.request, started.gives_way);
+        self.tasks.push(Task::Begin(started), request, gives_way);
     }
 
     /// Continues an attempt whose input is committed.
     pub(crate) fn proceed(&self, request: Seq, attempt: u32) {
-        if self.waiting.lock().contains_key(&(request, attempt)) {
-            let _ = self.paid.send(Task::Continue(request, attempt));
+        let waiting = self.waiting.lock();
+        if let Some((started, _)) = waiting.get(&(request, attempt)) {
+            self.paid.push(Task::Continue(request, attempt), request, started.gives_way);
         }
+    }
+
+    /// An attempt does not give way any more.
+    pub(crate) fn raise(&self, request: Seq) {
+        let mut waiting = self.waiting.lock();
+        for ((waits, _), (started, _)) in waiting.iter_mut() {
+            started.gives_way &= *waits != request;
+        }
+        self.tasks.raise(request);
+        self.paid.raise(request);
     }
 
     /// A response is durable, or never will be because its attempt has ended.
@@ -122,9 +143,15 @@ impl Pool {
     }
 
     /// Whether as many attempts wait for a paid thread as there are paid threads. Starting more
-    /// would only take the choice away from requests that arrive later and are more urgent.
-    pub(crate) fn is_backed_up(&self) -> bool {
-        self.waiting.lock().len() >= self.paid_threads
+    /// would only take the choice away from requests that arrive later and are more urgent. Attempts
+    /// that give way do not count for those that go before them.
+    pub(crate) fn backed_up(&self) -> BackedUp {
+        let waiting = self.waiting.lock();
+        let give_way = waiting.values().filter(|(started, _)| started.gives_way).count();
+        BackedUp {
+            now: waiting.len() - give_way >= self.paid_threads,
+            scheduled: waiting.len() >= self.paid_threads,
+        }
     }
 
     /// Attempts whose step has taken longer than this.
@@ -147,7 +174,8 @@ impl Pool {
 
     /// Waits for the threads, which end when no task is left.
     pub fn join(self) {
-        drop((self.tasks, self.paid));
+        self.tasks.close();
+        self.paid.close();
         for thread in self.threads {
             // A panic in a worker was reported as the failure of its attempt.
             let _ = thread.join();
@@ -165,13 +193,13 @@ struct PoolThread {
     waiting: Waiting,
     at_work: AtWork,
     replies: Arc<UncommittedReplies>,
-    inbox: Receiver<Task>,
+    inbox: Arc<TaskQueue<Task>>,
     reports: Sender<Report>,
 }
 
 impl PoolThread {
     fn run(self) {
-        while let Ok(task) = self.inbox.recv() {
+        while let Some(task) = self.inbox.pop() {
             match task {
                 Task::Begin(started) => self.begin(started),
                 Task::Continue(request, attempt) => {

@@ -19,7 +19,7 @@ use crate::facts::model::AnswerFacts;
 use crate::log::{ReadError, Reader};
 use crate::model::ModelReply;
 use crate::state::decide::Outcome;
-use crate::state::event::{Charge, TakenRequest};
+use crate::state::event::{Charge, PassedOver, TakenRequest};
 
 use super::replies::UncommittedReplies;
 
@@ -59,6 +59,11 @@ impl AttemptRecorder<'_> {
     /// Records that something was paid for.
     pub fn charged(&self, charge: Charge) {
         (self.report)(Outcome::Charged(charge));
+    }
+
+    /// Records that a provider failed while one of its fallbacks answered.
+    pub(crate) fn passed_over(&self, failure: PassedOver) {
+        (self.report)(Outcome::PassedOver(Box::new(failure)));
     }
 
     /// A part of an answer arrived. False when nobody waits for the attempt any more.

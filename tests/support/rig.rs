@@ -23,7 +23,7 @@ use summarizer::projections::projector::Projections;
 use summarizer::registry::{FlowDirectory, SharedFlows};
 use summarizer::replay::{self, Compare, Until};
 use summarizer::seam::tail::{TailOptions, Tailer};
-use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart};
+use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart, Slots};
 use summarizer::sequencer::foresight::Foresight;
 use summarizer::sequencer::intake::{Arrived, parse};
 use summarizer::sequencer::mark::QueueMark;
@@ -342,7 +342,7 @@ impl Rig {
         }
         if !paused {
             let free = self.world.slots.saturating_sub(self.engine.state().running_count());
-            self.engine.start_ready(free, now)?;
+            self.engine.start_ready(Slots::of(free), now)?;
             // What is looked up here is used after one commit more, and may hold no longer.
             if self.world.unheard > 0 && self.ahead.is_none() {
                 self.ahead = self.read()?;

@@ -16,7 +16,7 @@ use crate::facts::attempt::InputFacts;
 use crate::facts::session::{Host, SessionReport};
 use crate::log::{Options, Store};
 use crate::os::Machine;
-use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart};
+use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart, Slots};
 use crate::state::decide::{Arrival, FlowStanding, Outcome, Report};
 use crate::state::event::{AckHead, SessionEnd, SummaryPointer, TakenRequest};
 
@@ -91,7 +91,7 @@ impl World {
         let arrival =
             Arrival { request, flow: FlowStanding::Active, refused: None, source_changed: false };
         self.engine.arrival(arrival, now).unwrap();
-        self.engine.start_ready(1, now).unwrap();
+        self.engine.start_ready(Slots::of(1), now).unwrap();
         let running = self.engine.state().running().next().map(|(r, open)| (r, open.row.attempts));
         let (request, attempt) = running.unwrap();
         let epoch = self.engine.state().epoch();

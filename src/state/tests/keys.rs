@@ -103,7 +103,7 @@ fn a_request_that_gave_its_key_away_keeps_its_time_when_it_gets_it_back() {
 }
 
 #[test]
-fn a_key_is_given_away_only_by_what_has_not_begun_and_starts_later() {
+fn a_key_is_given_away_only_by_what_has_not_begun() {
     let mut world = World::new();
     let (soon, later) = (world.now.plus_ms(1_000), world.now.plus_ms(1_000_000));
     world.arrive(at("a", soon));
@@ -111,13 +111,42 @@ fn a_key_is_given_away_only_by_what_has_not_begun_and_starts_later() {
     assert_eq!(world.arrive(at("b", later)), ["RequestParked"], "it starts no sooner");
     assert_eq!(world.row_of(world.last_seq()).reason, Some(ReasonCode::KeyInFlight));
     world.now = soon;
-    assert_eq!(world.arrive(ask("c", "k")), ["RequestParked"], "its time has come");
     assert_eq!(world.start(), Some(first));
     assert_eq!(world.arrive(ask("d", "k")), ["RequestParked"], "it runs");
     world.fail(first, RetryHint::After(900_000));
     assert_eq!(world.arrive(ask("e", "k")), ["RequestParked"], "it has begun");
     let row = world.row_of(first);
     assert_eq!(row.cause, Some(FailureCause::ServerError));
+}
+
+#[test]
+fn a_scheduled_request_that_is_due_gives_its_key_to_a_now_request() {
+    let mut world = World::new();
+    let soon = world.now.plus_ms(1_000);
+    world.arrive(at("scheduled", soon));
+    world.now = soon.plus_ms(5_000);
+    assert_eq!(world.arrive(ask("now", "k")), ["KeyYielded", "RequestAccepted"]);
+    let now = world.last_seq();
+    assert_eq!(world.start(), Some(now));
+}
+
+#[test]
+fn a_scheduled_request_that_has_begun_goes_first_while_a_now_request_waits_for_it() {
+    let mut world = World::new();
+    let soon = world.now.plus_ms(1_000);
+    let other = ask("other", "x").with(|taken| {
+        (taken.urgency, taken.not_before, taken.priority) = (Urgency::Scheduled, Some(soon), 1);
+    });
+    world.arrive(at("scheduled", soon));
+    let scheduled = world.last_seq();
+    world.now = soon;
+    assert_eq!(world.start(), Some(scheduled));
+    world.fail(scheduled, RetryHint::After(900_000));
+    world.arrive(other);
+    world.now = soon.plus_ms(10_000_000);
+    assert_eq!(world.arrive(ask("now", "k")), ["RequestParked"], "it has begun");
+    assert!(!world.state.gives_way(scheduled));
+    assert_eq!(world.start(), Some(scheduled));
 }
 
 #[test]
