@@ -343,7 +343,8 @@ impl DoctorArgs {
             digests::failed_build(last, findings);
         }
         if self.deep {
-            let what = "the chain, the queue and the acks are compared when nobody holds the home";
+            let what =
+                "the chain, the queue and the acks are compared when no process holds the home";
             findings.add("service", Verdict::Notice, what, "summarizer log verify");
             findings
                 .hint("the service proves its hash chain by itself; stop it to compare the rest");
@@ -606,7 +607,7 @@ fn look_at_projections(context: &Context, held: &HeldHome, findings: &mut Findin
     for exporter in exporters::all(&site) {
         match exporter.compare(&site) {
             Ok(found) => match found.differences.as_slice() {
-                // Notes say why files were not compared; other checks told of that.
+                // Notes say why files were not compared. Other checks have reported that.
                 [] if !found.notes.is_empty() => {}
                 [] => findings.fine(exporter.name, "what the log leads to"),
                 [first, ..] => {

@@ -1,4 +1,4 @@
-//! Runs a flow outside the log, for commands that need its answer at once.
+//! Runs a flow outside the log, for commands that need its answer immediately.
 
 use std::path::Path;
 use std::sync::Arc;

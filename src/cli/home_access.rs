@@ -111,7 +111,7 @@ impl HomeAccess {
         }
     }
 
-    /// The newest request with an id like the one that a question names.
+    /// The newest request whose id is similar to the id in a question.
     fn nearest_request(&mut self, context: &Context, question: &Question) -> Option<String> {
         let (Question::Show { id }
         | Question::Explain { id, .. }

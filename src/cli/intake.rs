@@ -98,7 +98,7 @@ pub(super) fn take_in(
     Ok(ImportedFiles { requests, report, skipped, aside })
 }
 
-/// Two imports at once would each write the same partition: the second waits for the first.
+/// Two imports at the same time would write the same partition, so the second waits for the first.
 fn importing(context: &Context, home: &Home) -> Result<Arc<dyn DiskFile>, Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(Exit::Storage, "cannot lock the home for an import").because(&error)

@@ -129,7 +129,7 @@ impl BuildArgs {
         let timeout = Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs());
         let summarize = |input: SummarizeInput<'_>| match &provider {
             Some(provider) => written::summarize(&**provider, input, timeout),
-            None => Err("nobody was asked".to_owned()),
+            None => Err("no model was asked".to_owned()),
         };
         let options = BuildOptions {
             agent_types: &agent_types,
@@ -208,7 +208,7 @@ fn provider(context: &Context, config: &Config, name: &str) -> Result<Arc<dyn Pr
     Providers::new(config, Arc::new(Builtin), &context.machine)
         .and_then(|providers| providers.for_flow(written::FLOW, None, Some(name)))
         .map_err(|error| {
-            Failure::new(Exit::Config, "there is nobody to write the summaries")
+            Failure::new(Exit::Config, "no provider is configured to write the summaries")
                 .because(&error)
                 .hint("a provider is a section [provider.NAME] of summarizer.toml")
         })

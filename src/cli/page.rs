@@ -108,7 +108,7 @@ impl Page {
         Box::new(move |events, _| tally.observe(events))
     }
 
-    /// Says where it is, and starts it on this machine when there is none.
+    /// The address of the page. Starts it on this machine when no address is configured.
     pub(super) fn answerer(self) -> ShowPage {
         Arc::new(move || match self.start((Ipv4Addr::LOCALHOST, 0).into()) {
             Ok(address) => Answer::Ok(json!({

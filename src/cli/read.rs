@@ -207,7 +207,7 @@ pub(super) fn show(context: &Context, prose: Prose, lines: &[String]) {
     lines.iter().for_each(|line| context.ui.out(line));
 }
 
-/// Shows lines in the pager of the person. `None` when there is none.
+/// Shows lines in the pager of the person. `None` when the environment names no pager.
 fn page(lines: &[String]) -> Option<()> {
     let pager = std::env::var("PAGER").unwrap_or_else(|_| "less".to_owned());
     let mut words = pager.split_whitespace();

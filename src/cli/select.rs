@@ -13,7 +13,7 @@ use super::settings::load_config;
 use super::{Context, ui};
 use crate::contract::vocabulary::{Bus, SummaryKind};
 use crate::home::Home;
-use crate::upstream::selection::{self, Draft, Ordering};
+use crate::upstream::selection::{self, Draft, SelectionOrder};
 use crate::upstream::{InputSpec, Options, Upstream, index_of_home, resolve};
 
 /// Choose upstream records and write a selection manifest
@@ -120,7 +120,7 @@ impl SelectArgs {
         let manifest = selection::build(Draft {
             bus,
             items: &items,
-            ordering: Ordering::ByTime,
+            ordering: SelectionOrder::ByTime,
             selection_id: Some(&name),
             created_at: context.machine.clock.now().to_string(),
             created_by: json!({

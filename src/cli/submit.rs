@@ -175,7 +175,7 @@ impl SubmitArgs {
         Ok(found.into_values().collect())
     }
 
-    /// The service decides when it reads the line. A mistyped flow or file is told at once, before
+    /// The service decides when it reads the line. A mistyped flow or file is reported immediately, before
     /// anything is appended.
     fn refuse_unknown_flow(&self, context: &Context) -> Result<(), Failure> {
         let (Some(flow), Ok(registry)) = (self.flow_id(context)?, load_registry(context)) else {

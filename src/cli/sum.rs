@@ -129,7 +129,7 @@ impl SumArgs {
         let free = runners.values().all(FlowRunner::is_free);
         let threads = if free { config.workers } else { config.in_flight_per_provider };
         printer.several = work.may_be_several();
-        // Several answers at once are counted; a single one is shown while it arrives.
+        // Several concurrent answers are counted. A single answer is shown while it arrives.
         let live = (!printer.several).then(|| LiveAnswer::new(&context.ui));
         let files = work.collected.files.len() as u64;
         let bar = match &live {
@@ -303,7 +303,7 @@ fn take_stdin(
     Ok(())
 }
 
-/// Prints results as they come.
+/// Prints each result when it arrives.
 struct Printer<'a> {
     context: &'a Context,
     prose: Prose,

@@ -1,7 +1,7 @@
 //! Waiting for the ends of requests that this process does not work on.
 //!
-//! Contract: a wait is never silent about why nothing happens. When no process works on the queue, or
-//! when the service is paused, a line on standard error says so at once, and again when it changes.
+//! Contract: a wait reports why requests do not proceed. When no process works on the queue, or when
+//! the service is paused, a line on standard error says so immediately, and again when it changes.
 //!
 //! See docs/adr/0094-requests-that-cannot-go-on.md.
 

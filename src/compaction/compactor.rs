@@ -29,7 +29,7 @@ impl Compactor {
         Compactor { thresholds, fold: RunFold::default(), previous: None }
     }
 
-    /// A run that goes on from a restored fold.
+    /// A run that continues from a restored fold.
     pub(super) fn resumed(thresholds: Thresholds, fold: RunFold, previous: Previous) -> Compactor {
         Compactor { thresholds, fold, previous: Some(previous) }
     }

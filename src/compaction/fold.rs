@@ -53,7 +53,7 @@ fn reused(kind: &'static str, id: &SharedText) -> InputError {
 /// What must never change inside a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invariants {
-    /// What the run is for.
+    /// The objective of the run.
     pub objective: SharedText,
     pub(crate) done_definition: DoneDefinition,
 }

@@ -30,7 +30,7 @@ impl ProvenanceMode {
 /// `RUN_STARTED`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunStarted {
-    /// What the run is for; never changes inside a run.
+    /// The objective of the run. It never changes inside a run.
     pub objective: SharedText,
     /// When the run is done; an object or a string, never changes inside a run.
     pub(crate) done_definition: DoneDefinition,
@@ -73,7 +73,7 @@ pub enum RunStopReason {
     /// Nothing in the corpus supports an answer.
     NoEvidence,
     HumanRequested,
-    /// The run could not go on with valid state.
+    /// The run could not continue with valid state.
     SystemError,
 }
 

@@ -15,7 +15,7 @@ use super::text::SharedText;
 use crate::contract::hash::Digest;
 use crate::os::{Disk, DiskFile, Open};
 
-/// Bytes parsed at once: enough for all cores, small enough for memory.
+/// Bytes parsed in one step: enough for all cores, small enough for memory.
 const BLOCK_BYTES: usize = 2 << 20;
 
 const _: () = assert!(LINE_BYTES_MAX < BLOCK_BYTES);

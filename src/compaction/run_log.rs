@@ -35,7 +35,7 @@ pub struct CompactionJob<'a> {
     pub form: SnapshotForm,
     /// Take one at the end, due or not.
     pub now: bool,
-    /// Go on after the snapshots that are there instead of starting at the beginning.
+    /// Continue after the stored snapshots instead of starting at the beginning.
     pub resume: bool,
 }
 

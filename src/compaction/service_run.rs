@@ -10,7 +10,7 @@
 //! segment as derived again by the caller ([`Rederive`], [`Refold`]). If that fails too, the
 //! segment ends with SYSTEM_ERROR and the next attempt opens the next segment.
 //!
-//! This module stores nothing and reads no log; the caller does both.
+//! The caller stores the snapshots and reads the log; this module does neither.
 //!
 //! See docs/adr/0024-service-run-in-segments.md.
 

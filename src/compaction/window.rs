@@ -157,7 +157,7 @@ impl Retrieval {
         }
     }
 
-    /// Steps whose retrieval gave nothing usable and that added no evidence.
+    /// Steps without usable results of retrieval and without new evidence.
     pub(crate) fn no_evidence_steps(&self) -> Vec<u64> {
         let found =
             |step: &&u64| !self.strong_steps.contains(step) && !self.evidence_steps.contains(step);

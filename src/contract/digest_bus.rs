@@ -69,7 +69,7 @@ pub struct BagIdentity<'a> {
     pub group: Option<&'a str>,
     /// Hash of the ordered summary ids.
     pub summaries_hash: &'a str,
-    /// Hash of the ids of the closed tasks that the memos show; `None` when there are none.
+    /// Hash of the ids of the closed tasks that the memos show; `None` without closed tasks.
     pub closed_tasks_hash: Option<&'a str>,
 }
 

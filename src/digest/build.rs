@@ -681,7 +681,7 @@ impl<'a> Build<'a> {
 
     /// Records a failure as far as possible and returns it.
     fn failed(&mut self, error: BuildError) -> BuildError {
-        // Nobody asked for this build and it wrote nothing: the next build will succeed.
+        // The service started this build by itself, and it wrote no files. The next build will succeed.
         let waits = matches!(error, BuildError::SummariesBehind { .. }) && !self.order.record;
         if matches!(error, BuildError::UnknownSelector(_)) || (waits && self.noted.is_none()) {
             return error;

@@ -263,7 +263,7 @@ impl Library {
         &self.fields
     }
 
-    /// Takes in what the log has more, up to an event. `threads` read items at once.
+    /// Takes in the new events of the log, up to an event. `threads` threads read items.
     pub fn read(
         &mut self,
         log: &Reader,

@@ -211,7 +211,7 @@ fn entry(
     let all = sentences(text);
     for sentence in &all {
         let folded = folded(sentence);
-        // A day that stands behind a task says nothing without it.
+        // The day behind a task has no meaning without the task.
         let has_words = folded.contains(char::is_alphabetic);
         if has_words && !elsewhere.contains(&folded) && said.insert(folded) {
             kept.push(sentence);
@@ -237,7 +237,7 @@ fn entry(
     (title, shorten(&kept.join(" "), TOLD_CHARS))
 }
 
-/// The name of a source without the folders above the one that holds it.
+/// The name of a source with its folder, without the folders above.
 fn short_name(name: &str) -> String {
     let is_path = name.contains('/') && !name.contains("://") && !name.contains(": ");
     let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty()).collect();

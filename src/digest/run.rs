@@ -232,7 +232,7 @@ fn versions() -> (Versions, Versions) {
     (read, written)
 }
 
-/// Details of a failure that adds none of its own.
+/// Details of a failure without members of its own.
 pub(crate) fn staged_only(staged: &str) -> Value {
     json!({"staged": staged})
 }

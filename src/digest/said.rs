@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_closes_only_the_task_it_speaks_of() {
+    fn a_sentence_closes_only_the_task_that_it_names() {
         let task = content("Please send the signed lease to Marta by Friday.");
         for (sentence, closes) in [
             ("I sent the lease to Marta on Thursday.", true),

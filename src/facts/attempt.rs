@@ -137,7 +137,7 @@ impl SourcePlaces {
     }
 }
 
-/// The ack of a lost log that told of an ending.
+/// The ack of a lost log that reported the end of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovered {
     pub ack_seq: Seq,

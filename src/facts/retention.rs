@@ -30,7 +30,7 @@ pub struct AnswersDropped {
 /// Acks that are in an archive file now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AcksMoved {
-    /// The last event they tell of.
+    /// The last event that they report.
     pub through: Seq,
     pub lines: u64,
     /// The archive file, in `run/archive`.

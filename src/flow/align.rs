@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use super::evidence::Folded;
 use crate::markup::prefix;
-use crate::model::SourceText;
 use crate::model::builtin::text::sentences;
 use crate::model::builtin::text::stopwords::is_stop_word;
 use crate::model::builtin::text::words::{fold, for_each_token};
+use crate::model::{SourceSpan, SourceText};
 
 /// Most bytes of the sources that are searched.
 const SOURCE_BYTES_MAX: usize = 8 << 20;
@@ -42,17 +42,6 @@ pub enum Basis {
     Lexical,
     /// No source sentence is similar.
     None,
-}
-
-/// A stretch of a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct SourceSpan {
-    /// Which source, by position.
-    pub source: usize,
-    /// First byte in its text.
-    pub start: usize,
-    /// One past the last byte.
-    pub end: usize,
 }
 
 /// One sentence and the source spans that support it.

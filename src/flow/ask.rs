@@ -140,7 +140,7 @@ impl Asker<'_> {
             }
             let is_cut = reply.stop == StopReason::Length;
             // A model that thinks may use the whole limit before its first word.
-            // The embedded summarizer has nothing to say of a text without content.
+            // The embedded summarizer gives an empty answer for a text without content.
             let is_empty = says_nothing(&reply) && !self.provider.is_free();
             let matters = question.whole || question.schema.is_some() || is_empty;
             if is_cut && matters && !raised && self.raise_limit(&mut settings) {

@@ -64,7 +64,7 @@ impl Surroundings {
         Some(at.clock_in(self.zone.unwrap_or(Tz::UTC)).into())
     }
 
-    /// The messages of a session, in order. Without a session there are none.
+    /// The messages of a session, in order. Empty without a session.
     fn messages(&self, sources: &[SourceText]) -> Option<Value> {
         self.input.window.as_ref()?;
         let messages = self.numbered(sources).map(|(_, source, context)| {

@@ -188,7 +188,7 @@ impl LoadedPack {
         canonical::jcs_hash(&identity)
     }
 
-    /// True for a flow that was written for PromptFlow: the pack has none of our own files.
+    /// True for a flow that was written for PromptFlow: the pack has no file of this program's format.
     pub(crate) fn is_imported(&self) -> bool {
         !self.projection.is_declared()
     }

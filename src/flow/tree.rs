@@ -20,7 +20,7 @@ use super::reading::Shows;
 use super::render::{TemplateError, Templates, Undefined, members};
 use super::roles;
 use crate::contract::hash::sha256;
-use crate::model::{CallSettings, Message, Role, SourceText};
+use crate::model::{CallSettings, Message, Role, SourceSpan, SourceText};
 
 /// Characters of sources in one leaf, unless the pack says otherwise.
 const LEAF_CHARS: usize = 6_000;
@@ -38,18 +38,10 @@ const MERGE_PROMPT: &str = include_str!("merge.jinja2");
 /// The template name of both embedded prompts.
 const EMBEDDED: &str = "synthesis";
 
-/// A stretch of one source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Window {
-    source: usize,
-    start: usize,
-    end: usize,
-}
-
 /// Cuts sources into leaves: consecutive windows of at most `chars` bytes together, never across two
 /// headings.
-fn leaves(sources: &[SourceText], headings: &[String], chars: usize) -> Vec<Vec<Window>> {
-    let mut leaves: Vec<Vec<Window>> = Vec::new();
+fn leaves(sources: &[SourceText], headings: &[String], chars: usize) -> Vec<Vec<SourceSpan>> {
+    let mut leaves: Vec<Vec<SourceSpan>> = Vec::new();
     let mut size = 0;
     let mut heading = None;
     for (source, text) in sources.iter().enumerate() {
@@ -60,9 +52,9 @@ fn leaves(sources: &[SourceText], headings: &[String], chars: usize) -> Vec<Vec<
         for (start, end) in windows(&text.text, chars) {
             let fits = size + (end - start) <= chars && heading == Some(own);
             match leaves.last_mut() {
-                Some(leaf) if fits => leaf.push(Window { source, start, end }),
+                Some(leaf) if fits => leaf.push(SourceSpan { source, start, end }),
                 _ => {
-                    leaves.push(vec![Window { source, start, end }]);
+                    leaves.push(vec![SourceSpan { source, start, end }]);
                     size = 0;
                     heading = Some(own);
                 }
@@ -174,7 +166,7 @@ impl TreeJob<'_> {
         Ok(Some(Hierarchy { root, nodes }))
     }
 
-    fn leaf(&self, at: usize, leaf: &[Window]) -> Draft {
+    fn leaf(&self, at: usize, leaf: &[SourceSpan]) -> Draft {
         let mut source_ids: Vec<String> = Vec::new();
         let mut texts = Vec::new();
         let mut chars_covered = 0;

@@ -121,7 +121,7 @@ pub(crate) fn in_short(skipped: &[Skipped]) -> String {
     let mut groups: Vec<(String, usize)> = Vec::new();
     for one in skipped {
         let extension = super::kind::extension(Path::new(&one.name));
-        // A reason with a colon goes on with advice, which belongs to the single file.
+        // The text after a colon is advice for a single file, so it is left out here.
         let why = one.why.split(':').next().unwrap_or_default();
         let group = match extension.as_str() {
             "" => format!("({why})"),

@@ -20,7 +20,7 @@ use crate::upstream::moment::Moment;
 pub(crate) struct Mapping {
     /// What the source is called in provenance.
     pub source_system: String,
-    /// The id; a stable one is derived where there is none.
+    /// The id. A record without an id gets one derived from its content.
     pub id: Vec<String>,
     /// The time: milliseconds, seconds, ISO 8601 or RFC 2822.
     pub time: Vec<String>,
@@ -95,7 +95,7 @@ pub(crate) fn import_file(
     })
 }
 
-/// Hands over the records of a file in order, or why there is none. `uri` is the name a person
+/// Hands over each record of a file in order, or the reason why a part is no record. `uri` is the name a person
 /// gives the file.
 pub(super) fn each_event(
     disk: &dyn Disk,
@@ -255,7 +255,7 @@ mod tests {
     /// More than is held at once, of more days than are kept open, in no order: every record is
     /// there once, however often and in whatever shape it comes.
     #[test]
-    fn what_is_large_is_taken_in_pieces_and_only_once() {
+    fn a_large_file_is_taken_in_parts_and_only_once() {
         let dir = tempfile::tempdir().unwrap();
         let (lines, list) = (dir.path().join("f.jsonl"), dir.path().join("f.json"));
         let root = dir.path().join("buses");

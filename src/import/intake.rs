@@ -23,7 +23,7 @@ use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{Bus, SummaryKind};
 use crate::markup::document::Document;
 
-/// What one part of a file holds: an event at its time, or why it is none.
+/// What one part of a file holds: an event at its time, or the reason why it is no event.
 type Read = Result<(Timestamp, NewRecord), String>;
 
 /// The partition of documents that lie in no folder.

@@ -25,7 +25,7 @@ pub(crate) fn import_file(
     import_events(target, file, report, |name, take| each_event(target.disk, file, name, take))
 }
 
-/// Hands over the mails of a file in order, or why there is none. `uri` is the name a person gives
+/// Hands over each mail of a file in order, or the reason why a part is no mail. `uri` is the name a person gives
 /// the file.
 pub(super) fn each_event(
     disk: &dyn Disk,

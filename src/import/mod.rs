@@ -49,7 +49,7 @@ const RECORD_BYTES: usize = 1 << 10;
 /// Memory of what is held before it is put into a partition.
 const HELD_BYTES_MAX: usize = if cfg!(test) { 1 << 10 } else { 16 << 20 };
 
-/// An import that could not go on.
+/// An import that could not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     #[error("{operation} {path}")]
@@ -135,11 +135,11 @@ pub struct Target<'a> {
     pub now: Timestamp,
 }
 
-/// Takes an event with its time, or why there is none, with its number, counted from 1.
+/// Takes an event with its time, or the reason why it is no event, with its number, counted from 1.
 type TakeEvent<'t> =
     dyn FnMut(u64, Result<(Timestamp, NewRecord), String>) -> Result<(), ImportError> + 't;
 
-/// Events on their way to their days.
+/// Events that are sorted by day and not written yet.
 struct Days<'a> {
     zone: chrono_tz::Tz,
     appender: Appender<'a>,

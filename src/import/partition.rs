@@ -1,5 +1,5 @@
 //! Appending to partitions of ours: what is there stays, what is new goes to the end, and the
-//! manifest is written again. Nothing changes when nothing is new.
+//! manifest is written again. Without new records no file changes.
 //!
 //! Contract: memory follows the number of records, never their length: of what is there already
 //! only a key of each id is held, and beyond a bound not even that. What is new goes into a
@@ -28,10 +28,10 @@ pub(super) const CHUNKING_POLICY: &str = "headings_or_paragraphs.4000.v2";
 const MODE: u32 = 0o640;
 /// Ids that are held before what was begun is finished.
 const IDS_MAX: usize = if cfg!(test) { 50 } else { 4 << 20 };
-/// Bytes that are written at once.
+/// Bytes written in one call.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// A record on its way into a partition.
+/// A record that is to be written into a partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewRecord {
     /// What new records of a partition are sorted by.

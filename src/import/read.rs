@@ -121,7 +121,7 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
     }
 }
 
-/// The character between the cells of a table: the one that stands in its first line most often.
+/// The character between the cells of a table: the most frequent candidate in its first line.
 fn separator_of(text: &str) -> char {
     let first = text.lines().next().unwrap_or_default();
     let count = |separator: &char| first.matches(*separator).count();

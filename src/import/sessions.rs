@@ -1,7 +1,7 @@
 //! Sessions out of chat messages: what was said in one conversation without a long pause.
 //!
 //! Contract: a session lies within two days, because readers look for its messages on its own day and
-//! the days beside it. The id depends on the messages and their times, so a conversation that goes on
+//! the days beside it. The id depends on the messages and their times, so a conversation that continues
 //! later makes another session, and the same messages make the same one.
 
 use chrono_tz::Tz;

@@ -24,7 +24,7 @@ const LISTS: [&str; 4] = ["items", "articles", "entries", "results"];
 const MARK: &[u8] = b"\xef\xbb\xbf";
 const READ_BYTES: usize = 256 << 10;
 
-/// Takes a record, or why there is none, with its number, counted from 1.
+/// Takes a record, or the reason why it is no record, with its number, counted from 1.
 pub(super) type Take<'t> = dyn FnMut(u64, Result<Value, String>) -> Result<(), ImportError> + 't;
 
 /// Hands over the records of a file in order.
@@ -242,7 +242,7 @@ mod tests {
     use crate::os::real::HostDisk;
     use serde_json::json;
 
-    /// The numbers of the records, and the records or `None` for what is none.
+    /// The numbers of the records with the records; `None` for a part that is no record.
     fn records(text: &[u8]) -> Vec<(u64, Option<Value>)> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");

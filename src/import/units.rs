@@ -57,7 +57,7 @@ impl Unit {
     }
 }
 
-/// Takes a unit, or why there is none.
+/// Takes a unit, or the reason why a part is no unit.
 pub(crate) type TakeUnit<'t> = dyn FnMut(Result<Unit, String>) + 't;
 
 /// Hands over the units of a file, in its order.

@@ -12,7 +12,7 @@ use unicode_normalization::UnicodeNormalization as _;
 use super::layout::{Break, Layout, fence_for};
 use super::prefix;
 
-/// Groups and environments that may be open at once. Deeper ones are read as if they were not there.
+/// Most groups and environments that are open at the same time. Deeper ones are read as if they were not there.
 const OPEN_MAX: usize = 256;
 
 /// Longest argument that is looked for, in bytes.
@@ -281,7 +281,7 @@ fn optional(rest: &str) -> Option<(&str, &str)> {
             b'{' => depth += 1,
             b'}' => depth = depth.checked_sub(1)?,
             b']' if depth == 0 => return Some((&body[..at], &body[at + 1..])),
-            // An argument does not go on in the next paragraph.
+            // An argument does not continue in the next paragraph.
             b'\n' if body[at + 1..].trim_start_matches([' ', '\t']).starts_with('\n') => {
                 return None;
             }

@@ -36,7 +36,7 @@ pub(crate) struct Budget {
 pub(super) enum NotReserved {
     /// The day's budget is spent.
     Spent(ModelError),
-    /// The calls under way have reserved what is left, and none of them ended in time.
+    /// The calls under way have reserved what is left, and no call ended in time.
     Reserved(String),
     /// It does not fit into the budget of any day.
     Never(String),

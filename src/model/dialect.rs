@@ -36,7 +36,7 @@ const ANSWER_MIN: u64 = 256;
 /// Another name for a parameter.
 const OTHER_NAMES: [(&str, &str); 2] =
     [("max_tokens", "max_completion_tokens"), ("max_completion_tokens", "max_tokens")];
-/// Members of a request that are never left out: without them it would be another question.
+/// Members of a request that are always sent: without one the question would change.
 const KEPT: [&str; 9] = [
     "model",
     "messages",
@@ -331,7 +331,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The body that is sent after a refusal, or nothing where the refusal changes nothing.
+    /// The body to send after a refusal; `None` when the refusal names nothing that can change.
     fn after(body: &Value, refusal: &Value) -> Option<Value> {
         let dialects = Dialects::default();
         let error = ServerError::read(refusal.to_string().as_bytes());

@@ -80,7 +80,7 @@ impl Provider for Fallback {
 /// answers soon and costs no attempt; one that failed may answer; a budget is open again tomorrow.
 fn hope(error: &ModelError) -> u8 {
     match error {
-        // A shorter input may do at once.
+        // A shorter input may succeed immediately.
         ModelError::OverLimit { .. } => 4,
         ModelError::Paused { .. } => 3,
         ModelError::Transient { .. } | ModelError::Timeout { .. } => 2,

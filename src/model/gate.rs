@@ -694,7 +694,7 @@ mod tests {
         assert_eq!(*s.provider.calls.lock(), [0, 0, 0, 15_000], "what is not used is given back");
     }
 
-    /// A provider whose calls wait until they are let go.
+    /// A provider whose calls wait until the test releases them.
     struct HeldProvider {
         entered: crossbeam_channel::Sender<()>,
         go: crossbeam_channel::Receiver<()>,

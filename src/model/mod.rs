@@ -46,5 +46,5 @@ pub(crate) use providers::Providers;
 pub(crate) use providers::{listed_models, probed};
 pub(crate) use recorded::Recorder;
 pub(crate) use reply::Bill;
-pub(crate) use reply::Span;
+pub(crate) use reply::SourceSpan;
 pub use reply::{Charge, Evidence, ModelIdentity, ModelReply, StopReason, Usage};

@@ -33,7 +33,7 @@ pub trait Bill: Send + Sync {
 
 /// A stretch of one source: `start..end` are UTF-8 byte offsets into `sources[source].text`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Span {
+pub struct SourceSpan {
     /// Index into the sources of the call.
     pub source: usize,
     pub start: usize,
@@ -49,7 +49,7 @@ pub struct Evidence {
     pub(crate) output_start: usize,
     /// One past the last byte inside that string.
     pub(crate) output_end: usize,
-    pub span: Span,
+    pub span: SourceSpan,
 }
 
 /// One answer.

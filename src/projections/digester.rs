@@ -3,7 +3,7 @@
 //!
 //! Contract. The thread owns the library and the digest tree; the log belongs to the sequencer,
 //! which takes notes over a bounded channel and says when they are durable. A build of its own waits
-//! until summaries stop coming, but never longer than it may; a window that closed does not wait.
+//! until no summaries arrive, at most for the configured time. A closed window does not wait.
 //!
 //! It decides nothing about bags; the digest room does.
 
@@ -178,7 +178,7 @@ impl Digester {
         Digester { watch, ..self }
     }
 
-    /// What a start owes: files as the log says, and an end for a build that a crash cut short.
+    /// The work of a start: files equal to the log, and an end for a build that a crash cut short.
     pub fn recover(&mut self, journal: &mut dyn Journal) -> Result<(), BuildError> {
         let rewritten = self.digests.publish(None, None)?.bags as u64;
         if rewritten > 0 {

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_built_is_a_request() {
+    fn a_built_record_is_a_request() {
         let request = read_back(&parts());
         assert_eq!(request.request_id, "ffffffff-ffff-4fff-bfff-ffffffffffff");
         assert_eq!(request.created_at.to_string(), "2026-02-11T23:02:11.000Z");

@@ -53,7 +53,7 @@ impl StopSignal {
 /// may be bound to another pack. An error is the reason why the old settings stay in force.
 pub(crate) type Reload = Box<dyn FnMut(&Flows, bool) -> Result<Reloaded, String> + Send>;
 
-/// Says where the page is, and starts it when there is none.
+/// Gives the address of the page, and starts the page when it does not run.
 pub(crate) type ShowPage = Arc<dyn Fn() -> Answer + Send + Sync>;
 
 /// Called for each durable batch with its events and the engine.

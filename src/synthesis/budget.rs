@@ -164,7 +164,7 @@ impl FittedSummary {
         }
     }
 
-    /// Gives up the lowest-ranked part. False when none is left.
+    /// Removes the lowest-ranked part. False when no part is left.
     fn give_up_one(&mut self) -> bool {
         let rank = |index: &usize| (Reverse(self.claims[*index].cited.len()), *index);
         if let Some(lowest) = self.kept_claims.iter().copied().max_by_key(rank) {

@@ -20,7 +20,7 @@ const CONTENT_MIN: usize = 2;
 /// Most sentences that are taken from one text.
 pub(crate) const SENTENCES_MAX: usize = 200;
 
-/// A sentence of a text, and why it is no claim, if it is none.
+/// A sentence of a text, with the reason when it is no claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Statement {
     /// One line of plain text.

@@ -4,7 +4,7 @@
 //! or of pack entries when those cannot be read. Duplicates, unknown ids and entries of other runs
 //! count. A summary may lie anywhere. Citations and the sidecar are not checked. Its shape checks
 //! are looser than our schemas and are therefore written here. One thing differs from the original:
-//! the given run directory is used, not the one that the manifest names.
+//! the given run directory is used, not the directory in the manifest.
 
 use std::io;
 use std::path::{Path, PathBuf};

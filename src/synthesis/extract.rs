@@ -88,7 +88,7 @@ pub struct DroppedCounts {
 pub enum FindingDropReason {
     /// It has no citation that the pool lists as valid or paywalled.
     Uncited,
-    /// Nothing is left of it without its marks.
+    /// Without its marks it is empty.
     Empty,
     /// It is too long to be read, or there are too many.
     TooLarge,

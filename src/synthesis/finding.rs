@@ -44,7 +44,7 @@ pub enum Code {
     InvalidId,
     /// Two perspectives share an id, letter case aside.
     DuplicatePerspectiveId,
-    /// The agent type is none of the known ones.
+    /// The agent type is unknown.
     UnknownAgentType,
     /// Two records of one run name different runs.
     RunIdMismatch,

@@ -27,7 +27,7 @@ use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::{jcs_hash, line, to_file};
 use crate::contract::schema;
 use crate::contract::time::parse_instant;
-use crate::upstream::selection::SELECTION_VERSION;
+use crate::upstream::selection::{SELECTION_VERSION, SelectionOrder};
 
 pub(crate) const ITEMS_MAX: usize = 100_000;
 
@@ -56,36 +56,8 @@ pub struct PackSelection {
     pub run_id: String,
     created_at: String,
     notes: String,
-    ordering: Ordering,
+    ordering: SelectionOrder,
     items: Vec<Picked>,
-}
-
-/// How the items of a group follow each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ordering {
-    AsListed,
-    ByTime,
-    ById,
-}
-
-impl Ordering {
-    fn of(word: &Value) -> Ordering {
-        match word.as_str() {
-            Some("by_time") => Ordering::ByTime,
-            Some("by_id") => Ordering::ById,
-            _ => Ordering::AsListed,
-        }
-    }
-
-    fn put_in_order(self, items: &mut [BusSummary]) {
-        match self {
-            Ordering::AsListed => {}
-            Ordering::ByTime => {
-                items.sort_by(|a, b| (a.at_ms, &a.summary_id).cmp(&(b.at_ms, &b.summary_id)));
-            }
-            Ordering::ById => items.sort_by(|a, b| a.summary_id.cmp(&b.summary_id)),
-        }
-    }
 }
 
 #[derive(Debug, Clone)]
@@ -131,7 +103,7 @@ pub fn read(value: &Value, file: &str, findings: &mut Findings) -> Option<PackSe
         run_id: format!("sel_{}", &hash.hex()[..16]),
         created_at: created.at.to_string(),
         notes: value["notes"].as_str().unwrap_or_default().to_owned(),
-        ordering: Ordering::of(&value["selection"]["ordering"]),
+        ordering: SelectionOrder::of(value["selection"].get("ordering")),
         items,
     })
 }
@@ -252,7 +224,13 @@ fn groups(selection: &PackSelection, found: &BTreeMap<String, BusSummary>) -> Ve
         let usable = is_perspective_id(&name) && taken.insert(name.to_ascii_lowercase());
         let id = if usable { name.clone() } else { format!("g_{}", &sha256(&name).hex()[..16]) };
         let mut items = items;
-        selection.ordering.put_in_order(&mut items);
+        match selection.ordering {
+            SelectionOrder::AsListed => {}
+            SelectionOrder::ByTime => {
+                items.sort_by(|a, b| (a.at_ms, &a.summary_id).cmp(&(b.at_ms, &b.summary_id)));
+            }
+            SelectionOrder::ById => items.sort_by(|a, b| a.summary_id.cmp(&b.summary_id)),
+        }
         groups.push(SelectionGroup { id, title: name, items });
     }
     groups

@@ -14,7 +14,7 @@ use super::run_dir::{FILE_MODE, RelPath, RunDir, RunDirError, write_failed};
 use crate::contract::hash::{Digest, Hasher};
 use crate::os::{Disk, DiskFile, Open};
 
-/// Bytes written or read at once.
+/// Bytes written or read in one call.
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// A complete, synced file under a temporary name.

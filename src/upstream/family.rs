@@ -213,7 +213,7 @@ impl Family {
     }
 }
 
-/// Names that start with a dot are temporary files or none of ours.
+/// Names that start with a dot are temporary files or belong to other programs.
 fn is_partition_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.')
 }

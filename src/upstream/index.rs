@@ -29,7 +29,7 @@ const PAGE_ENTRIES: usize = 120;
 const SEAL_BYTES: usize = 16;
 /// Ids for each word of the filter: one absent id in 40 is looked for in vain.
 const FILTER_IDS_PER_WORD: usize = 8;
-/// Pages put into the store at once.
+/// Pages put into the store in one call.
 const PAGES_PUT: usize = 256;
 /// Memory for pages that were read.
 const PAGES_BYTES_MAX: usize = 8 << 20;

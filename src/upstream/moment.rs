@@ -68,7 +68,7 @@ fn of_text(text: &str, zone: Tz) -> Option<Moment> {
     let mail = || DateTime::parse_from_rfc2822(text).ok().map(Moment::At);
     let day = || {
         let (day, rest) = text.split_at_checked(10)?;
-        // The clock time of a zone that nobody names is no moment.
+        // A clock time without a zone is no moment.
         let is_day = rest.is_empty() || rest.starts_with([' ', 'T']);
         day.parse().ok().filter(|_| is_day).map(Moment::Day)
     };

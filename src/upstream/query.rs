@@ -1,8 +1,8 @@
 //! Query mode: `summary_request_query.v1`, a small closed filter over one day or a range of days.
 //!
 //! Contract: a query is turned into ids once, and the ids are what is recorded; more matches than
-//! the limit are an error, never a silent cut. A day that is not published is missing, and never an
-//! empty day: a query that finds none of its days is an error, one that finds some names the others.
+//! the limit are an error, never a silent cut. An unpublished day is missing and does not count as an
+//! empty day. A query without any published day is an error. Otherwise the result names the missing days.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -82,7 +82,7 @@ pub(crate) fn whole_object<'a, T: Deserialize<'a>>(text: &'a str) -> serde_json:
     if text.trim_ascii_start().starts_with('{') {
         return serde_json::from_str(text);
     }
-    // Malformed text is told apart from well-formed text that is no object.
+    // Malformed text and well-formed text that is no object have different errors.
     serde_json::from_str::<IgnoredAny>(text)?;
     Err(serde::de::Error::custom("not a JSON object"))
 }

@@ -17,7 +17,7 @@ use super::family::Family;
 use super::index::Section;
 use super::query::{Query, QueryResult};
 use super::record::ChunkOrder;
-use super::selection::{self, Ordering, Roots, Selection};
+use super::selection::{self, Roots, Selection, SelectionOrder};
 use super::selection_items::compare;
 use super::source::{RESOLVE_IDS_MAX, Source, Sources, UpstreamRef};
 use super::sources::{Gathered, OrderedSession, chunk_order, found, is_summary_id, plain_id};
@@ -126,7 +126,7 @@ pub struct Resolved {
     pub upstream: Vec<UpstreamRef>,
     /// The selection manifest, when there was one.
     pub selection_manifest: Option<Selection>,
-    /// Upstream days of the primary sources, sorted; empty when none is dated.
+    /// Upstream days of the primary sources, sorted; empty without dates.
     pub days: Vec<Day>,
     /// Characters of all texts.
     pub chars: u64,
@@ -246,7 +246,7 @@ struct Located<'a> {
     bus: Bus,
     ids: Cow<'a, [String]>,
     prefer: Vec<String>,
-    ordering: Ordering,
+    ordering: SelectionOrder,
     selection: Option<Selection>,
     warnings: Warnings,
     /// What a query, or the upstream of an empty selection, found.
@@ -263,7 +263,7 @@ fn locate<'a>(
         bus,
         ids,
         prefer: Vec::new(),
-        ordering: Ordering::ByTime,
+        ordering: SelectionOrder::ByTime,
         selection: None,
         warnings: Warnings::default(),
         found: QueryResult::default(),
@@ -378,9 +378,9 @@ impl Work<'_> {
         self.gathered.events(self.upstream, &ids, &self.located.prefer, title)?;
         let sources = &mut self.gathered.sources;
         match self.located.ordering {
-            Ordering::ByTime => sources.rows_mut(0).by_time(),
-            Ordering::ById => sources.rows_mut(0).by_id(),
-            Ordering::AsListed => {}
+            SelectionOrder::ByTime => sources.rows_mut(0).by_time(),
+            SelectionOrder::ById => sources.rows_mut(0).by_id(),
+            SelectionOrder::AsListed => {}
         }
         Ok(Shape {
             selection_type: if sources.len() == 1 { "single_event" } else { "event_slice" },
@@ -394,11 +394,11 @@ impl Work<'_> {
         let ids = borrowed(&self.located.ids);
         let mut sessions = self.gathered.sessions(self.upstream, &ids, &self.located.prefer)?;
         match self.located.ordering {
-            Ordering::ByTime => {
+            SelectionOrder::ByTime => {
                 sessions.sort_by(|a, b| (a.start_ms, &a.id).cmp(&(b.start_ms, &b.id)))
             }
-            Ordering::ById => sessions.sort_by(|a, b| a.id.cmp(&b.id)),
-            Ordering::AsListed => {}
+            SelectionOrder::ById => sessions.sort_by(|a, b| a.id.cmp(&b.id)),
+            SelectionOrder::AsListed => {}
         }
         let mut seen = std::collections::HashSet::new();
         let title = self.options.title_as_text;
@@ -483,9 +483,9 @@ impl Work<'_> {
         let (order, rules) = chunk_order(sources, &positions);
         match self.located.ordering {
             // Documents expand in their own order; what was listed chunk by chunk stays so.
-            Ordering::AsListed if hits.iter().all(|hit| hit.places.len() == 1) => {}
-            Ordering::ById => sources.rows_mut(0).by_id(),
-            Ordering::ByTime | Ordering::AsListed => {
+            SelectionOrder::AsListed if hits.iter().all(|hit| hit.places.len() == 1) => {}
+            SelectionOrder::ById => sources.rows_mut(0).by_id(),
+            SelectionOrder::ByTime | SelectionOrder::AsListed => {
                 let mut places = vec![0; order.len()];
                 order.iter().enumerate().for_each(|(place, at)| places[*at] = place);
                 sources.rows_mut(0).to(places);
@@ -497,7 +497,7 @@ impl Work<'_> {
 
     fn other(&mut self) -> Result<Shape, Defect> {
         let ids = borrowed(&self.located.ids);
-        if self.located.ordering == Ordering::AsListed {
+        if self.located.ordering == SelectionOrder::AsListed {
             self.gathered.other(self.upstream, &ids)?;
         } else {
             // Summaries by time, then files by path, each list in its own order.
@@ -509,7 +509,7 @@ impl Work<'_> {
             files.sort_unstable_by(|a, b| plain_id(a).cmp(plain_id(b)));
             self.gathered.other(self.upstream, &files)?;
             self.gathered.sources.rows_mut(first).by_place();
-            if self.located.ordering == Ordering::ById {
+            if self.located.ordering == SelectionOrder::ById {
                 self.gathered.sources.rows_mut(0).by_id();
             }
         }

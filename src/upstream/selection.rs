@@ -31,13 +31,31 @@ pub(crate) const SELECTION_VERSION: &str = "selection_manifest.v1";
 
 /// In which order the items of a selection are summarized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ordering {
+pub enum SelectionOrder {
     /// As the manifest lists them.
     AsListed,
     /// Canonical upstream order, by time.
     ByTime,
-    /// By id.
     ById,
+}
+
+impl SelectionOrder {
+    /// The order that the manifest names; without a known word the order of its list.
+    pub(crate) fn of(word: Option<&Value>) -> SelectionOrder {
+        match word.and_then(Value::as_str) {
+            Some("by_time") => SelectionOrder::ByTime,
+            Some("by_id") => SelectionOrder::ById,
+            _ => SelectionOrder::AsListed,
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            SelectionOrder::AsListed => "as_listed",
+            SelectionOrder::ByTime => "by_time",
+            SelectionOrder::ById => "by_id",
+        }
+    }
 }
 
 /// A selection that was verified.
@@ -50,7 +68,7 @@ pub struct Selection {
     /// Partitions the items say they are in.
     pub partitions: Vec<String>,
     /// How to order them.
-    pub ordering: Ordering,
+    pub ordering: SelectionOrder,
     /// The hash recorded in the file, as recorded.
     pub hash: String,
     /// Where the file lies, relative to the bus home where it is inside it.
@@ -129,7 +147,7 @@ pub fn load(
 /// The members of an object, as they are written: lists of very many items are read one by one.
 type Members<'a> = BTreeMap<String, &'a RawValue>;
 
-/// The members of the file; none of one that holds no object.
+/// The members of the file; empty for a file that is no object.
 fn members<'a>(path: &str, bytes: &'a [u8]) -> Result<Members<'a>, Defect> {
     if bytes.trim_ascii_start().first() == Some(&b'{') {
         return serde_json::from_slice(bytes).map_err(|error| not_json(path, &error));
@@ -178,7 +196,7 @@ struct Items {
     bus: Bus,
     ids: Vec<String>,
     partitions: Vec<String>,
-    ordering: Ordering,
+    ordering: SelectionOrder,
     foreign: bool,
     made_over: Vec<String>,
     claims: BTreeMap<String, Claim>,
@@ -223,11 +241,7 @@ fn own(
         bus: rest.get("bus").and_then(Value::as_str).and_then(Bus::parse).unwrap_or(Bus::Other),
         ids: Vec::new(),
         partitions: Vec::new(),
-        ordering: match rest.get("ordering").and_then(Value::as_str) {
-            Some("by_time") => Ordering::ByTime,
-            Some("by_id") => Ordering::ById,
-            _ => Ordering::AsListed,
-        },
+        ordering: SelectionOrder::of(rest.get("ordering")),
         foreign: false,
         made_over: Vec::new(),
         claims: BTreeMap::new(),
@@ -374,7 +388,7 @@ fn foreign(path: &str, members: &Members<'_>, default_bus: Bus) -> Result<Items,
         bus: named.or(implied).unwrap_or(default_bus),
         ids,
         partitions: Vec::new(),
-        ordering: Ordering::AsListed,
+        ordering: SelectionOrder::AsListed,
         foreign: true,
         made_over: Vec::new(),
         claims: BTreeMap::new(),
@@ -452,7 +466,7 @@ pub struct Draft<'a> {
     /// The ids with the partition each was found in.
     pub items: &'a [(String, String)],
     /// The order they are meant in.
-    pub ordering: Ordering,
+    pub ordering: SelectionOrder,
     /// A name for people.
     pub(crate) selection_id: Option<&'a str>,
     /// When; not part of the hash.
@@ -474,11 +488,7 @@ pub fn build(draft: Draft<'_>) -> Value {
             false => json!({"id": id, "partition": partition}),
         })
         .collect();
-    let ordering = match draft.ordering {
-        Ordering::AsListed => "as_listed",
-        Ordering::ByTime => "by_time",
-        Ordering::ById => "by_id",
-    };
+    let ordering = draft.ordering.as_str();
     let selection = json!({"bus": draft.bus, "items": items, "ordering": ordering});
     let mut manifest = json!({
         "schema_version": SELECTION_VERSION,

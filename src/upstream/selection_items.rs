@@ -56,7 +56,7 @@ pub(super) fn compare<'a>(
         })?;
     }
     if let Some((id, claimed)) = differ.into_iter().next() {
-        let message = format!("the text of {id} is not the one that was selected");
+        let message = format!("the text of {id} changed after it was selected");
         return Err(mismatch(selection, message, Some(claimed)));
     }
     match texts.into_iter().next() {

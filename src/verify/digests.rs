@@ -295,7 +295,7 @@ fn check_runs(
     report: &mut Report,
 ) -> io::Result<()> {
     if !is_dir(tree.disk, &tree.root.join(RUN_RECORDS_DIR)) {
-        report.unchecked.push("run records of digest builds: there are none here".to_owned());
+        report.unchecked.push("the tree has no run records of digest builds".to_owned());
         return Ok(());
     }
     let mut runs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

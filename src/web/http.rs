@@ -1,5 +1,5 @@
 //! As much of HTTP/1.1 as the page needs: one request a connection, a body only with `POST` and with
-//! its length, and nothing that is not understood is guessed at.
+//! its length, and unknown parts are refused.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_understood() {
+    fn understood_requests_are_parsed() {
         let request =
             parse("GET /api/requests?q=a%20b+c&limit=5&x HTTP/1.1\r\nHost: [::1]:80").unwrap();
         assert_eq!((request.path.as_str(), request.method), ("/api/requests", Method::Get));
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn other_requests_are_refused() {
         let with_host = |line: &str| format!("{line}\r\nHost: localhost:7878");
         let cases = [
             ("DELETE /api/status HTTP/1.1", 405),

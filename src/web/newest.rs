@@ -35,7 +35,7 @@ const TEXT_CHARS: usize = 900;
 const READ_FOR: Duration = Duration::from_millis(300);
 /// Bytes of the longest line that is read; a longer one is passed over.
 const LINE_BYTES_MAX: u64 = 8 << 20;
-/// Projects that one answer tells apart.
+/// Most projects that one answer counts separately.
 const PROJECTS_MAX: usize = 2000;
 
 /// The members of a published line that a list shows.

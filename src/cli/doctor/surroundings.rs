@@ -207,7 +207,7 @@ pub(super) fn probe_providers(context: &Context, config: &Config, findings: &mut
                 });
                 match probe.context {
                     Some(tokens) => what.push_str(&format!("; it holds {tokens} tokens")),
-                    None => what.push_str("; nobody tells how many tokens it holds"),
+                    None => what.push_str("; the number of tokens that it holds is unknown"),
                 }
                 if usage.total() == 0 {
                     what.push_str("; it counts no tokens");

@@ -90,9 +90,9 @@ pub(crate) fn fact_of(entry: &Entry<'_>) -> Result<Option<AgentRunFact>, ReadErr
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RunHead {
     pub last_seq: u64,
-    /// The record of its last batch of events; `Seq(0)` when there is none.
+    /// The record of its last batch of events; `Seq(0)` without one.
     pub batch: Seq,
-    /// The record of its snapshot in force; `Seq(0)` when there is none.
+    /// The record of its snapshot in force; `Seq(0)` without one.
     pub snapshot: Seq,
     /// That snapshot's place in the run.
     pub sequence: u64,
@@ -271,12 +271,12 @@ impl RunHeads {
         heads.chain([overview]).collect()
     }
 
-    /// What changed is on its way into the tables.
+    /// A checkpoint of the changes has begun.
     pub(crate) fn checkpoint_begun(&mut self) {
         self.leaving = std::mem::take(&mut self.changed);
     }
 
-    /// The tables hold what was on its way.
+    /// The checkpoint ended: the tables hold the changes.
     pub fn checkpointed(&mut self) {
         self.leaving.clear();
     }

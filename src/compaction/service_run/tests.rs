@@ -199,7 +199,7 @@ fn a_snapshot_on_demand_is_followed_by_one_at_the_close() {
     assert_eq!(snapshots(&out)[0].snapshot.sequence, 2);
 }
 
-/// What the log is for the service: the facts, played again in another life.
+/// A compactor that is derived from the facts again, as a later process derives it from the log.
 fn derived_anew(facts: &[Fact], segment: &SharedText, seq: u64) -> Option<Compactor> {
     let mut refold = Refold::new(segment, seq);
     let emitted = play(
@@ -233,7 +233,7 @@ fn the_second_build_pass_uses_the_segment_derived_again() {
     assert_eq!(built.snapshot.snapshot_id, clean.snapshot.snapshot_id);
     assert_eq!(built.snapshot.state, clean.snapshot.state);
     let ends = |out: &[Emitted]| format!("{:?}", out.last());
-    assert_eq!(ends(&out), ends(&expected), "it goes on as if nothing had happened");
+    assert_eq!(ends(&out), ends(&expected), "it continues with the same events");
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub struct ThresholdChoice {
     pub reason: String,
 }
 
-/// Chooses among the first `considered` rows; `None` when there is none. The other rows are costed
+/// Chooses among the first `considered` rows; `None` without rows. The other rows are costed
 /// only.
 pub fn choose(
     rows: &[SweepRow],

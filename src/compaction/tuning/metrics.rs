@@ -35,12 +35,12 @@ pub struct RunMetrics {
 }
 
 impl RunMetrics {
-    /// Dollars per verified claim; `None` when there is none.
+    /// Dollars per verified claim; `None` without verified claims.
     pub(crate) fn cost_per_verified_claim(&self) -> Option<f64> {
         (self.verified_claims > 0).then(|| self.cost_usd / self.verified_claims as f64)
     }
 
-    /// Milliseconds per verified claim; `None` when there is none.
+    /// Milliseconds per verified claim; `None` without verified claims.
     pub(crate) fn latency_per_verified_claim_ms(&self) -> Option<f64> {
         (self.verified_claims > 0).then(|| self.wall_ms / self.verified_claims as f64)
     }

@@ -32,7 +32,7 @@ pub fn search(
     while let Some(best) = cheapest(&found.rows, weights) {
         let top = rungs.last().copied().unwrap_or(RUNG_MAX);
         let is_near_top = best.thresholds.event_threshold * 2 > top;
-        // Without a snapshot more of nothing is not better.
+        // Without snapshots a higher threshold changes nothing.
         if !is_near_top || best.snapshots == 0 || top >= RUNG_MAX {
             break;
         }

@@ -14,7 +14,7 @@ use super::tag;
 use crate::contract::publish;
 use crate::markup::layout::{Break, Layout, fence_for};
 
-/// Elements that may be open at once. Deeper ones only make their break.
+/// Most elements that are open at the same time. Deeper ones only make their break.
 const OPEN_MAX: usize = 256;
 
 /// A page as text.

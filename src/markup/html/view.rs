@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
         self.out
     }
 
-    /// Past the closing backticks on the same line, or past a fence; past the mark alone if there is none.
+    /// Past the closing backticks on the same line, or past a fence; past the mark alone without a closing one.
     fn code_end(&self, at: usize) -> usize {
         let rest = &self.source[at..];
         let marks = rest.bytes().take_while(|&byte| byte == b'`').count();
@@ -251,7 +251,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where the text goes on after the tag at `at`, if one stands there.
+    /// The place after the tag at `at`, if a tag begins there.
     fn tag(&mut self, from: usize, at: usize) -> Option<usize> {
         let rest = &self.source[at..];
         if let Some(after) = not_shown(rest) {
@@ -437,7 +437,7 @@ impl<'a> Reader<'a> {
         self.pending = std::mem::take(&mut self.pending).max(wanted);
     }
 
-    /// Text of the source as it stands; white space after a break is dropped.
+    /// Text of the source, unchanged; white space after a break is dropped.
     fn copy(&mut self, from: usize, to: usize) {
         let mut start = from;
         if self.pending != Break::Nothing || self.out.text.is_empty() {
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_markup_stays_as_it_is() {
+    fn text_that_is_no_markup_stays_unchanged() {
         for text in [
             "nothing to see",
             "a < b and b > c, x<y>z",

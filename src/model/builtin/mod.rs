@@ -18,7 +18,8 @@ pub mod rank;
 pub mod text;
 
 use super::{
-    Evidence, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Span, StopReason, Usage,
+    Evidence, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, SourceSpan, StopReason,
+    Usage,
 };
 use fill::excerpt::excerpt;
 use fill::filled::Filled;
@@ -165,6 +166,6 @@ fn evidence(pointer: &str, piece: &QuotedRange, parts: &[Gathered<'_>]) -> Optio
         pointer: pointer.to_string(),
         output_start: piece.output_start,
         output_end: piece.output_end,
-        span: Span { source, start, end },
+        span: SourceSpan { source, start, end },
     })
 }

@@ -282,7 +282,7 @@ fn files_that_are_gone_come_back_whatever_is_remembered() {
 }
 
 #[test]
-fn what_is_not_valid_is_not_shown() {
+fn an_invalid_item_is_not_published() {
     let mut world = World::new(1);
     world.run(3);
     world.publish();

@@ -412,7 +412,7 @@ impl Scanner<'_, '_> {
         self.over(at, at + 1, date, true)
     }
 
-    /// Whether a number goes on as a date in figures, known or not.
+    /// Whether a number is the beginning of a date in figures, known or not.
     fn starts_date(&self, at: usize) -> bool {
         let rest = self.rest(at);
         let tail = rest.trim_start_matches(|c: char| c.is_ascii_digit());

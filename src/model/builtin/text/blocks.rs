@@ -279,7 +279,7 @@ impl<'a> Splitter<'a> {
         self.extend(kind, text);
     }
 
-    /// Whether a line goes on with the block above it.
+    /// Whether a line continues the block above it.
     fn goes_on(&self, open: &Block, line: &str) -> bool {
         let before = &self.source[open.text.clone()];
         let last_line = before.rsplit('\n').next().unwrap_or(before);
