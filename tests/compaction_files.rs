@@ -399,7 +399,7 @@ impl DiskFile for DyingFile {
 
 impl Disk for DyingDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
-        if how != Open::Read {
+        if !matches!(how, Open::Read | Open::ReadInPlace) {
             spend(&self.left)?;
         }
         let inner = self.host.open(path, how)?;

@@ -43,7 +43,7 @@ impl Rigged {
 
 impl Disk for Rigged {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
-        if how != Open::Read {
+        if !matches!(how, Open::Read | Open::ReadInPlace) {
             self.step()?;
         }
         self.inner.open(path, how)

@@ -17,6 +17,8 @@ const OPEN_MAX: usize = 256;
 
 /// Longest argument that is looked for, in bytes.
 const ARGUMENT_BYTES_MAX: usize = 16 << 10;
+/// Longest optional argument.
+const OPTION_BYTES_MAX: usize = 1 << 10;
 /// Longest formula.
 const MATH_BYTES_MAX: usize = 64 << 10;
 /// Longest label of an item, read as LaTeX.
@@ -85,6 +87,8 @@ fn text_of(source: &str, theorems: &Theorems) -> String {
 fn read(source: &str, theorems: &Theorems, has_emphasis: bool) -> String {
     let mut reader = Reader {
         source,
+        groups: Groups::of(source),
+        open_mathematics: [0; 2],
         at: 0,
         layout: Layout::default(),
         open: Vec::new(),
@@ -113,7 +117,7 @@ fn title_of(source: &str, theorems: &Theorems) -> Option<String> {
         .map(|(at, name)| at + name.len())
         .find(|at| source[*at..].starts_with(['{', '[', ' ']))?;
     let rest = skip_optional(source[at..].trim_start());
-    let (title, _) = group(rest)?;
+    let (title, _) = Groups::of(rest).first(rest)?;
     let title = read(title, theorems, false);
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
     (!title.is_empty()).then_some(title)
@@ -137,10 +141,11 @@ fn theorems_of(source: &str) -> Theorems {
     ];
     let owned = |(name, words): &(&str, &str)| ((*name).to_owned(), (*words).to_owned());
     let mut theorems: Theorems = USUAL.iter().map(owned).collect();
+    let groups = Groups::of(source);
     for (at, command) in source.match_indices("\\newtheorem") {
         let rest = source[at + command.len()..].trim_start_matches('*');
-        let declared = group(rest).and_then(|(name, rest)| {
-            let (words, _) = group(skip_optional(rest))?;
+        let declared = groups.first(rest).and_then(|(name, rest)| {
+            let (words, _) = groups.first(skip_optional(rest))?;
             Some((name.trim().to_owned(), words.trim().to_owned()))
         });
         theorems.extend(declared);
@@ -239,28 +244,46 @@ fn verb(rest: &str) -> Option<(&str, usize)> {
     Some((&text[..end], name.len() + mark.len_utf8() + end + close.len_utf8()))
 }
 
-/// The content of the group a text begins with, and what follows it.
-fn group(rest: &str) -> Option<(&str, &str)> {
-    let rest = rest.trim_start();
-    let body = rest.strip_prefix('{')?;
-    let mut depth = 1_usize;
-    let mut escaped = false;
-    for (at, byte) in body.bytes().enumerate().take(ARGUMENT_BYTES_MAX) {
-        match byte {
-            _ if escaped => {
-                escaped = false;
-                continue;
+/// Where the groups of a text end. All are found in one pass: a command that has no end of its argument
+/// would otherwise search for it again.
+struct Groups<'a> {
+    source: &'a str,
+    /// The place of each opening brace that is closed, with the place where it is, in order.
+    ends: Vec<(usize, usize)>,
+}
+
+impl<'a> Groups<'a> {
+    fn of(source: &'a str) -> Groups<'a> {
+        let (mut open, mut ends) = (Vec::new(), Vec::new());
+        let mut escaped = false;
+        for (at, byte) in source.bytes().enumerate() {
+            match byte {
+                _ if escaped => {
+                    escaped = false;
+                    continue;
+                }
+                b'\\' => escaped = true,
+                b'{' => open.push(at),
+                b'}' => ends.extend(open.pop().map(|start| (start, at))),
+                _ => {}
             }
-            b'\\' => escaped = true,
-            b'{' => depth += 1,
-            b'}' => depth -= 1,
-            _ => {}
         }
-        if depth == 0 {
-            return Some((&body[..at], &body[at + 1..]));
-        }
+        ends.sort_unstable();
+        Groups { source, ends }
     }
-    None
+
+    /// The content of the group that the rest of the text begins with, and what follows it.
+    fn first(&self, rest: &'a str) -> Option<(&'a str, &'a str)> {
+        let rest = rest.trim_start();
+        if !rest.starts_with('{') {
+            return None;
+        }
+        let start = self.source.len() - rest.len();
+        let at = self.ends.binary_search_by_key(&start, |(start, _)| *start).ok()?;
+        let end = self.ends[at].1;
+        let is_short = end - start <= ARGUMENT_BYTES_MAX;
+        is_short.then(|| (&self.source[start + 1..end], &self.source[end + 1..]))
+    }
 }
 
 /// A text without the optional arguments it begins with.
@@ -276,7 +299,7 @@ fn skip_optional(rest: &str) -> &str {
 fn optional(rest: &str) -> Option<(&str, &str)> {
     let body = rest.strip_prefix('[')?;
     let mut depth = 0_usize;
-    for (at, byte) in body.bytes().enumerate().take(ARGUMENT_BYTES_MAX) {
+    for (at, byte) in body.bytes().enumerate().take(OPTION_BYTES_MAX) {
         match byte {
             b'{' => depth += 1,
             b'}' => depth = depth.checked_sub(1)?,
@@ -293,6 +316,9 @@ fn optional(rest: &str) -> Option<(&str, &str)> {
 
 struct Reader<'a> {
     source: &'a str,
+    groups: Groups<'a>,
+    /// Up to where no `\)` and no `\]` follows.
+    open_mathematics: [usize; 2],
     at: usize,
     layout: Layout,
     open: Vec<Open<'a>>,
@@ -498,13 +524,18 @@ impl<'a> Reader<'a> {
                 }
             }
             '(' | '[' => {
-                let close = if mark == '(' { "\\)" } else { "\\]" };
+                let (close, kind) = if mark == '(' { ("\\)", 0) } else { ("\\]", 1) };
                 let body = prefix(self.rest(), MATH_BYTES_MAX);
-                let end = body.find(close).map(|end| end + close.len());
+                let searched = self.open_mathematics[kind].saturating_sub(self.at).min(body.len());
+                let end = body[searched..].find(close).map(|end| searched + end + close.len());
                 if let Some(end) = end {
                     let source = &rest[..2 + end];
                     self.at += end;
                     self.math(source, mark == '[');
+                } else {
+                    // The last byte may be the first of a mark that goes on behind it.
+                    let searched = prefix(body, body.len().saturating_sub(1)).len();
+                    self.open_mathematics[kind] = self.at + searched;
                 }
             }
             '%' | '&' | '#' | '_' | '$' | '{' | '}' => {
@@ -540,7 +571,7 @@ impl<'a> Reader<'a> {
         let rest = self.rest();
         let skipped = rest.len() - rest.trim_start_matches([' ', '\t']).len();
         let rest = &rest[skipped..];
-        let (base, bytes) = match group(rest) {
+        let (base, bytes) = match self.groups.first(rest) {
             Some((inner, after)) => (inner.trim(), rest.len() - after.len()),
             None => {
                 let command = if rest.starts_with('\\') { 2 } else { 0 };
@@ -567,7 +598,7 @@ impl<'a> Reader<'a> {
     fn argument(&mut self) -> Option<&'a str> {
         self.skip_optionals();
         let rest = self.rest();
-        let (inner, after) = group(rest)?;
+        let (inner, after) = self.groups.first(rest)?;
         self.at = self.source.len() - after.len();
         Some(inner)
     }
@@ -608,7 +639,9 @@ impl<'a> Reader<'a> {
         }
         match name {
             "item" => self.item(),
-            "footnote" | "footnotetext" if group(skip_optional(self.rest())).is_some() => {
+            "footnote" | "footnotetext"
+                if self.groups.first(skip_optional(self.rest())).is_some() =>
+            {
                 self.layout.breaks(Break::Space);
                 self.layout.text("(");
                 self.enter(End::Text(")".to_owned()));
@@ -746,7 +779,7 @@ impl<'a> Reader<'a> {
             if !DRAWINGS.contains(&name) {
                 let body = skip_optional(body);
                 let body = if name == "minted" {
-                    group(body).map_or(body, |(_, rest)| rest)
+                    Groups::of(body).first(body).map_or(body, |(_, rest)| rest)
                 } else {
                     body
                 };

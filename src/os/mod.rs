@@ -34,8 +34,11 @@ pub trait Clock: Send + Sync {
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
-    /// Read an existing file.
+    /// Read an existing file. What is neither a file nor a directory is an error: it might never end.
     Read,
+    /// As `Read`, and a link anywhere on the path is an error. A path that was checked before still leads
+    /// to the same place.
+    ReadInPlace,
     /// Read and write an existing file, or create it with mode 0640.
     ReadWrite,
     /// Create a new file with this mode for writing; fails when it exists.
@@ -146,7 +149,16 @@ pub trait Disk: Send + Sync {
 impl dyn Disk + '_ {
     /// The whole content of a file.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let file = self.open(path, Open::Read)?;
+        self.read_opened(path, Open::Read)
+    }
+
+    /// The same of a path without links.
+    pub(crate) fn read_in_place(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.read_opened(path, Open::ReadInPlace)
+    }
+
+    fn read_opened(&self, path: &Path, how: Open) -> io::Result<Vec<u8>> {
+        let file = self.open(path, how)?;
         let len = file.stat()?.len;
         let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).min(1 << 30));
         let mut buffer = vec![0; 1 << 16];

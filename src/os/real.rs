@@ -3,16 +3,24 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::io::Errno;
 
 use super::{Clock, Disk, DiskFile, Open, Stat};
 use crate::contract::time::{Timestamp, parse_instant};
 
 /// Files in a tree that are synced one by one; more are synced with their file system.
 const SYNCED_ONE_BY_ONE: usize = 64;
+
+/// The number of `/dev/null` on Linux.
+const NULL_DEVICE: u64 = 1 << 8 | 3;
 
 /// The wall clock of the host.
 #[derive(Debug, Clone, Copy, Default)]
@@ -78,6 +86,31 @@ fn stat_of(meta: &fs::Metadata) -> Stat {
         inode: meta.ino(),
         modified_ns: i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()),
         is_dir: meta.is_dir(),
+    }
+}
+
+/// The file, unless it is a pipe, a device or a socket: those may block, and they may never end. The
+/// empty device is a usual way to name an empty file.
+fn only_data(file: File) -> io::Result<File> {
+    let meta = file.metadata()?;
+    let is_null = meta.file_type().is_char_device() && meta.rdev() == NULL_DEVICE;
+    match meta.is_file() || meta.is_dir() || is_null {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
+}
+
+/// Opens a path that has no links on it.
+fn open_in_place(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Ok(file) => Ok(file.into()),
+        // Kernels before 5.6 and some sandboxes do not have the call.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
+            OpenOptions::new().read(true).custom_flags(flags).open(path)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -181,7 +214,13 @@ impl DiskFile for AppendFile {
 impl Disk for HostDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
         match how {
-            Open::Read => Ok(Arc::new(HostFile(File::open(path)?))),
+            Open::Read => {
+                // Without waiting for a writer, where the path is a pipe.
+                let flags = OFlags::NONBLOCK.bits().cast_signed();
+                let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+                Ok(Arc::new(HostFile(only_data(file)?)))
+            }
+            Open::ReadInPlace => Ok(Arc::new(HostFile(only_data(open_in_place(path)?)?))),
             Open::ReadWrite => {
                 let positioned = OpenOptions::new()
                     .read(true)
@@ -190,6 +229,7 @@ impl Disk for HostDisk {
                     .truncate(false)
                     .mode(0o640)
                     .open(path)?;
+                let positioned = only_data(positioned)?;
                 let appending = OpenOptions::new().append(true).open(path)?;
                 Ok(Arc::new(AppendFile { positioned, appending }))
             }
@@ -335,6 +375,37 @@ mod tests {
         assert_eq!(disk.list(dir.path()).unwrap(), ["a.json"]);
         let mode = fs::metadata(&path).unwrap().mode() & 0o777;
         assert_eq!(mode & 0o137, 0, "nobody else may write or execute: {mode:o}");
+    }
+
+    #[test]
+    fn only_files_are_read_and_a_pipe_does_not_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: &dyn Disk = &HostDisk;
+        let pipe = dir.path().join("pipe");
+        rustix::fs::mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        for path in [pipe.as_path(), Path::new("/dev/zero")] {
+            let error = disk.read(path).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{}", path.display());
+            assert!(disk.read_in_place(path).is_err());
+        }
+        assert!(disk.open(&pipe, Open::ReadWrite).is_err());
+        assert_eq!(disk.read(Path::new("/dev/null")).unwrap(), b"");
+    }
+
+    #[test]
+    fn a_path_that_became_a_link_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: &dyn Disk = &HostDisk;
+        fs::create_dir(dir.path().join("real")).unwrap();
+        fs::write(dir.path().join("real/a.txt"), "words").unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        assert_eq!(disk.read_in_place(&root.join("real/a.txt")).unwrap(), b"words");
+        std::os::unix::fs::symlink("real", dir.path().join("folder")).unwrap();
+        std::os::unix::fs::symlink("real/a.txt", dir.path().join("file")).unwrap();
+        for linked in ["folder/a.txt", "file"] {
+            assert_eq!(disk.read(&root.join(linked)).unwrap(), b"words");
+            assert!(disk.read_in_place(&root.join(linked)).is_err(), "{linked}");
+        }
     }
 
     #[test]

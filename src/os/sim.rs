@@ -169,7 +169,7 @@ impl SimDisk {
 impl Disk for SimDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
         let inode = self.state()?.open(path, how)?;
-        Ok(self.handle(inode, how != Open::Read))
+        Ok(self.handle(inode, !matches!(how, Open::Read | Open::ReadInPlace)))
     }
 
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {

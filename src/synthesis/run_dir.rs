@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::os::{Disk, Open};
+use crate::os::{Disk, DiskFile, Open};
 
 /// Longest perspective id.
 pub(crate) const ID_CHARS_MAX: usize = 64;
@@ -196,7 +196,8 @@ impl<'a> RunDir<'a> {
     pub fn read(&self, path: &RelPath, limit: u64) -> Result<Option<Vec<u8>>, RunDirError> {
         let Some(real) = self.confined(path)? else { return Ok(None) };
         let failed = |source| RunDirError::Read { path: path.0.clone(), source };
-        let bytes = read_bounded(self.disk, &real, limit).map_err(failed)?;
+        let file = self.disk.open(&real, Open::ReadInPlace).map_err(failed)?;
+        let bytes = read_some(file.as_ref(), limit).map_err(failed)?;
         let len = bytes.len() as u64;
         if len > limit {
             return Err(RunDirError::TooLarge { path: path.0.clone(), bytes: len, limit });
@@ -213,7 +214,7 @@ impl<'a> RunDir<'a> {
     ) -> Result<bool, RunDirError> {
         let Some(real) = self.confined(path)? else { return Ok(false) };
         let failed = |source| RunDirError::Read { path: path.0.clone(), source };
-        let file = self.disk.open(&real, Open::Read).map_err(failed)?;
+        let file = self.disk.open(&real, Open::ReadInPlace).map_err(failed)?;
         let (mut buffer, mut pending) = (vec![0; 1 << 16], Vec::new());
         let (mut offset, mut line) = (0, 0);
         loop {
@@ -304,7 +305,10 @@ impl<'a> RunDir<'a> {
 
 /// Reads at most one byte more than `limit`, so that the caller can detect a larger file.
 pub(crate) fn read_bounded(disk: &dyn Disk, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let file = disk.open(path, Open::Read)?;
+    read_some(disk.open(path, Open::Read)?.as_ref(), limit)
+}
+
+fn read_some(file: &dyn DiskFile, limit: u64) -> io::Result<Vec<u8>> {
     let expected = usize::try_from(file.stat()?.len.min(limit)).unwrap_or(0);
     let mut bytes = Vec::with_capacity(expected);
     let mut buffer = vec![0; 1 << 16];

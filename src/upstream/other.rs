@@ -160,7 +160,7 @@ pub fn read(disk: &dyn Disk, root: &Path, id: &str) -> Result<OtherFile, Defect>
     if stat.len > OTHER_BYTES_MAX {
         return Err(unreadable(&relative, format!("{} bytes are too many", stat.len)));
     }
-    let bytes = disk.read(&path).map_err(storage)?;
+    let bytes = disk.read_in_place(&path).map_err(storage)?;
     let content = content(id, &bytes).map_err(|why| unreadable(&relative, why))?;
     let (length, sha256) = (bytes.len() as u64, sha256(&bytes));
     Ok(OtherFile { path: relative, bytes: length, sha256, content })

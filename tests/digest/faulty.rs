@@ -72,7 +72,9 @@ impl Disk for Faulty {
         let file = self.inner.open(path, how)?;
         let name = path.to_string_lossy();
         Ok(match self.changes {
-            Some((part, change)) if name.contains(part) && how != Open::Read => {
+            Some((part, change))
+                if name.contains(part) && !matches!(how, Open::Read | Open::ReadInPlace) =>
+            {
                 Arc::new(Changing(file, path.to_owned(), change))
             }
             _ => file,

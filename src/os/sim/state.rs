@@ -196,7 +196,7 @@ impl State {
         match (self.lookup(path)?, how) {
             (Some(_), Open::CreateNew(_)) => Err(fails(ErrorKind::AlreadyExists)),
             (Some(inode), _) => self.file(inode).map(|_| inode),
-            (None, Open::Read) => Err(fails(ErrorKind::NotFound)),
+            (None, Open::Read | Open::ReadInPlace) => Err(fails(ErrorKind::NotFound)),
             (None, _) => {
                 let (dir, name) = self.place(path)?;
                 Ok(self.create(dir, name, Inode::File(FileData::default())))

@@ -13,6 +13,8 @@ const CONTENT_FULL: usize = 30;
 /// a number.
 const ANNOUNCED: f64 = 1.5;
 const HEADED: f64 = 1.3;
+/// How many blocks above a sentence its heading is looked for.
+const SECTION_BLOCKS_MAX: usize = 200;
 const FIGURE: f64 = 1.4;
 /// The end of a longer part counts a little: conclusions live there.
 const CLOSING: f64 = 0.4;
@@ -141,7 +143,7 @@ fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
 fn is_announced(text: &Text<'_>, sentence: usize) -> bool {
     let block = text.block_of(sentence);
     let first = text.sentences[sentence].block;
-    let above = text.blocks[..=first].iter().rev();
+    let above = text.blocks[..=first].iter().rev().take(SECTION_BLOCKS_MAX);
     let mut above =
         above.take_while(|other| other.part == block.part && other.section == block.section);
     let Some(heading) = above.find(|other| matches!(other.kind, Kind::Heading(_))) else {

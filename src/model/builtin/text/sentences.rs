@@ -56,6 +56,8 @@ pub(crate) fn split_in(
     let mut start = range.start;
     let mut at = range.start;
     let bytes = source.as_bytes();
+    // Where the run of closing marks ends that was met last: it is read once.
+    let mut closed = range.start;
     while at < range.end {
         if !may_end(bytes[at]) {
             at += 1;
@@ -63,14 +65,30 @@ pub(crate) fn split_in(
         }
         let (character, width) = char_at(source, at);
         let next = at + width;
-        match boundary(source, &range, start, at, character, casual) {
+        if matches!(character, '!' | '?' | '…' | '.') {
+            if next > closed {
+                closed = closing(source, &range, next);
+            }
+            let goes_on = source[closed..range.end].chars().next();
+            if goes_on.is_some_and(|next| !next.is_whitespace()) {
+                at = next;
+                continue;
+            }
+        }
+        match boundary(
+            &source[start..range.end],
+            at - start,
+            closed.max(at) - start,
+            character,
+            casual,
+        ) {
             Some(_) if ordinals && character == '.' && ends_in_small_number(&source[start..at]) => {
                 at = next;
             }
-            Some(end) => {
-                emit(source, start..end, &mut each);
-                start = end;
-                at = end;
+            Some(length) => {
+                emit(source, start..start + length, &mut each);
+                start += length;
+                at = start;
             }
             None => at = next,
         }
@@ -83,37 +101,28 @@ fn may_end(byte: u8) -> bool {
     matches!(byte, b'.' | b'!' | b'?' | b'\n' | 0xE2 | 0xE3 | 0xEF)
 }
 
-/// Where the sentence that started at `start` ends, if the character at `at` ends it.
-fn boundary(
-    source: &str,
-    range: &Range<usize>,
-    start: usize,
-    at: usize,
-    character: char,
-    casual: bool,
-) -> Option<usize> {
+/// How long the sentence is that `text` begins with, if the character at `at` ends it. The closing marks
+/// after that character end at `closed`.
+fn boundary(text: &str, at: usize, closed: usize, character: char, casual: bool) -> Option<usize> {
+    let before = &text[..at];
     match character {
         '。' | '！' | '？' => Some(at + character.len_utf8()),
         '!' | '?' | '…' | '.' => {
-            let end = closing(source, range, at + character.len_utf8());
-            let rest = &source[end..range.end];
+            let rest = &text[closed..];
             if rest.is_empty() {
-                return Some(end);
+                return Some(closed);
             }
             let next = rest
                 .trim_start()
                 .chars()
                 .find(|next| !matches!(next, '"' | '“' | '«' | '(' | '[' | '*' | '_' | '\''))?;
-            let spaced = rest.starts_with(char::is_whitespace);
-            let before = &source[start..at];
-            let chatty = casual && before.split_whitespace().count() > 1;
+            let chatty = casual && before.split_whitespace().nth(1).is_some();
             let goes_on = next.is_lowercase() && !chatty || matches!(next, ',' | ';' | ')');
             let page = next.is_ascii_digit() && is_short_lower(before);
             let short = || page || is_abbreviation(before) || is_spread(before, rest);
-            let ends = spaced && !goes_on && (character != '.' || !short());
-            ends.then_some(end)
+            (!goes_on && (character != '.' || !short())).then_some(closed)
         }
-        '\n' => ends_with_stop(&source[start..at]).then_some(at),
+        '\n' => ends_with_stop(before).then_some(at),
         _ => None,
     }
 }
