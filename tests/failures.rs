@@ -326,7 +326,10 @@ fn a_missing_day_is_never_an_empty_one() {
     assert_eq!(manifest("2026-02-17")["counts"]["failed"], 1);
     assert_eq!(manifest("2026-02-11")["counts"]["produced"], 1);
     let items = home.items();
-    assert_eq!(items[0]["selection"]["missing_days"], json!(["2026-02-10", "2026-02-12"]));
+    let missing = json!(["2026-02-10", "2026-02-12"]);
+    for at in ["/selection/missing_days", "/outputs/quality/missing_days"] {
+        assert_eq!(items[0].pointer(at), Some(&missing), "{at}");
+    }
     let record = last_record(&home);
     let warnings = record["warnings"].as_array().unwrap();
     let names = |one: &Value| one["message"].as_str().unwrap().contains("2026-02-10, 2026-02-12");
@@ -401,6 +404,40 @@ fn a_change_is_noticed_before_the_next_checkpoint() {
         (&"duplicate".into(), &json!(["source_changed"]))
     );
     drop(service);
+}
+
+#[test]
+fn a_selection_over_a_range_keeps_the_names_of_its_missing_days() {
+    let home = Home::new("");
+    let at = bus_support::MIDNIGHT + 1_000;
+    let events = [bus_support::event("evt_1", at, "We meet on Monday.")];
+    bus_support::events_day(&home.path("buses"), "2026-02-11", &events);
+    bus_support::events_day(&home.path("buses"), "2026-02-12", &[]);
+    let select = |from: &str| -> Value {
+        let args = ["--json", "select", "--bus", "event_bus", "--from", from, "--to", "2026-02-13"];
+        serde_json::from_str(&home.ok(&args)).unwrap()
+    };
+    let selected = select("2026-02-11");
+    assert_eq!(selected["missing_days"], json!(["2026-02-13"]), "an empty day is not missing");
+    let mut line = line(
+        "r",
+        "",
+        json!({"input": {"mode": "selection_manifest", "bus": "event_bus",
+        "manifest_path": selected["manifest_path"],
+        "selection_hash": selected["selection_hash"]}}),
+    );
+    line["work"]["summary_kind"] = "event_summary".into();
+    append(&home, &line);
+    home.ok(&["drain"]);
+    let ack = home.last_ack("r");
+    assert_eq!(
+        (&ack["status"], &ack["warnings"]),
+        (&"completed".into(), &json!(["upstream_days_missing"])),
+        "{ack}"
+    );
+    assert_eq!(home.items()[0]["outputs"]["quality"]["missing_days"], json!(["2026-02-13"]));
+    assert!(warned(&home, "UPSTREAM_DAYS_MISSING")[0].contains("2026-02-13"));
+    home.ok(&["verify"]);
 }
 
 /// One thread for calls, and a server that takes a second for each answer.

@@ -117,7 +117,7 @@ impl SelectArgs {
                 })
             })
             .collect();
-        let manifest = selection::build(Draft {
+        let mut manifest = selection::build(Draft {
             bus,
             items: &items,
             ordering: SelectionOrder::ByTime,
@@ -128,6 +128,11 @@ impl SelectArgs {
             }),
             upstream: upstream_refs,
         });
+        // Beside the selection: the hash is over what was found.
+        let missing = resolved.selection.get("missing_days").cloned();
+        if let Some(missing) = &missing {
+            manifest["missing_days"] = missing.clone();
+        }
         let relative = format!("selection_manifests/{name}.json");
         let path = self.out.clone().unwrap_or_else(|| root.join(&relative));
         write(context, &path, &manifest)?;
@@ -136,7 +141,7 @@ impl SelectArgs {
         if context.ui.json {
             context.ui.json(&json!({
                 "manifest_path": shown, "selection_hash": hash, "selected": items.len(),
-                "warnings": resolved.notes,
+                "warnings": resolved.notes, "missing_days": missing.unwrap_or_else(|| json!([])),
             }));
         } else {
             context.ui.out(format!("{shown} {hash}"));

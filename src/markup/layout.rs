@@ -3,6 +3,7 @@
 //! A reader of markup calls the methods in document order. White space between words becomes one
 //! space. Breaks are only noted; they are written before the next word, and of several the
 //! strongest counts. So text never begins or ends with a break, and empty elements leave no trace.
+//! Inside code only text counts: a block in code changes nothing.
 
 /// What must stand before the next word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,6 +137,9 @@ impl Layout {
 
     /// A break before the next word.
     pub(super) fn breaks(&mut self, wanted: Break) {
+        if self.code.is_some() {
+            return;
+        }
         // A cell begins behind its tab, whatever block opens it.
         let opens_cell = self.row().is_some_and(|row| !row.is_broken && !row.cell_has_words);
         if !opens_cell {
@@ -144,37 +148,58 @@ impl Layout {
     }
 
     pub(super) fn heading(&mut self, level: usize) {
+        if self.code.is_some() {
+            return;
+        }
         self.breaks(Break::Paragraph);
         self.heading = Some(level);
     }
 
     pub(super) fn end_heading(&mut self) {
+        if self.code.is_some() {
+            return;
+        }
         self.heading = None;
         self.breaks(Break::Paragraph);
     }
 
     /// An item of a list; `depth` lists are open around the list it belongs to.
     pub(super) fn item(&mut self, depth: usize, marker: &str) {
+        if self.code.is_some() {
+            return;
+        }
         self.breaks(Break::Line);
         self.item = Some(format!("{}{marker} ", "  ".repeat(depth)));
     }
 
     pub(super) fn end_item(&mut self) {
+        if self.code.is_some() {
+            return;
+        }
         self.item = None;
         self.breaks(Break::Line);
     }
 
     pub(super) fn quote(&mut self) {
+        if self.code.is_some() {
+            return;
+        }
         self.breaks(Break::Paragraph);
         self.quotes += 1;
     }
 
     pub(super) fn end_quote(&mut self) {
+        if self.code.is_some() {
+            return;
+        }
         self.breaks(Break::Paragraph);
         self.quotes = self.quotes.saturating_sub(1);
     }
 
     pub(super) fn table(&mut self) {
+        if self.code.is_some() {
+            return;
+        }
         if let Some(row) = self.row() {
             (row.is_broken, row.tabs) = (true, 0);
         }
@@ -183,11 +208,17 @@ impl Layout {
     }
 
     pub(super) fn end_table(&mut self) {
+        if self.code.is_some() {
+            return;
+        }
         self.tables.pop();
         self.breaks(Break::Paragraph);
     }
 
     pub(super) fn begin_row(&mut self) {
+        if self.code.is_some() {
+            return;
+        }
         self.end_row();
         if let Some(row) = self.tables.last_mut() {
             *row = Some(Row::default());
@@ -195,6 +226,9 @@ impl Layout {
     }
 
     pub(super) fn end_row(&mut self) {
+        if self.code.is_some() {
+            return;
+        }
         if let Some(row) = self.tables.last_mut() {
             *row = None;
         }
@@ -203,6 +237,9 @@ impl Layout {
 
     /// The next cell. Outside a row it begins a line.
     pub(super) fn cell(&mut self) {
+        if self.code.is_some() {
+            return;
+        }
         let Some(row) = self.row() else { return self.breaks(Break::Line) };
         row.cells += 1;
         row.cell_has_words = false;

@@ -3,7 +3,7 @@
 //!
 //! See docs/adr/0086-text-of-mail-and-latex.md.
 
-use mail_parser::{Address, Message, MessageParser, PartType};
+use mail_parser::{Address, Message, MessageParser, MessagePart, MimeHeaders, PartType};
 use serde_json::{Map, Value};
 
 use super::html;
@@ -76,15 +76,68 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
     })
 }
 
-/// The parts that are text, in their order; of alternatives the plain one.
+/// The texts that the mail shows. A mail that shows no text has the texts that are attached to it.
 fn body(message: &Message<'_>) -> String {
-    let parts = message.text_bodies().filter_map(|part| match &part.body {
-        PartType::Text(text) => Some(text.trim_end().to_owned()),
-        PartType::Html(text) => Some(html::page(text).text),
-        _ => None,
-    });
-    let parts: Vec<String> = parts.filter(|text| !text.is_empty()).collect();
-    parts.join("\n\n")
+    let mut texts = texts_of(message, 0, Wanted::Shown, 0);
+    if texts.is_empty() {
+        texts = texts_of(message, 0, Wanted::Attached, 0);
+    }
+    texts.join("\n\n")
+}
+
+/// Parts in parts that are read.
+const DEPTH_MAX: usize = 64;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Shown,
+    Attached,
+}
+
+/// The texts of a part and of the parts in it, those that are not empty, in their order. Of
+/// alternatives the first plain one that has text counts, else the first that has text.
+fn texts_of(message: &Message<'_>, id: u32, wanted: Wanted, depth: usize) -> Vec<String> {
+    let Some(part) = message.parts.get(id as usize).filter(|_| depth < DEPTH_MAX) else {
+        return Vec::new();
+    };
+    if let PartType::Multipart(inner) = &part.body {
+        let each = inner.iter().map(|id| (*id, texts_of(message, *id, wanted, depth + 1)));
+        if !part.is_content_type("multipart", "alternative") {
+            return each.flat_map(|(_, texts)| texts).collect();
+        }
+        let mut with_text: Vec<_> = each.filter(|(_, texts)| !texts.is_empty()).collect();
+        let plain = with_text.iter().position(|(id, _)| is_plain(message, *id));
+        return match with_text.is_empty() {
+            true => Vec::new(),
+            false => with_text.swap_remove(plain.unwrap_or(0)).1,
+        };
+    }
+    let is_attached = part.content_disposition().is_some_and(|one| one.is_attachment());
+    let is_wanted = match wanted {
+        Wanted::Shown => !is_attached && (is_plain(message, id) || is_html(part)),
+        Wanted::Attached => is_attached,
+    };
+    let text = match &part.body {
+        PartType::Text(text) if is_wanted => text.trim().to_owned(),
+        PartType::Html(text) if is_wanted => html::page(text).text,
+        _ => String::new(),
+    };
+    if text.is_empty() { Vec::new() } else { vec![text] }
+}
+
+fn is_html(part: &MessagePart<'_>) -> bool {
+    matches!(part.body, PartType::Html(_))
+}
+
+/// A part that names no type is plain text.
+fn is_plain(message: &Message<'_>, id: u32) -> bool {
+    message.parts.get(id as usize).is_some_and(|part| {
+        let named = part.content_type().map(|of| (of.ctype(), of.subtype().unwrap_or_default()));
+        let plain = named.is_none_or(|(kind, subtype)| {
+            kind.eq_ignore_ascii_case("text") && subtype.eq_ignore_ascii_case("plain")
+        });
+        plain && matches!(part.body, PartType::Text(_))
+    })
 }
 
 /// `Name of the list <id.of.the.list>`, or the id alone: the id.

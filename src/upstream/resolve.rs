@@ -300,6 +300,11 @@ fn locate<'a>(
             if selection.foreign {
                 located.warnings = located.warnings.with(Warning::ForeignSelectionManifest);
             }
+            if !selection.missing.is_empty() {
+                located.warnings = located.warnings.with(Warning::UpstreamDaysMissing);
+                located.found.notes.push(days_missing(selection.bus, &selection.missing));
+                located.found.missing.clone_from(&selection.missing);
+            }
             located.selection = Some(selection);
             located
         }

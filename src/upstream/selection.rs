@@ -22,6 +22,7 @@ use super::view::Upstream;
 use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::json::{jcs, jcs_hash, name_order};
 use crate::contract::schema::{self, Violation};
+use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, ErrorClass, ReasonCode};
 
 /// Largest selection manifest that is read.
@@ -79,6 +80,8 @@ pub struct Selection {
     pub foreign: bool,
     /// Partitions that the selection was made over.
     pub(super) made_over: Vec<String>,
+    /// Days of its range that were not published when it was made.
+    pub(super) missing: Vec<Day>,
     /// What items say about what is found, by id.
     pub(super) claims: BTreeMap<String, Claim>,
 }
@@ -137,6 +140,7 @@ pub fn load(
         ordering: found.ordering,
         foreign: found.foreign,
         made_over: found.made_over,
+        missing: found.missing,
         claims: found.claims,
         hash: recorded.to_owned(),
         path: shown(upstream, &file),
@@ -199,6 +203,7 @@ struct Items {
     ordering: SelectionOrder,
     foreign: bool,
     made_over: Vec<String>,
+    missing: Vec<Day>,
     claims: BTreeMap<String, Claim>,
 }
 
@@ -244,6 +249,7 @@ fn own(
         ordering: SelectionOrder::of(rest.get("ordering")),
         foreign: false,
         made_over: Vec::new(),
+        missing: days_of(&shell["missing_days"]),
         claims: BTreeMap::new(),
     };
     let mut partitions = BTreeSet::new();
@@ -282,6 +288,11 @@ fn own(
     items.partitions = partitions.into_iter().collect();
     items.made_over = check_upstream(upstream, path, &shell)?;
     Ok(items)
+}
+
+fn days_of(list: &Value) -> Vec<Day> {
+    let days = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+    days.filter_map(|day| day.parse().ok()).collect()
 }
 
 /// The hash of the canonical form of a selection whose list of items writes itself.
@@ -391,6 +402,7 @@ fn foreign(path: &str, members: &Members<'_>, default_bus: Bus) -> Result<Items,
         ordering: SelectionOrder::AsListed,
         foreign: true,
         made_over: Vec::new(),
+        missing: Vec::new(),
         claims: BTreeMap::new(),
     })
 }

@@ -138,7 +138,14 @@ fn outputs(prepared: &Prepared, made: FlowOutcome) -> Map<String, Value> {
     };
     put("model_generated", made.model_generated.into());
     put("schema_id", json!(made.schema_id));
-    put("quality", json!(made.quality));
+    let mut quality = json!(made.quality);
+    // A summary of a range in which days are missing is not a summary of the range.
+    for member in ["missing_days", "missing_days_count"] {
+        if let Some(value) = prepared.resolved.selection.get(member) {
+            quality[member] = value.clone();
+        }
+    }
+    put("quality", quality);
     put("coverage", json!(made.coverage));
     let (located, unlocated) = evidence_refs(prepared, &made.evidence);
     put("evidence_refs", located);

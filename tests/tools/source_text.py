@@ -48,6 +48,8 @@ class Page:
         return self.tables[-1] if self.tables else None
 
     def gap(self, wanted):
+        if self.code is not None:
+            return
         row = self.row()
         if row and not row["broken"] and not row["said"]:
             return
@@ -113,43 +115,71 @@ class Page:
             self.lines(fence + "\n" + text + "\n" + fence)
         self.gap(PARAGRAPH)
 
+    def begin_quote(self):
+        if self.code is None:
+            self.gap(PARAGRAPH)
+            self.quotes += 1
+
+    def end_quote(self):
+        if self.code is None:
+            self.gap(PARAGRAPH)
+            self.quotes -= 1
+
     def begin_item(self, depth, marker):
+        if self.code is not None:
+            return
         self.gap(LINE)
         self.item = "  " * depth + marker + " "
 
     def end_item(self):
+        if self.code is not None:
+            return
         self.item = ""
         self.gap(LINE)
 
     def begin_heading(self, level):
+        if self.code is not None:
+            return
         self.gap(PARAGRAPH)
         self.marks = "#" * level + " "
 
     def end_heading(self):
+        if self.code is not None:
+            return
         self.marks = ""
         self.gap(PARAGRAPH)
 
     def begin_table(self):
+        if self.code is not None:
+            return
         if self.row():
             self.row()["broken"], self.row()["tabs"] = True, 0
         self.gap(PARAGRAPH)
         self.tables.append(None)
 
     def end_table(self):
+        if self.code is not None:
+            return
         self.tables.pop()
         self.gap(PARAGRAPH)
 
     def end_row(self):
+        if self.code is not None:
+            return
         if self.tables:
             self.tables[-1] = None
         self.gap(LINE)
 
     def begin_row(self):
+        if self.code is not None:
+            return
         self.end_row()
         if self.tables:
             self.tables[-1] = {"cells": 0, "tabs": 0, "any": False, "said": False, "broken": False}
 
     def begin_cell(self):
+        if self.code is not None:
+            return
         row = self.row()
         if not row:
             return self.gap(LINE)
@@ -291,8 +321,7 @@ class Html:
                 marker = f"{number}."
             page.begin_item(max(len(self.lists) - 1, 0), marker)
         elif name == "blockquote":
-            page.gap(PARAGRAPH)
-            page.quotes += 1
+            page.begin_quote()
         elif name in ("pre", "listing") and not self.in_code:
             self.in_code = True
             page.begin_code()
@@ -320,8 +349,7 @@ class Html:
         elif name == "li":
             page.end_item()
         elif name == "blockquote":
-            page.gap(PARAGRAPH)
-            page.quotes -= 1
+            page.end_quote()
         elif name in ("pre", "listing") and self.in_code:
             self.in_code = False
             page.end_code(self.fence)
@@ -814,22 +842,28 @@ def plain(source):
 
 
 def mail(data):
-    """The text parts of a message; of alternatives the plain one."""
-    def parts(part):
-        inner = list(part.iter_parts()) if part.is_multipart() else []
-        if part.get_content_type() == "multipart/alternative":
-            plain = [one for one in inner if one.get_content_type() == "text/plain"]
-            inner = plain or inner
-        for one in inner:
-            yield from parts(one)
-        shown = part.get_content_disposition() != "attachment"
-        if not inner and part.get_content_maintype() == "text" and shown:
-            text = part.get_content()
-            html_part = part.get_content_type() == "text/html"
-            yield Html(text).page.out if html_part else text.rstrip()
-
+    """The text of a message."""
     message = email.message_from_bytes(data, policy=email.policy.default)
-    return "\n\n".join(text for text in parts(message) if text)
+    return "\n\n".join(mail_texts(message, False) or mail_texts(message, True))
+
+
+def mail_texts(part, attached):
+    """The texts of a part that are not empty: those that are shown, or those that are attached."""
+    kind = part.get_content_type()
+    if part.is_multipart() and part.get_content_maintype() == "multipart":
+        inner = [(one.get_content_type(), mail_texts(one, attached)) for one in part.iter_parts()]
+        if kind != "multipart/alternative":
+            return [text for _, texts in inner for text in texts]
+        inner = [(kind, texts) for kind, texts in inner if texts]
+        plain = [texts for kind, texts in inner if kind == "text/plain"]
+        return (plain or [texts for _, texts in inner] or [[]])[0]
+    is_attached = part.get_content_disposition() == "attachment"
+    shown = kind in ("text/plain", "text/html") and not is_attached
+    if not (part.get_content_maintype() == "text" and is_attached if attached else shown):
+        return []
+    text = part.get_content()
+    text = Html(text).page.out if kind == "text/html" else text.strip()
+    return [text] if text else []
 
 
 # Lists
