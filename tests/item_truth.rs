@@ -203,3 +203,108 @@ fn a_pack_is_made_from_published_summaries_in_three_commands() {
     let none = home.run(&["select", "--bus", "summary_bus", "--day", "1999-01-01"]);
     assert_eq!(none.status.code(), Some(5));
 }
+
+/// A note in a file of its own; the text stays the same.
+fn write_note(home: &Home, front: &str) {
+    let text = format!("---\n{front}---\nThe roof was repaired on Monday. Ana paid the bill.\n");
+    std::fs::write(home.path("buses/other/note.md"), text).unwrap();
+}
+
+#[test]
+fn what_stands_beside_a_text_is_part_of_the_work() {
+    let home = Home::new("");
+    let fronts = [
+        "title: Roof\n",
+        "title: House\n",
+        "title: House\ndate: 2026-02-11\n",
+        "title: House\ndate: 2026-02-11\nauthor: Ana\n",
+        "title: House\ndate: 2026-02-11\nauthor: Ana\npublish: false\n",
+        "title: House\ndate: 2026-02-11\nauthor: Ana\npublish: true\n",
+    ];
+    let mut made = std::collections::BTreeSet::new();
+    for front in fronts {
+        write_note(&home, front);
+        for _ in 0..2 {
+            home.ok(&["submit", "--flow", "docs.chunk_set.summarize.brief.v1", "--id", "note.md"]);
+            home.ok(&["drain"]);
+        }
+        let ids: Vec<String> = home
+            .items()
+            .iter()
+            .map(|item| item["summary_id"].as_str().unwrap().to_owned())
+            .collect();
+        made.extend(ids.iter().cloned());
+        assert_eq!(ids.len(), made.len());
+    }
+    assert_eq!(made.len(), fronts.len(), "each change is new work, and a repeat is none");
+    home.ok(&["verify"]);
+}
+
+#[test]
+fn a_derived_key_whose_source_became_private_says_so() {
+    let home = Home::new("");
+    let flow = "docs.chunk_set.summarize.brief.v1";
+    home.ask("first", flow, "The roof was repaired on Monday. Ana paid the bill.");
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("first")["warnings"], json!([]));
+    let text = "---\npublish: false\n---\nThe roof was repaired on Monday. Ana paid the bill.";
+    std::fs::write(home.path("buses/other/first.txt"), text).unwrap();
+    let queue = std::fs::read_to_string(home.path("run/queue.jsonl")).unwrap();
+    let again = queue.lines().next().unwrap().replace("\"first\"", "\"second\"");
+    std::fs::write(home.path("run/queue.jsonl"), format!("{queue}{again}\n")).unwrap();
+    home.ok(&["drain"]);
+    let ack = home.last_ack("second");
+    assert_eq!(
+        (&ack["status"], &ack["warnings"]),
+        (&json!("duplicate"), &json!(["source_changed"]))
+    );
+}
+
+#[test]
+fn a_source_without_a_time_shows_none() {
+    let home = Home::new("");
+    for (front, precision) in [
+        ("title: Roof\n", json!("none")),
+        ("title: Roof\ndate: 2026-02-11\n", json!("day")),
+        ("title: Roof\ndate: 2026-02-11T10:00:00+01:00\n", Value::Null),
+        ("title: Roof\ndate: 2026-02-11 00:30:00 +0900\n", Value::Null),
+    ] {
+        write_note(&home, front);
+        home.ok(&["submit", "--flow", "docs.chunk_set.summarize.brief.v1", "--id", "note.md"]);
+        home.ok(&["drain"]);
+        let items = home.items();
+        let item = items.last().unwrap();
+        assert_eq!(item["meta"].get("ts_precision").cloned().unwrap_or_default(), precision);
+        if front.contains("+0900") {
+            assert_eq!(item["ts_abs"], "2026-02-10T15:30:00.000Z");
+        }
+    }
+}
+
+#[test]
+fn a_parameter_that_replaces_the_sources_or_is_misspelled_is_refused() {
+    let home = Home::new("");
+    let flow = "docs.chunk_set.summarize.brief.v1";
+    let text = "The roof was repaired on Monday. Ana paid the bill.";
+    for (id, param, told) in [
+        ("one", "text", "would replace the text"),
+        ("two", "Messages", "would replace the text"),
+        ("three", "sources", "would replace the text"),
+        ("four", "chunks", "would replace the text"),
+        ("five", "renderprofile", "did you mean render_profile?"),
+        ("six", "max_token", "did you mean max_tokens?"),
+    ] {
+        home.ask_with(id, flow, text, json!({param: "Another text."}));
+        home.ok(&["drain"]);
+        let ack = home.last_ack(id);
+        assert_eq!(ack["reason_code"], "invalid_params", "{ack}");
+        assert!(ack["message"].as_str().unwrap().contains(told), "{ack}");
+    }
+    home.ask_with("own", flow, text, json!({"note_of_my_producer": 1, "project": "roof"}));
+    home.ok(&["drain"]);
+    let ack = home.last_ack("own");
+    assert_eq!(
+        (&ack["status"], &ack["warnings"]),
+        (&json!("completed"), &json!(["unknown_param"]))
+    );
+}

@@ -52,6 +52,88 @@ fn packs() -> Vec<Pack> {
     registry.records().iter().map(load).collect()
 }
 
+/// Members of a schema whose names say that they hold ids or evidence, as pointers.
+fn members_with_ids(root: &Value, schema: &Value, place: &str, found: &mut BTreeSet<String>) {
+    let target = schema["$ref"].as_str().and_then(|at| root.pointer(at.strip_prefix('#')?));
+    let schema = target.unwrap_or(schema);
+    for (name, member) in schema["properties"].as_object().into_iter().flatten() {
+        let place = format!("{place}/{name}");
+        let is_closed = member.get("enum").is_some();
+        let names = name == "id" || name == "evidence";
+        if (names || name.ends_with("_id") || name.ends_with("_ids")) && !is_closed {
+            found.insert(place.clone());
+        }
+        members_with_ids(root, member, &place, found);
+    }
+    if schema["items"].is_object() {
+        members_with_ids(root, &schema["items"], &format!("{place}/*"), found);
+    }
+}
+
+/// Which check applies to each member that holds ids: those of the sources, those that an input gives,
+/// or none because the flow makes the id.
+#[test]
+fn every_member_with_ids_has_its_check() {
+    let expected: BTreeMap<&str, &[(&str, &str)]> = BTreeMap::from([
+        ("crm.contacts.plan.next_actions.v1", &[("/contact_id", "given by contact")][..]),
+        (
+            "digest.weekly.summarize.weekly_digest.v1",
+            &[
+                ("/highlights/*/summary_ids", "of sources"),
+                ("/open_tasks/*/summary_ids", "of sources"),
+            ],
+        ),
+        ("docs.chunk_set.summarize.brief.v1", &[("/key_points/*/chunk_ids", "of sources")]),
+        // The words are quotes, which are looked up in the sources.
+        ("jobs.posting.screen.job_screening.v2", &[("/must_have/*/evidence", "not checked")]),
+        (
+            "news.agenda.generate.seed_ideas.v1",
+            &[
+                ("/seed_ideas/*/idea_id", "not checked"),
+                ("/seed_ideas/*/source_ids", "given by clustered_agenda_table"),
+            ],
+        ),
+        (
+            "news.articles.parse_and_cluster.topic_clusters.v1",
+            &[("/clustered_agenda_table/*/article_ids", "given by content")],
+        ),
+        (
+            "news.seed.expand.seed_card.v1",
+            &[
+                ("/idea_id", "given by idea_id"),
+                ("/key_articles/*/article_id", "given by article_content"),
+            ],
+        ),
+        (
+            "opportunities.digest.rank_and_route.v1",
+            &[
+                ("/dropped/*/id", "of sources"),
+                ("/duplicates/*", "of sources"),
+                ("/ranked/*/id", "of sources"),
+            ],
+        ),
+        ("research.router.plan.perspectives.v1", &[("/perspectives/*/id", "not checked")]),
+        ("writing.outline.generate.v1", &[("/sections/*/source_ids", "given by sources")]),
+    ]);
+    for pack in packs() {
+        let path = pack.record.declared_outputs.output_schema_path.as_deref();
+        let schema = path.map(|path| pack.json(path)).unwrap_or_default();
+        let mut members = BTreeSet::new();
+        members_with_ids(&schema, &schema, "", &mut members);
+        let mut checks: BTreeMap<String, String> =
+            members.into_iter().map(|member| (member, "not checked".to_owned())).collect();
+        for (member, given) in pack.loaded.checked_ids() {
+            let check = given.map_or("of sources".to_owned(), |input| format!("given by {input}"));
+            checks.insert(member, check);
+        }
+        let flow = pack.record.flow_id.as_str();
+        let wanted = expected.get(flow).copied().unwrap_or_default();
+        let wanted: Vec<(String, String)> =
+            wanted.iter().map(|(member, check)| ((*member).into(), (*check).into())).collect();
+        assert_eq!(checks.into_iter().collect::<Vec<_>>(), wanted, "{flow}");
+    }
+}
+
 fn golden(flow_id: &str, name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/packs").join(flow_id).join(name)
 }

@@ -18,7 +18,7 @@ use summarizer::contract::json::{jcs, jcs_hash};
 use summarizer::contract::time::{Day, Timestamp};
 use summarizer::contract::vocabulary::{Bus, Stream, SummaryKind};
 use summarizer::export::item::{
-    ModelIdentity, PromptIdentity, SummaryIdentity, SummaryItem, summary_id,
+    ContextIdentity, ModelIdentity, PromptIdentity, SummaryIdentity, SummaryItem, summary_id,
 };
 use summarizer::export::publish::{Fallback, Publisher};
 use summarizer::export::summary_bus::{Counts, PartitionFacts, PartitionKey, Stamp, render};
@@ -53,6 +53,7 @@ fn item(resolved: &Resolved) -> SummaryItem {
         prompt_hash: &prompt_hash,
         provider: "builtin",
         model: "extractive",
+        context: ContextIdentity::default(),
     });
     let outputs = json!({"summary_text": "S.", "model_generated": false});
     let meta = json!({"summary_kind": resolved.kind, "summary_subkind": "brief"});

@@ -97,6 +97,20 @@ pub struct Memo {
     pub meta: Value,
 }
 
+impl Memo {
+    /// Whether it tells of private items: its front matter says `publish: false`.
+    pub(crate) fn is_private(&self) -> bool {
+        is_private(&self.markdown)
+    }
+}
+
+/// Whether the front matter of a memo says `publish: false`.
+pub(crate) fn is_private(memo: &str) -> bool {
+    let mut lines = memo.lines();
+    lines.next() == Some("---")
+        && lines.take_while(|line| *line != "---").any(|line| line == "publish: false")
+}
+
 impl DigestBus {
     /// Opens the bus under a bus home, the folder that holds `index` and `digests`.
     pub fn open(bus_home: &Path) -> Result<DigestBus, BusError> {

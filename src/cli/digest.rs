@@ -304,8 +304,8 @@ fn show_preview(context: &Context, answer: &Value) {
                 (Some(project), Some(from)) => format!("{project} (by {from})"),
                 _ => "-".to_owned(),
             };
-            let words =
-                [text(&one["ts_abs"]), text(&one["summary_id"]), &project, text(&one["title"])];
+            let time = if one["has_clock"] == false { &one["day"] } else { &one["ts_abs"] };
+            let words = [text(time), text(&one["summary_id"]), &project, text(&one["title"])];
             let words = words.map(crate::digest::markdown::one_line);
             std::iter::once(fate).chain(words).collect()
         })

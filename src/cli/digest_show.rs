@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::failure::{Exit, Failure};
 use super::prose::Prose;
+use super::published::PRIVATE;
 use super::read::show;
 use super::settings::load_config;
 use super::{Context, names, ui};
@@ -58,12 +59,15 @@ pub(super) fn run(
             if context.ui.json {
                 context.ui.json(&json!({
                     "bag_id": bag.bag_id, "selector_id": wanted, "window": bag.window_label,
-                    "title": memo.title, "markdown": memo.markdown, "path": bag.path,
+                    "title": memo.title, "private": memo.is_private(), "markdown": memo.markdown, "path": bag.path,
                 }));
                 continue;
             }
             if !lines.is_empty() {
                 lines.push(String::new());
+            }
+            if memo.is_private() {
+                lines.push(ui::dim(PRIVATE));
             }
             lines.extend(memo_lines(prose, &memo));
         }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use super::prose::Prose;
-use super::published::{named, open_bus};
+use super::published::{PRIVATE, Published, named, open_bus};
 use super::read::summary_lines;
 use super::since::since;
 use super::{Context, names, ui};
@@ -313,8 +313,11 @@ fn request_row(row: &Value) -> Vec<String> {
 
 impl ShowArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let shown = ask_by_name(context, &self.id, &|id| Question::Show { id })?;
+        let mut shown = ask_by_name(context, &self.id, &|id| Question::Show { id })?;
         if context.ui.json {
+            if let Some(one) = summary_of(context, &shown["latest"]) {
+                shown[PRIVATE] = one.is_private().into();
+            }
             context.ui.json(&shown);
             return Ok(Exit::Done);
         }
@@ -354,14 +357,18 @@ fn newest_named(context: &Context, word: &str) -> Option<String> {
 
 /// The text of the summary that a request made, before everything else.
 fn show_text(context: &Context, shown: &Value) {
-    let events = shown["events"].as_array().into_iter().flatten();
-    let id = events.filter_map(|event| event["summary_id"].as_str()).next_back();
-    let found = id.and_then(|id| named(&open_bus(context).ok()?, id).ok());
-    if let Some(one) = found.as_deref().and_then(<[_]>::first) {
-        let lines = summary_lines(Prose::of_stdout(), one, false, false);
+    if let Some(one) = summary_of(context, shown) {
+        let lines = summary_lines(Prose::of_stdout(), &one, false, false);
         lines.iter().for_each(|line| context.ui.out(line));
         context.ui.out("");
     }
+}
+
+/// The summary that a request made, when it is published.
+fn summary_of(context: &Context, shown: &Value) -> Option<Published> {
+    let events = shown["events"].as_array().into_iter().flatten();
+    let id = events.filter_map(|event| event["summary_id"].as_str()).next_back()?;
+    named(&open_bus(context).ok()?, id).ok()?.into_iter().next()
 }
 
 fn show_one(context: &Context, shown: &Value) {

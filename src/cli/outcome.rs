@@ -2,7 +2,7 @@
 
 use super::acks::Ended;
 use super::prose::Prose;
-use super::published::{Published, open_bus};
+use super::published::{Published, open_bus, private_mark};
 use super::{Context, ui};
 
 /// Summaries that are printed; more are counted.
@@ -34,7 +34,7 @@ impl Made {
         serde_json::json!({
             "summary_id": one.id(), "source": one.name(), "title": one.title(), "day": one.day(),
             "project": one.project(), "flow_id": one.flow(), "summary": one.text(),
-            "short": one.short(),
+            "short": one.short(), "private": one.is_private(),
         })
     }
 }
@@ -46,7 +46,8 @@ pub(super) fn made_lines(prose: Prose, made: &[Made]) -> Vec<String> {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        lines.push(ui::bold(&one.published.name()));
+        let mark = private_mark(one.published.is_private());
+        lines.push(format!("{}{mark}", ui::bold(&one.published.name())));
         lines.extend(prose.lines(one.published.short(), "  "));
     }
     if made.len() > SHOWN {

@@ -8,14 +8,18 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::Context;
 use super::failure::{Exit, Failure};
 use super::held_home::no_home;
 use super::prose::plain_line;
 use super::settings::load_config;
+use super::{Context, ui};
 use crate::bus::{BusError, Item, SummaryBus};
+use crate::contract::publish;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
+
+/// The word for what is not meant for others.
+pub(super) const PRIVATE: &str = "private";
 
 /// A published summary.
 pub(super) struct Published {
@@ -42,6 +46,11 @@ impl Published {
 
     pub(super) fn project(&self) -> Option<&str> {
         self.item.value["meta"]["project"].as_str()
+    }
+
+    /// Whether its source is marked private.
+    pub(super) fn is_private(&self) -> bool {
+        publish::said(self.item.value["meta"].get("publish")) == Some(false)
     }
 
     pub(super) fn flow(&self) -> &str {
@@ -83,6 +92,11 @@ impl Published {
         let quotes = refs.into_iter().flatten().filter_map(|one| one["quote"].as_str());
         quotes.filter(|quote| told.insert(*quote)).map(plain_line).collect()
     }
+}
+
+/// The mark behind the name of something, where it is private.
+pub(super) fn private_mark(is_private: bool) -> String {
+    if is_private { ui::dim(&format!("  {PRIVATE}")) } else { String::new() }
 }
 
 /// The Summary Bus of the home.

@@ -9,7 +9,7 @@ use clap::Args;
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use super::prose::{Prose, plain_line};
-use super::published::{Published, each_newest, named, open_bus, unread};
+use super::published::{PRIVATE, Published, each_newest, named, open_bus, unread};
 use super::since::first_day;
 use super::{Context, names, ui};
 use crate::bus::SummaryBus;
@@ -64,7 +64,11 @@ impl ReadArgs {
             false => self.by_name(context, &bus)?,
         };
         if context.ui.json {
-            found.iter().for_each(|one| context.ui.json(&one.item.value));
+            for one in &found {
+                let mut value = one.item.value.clone();
+                value[PRIVATE] = one.is_private().into();
+                context.ui.json(&value);
+            }
             return Ok(Exit::Done);
         }
         if found.is_empty() {
@@ -189,6 +193,7 @@ pub(super) fn summary_lines(
     }
     let mut from = vec![one.day().to_owned()];
     from.extend(one.project().map(plain_line));
+    from.extend(one.is_private().then(|| PRIVATE.to_owned()));
     if one.item.value["outputs"]["model_generated"] == true {
         let model = &one.item.value["model"]["model_name"];
         from.push(format!("written by {}", super::published::text(model)));

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::failure::{Exit, Failure};
 use super::prose::{Prose, plain, plain_line};
-use super::published::{Published, each_newest, open_bus, unread};
+use super::published::{Published, each_newest, open_bus, private_mark, unread};
 use super::read::show;
 use super::since::first_day;
 use super::{Context, ui};
@@ -65,11 +65,13 @@ impl SearchArgs {
             if context.ui.json {
                 context.ui.json(&json!({
                     "summary_id": one.id(), "source": one.name(), "title": one.title(),
-                    "day": one.day(), "project": one.project(), "sentence": sentence,
+                    "day": one.day(), "project": one.project(), "private": one.is_private(),
+                    "sentence": sentence,
                 }));
             } else {
                 let day = ui::dim(one.day());
-                lines.push(format!("{}  {day}", ui::bold(&one.name())));
+                let mark = private_mark(one.is_private());
+                lines.push(format!("{}  {day}{mark}", ui::bold(&one.name())));
                 lines.extend(prose.wrap(&marked(&sentence, &words), "  ", "  "));
             }
             ControlFlow::Continue(())

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::failure::{Exit, Failure};
 use super::flow_runner::FlowRunner;
 use super::prose::{Prose, plain_line};
+use super::published::private_mark;
 use super::settings::load_config;
 use super::ui::LiveAnswer;
 use super::{Context, names, ui};
@@ -201,6 +202,7 @@ fn ask(
         day: Some(today.to_string()),
         zone: Some(config.timezone),
         profile: config.profile.clone(),
+        condensed: false,
     };
     runner.ask_about(context, &unit.texts, &surroundings, listener)
 }
@@ -357,11 +359,13 @@ impl<'a> Printer<'a> {
             if self.made > 0 {
                 ui.out("");
             }
-            ui.out(ui::bold(&plain_line(&unit.name)));
+            let mark = private_mark(unit.publish == Some(false));
+            ui.out(format!("{}{mark}", ui::bold(&plain_line(&unit.name))));
         } else if self.prose.is_terminal()
             && let Some(title) = unit.title()
         {
-            ui.out(ui::bold(&plain_line(title)));
+            let mark = private_mark(unit.publish == Some(false));
+            ui.out(format!("{}{mark}", ui::bold(&plain_line(title))));
         }
         self.prose.lines(&text, indent).iter().for_each(|line| ui.out(line));
         if self.evidence {
@@ -447,6 +451,7 @@ fn as_json(unit: &Unit, outcome: &FlowOutcome) -> Value {
         "source": unit.name,
         "kind": unit.kind.name(),
         "title": unit.title(),
+        "private": unit.publish == Some(false),
         "bytes": unit.bytes(),
         "summary": text_of(outcome, Length::Medium),
         "short": text_of(outcome, Length::Short),

@@ -247,6 +247,15 @@ pub(crate) fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> 
     (best.0 <= 2 + typed.len() / 6).then(|| best.1.to_owned())
 }
 
+/// The known name that was most likely meant: one wrong letter in four, other signs between words, or
+/// another letter case.
+pub(crate) fn slip_of<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let folded = |name: &str| name.to_lowercase().replace(['-', ' '], "_");
+    let typed = folded(typed);
+    let best = known.map(|name| (distance(&typed, &folded(name)), name)).min()?;
+    (best.0 <= typed.chars().count() / 4).then_some(best.1)
+}
+
 /// Edit distance over characters.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
@@ -270,6 +279,17 @@ mod tests {
     #[test]
     fn distances() {
         assert_eq!([distance("abc", "abc"), distance("abc", "abd"), distance("", "ab")], [0, 1, 2]);
+        let slip = |typed: &str| slip_of(typed, ["window_label", "day", "topic"].into_iter());
+        for (typed, meant) in [
+            ("windowlabel", Some("window_label")),
+            ("Window-Label", Some("window_label")),
+            ("topics", Some("topic")),
+            ("tag", None),
+            ("tone", None),
+            ("note", None),
+        ] {
+            assert_eq!(slip(typed), meant, "{typed}");
+        }
         assert_eq!(nearest("zzzzzz", ["model", "kind"].into_iter()), None);
     }
 }

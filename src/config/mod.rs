@@ -5,7 +5,7 @@
 //! suggest the nearest known one.
 
 mod address;
-mod keys;
+pub(crate) mod keys;
 mod provider;
 mod quantity;
 

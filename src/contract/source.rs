@@ -246,6 +246,24 @@ impl InputContext {
         })
     }
 
+    /// How precisely the time is known of which `start_ms` is the beginning.
+    pub(crate) fn time_precision(&self, start_ms: Option<i64>) -> TimePrecision {
+        let of = |source: &SourceContext| match (&source.ts, &source.day) {
+            (Some(_), _) => TimePrecision::Moment,
+            (None, Some(_)) => TimePrecision::Day,
+            (None, None) => TimePrecision::Unknown,
+        };
+        let all = || self.whole.iter().chain(&self.sources).map(of);
+        let has = |precision| all().any(|one| one == precision);
+        match start_ms {
+            _ if has(TimePrecision::Moment) => TimePrecision::Moment,
+            _ if has(TimePrecision::Day) => TimePrecision::Day,
+            // Of very many sources nothing but their time is known here.
+            Some(_) if self.sources.is_empty() => TimePrecision::Moment,
+            _ => TimePrecision::Unknown,
+        }
+    }
+
     /// The name a person knows the source by: the path of a file, the subject of a mail, the title of
     /// a chat. Several sources have the name of the first and their count.
     pub(crate) fn name(&self) -> Option<String> {
@@ -283,6 +301,43 @@ impl InputContext {
             "sources": self.sources, "whole": self.whole, "window": self.window,
         });
         sha256(jcs(&value))
+    }
+}
+
+/// How precisely the time of a source is known. An item says it in `meta.ts_precision`, unless it is a
+/// moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimePrecision {
+    Moment,
+    /// A day without a time.
+    Day,
+    /// No date: the time of the item only gives its place among others.
+    Unknown,
+}
+
+impl TimePrecision {
+    const NAME: &str = "ts_precision";
+
+    /// Reads the `meta` of an item.
+    pub(crate) fn of(meta: &Value) -> TimePrecision {
+        meta.as_object().map_or(TimePrecision::Moment, TimePrecision::of_members)
+    }
+
+    pub(crate) fn of_members(meta: &Map<String, Value>) -> TimePrecision {
+        match meta.get(TimePrecision::NAME).and_then(Value::as_str) {
+            Some("day") => TimePrecision::Day,
+            Some("none") => TimePrecision::Unknown,
+            _ => TimePrecision::Moment,
+        }
+    }
+
+    /// The member of `meta`, for what is less than a moment.
+    pub(crate) fn member(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            TimePrecision::Moment => None,
+            TimePrecision::Day => Some((TimePrecision::NAME, "day")),
+            TimePrecision::Unknown => Some((TimePrecision::NAME, "none")),
+        }
     }
 }
 

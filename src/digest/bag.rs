@@ -27,6 +27,7 @@ use crate::contract::digest_bus::{
 };
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::{line, to_file};
+use crate::contract::source::TimePrecision;
 use crate::contract::stable_id::{list_digest, list_hash};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
@@ -145,6 +146,7 @@ impl BagItem {
                 stream,
                 day,
                 at: Timestamp(item.ts_abs_ms),
+                has_clock: TimePrecision::of_members(&item.meta) == TimePrecision::Moment,
                 title: words.title,
                 source: words.source,
                 link: words.link,

@@ -329,10 +329,13 @@ impl<'a> Build<'a> {
         let mut jobs = Vec::new();
         let mut whole = BTreeSet::new();
         let considered = self.digests.catalog().considered();
-        let changed = library.units().iter();
-        let changed = changed
-            .filter(|unit| unit.seq > considered || open_tasks.moved_after(unit, considered));
-        let changed: Vec<&Unit> = changed.collect();
+        let standing = library.standing();
+        let is_changed = |unit: &&Unit| {
+            unit.seq > considered
+                || open_tasks.moved_after(unit, considered)
+                || standing.moved_after(unit.stand(), considered)
+        };
+        let changed: Vec<&Unit> = library.units().iter().filter(is_changed).collect();
         for ((selector, hash), matcher) in active.iter().zip(&matchers) {
             let (windows, full) = self.windows(library, &changed, selector, hash, matcher);
             if full {

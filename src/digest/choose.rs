@@ -23,6 +23,8 @@ use crate::facts::window::Window;
 pub(crate) enum DropReason {
     StreamNotMatched,
     PublishNotMatched,
+    /// A newer summary of the same work took its place.
+    Replaced,
     ProjectNotMatched,
     TagMissing,
     TagNotMatched,
@@ -42,6 +44,7 @@ impl DropReason {
         match self {
             DropReason::StreamNotMatched => "stream_not_matched",
             DropReason::PublishNotMatched => "publish_not_matched",
+            DropReason::Replaced => "replaced",
             DropReason::ProjectNotMatched => "project_not_matched",
             DropReason::TagMissing => "tag_missing",
             DropReason::TagNotMatched => "tag_not_matched",
@@ -221,13 +224,18 @@ impl<'a> Matcher<'a> {
         if !rule.streams.is_empty() && !rule.streams.contains(&unit.stream) {
             return Some(DropReason::StreamNotMatched);
         }
+        let standing = self.library.standing();
+        let publish = standing.publish(unit.stand());
         let shown = match rule.publish {
             PublishRule::Any => true,
-            PublishRule::Public => unit.publish != Publish::No,
-            PublishRule::Private => unit.publish == Publish::No,
+            PublishRule::Public => publish != Publish::No,
+            PublishRule::Private => publish == Publish::No,
         };
         if !shown {
             return Some(DropReason::PublishNotMatched);
+        }
+        if standing.is_replaced(unit.stand()) {
+            return Some(DropReason::Replaced);
         }
         let wanted = |project: u32| self.projects.contains(&project);
         if !rule.projects.is_empty() && !unit.project.is_some_and(wanted) {

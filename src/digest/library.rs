@@ -2,8 +2,9 @@
 //!
 //! Contract. A pure fold over the log: what was produced, when, with which tags, in which project.
 //! Texts stay in the log and are read when a memo needs them. Reading continues where it stopped, so
-//! one new summary costs one record. The result does not depend on the order of the summaries in
-//! the log: units are sorted by source time and id, and words are compared as words.
+//! one new summary costs one record. The order of the summaries in the log says only which of several
+//! about one source is the newest: units are sorted by source time and id, and words are compared as
+//! words.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::{ControlFlow, Range};
@@ -16,6 +17,8 @@ use serde_json::{Map, Value};
 
 use super::parallel::join;
 use super::project::{ProjectRules, scalar};
+pub use super::standing::Publish;
+use super::standing::{SourceWords, Stand, Standing, StandingKeys};
 use super::tags;
 use super::tasks::{self, TaskMarks, TaskMembers};
 use crate::contract::ids::Seq;
@@ -31,7 +34,7 @@ const PAGE: usize = 4096;
 /// Most tags of one summary that count.
 const TAGS_MAX: usize = 200;
 /// About how many bytes a kept unit takes without its words.
-const UNIT_BYTES: usize = 48;
+const UNIT_BYTES: usize = 64;
 /// Columns of a record that count as tags.
 pub(super) const COLUMNS: &[&str] =
     &["stage", "msg_type", "domain", "note_type", "format_type", "category", "subtopic"];
@@ -80,17 +83,6 @@ impl Words {
     }
 }
 
-/// Whether a summary may be shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Publish {
-    /// It does not say.
-    Unsaid,
-    /// It may.
-    Yes,
-    /// It may not.
-    No,
-}
-
 #[derive(Debug, Clone, Copy)]
 pub struct Unit {
     /// The event that holds its item.
@@ -115,14 +107,16 @@ pub struct Unit {
     pub(crate) thread: u64,
     /// Its sources, as its flow summarized them.
     pub(crate) source: u64,
-}
-
-impl Publish {
-    /// Every word, in the order in which it is kept.
-    const ALL: [Publish; 3] = [Publish::Unsaid, Publish::Yes, Publish::No];
+    /// What a newer summary shares with it, to take its place.
+    pub(crate) standing: StandingKeys,
 }
 
 impl Unit {
+    /// What decides how it stands among others.
+    pub(crate) fn stand(&self) -> Stand {
+        Stand { seq: self.seq, publish: self.publish, keys: self.standing }
+    }
+
     pub fn summary_id(&self) -> String {
         let mut text = String::with_capacity(36);
         text.push_str("sum_");
@@ -186,6 +180,7 @@ pub struct Library {
     terms: Vec<u32>,
     /// What is known about tasks, for the units that speak of some.
     tasks: HashMap<Seq, TaskMarks>,
+    standing: Standing,
     read_to: Seq,
     /// Events whose item has no id of ours or no source time: they enter no bag.
     malformed: Vec<Seq>,
@@ -202,6 +197,7 @@ struct Facts {
     at: Option<i64>,
     thread: u64,
     source: u64,
+    standing: StandingKeys,
 }
 
 #[derive(Deserialize)]
@@ -211,9 +207,20 @@ struct Line {
     #[serde(default)]
     source_ids: Vec<String>,
     #[serde(default)]
+    source_type: String,
+    #[serde(default)]
+    prompt: Prompt,
+    #[serde(default)]
     outputs: Outputs,
     #[serde(default)]
     meta: Map<String, Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Prompt {
+    prompt_hash: String,
+    template_id: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -256,6 +263,11 @@ impl Library {
     /// What is known about the tasks of a unit.
     pub(crate) fn task_marks(&self, unit: &Unit) -> Option<&TaskMarks> {
         self.tasks.get(&unit.seq)
+    }
+
+    /// Which summaries still stand.
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.standing
     }
 
     /// The fields of `meta` it knows.
@@ -327,7 +339,7 @@ impl Library {
             self.terms.push(number);
         }
         let project = facts.project.as_deref().map(|project| self.projects.number(project));
-        self.units.push(Unit {
+        let unit = Unit {
             seq: taken.seq,
             id: taken.id,
             at: Timestamp(at),
@@ -342,7 +354,10 @@ impl Library {
             publish: facts.publish,
             thread: facts.thread,
             source: facts.source,
-        });
+            standing: facts.standing,
+        };
+        self.standing.take(unit.stand());
+        self.units.push(unit);
         if !facts.marks.is_empty() {
             self.tasks.insert(taken.seq, facts.marks.clone());
         }
@@ -382,6 +397,8 @@ impl Library {
             bytes.push(unit.publish as u8);
             bytes.extend_from_slice(&unit.thread.to_le_bytes());
             bytes.extend_from_slice(&unit.source.to_le_bytes());
+            bytes.extend_from_slice(&unit.standing.work.to_le_bytes());
+            bytes.extend_from_slice(&unit.standing.source.to_le_bytes());
             let marks = self.task_marks(unit).map(TaskMarks::to_numbers).unwrap_or_default();
             bytes.extend_from_slice(&(marks.len() as u32).to_le_bytes());
             for number in marks {
@@ -424,6 +441,10 @@ impl Library {
                 publish: *Publish::ALL.get(usize::from(rest.take::<1>()?[0]))?,
                 thread: u64::from_le_bytes(rest.take()?),
                 source: u64::from_le_bytes(rest.take()?),
+                standing: StandingKeys {
+                    work: u64::from_le_bytes(rest.take()?),
+                    source: u64::from_le_bytes(rest.take()?),
+                },
             };
             let row: Option<Vec<u32>> = (0..u32::from_le_bytes(rest.take()?))
                 .map(|_| rest.take().map(u32::from_le_bytes))
@@ -440,6 +461,7 @@ impl Library {
                 }
             }
             let known = self.projects.len() as u32;
+            self.standing.take(unit.stand());
             self.units.push(Some(unit).filter(|unit| unit.project.is_none_or(|one| one < known))?);
         }
         Some(self.units.len() - before)
@@ -560,6 +582,14 @@ fn facts(
     let thread = thread_of(meta, &line.source_ids);
     let flow = meta.get("flow_id").and_then(scalar).unwrap_or_default();
     let source = tasks::key("source", &format!("{flow}\n{}", line.source_ids.join("\n")));
+    let standing = StandingKeys::of(&SourceWords {
+        source_type: &line.source_type,
+        source_ids: &line.source_ids,
+        template_id: &line.prompt.template_id,
+        prompt_hash: &line.prompt.prompt_hash,
+        meta,
+        at: line.ts_abs_ms,
+    });
     let structured = outputs.structured.as_deref().map_or("null", RawValue::get);
     let members: TaskMembers = serde_json::from_str(structured).unwrap_or_default();
     let found = members.found(&outputs.actions);
@@ -573,6 +603,7 @@ fn facts(
         marks,
         thread,
         source,
+        standing,
         publish: shown(meta.get("publish")),
         at: line.ts_abs_ms,
     })
@@ -640,6 +671,6 @@ pub(super) mod tests {
 
     #[test]
     fn units_are_small() {
-        assert!(size_of::<Unit>() <= 80, "{}", size_of::<Unit>());
+        assert!(size_of::<Unit>() <= 96, "{}", size_of::<Unit>());
     }
 }

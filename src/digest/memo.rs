@@ -63,6 +63,8 @@ pub struct MemoItem {
     pub stream: Stream,
     pub day: Day,
     pub at: Timestamp,
+    /// Whether its source has a time of day.
+    pub(crate) has_clock: bool,
     /// What the entry is called: the title where it adds something, else the name of the source.
     pub title: String,
     /// The name a person knows the source by.
@@ -465,8 +467,14 @@ fn timeline(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
         line!(memo);
         line!(memo, "### {}", first.at.day_in(frame.zone).0.format("%Y-%m-%d, %A"));
         line!(memo);
-        for told in day {
-            let _ = write!(memo, "- {} **{}**", told.at.clock_in(frame.zone), link(told));
+        // What has no time of day comes first.
+        let (timed, untimed): (Vec<&MemoItem>, _) = day.iter().partition(|told| told.has_clock);
+        for told in untimed.into_iter().chain(timed) {
+            memo.push_str("- ");
+            if told.has_clock {
+                let _ = write!(memo, "{} ", told.at.clock_in(frame.zone));
+            }
+            let _ = write!(memo, "**{}**", link(told));
             if let Some(project) = told.project.as_ref().filter(|_| several) {
                 let _ = write!(memo, " · {}", label(project, LABEL_CHARS));
             }
@@ -707,6 +715,7 @@ mod tests {
             summary_id: format!("sum_{}", format!("{number:02x}").repeat(16)),
             stream: Stream::Sessions,
             day: "2026-02-10".parse().unwrap(),
+            has_clock: true,
             at: Timestamp(ms),
             title: words.title,
             source: words.source,

@@ -34,5 +34,6 @@ pub mod queries;
 mod run;
 mod said;
 pub mod selector;
+mod standing;
 pub mod tags;
 pub(crate) mod tasks;

@@ -146,6 +146,7 @@ pub fn preview(
         };
         summaries.push(json!({
             "summary_id": item.memo.summary_id, "ts_abs": item.memo.at.to_string(),
+            "day": item.memo.day.to_string(), "has_clock": item.memo.has_clock,
             "title": item.memo.title, "source": item.memo.source, "project": item.memo.project,
             "project_from": project_from(library, log, place)?, "tags": item.memo.tags,
             "groups": groups, "dropped": reason,

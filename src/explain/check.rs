@@ -18,7 +18,7 @@ use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::request::Request;
 use crate::contract::source::InputContext;
 use crate::contract::vocabulary::FailureCause;
-use crate::export::item::{SummaryIdentity, summary_id, without_repetition};
+use crate::export::item::{ContextIdentity, SummaryIdentity, summary_id, without_repetition};
 use crate::facts::attempt::SelectionInput;
 use crate::flow::context::Surroundings;
 use crate::flow::{self, FlowOutcome, LoadedPack, ReplyCache, RunOptions};
@@ -250,6 +250,7 @@ fn identity(chain: &mut Chain, story: &Story) {
         prompt_hash: &text(&item["prompt"]["prompt_hash"]),
         provider: &text(&item["model"]["provider"]),
         model: &text(&item["model"]["model_name"]),
+        context: ContextIdentity::of(&item["selection"]),
     });
     chain.same(
         "summary.id",
@@ -488,6 +489,7 @@ fn surroundings(around: &Around, story: &Story, request: &Request) -> Result<Sur
         day: Some(asked_on(request, zone)),
         zone: Some(zone),
         profile: around.config.profile.clone(),
+        condensed: false,
     };
     let Some(recorded) = recorded else { return Ok(surroundings) };
     let disk = Arc::clone(&around.machine.disk);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::contract::hash::Digest;
+use crate::contract::hash::{Digest, sha256};
 #[cfg(any(test, feature = "internals"))]
 use crate::contract::json::to_line;
 use crate::contract::stable_id::{Part, list_hash, stable_id};
@@ -67,27 +67,65 @@ pub struct SummaryIdentity<'a, Id = String> {
     pub prompt_hash: &'a str,
     pub provider: &'a str,
     pub model: &'a str,
+    /// What the sources say beside their texts.
+    pub context: ContextIdentity,
+}
+
+/// What sources say beside their texts, as far as it makes work another work. An item records it in
+/// `selection.context`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ContextIdentity {
+    /// Hash of titles, people, times and places.
+    pub sha256: Option<Digest>,
+    /// The publish flag of the sources.
+    pub publish: Option<bool>,
+}
+
+impl ContextIdentity {
+    /// Reads it from the `selection` of an item.
+    pub(crate) fn of(selection: &Value) -> ContextIdentity {
+        let context = &selection["context"];
+        ContextIdentity {
+            sha256: context["sha256"].as_str().and_then(|hash| hash.parse().ok()),
+            publish: context["publish"].as_bool(),
+        }
+    }
+
+    /// The value of `selection.context`; nothing when the sources say nothing.
+    pub(crate) fn to_value(self) -> Option<Value> {
+        let mut members = Map::new();
+        members.extend(self.sha256.map(|hash| ("sha256".to_owned(), hash.hex().into())));
+        members.extend(self.publish.map(|flag| ("publish".to_owned(), flag.into())));
+        (!members.is_empty()).then_some(Value::Object(members))
+    }
+
+    /// One hash of a text and of what stands beside it.
+    pub(crate) fn with_text(self, source_text_hash: Digest) -> Digest {
+        sha256(json!([source_text_hash.hex(), self.to_value()]).to_string())
+    }
 }
 
 /// The id of a summary.
 pub fn summary_id<Id: AsRef<str>>(identity: &SummaryIdentity<'_, Id>) -> String {
     let sources = list_hash(identity.primary_ids);
     let checksum = identity.source_text_hash.hex();
-    stable_id(
-        "sum",
-        &[
-            Part::Text("summary"),
-            Part::Labelled("type", identity.stream.as_str()),
-            Part::Labelled("kind", identity.kind.as_str()),
-            Part::Labelled("subkind", identity.subkind),
-            Part::Labelled("sources_hash", &sources),
-            Part::Labelled("selection_checksum", &checksum),
-            Part::Labelled("prompt_hash", identity.prompt_hash),
-            Part::Labelled("summarizer", ENGINE),
-            Part::Labelled("provider", identity.provider),
-            Part::Labelled("model", identity.model),
-        ],
-    )
+    let context = identity.context.sha256.map(|hash| hash.hex());
+    let publish = identity.context.publish.map(|flag| flag.to_string());
+    let mut parts = vec![
+        Part::Text("summary"),
+        Part::Labelled("type", identity.stream.as_str()),
+        Part::Labelled("kind", identity.kind.as_str()),
+        Part::Labelled("subkind", identity.subkind),
+        Part::Labelled("sources_hash", &sources),
+        Part::Labelled("selection_checksum", &checksum),
+        Part::Labelled("prompt_hash", identity.prompt_hash),
+        Part::Labelled("summarizer", ENGINE),
+        Part::Labelled("provider", identity.provider),
+        Part::Labelled("model", identity.model),
+    ];
+    parts.extend(context.as_deref().map(|hash| Part::Labelled("context", hash)));
+    parts.extend(publish.as_deref().map(|flag| Part::Labelled("publish", flag)));
+    stable_id("sum", &parts)
 }
 
 /// Which model wrote a summary.
@@ -316,7 +354,6 @@ impl ItemFacts {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::contract::hash::sha256;
     use crate::contract::schema;
 
     /// A complete item, for tests of everything that handles items.
@@ -332,6 +369,7 @@ pub(crate) mod tests {
             prompt_hash: &sha256("prompt").hex(),
             provider: "builtin",
             model: "extractive",
+            context: ContextIdentity::default(),
         };
         let selection_type = match stream {
             Stream::Events => "single_event",
@@ -392,10 +430,24 @@ pub(crate) mod tests {
             prompt_hash: &sha256("prompt").hex(),
             provider: "builtin",
             model: "extractive",
+            context: ContextIdentity::default(),
         };
         assert_eq!(summary_id(&identity), "sum_3f62f2b2ca32d2afc30d036e59d29852");
         let other = SummaryIdentity { model: "other", ..identity };
         assert_ne!(summary_id(&identity), summary_id(&other));
+        let context = |sha256, publish| {
+            let context = ContextIdentity { sha256, publish };
+            let selection = json!({"context": context.to_value()});
+            assert_eq!(ContextIdentity::of(&selection), context);
+            summary_id(&SummaryIdentity { context, ..identity })
+        };
+        let hash = Some(sha256("context"));
+        assert_eq!(context(None, None), summary_id(&identity));
+        let ids = [(hash, None), (hash, Some(true)), (hash, Some(false)), (None, Some(false))];
+        let ids: std::collections::BTreeSet<String> =
+            ids.map(|(hash, flag)| context(hash, flag)).into();
+        assert_eq!(ids.len(), 4);
+        assert!(!ids.contains(&summary_id(&identity)));
     }
 
     #[test]

@@ -14,6 +14,8 @@ use crate::contract::time::Timestamp;
 use crate::model::SourceText;
 use crate::registry::binding::{Binding, SourceField};
 
+use super::hierarchy::TreeNode;
+
 /// The context of one run of a flow: the request, the home and the sources.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
@@ -25,6 +27,8 @@ pub struct Surroundings {
     pub zone: Option<Tz>,
     /// `[profile]` of the configuration.
     pub profile: BTreeMap<String, Value>,
+    /// The texts are condensed ones, so that even a single one needs its label.
+    pub(crate) condensed: bool,
 }
 
 impl Surroundings {
@@ -45,6 +49,40 @@ impl Surroundings {
             Binding::HomeProfile(name) => self.profile.get(name).cloned(),
             Binding::Literal(value) => Some(value.clone()),
         }
+    }
+
+    /// What is known of condensed texts: the title and the days of the sources that each stands for.
+    pub(super) fn of_condensed(&self, texts: &[SourceText], nodes: &[TreeNode]) -> Surroundings {
+        let known: BTreeMap<&str, &SourceContext> =
+            self.input.sources.iter().map(|source| (source.id.as_str(), source)).collect();
+        let nodes: BTreeMap<&str, &TreeNode> =
+            nodes.iter().map(|node| (node.node_id.as_str(), node)).collect();
+        let nodes = texts.iter().filter_map(|text| nodes.get(text.id.as_str()));
+        let sources = nodes.map(|node| {
+            let of: Vec<&SourceContext> =
+                node.source_ids.iter().filter_map(|id| known.get(id.as_str()).copied()).collect();
+            let title = shared(&of, |source| source.title.as_deref());
+            SourceContext {
+                id: node.node_id.clone(),
+                title: title.map(str::to_owned),
+                day: days(&of),
+                ..SourceContext::default()
+            }
+        });
+        let input = InputContext { sources: sources.collect(), whole: None, window: None };
+        Surroundings {
+            input,
+            day: self.day.clone(),
+            zone: self.zone,
+            profile: BTreeMap::new(),
+            condensed: true,
+        }
+    }
+
+    /// The title of the source at a place, when it has this id.
+    pub(super) fn title_at(&self, place: usize, id: &str) -> Option<&str> {
+        let source = self.input.sources.get(place).filter(|source| source.id == id)?;
+        source.title.as_deref()
     }
 
     fn field(&self, field: SourceField, sources: &[SourceText]) -> Option<Value> {
@@ -118,6 +156,7 @@ impl Surroundings {
         let is_session = self.input.window.is_some();
         if let [only] = sources
             && !is_session
+            && !self.condensed
         {
             return only.text.clone();
         }
@@ -155,6 +194,22 @@ impl Surroundings {
         };
         Some(clock)
     }
+}
+
+/// What all sources say alike.
+fn shared<'s>(
+    sources: &[&'s SourceContext],
+    of: fn(&'s SourceContext) -> Option<&'s str>,
+) -> Option<&'s str> {
+    let first = of(sources.first()?)?;
+    sources.iter().all(|source| of(source) == Some(first)).then_some(first)
+}
+
+/// The day of some sources, or the first and the last.
+fn days(sources: &[&SourceContext]) -> Option<String> {
+    let all = || sources.iter().filter_map(|source| source.day.as_deref());
+    let (first, last) = (all().min()?, all().max()?);
+    Some(if first == last { first.to_owned() } else { format!("{first} to {last}") })
 }
 
 /// What stands behind the number of a text: its id, and what a reader needs to place it.
@@ -232,5 +287,49 @@ fn describe(context: &SourceContext, members: &mut Map<String, Value>) {
         if let Some(value) = member(context, field) {
             members.insert(name.to_owned(), value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn condensed_texts_keep_the_title_and_the_days_of_their_sources() {
+        let source = |id: &str, title: &str, day: &str| SourceContext {
+            id: id.into(),
+            title: Some(title.into()),
+            day: Some(day.into()),
+            ..SourceContext::default()
+        };
+        let sources = vec![
+            source("a", "Roof", "2026-03-02"),
+            source("b", "Roof", "2026-03-04"),
+            source("c", "Lease", "2026-03-04"),
+        ];
+        let input = InputContext { sources, whole: None, window: None };
+        let around = Surroundings { input, ..Surroundings::default() };
+        let node = |id: &str, sources: &[&str]| TreeNode {
+            node_id: id.into(),
+            level: 0,
+            title: String::new(),
+            text: "Words.".into(),
+            children: Vec::new(),
+            source_ids: sources.iter().map(|one| (*one).to_owned()).collect(),
+            chars_covered: 0,
+            rendered_short: String::new(),
+        };
+        let nodes = [node("n0", &["a", "b"]), node("n1", &["b", "c"]), node("n2", &["c"])];
+        let text = |id: &str| SourceText { id: id.into(), text: "Words.".into() };
+        let all = [text("n0"), text("n1"), text("n2")];
+        assert_eq!(
+            around.of_condensed(&all, &nodes).joined(&all),
+            "[1] n0 | Roof | 2026-03-02 to 2026-03-04\nWords.\n\n[2] n1 | 2026-03-04\nWords.\n\n\
+             [3] n2 | Lease | 2026-03-04\nWords."
+        );
+        let one = [text("n2")];
+        let around = around.of_condensed(&one, &nodes);
+        assert_eq!(around.joined(&one), "[1] n2 | Lease | 2026-03-04\nWords.");
+        assert_eq!(around.list(&one)[0]["day"], "2026-03-04");
     }
 }

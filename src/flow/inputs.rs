@@ -18,10 +18,10 @@ use super::pyvalue;
 use crate::model::SourceText;
 use crate::registry::binding::Binding;
 
-/// Parameters every flow understands: limits of the model calls, the day of the summary, whether it may
-/// be shown, and a number that makes the same question a new one.
-pub(crate) const COMMON_PARAMS: [&str; 6] =
-    ["max_tokens", "temperature", "seed", "day", "publish", "again"];
+/// Parameters every flow understands: limits of the model calls, the day and the project of the summary,
+/// whether it may be shown, and a number that makes the same question a new one.
+pub(crate) const COMMON_PARAMS: [&str; 7] =
+    ["max_tokens", "temperature", "seed", "day", "project", "publish", "again"];
 
 /// Inputs ready for the flow.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +32,8 @@ pub(super) struct Bound<'a> {
     pub warnings: Vec<String>,
     /// The original main input, when a condensed text has replaced it.
     pub(crate) uncondensed: Option<Value>,
+    /// The ids of the condensed texts in it, in order.
+    pub(crate) condensed: Vec<String>,
 }
 
 pub(super) fn bind<'a>(
@@ -95,7 +97,7 @@ pub(super) fn bind<'a>(
         };
         inputs.insert(input.name.clone(), value);
     }
-    Ok(Bound { inputs, sources, warnings, uncondensed: None })
+    Ok(Bound { inputs, sources, warnings, uncondensed: None, condensed: Vec::new() })
 }
 
 fn binding_of<'p>(pack: &'p LoadedPack, name: &str) -> Option<&'p Binding> {

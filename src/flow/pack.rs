@@ -158,6 +158,12 @@ impl LoadedPack {
             )
     }
 
+    /// The members of answers whose ids are checked, each with the input whose ids it may repeat.
+    #[cfg(any(test, feature = "internals"))]
+    pub fn checked_ids(&self) -> Vec<(String, Option<&str>)> {
+        self.id_claims.pointers().collect()
+    }
+
     /// The schema of the structured output.
     pub(crate) fn output_schema(&self) -> Option<&Value> {
         self.schema.as_ref().map(|schema| &schema.value)

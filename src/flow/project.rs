@@ -73,6 +73,7 @@ struct Rules {
     uncertainties: Vec<Rule>,
     evidence: Vec<Rule>,
     source_ids: Vec<String>,
+    given_ids: BTreeMap<String, String>,
     rendered_short: Vec<Rule>,
     rendered_medium: Vec<Rule>,
     rendered_long: Vec<Rule>,
@@ -197,6 +198,11 @@ impl Projection {
             .collect()
     }
 
+    /// The pointers that repeat ids of an input, each with its input.
+    pub(crate) fn given_id_pointers(&self) -> &BTreeMap<String, String> {
+        &self.rules.given_ids
+    }
+
     /// The pointers whose texts are quotes.
     pub(crate) fn evidence_pointers(&self) -> Vec<String> {
         let pointer = |rule: &Rule| match rule {
@@ -219,7 +225,7 @@ impl Projection {
                 Rule::Pointer(pointer) | Rule::Mapped { pointer, .. } => Some(pointer.clone()),
                 _ => None,
             })
-            .chain(self.rules.source_ids.iter().cloned())
+            .chain(self.rules.source_ids.iter().chain(self.rules.given_ids.keys()).cloned())
             .collect()
     }
 

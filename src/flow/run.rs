@@ -285,7 +285,17 @@ fn id_check<'b>(
 ) -> Option<IdCheck<'b>> {
     let schema = pack.schema.as_ref().filter(|_| !pack.id_claims.is_empty())?;
     let of_caller = matches!(bound.sources, Cow::Owned(_));
-    let known = KnownIds::of(&bound.sources, &bound.inputs, options.known_ids, tree, of_caller);
+    let mut known = KnownIds::of(&bound.sources, options.known_ids, tree);
+    known.condensed = &bound.condensed;
+    // A condensed text is the word of a model: the ids of an input are those of its original.
+    let input = |name: &str| match &bound.uncondensed {
+        Some(original) if pack.main_input() == Some(name) => Some(original),
+        _ => bound.inputs.get(name),
+    };
+    if of_caller {
+        known = known.with_input_of_caller(pack.main_input().and_then(input));
+    }
+    let known = known.with_inputs(&pack.id_claims, input);
     Some(IdCheck { claims: &pack.id_claims, schema: &schema.value, known })
 }
 
@@ -318,6 +328,7 @@ fn condense(
     built: Option<(usize, Hierarchy)>,
 ) -> Result<Option<(usize, Hierarchy)>, FlowProblem> {
     let Some(main) = pack.main_input() else { return Ok(None) };
+    bound.condensed.clear();
     if let Some(value) = bound.uncondensed.take() {
         bound.inputs.insert(main.to_owned(), value);
     }
@@ -365,10 +376,11 @@ fn condense(
     };
     if let (true, Some(tree)) = (too_long, &tree) {
         let kind = pack.inputs().iter().find(|input| input.name == main).map(|input| input.kind);
-        // Condensed texts are no sources of upstream: nothing is known of them beside their words.
         let (texts, is_cut) = tree.condensed(room / 2);
         asker.ledger.lock().condensed_cut = is_cut;
-        let value = inputs::main_value(kind, &texts, &unknown);
+        let around = options.surroundings.unwrap_or(&unknown).of_condensed(&texts, &tree.nodes);
+        let value = inputs::main_value(kind, &texts, &around);
+        bound.condensed = texts.into_iter().map(|text| text.id).collect();
         bound.uncondensed = bound.inputs.insert(main.to_owned(), value);
     }
     Ok(tree.map(|tree| (prompt_bytes, tree)))

@@ -2,16 +2,17 @@
 //!
 //! Contract (also in `docs/flow-packs.md`): the output schema says which members claim ids. A member
 //! with a name such as `chunk_ids`, `source_id` or `evidence` does, and so does every pointer that
-//! `source_ids` of `projection.json` lists. An id is known when the request has such a source, when an
-//! input names it, or when it is the label under which a prompt shows a source. A label becomes the id
-//! it stands for. An unknown id is removed: out of its list, or as null, or with the entry of the list
-//! that cannot be without it.
+//! `source_ids` of `projection.json` lists. An id is known when the request has such a source, or when it is
+//! the label under which a prompt shows a source. A label becomes the id it stands for. What stands in
+//! the text of a source, in a condensed text or in a parameter is no id of a source. Where a flow repeats
+//! ids that an input gives, `given_ids` names that input, and its ids are known there too. An unknown id
+//! is removed: out of its list, or as null, or with the entry of the list that cannot be without it.
 //!
 //! See docs/adr/0092-checking-the-ids-of-an-answer.md.
 
 use std::collections::{BTreeMap, HashSet};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::evidence;
 use super::hierarchy::Hierarchy;
@@ -48,6 +49,8 @@ pub(crate) struct IdClaims {
     paths: Vec<Vec<String>>,
     /// Paths whose texts may also be quotes.
     quotes: Vec<bool>,
+    /// The input whose ids a path may repeat.
+    given: Vec<Option<String>>,
 }
 
 impl IdClaims {
@@ -64,8 +67,25 @@ impl IdClaims {
                 paths.push(path);
             }
         }
+        let mut given = vec![None; paths.len()];
+        for (pointer, input) in projection.given_id_pointers() {
+            let path: Vec<String> = split(pointer);
+            let at = paths.iter().position(|known| *known == path).unwrap_or_else(|| {
+                paths.push(path);
+                given.push(None);
+                paths.len() - 1
+            });
+            given[at] = Some(input.clone());
+        }
         let quotes = paths.iter().map(|path| path.last().is_some_and(|name| name == EVIDENCE));
-        IdClaims { quotes: quotes.collect(), paths }
+        IdClaims { quotes: quotes.collect(), paths, given }
+    }
+
+    /// The pointers that are checked, each with the input whose ids it may repeat.
+    #[cfg(any(test, feature = "internals"))]
+    pub fn pointers(&self) -> impl Iterator<Item = (String, Option<&str>)> {
+        let pointers = self.paths.iter().map(|path| format!("/{}", path.join("/")));
+        pointers.zip(self.given.iter().map(Option::as_deref))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -124,15 +144,25 @@ fn unescaped(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
 }
 
+/// The ids that a value gives, with the largest number that can stand for one of its entries.
+#[derive(Debug, Default)]
+struct GivenIds {
+    ids: HashSet<String>,
+    numbered: usize,
+}
+
 /// The ids that an answer may name.
 #[derive(Debug, Default)]
 pub(super) struct KnownIds<'a> {
-    ids: HashSet<String>,
+    /// Ids of sources.
+    of_sources: GivenIds,
+    /// Ids that inputs give, for the members that repeat them.
+    of_inputs: BTreeMap<String, GivenIds>,
     sources: &'a [SourceText],
     /// The sources below each node of a tree: a prompt with condensed texts shows the nodes.
     nodes: BTreeMap<String, Vec<String>>,
-    /// The largest number that can stand for an entry of the input.
-    numbered: usize,
+    /// The nodes that the prompt shows under numbers, where it shows condensed texts.
+    pub condensed: &'a [String],
 }
 
 /// What an id of an answer stands for.
@@ -143,32 +173,14 @@ enum Meaning {
     Nothing,
 }
 
-impl<'a> KnownIds<'a> {
-    /// `more` are ids of the request beside those of its sources, such as documents and sessions.
-    /// `labelled` inputs were written by the caller, with a label `[1] id` above each text.
-    pub fn of(
-        sources: &'a [SourceText],
-        inputs: &Map<String, Value>,
-        more: &[String],
-        tree: Option<&Hierarchy>,
-        labelled: bool,
-    ) -> KnownIds<'a> {
-        let mut known = KnownIds { sources, numbered: sources.len(), ..KnownIds::default() };
-        if labelled {
-            sources.iter().for_each(|source| known.read_labels(&source.text));
-        }
-        known.ids.extend(sources.iter().map(|source| source.id.clone()));
-        known.ids.extend(more.iter().cloned());
-        for value in inputs.values() {
-            known.read(value);
-        }
-        for source in sources {
-            known.read_text(&source.text);
-        }
-        for node in tree.into_iter().flat_map(|tree| &tree.nodes) {
-            known.nodes.insert(node.node_id.clone(), node.source_ids.clone());
-        }
-        known
+impl GivenIds {
+    /// The ids of an input: those that it names, or the one that it is.
+    fn of(value: &Value) -> GivenIds {
+        let mut given = GivenIds::default();
+        given.read(value);
+        let is_one = |text: &&str| !text.trim().is_empty() && text.len() <= ID_CHARS_MAX;
+        given.ids.extend(value.as_str().filter(is_one).map(str::to_owned));
+        given
     }
 
     /// Every id that a value names, wherever it stands.
@@ -234,8 +246,62 @@ impl<'a> KnownIds<'a> {
         }
     }
 
+    fn has_number(&self, number: &serde_json::Number) -> bool {
+        self.ids.contains(&number.to_string())
+            || number.as_u64().is_some_and(|n| (1..=self.numbered as u64).contains(&n))
+    }
+
+    fn has(&self, id: &str) -> bool {
+        let place = id.parse::<usize>().ok();
+        self.ids.contains(id) || place.is_some_and(|n| (1..=self.numbered).contains(&n))
+    }
+}
+
+impl<'a> KnownIds<'a> {
+    /// `more` are ids of the request beside those of its sources, such as documents and sessions.
+    pub fn of(
+        sources: &'a [SourceText],
+        more: &[String],
+        tree: Option<&Hierarchy>,
+    ) -> KnownIds<'a> {
+        let mut known = KnownIds { sources, ..KnownIds::default() };
+        // A number may stand for an entry of a list in a text: that is a place, and no id.
+        let mut entries = GivenIds::default();
+        sources.iter().for_each(|source| entries.read_text(&source.text));
+        known.of_sources.numbered = entries.numbered.max(sources.len());
+        known.of_sources.ids.extend(sources.iter().map(|source| source.id.clone()));
+        known.of_sources.ids.extend(more.iter().cloned());
+        for node in tree.into_iter().flat_map(|tree| &tree.nodes) {
+            known.nodes.insert(node.node_id.clone(), node.source_ids.clone());
+        }
+        known
+    }
+
+    /// The main input was written by the caller: its ids are those of sources, and so are the labels
+    /// `[1] id` above its texts.
+    pub fn with_input_of_caller(mut self, main: Option<&Value>) -> KnownIds<'a> {
+        self.sources.iter().for_each(|source| self.of_sources.read_labels(&source.text));
+        main.into_iter().for_each(|value| self.of_sources.read(value));
+        self
+    }
+
+    /// The inputs whose ids the members of an answer may repeat.
+    pub fn with_inputs<'v>(
+        mut self,
+        claims: &IdClaims,
+        input: impl Fn(&str) -> Option<&'v Value>,
+    ) -> KnownIds<'a> {
+        for name in claims.given.iter().flatten() {
+            if let Some(value) = input(name) {
+                self.of_inputs.insert(name.clone(), GivenIds::of(value));
+            }
+        }
+        self
+    }
+
     fn meaning(&self, id: &str) -> Meaning {
-        if self.ids.contains(id) {
+        let known = &self.of_sources;
+        if known.ids.contains(id) {
             return Meaning::Itself;
         }
         if let Some(sources) = self.nodes.get(id) {
@@ -246,7 +312,7 @@ impl<'a> KnownIds<'a> {
         let labels = [bare, bare.split(" | ").next().unwrap_or(bare)];
         let labels = labels.into_iter().chain(bare.split_once("] ").map(|(_, after)| after));
         for label in labels {
-            if self.ids.contains(label) {
+            if known.ids.contains(label) {
                 return Meaning::Others(vec![label.to_owned()]);
             }
             if let Some(sources) = self.nodes.get(label) {
@@ -256,21 +322,20 @@ impl<'a> KnownIds<'a> {
         let number = bare.strip_prefix('m').unwrap_or(bare);
         let place = number.parse::<usize>().ok().filter(|place| *place > 0);
         match place {
+            Some(place) if !self.condensed.is_empty() => {
+                let node = self.condensed.get(place - 1).and_then(|node| self.nodes.get(node));
+                node.map_or(Meaning::Nothing, |sources| Meaning::Others(sources.clone()))
+            }
             Some(place) if self.sources.len() > 1 => match self.sources.get(place - 1) {
                 Some(source) => Meaning::Others(vec![source.id.clone()]),
                 None => Meaning::Nothing,
             },
-            Some(1) if self.numbered <= 1 && !self.sources.is_empty() => {
+            Some(1) if known.numbered <= 1 && !self.sources.is_empty() => {
                 Meaning::Others(vec![self.sources[0].id.clone()])
             }
-            Some(place) if place <= self.numbered => Meaning::Itself,
+            Some(place) if place <= known.numbered => Meaning::Itself,
             _ => Meaning::Nothing,
         }
-    }
-
-    fn knows_number(&self, number: &serde_json::Number) -> bool {
-        self.ids.contains(&number.to_string())
-            || number.as_u64().is_some_and(|n| (1..=self.numbered as u64).contains(&n))
     }
 
     fn holds_quote(&self, text: &str) -> bool {
@@ -329,7 +394,7 @@ impl IdCheck<'_> {
         let schema = resolved(self.schema, schema);
         let ends = |(claim, at): &&(usize, usize)| self.claims.paths[*claim].len() == *at;
         if let Some((claim, _)) = active.iter().find(ends) {
-            let keeps = self.claimed(value, schema, self.claims.quotes[*claim], place, removed);
+            let keeps = self.claimed(value, schema, *claim, place, removed);
             if !keeps || !(value.is_object() || value.is_array()) {
                 return keeps;
             }
@@ -385,7 +450,7 @@ impl IdCheck<'_> {
         &self,
         value: &mut Value,
         schema: &Value,
-        quotes: bool,
+        claim: usize,
         place: &str,
         removed: &mut Vec<RemovedId>,
     ) -> bool {
@@ -399,9 +464,9 @@ impl IdCheck<'_> {
                 let mut kept: Vec<Value> = Vec::with_capacity(items.len());
                 for (number, item) in std::mem::take(items).into_iter().enumerate() {
                     let found = match &item {
-                        Value::String(text) => self.replaced(text, quotes),
+                        Value::String(text) => self.replaced(text, claim),
                         Value::Number(number) => {
-                            self.known.knows_number(number).then(|| vec![item.clone()])
+                            self.knows_number(number, claim).then(|| vec![item.clone()])
                         }
                         _ => Some(vec![item.clone()]),
                     };
@@ -420,7 +485,7 @@ impl IdCheck<'_> {
                 items.len() as u64 >= schema["minItems"].as_u64().unwrap_or(0)
             }
             Value::String(text) if text.trim().is_empty() => true,
-            Value::String(text) => match self.replaced(text, quotes).as_deref() {
+            Value::String(text) => match self.replaced(text, claim).as_deref() {
                 Some([one]) => {
                     *value = one.clone();
                     true
@@ -431,7 +496,7 @@ impl IdCheck<'_> {
                     false
                 }
             },
-            Value::Number(number) if !self.known.knows_number(number) => {
+            Value::Number(number) if !self.knows_number(number, claim) => {
                 unknown(number.to_string(), place.to_owned());
                 false
             }
@@ -439,8 +504,22 @@ impl IdCheck<'_> {
         }
     }
 
+    /// The ids of the input that a claim may repeat.
+    fn given(&self, claim: usize) -> Option<&GivenIds> {
+        self.known.of_inputs.get(self.claims.given[claim].as_ref()?)
+    }
+
+    fn knows_number(&self, number: &serde_json::Number, claim: usize) -> bool {
+        self.known.of_sources.has_number(number)
+            || self.given(claim).is_some_and(|given| given.has_number(number))
+    }
+
     /// The ids that a text of the answer stands for.
-    fn replaced(&self, text: &str, quotes: bool) -> Option<Vec<Value>> {
+    fn replaced(&self, text: &str, claim: usize) -> Option<Vec<Value>> {
+        if self.given(claim).is_some_and(|given| given.has(text)) {
+            return Some(vec![text.into()]);
+        }
+        let quotes = self.claims.quotes[claim];
         match self.known.meaning(text) {
             Meaning::Itself => Some(vec![text.into()]),
             Meaning::Others(ids) => Some(ids.into_iter().map(Value::from).collect()),
@@ -507,7 +586,9 @@ mod tests {
         let projection = Projection::compile(Some(projection.to_string().as_bytes())).unwrap();
         let claims = IdClaims::of(&schema, &projection);
         let sources = sources();
-        let known = KnownIds::of(&sources, &Map::new(), &["doc1".to_owned()], None, false);
+        let inputs = json!({"table": sources[1].text, "other": [{"id": "c9"}, {"id": "nope"}]});
+        let known = KnownIds::of(&sources, &["doc1".to_owned()], None);
+        let known = known.with_inputs(&claims, |name| inputs.get(name));
         let check = IdCheck { claims: &claims, schema: &schema, known };
         let mut answer = answer;
         let removed = check.clean(&mut answer).unwrap();
@@ -518,10 +599,12 @@ mod tests {
 
     #[test]
     fn unknown_ids_are_removed_wherever_they_stand() {
-        let answer = json!({"best": "nope", "idea_id": "free", "evidence": "both", "source_id": "made up",
+        let answer = json!({"best": "nope", "idea_id": "c1", "evidence": "both", "source_id": "made up",
             "points": [{"text": "a", "chunk_ids": ["c1", "nope"]}, {"text": "b", "chunk_ids": ["c9"]}],
             "ranked": [{"id": "r7", "article_ids": [1, 9, 77]}, {"id": "ghost", "article_ids": []}]});
-        let (answer, removed) = clean(json!({"source_ids": ["/ranked/*/id"]}), answer);
+        let projection = json!({"source_ids": ["/ranked/*/id"],
+            "given_ids": {"/ranked/*/id": "table", "/ranked/*/article_ids": "table", "/idea_id": "none"}});
+        let (answer, removed) = clean(projection, answer);
         let pointer = |(pointer, _): &(String, String)| pointer.clone();
         let mut places: Vec<String> = removed.iter().map(pointer).collect();
         places.sort();
@@ -537,7 +620,7 @@ mod tests {
         );
         assert_eq!(
             answer,
-            json!({"best": "nope", "idea_id": "free", "evidence": "both", "source_id": null,
+            json!({"best": "nope", "idea_id": "c1", "evidence": "both", "source_id": null,
                 "points": [{"text": "a", "chunk_ids": ["c1"]}, {"text": "b", "chunk_ids": []}],
                 "ranked": [{"id": "r7", "article_ids": [1, 9]}]})
         );
@@ -556,10 +639,23 @@ mod tests {
     fn labels_that_the_caller_wrote_name_ids() {
         let text = "[1] doc#0 | Roof\nThe roof leaks.\n\n[x] no\n";
         let sources = [SourceText { id: "chunks".into(), text: text.into() }];
-        let known = |labelled| KnownIds::of(&sources, &Map::new(), &[], None, labelled);
-        assert!(matches!(known(true).meaning("doc#0"), Meaning::Itself));
-        assert!(matches!(known(false).meaning("doc#0"), Meaning::Nothing));
-        assert!(matches!(known(true).meaning("no"), Meaning::Nothing));
+        let known = || KnownIds::of(&sources, &[], None);
+        assert!(matches!(known().meaning("doc#0"), Meaning::Nothing));
+        let known = known().with_input_of_caller(Some(&json!([{"id": "a7", "text": "x"}])));
+        assert!(matches!(known.meaning("doc#0"), Meaning::Itself));
+        assert!(matches!(known.meaning("a7"), Meaning::Itself));
+        assert!(matches!(known.meaning("no"), Meaning::Nothing));
+    }
+
+    #[test]
+    fn ids_that_stand_in_a_text_or_in_another_input_are_no_sources() {
+        let answer = json!({"best": null, "source_id": "r7", "points": [
+            {"text": "a", "chunk_ids": ["r7", "c1", "9", "c9"]}]});
+        // The text of c2 names r7 and 9, and another input names c9.
+        let (answer, removed) = clean(json!({}), answer);
+        assert_eq!(answer["points"][0]["chunk_ids"], json!(["c1"]));
+        assert_eq!(answer["source_id"], Value::Null);
+        assert_eq!(removed.len(), 4);
     }
 
     #[test]
@@ -594,7 +690,7 @@ mod tests {
         };
         let tree = Hierarchy { root: "n0_0".into(), nodes: vec![node] };
         let sources = sources();
-        let known = KnownIds::of(&sources, &Map::new(), &[], Some(&tree), false);
+        let known = KnownIds::of(&sources, &[], Some(&tree));
         let schema = pack_schema();
         let claims = IdClaims::of(&schema, &Projection::compile(Some(b"{}")).unwrap());
         let check = IdCheck { claims: &claims, schema: &schema, known };
@@ -603,5 +699,12 @@ mod tests {
         let removed = check.clean(&mut answer).unwrap();
         assert_eq!(answer["points"][0]["chunk_ids"], json!(["c1", "c2"]));
         assert_eq!(removed[0].id, "n9_9");
+        // Under a number the prompt shows a node, and not the source of that number.
+        let shown = ["n0_0".to_owned()];
+        let mut known = KnownIds::of(&sources, &[], Some(&tree));
+        known.condensed = &shown;
+        let both = |meaning| matches!(meaning, Meaning::Others(ids) if ids == ["c1", "c2"]);
+        assert!(both(known.meaning("[1]")));
+        assert!(matches!(known.meaning("2"), Meaning::Nothing));
     }
 }

@@ -179,7 +179,15 @@ impl TreeJob<'_> {
             }
             texts.push(SourceText { id: source.id.clone(), text });
         }
-        let title = self.headings.get(leaf[0].source).cloned().unwrap_or_default();
+        let title = self.headings.get(leaf[0].source).map(String::as_str);
+        let title = title.or_else(|| {
+            let of = |window: &SourceSpan| {
+                self.surroundings.title_at(window.source, &self.sources[window.source].id)
+            };
+            let first = of(&leaf[0])?;
+            leaf.iter().all(|window| of(window) == Some(first)).then_some(first)
+        });
+        let title = title.unwrap_or_default().to_owned();
         let node_id = format!("n0_{at}");
         Draft { node_id, title, texts, children: Vec::new(), source_ids, chars_covered }
     }

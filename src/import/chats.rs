@@ -38,6 +38,8 @@ pub(crate) struct Turn {
     pub at: Timestamp,
     pub text: String,
     pub standing: Standing,
+    /// Whether it may be shown to others.
+    pub publish: Option<bool>,
 }
 
 /// What a message is in its conversation.
@@ -105,7 +107,8 @@ fn chatgpt(value: &Value) -> Result<Conversation, String> {
             (true, false) => Standing::Shown,
         };
         let id = word(&message["id"]).unwrap_or_else(|| node.to_owned());
-        found.turns.push(Turn { id, role, at, text, standing });
+        let publish = message.as_object().and_then(said_by_record);
+        found.turns.push(Turn { id, role, at, text, standing, publish });
     }
     let first = found.turns.first().map(|turn| turn.id.clone());
     found.id = id.or(first).ok_or("it has no id and no message with words")?;
@@ -231,7 +234,9 @@ fn claude(value: &Value) -> Result<Conversation, String> {
             true => Standing::Shown,
             false => Standing::OtherBranch,
         };
-        found.turns.push(Turn { id: message_id, role: role.to_owned(), at, text, standing });
+        let (id, role) = (message_id, role.to_owned());
+        let publish = message.as_object().and_then(said_by_record);
+        found.turns.push(Turn { id, role, at, text, standing, publish });
     }
     Ok(found)
 }

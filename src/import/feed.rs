@@ -1,10 +1,11 @@
 //! RSS and Atom: each item of a feed as an event.
 
 use roxmltree::Node;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::fields::time;
+use super::fields::{private_part, time, written_time};
 use super::{NewRecord, office};
+use crate::contract::publish::{said_by_member, together};
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
 use crate::markup::html;
@@ -23,9 +24,14 @@ pub(crate) fn read(uri: &str, text: &str) -> Result<Feed, String> {
     let title = inner(channel, &["title"]);
     // A feed that dates no item dates itself.
     let fallback = inner(channel, &["pubDate", "lastBuildDate", "updated", "date"]);
-    let fallback = fallback.and_then(|text| time(&text.into()));
+    let fallback = fallback.map(Value::from);
     let items = root.descendants().filter(|node| matches!(name(node), "item" | "entry"));
-    let items = items.map(|item| event(uri, title.as_deref(), fallback, item)).collect();
+    let publish = said_by(channel);
+    let items = items.map(|item| {
+        let publish = together([publish, said_by(item)]);
+        event(uri, title.as_deref(), fallback.as_ref(), item, publish)
+    });
+    let items = items.collect();
     Ok(Feed { title, items })
 }
 
@@ -57,25 +63,47 @@ fn author(item: Node<'_, '_>) -> Option<String> {
     inner(child, &["name"]).or_else(|| child.text().map(|text| text.trim().to_owned()))
 }
 
+/// What an item or a channel says of its privacy: elements named as members of records are, categories,
+/// and `block` of podcasts. Only its own elements count.
+fn said_by(node: Node<'_, '_>) -> Option<bool> {
+    let of = |child: Node<'_, '_>| {
+        let words: String =
+            child.descendants().filter(|one| one.is_text()).filter_map(|one| one.text()).collect();
+        let words = child.attribute("term").map_or(words.trim(), str::trim).to_owned();
+        match name(&child) {
+            "" | "item" | "entry" => None,
+            // An element without words is the mark itself.
+            "private" | "draft" if words.is_empty() => Some(false),
+            "block" => (words.to_lowercase() == "yes").then_some(false),
+            "category" => said_by_member("category", &json!([words])),
+            name => said_by_member(name, &json!(words)),
+        }
+    };
+    together(node.children().map(of))
+}
+
 fn event(
     uri: &str,
     feed: Option<&str>,
-    fallback: Option<Timestamp>,
+    fallback: Option<&Value>,
     item: Node<'_, '_>,
+    publish: Option<bool>,
 ) -> Result<(Timestamp, NewRecord), String> {
     let title = inner(item, &["title"]).map(|title| html::page(&title).text);
     let body = inner(item, &["encoded", "content", "description", "summary"]);
     let body = body.map(|body| html::page(&body).text).unwrap_or_default();
     let named = || title.clone().unwrap_or_else(|| "an item without a title".to_owned());
     let at = inner(item, &["pubDate", "published", "updated", "date"]);
-    let at = at.and_then(|text| time(&text.into())).or(fallback);
-    let at = at.ok_or_else(|| format!("no date that can be read: {}", named()))?;
+    let at = at.map(Value::from).filter(|at| time(at).is_some());
+    let written = at.as_ref().or(fallback);
+    let at =
+        written.and_then(time).ok_or_else(|| format!("no date that can be read: {}", named()))?;
     let link = link(item);
     let own_id = inner(item, &["guid", "id"]).or_else(|| link.clone()).unwrap_or_else(named);
-    let id = stable_id(
-        "evt",
-        &[Part::Text("event"), Part::Text("source:feed"), Part::Labelled("item", &own_id)],
-    );
+    let mut parts =
+        vec![Part::Text("event"), Part::Text("source:feed"), Part::Labelled("item", &own_id)];
+    parts.extend(private_part(publish));
+    let id = stable_id("evt", &parts);
     let content = match (title.as_deref(), body.trim()) {
         (Some(title), "") => title.to_owned(),
         (_, body) => body.to_owned(),
@@ -110,6 +138,12 @@ fn event(
     if !labels.is_empty() {
         value["labels"] = json!(labels);
     }
+    if let Some(publish) = publish {
+        value["publish"] = json!(publish);
+    }
+    if let Some((name, written)) = written.and_then(written_time) {
+        value[name] = json!(written);
+    }
     Ok((at, NewRecord { order: at.0, id, value }))
 }
 
@@ -138,7 +172,44 @@ mod tests {
             (&json!("Ana"), &json!("Town & news"))
         );
         assert_eq!(record.value["labels"], json!(["roads"]));
+        assert_eq!(record.value["timestamp"], "2026-02-11T10:00:00+01:00", "its own offset");
         assert!(feed.items[1].as_ref().unwrap_err().contains("No date"));
+    }
+
+    #[test]
+    fn marks_of_items_and_of_their_channel_keep_them_private() {
+        let item = |marks: &str| {
+            format!(
+                "<item><title>T</title><guid>g</guid><pubDate>2026-02-11</pubDate>{marks}</item>"
+            )
+        };
+        let said = |channel: &str, marks: &str| {
+            let text = format!(
+                "<rss xmlns:itunes='i' xmlns:app='a'><channel><title>C</title>{channel}{}</channel></rss>",
+                item(marks)
+            );
+            let feed = read("f.xml", &text).unwrap();
+            let (_, record) = feed.items[0].as_ref().unwrap().clone();
+            (record.value["publish"].clone(), record.id)
+        };
+        let (open, open_id) = said("", "<category>roads</category><itunes:block>no</itunes:block>");
+        assert_eq!(open, Value::Null);
+        for marks in [
+            "<private/>",
+            "<private>true</private>",
+            "<category>news</category><category>Private</category>",
+            "<category term='private'/>",
+            "<itunes:block>Yes</itunes:block>",
+            "<app:control><app:draft>yes</app:draft></app:control><draft>yes</draft>",
+            "<visibility>friends</visibility>",
+            "<status>draft</status>",
+        ] {
+            let (private, id) = said("", marks);
+            assert_eq!(private, json!(false), "{marks}");
+            assert_ne!(id, open_id, "a mark that comes later makes another event");
+        }
+        assert_eq!(said("<itunes:block>yes</itunes:block>", "").0, json!(false));
+        assert_eq!(said("<private>no</private>", "").0, Value::Null);
     }
 
     #[test]

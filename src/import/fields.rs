@@ -123,19 +123,19 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
         None => String::new(),
     };
     let given = word(record, &mapping.id);
+    let publish = record.as_object().and_then(publish::said_by_record);
     let id = given.clone().unwrap_or_else(|| {
         let hash = sha256(&text).hex();
-        stable_id(
-            "evt",
-            &[
-                Part::Text("event"),
-                Part::Labelled("source", &mapping.source_system),
-                Part::Labelled("conversation", conversation.as_deref().unwrap_or("none")),
-                Part::Integer(at.0),
-                Part::Labelled("role", role.as_deref().unwrap_or("none")),
-                Part::Labelled("content", &hash),
-            ],
-        )
+        let mut parts = vec![
+            Part::Text("event"),
+            Part::Labelled("source", &mapping.source_system),
+            Part::Labelled("conversation", conversation.as_deref().unwrap_or("none")),
+            Part::Integer(at.0),
+            Part::Labelled("role", role.as_deref().unwrap_or("none")),
+            Part::Labelled("content", &hash),
+        ];
+        parts.extend(private_part(publish));
+        stable_id("evt", &parts)
     });
     let (kind, subkind) = kind(mapping, role.as_deref());
     let mut value = json!({
@@ -161,8 +161,11 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
     for (key, found) in kept(record) {
         value[key] = found;
     }
-    if let Some(publish) = record.as_object().and_then(publish::said_by_record) {
+    if let Some(publish) = publish {
         value["publish"] = json!(publish);
+    }
+    if let Some((name, written)) = first(record, &mapping.time).and_then(written_time) {
+        value[name] = json!(written);
     }
     Ok((at, NewRecord { order: at.0, id, value }))
 }
@@ -226,6 +229,22 @@ fn word(record: &Value, candidates: &[String]) -> Option<String> {
             _ => None,
         }
     })
+}
+
+/// What makes the id of a private event another one than that of the same text before: an import
+/// never changes a record that is there.
+pub(super) fn private_part(publish: Option<bool>) -> Option<Part<'static>> {
+    (publish == Some(false)).then_some(Part::Labelled("publish", "false"))
+}
+
+/// What milliseconds cannot carry of a time: its offset, or that it is a day without a time.
+pub(super) fn written_time(value: &Value) -> Option<(&'static str, String)> {
+    let text = value.as_str()?;
+    match Moment::read(value, chrono_tz::UTC)? {
+        Moment::At(at) if text.contains(['-', ':']) => Some(("timestamp", at.to_rfc3339())),
+        Moment::Day(day) if text.trim().len() == 10 => Some(("date", day.to_string())),
+        _ => None,
+    }
 }
 
 /// The time of a record. One without an offset is taken as UTC.

@@ -18,6 +18,7 @@ use super::sessions::{self, Talk};
 use super::stream::each_record;
 use super::{Days, ImportError, NewRecord, Report, Target, disk_error, feed, fields, mail};
 use crate::contract::hash::sha256;
+use crate::contract::publish::{said, together};
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{Bus, SummaryKind};
@@ -249,16 +250,17 @@ impl<'a> Intake<'a> {
         };
         for turn in &one.turns {
             // Ids of messages are unique in their conversation only.
-            let id = stable_id(
-                "evt",
-                &[
-                    Part::Text("event"),
-                    Part::Labelled("source", one.system),
-                    Part::Labelled("conversation", &one.id),
-                    Part::Labelled("message", &turn.id),
-                    Part::Labelled("content", &sha256(&turn.text).hex()),
-                ],
-            );
+            let publish = together([one.publish, turn.publish]);
+            let hash = sha256(&turn.text).hex();
+            let mut parts = vec![
+                Part::Text("event"),
+                Part::Labelled("source", one.system),
+                Part::Labelled("conversation", &one.id),
+                Part::Labelled("message", &turn.id),
+                Part::Labelled("content", &hash),
+            ];
+            parts.extend(fields::private_part(publish));
+            let id = stable_id("evt", &parts);
             let mut value = json!({
                 "schema_version": "event.v1",
                 "event_id": id,
@@ -279,11 +281,14 @@ impl<'a> Intake<'a> {
                     value[name] = json!(known);
                 }
             }
-            if let Some(publish) = one.publish {
+            if let Some(publish) = publish {
                 value["publish"] = json!(publish);
             }
             match turn.standing {
-                Standing::Shown => talk.messages.push((turn.at, id.clone())),
+                Standing::Shown => {
+                    talk.publish = together([talk.publish, publish]);
+                    talk.messages.push((turn.at, id.clone()));
+                }
                 Standing::Hidden => value["standing"] = json!("hidden"),
                 Standing::OtherBranch => value["standing"] = json!("other_branch"),
             }
@@ -314,10 +319,7 @@ impl<'a> Intake<'a> {
                 project: word("project"),
                 ..Talk::default()
             });
-            talk.publish = crate::contract::publish::together([
-                talk.publish,
-                crate::contract::publish::said(record.value.get("publish")),
-            ]);
+            talk.publish = together([talk.publish, said(record.value.get("publish"))]);
             talk.messages.push((at, record.id.clone()));
             self.days.take(at, record, report)
         })?;

@@ -9,6 +9,7 @@ use super::kind::FileKind;
 use super::read::{self, Readers};
 use super::stream::each_record;
 use super::{ImportError, NewRecord, disk_error, feed, fields, mail};
+use crate::contract::publish::{said_by_record, together};
 use crate::contract::source::{
     InputContext, Labels, Origin, Person, SourceContext, SourceKind, Window, zoned,
 };
@@ -16,6 +17,7 @@ use crate::contract::time::Timestamp;
 use crate::model::SourceText;
 use crate::os::Disk;
 use crate::upstream::context::of_event;
+use crate::upstream::moment::Moment;
 use crate::upstream::text::normalize;
 
 /// The input of one summary.
@@ -26,6 +28,8 @@ pub(crate) struct Unit {
     pub kind: FileKind,
     pub texts: Vec<SourceText>,
     pub context: InputContext,
+    /// Whether its sources may be shown to others; `None` where no source says so.
+    pub publish: Option<bool>,
 }
 
 impl Unit {
@@ -47,6 +51,7 @@ impl Unit {
         for one in units {
             whole.texts.extend(one.texts);
             whole.context.sources.extend(one.context.sources);
+            whole.publish = together([whole.publish, one.publish]);
             count += 1;
         }
         if count > 1 {
@@ -76,7 +81,7 @@ pub(crate) fn each_unit(
                 match found {
                     Ok((at, record)) => take(Ok(of_mail(file, many, at, record, zone))),
                     // A draft has no date; alone in its file it still is a mail with words.
-                    Err(_) if !many => take(document(disk, readers, file)),
+                    Err(_) if !many => take(document(disk, readers, file, zone)),
                     Err(why) => take(Err(format!("message {number}: {why}"))),
                 }
                 Ok(())
@@ -139,21 +144,27 @@ pub(crate) fn each_unit(
             Ok(())
         }
         _ => {
-            take(document(disk, readers, file));
+            take(document(disk, readers, file, zone));
             Ok(())
         }
     }
 }
 
-fn document(disk: &dyn Disk, readers: &Readers, file: &NamedFile) -> Result<Unit, String> {
+fn document(
+    disk: &dyn Disk,
+    readers: &Readers,
+    file: &NamedFile,
+    zone: Tz,
+) -> Result<Unit, String> {
     let bytes = disk.read(&file.path).map_err(|error| error.to_string())?;
     let read = read::document(readers, file.kind, &file.path, &bytes)?;
     let text = normalize(&read.text).into_owned();
     if text.trim().is_empty() {
         return Err("no words".to_owned());
     }
+    let moment = read.date.as_ref().and_then(|date| Moment::read(&date.as_str().into(), zone));
     let author = ["author", "from"].iter().find_map(|name| read.members.get(*name)?.as_str());
-    let context = SourceContext {
+    let mut context = SourceContext {
         id: file.name.clone(),
         kind: SourceKind::Document,
         title: read.title,
@@ -162,7 +173,8 @@ fn document(disk: &dyn Disk, readers: &Readers, file: &NamedFile) -> Result<Unit
         labels: Labels { tags: read.labels, ..Labels::default() },
         ..SourceContext::default()
     };
-    Ok(one(file, file.name.clone(), text, context))
+    context.set_moment(moment, zone);
+    Ok(Unit { publish: read.publish, ..one(file, file.name.clone(), text, context) })
 }
 
 fn one(file: &NamedFile, name: String, text: String, context: SourceContext) -> Unit {
@@ -171,6 +183,7 @@ fn one(file: &NamedFile, name: String, text: String, context: SourceContext) -> 
         kind: file.kind,
         texts: vec![SourceText { id: context.id.clone(), text }],
         context: InputContext { sources: vec![context], whole: None, window: None },
+        publish: None,
     }
 }
 
@@ -180,7 +193,12 @@ fn of_mail(file: &NamedFile, many: bool, at: Timestamp, record: NewRecord, zone:
         (Some(title), true) => format!("{}: {title}", file.name),
         _ => file.name.clone(),
     };
-    one(file, name, text, context)
+    Unit { publish: said_of(&record), ..one(file, name, text, context) }
+}
+
+/// Whether an event may be shown to others.
+fn said_of(record: &NewRecord) -> Option<bool> {
+    record.value.as_object().and_then(said_by_record)
 }
 
 /// The text and the context of an event record.
@@ -188,6 +206,7 @@ fn event(record: &NewRecord, at: Option<Timestamp>, zone: Tz) -> (String, Source
     let mut context = of_event(&record.value, zone);
     context.id = record.id.clone();
     if context.ts.is_none()
+        && context.day.is_none()
         && let Some(at) = at.and_then(|at| zoned(at, zone))
     {
         context.set_time(at, zone);
@@ -199,6 +218,7 @@ fn event(record: &NewRecord, at: Option<Timestamp>, zone: Tz) -> (String, Source
 /// Several events that are summarized together; `None` when no event has words.
 fn of_events(file: &NamedFile, events: Vec<NewRecord>, zone: Tz) -> Option<Unit> {
     let (mut texts, mut sources) = (Vec::new(), Vec::new());
+    let publish = together(events.iter().map(said_of));
     for record in events {
         let (text, context) = event(&record, Some(Timestamp(record.order)), zone);
         if !text.trim().is_empty() {
@@ -207,7 +227,8 @@ fn of_events(file: &NamedFile, events: Vec<NewRecord>, zone: Tz) -> Option<Unit>
         }
     }
     let context = InputContext { sources, whole: None, window: None };
-    (!texts.is_empty()).then(|| Unit { name: file.name.clone(), kind: file.kind, texts, context })
+    let (name, kind) = (file.name.clone(), file.kind);
+    (!texts.is_empty()).then_some(Unit { name, kind, texts, context, publish })
 }
 
 fn titled(mut unit: Unit, title: Option<String>) -> Unit {
@@ -236,6 +257,8 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
         texts.push(SourceText { id: turn.id.clone(), text: normalize(&turn.text).into_owned() });
         sources.push(context);
     }
+    let shown = one.turns.iter().filter(|turn| turn.standing == Standing::Shown);
+    let publish = together(shown.map(|turn| turn.publish).chain([one.publish]));
     let (first, last) = (one.turns.first()?.at, one.turns.last()?.at);
     let title = one.title.unwrap_or_else(|| "untitled conversation".to_owned());
     let whole = SourceContext {
@@ -250,5 +273,5 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
         Window { start: Some(first), end: Some(last), timezone: Some(zone.name().to_owned()) };
     let name = format!("{}: {title}", file.name);
     let context = InputContext { sources, whole: Some(whole), window: Some(window) };
-    (!texts.is_empty()).then_some(Unit { name, kind: file.kind, texts, context })
+    (!texts.is_empty()).then_some(Unit { name, kind: file.kind, texts, context, publish })
 }

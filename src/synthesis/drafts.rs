@@ -6,6 +6,7 @@
 //! pack remembers such files with their hash: once an agent writes another text there, it is a draft.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::finding::Findings;
 use super::manifest::RunManifest;
@@ -28,16 +29,16 @@ impl NotDrafts {
         let meta = meta.map(|path| read_json(dir, &path, &mut ignored)).transpose()?.flatten();
         for known in meta.iter().filter_map(|meta| meta["not_drafts"].as_array()).flatten() {
             if let (Some(path), Some(sha256)) = (known["path"].as_str(), known["sha256"].as_str()) {
-                found.insert(path.to_owned(), sha256.to_owned());
+                found.insert(plain_path(path, dir.root()), sha256.to_owned());
             }
         }
         let pack = read_json(dir, &manifest.paths.pack, &mut ignored)?;
         for entry in pack.iter().filter_map(|pack| pack["summaries"].as_array()).flatten() {
             let listed = entry["summary_md"].as_str().unwrap_or_default();
-            let listed = listed.trim_start_matches("./");
-            let Some(path) = RelPath::parse(listed) else { continue };
+            let plain = plain_path(listed, dir.root());
+            let Some(path) = RelPath::parse(&plain) else { continue };
             match dir.read(&path, MARKDOWN_BYTES_MAX) {
-                Ok(Some(bytes)) => drop(found.insert(listed.to_owned(), sha256(&bytes).hex())),
+                Ok(Some(bytes)) => drop(found.insert(plain, sha256(&bytes).hex())),
                 Ok(None) | Err(RunDirError::TooLarge { .. } | RunDirError::Escapes { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -53,6 +54,26 @@ impl NotDrafts {
             Some(NotDraft { path: path.as_str().to_owned(), sha256 })
         });
         listed.collect()
+    }
+}
+
+/// A path as the names of drafts are written: relative to the run, without empty segments and `.`, with
+/// `..` resolved, and with the ending in lower case.
+fn plain_path(written: &str, root: &Path) -> String {
+    let slashes = written.replace('\\', "/");
+    let inside = Path::new(&slashes).strip_prefix(root).ok().and_then(Path::to_str);
+    let mut segments: Vec<&str> = Vec::new();
+    for segment in inside.unwrap_or(&slashes).split('/') {
+        match segment {
+            "" | "." => {}
+            ".." if !segments.is_empty() => drop(segments.pop()),
+            segment => segments.push(segment),
+        }
+    }
+    let path = segments.join("/");
+    match path.rsplit_once('.') {
+        Some((stem, end)) if !end.contains('/') => format!("{stem}.{}", end.to_lowercase()),
+        _ => path,
     }
 }
 
@@ -78,5 +99,30 @@ pub(crate) fn source_path(
         Ok(Some(bytes)) if known.is_some_and(|known| *known == sha256(&bytes).hex()) => wave(true),
         Ok(Some(_)) | Err(RunDirError::TooLarge { .. }) => Ok((draft, SourceKind::Draft, false)),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_a_path_is_one_path() {
+        let root = Path::new("/runs/one");
+        for written in [
+            "summaries/a.md",
+            "./summaries/a.md",
+            "summaries//a.md",
+            "summaries/./a.md",
+            "summaries/../summaries/a.md",
+            "/runs/one/summaries/a.md",
+            "/runs/one//summaries/a.MD",
+            "summaries/a.Md",
+            "summaries\\a.md",
+        ] {
+            assert_eq!(plain_path(written, root), "summaries/a.md", "{written}");
+        }
+        assert_eq!(plain_path("../other/a.md", root), "../other/a.md");
+        assert_eq!(plain_path("summaries/A.md", root), "summaries/A.md", "an id has its case");
     }
 }

@@ -4,7 +4,6 @@
 //! member gives null. Producers name things in several ways: each member has a short list of names,
 //! and the first that holds a value counts. Unknown members of an event are kept in `meta`, bounded.
 
-use chrono::{DateTime, FixedOffset};
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
@@ -16,9 +15,10 @@ use super::resolve::Resolved;
 use super::sources::is_summary_id;
 use super::view::Upstream;
 use crate::contract::source::{
-    InputContext, Labels, META_BYTES_MAX, Origin, Person, SourceContext, SourceKind, Window, zoned,
+    InputContext, Labels, META_BYTES_MAX, Origin, Person, SourceContext, SourceKind, TimePrecision,
+    Window, zoned,
 };
-use crate::contract::time::{Day, Timestamp, parse_instant};
+use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Bus;
 
 /// Contexts read for one request. A request over more sources gives its flow no context.
@@ -101,6 +101,7 @@ pub(crate) fn context_of(
         }
         if context.ts.is_none()
             && context.day.is_none()
+            && context.kind != SourceKind::Summary
             && let Some(at) = source.time_ms.and_then(|ms| zoned(Timestamp(ms), zone))
         {
             context.set_time(at, zone);
@@ -250,11 +251,13 @@ fn labels(record: &Value) -> Labels {
     }
 }
 
-/// A moment that upstream writes as text with an offset, which milliseconds cannot carry.
-fn written_time(record: &Value) -> Option<DateTime<FixedOffset>> {
+/// The time that upstream writes as text: with an offset, which milliseconds cannot carry, or as a day
+/// without a time. A time without an offset is told by the milliseconds.
+fn written_time(record: &Value) -> Option<Moment> {
     let text = words(record, &["timestamp", "ts_abs", "date"])?;
-    let instant = parse_instant(&text).ok()?;
-    instant.has_offset.then(|| DateTime::parse_from_rfc3339(&text).ok()).flatten()
+    let is_day = text.parse::<Day>().is_ok();
+    let moment = Moment::read(&text.into(), Tz::UTC)?;
+    (is_day || matches!(moment, Moment::At(_))).then_some(moment)
 }
 
 /// The context of an event, from its record.
@@ -278,12 +281,7 @@ pub(crate) fn of_event(record: &Value, zone: Tz) -> SourceContext {
         meta: meta(record.as_object().into_iter().flatten()),
         ..SourceContext::default()
     };
-    match (written_time(record), words(record, &["date"])) {
-        (Some(at), _) => context.set_time(at, zone),
-        // A date without a clock time names a day, and no moment of it.
-        (None, Some(date)) => context.day = date.parse::<Day>().ok().map(|day| day.to_string()),
-        (None, None) => {}
-    }
+    context.set_moment(written_time(record), zone);
     context
 }
 
@@ -310,13 +308,17 @@ fn of_summary(record: &Value, zone: Tz) -> SourceContext {
         },
         ..SourceContext::default()
     };
-    if let Some(at) = record.get("ts_abs_ms").and_then(Value::as_i64)
+    let precision = TimePrecision::of(meta);
+    if precision == TimePrecision::Moment
+        && let Some(at) = record.get("ts_abs_ms").and_then(Value::as_i64)
         && let Some(at) = zoned(Timestamp(at), zone)
     {
         context.set_time(at, zone);
     }
-    // The day it is published on is the day it is about.
-    context.day = words(record, &["day"]).or(context.day);
+    // The day it is published on is the day it is about, unless its source has no date.
+    if precision != TimePrecision::Unknown {
+        context.day = words(record, &["day"]).or(context.day);
+    }
     for name in ["flow_id", "category", "summary_kind"] {
         if let Some(word) = words(meta, &[name]) {
             context.meta.insert(name.to_owned(), word.into());
@@ -362,11 +364,7 @@ pub(crate) fn of_members(members: &Map<String, Value>, zone: Tz) -> SourceContex
         meta: meta(members.iter().filter(|(name, _)| !TEXTS.contains(&folded(name).as_str()))),
         ..SourceContext::default()
     };
-    match Moment::of(members, zone) {
-        Some(Moment::At(at)) => context.set_time(at, zone),
-        Some(Moment::Day(day)) => context.day = Some(day.to_string()),
-        None => {}
-    }
+    context.set_moment(Moment::of(members, zone), zone);
     context
 }
 
@@ -399,6 +397,18 @@ fn meta<'a>(members: impl Iterator<Item = (&'a String, &'a Value)>) -> Map<Strin
         kept.insert(name.clone(), value.clone());
     }
     kept
+}
+
+impl SourceContext {
+    /// Sets the moment with its day, or the day alone.
+    pub(crate) fn set_moment(&mut self, moment: Option<Moment>, zone: Tz) {
+        match moment {
+            Some(Moment::At(at)) => self.set_time(at, zone),
+            // A day without a time names no moment.
+            Some(Moment::Day(day)) => self.day = Some(day.to_string()),
+            None => {}
+        }
+    }
 }
 
 #[cfg(test)]

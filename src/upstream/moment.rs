@@ -65,6 +65,7 @@ fn of_text(text: &str, zone: Tz) -> Option<Moment> {
         }
         text.get(..10)?.parse().ok().map(Moment::Day)
     };
+    let zoned = || with_zone(text).map(Moment::At);
     let mail = || DateTime::parse_from_rfc2822(text).ok().map(Moment::At);
     let day = || {
         let (day, rest) = text.split_at_checked(10)?;
@@ -73,7 +74,37 @@ fn of_text(text: &str, zone: Tz) -> Option<Moment> {
         day.parse().ok().filter(|_| is_day).map(Moment::Day)
     };
     let number = || of_number(text.parse().ok()?, zone);
-    iso().or_else(mail).or_else(day).or_else(number)
+    iso().or_else(zoned).or_else(mail).or_else(day).or_else(number)
+}
+
+/// Forms of a time with its zone that are neither ISO 8601 extended nor RFC 2822. A space stands for any
+/// number of them.
+const ZONED: [&str; 7] = [
+    "%Y-%m-%dT%H:%M:%S%.f %#z",
+    "%Y-%m-%dT%H:%M %#z",
+    "%Y%m%dT%H%M%S %#z",
+    "%a %b %d %Y %H:%M:%S %#z",
+    "%a %b %d %H:%M:%S %#z %Y",
+    "%a, %d %b %Y %H:%M:%S %#z",
+    "%a, %d %b %Y %H:%M %#z",
+];
+
+/// A time with its zone as a number: `+0900`, `+09:00`, `+09`, `GMT+0900`, `Z`, `UTC`.
+fn with_zone(text: &str) -> Option<DateTime<FixedOffset>> {
+    let bare = text.split(" (").next()?.trim().replace('\u{2212}', "-");
+    let bare = bare.replace("GMT+", "+").replace("GMT-", "-");
+    let mut bare = bare.replace("UTC+", "+").replace("UTC-", "-");
+    for utc in ["UTC", "GMT", "Z", "z"] {
+        if let Some(head) = bare.strip_suffix(utc) {
+            bare = format!("{head}+0000");
+            break;
+        }
+    }
+    let is_iso = bare.get(..10).is_some_and(|day| day.parse::<Day>().is_ok());
+    if is_iso && matches!(bare.as_bytes().get(10), Some(b' ' | b't')) {
+        bare.replace_range(10..11, "T");
+    }
+    ZONED.iter().find_map(|form| DateTime::parse_from_str(&bare, form).ok())
 }
 
 #[cfg(test)]
@@ -98,6 +129,26 @@ mod tests {
             (json!("2026-02-11"), Some("2026-02-11")),
             (json!("2026-02-11T10:00:00"), Some("2026-02-11")),
             (json!(" 2026-02-11 10:00 "), Some("2026-02-11")),
+            (json!("2026-02-11 00:30:00 +0900"), Some("2026-02-11T00:30:00+09:00")),
+            (json!("2026-02-11 00:30:00+0900"), Some("2026-02-11T00:30:00+09:00")),
+            (json!("2026-02-11 00:30:00.250 +09:00"), Some("2026-02-11T00:30:00.250+09:00")),
+            (json!("2026-02-11T00:30:00+0900"), Some("2026-02-11T00:30:00+09:00")),
+            (json!("2026-02-11T00:30:00+09"), Some("2026-02-11T00:30:00+09:00")),
+            (json!("2026-02-11T00:30+09:00"), Some("2026-02-11T00:30:00+09:00")),
+            (json!("2026-02-11 00:30 -0530"), Some("2026-02-11T00:30:00-05:30")),
+            (json!("20260211T003000+0900"), Some("2026-02-11T00:30:00+09:00")),
+            (json!("20260211T003000Z"), Some("2026-02-11T00:30:00+00:00")),
+            (json!("2026-02-11 00:30:00 UTC"), Some("2026-02-11T00:30:00+00:00")),
+            (json!("2026-02-11 00:30:00Z"), Some("2026-02-11T00:30:00+00:00")),
+            (
+                json!("Wed Feb 11 2026 00:30:00 GMT+0900 (Japan Standard Time)"),
+                Some("2026-02-11T00:30:00+09:00"),
+            ),
+            (json!("Wed Feb 11 00:30:00 +0900 2026"), Some("2026-02-11T00:30:00+09:00")),
+            (json!("Wed, 11 Feb 2026 00:30 +0900"), Some("2026-02-11T00:30:00+09:00")),
+            (json!("Wed, 11 Feb 2026 00:30:00 +09:00"), Some("2026-02-11T00:30:00+09:00")),
+            (json!("Wed, 11 Feb 2026 00:30:00 GMT"), Some("2026-02-11T00:30:00+00:00")),
+            (json!("2026-02-11 00:30:00 JST"), Some("2026-02-11")),
             (json!("2026"), None),
             (json!(7), None),
             (json!("soon"), None),

@@ -11,7 +11,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::contract::hash::Digest;
 use crate::contract::vocabulary::{Stream, SummaryKind};
-use crate::export::item::{LineFacts, SummaryIdentity, summary_id};
+use crate::export::item::{ContextIdentity, LineFacts, SummaryIdentity, summary_id};
 use crate::facts::attempt::SourceCounts;
 use crate::upstream::record::{Text, object, whole_object};
 
@@ -80,6 +80,27 @@ pub(super) struct Selection<'a> {
     anchor: Option<Text<'a>>,
     #[serde(default)]
     pub title_as_text: Option<bool>,
+    #[serde(borrow, default)]
+    context: Option<Context<'a>>,
+}
+
+/// What the sources said beside their texts.
+#[derive(Debug, Deserialize)]
+struct Context<'a> {
+    #[serde(borrow, default)]
+    sha256: Option<Text<'a>>,
+    #[serde(default)]
+    publish: Option<bool>,
+}
+
+impl Selection<'_> {
+    fn context(&self) -> ContextIdentity {
+        let Some(context) = &self.context else { return ContextIdentity::default() };
+        ContextIdentity {
+            sha256: context.sha256.as_ref().and_then(|hash| hash.0.parse().ok()),
+            publish: context.publish,
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -335,6 +356,7 @@ impl<'a> SummaryLine<'a> {
             prompt_hash: &self.prompt.prompt_hash.0,
             provider: &self.model.provider.0,
             model: &self.model.model_name.0,
+            context: self.selection.context(),
         }))
     }
 

@@ -21,6 +21,7 @@ use super::Shown;
 use super::http::{HttpFailure, Request};
 use crate::bus::SummaryBus;
 use crate::bus::search::{Hit, hit, words};
+use crate::contract::publish;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
@@ -65,6 +66,8 @@ struct Meta<'a> {
     project: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     flow_id: Option<Cow<'a, str>>,
+    #[serde(default)]
+    publish: Option<Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -110,7 +113,7 @@ impl Line<'_> {
             "summary_id": self.summary_id, "name": self.name(), "title": self.title,
             "day": key.day.to_string(), "at_ms": self.ts_abs_ms, "stream": key.stream.as_str(),
             "project": self.project(), "flow": self.meta.flow_id, "text": text, "cut": is_cut,
-            "hit": hit,
+            "private": publish::said(self.meta.publish.as_ref()) == Some(false), "hit": hit,
             "model": self.outputs.model_generated.then_some(self.model.model_name.as_deref()),
         })
     }

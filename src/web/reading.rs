@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::Shown;
 use super::http::{HttpFailure, Request};
+use crate::bus::digests::is_private;
 
 /// Rows of a page.
 const ROWS_MAX: u64 = 100;
@@ -155,10 +156,13 @@ pub(super) fn bag(request: &Request, shown: &Shown) -> Result<Value, HttpFailure
         None => memos.first(),
     };
     let shown_memo = match memo {
-        Some(memo) => json!({
-            "slug": memo["memo_slug"], "title": memo["title"],
-            "text": read_text(&shown.buses, &format!("{path}/{}", text(memo, "path")))?,
-        }),
+        Some(memo) => {
+            let words = read_text(&shown.buses, &format!("{path}/{}", text(memo, "path")))?;
+            json!({
+                "slug": memo["memo_slug"], "title": memo["title"], "private": is_private(&words),
+                "text": words,
+            })
+        }
         None if wanted.is_some() => return Err(missing()),
         None => Value::Null,
     };

@@ -12,14 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use crate::config::Config;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::request::Request;
+use crate::contract::source::InputContext;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{ErrorClass, ReasonCode, Warning};
+use crate::export::item::ContextIdentity;
 use crate::facts::attempt::InputFacts;
 use crate::facts::failure::ErrorDetails;
 use crate::flow::context::Surroundings;
@@ -45,7 +47,9 @@ use super::attempt_facts::{
 use super::content_key::is_content_key;
 use super::item;
 use super::paid_replies::{PaidReplies, spent};
-use super::params::{asked_day, flow_sections, known_params, python_of, wanted_day, with_request};
+use super::params::{
+    asked_day, flow_sections, known_params, python_of, wanted_day, with_request, wrong_param,
+};
 use super::prepared::Prepared;
 use super::worker::{AttemptRecorder, Begun, Job, Worker};
 
@@ -123,7 +127,7 @@ impl FlowWorker {
         Ok(())
     }
 
-    /// Keeps the text that a request is made from, for a check of the same request later.
+    /// Keeps the hash of what a request is made from, for a check of the same request later.
     fn remember(&self, taken: &TakenRequest, text: Digest) {
         let mut recent = self.recent.lock();
         if recent.len() >= RECENT_MAX {
@@ -157,7 +161,7 @@ impl FlowWorker {
         let surroundings = self.surroundings(&setup.config, &resolved, &found, asked_on)?;
         let texts = self.texts(&mut resolved, &found)?;
         let pack = self.pack(&setup.registry, &request, &found)?;
-        refuse_text_params(&request, &pack, &found)?;
+        refuse_params(&request, &pack, &found)?;
         self.tell(recorder, &pack);
         let provider = provider_of(&setup, &request, &found)?;
         let (flow_id, variant) = (&request.work.flow_id, request.work.variant.as_deref());
@@ -169,9 +173,10 @@ impl FlowWorker {
             run_id: job.run_id.clone(),
             timeout: job.timeout,
             request,
-            resolved,
             texts,
             input: found,
+            context: context_identity(&surroundings.input, &resolved),
+            resolved,
             surroundings,
             pack,
             prompt_hash,
@@ -218,6 +223,7 @@ impl FlowWorker {
             day: Some(asked_on.to_string()),
             zone: Some(config.timezone),
             profile: config.profile.clone(),
+            condensed: false,
         })
     }
 
@@ -297,7 +303,8 @@ impl Worker for FlowWorker {
             Ok(prepared) => prepared,
             Err(outcome) => return Begun::Done(vec![outcome]),
         };
-        self.remember(&job.taken, prepared.resolved.source_text_hash);
+        let text = prepared.resolved.source_text_hash;
+        self.remember(&job.taken, prepared.context.with_text(text));
         let resolved = Outcome::Resolved {
             summary: prepared.pointer.clone(),
             warnings: prepared.resolved.warnings,
@@ -328,15 +335,26 @@ impl Worker for FlowWorker {
         let input = InputSpec::of(&parsed.input);
         let now = upstream::resolve(&self.upstream, &input, parsed.work.kind, &resolving);
         // A text that cannot be read now cannot be compared.
-        now.is_ok_and(|now| now.source_text_hash != made_from)
+        let Ok(now) = now else { return false };
+        let zone = self.setup.read().config.timezone;
+        let Ok(context) = context_of(&now, &self.upstream, zone) else { return false };
+        let context = context_identity(&context.unwrap_or_default(), &now);
+        context.with_text(now.source_text_hash) != made_from
     }
 }
 
-/// The hash of the text that an output was made from.
+/// The hash of what an output was made from: the texts, and what stands beside them.
 fn made_from(log: &Reader, ended: Seq) -> Option<Digest> {
-    match log.event(ended).ok()?? {
-        Event::SummaryProduced { input, .. } => input.source_text_hash,
-        _ => None,
+    let Event::SummaryProduced { input, .. } = log.event(ended).ok()?? else { return None };
+    let item: Value = serde_json::from_slice(&log.body(ended).ok()??).ok()?;
+    Some(ContextIdentity::of(&item["selection"]).with_text(input.source_text_hash?))
+}
+
+/// What the sources say beside their texts. Above the bound of contexts it is the publish flag alone.
+fn context_identity(context: &InputContext, resolved: &Resolved) -> ContextIdentity {
+    ContextIdentity {
+        sha256: (!context.sources.is_empty()).then(|| context.sha256()),
+        publish: resolved.common.publish,
     }
 }
 
@@ -401,18 +419,11 @@ impl Prepared {
     }
 }
 
-/// A request that names sources is about those: a parameter cannot put another text in their place.
-fn refuse_text_params(
-    request: &Request,
-    pack: &LoadedPack,
-    found: &InputFacts,
-) -> Result<(), Outcome> {
+/// Refuses a parameter that would replace the sources, and one that is a misspelled other one.
+fn refuse_params(request: &Request, pack: &LoadedPack, found: &InputFacts) -> Result<(), Outcome> {
     let params = &request.work.params;
-    let Some(param) = params.keys().find(|name| pack.is_text_input(name)) else { return Ok(()) };
-    let message = format!(
-        "the parameter {param} would replace the text of the sources that the request names; leave it \
-         out, or put the text into a source of its own"
-    );
+    let wrong = params.keys().find_map(|name| Some((name, wrong_param(name, pack)?)));
+    let Some((param, message)) = wrong else { return Ok(()) };
     let details = ErrorDetails::Param { param: param.clone() };
     let error = error_of(ErrorClass::SchemaMismatch, "INVALID_PARAMS", details);
     let reason = Some(ReasonCode::InvalidParams);

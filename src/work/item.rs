@@ -106,9 +106,8 @@ fn selection(prepared: &Prepared, coverage: &Coverage) -> Value {
         selection["counts"] = json!(counts);
         selection["skip_reasons"] = json!(reasons);
     }
-    let context = &prepared.surroundings.input;
-    if !context.sources.is_empty() {
-        selection["context"] = json!({"sha256": context.sha256().hex()});
+    if let Some(context) = prepared.context.to_value() {
+        selection["context"] = context;
     }
     // What the request said beside its sources may be in the answer too.
     let params = &prepared.request.work.params;
@@ -253,6 +252,8 @@ fn meta(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
             meta.insert(name.to_owned(), value.into());
         }
     }
+    let precision = context.time_precision(common.start_ms);
+    meta.extend(precision.member().map(|(name, word)| (name.to_owned(), word.into())));
     // A mark as private from upstream, the request or the flow keeps the item private.
     let flags = [publish::said(meta.get("publish")), common.publish];
     let flags = flags.into_iter().chain([publish::said(work.params.get("publish"))]);

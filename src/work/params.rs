@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use crate::config::keys::slip_of;
 use crate::config::{Config, FlowConfig};
 use crate::contract::request::{Input, Request};
 use crate::contract::time::Day;
@@ -31,12 +32,9 @@ pub(super) fn known_params(
     configured: Map<String, Value>,
     pack: &LoadedPack,
 ) -> Map<String, Value> {
-    let is_known = |name: &str| {
-        flow::COMMON_PARAMS.contains(&name) || pack.inputs().iter().any(|input| input.name == name)
-    };
     let mut params = Map::new();
     for (name, value) in configured {
-        if is_known(&name) && pack.main_input() != Some(name.as_str()) {
+        if is_known(&name, pack) && pack.main_input() != Some(name.as_str()) {
             params.insert(name, value);
         } else {
             let flow = pack.record().template_id();
@@ -44,6 +42,42 @@ pub(super) fn known_params(
         }
     }
     params
+}
+
+fn is_known(name: &str, pack: &LoadedPack) -> bool {
+    flow::COMMON_PARAMS.contains(&name) || pack.inputs().iter().any(|input| input.name == name)
+}
+
+/// What is wrong with a parameter of a request that names sources. Its text cannot be put in their place,
+/// by the name of an input or by a usual one. A name that the flow does not know is no mistake of
+/// itself, because producers add their own; one that is nearly a known name is.
+pub(super) fn wrong_param(name: &str, pack: &LoadedPack) -> Option<String> {
+    const INPUTS: [&str; 12] = [
+        "body",
+        "chunks",
+        "content",
+        "document",
+        "documents",
+        "events",
+        "input",
+        "items",
+        "messages",
+        "session",
+        "sources",
+        "text",
+    ];
+    let known = is_known(name, pack);
+    let folded = name.to_lowercase();
+    if pack.is_text_input(name) || (!known && INPUTS.contains(&folded.as_str())) {
+        return Some(format!(
+            "the parameter {name} would replace the text of the sources that the request names; \
+             leave it out, or put the text into a source of its own"
+        ));
+    }
+    let declared = pack.inputs().iter().map(|input| input.name.as_str());
+    let declared = declared.filter(|declared| !pack.is_text_input(declared));
+    let near = slip_of(&folded, declared.chain(flow::COMMON_PARAMS)).filter(|_| !known)?;
+    Some(format!("the flow has no parameter {name}; did you mean {near}?"))
 }
 
 /// Configured parameters with those of the request, which win and stay exactly as given.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::contract::hash::Digest;
 use crate::contract::request::Request;
-use crate::export::item::{SummaryIdentity, summary_id};
+use crate::export::item::{ContextIdentity, SummaryIdentity, summary_id};
 use crate::facts::attempt::InputFacts;
 use crate::flow::context::Surroundings;
 use crate::flow::{LoadedPack, PythonSettings};
@@ -26,6 +26,8 @@ pub(crate) struct Prepared {
     pub input: InputFacts,
     /// What the flow is told beside the texts.
     pub(crate) surroundings: Surroundings,
+    /// What of that makes work another work.
+    pub(crate) context: ContextIdentity,
     pub pack: Arc<LoadedPack>,
     pub prompt_hash: Digest,
     pub run_id: String,
@@ -53,6 +55,7 @@ impl Prepared {
             prompt_hash: &self.prompt_hash.hex(),
             provider,
             model,
+            context: self.context,
         })
     }
 }

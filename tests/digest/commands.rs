@@ -257,6 +257,66 @@ fn digests_tell(home: &Path, what: &str) -> bool {
 }
 
 #[test]
+fn a_source_that_becomes_private_leaves_the_digests_and_every_older_summary_with_it() {
+    let root = tempfile::tempdir().unwrap();
+    let home = home(root.path());
+    let note = home.join("buses/other/note.md");
+    let write = |flag: &str| {
+        let body =
+            "We spoke of the move. It was decided to leave in spring. The lease is to be ended.";
+        std::fs::write(&note, format!("---\ntitle: T\n{flag}---\n{body}\n")).unwrap();
+    };
+    let ask = |flow: &str| {
+        run(&home, 0, &["submit", "--flow", flow, "--bus", "other", "--id", "note.md"]);
+        run(&home, 0, &["drain"]);
+        run(&home, 0, &["digest", "build"]);
+    };
+    let made = || {
+        let told = json(&home, &["read", "note.md"]);
+        told["summary_id"].as_str().unwrap_or_else(|| panic!("{told}")).to_owned()
+    };
+    let (brief, outline) = ("docs.chunk_set.summarize.brief.v1", "writing.outline.generate.v1");
+    write("");
+    ask(brief);
+    let open = made();
+    assert!(digests_tell(&home, &open));
+    ask(outline);
+    // The text is the same, and the mark is new.
+    write("publish: false\n");
+    ask(brief);
+    let lines = run(&home, 0, &["--json", "read", "note.md"]);
+    let all: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(all.len(), 3, "{lines}");
+    let private: Vec<&serde_json::Value> =
+        all.iter().filter(|one| one["private"] == true).collect();
+    assert_eq!(private.len(), 1, "{lines}");
+    assert_eq!(private[0]["selection"]["context"]["publish"], false);
+    run(&home, 0, &["digest", "gc"]);
+    for one in &all {
+        let id = one["summary_id"].as_str().unwrap();
+        assert!(!digests_tell(&home, id), "no public digest tells of {id}");
+    }
+    let shown = run(&home, 0, &["search", "lease"]);
+    assert_eq!(shown.matches("private").count(), 1, "{shown}");
+    assert!(
+        run(&home, 0, &["read", private[0]["summary_id"].as_str().unwrap()]).contains("private")
+    );
+    run(&home, 0, &["verify"]);
+    // Public again: the newest word counts, and the newest summary of each kind of work is shown.
+    write("publish: true\n");
+    ask(brief);
+    let newest = run(&home, 0, &["--json", "read", "note.md"]);
+    let newest = newest.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let newest = newest.filter(|one| one["selection"]["context"]["publish"] == true);
+    let newest: Vec<String> =
+        newest.map(|one| one["summary_id"].as_str().unwrap().to_owned()).collect();
+    assert!(digests_tell(&home, &newest[0]));
+    assert!(!digests_tell(&home, &open), "the newer summary took its place");
+    run(&home, 0, &["verify"]);
+}
+
+#[test]
 fn private_summaries_enter_a_bag_only_when_the_selector_asks() {
     let root = tempfile::tempdir().unwrap();
     let home = home(root.path());

@@ -202,12 +202,16 @@ def check_item(where, stream, day, item, upstream):
         check(None not in found and documents == claimed, where, "documents of the chunks")
     primary = selection["session_ids"] if stream == "sessions" else ids
     meta = item["meta"]
+    context = selection.get("context", {})
+    beside = [f"context:{context['sha256']}"] if "sha256" in context else []
+    if "publish" in context:
+        beside.append(f"publish:{json.dumps(context['publish'])}")
     expected = stable_id("sum", [
         "summary", f"type:{stream}", f"kind:{meta['summary_kind']}",
         f"subkind:{meta['summary_subkind']}", f"sources_hash:{list_hash(primary)}",
         f"selection_checksum:{selection['source_text_hash']}",
         f"prompt_hash:{prompt['prompt_hash']}", "summarizer:engine_v1",
-        f"provider:{model['provider']}", f"model:{model['model_name']}"])
+        f"provider:{model['provider']}", f"model:{model['model_name']}", *beside])
     check(item["summary_id"] == expected, where, f"summary_id: expected {expected}")
     check_texts(where, stream, item, upstream)
     if "hierarchy" in outputs:

@@ -43,7 +43,7 @@ function story(item, query) {
     h("h3", null, h("a", { href: summaryLink(item.summary_id), dir: "auto" }, sourceName(item.name, query))),
     named && h("p", { class: "title", dir: "auto" }, lit(item.title, query)),
     item.hit ? h("blockquote", { dir: "auto" }, lit(item.hit, query)) : h("div", { dir: "auto" }, markdown(item.text + (item.cut ? " …" : ""))),
-    h("div", { class: "chips" }, item.project && h("a", { class: "badge info", href: to("read", { project: item.project }) }, item.project),
+    h("div", { class: "chips" }, item.private && chip("private"), item.project && h("a", { class: "badge info", href: to("read", { project: item.project }) }, item.project),
       item.model && chip(item.model), h("a", { class: "more", href: summaryLink(item.summary_id) }, item.cut ? "read on, with its sources" : "where it comes from")));
 }
 function searchBox(parameters) {
@@ -199,7 +199,7 @@ async function summary(parameters, id) {
   });
   const text = item?.text ?? e.sentences.map((one) => one.text).join(" ");
   add(view, [h("div", { class: "grid" }, card(null, h("div", { class: "summary-text", dir: "auto" }, sentences(text, e.sentences, sentence))), card("How it was made", facts)), panel]);
-  show(h("a", { class: "back", href: "#/read" }, "← Newest"), h("h1", { dir: "auto" }, sourceName(item?.name || e.title || e.summary_id)), item?.title && item.title !== item.name && h("p", { class: "lead", dir: "auto" }, item.title), view);
+  show(h("a", { class: "back", href: "#/read" }, "← Newest"), h("h1", { dir: "auto" }, sourceName(item?.name || e.title || e.summary_id), item?.private && h("span", { class: "badge" }, "private")), item?.title && item.title !== item.name && h("p", { class: "lead", dir: "auto" }, item.title), view);
 }
 // The text of a summary as it is laid out, with its sentences as elements. Offsets are in bytes of UTF-8.
 function sentences(text, all, made) {
@@ -287,7 +287,7 @@ async function digest(parameters, id) {
     ["summaries", `${count(bag.counts.selected)} of ${count(bag.counts.candidate)} candidates`], ["dropped", dropped], ["built", moment(bag.created_at)], ["bag", h("code", null, bag.bag_id)]])
     if (value) add(facts, [h("dt", null, name), h("dd", null, typeof value === "object" && !Array.isArray(value) && !(value instanceof Node) ? JSON.stringify(value) : value)]);
   const items = h("ul", { class: "plain tall" }, bag.summaries.map((one) => h("li", null, h("a", { class: "mono", href: `#/summary/${encodeURIComponent(one)}` }, one))));
-  show(h("a", { class: "back", href: "#/digests" }, "← Digests"), h("h1", null, bag.title, " ", badge(bag.bag_type, "info")), bag.description && h("p", { class: "lead" }, bag.description),
+  show(h("a", { class: "back", href: "#/digests" }, "← Digests"), h("h1", null, bag.title, " ", badge(bag.bag_type, "info"), bag.memo?.private && h("span", { class: "badge" }, "private")), bag.description && h("p", { class: "lead" }, bag.description),
     h("div", { class: "grid reading" }, card(null, tabs, bag.memo ? markdown(bag.memo.text, bag.title) : h("div", { class: "empty" }, "It has no memo.")),
       h("div", { class: "grid" }, card("The bag", facts), card(h("span", null, "Its summaries ", bag.summaries_total > bag.summaries.length && h("span", { class: "sub" }, `the first ${count(bag.summaries.length)} of ${count(bag.summaries_total)}`)), items))));
 }
