@@ -20,6 +20,7 @@ use super::outcome::RemovedId;
 use super::project::Projection;
 use crate::contract::schema::Violation;
 use crate::model::SourceText;
+use crate::model::builtin::text::lines;
 
 /// What ids of sources are called, without `_id` and `_ids`.
 const KINDS: [&str; 10] = [
@@ -174,12 +175,15 @@ enum Meaning {
 }
 
 impl GivenIds {
-    /// The ids of an input: those that it names, or the one that it is.
+    /// The ids of an input: those that it names, the numbers that its lines begin with, or the one that it is.
     fn of(value: &Value) -> GivenIds {
         let mut given = GivenIds::default();
         given.read(value);
         let is_one = |text: &&str| !text.trim().is_empty() && text.len() <= ID_CHARS_MAX;
-        given.ids.extend(value.as_str().filter(is_one).map(str::to_owned));
+        let text = value.as_str();
+        given.ids.extend(text.filter(is_one).map(str::to_owned));
+        let numbers = text.into_iter().flat_map(str::lines).filter_map(lines::opening);
+        given.ids.extend(numbers.map(|open| open.number.to_string()));
         given
     }
 
@@ -633,6 +637,19 @@ mod tests {
         let (answer, removed) = clean(json!({}), answer);
         assert_eq!(removed, []);
         assert_eq!(answer["points"][0]["chunk_ids"], json!(["c1", "c2", "doc1"]));
+    }
+
+    #[test]
+    fn a_number_that_a_line_begins_with_is_an_id_of_a_given_input_only() {
+        let text = "ID 41: Tram line approved\n[77] Pool closes\n503. Strike ends";
+        let given = GivenIds::of(&json!(text));
+        let sources = [SourceText { id: "list".into(), text: text.into() }];
+        let known = KnownIds::of(&sources, &[], None);
+        for number in [41, 77, 503] {
+            assert!(given.has_number(&number.into()), "{number}");
+            assert!(!known.of_sources.has_number(&number.into()), "{number}");
+        }
+        assert!(!given.has_number(&42.into()));
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 
+use super::extract::dates::is_period;
 use super::extract::tokens;
 use super::lexicon::lexicon;
 use super::text::hash::Fast;
@@ -89,7 +90,7 @@ fn is_subject(text: &Text<'_>, sentence: usize) -> bool {
 }
 
 /// Byte ranges of the addresses in a sentence.
-fn addresses(text: &Text<'_>, sentence: usize) -> Vec<(usize, usize)> {
+pub(crate) fn addresses(text: &Text<'_>, sentence: usize) -> Vec<(usize, usize)> {
     let said = text.sentence(sentence);
     let mut found = Vec::new();
     if said.contains("://") {
@@ -162,7 +163,7 @@ fn term_weights(text: &Text<'_>, sentences: &[usize]) -> Vec<u64> {
 
 /// Neighbouring content words with the word before them, broken by stop words, punctuation, bare
 /// numbers and addresses.
-fn for_each_run<'t>(
+pub(crate) fn for_each_run<'t>(
     text: &'t Text<'_>,
     sentence: usize,
     addresses: &[(usize, usize)],
@@ -215,6 +216,10 @@ fn note(
     found: &mut HashMap<Vec<u32>, usize, Fast>,
     phrases: &mut Vec<Phrase>,
 ) {
+    // A length of time alone names nothing; in `four day week` it is part of a name.
+    if run.len() == 1 && is_period(text.folded(&run[0])) {
+        return;
+    }
     let terms: Vec<u32> = run.iter().filter_map(|token| text.term(token)).collect();
     match found.get(&terms) {
         Some(&index) => {

@@ -528,6 +528,14 @@ fn join_clocks(text: &Text<'_>, sentence: usize, first: usize, found: &mut Vec<D
     }
 }
 
+/// Whether a folded word is a length of time: `weeks`.
+pub(crate) fn is_period(word: &str) -> bool {
+    let dates = &lexicon().dates;
+    [&dates.minute, &dates.hour, &dates.day, &dates.week, &dates.longer]
+        .iter()
+        .any(|words| words.contains(word))
+}
+
 /// Whether a folded word names a month or a weekday.
 pub(crate) fn is_calendar_word(word: &str) -> bool {
     month(word).is_some() || weekday(word).is_some()

@@ -1,40 +1,54 @@
-//! Items grouped by what they are about, and their headlines.
+//! Items grouped by the story they tell, and their headlines.
 //!
-//! Reads `- **ID 7** — title — _source_ — _time_` and plainer lists. Two headlines belong together when
-//! they share enough weighted terms; groups grow greedily from the earliest headline, so the result
-//! depends on the list alone. A headline like no other is a group of its own.
+//! Two headlines are alike by the words they share: equal stems, a word inside a compound, cognates of
+//! two languages. Rare words weigh more; one shared word is evidence only among few headlines. The two
+//! groups most alike on average are joined until no two are alike enough, so the result depends on the
+//! list alone. A headline like no other tells no story that several report: it is left out, unless
+//! there is no other kind.
 
 use std::cmp::Reverse;
 
 use serde_json::json;
 
+use super::super::extract::dates::{is_calendar_word, is_period};
+use super::super::lexicon::lexicon;
 use super::super::rank::log2;
-use super::super::text::words::fold;
+use super::super::text::words::{Token, fold};
 use super::filled::Filled;
 use super::rule::Style;
 use super::scene::{Focus, Scene};
 use super::texts::{capitalize, text_of};
 
-/// Likeness of a headline to a group, as a share of the headline's weight.
-const LIKE: f64 = 0.25;
+/// Mean likeness from which on two groups tell one story.
+const LIKE: f64 = 0.1;
+/// How much more headlines are alike that share several words: two are hardly an accident.
+const SEVERAL: f64 = 1.4;
 /// Headlines compared with each other: the cost grows with their square.
 const ITEMS_MAX: usize = 400;
+/// Headlines among which one shared word may be no accident.
+const FEW: usize = 40;
+/// Letters that two words have in common at the front when they are forms or cognates of one word.
+const STEM_LETTERS_MIN: usize = 5;
+/// Letters of a word that may be part of a compound.
+const PART_LETTERS_MIN: usize = 5;
+/// What a form, a cognate or a part of a compound counts of an equal word.
+const RELATED: f64 = 0.8;
+/// Words of a topic.
+const TOPIC_WORDS: std::ops::RangeInclusive<usize> = 3..=8;
 /// Phrases looked at for one that headlines share, and how many of them name a group.
 const PHRASES_MAX: usize = 12;
 const PHRASES_NAMING: usize = 2;
 
-/// The terms of a headline, with their weights.
-struct Entry {
-    item: usize,
-    terms: Vec<(u32, f64)>,
+/// A content word of a headline.
+struct HeadlineWord {
+    term: u32,
+    folded: String,
+    weight: f64,
 }
 
-/// What one item's line says.
-struct Line<'l> {
-    number: Option<i64>,
-    headline: &'l str,
-    /// Byte range, in the part, of the headline or of the whole item.
-    range: (usize, usize),
+struct Entry {
+    item: usize,
+    words: Vec<HeadlineWord>,
 }
 
 /// Groups of items alike, the largest first.
@@ -43,6 +57,9 @@ pub(crate) fn alike(scene: &Scene<'_, '_>) -> Vec<Focus> {
         (0..scene.items.len().min(ITEMS_MAX)).filter_map(|item| entry(scene, item)).collect();
     weigh(&mut entries);
     let mut groups = group(&entries);
+    if groups.iter().any(|group| group.len() > 1) {
+        groups.retain(|group| group.len() > 1);
+    }
     groups.sort_by_key(|group| (Reverse(group.len()), group[0]));
     let element = |group: Vec<usize>| {
         let items: Vec<usize> = group.into_iter().map(|at| entries[at].item).collect();
@@ -54,20 +71,21 @@ pub(crate) fn alike(scene: &Scene<'_, '_>) -> Vec<Focus> {
 
 /// The headline of an item; empty when it says nothing.
 pub(crate) fn headline(scene: &Scene<'_, '_>, item: usize) -> String {
-    let said = read(scene, item).map(|line| line.headline).unwrap_or_default();
+    let said = read(scene, item).map(|line| line.0).unwrap_or_default();
     said.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The number of an item: a member, what its line says, else its position from 1.
 pub fn number(scene: &Scene<'_, '_>, item: usize, names: &[String]) -> Filled {
-    let members = &scene.items[item].members;
-    let given = names.iter().find_map(|name| members.get(name));
+    let item_of = &scene.items[item];
+    let given = names.iter().find_map(|name| item_of.members.get(name));
     let given = given.and_then(|id| id.as_i64().or_else(|| id.as_str()?.parse().ok()));
-    let number = given.or_else(|| read(scene, item)?.number).unwrap_or(item as i64 + 1);
-    Filled::Value(json!(number))
+    let written = item_of.numbered.as_ref().map(|numbered| numbered.number);
+    Filled::Value(json!(given.or(written).unwrap_or(item as i64 + 1)))
 }
 
-/// The phrase the headlines of the items share; the first headline when they share none.
+/// What the headlines of the items say in common: the headline most like the others when it is short,
+/// else the phrases that they share.
 pub(crate) fn shared_phrase(scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
     let mut headlines: Vec<String> = Vec::new();
     for headline in focus.items.iter().map(|&item| headline(scene, item)) {
@@ -75,6 +93,7 @@ pub(crate) fn shared_phrase(scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
             headlines.push(headline);
         }
     }
+    let Some(first) = headlines.first() else { return Filled::Nothing };
     let shared = |phrase: &String| {
         headlines.iter().filter(|headline| fold(headline).contains(&fold(phrase))).count()
     };
@@ -82,119 +101,155 @@ pub(crate) fn shared_phrase(scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
     let mut found: Vec<String> = phrases.filter(|phrase| shared(phrase) > 1).collect();
     found.sort_by_key(|phrase| Reverse((shared(phrase), phrase.split(' ').count().min(2))));
     found.truncate(PHRASES_NAMING);
-    match headlines.first() {
-        Some(first) if headlines.len() < 2 || found.is_empty() => Filled::text(first),
-        _ => Filled::text(capitalize(&found.join(", "))),
+    let words = |text: &str| text.split_whitespace().count();
+    let says_all =
+        |headline: &&String| found.iter().all(|phrase| fold(headline).contains(&fold(phrase)));
+    let central = headlines.iter().filter(|one| TOPIC_WORDS.contains(&words(one))).find(says_all);
+    match central {
+        _ if headlines.len() < 2 || found.is_empty() => Filled::text(first),
+        Some(central) => Filled::text(central),
+        None => Filled::text(capitalize(&found.join(", "))),
     }
 }
 
-fn read<'s>(scene: &'s Scene<'_, '_>, item: usize) -> Option<Line<'s>> {
+/// The headline of an item and its place in the part, or that of the whole item.
+fn read<'s>(scene: &'s Scene<'_, '_>, item: usize) -> Option<(&'s str, (usize, usize))> {
     let item = &scene.items[item];
     let (first, last) = (*item.sentences.first()?, *item.sentences.last()?);
     let source = scene.text.parts[scene.text.sentences[first].part].text;
+    if let Some(numbered) = &item.numbered {
+        let range = numbered.headline.clone();
+        return Some((&source[range.clone()], (range.start, range.end)));
+    }
     let (start, end) = (scene.text.sentences[first].start, scene.text.sentences[last].end);
-    let line = &source[start..end];
-    let (number, headline) = read_line(line);
-    if let Some(given) = scene.headline_member(item) {
-        return Some(Line { number, headline: given, range: (start, end) });
-    }
-    let headline = opening_of(scene.text.sentence(first), headline);
-    let from = start + line.find(headline)?;
-    Some(Line { number, headline, range: (from, from + headline.len()) })
+    let headline = match scene.headline_member(item) {
+        Some(given) => given,
+        None => opening_of(scene.text.sentence(first), &source[start..end]),
+    };
+    let place = source[start..end].find(headline).map(|at| start + at);
+    Some((headline, place.map_or((start, end), |from| (from, from + headline.len()))))
 }
 
-/// The number and the headline of a line of a list.
-fn read_line(line: &str) -> (Option<i64>, &str) {
-    let mut fields = line.split(" — ").flat_map(|field| field.split(" | ")).map(str::trim);
-    let first = fields.next().unwrap_or(line);
-    let bare = first.trim_matches(['*', '[', ']', '#', ' ', ':']);
-    let number = fold(bare)
-        .strip_prefix("id")
-        .map_or_else(|| bare.parse().ok(), |rest| rest.trim_matches([' ', ':', '#']).parse().ok());
-    match (number, fields.next()) {
-        (Some(number), Some(title)) => (Some(number), title.trim_matches(['*', '_', ' '])),
-        _ => (None, first.trim_matches(['*', ' '])),
-    }
-}
-
-/// The first sentence of an entry that has more than one.
-fn opening_of<'l>(sentence: &str, headline: &'l str) -> &'l str {
+/// The first sentence of an entry that has more than one, and the first column of a line.
+fn opening_of<'l>(sentence: &str, line: &'l str) -> &'l str {
+    let column = line.split(" — ").next().unwrap_or(line).trim_matches(['*', ' ']);
     let opening = sentence.trim_end_matches('.');
-    let goes_on = opening.len() + 1 < headline.len() && opening.contains(' ');
-    if headline.starts_with(opening) && goes_on { &headline[..opening.len()] } else { headline }
+    let goes_on = opening.len() + 1 < column.len() && opening.contains(' ');
+    if column.starts_with(opening) && goes_on { &column[..opening.len()] } else { column }
 }
 
 fn entry(scene: &Scene<'_, '_>, item: usize) -> Option<Entry> {
-    let line = read(scene, item)?;
-    let sentences = scene.items[item].sentences.iter();
-    let inside = sentences
-        .flat_map(|&at| scene.text.tokens_of(at))
-        .filter(|token| token.start as usize >= line.range.0 && token.end as usize <= line.range.1);
-    let mut terms: Vec<u32> = inside.filter_map(|token| scene.text.term(token)).collect();
-    terms.sort_unstable();
-    terms.dedup();
-    let terms = terms.into_iter().map(|term| (term, 1.0)).collect();
-    (!line.headline.trim().is_empty()).then_some(Entry { item, terms })
+    let (headline, range) = read(scene, item)?;
+    let mut words: Vec<HeadlineWord> = Vec::new();
+    for &at in &scene.items[item].sentences {
+        for token in scene.text.tokens_of(at) {
+            let inside = token.start as usize >= range.0 && token.end as usize <= range.1;
+            let word = inside.then(|| word(scene, token)).flatten();
+            words.extend(word.filter(|word| words.iter().all(|other| other.term != word.term)));
+        }
+    }
+    (!headline.trim().is_empty()).then_some(Entry { item, words })
+}
+
+/// A word that may tell a story: no stop word, day, count or everyday verb.
+fn word(scene: &Scene<'_, '_>, token: &Token) -> Option<HeadlineWord> {
+    let term = scene.text.term(token)?;
+    let folded = scene.text.folded(token);
+    let words = lexicon();
+    let counts = folded.chars().all(|c| c.is_ascii_digit()) && folded.len() < 3
+        || words.dates.numbers.number(folded).is_some();
+    let dull = counts
+        || is_calendar_word(folded)
+        || is_period(folded)
+        || words.phrases.verbs.contains(folded);
+    (!dull).then(|| HeadlineWord { term, folded: folded.to_string(), weight: 1.0 })
+}
+
+/// How much two words are one: 1 for the same stem.
+fn kinship(one: &HeadlineWord, other: &HeadlineWord) -> f64 {
+    if one.term == other.term {
+        return 1.0;
+    }
+    let (short, long) = match one.folded.len() <= other.folded.len() {
+        true => (one.folded.as_str(), other.folded.as_str()),
+        false => (other.folded.as_str(), one.folded.as_str()),
+    };
+    let letters = short.chars().count();
+    let part = letters >= PART_LETTERS_MIN && (long.starts_with(short) || long.ends_with(short));
+    let same = short.chars().zip(long.chars()).take_while(|(a, b)| a == b).count();
+    let form = same >= STEM_LETTERS_MIN && same * 4 >= long.chars().count() * 3;
+    if part || form { RELATED } else { 0.0 }
 }
 
 fn weigh(entries: &mut [Entry]) {
-    let mut terms: Vec<u32> =
-        entries.iter().flat_map(|entry| entry.terms.iter().map(|pair| pair.0)).collect();
-    terms.sort_unstable();
-    let count = |term: u32| {
-        terms.partition_point(|&other| other <= term) - terms.partition_point(|&other| other < term)
-    };
     let all = entries.len() as u64 + 1;
-    let idf = |term: u32| 1.0 + (log2(all) - log2(count(term) as u64)) / 2.0;
-    for pair in entries.iter_mut().flat_map(|entry| &mut entry.terms) {
-        pair.1 = idf(pair.0);
+    let count = |word: &HeadlineWord| {
+        let says = |entry: &&Entry| entry.words.iter().any(|other| kinship(word, other) > 0.0);
+        entries.iter().filter(says).count() as u64
+    };
+    let weights: Vec<Vec<f64>> = entries
+        .iter()
+        .map(|entry| entry.words.iter().map(|word| 1.0 + log2(all) - log2(count(word))).collect())
+        .collect();
+    for (entry, weights) in entries.iter_mut().zip(weights) {
+        entry.words.iter_mut().zip(weights).for_each(|(word, weight)| word.weight = weight);
     }
 }
 
+/// Joins the two groups most alike until none are.
 fn group(entries: &[Entry]) -> Vec<Vec<usize>> {
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    for at in 0..entries.len() {
-        let likeness = |group: &Vec<usize>| {
-            group.iter().map(|&other| like(&entries[at], &entries[other])).fold(0.0, f64::max)
-        };
-        let best = groups
-            .iter()
-            .enumerate()
-            .map(|(index, group)| (likeness(group), index))
-            .max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
-        match best {
-            Some((likeness, index)) if likeness >= LIKE => groups[index].push(at),
-            _ => groups.push(vec![at]),
+    let mut groups: Vec<Vec<usize>> = (0..entries.len()).map(|at| vec![at]).collect();
+    // Sums of the likeness between members; the mean is the sum by the number of pairs.
+    let mut sums: Vec<Vec<f64>> = (0..entries.len())
+        .map(|one| (0..one).map(|other| like(entries, one, other)).collect())
+        .collect();
+    loop {
+        let mut best: Option<(f64, usize, usize)> = None;
+        for one in 0..groups.len() {
+            for other in 0..one {
+                let pairs = (groups[one].len() * groups[other].len()) as f64;
+                let mean = if pairs > 0.0 { sums[one][other] / pairs } else { 0.0 };
+                if mean >= LIKE && best.is_none_or(|(most, ..)| mean > most) {
+                    best = Some((mean, one, other));
+                }
+            }
+        }
+        let Some((_, from, into)) = best else { break };
+        let moved = std::mem::take(&mut groups[from]);
+        groups[into].extend(moved);
+        for third in (0..groups.len()).filter(|&third| third != from && third != into) {
+            let added = sums[from.max(third)][from.min(third)];
+            sums[into.max(third)][into.min(third)] += added;
         }
     }
+    groups.retain(|group| !group.is_empty());
+    groups.iter_mut().for_each(|group| group.sort_unstable());
     groups
 }
 
-/// Shared weight of two headlines against the lighter one; one shared common word is not enough.
-fn like(one: &Entry, other: &Entry) -> f64 {
-    let weight = |entry: &Entry| entry.terms.iter().map(|pair| pair.1).sum::<f64>();
-    let shared: Vec<f64> = one
-        .terms
-        .iter()
-        .filter(|pair| other.terms.binary_search_by_key(&pair.0, |pair| pair.0).is_ok())
-        .map(|pair| pair.1)
-        .collect();
-    let least = weight(one).min(weight(other));
-    let alone = shared.len() == 1 && one.terms.len().min(other.terms.len()) > 3;
-    if least <= 0.0 || alone { 0.0 } else { shared.iter().sum::<f64>() / least }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn list_lines_are_read_in_the_usual_forms() {
-        assert_eq!(
-            read_line("**ID 12** — Rates rise — _Reuters_ — _10:02_"),
-            (Some(12), "Rates rise")
-        );
-        assert_eq!(read_line("Rates rise — _Reuters_"), (None, "Rates rise"));
-        assert_eq!(read_line("[7] | Rates rise | BBC"), (Some(7), "Rates rise"));
+/// The weight two headlines share, against the weight of both.
+fn like(entries: &[Entry], one: usize, other: usize) -> f64 {
+    let (one, other) = (&entries[one].words, &entries[other].words);
+    let norm =
+        |words: &[HeadlineWord]| words.iter().map(|word| word.weight * word.weight).sum::<f64>();
+    let mut pairs = 0;
+    let mut shared = 0.0;
+    for word in one {
+        let closest = other
+            .iter()
+            .map(|twin| (kinship(word, twin), twin))
+            .max_by(|a, b| a.0.total_cmp(&b.0))
+            .filter(|(kinship, _)| *kinship > 0.0);
+        if let Some((kinship, twin)) = closest {
+            pairs += 1;
+            shared += kinship * word.weight * twin.weight;
+        }
+    }
+    let accident = pairs == 1 && entries.len() > FEW && one.len().min(other.len()) > 2;
+    let norms = (norm(one) * norm(other)).sqrt();
+    if norms <= 0.0 || accident {
+        0.0
+    } else {
+        shared / norms * if pairs > 1 { SEVERAL } else { 1.0 }
     }
 }

@@ -19,6 +19,7 @@ pub mod excerpt;
 pub mod filled;
 pub mod gather;
 mod guess;
+pub(crate) mod headlines;
 pub mod hints;
 mod latex;
 mod mail;
@@ -31,6 +32,7 @@ pub mod rule;
 mod rules;
 pub mod scene;
 mod signals;
+mod subject;
 mod texts;
 
 use jsonschema::Validator;

@@ -95,6 +95,12 @@ pub enum Rule {
         #[serde(default)]
         several_words: bool,
     },
+    /// What a question or an objective is about.
+    Subject {
+        /// One of the other things it names, another for each element.
+        #[serde(default)]
+        aspect: bool,
+    },
     /// The phrase that the headlines of several items share; the first headline when they share none.
     SharedPhrase,
     /// The headline of the item at hand.

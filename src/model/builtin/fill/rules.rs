@@ -22,7 +22,7 @@ use super::page::{self, PageHint};
 use super::rule::{Begins, KindHint, Part, Points, Rule, Speaker, Style};
 use super::scene::{Focus, Scene, plain};
 use super::texts::{self, capitalize, tag, text_of};
-use super::{alike, checks, due, elements, event, latex, mail, objects, people, ranking};
+use super::{alike, checks, due, elements, event, latex, mail, objects, people, ranking, subject};
 use crate::markup::html;
 
 /// A text of so many sentences is short.
@@ -64,6 +64,8 @@ impl Scene<'_, '_> {
             }
             Rule::Phrases { most, style } => Filled::List(self.phrases(*most, *style, focus)),
             Rule::Phrase { style, several_words } => self.phrase(*style, *several_words, focus),
+            Rule::Subject { aspect: true } => subject::aspect(self, focus),
+            Rule::Subject { aspect: false } => subject::subject(self, focus),
             Rule::SharedPhrase => alike::shared_phrase(self, focus),
             Rule::Headline => {
                 focus.item().map_or(Filled::Nothing, |at| Filled::text(alike::headline(self, at)))

@@ -14,6 +14,7 @@ use super::super::rank::{Matrix, quality, score};
 use super::super::text::blocks::Role;
 use super::super::text::{Kind, Text};
 use super::gather::{Gathered, items_of};
+use super::headlines::{self, ListEntry};
 use super::hints::Hints;
 use super::members::members;
 use super::rule::{Over, Speaker};
@@ -54,6 +55,8 @@ pub struct Item {
     /// The part it is, when it is one.
     pub part: Option<usize>,
     pub sentences: Vec<usize>,
+    /// Its number and headline, when it is an entry of a numbered list.
+    pub(crate) numbered: Option<ListEntry>,
 }
 
 pub struct Scene<'t, 'a> {
@@ -196,7 +199,7 @@ impl<'t, 'a> Scene<'t, 'a> {
                 members.values_mut().for_each(without_markup);
                 let id = hint.id.iter().find_map(|name| members.get(name)).map(plain);
                 let sentences = self.sentences_of_part(index);
-                Item { id, members, part: Some(index), sentences }
+                Item { id, members, part: Some(index), sentences, numbered: None }
             };
             return items.into_iter().take(ITEMS_MAX).enumerate().map(make).collect();
         }
@@ -214,8 +217,32 @@ impl<'t, 'a> Scene<'t, 'a> {
 
     fn items_in_text(&self) -> Vec<Item> {
         let listed = self.listed_items();
+        let numbered = self.numbered_items();
+        let is_marked = |item: &Item| item.numbered.as_ref().is_some_and(|entry| entry.is_marked);
+        if numbered.len() > 1 && (numbered.len() >= listed.len() || numbered.iter().all(is_marked))
+        {
+            return numbered;
+        }
         let lines = [Kind::Paragraph, Kind::Table];
         if listed.len() > 1 { listed } else { self.items_of_kinds(&lines) }
+    }
+
+    /// The numbered entries of a text of one part; those without a sentence are left out.
+    fn numbered_items(&self) -> Vec<Item> {
+        let Some(source) = self.text.parts.first().map(|part| part.text) else { return Vec::new() };
+        let entries = headlines::numbered(source).into_iter().take(ITEMS_MAX);
+        let mut from = 0;
+        let mut items: Vec<Item> = Vec::new();
+        for entry in entries {
+            let rest = &self.text.sentences[from..];
+            let first = from + rest.partition_point(|one| one.start < entry.whole.start);
+            let rest = &self.text.sentences[first..];
+            from = first + rest.partition_point(|one| one.start < entry.whole.end);
+            let sentences: Vec<usize> = (first..from).collect();
+            items.push(Item { sentences, numbered: Some(entry), ..Item::default() });
+        }
+        items.retain(|item| !item.sentences.is_empty());
+        items
     }
 
     fn listed_items(&self) -> Vec<Item> {

@@ -216,7 +216,14 @@ lists!(
 lists!(#[serde(deny_unknown_fields)] Money { currencies: Words, scales: Words, links: Words, periods: Vec<String> });
 lists!(
     #[serde(deny_unknown_fields)]
-    PhraseWords { before: Words, asking: Words, verbs: Words }
+    PhraseWords {
+        before: Words,
+        asking: Words,
+        verbs: Words,
+        topic_before: Words,
+        shells: Words,
+        actors: Words
+    }
 );
 lists!(#[serde(deny_unknown_fields)] Dates {
     months: Numbered,
@@ -231,6 +238,7 @@ lists!(#[serde(deny_unknown_fields)] Dates {
     week: Words,
     minute: Words,
     hour: Words,
+    longer: Words,
     habitual: Words,
     past_before: Words,
     past_after: Words,

@@ -454,10 +454,42 @@ pub(crate) fn entry_head(line: &str) -> usize {
     if after.is_empty() { stamp } else { line.len() - after.len() }
 }
 
-/// Whether a line starts a log entry or a stamped message and so continues nothing.
+/// The number a line begins with, and where its text begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Opening {
+    pub number: i64,
+    pub text: usize,
+    /// The number stands behind `ID` or in brackets.
+    pub is_marked: bool,
+}
+
+/// `- **ID 7** — x`, `[7] x`, `7. x`; `None` for any other line.
+pub(crate) fn opening(line: &str) -> Option<Opening> {
+    let rest = line.trim_start_matches([' ', '\t', '-', '*', '•']);
+    let bracket = rest.starts_with('[');
+    let rest = rest.trim_start_matches('[');
+    let word = rest.get(..2).is_some_and(|word| word.eq_ignore_ascii_case("id"));
+    let rest = if word { &rest[2..] } else { rest };
+    let rest = if word || bracket { rest.trim_start_matches([' ', ':', '#', '.']) } else { rest };
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let number: i64 = rest[..digits].parse().ok()?;
+    let after = rest[digits..].trim_start_matches(['*', '_']);
+    let closed = after.trim_start_matches([']', ')', '.', ':', '*', '_']);
+    let is_marked = word || bracket && after.starts_with(']');
+    let row = ["|", "—", "–"].iter().any(|mark| closed.trim_start().starts_with(mark));
+    let is_open = closed.is_empty() || closed.starts_with([' ', '\t', '|', '—']);
+    if !is_open || !(is_marked || closed.len() < after.len() || row) {
+        return None;
+    }
+    let text = closed.trim_start_matches([' ', '\t', '|', '—', '–', ':']);
+    Some(Opening { number, text: line.len() - text.len(), is_marked })
+}
+
+/// Whether a line starts a log entry, a marked entry of a list or a stamped message and so continues nothing.
 pub(crate) fn opens_entry(line: &str) -> bool {
     let text = line.trim_start();
     time_stamp(text) > 0
+        || opening(text).is_some_and(|open| open.is_marked)
         || (text.len() > 10
             && text.as_bytes()[4] == b'-'
             && text.as_bytes()[..4].iter().all(u8::is_ascii_digit))
