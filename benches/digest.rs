@@ -235,12 +235,13 @@ fn main() {
     let before = resident();
     let reader = log.store.reader();
     let started = Instant::now();
-    let mut library = Library::default();
+    let selectors = selectors(count);
+    let mut library = Library::with_rules(selectors.fields(), selectors.rules());
     library.read(&reader, None, 2, &mut |_| {}).unwrap();
     let more = resident().saturating_sub(before) >> 20;
     println!("cold library              {:>10.2?}   {more} MB resident more", started.elapsed());
     let digests = Digests::open(&disk, &buses, &reader);
-    let mut bench = Bench { log, library, digests, selectors: selectors(count), runs: 0 };
+    let mut bench = Bench { log, library, digests, selectors, runs: 0 };
     let (took, report) = bench.build(true);
     let (bags, memos, mb) = (report.published, report.memos, resident() >> 20);
     println!(
@@ -277,7 +278,8 @@ fn main() {
         let (catalog, in_place) = kept.catalog().unwrap();
         bench.digests = Digests::open(&disk, &buses, &reader);
         bench.digests.go_on_from(catalog, in_place);
-        bench.library = kept.library(&bench.selectors.fields(), &Default::default(), 2).unwrap();
+        bench.library =
+            kept.library(&bench.selectors.fields(), &bench.selectors.rules(), 2).unwrap();
         let begun = started.elapsed();
         bench.digests.publish(None, None).unwrap();
         let (took, report) = bench.build(false);

@@ -251,7 +251,7 @@ impl Library {
     }
 
     /// An empty one for some selectors.
-    pub(crate) fn with_rules(fields: BTreeSet<String>, rules: ProjectRules) -> Library {
+    pub fn with_rules(fields: BTreeSet<String>, rules: ProjectRules) -> Library {
         Library { fields, rules, ..Library::default() }
     }
 

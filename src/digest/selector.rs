@@ -498,7 +498,7 @@ impl Selectors {
     }
 
     /// How summaries get their project. A dataset without rules has the default ones.
-    pub(crate) fn rules(&self) -> ProjectRules {
+    pub fn rules(&self) -> ProjectRules {
         self.rules.clone().unwrap_or_default()
     }
 
