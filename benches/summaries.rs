@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 use summarizer::contract::hash::{Digest, sha256};
 use summarizer::contract::json::jcs;
 use summarizer::contract::vocabulary::{Stream, SummaryKind, Warnings};
-use summarizer::export::item::{SummaryIdentity, summary_id};
+use summarizer::export::item::{ContextIdentity, SummaryIdentity, summary_id};
 use summarizer::export::summary_bus::{
     Counts, PartitionFacts, PartitionKey, PartitionWriter, Stamp,
 };
@@ -114,6 +114,7 @@ fn id(number: u64) -> String {
         prompt_hash: &hash.hex(),
         provider: "builtin",
         model: "extractive",
+        context: ContextIdentity::default(),
     })
 }
 
