@@ -58,7 +58,7 @@ fn help_and_usage() {
     help.says(&[
         "Exit codes:",
         "another process holds the home",
-        "storage failed or corrupt",
+        "storage failed or is damaged",
         "70",
     ]);
     for command in ["submit", "serve", "drain", "status", "requests", "show", "log", "queue"] {

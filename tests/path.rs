@@ -9,12 +9,15 @@ mod path {
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use path::folder;
 use serde_json::Value;
 
 struct Person {
     dir: tempfile::TempDir,
+    /// The program that reads PDF, in their settings.
+    pdf: &'static str,
 }
 
 struct Ran {
@@ -24,9 +27,10 @@ struct Ran {
 }
 
 impl Person {
-    /// A person with the folder `mine`, and a program that reads PDF in their settings.
+    /// A person with the folder `mine`.
     fn new() -> Person {
-        let person = Person { dir: tempfile::tempdir().unwrap() };
+        let pdf = r#"["sh", "-c", "echo The repair of the washing machine costs 85 EUR."]"#;
+        let person = Person { dir: tempfile::tempdir().unwrap(), pdf };
         folder::write(&person.path("mine"));
         person
     }
@@ -37,14 +41,13 @@ impl Person {
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
-        let pdf = r#"["sh", "-c", "echo The repair of the washing machine costs 85 EUR."]"#;
         command
             .args(args)
             .current_dir(self.dir.path())
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap())
             .env("HOME", self.dir.path())
-            .env("SUMMARIZER_EXTRACT_PDF", pdf)
+            .env("SUMMARIZER_EXTRACT_PDF", self.pdf)
             .env("SUMMARIZER_TEST_NOW", "2026-03-01T12:00:00Z+")
             .stdin(Stdio::null());
         command
@@ -186,7 +189,22 @@ fn a_folder_added_to_a_home_can_be_read_searched_and_digested() {
     let read = person.run(0, &home(&["read", "Mendoza with kids", "--evidence"]));
     says(&read.out, &["“"]);
     says(&person.run(5, &home(&["read", "bike-repare.md"])).err, &["did you mean"]);
-    says(&person.run(2, &home(&["read", "--project", "lief"])).err, &["did you mean life?"]);
+    for (exit, args, near) in [
+        (2, &["read", "--project", "lief"][..], "life"),
+        (2, &["search", "heating", "--project", "lief"], "life"),
+        (2, &["read", "--flow", "breif"], "brief"),
+        (5, &["explain", "bike-repare.md"], "bike-repair.md"),
+        (5, &["show", "bike-repare.md"], "bike-repair.md"),
+        (0, &["trace", "bike-repare.md"], "bike-repair.md"),
+        (2, &["digest", "preview", "--selector", "overview.dayly"], "overview.daily"),
+        (2, &["digest", "build", "--selector", "projekt"], "project.weekly"),
+        (2, &["serch", "heating"], "search"),
+        (2, &["search", "--sinse", "7d", "heating"], "--since"),
+    ] {
+        says(&person.run(exit, &home(args)).err, &[near]);
+    }
+    let beside = person.run(0, &home(&["read", "--day", "2026-02-14"]));
+    says(&beside.err, &["2026-02-12, 2026-03-01"]);
     assert_eq!(person.json(0, &home(&["read", "--last", "3"])).len(), 3);
 
     let hits = person.json(0, &home(&["search", "HEATING"]));
@@ -200,6 +218,17 @@ fn a_folder_added_to_a_home_can_be_read_searched_and_digested() {
     says(&person.run(5, &home(&["digest", "show"])).err, &["digest build"]);
     person.run(0, &home(&["digest", "build"]));
     says(&person.run(0, &home(&["digest", "show", "--day", "2026-02-11"])).out, &["2026-02-11"]);
+    let typo = person.run(2, &home(&["digest", "show", "overview.dayly"]));
+    says(&typo.err, &["did you mean overview.daily?"]);
+    let no_window = person.run(5, &home(&["digest", "show", "--day", "2026-02-13"]));
+    says(&no_window.err, &["2026-02-11, 2026-02-12, 2026-03-01"]);
+    let week = person.run(0, &home(&["digest", "show", "project", "--day", "2026-02-12"])).out;
+    says(&week, &["- I will book the car on Monday", "(2026-02-10, Mendoza with kids;"]);
+    let task = person.json(0, &home(&["task", "list"])).remove(0);
+    let id = task["task_id"].as_str().unwrap();
+    let typo = format!("{}{}", &id[..id.len() - 1], if id.ends_with('0') { '1' } else { '0' });
+    let typo = person.run(5, &home(&["task", "done", &typo]));
+    says(&typo.err, &[&format!("did you mean {id}?")]);
     person.run(0, &home(&["verify"]));
 }
 
@@ -221,23 +250,124 @@ fn typos_get_the_nearest_name() {
     );
 }
 
-/// On a terminal lines are wrapped at its width and names stand out; `script` of util-linux gives one.
-#[test]
-fn on_a_terminal_text_is_wrapped() {
-    let person = Person::new();
-    if Command::new("script").arg("--version").output().is_err() {
-        return;
-    }
+/// Runs a command on a terminal of some columns, which `script` of util-linux gives, and types Ctrl-C
+/// at some times. `None` where there is no `script`.
+fn on_terminal(
+    person: &Person,
+    columns: usize,
+    args: &str,
+    interrupts: &[Duration],
+) -> Option<(i32, String)> {
     let program = Path::new(env!("CARGO_BIN_EXE_summarizer")).display().to_string();
-    let line = format!("stty cols 60 rows 50; {program} sum -q mine/notes mine/mail/lease.eml");
+    let line = format!("stty cols {columns} rows 50; exec {program} {args}");
     let mut command = Command::new("script");
     command.args(["-qec", &line, "/dev/null"]).current_dir(person.dir.path());
-    let output = command.env("TERM", "xterm").stdin(Stdio::null()).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).replace('\r', "");
+    for (name, value) in person.command(&[]).get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    command.env("TERM", "xterm").env("PAGER", "cat");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().ok()?;
+    let mut keys = child.stdin.take().unwrap();
+    for pause in interrupts {
+        std::thread::sleep(*pause);
+        std::io::Write::write_all(&mut keys, b"\x03").unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    drop(keys);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Some((output.status.code().unwrap(), text))
+}
+
+/// What a terminal shows in the end: no codes of colours, and no line that was drawn over.
+fn shown(text: &str) -> Vec<String> {
+    let (mut plain, mut escaped) = (String::new(), false);
+    for c in text.replace("\r\n", "\n").chars() {
+        match c {
+            '\u{1b}' => escaped = true,
+            _ if escaped => escaped = !c.is_ascii_alphabetic(),
+            c => plain.push(c),
+        }
+    }
+    plain.lines().map(|line| line.rsplit('\r').next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn on_a_terminal_no_line_is_wider_than_it() {
+    let person = Person::new();
+    let Some((exit, text)) = on_terminal(&person, 60, "sum -q mine/notes mine/mail", &[]) else {
+        return;
+    };
     says(&text, &["\u{1b}[1mmine/notes/bike-repair.md"]);
-    let summary = text.lines().filter(|line| line.starts_with("  "));
-    let longest = summary.map(|line| line.chars().count()).max().unwrap();
-    assert!((30..=60).contains(&longest), "{longest}\n{text}");
+    assert!(exit == 0 && shown(&text).iter().any(|line| line.chars().count() > 50), "{text}");
+    let mut wide = Vec::new();
+    for args in [
+        "sum mine",
+        "--home home add --init mine --project life",
+        "--home home add mine --project life",
+        "--home home read --last 4",
+        "--home home read 'Mendoza with kids' --evidence",
+        "--home home search heating",
+        "--home home explain bike-repair.md",
+        "--home home digest build",
+        "--home home digest show",
+        "--home home digest show project.weekly --day 2026-02-12",
+        "--home home digest show --day 2026-02-13",
+        "--home home digest preview",
+        "--home home task list",
+        "--home home status",
+        "--home home requests",
+        "--home home doctor",
+        "--home home read --day 2026-13-44",
+        "serch heating",
+    ] {
+        for columns in [80, 40] {
+            let (_, text) = on_terminal(&person, columns, args, &[]).unwrap();
+            // An id is longer than a narrow terminal, and a person copies it whole.
+            let ids = |line: &str| columns == 40 && line.split(' ').any(|word| word.len() > 30);
+            let tables = columns == 40 && text.contains('\u{2026}');
+            let mut lines = shown(&text);
+            lines.retain(|line| line.chars().count() > columns && !ids(line) && !tables);
+            wide.extend(lines.into_iter().map(|line| format!("{columns}: {args}: {line}")));
+        }
+    }
+    assert!(wide.is_empty(), "{}", wide.join("\n"));
+}
+
+/// The first Ctrl-C lets what is under way end, and says what is done and what comes next.
+#[test]
+fn an_interrupt_says_what_is_done_and_what_to_run_next() {
+    let mut person = Person::new();
+    person.pdf = r#"["sh", "-c", "trap '' INT; sleep 1; echo The repair costs 85 EUR."]"#;
+    for name in 1..=8 {
+        let bytes = format!("%PDF-1.4\n{name}\n");
+        std::fs::create_dir_all(person.path("bills")).unwrap();
+        std::fs::write(person.path("bills").join(format!("{name}.pdf")), bytes).unwrap();
+    }
+    let (soon, again) = (Duration::from_millis(2_500), Duration::from_millis(200));
+    let Some((exit, text)) = on_terminal(&person, 80, "sum bills", &[soon]) else { return };
+    let text = shown(&text).join("\n");
+    assert_eq!(exit, 130, "{text}");
+    says(&text, &["stopping: calls under way end first", "stopped: ", " left", "summarizer add"]);
+    let (exit, text) = on_terminal(&person, 80, "sum bills", &[soon, again]).unwrap();
+    assert!(exit == 130 && !text.contains("stopped: "), "{text}");
+
+    let add = "--home home add --init bills";
+    let (exit, text) = on_terminal(&person, 80, add, &[soon]).unwrap();
+    assert_eq!(exit, 130, "{text}");
+    says(&text, &["stopped:", "not all files were read", "run the same command again"]);
+    person.run(0, &home(&["add", "bills"]));
+    assert_eq!(
+        person.json(0, &home(&["read", "--last", "20"])).len(),
+        8,
+        "nothing is lost and nothing is twice"
+    );
+
+    std::fs::write(person.path("home/buses/other/note.txt"), "The roof costs 9 EUR.").unwrap();
+    let wait = "--home home submit --flow brief --id note.txt --wait";
+    let (exit, text) = on_terminal(&person, 80, wait, &[soon]).unwrap();
+    assert_eq!(exit, 130, "{text}");
+    says(&text, &["stopped:", "1 request not ended yet", "summarizer drain"]);
 }
 
 /// Everything that was imported is asked for once, whatever kind it is, and nothing twice.

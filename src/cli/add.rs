@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::acks::{AckProgress, AckTail, Ended, why};
 use super::failure::{Exit, Failure};
 use super::intake::{RequestSettings, not_added, rename_for_home, take_in};
+use super::interrupt::{listen, stopped};
 use super::outcome::{Made, made_lines};
 use super::prose::{Prose, plain_line};
 use super::settings::load_config;
@@ -67,11 +68,19 @@ impl AddArgs {
         let flow = self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
         let wish = RequestSettings { flow: flow.as_deref(), project: self.project.as_deref() };
         let mut tail = AckTail::from_end(context, home.acks());
+        let stop = listen(context, "what is under way ends first", || ())?;
         let taken = take_in(context, &config, &home, found, &wish)?;
         let requests = &taken.requests;
         let ids: Vec<String> = requests.keys().cloned().collect();
         let imported =
             Imported { report: &taken.report, skipped: &taken.skipped, aside: taken.aside };
+        if stop.is_raised() {
+            imported.finish(context, &Ended::default(), ids.len());
+            return Err(stopped(
+                "not all files were read; what was read is imported",
+                "run the same command again: what is imported is not added twice",
+            ));
+        }
         if self.no_wait || ids.is_empty() {
             return Ok(imported.finish(context, &Ended::default(), ids.len()));
         }
@@ -99,7 +108,11 @@ impl AddArgs {
                 context.ui.complain(format!("{}: {}", plain_line(&name), why(ack)));
             }
         }
-        Ok(imported.finish(context, &ended, ids.len()))
+        let exit = imported.finish(context, &ended, ids.len());
+        match stop.is_raised() && ended.acks.len() < ids.len() {
+            true => super::serve::stopped_early(context),
+            false => Ok(exit),
+        }
     }
 
     /// A mistyped path must not become a home.

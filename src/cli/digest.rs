@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use super::identity::run_id;
+use super::interrupt::{listen, stopped};
 use super::{Context, ui};
 use crate::contract::time::Day;
 use crate::control::question::Question;
@@ -67,8 +68,8 @@ enum Action {
     },
     /// Show what a selector would select and drop, and why, without publishing
     Preview {
-        /// The selector
-        #[arg(long, value_name = "ID")]
+        /// The selector, or a word of its id
+        #[arg(long, value_name = "ID", default_value = super::digest_show::OVERVIEW)]
         selector: String,
         /// The label of the window [default: the newest]
         #[arg(long, value_name = "LABEL")]
@@ -104,9 +105,11 @@ impl DigestArgs {
         match &self.action {
             Action::Build { selector, window, all } => {
                 check_label(window.as_deref())?;
-                let (selector, window) = (selector.clone(), window.clone());
+                let selector = selector_id(context, selector.as_deref(), true)?;
+                let window = window.clone();
                 let order =
                     DigestOrder::Build { run_id: run_id(now)?, selector, window, all: *all };
+                listen(context, "the build gives up", || ())?;
                 ask(context, order, show_build)
             }
             Action::List { selector, window, retired } => {
@@ -121,7 +124,8 @@ impl DigestArgs {
             }
             Action::Preview { selector, window, limit } => {
                 check_label(window.as_deref())?;
-                let (selector, window) = (selector.clone(), window.clone());
+                let selector = selector_id(context, Some(selector), false)?.unwrap_or_default();
+                let window = window.clone();
                 let order = DigestOrder::Preview { selector, window, limit: *limit };
                 ask(context, order, show_preview)
             }
@@ -138,6 +142,24 @@ impl DigestArgs {
             }
         }
     }
+}
+
+/// The selector that a person means. A preview shows those that are not active too. Settings that do not
+/// read are refused by the build.
+fn selector_id(
+    context: &Context,
+    word: Option<&str>,
+    only_active: bool,
+) -> Result<Option<String>, Failure> {
+    let (Some(word), Ok(known)) = (word, super::registry::selectors(context)) else {
+        return Ok(word.map(str::to_owned));
+    };
+    let active = || known.active().map(|one| one.selector_id.as_str());
+    let (what, ids): (&str, Vec<&str>) = match only_active {
+        true => ("active selector", active().collect()),
+        false => ("selector", known.all().iter().map(|one| one.selector_id.as_str()).collect()),
+    };
+    super::digest_show::named(what, &ids, word).map(|id| Some(id.to_owned()))
 }
 
 /// Refuses a label that no window can have: it is a typing error, not a window without summaries.
@@ -181,6 +203,11 @@ pub(super) fn carry_out(context: &Context, order: DigestOrder) -> Result<Value, 
             bar.set_length(of);
             bar.set_position(doing["done"].as_u64().unwrap_or_default());
         }
+        if context.stop.is_raised() {
+            bar.finish_and_clear();
+            let next = "`summarizer digest list` lists what is published";
+            return Err(stopped("the service goes on with the build", next));
+        }
         answer = session.ask(context, &Question::DigestAnswer { ticket });
     }
     bar.finish_and_clear();
@@ -188,6 +215,10 @@ pub(super) fn carry_out(context: &Context, order: DigestOrder) -> Result<Value, 
     let answer = answer?;
     match answer["failed"].as_str() {
         None => Ok(answer),
+        Some(_) if context.stop.is_raised() => Err(stopped(
+            "the published digests are as before",
+            "`summarizer digest build` builds them anew",
+        )),
         Some(why) if answer["config"] == true => {
             let failure = Failure::new(Exit::Config, format!("cannot use the selectors: {why}"));
             Err(failure.hint("`summarizer registry check` lists what is wrong with each selector"))
@@ -237,6 +268,7 @@ fn show_build(context: &Context, report: &Value) {
         count("restored"),
         ui::count(count("windows"), "window"),
     ));
+    context.ui.talk(ui::dim("next: `summarizer digest show` prints the newest overview"));
 }
 
 fn show_list(context: &Context, answer: &Value) {
@@ -304,13 +336,16 @@ fn show_preview(context: &Context, answer: &Value) {
                 (Some(project), Some(from)) => format!("{project} (by {from})"),
                 _ => "-".to_owned(),
             };
-            let time = if one["has_clock"] == false { &one["day"] } else { &one["ts_abs"] };
-            let words = [text(time), text(&one["summary_id"]), &project, text(&one["title"])];
+            let time = match text(&one["ts_abs"]).get(..16) {
+                Some(minute) if one["has_clock"] != false => minute.replace('T', " "),
+                _ => text(&one["day"]).to_owned(),
+            };
+            let words = [&time, text(&one["title"]), &project, text(&one["summary_id"])];
             let words = words.map(crate::digest::markdown::one_line);
             std::iter::once(fate).chain(words).collect()
         })
         .collect();
-    context.ui.table(&["FATE", "TIME", "SUMMARY", "PROJECT", "TITLE"], &rows);
+    context.ui.table(&["FATE", "TIME", "TITLE", "PROJECT", "SUMMARY"], &rows);
 }
 
 fn show_diff(context: &Context, answer: &Value) {

@@ -13,7 +13,9 @@ use crate::bus::digests::{BagEntry, DigestBus, Memo};
 use crate::contract::time::Day;
 
 /// The selector whose memo answers "what happened?".
-const OVERVIEW: &str = "overview.daily";
+pub(super) const OVERVIEW: &str = "overview.daily";
+/// Windows on each side of a time that has no digest, as an error names them.
+const NEAREST: usize = 2;
 
 /// Shows the newest bags of a selector, or those of the window that holds a day.
 pub(super) fn run(
@@ -33,7 +35,7 @@ pub(super) fn run(
         return Err(no_digests(&BusError::Missing { path: "index".to_owned() }));
     }
     let wanted = match selector {
-        Some(word) => named(&selectors, word)?,
+        Some(word) => named("published digest of selector", &selectors, word)?,
         None if selectors.contains(&OVERVIEW) => OVERVIEW,
         None => selectors[0],
     };
@@ -48,8 +50,10 @@ pub(super) fn run(
         }
     }
     if chosen.is_empty() {
-        return Err(Failure::new(Exit::Input, format!("{wanted} has no digest of that time"))
-            .hint(format!("its windows are {}", known.join(", "))));
+        let time = window.map(str::to_owned).or_else(|| day.map(|day| day.to_string()));
+        let time = time.unwrap_or_default();
+        return Err(Failure::new(Exit::Input, format!("{wanted} has no digest of {time}"))
+            .hint(format!("its nearest windows: {}", around(known, &time).join(", "))));
     }
     let prose = Prose::of_stdout();
     let mut lines = Vec::new();
@@ -80,7 +84,7 @@ pub(super) fn run(
 }
 
 /// The selector that a person means: its id, or a part of it that no other has.
-fn named<'a>(selectors: &[&'a str], word: &str) -> Result<&'a str, Failure> {
+pub(super) fn named<'a>(what: &str, selectors: &[&'a str], word: &str) -> Result<&'a str, Failure> {
     if let Some(exact) = selectors.iter().find(|id| **id == word) {
         return Ok(*exact);
     }
@@ -88,8 +92,16 @@ fn named<'a>(selectors: &[&'a str], word: &str) -> Result<&'a str, Failure> {
         selectors.iter().filter(|id| id.split('.').any(|one| one == word)).collect();
     match holding.as_slice() {
         [only] => Ok(**only),
-        _ => Err(names::unknown("published digest of selector", word, selectors.iter().copied())),
+        _ => Err(names::unknown(what, word, selectors.iter().copied())),
     }
+}
+
+/// The windows just before and after a time. Labels are written so that their order is that of texts.
+fn around<'a>(mut labels: Vec<&'a str>, time: &str) -> Vec<&'a str> {
+    labels.sort_unstable();
+    labels.dedup();
+    let at = labels.partition_point(|label| *label < time);
+    labels[at.saturating_sub(NEAREST)..labels.len().min(at + NEAREST)].to_vec()
 }
 
 /// Whether the window of a bag has a day. Days are written so that their order is that of texts.
@@ -121,14 +133,14 @@ fn memo_lines(prose: Prose, memo: &Memo) -> Vec<String> {
 /// A line of Markdown without the marks that only a renderer needs.
 fn readable(line: &str) -> String {
     let mut out = String::new();
-    let mut rest = line;
-    while let Some(open) = rest.find('[') {
-        let linked = rest[open..].find("](").map(|at| open + at);
-        let Some((middle, end)) =
-            linked.and_then(|middle| Some((middle, middle + rest[middle..].find(')')?)))
-        else {
-            break;
-        };
+    let unboxed = line.replacen("- [ ] ", "- ", 1);
+    let mut rest = unboxed.as_str();
+    while let Some(middle) = rest.find("](") {
+        // The nearest bracket before it: an earlier one is text, or the box of a task.
+        let mut opens = rest[..middle].match_indices('[').map(|(at, _)| at);
+        let open = opens.rfind(|at| !rest[..*at].ends_with('\\'));
+        let (Some(open), Some(length)) = (open, rest[middle..].find(')')) else { break };
+        let end = middle + length;
         out.push_str(&rest[..open]);
         out.push_str(&rest[open + 1..middle]);
         rest = &rest[end + 1..];
@@ -173,9 +185,15 @@ mod tests {
             "- 22:17 The plan *now*: see x and [open"
         );
         assert_eq!(
-            named(&["overview.daily", "tags.daily", "tasks.open"], "tasks").unwrap(),
+            readable("- [ ] Book \\[the\\] car ([Lake](#sum_1); see [x])"),
+            "- Book [the] car (Lake; see [x])"
+        );
+        assert_eq!(
+            named("selector", &["overview.daily", "tags.daily", "tasks.open"], "tasks").unwrap(),
             "tasks.open"
         );
-        assert!(named(&["overview.daily", "tags.daily"], "daily").is_err());
+        assert!(named("selector", &["overview.daily", "tags.daily"], "daily").is_err());
+        let days = vec!["2026-02-12", "2026-02-09", "2026-02-10", "2026-02-11", "2026-03-01"];
+        assert_eq!(around(days, "2026-02-13"), ["2026-02-11", "2026-02-12", "2026-03-01"]);
     }
 }

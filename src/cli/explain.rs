@@ -89,13 +89,16 @@ fn lines(explained: &Value) -> Vec<String> {
         }
         for span in list(&sentence["spans"]) {
             let line = span["line"].as_u64().map_or(String::new(), |line| format!(":{line}"));
+            let quote = match span["quote"] == sentence["text"] {
+                true => String::new(),
+                false => format!("  {}", ui::dim(&quoted(&span["quote"]))),
+            };
             lines.push(format!(
-                "    {basis} {}{line}  {} bytes {}..{}  {}",
+                "    {basis} {}{line}  {} bytes {}..{}{quote}",
                 text(&span["file"]),
                 text(&span["id"]),
                 span["start"],
                 span["end"],
-                ui::dim(&quoted(&span["quote"])),
             ));
         }
     }

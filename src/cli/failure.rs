@@ -162,7 +162,11 @@ impl Failure {
 
     /// The failure for people.
     pub fn render(&self) -> String {
-        let mut text = format!("{} {}", super::ui::red("error:"), self.what);
+        let label = match self.exit {
+            Exit::Interrupted => super::ui::yellow("stopped:"),
+            _ => super::ui::red("error:"),
+        };
+        let mut text = format!("{label} {}", self.what);
         for cause in &self.causes {
             let _ = write!(text, "\n  caused by: {cause}");
         }

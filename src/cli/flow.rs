@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::flow_runner::{calls_at_once, failed, load_pack, provider_for, run_patiently};
+use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::ui::{LiveAnswer, bold, dim};
 use crate::config::Config;
@@ -273,6 +274,7 @@ impl RunArgs {
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             lines.push(self.object(line, &format!("line {}", index + 1))?);
         }
+        let stop = listen(context, "lines under way end first", || ())?;
         let at_once = calls_at_once(&load_config(context)?, provider);
         let bar = context.ui.progress("running", lines.len() as u64);
         let next = AtomicUsize::new(0);
@@ -282,6 +284,9 @@ impl RunArgs {
             for _ in 0..at_once.min(lines.len()) {
                 scope.spawn(|| {
                     loop {
+                        if stop.is_raised() {
+                            return;
+                        }
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(line) = lines.get(index) else { return };
                         let ran =
@@ -319,6 +324,12 @@ impl RunArgs {
             context.ui.json(&json!({"metrics": metrics}));
         }
         context.ui.talk(format!("{} done, {errors} failed", outcomes.len()));
+        let ran = outcomes.len() + errors;
+        if ran < lines.len() {
+            let (all, rest) = (crate::cli::ui::count(lines.len(), "line"), ran);
+            let next = format!("run it again with the lines from line_number {rest} on");
+            return Err(stopped(format!("{ran} of {all} were run, and are printed"), next));
+        }
         Ok(if errors > 0 { Exit::Wrong } else { Exit::Done })
     }
 }

@@ -164,7 +164,8 @@ impl HeldHome {
         let bar = Arc::new(context.ui.progress("digests", 1));
         let shown = Arc::clone(&bar);
         let mut digester = Digester::new(setup)
-            .watched(Arc::new(move |what, done, of| show(&shown, what, done, of)));
+            .watched(Arc::new(move |what, done, of| show(&shown, what, done, of)))
+            .stopped_by(context.stop.flag());
         let mut summaries = None;
         if matches!(order, DigestOrder::Build { .. }) {
             let remember = self.home.publisher_index();

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use crate::import::{self, ImportError, Report, Target, documents, fields, mail};
 
@@ -92,6 +93,7 @@ impl ImportArgs {
             now: context.machine.clock.now(),
         };
         let mut report = Report::default();
+        let stop = listen(context, "the file under way ends first", || ())?;
         let outcome = match &self.what {
             ImportKind::ChatExport { path } => {
                 by_fields(context, target, path, &fields::Mapping::chat_export(), &mut report)
@@ -112,6 +114,7 @@ impl ImportArgs {
                 documents::import_folder(target, path, &partition, &mut report, || {
                     bar.inc_length(1);
                     bar.inc(1);
+                    !stop.is_raised()
                 })
             }
             ImportKind::Mail { path } => each(context, target, path, &["eml", "mbox"], |file| {
@@ -119,7 +122,14 @@ impl ImportArgs {
             }),
         };
         outcome.map_err(|error| failure(&error))?;
-        Ok(show(context, &report))
+        let exit = show(context, &report);
+        match stop.is_raised() {
+            true => Err(stopped(
+                "what was read is imported, and the rest is not",
+                "run the same command again: what is imported is not added twice",
+            )),
+            false => Ok(exit),
+        }
     }
 }
 
@@ -164,7 +174,7 @@ fn each(
 ) -> Result<(), ImportError> {
     let files = import::files(target.disk, path, extensions)?;
     let bar = context.ui.progress("importing", files.len() as u64);
-    for file in &files {
+    for file in files.iter().take_while(|_| !context.stop.is_raised()) {
         import(file)?;
         bar.inc(1);
     }

@@ -9,7 +9,7 @@ use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use super::prose::Prose;
 use super::published::{PRIVATE, Published, named, open_bus};
-use super::read::summary_lines;
+use super::read::{nearest_name, summary_lines};
 use super::since::since;
 use super::{Context, names, ui};
 use crate::control::question::Question;
@@ -288,7 +288,7 @@ impl RequestsArgs {
         }
         session.close()?;
         if !context.ui.json {
-            let header = ["REQUEST", "STATE", "REASON", "FLOW", "REPO", "TRIES", "TAKEN"];
+            let header = ["REQUEST", "STATE", "TAKEN", "REASON", "FLOW", "TRIES", "REPO"];
             context.ui.table(&header, &rows);
             let has_trouble = |row: &Vec<String>| row[2] != "-" && row[1] != "completed";
             if rows.iter().any(has_trouble) {
@@ -301,12 +301,12 @@ impl RequestsArgs {
 
 fn request_row(row: &Value) -> Vec<String> {
     let mut cells: Vec<String> =
-        ["request_id", "state", "reason_code", "flow_id", "repo", "attempts", "taken_at"]
+        ["request_id", "state", "taken_at", "reason_code", "flow_id", "attempts", "repo"]
             .iter()
             .map(|name| text(&row[*name]))
             .collect();
     if let Some(cause) = row["cause"].as_str() {
-        cells[2].push_str(&format!(" ({cause})"));
+        cells[3].push_str(&format!(" ({cause})"));
     }
     cells
 }
@@ -346,7 +346,17 @@ pub(super) fn ask_by_name(
         answer = session.ask(context, &question(id));
     }
     session.close()?;
-    answer
+    answer.map_err(|failure| {
+        let has_near = failure.advice().is_some_and(|advice| advice.starts_with("did you mean"));
+        let near = || nearest_name(&open_bus(context).ok()?, word);
+        match failure.exit == Exit::Input && !has_near {
+            true => match near() {
+                Some(near) => failure.hint(format!("did you mean {near}?")),
+                None => failure,
+            },
+            false => failure,
+        }
+    })
 }
 
 /// The newest summary of a source, when the bus can be read.

@@ -66,7 +66,7 @@ pub(super) fn take_in(
     let mut intake = Intake::new(target, settings);
     let mut report = Report::default();
     let bar = context.ui.progress("importing", found.files.len() as u64);
-    for file in &found.files {
+    for file in found.files.iter().take_while(|_| !context.stop.is_raised()) {
         intake.take(file, &mut report).map_err(|error| not_added(&error))?;
         bar.inc(1);
     }

@@ -27,6 +27,7 @@ mod identity;
 pub mod import;
 pub mod inspect;
 mod intake;
+mod interrupt;
 pub mod log;
 mod lost_log;
 mod names;
@@ -79,20 +80,21 @@ use tracing_subscriber::EnvFilter;
 use crate::contract::time::parse_instant;
 use crate::os::Machine;
 use crate::os::real::{FixedClock, SetClock, ToldClock};
+use crate::service::StopSignal;
 use failure::{Exit, Failure};
 use ui::Ui;
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0   done
-  1   done, but something it checked is wrong
+  1   done, and a check failed
   2   the command line is invalid
-  3   configuration or registry invalid
+  3   the configuration or the registry is invalid
   4   another process holds the home and does not answer
-  5   required input missing or invalid
-  6   storage failed or corrupt
+  5   required input is missing or invalid
+  6   storage failed or is damaged
   70  a bug
-  130 drain: an interrupt left requests open; serve: a second interrupt ended it immediately";
+  130 an interrupt ended the command before everything was done";
 
 /// Turns requests in a queue file into summaries that can be traced, verified and reproduced.
 #[derive(Debug, Parser)]
@@ -183,6 +185,8 @@ pub struct Context {
     pub(crate) config_file: Option<PathBuf>,
     /// Clock and disk.
     pub machine: Machine,
+    /// Says that a person or the system asked the command to end.
+    pub(crate) stop: StopSignal,
 }
 
 /// Runs the program and says how it ended.
@@ -193,7 +197,10 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Help and version are answers; anything else is a usage error.
             let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
-            let _ = error.print();
+            match error.use_stderr() {
+                true => Ui::default().complain(error.render().ansi().to_string().trim_end()),
+                false => drop(error.print()),
+            }
             return ExitCode::from(code as u8);
         }
     };
@@ -204,6 +211,7 @@ pub fn run() -> ExitCode {
         home: cli.home.unwrap_or_else(|| PathBuf::from(".")),
         config_file: cli.config,
         machine: machine(),
+        stop: StopSignal::default(),
     };
     // A configuration that does not read is reported by the command that needs it.
     let json = settings::load_config(&context).is_ok_and(|config| config.log_json);

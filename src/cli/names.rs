@@ -33,7 +33,9 @@ fn find_flow(registry: &Registry, word: &str) -> Result<String, Failure> {
             }
         }
     }
-    let near = nearest_of(word, ids.iter().copied());
+    // A short name such as `brief` is a part of an id.
+    let parts = || ids.iter().flat_map(|id| id.split('.')).filter(|part| part.len() > 3);
+    let near = nearest_of(word, ids.iter().copied()).or_else(|| nearest(word, parts()));
     let failure = Failure::new(Exit::Usage, format!("there is no flow {word}"));
     Err(match near {
         Some(near) => failure.hint(format!("did you mean {near}?")),
@@ -85,6 +87,7 @@ mod tests {
         assert_eq!(find("weekly_digest").unwrap(), "digest.weekly.summarize.weekly_digest.v1");
         let typo = find("docs.chunk_set.sumarize.brief.v1").unwrap_err();
         assert!(typo.contains("did you mean docs.chunk_set.summarize.brief.v1?"), "{typo}");
+        assert!(find("breif").unwrap_err().contains("did you mean brief?"));
         assert!(find("email").unwrap_err().contains("several"));
         assert!(find("zzz").unwrap_err().contains("registry list"));
     }

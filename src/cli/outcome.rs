@@ -47,7 +47,7 @@ pub(super) fn made_lines(prose: Prose, made: &[Made]) -> Vec<String> {
             lines.push(String::new());
         }
         let mark = private_mark(one.published.is_private());
-        lines.push(format!("{}{mark}", ui::bold(&one.published.name())));
+        lines.extend(prose.name(&one.published.name(), &mark));
         lines.extend(prose.lines(one.published.short(), "  "));
     }
     if made.len() > SHOWN {

@@ -1,17 +1,14 @@
 //! Text for people: wrapped at the width of the terminal, whole in a pipe, and without characters that
 //! steer a terminal.
 
-use std::io::{self, IsTerminal as _};
+use std::io;
 
-use unicode_width::UnicodeWidthStr as _;
-
+use super::plain::{columns, wrapped};
 pub(super) use super::plain::{plain, plain_line, shortened};
 use super::ui;
 
-/// Lines longer than this are hard to read, however wide the terminal is.
-const COLUMNS_MAX: usize = 92;
-/// A narrower terminal wraps by itself.
-const COLUMNS_MIN: usize = 30;
+/// Columns of a day and of the word for what is private, with the space before each.
+const BEHIND_COLUMNS: usize = 21;
 
 /// How text is laid out.
 #[derive(Debug, Clone, Copy)]
@@ -23,12 +20,7 @@ pub(super) struct Prose {
 impl Prose {
     /// As standard output wants it.
     pub(super) fn of_stdout() -> Prose {
-        let columns = io::stdout().is_terminal().then(|| {
-            let width =
-                terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0));
-            width.clamp(COLUMNS_MIN, COLUMNS_MAX)
-        });
-        Prose { columns }
+        Prose { columns: columns(&io::stdout()) }
     }
 
     /// Whether a person looks at it right now.
@@ -64,27 +56,19 @@ impl Prose {
         lines
     }
 
+    /// The name of a source as a heading, with its day or mark behind it, which has room on the last line.
+    pub(super) fn name(self, name: &str, behind: &str) -> Vec<String> {
+        let columns = self.columns.map(|columns| columns.saturating_sub(BEHIND_COLUMNS));
+        let lines = Prose { columns }.wrap(&plain_line(name), "", "  ");
+        let mut lines: Vec<String> = lines.iter().map(|line| ui::bold(line)).collect();
+        lines.last_mut().into_iter().for_each(|last| last.push_str(behind));
+        lines
+    }
+
     /// One paragraph; `first` stands before its first line and `hang` before the others.
     pub(super) fn wrap(self, text: &str, first: &str, hang: &str) -> Vec<String> {
         let Some(columns) = self.columns else { return vec![format!("{first}{text}")] };
-        let (mut lines, mut line, mut used) = (Vec::new(), first.to_owned(), first.width());
-        let mut is_empty = true;
-        for word in text.split_whitespace() {
-            let wide = word.width();
-            if !is_empty && used + 1 + wide > columns {
-                lines.push(std::mem::replace(&mut line, hang.to_owned()));
-                (used, is_empty) = (hang.width(), true);
-            }
-            if !is_empty {
-                line.push(' ');
-                used += 1;
-            }
-            line.push_str(word);
-            used += wide;
-            is_empty = false;
-        }
-        lines.push(line);
-        lines
+        wrapped(text, columns, first, hang)
     }
 }
 

@@ -14,6 +14,7 @@ use super::since::first_day;
 use super::{Context, names, ui};
 use crate::bus::SummaryBus;
 use crate::contract::time::Day;
+use crate::contract::vocabulary::Stream;
 use crate::control::question::Question;
 
 /// Summaries that are shown when nothing else is asked for.
@@ -72,7 +73,10 @@ impl ReadArgs {
             return Ok(Exit::Done);
         }
         if found.is_empty() {
-            context.ui.talk("no summary fits; `summarizer read` shows the newest");
+            context.ui.talk(match self.day.and_then(|day| days_beside(&bus, day)) {
+                Some(days) => format!("no summary fits; the nearest days with some: {days}"),
+                None => "no summary fits; `summarizer read` shows the newest".to_owned(),
+            });
             return Ok(Exit::Done);
         }
         let prose = Prose::of_stdout();
@@ -138,12 +142,35 @@ impl ReadArgs {
     }
 }
 
-fn is_same(project: Option<&str>, name: &str) -> bool {
+/// The days with summaries just before and just after one that has none.
+fn days_beside(bus: &SummaryBus, day: Day) -> Option<String> {
+    let mut days = std::collections::BTreeSet::new();
+    for stream in Stream::ALL {
+        days.extend(bus.days(*stream).ok()?);
+    }
+    if days.is_empty() || days.contains(&day) {
+        return None;
+    }
+    let beside = [days.range(..day).next_back(), days.range(day..).next()];
+    let beside: Vec<String> = beside.into_iter().flatten().map(Day::to_string).collect();
+    Some(beside.join(", "))
+}
+
+pub(super) fn is_same(project: Option<&str>, name: &str) -> bool {
     project.is_some_and(|project| project.to_lowercase() == name.to_lowercase())
 }
 
 /// No summary has this name: say which one is nearest.
 pub(super) fn nothing_named(bus: &SummaryBus, word: &str) -> Failure {
+    let failure = Failure::new(Exit::Input, format!("no summary is named {word}"));
+    match nearest_name(bus, word) {
+        Some(near) => failure.hint(format!("did you mean {near}?")),
+        None => failure.hint("`summarizer read` shows the newest, `summarizer search` finds words"),
+    }
+}
+
+/// The name of a source that is most like a word, among the newest.
+pub(super) fn nearest_name(bus: &SummaryBus, word: &str) -> Option<String> {
     const LOOKED_AT: usize = 2_000;
     let mut known = Vec::new();
     // A bus that cannot be read any more gives no suggestion.
@@ -157,11 +184,7 @@ pub(super) fn nothing_named(bus: &SummaryBus, word: &str) -> Failure {
             false => ControlFlow::Break(()),
         }
     });
-    let failure = Failure::new(Exit::Input, format!("no summary is named {word}"));
-    match names::nearest_of(word, known.iter().map(String::as_str)) {
-        Some(near) => failure.hint(format!("did you mean {near}?")),
-        None => failure.hint("`summarizer read` shows the newest, `summarizer search` finds words"),
-    }
+    names::nearest_of(word, known.iter().map(String::as_str))
 }
 
 /// The summary that a request made, when the home knows the request.
@@ -182,7 +205,7 @@ pub(super) fn summary_lines(
     evidence: bool,
 ) -> Vec<String> {
     let text = if long { one.long() } else { one.text() };
-    let mut lines = vec![ui::bold(&one.name())];
+    let mut lines = prose.name(&one.name(), "");
     lines.extend(prose.lines(text, "  "));
     if evidence {
         lines.push(String::new());
@@ -199,7 +222,8 @@ pub(super) fn summary_lines(
         from.push(format!("written by {}", super::published::text(model)));
     }
     from.push(one.id().to_owned());
-    lines.push(ui::dim(&format!("  {}", from.join(" · "))));
+    let from = prose.wrap(&from.join(" · "), "  ", "  ");
+    lines.extend(from.iter().map(|line| ui::dim(line)));
     lines
 }
 

@@ -1,5 +1,6 @@
 //! `search`: words in published summaries, newest first, each hit with its sentence.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use clap::Args;
@@ -8,9 +9,9 @@ use serde_json::json;
 use super::failure::{Exit, Failure};
 use super::prose::{Prose, plain, plain_line};
 use super::published::{Published, each_newest, open_bus, private_mark, unread};
-use super::read::show;
+use super::read::{is_same, show};
 use super::since::first_day;
-use super::{Context, ui};
+use super::{Context, names, ui};
 use crate::bus::search::{self, Hit, folded, hit};
 
 /// Hits that are shown when no number is given.
@@ -48,13 +49,15 @@ impl SearchArgs {
         let since = self.since.as_deref().map(|when| first_day(context, when)).transpose()?;
         let bus = open_bus(context)?;
         let most = if self.limit == 0 { usize::MAX } else { self.limit };
-        let project = self.project.as_deref().map(str::to_lowercase);
+        let mut projects = BTreeSet::new();
         let prose = Prose::of_stdout();
         let (mut hits, mut more, mut lines) = (0, false, Vec::new());
         let read = each_newest(&bus, since, &mut |one| {
-            let filed = one.project().map(str::to_lowercase);
-            if project.is_some() && filed != project {
-                return ControlFlow::Continue(());
+            if let Some(name) = &self.project {
+                projects.extend(one.project().map(str::to_owned));
+                if !is_same(one.project(), name) {
+                    return ControlFlow::Continue(());
+                }
             }
             let Some(sentence) = sentence(&one, &words) else { return ControlFlow::Continue(()) };
             if hits == most {
@@ -69,14 +72,20 @@ impl SearchArgs {
                     "sentence": sentence,
                 }));
             } else {
-                let day = ui::dim(one.day());
                 let mark = private_mark(one.is_private());
-                lines.push(format!("{}  {day}{mark}", ui::bold(&one.name())));
+                let day = format!("  {}{mark}", ui::dim(one.day()));
+                lines.extend(prose.name(&one.name(), &day));
                 lines.extend(prose.wrap(&marked(&sentence, &words), "  ", "  "));
             }
             ControlFlow::Continue(())
         });
         read.map_err(|error| unread(&error))?;
+        if let Some(name) = &self.project
+            && hits == 0
+            && !projects.iter().any(|known| is_same(Some(known.as_str()), name))
+        {
+            return Err(names::unknown("project", name, projects.iter().map(String::as_str)));
+        }
         if !context.ui.json {
             show(context, prose, &lines);
             match (hits, more) {

@@ -13,12 +13,12 @@ use super::failure::{Exit, Failure};
 use super::held_home::HeldHome;
 use super::home_access::HomeAccess;
 use super::identity::{digest_setup, run_id, session_start, site_of};
+use super::interrupt::{listen, stopped};
 use super::outcome::Made;
 use super::page::Page;
 use super::prose::shortened;
 use super::registry::selectors;
 use super::settings::{load_config, load_registry};
-use super::ui::Ui;
 use super::watch::FolderWatch;
 use super::{Context, ui};
 use crate::compaction::files::SnapshotStore;
@@ -45,8 +45,6 @@ use crate::state::event::PassedOver;
 use crate::upkeep::run_watch::RunWatch;
 use crate::work::flow_worker::FlowWorker;
 
-/// Exit code after a second interrupt: the code that shells report for an interrupted process.
-const INTERRUPTED: i32 = Exit::Interrupted as i32;
 /// Titles that a drain lists.
 const TITLES: usize = 20;
 /// Requests with a summary that is older than their source, as a drain names them.
@@ -178,13 +176,13 @@ fn tell_stale(context: &Context, ended: &Ended) {
 }
 
 /// What stays open after an interrupt.
-fn stopped_early(context: &Context) -> Result<Exit, Failure> {
+pub(super) fn stopped_early(context: &Context) -> Result<Exit, Failure> {
     let mut session = HomeAccess::open(context)?;
     let status = session.ask(context, &Question::Status);
     session.close()?;
     let open = ui::told(&status?["requests"]["open"], "request");
-    context.ui.complain(format!("stopped: {open} stay open; `summarizer drain` continues"));
-    Ok(Exit::Interrupted)
+    let done = format!("what is done is published; {open} stay open");
+    Err(stopped(done, "`summarizer drain` continues"))
 }
 
 /// Takes the home and runs the service loop in this process.
@@ -196,8 +194,7 @@ pub(crate) fn run_service(
     let held = HeldHome::take(context, true)?.ok_or_else(|| held_by_another(context))?;
     held.is_up();
     let HeldHome { config, home, index, flows, engine, projector, control, lock, .. } = held;
-    let stop = StopSignal::default();
-    stop_on_signals(&stop, context.ui)?;
+    let stop = stop_on_signals(context)?;
     let asked = stop.clone();
     let registry = load_registry(context)?;
     let (orders, incoming) = Orders::channel();
@@ -356,23 +353,11 @@ fn no_provider(error: &ProviderError) -> Failure {
         .hint("a provider is a section [provider.NAME] of summarizer.toml")
 }
 
-fn stop_on_signals(stop: &StopSignal, ui: Ui) -> Result<(), Failure> {
-    let stop = stop.clone();
+/// The first signal lets calls under way end; the manager of the system is told.
+fn stop_on_signals(context: &Context) -> Result<StopSignal, Failure> {
     let manager = Notifier::from_environment();
-    let handler = ctrlc::set_handler(move || {
-        if stop.raise() > 0 {
-            std::process::exit(INTERRUPTED);
-        }
-        ui.talk("stopping: calls under way end first; interrupt again to end now");
-        if let Some(manager) = &manager {
-            manager.stopping();
-        }
-    });
-    match handler {
-        // A second service in one process shares the first one's handler: only tests do that.
-        Ok(()) | Err(ctrlc::Error::MultipleHandlers) => Ok(()),
-        Err(error) => Err(Failure::new(Exit::Bug, "cannot listen for signals").because(&error)),
-    }
+    let tell_manager = move || manager.iter().for_each(Notifier::stopping);
+    listen(context, "calls under way end first", tell_manager)
 }
 
 /// Failures of sessions before this one that still stand: requests that wait for their next attempt.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use clap::{Args, ValueEnum};
 use crossbeam_channel::bounded;
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
 use super::flow_runner::FlowRunner;
+use super::interrupt::{listen, stopped};
 use super::prose::{Prose, plain_line};
 use super::published::private_mark;
 use super::settings::load_config;
@@ -79,6 +80,7 @@ pub(crate) enum Length {
 impl SumArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let config = load_config(context)?;
+        listen(context, "calls under way end first", || ())?;
         let mut work = Sources::of(self, context, &config)?;
         let runners = self.runners(context, &config, &work.collected)?;
         let mut printer = Printer::new(self, context);
@@ -95,7 +97,15 @@ impl SumArgs {
         } else {
             self.each_of(context, &config, &runners, &mut work, &mut printer);
         }
-        Ok(printer.finish(&work.collected.skipped))
+        let (made, left) = (printer.made, work.unread);
+        let exit = printer.finish(&work.collected.skipped);
+        match context.stop.is_raised() && (made == 0 || left > 0) {
+            true => Err(stopped(
+                format!("{}, {} left", ui::count(made, "summary"), ui::count(left, "source")),
+                "nothing is kept: run the same command again, or let `summarizer add` keep them",
+            )),
+            false => Ok(exit),
+        }
     }
 
     /// A flow for each group of files that is there.
@@ -140,12 +150,16 @@ impl SumArgs {
         let listener = live.as_ref().map(|live| live as &dyn Listener);
         let (send, receive) = bounded::<(usize, Unit)>(WAITING_MAX);
         let (done, results) = bounded(WAITING_MAX);
-        let asked = AtomicUsize::new(0);
+        let (asked, left) = (AtomicUsize::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for _ in 0..threads.max(1) {
-                let (receive, done) = (receive.clone(), done.clone());
+                let (receive, done, left) = (receive.clone(), done.clone(), &left);
                 scope.spawn(move || {
                     for (place, unit) in receive {
+                        if context.stop.is_raised() {
+                            left.fetch_add(1, Ordering::Relaxed);
+                            continue;
+                        }
                         let outcome =
                             ask(context, config, &runners[&unit.kind.group()], &unit, listener);
                         if done.send((place, unit, outcome)).is_err() {
@@ -174,7 +188,12 @@ impl SumArgs {
                 }
             }
             drop(reading);
+            // After an interrupt there are gaps before the last answers.
+            for (unit, outcome) in early.values() {
+                bar.suspend(|| printer.print(unit, outcome));
+            }
         });
+        work.unread += left.into_inner();
         bar.finish_and_clear();
     }
 }
@@ -215,6 +234,8 @@ struct Sources<'a> {
     collected: Collected,
     /// Standard input, kept for readers that need a file.
     spooled: Option<tempfile::NamedTempFile>,
+    /// Files and sources that an interrupt left out.
+    unread: u64,
 }
 
 impl<'a> Sources<'a> {
@@ -242,7 +263,7 @@ impl<'a> Sources<'a> {
             spooled = Some(file);
         }
         let readers = Readers { pdf: config.extract_pdf.clone() };
-        Ok(Sources { context, zone: config.timezone, readers, collected, spooled })
+        Ok(Sources { context, zone: config.timezone, readers, collected, spooled, unread: 0 })
     }
 
     /// Whether there may be more than one summary.
@@ -256,6 +277,10 @@ impl<'a> Sources<'a> {
     fn each(&mut self, take: &mut dyn FnMut(Unit)) {
         let disk = &*self.context.machine.disk;
         for file in &self.collected.files {
+            if self.context.stop.is_raised() {
+                self.unread += 1;
+                continue;
+            }
             let mut skipped = Vec::new();
             let read = each_unit(disk, &self.readers, file, self.zone, &mut |unit| match unit {
                 Ok(unit) => take(unit),
@@ -360,7 +385,7 @@ impl<'a> Printer<'a> {
                 ui.out("");
             }
             let mark = private_mark(unit.publish == Some(false));
-            ui.out(format!("{}{mark}", ui::bold(&plain_line(&unit.name))));
+            self.prose.name(&unit.name, &mark).iter().for_each(|line| ui.out(line));
         } else if self.prose.is_terminal()
             && let Some(title) = unit.title()
         {

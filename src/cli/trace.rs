@@ -66,7 +66,10 @@ impl TraceArgs {
             return Ok(Exit::Done);
         }
         if found.is_empty() {
-            context.ui.talk(format!("no published summary used {}", self.id));
+            let bus = super::published::open_bus(context)?;
+            let near = super::read::nearest_name(&bus, &self.id);
+            let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
+            context.ui.talk(format!("no published summary used {}{near}", self.id));
             return Ok(Exit::Done);
         }
         let rows = found.iter().map(|one| {

@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 use serde::Serialize;
 
+use super::plain::{columns, fitted, width};
 use crate::model::Listener;
 
 /// Most bytes of an answer that are kept for a line of the terminal.
@@ -25,10 +26,14 @@ pub(crate) struct Ui {
 }
 
 impl Ui {
-    /// One line of data. A reader that has gone away ends the program quietly.
+    /// One line of data, wrapped on a terminal. A reader that has gone away ends the program quietly.
     pub fn out(&self, line: impl AsRef<str>) {
+        let line = match columns_of_stdout() {
+            Some(columns) => Cow::Owned(fitted(line.as_ref(), columns)),
+            None => Cow::Borrowed(line.as_ref()),
+        };
         let mut stdout = anstream::stdout().lock();
-        let written = writeln!(stdout, "{}", line.as_ref()).and_then(|()| stdout.flush());
+        let written = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
         end_if_reader_is_gone(written);
     }
 
@@ -56,8 +61,13 @@ impl Ui {
 
     /// One line of talk that even quiet does not silence.
     pub fn complain(&self, line: impl AsRef<str>) {
+        let columns = columns(&io::stderr()).filter(|_| !self.json);
+        let line = match columns {
+            Some(columns) => Cow::Owned(fitted(line.as_ref(), columns)),
+            None => Cow::Borrowed(line.as_ref()),
+        };
         // Nobody is left to tell when stderr is gone.
-        let _ = writeln!(anstream::stderr().lock(), "{}", line.as_ref());
+        let _ = writeln!(anstream::stderr().lock(), "{line}");
     }
 
     /// A table with aligned columns and a dim header.
@@ -72,9 +82,10 @@ impl Ui {
             fit(&mut widths, columns);
         }
         let header: Vec<String> = header.iter().map(|cell| (*cell).to_owned()).collect();
-        self.out(dim(&layout(&header, &widths)));
+        let kept = widths.len();
+        self.out(dim(&layout(&header[..kept], &widths)));
         for row in rows {
-            self.out(layout(row, &widths));
+            self.out(layout(&row[..kept.min(row.len())], &widths));
         }
     }
 
@@ -140,11 +151,19 @@ fn columns_of_stdout() -> Option<usize> {
     io::stdout().is_terminal().then_some(usize::from(width.0))
 }
 
-/// Narrows columns until a row fits: the widest first, and never the first, which people copy.
-fn fit(widths: &mut [usize], columns: usize) {
-    const NARROWEST: usize = 6;
+/// Narrows columns until a row fits: the widest first, and never the first, which people copy. The last
+/// columns go when the others would be too narrow to read.
+fn fit(widths: &mut Vec<usize>, columns: usize) {
+    const NARROWEST: usize = 10;
     let total =
         |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+    let least = |widths: &[usize]| -> usize {
+        let rest = widths.iter().skip(1).map(|width| (*width).min(NARROWEST) + 2);
+        widths.first().copied().unwrap_or(0) + rest.sum::<usize>()
+    };
+    while widths.len() > 2 && least(widths) > columns {
+        widths.pop();
+    }
     while total(widths) > columns {
         let Some(widest) = widths.iter_mut().skip(1).max().filter(|one| **one > NARROWEST) else {
             return;
@@ -174,17 +193,6 @@ fn layout(cells: &[String], widths: &[usize]) -> String {
         }
     }
     line
-}
-
-fn width(text: &str) -> usize {
-    let mut escaped = false;
-    text.chars()
-        .filter(|c| {
-            let hidden = escaped || *c == '\u{1b}';
-            escaped = hidden && !(escaped && c.is_ascii_alphabetic());
-            !hidden
-        })
-        .count()
 }
 
 /// A count with its noun, which gets an `s` unless there is one of it.
@@ -242,10 +250,13 @@ mod tests {
 
     #[test]
     fn a_table_fits_the_terminal_and_keeps_its_first_column() {
-        let mut widths = [36, 9, 33, 24];
+        let mut widths = vec![36, 9, 33, 24];
         fit(&mut widths, 80);
         assert_eq!(widths[0], 36);
         assert!(widths.iter().sum::<usize>() + 6 <= 80, "{widths:?}");
+        let mut widths = vec![36, 9, 33, 24, 24, 24];
+        fit(&mut widths, 80);
+        assert_eq!(widths.len(), 4, "the last columns go");
         let row = ["id".to_owned(), "a long value here".to_owned()];
         assert_eq!(layout(&row, &[2, 8]), "id  a long…");
     }

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::acks::{AckTail, Ended, PAUSE, is_final};
 use super::failure::{Exit, Failure};
+use super::interrupt::{listen, stopped};
 use super::{Context, ui};
 use crate::control::question::{Answer, Question};
 use crate::control::socket::ControlClient;
@@ -87,6 +88,7 @@ impl Wait {
         mut seen: impl FnMut(&Value),
     ) -> Result<Ended, Failure> {
         let mut left: BTreeSet<&str> = open.iter().map(String::as_str).collect();
+        let stop = listen(context, "the requests stay in the queue", || ())?;
         let bar = context.ui.progress("waiting", left.len() as u64);
         let mut ended = Ended::default();
         let (begun, mut looked) = (Instant::now(), None::<Instant>);
@@ -116,6 +118,13 @@ impl Wait {
                     holder = now;
                 }
                 looked = Some(Instant::now());
+            }
+            if stop.is_raised() {
+                bar.finish_and_clear();
+                let open = ui::count(left.len(), "request");
+                let why = holder.obstacle();
+                let next = "the service goes on; `summarizer requests` lists them".to_owned();
+                return Err(stopped(format!("{open} not ended yet"), why.unwrap_or(next)));
             }
             if let Some(timeout) = self.timeout.filter(|timeout| begun.elapsed() >= *timeout) {
                 bar.finish_and_clear();

@@ -46,7 +46,7 @@ pub(crate) fn import_folder(
     folder: &Path,
     partition: &str,
     report: &mut Report,
-    mut progress: impl FnMut(),
+    mut go_on: impl FnMut() -> bool,
 ) -> Result<(), ImportError> {
     let mut appender = Appender::chunks(target);
     let (mut records, mut held, mut order) = (Vec::new(), 0, 0);
@@ -67,7 +67,9 @@ pub(crate) fn import_folder(
             appender.take(partition, std::mem::take(&mut records), report)?;
             held = 0;
         }
-        progress();
+        if !go_on() {
+            break;
+        }
     }
     appender.take(partition, records, report)?;
     appender.finish(report)

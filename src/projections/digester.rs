@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::compaction::agent_runs::NoteCommitter;
-use crate::config::Config;
+use crate::config::{Config, nearest};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::digest::build::{
@@ -176,6 +176,11 @@ impl Digester {
     /// The same digester, which reports the progress of long work to `watch`.
     pub fn watched(self, watch: Watch) -> Digester {
         Digester { watch, ..self }
+    }
+
+    /// The same; a build gives up when the flag is set.
+    pub fn stopped_by(self, stop: Arc<AtomicBool>) -> Digester {
+        Digester { stop, ..self }
     }
 
     /// The work of a start: files equal to the log, and an end for a build that a crash cut short.
@@ -334,7 +339,12 @@ impl Digester {
         let found: Vec<&Value> = all.iter().filter(begins).collect();
         let [task] = found.as_slice() else {
             return Ok(Err(match found.len() {
-                0 => format!("there is no task {task_id}; `summarizer task list` lists them"),
+                0 => {
+                    let ids: Vec<String> = all.iter().map(|task| text(task, "task_id")).collect();
+                    let near = nearest(task_id, ids.iter().map(String::as_str));
+                    let near = near.map_or(String::new(), |id| format!("; did you mean {id}?"));
+                    format!("there is no task {task_id}{near}; `summarizer task list` lists them")
+                }
                 many => format!("{many} tasks begin with {task_id}: give more of the id"),
             }));
         };

@@ -1,7 +1,7 @@
 //! What the caller gives to the loop.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crossbeam_channel::Receiver;
 
@@ -31,21 +31,31 @@ pub enum Until {
 
 /// How a signal handler or a test asks the loop to stop.
 #[derive(Debug, Clone, Default)]
-pub struct StopSignal(Arc<AtomicU8>);
+pub struct StopSignal {
+    asked: Arc<AtomicU8>,
+    /// Set with the first one, for work that knows a flag only.
+    flag: Arc<AtomicBool>,
+}
 
 impl StopSignal {
     /// Asks once more; returns how often it was asked before.
     pub fn raise(&self) -> u8 {
-        self.0.fetch_add(1, Ordering::AcqRel)
+        self.flag.store(true, Ordering::Release);
+        self.asked.fetch_add(1, Ordering::AcqRel)
     }
 
     pub(crate) fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Acquire) > 0
+        self.asked.load(Ordering::Acquire) > 0
+    }
+
+    /// A flag that is set as soon as it is asked.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
     }
 
     /// Whether it was asked more than once: then the loop does not wait for attempts.
     pub(super) fn is_urgent(&self) -> bool {
-        self.0.load(Ordering::Acquire) > 1
+        self.asked.load(Ordering::Acquire) > 1
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) fn write(
     let chats = fields::Mapping::chat_export();
     fields::import_file(target, &chats, &own.join("chats.jsonl"), &mut report)?;
     fields::import_file(target, &fields::Mapping::feed(), &own.join("news.json"), &mut report)?;
-    documents::import_folder(target, &own.join("documents"), "documents", &mut report, || {})?;
+    documents::import_folder(target, &own.join("documents"), "documents", &mut report, || true)?;
     sessions(target)
 }
 
