@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use unicode_normalization::UnicodeNormalization as _;
 
 /// What a flag says.
 pub fn said(flag: Option<&Value>) -> Option<bool> {
@@ -81,19 +82,41 @@ fn is_private_word(word: &str) -> bool {
     PRIVATE_WORDS.contains(&word.as_str())
 }
 
+/// Whether a label or one of its levels is such a word: `private/family`, `status:private`.
+fn is_private_label(label: &str) -> bool {
+    label.split(['/', ':']).any(is_private_word)
+}
+
+/// The labels of a text. Those without a sign between them are separated by blanks.
+fn labels_of(text: &str) -> Vec<&str> {
+    let signs = [',', ';', '|'];
+    match text.contains(signs) {
+        true => text.split(signs).collect(),
+        false => text.split_whitespace().collect(),
+    }
+}
+
 /// What a member with this name says, in the spellings people use.
 fn sign_of(name: &str) -> Option<PublishMark> {
-    let kept = name.chars().filter(|c| !matches!(c, '_' | '-' | ' '));
+    let kept = name.nfkc().filter(|c| !matches!(c, '_' | '-' | ' '));
     let folded: String = kept.flat_map(char::to_lowercase).collect();
     Some(match folded.as_str() {
-        "publish" | "publishable" | "publicar" => PublishMark::Publish,
-        "published" | "ispublished" | "publicado" => PublishMark::Published,
+        "publish" | "publishable" | "publicar" | "publier" | "ver\u{f6}ffentlichen" => {
+            PublishMark::Publish
+        }
+        "published" | "ispublished" | "publicado" | "publi\u{e9}" | "ver\u{f6}ffentlicht" => {
+            PublishMark::Published
+        }
         "public" | "ispublic" | "p\u{fa}blico" => PublishMark::Public,
         "isprivate" | "isdraft" | "isconfidential" | "nopublish" | "dontpublish"
-        | "donotpublish" => PublishMark::Private,
+        | "donotpublish" | "noindex" => PublishMark::Private,
         "visibility" | "privacy" | "sensitivity" => PublishMark::Visibility,
-        "status" | "poststatus" | "estado" => PublishMark::Status,
-        "tags" | "labels" | "keywords" | "categories" | "category" => PublishMark::Labels,
+        "status" | "poststatus" | "state" | "access" | "estado" | "zustand" | "\u{e9}tat" => {
+            PublishMark::Status
+        }
+        "tags" | "tag" | "labels" | "label" | "keywords" | "keyword" | "categories"
+        | "category" | "gmaillabels" | "etiquetas" | "etiqueta" | "schlagw\u{f6}rter"
+        | "schlagworte" | "\u{e9}tiquettes" | "motscl\u{e9}s" => PublishMark::Labels,
         word if is_private_word(word) => PublishMark::Private,
         _ => return None,
     })
@@ -145,7 +168,17 @@ pub(crate) fn said_in_line(line: &[u8]) -> Option<bool> {
 
 /// Members in which upstream keeps what it says about a record.
 fn is_nested(name: &str) -> bool {
-    const NESTED: [&str; 5] = ["meta", "metadata", "front_matter", "payload", "summary"];
+    const NESTED: [&str; 8] = [
+        "meta",
+        "metadata",
+        "front_matter",
+        "payload",
+        "summary",
+        // Where generators of sites keep what is not theirs.
+        "extra",
+        "params",
+        "taxonomies",
+    ];
     let name = name.trim_start_matches('_');
     NESTED.iter().any(|nested| name.eq_ignore_ascii_case(nested))
 }
@@ -176,10 +209,10 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
         PublishMark::Labels => {
             let words = match value {
                 Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
-                Value::String(text) => text.split(',').collect(),
+                Value::String(text) => labels_of(text),
                 _ => Vec::new(),
             };
-            words.into_iter().any(is_private_word).then_some(false)
+            words.into_iter().any(is_private_label).then_some(false)
         }
     }
 }
@@ -248,6 +281,21 @@ mod tests {
             (json!({"tags": ["garden", "#Private"]}), Some(false)),
             (json!({"keywords": "garden, borrador"}), Some(false)),
             (json!({"labels": ["private property"]}), None),
+            (json!({"tags": "work private"}), Some(false)),
+            (json!({"tags": "private garden, work"}), None),
+            (json!({"Tag": "Private"}), Some(false)),
+            (json!({"tags": ["private/family"]}), Some(false)),
+            (json!({"X-Gmail-Labels": "Inbox,Private"}), None),
+            (json!({"Gmail-Labels": "Inbox,Private"}), Some(false)),
+            (json!({"Labels": "private;work"}), Some(false)),
+            (json!({"Schlagw\u{f6}rter": ["Privat"]}), Some(false)),
+            (json!({"publier": "non"}), Some(false)),
+            (json!({"ver\u{f6}ffentlichen": "nein"}), Some(false)),
+            (json!({"state": "draft"}), Some(false)),
+            (json!({"state": "open"}), None),
+            (json!({"access": "private"}), Some(false)),
+            (json!({"noindex": true}), Some(false)),
+            (json!({"\u{ff50}rivate": true}), Some(false)),
             (json!({"_meta": {"private": true}}), None),
         ] {
             assert_eq!(said_by_members(object.as_object().unwrap()), expected, "{object}");
@@ -264,6 +312,8 @@ mod tests {
             (json!({"payload": {"publish": "yes"}}), Some(true)),
             (json!({"metadata": ["private"], "summary": "private"}), None),
             (json!({"_meta": {"private": true}}), Some(false)),
+            (json!({"taxonomies": {"tags": ["private"]}}), Some(false)),
+            (json!({"extra": {"private": true}}), Some(false)),
         ] {
             assert_eq!(said_in_line(line.to_string().as_bytes()), expected, "{line}");
             assert_eq!(said_by_record(line.as_object().unwrap()), expected, "{line}");

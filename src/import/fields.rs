@@ -117,13 +117,17 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
         let path = std::slice::from_ref(path);
         word(record, path).map(|text| (text, path == [PLAIN_TEXT]))
     });
-    let text = match found {
-        Some((text, false)) if mapping.html => html::page(&text).text,
-        Some((text, _)) => text,
-        None => String::new(),
+    let (text, said_by_page) = match found {
+        Some((text, false)) if mapping.html => {
+            let page = html::page(&text);
+            (page.text, publish::said_by_members(&page.members))
+        }
+        Some((text, _)) => (text, None),
+        None => (String::new(), None),
     };
     let given = word(record, &mapping.id);
-    let publish = record.as_object().and_then(publish::said_by_record);
+    let said = record.as_object().and_then(publish::said_by_record);
+    let publish = publish::together([said, said_by_page]);
     let id = given.clone().unwrap_or_else(|| {
         let hash = sha256(&text).hex();
         let mut parts = vec![

@@ -131,7 +131,11 @@ impl FrontMatterFacts {
         let (lines, members) = match front {
             FrontMatter::Yaml(yaml) => (yaml, serde_saphyr::from_str(yaml).ok()),
             FrontMatter::Toml(toml) => (toml, toml::from_str(toml).ok()),
-            FrontMatter::Json(json) => (json, serde_json::from_str(json).ok()),
+            // One line in braces may be YAML.
+            FrontMatter::Json(json) => (
+                json,
+                serde_json::from_str(json).ok().or_else(|| serde_saphyr::from_str(json).ok()),
+            ),
             FrontMatter::Open(lines) => (lines, None),
         };
         let Some(members) = members else {
@@ -168,7 +172,7 @@ impl FrontMatterFacts {
 /// Front matter that does not parse says a clear yes to nothing.
 fn publish_of_lines(front: &str) -> Option<bool> {
     let names = front.lines().filter_map(|line| Some(line.split_once([':', '='])?.0));
-    let names = names.map(|name| name.trim().trim_matches('"'));
+    let names = names.map(|name| name.trim_matches([' ', '\t', '"', '\'', '{']));
     let said = |name, flag| publish::said_by_member(name, &Value::Bool(flag));
     publish::together(names.flat_map(|name| [said(name, true), said(name, false)]))
 }

@@ -7,7 +7,7 @@ use mail_parser::{Address, Message, MessageParser, MessagePart, MimeHeaders, Par
 use serde_json::{Map, Value};
 
 use super::html;
-use crate::contract::publish::{said_by_member, together};
+use crate::contract::publish::{said_by_member, said_by_members, together};
 
 /// A mail message: the headers people read, and the text body.
 pub struct Mail {
@@ -71,7 +71,7 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
         subject: message.subject().map(str::to_owned),
         date_ms: message.date().map(|date| date.to_timestamp().saturating_mul(1000)),
         date: message.date().map(mail_parser::DateTime::to_rfc3339),
-        publish: publish(&message),
+        publish: together([publish(&message), publish_of_pages(&message)]),
         body: body(&message),
     })
 }
@@ -157,6 +157,15 @@ fn publish(message: &Message<'_>) -> Option<bool> {
     }))
 }
 
+/// What the `meta` elements of the parts in HTML say.
+fn publish_of_pages(message: &Message<'_>) -> Option<bool> {
+    let pages = message.parts.iter().filter_map(|part| match &part.body {
+        PartType::Html(text) => Some(text),
+        _ => None,
+    });
+    together(pages.map(|text| said_by_members(&html::page(text).members)))
+}
+
 fn addresses(list: &Address<'_>) -> String {
     let shown: Vec<String> = list
         .iter()
@@ -200,6 +209,9 @@ mod tests {
         let publish =
             |line: &str| read(format!("From: a@x\r\n{line}\r\nx").as_bytes()).unwrap().publish;
         assert_eq!(publish(""), None);
+        assert_eq!(publish("X-Gmail-Labels: Inbox,Private\r\n"), Some(false));
+        let page = "From: a@x\r\nContent-Type: text/html\r\n\r\n<meta name=publish content=no><p>x";
+        assert_eq!(read(page.as_bytes()).unwrap().publish, Some(false));
         assert_eq!(publish("Sensitivity: Private\r\n"), Some(false));
         assert_eq!(publish("Sensitivity: Company-Confidential\r\n"), Some(false));
         assert_eq!(publish("Sensitivity: Normal\r\n"), None);
