@@ -172,7 +172,7 @@ impl Imported<'_> {
         let count = |status: &str| counts.get(status).copied().unwrap_or(0);
         let (new, same) = (count("completed"), count("duplicate"));
         let other = ended.acks.len() as u64 - new - same;
-        let made = Made::of(context, ended);
+        let made = Made::wait(context, ended);
         if context.ui.json {
             made.iter().for_each(|one| context.ui.json(&one.as_json()));
             let skipped =

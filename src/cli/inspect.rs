@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use super::prose::Prose;
-use super::published::{PRIVATE, Published, named, open_bus};
+use super::published::{PRIVATE, Published, named, one_named, open_bus};
 use super::read::{nearest_name, summary_lines};
 use super::since::since;
 use super::{Context, names, ui};
@@ -340,10 +340,15 @@ pub(super) fn ask_by_name(
 ) -> Result<Value, Failure> {
     let mut session = HomeAccess::open(context)?;
     let mut answer = session.ask(context, &question(word.to_owned()));
-    if matches!(&answer, Err(failure) if failure.exit == Exit::Input)
-        && let Some(id) = newest_named(context, word)
-    {
-        answer = session.ask(context, &question(id));
+    if matches!(&answer, Err(failure) if failure.exit == Exit::Input) {
+        match newest_named(context, word) {
+            Ok(Some(id)) => answer = session.ask(context, &question(id)),
+            Ok(None) => {}
+            Err(several) => {
+                session.close()?;
+                return Err(several);
+            }
+        }
     }
     session.close()?;
     answer.map_err(|failure| {
@@ -360,9 +365,9 @@ pub(super) fn ask_by_name(
 }
 
 /// The newest summary of a source, when the bus can be read.
-fn newest_named(context: &Context, word: &str) -> Option<String> {
-    let found = named(&open_bus(context).ok()?, word).ok()?;
-    found.first().map(|one| one.id().to_owned())
+fn newest_named(context: &Context, word: &str) -> Result<Option<String>, Failure> {
+    let Ok(bus) = open_bus(context) else { return Ok(None) };
+    Ok(one_named(&bus, word)?.map(|one| one.id().to_owned()))
 }
 
 /// The text of the summary that a request made, before everything else.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::failure::{Exit, Failure};
 use super::held_home::{is_home, no_home};
 use super::home_access::HomeAccess;
-use super::published::{named, open_bus, unread};
+use super::published::{one_named, open_bus};
 use super::read::{nothing_named, summary_of_request};
 use super::serve::run_service;
 use super::settings::load_config;
@@ -76,8 +76,7 @@ fn view_of(context: &Context, id: &str) -> Result<String, Failure> {
         return Ok(format!("/digest/{id}"));
     }
     let bus = open_bus(context)?;
-    let found = named(&bus, id).map_err(|error| unread(&error))?;
-    let summary = match found.first() {
+    let summary = match one_named(&bus, id)? {
         Some(one) => Some(one.id().to_owned()),
         None => summary_of_request(context, id),
     };

@@ -1,10 +1,17 @@
 //! What came out of some requests, as text: the summaries that were made, each with its source.
 
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
 use super::acks::Ended;
 use super::prose::Prose;
 use super::published::{Published, open_bus, private_mark};
 use super::{Context, ui};
 
+/// How long a command waits until what it made is published.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Time between two looks at the published days.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Summaries that are printed; more are counted.
 const SHOWN: usize = 40;
 
@@ -14,6 +21,28 @@ pub(super) struct Made {
 }
 
 impl Made {
+    /// Waits until every summary that was made is published. The service publishes in steps, so an ack
+    /// comes before its line. Says how many are still missing when it takes too long.
+    pub(super) fn wait(context: &Context, ended: &Ended) -> Vec<Made> {
+        let ids: BTreeSet<String> = ended.summaries("completed").into_values().flatten().collect();
+        let made = ids.len();
+        let begun = Instant::now();
+        loop {
+            let found = Made::of(context, ended);
+            if found.len() >= made || context.stop.is_raised() {
+                return found;
+            }
+            if begun.elapsed() >= PATIENCE {
+                let left = ui::count(made - found.len(), "summary");
+                context.ui.complain(format!(
+                    "{left} made and not published yet: `summarizer read` shows them when they are"
+                ));
+                return found;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
     /// Reads the summaries that requests ended with. One that is not published yet is left out: its
     /// ack is there, and `read` shows it in a moment.
     pub(super) fn of(context: &Context, ended: &Ended) -> Vec<Made> {

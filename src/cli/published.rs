@@ -18,6 +18,8 @@ use crate::contract::publish;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 
+/// Sources that an error lists when a word fits several.
+const CANDIDATES: usize = 10;
 /// The word for what is not meant for others.
 pub(super) const PRIVATE: &str = "private";
 
@@ -46,6 +48,16 @@ impl Published {
 
     pub(super) fn project(&self) -> Option<&str> {
         self.item.value["meta"]["project"].as_str()
+    }
+
+    /// What tells its source from others of the same name: a file is known by its name, everything else by
+    /// its ids.
+    fn source(&self) -> (String, String) {
+        let kind = text(&self.item.value["source_type"]);
+        let ids = || self.item.value["source_ids"].to_string();
+        let is_file = kind == "document" && !self.item.value["meta"]["source_name"].is_null();
+        let source = if is_file { self.name() } else { ids() };
+        (kind, source)
     }
 
     /// Whether its source is marked private.
@@ -160,14 +172,17 @@ fn rank(word: &str, item: &Published) -> Option<u8> {
     if item.id() == word {
         return Some(0);
     }
+    if item.name() == word {
+        return Some(1);
+    }
     let (name, word) = (item.name().to_lowercase(), word.to_lowercase());
     let ends = |with: &str| name.strip_suffix(with).is_some_and(|before| before.ends_with('/'));
     match () {
-        () if name == word => Some(1),
-        () if ends(&word) || ends(word.trim_start_matches("./")) => Some(2),
-        () if word.len() >= 8 && item.id().starts_with(&word) => Some(3),
-        () if item.title().to_lowercase() == word => Some(4),
-        () if word.len() >= 3 && name.contains(&word) => Some(5),
+        () if name == word => Some(2),
+        () if ends(&word) || ends(word.trim_start_matches("./")) => Some(3),
+        () if word.len() >= 8 && item.id().starts_with(&word) => Some(4),
+        () if item.title().to_lowercase() == word => Some(5),
+        () if word.len() >= 3 && name.contains(&word) => Some(6),
         () => None,
     }
 }
@@ -188,6 +203,26 @@ pub(super) fn named(bus: &SummaryBus, word: &str) -> Result<Vec<Published>, BusE
         ControlFlow::Continue(())
     })?;
     Ok(found)
+}
+
+/// The newest summary of the one source that a person means by a word. A word that fits several sources is
+/// an error that lists them.
+pub(super) fn one_named(bus: &SummaryBus, word: &str) -> Result<Option<Published>, Failure> {
+    let mut found = named(bus, word).map_err(|error| unread(&error))?;
+    let mut sources = BTreeSet::new();
+    let candidates: Vec<String> = found
+        .iter()
+        .filter(|one| sources.insert(one.source()))
+        .take(CANDIDATES + 1)
+        .map(|one| format!("{}  {}  {}", one.id(), one.day(), one.name()))
+        .collect();
+    if candidates.len() < 2 {
+        return Ok((!found.is_empty()).then(|| found.swap_remove(0)));
+    }
+    let more = if candidates.len() > CANDIDATES { "\n    and more" } else { "" };
+    let list = candidates[..candidates.len().min(CANDIDATES)].join("\n    ");
+    let failure = Failure::new(Exit::Input, format!("{word} names several sources"));
+    Err(failure.hint(format!("give the id of one:\n    {list}{more}")))
 }
 
 /// The text of a value, for members that people read.

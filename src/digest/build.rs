@@ -77,6 +77,8 @@ pub struct BuildOrder {
     pub all: bool,
     /// Writes a run record even when nothing changed.
     pub record: bool,
+    /// The caller builds again when the Summary Bus is behind, so that this is no failure.
+    pub waits: bool,
 }
 
 pub struct BuildSettings<'a> {
@@ -684,8 +686,8 @@ impl<'a> Build<'a> {
 
     /// Records a failure as far as possible and returns it.
     fn failed(&mut self, error: BuildError) -> BuildError {
-        // The service started this build by itself, and it wrote no files. The next build will succeed.
-        let waits = matches!(error, BuildError::SummariesBehind { .. }) && !self.order.record;
+        // The caller builds again, and this build wrote no files.
+        let waits = matches!(error, BuildError::SummariesBehind { .. }) && self.order.waits;
         if matches!(error, BuildError::UnknownSelector(_)) || (waits && self.noted.is_none()) {
             return error;
         }

@@ -47,6 +47,10 @@ const WAITING_MAX: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Answers nobody fetched that are kept.
 const ANSWERS_KEPT: usize = 64;
+/// How long an ordered build waits for the Summary Bus beside a running service.
+const SUMMARIES_PATIENCE: Duration = Duration::from_secs(30);
+/// Time between two looks at the Summary Bus.
+const SUMMARIES_PAUSE: Duration = Duration::from_millis(50);
 /// How often the thread looks whether something changed.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -150,6 +154,8 @@ pub(crate) struct Digester {
     library: Option<Library>,
     stop: Arc<AtomicBool>,
     watch: Watch,
+    /// How long an ordered build waits until the newest summaries are published.
+    patience: Duration,
 }
 
 impl Digester {
@@ -170,7 +176,13 @@ impl Digester {
             library: None,
             stop: Arc::default(),
             watch,
+            patience: Duration::ZERO,
         }
+    }
+
+    /// The same beside a publisher, which publishes the newest summaries in a moment.
+    fn beside_publisher(self) -> Digester {
+        Digester { patience: SUMMARIES_PATIENCE, ..self }
     }
 
     /// The same digester, which reports the progress of long work to `watch`.
@@ -285,9 +297,17 @@ impl Digester {
             }
             DigestOrder::Build { run_id, selector, window, all } => {
                 let trigger = "summarizer digest build".to_owned();
-                let order = BuildOrder { run_id, trigger, selector, window, all, record: true };
+                let order = BuildOrder {
+                    run_id,
+                    trigger,
+                    selector,
+                    window,
+                    all,
+                    record: true,
+                    waits: false,
+                };
                 match reselected {
-                    Ok(_) => self.build(&order, journal),
+                    Ok(_) => self.build_published(order, journal),
                     Err(why) => Err(self.refuse(&order, journal, why)),
                 }
             }
@@ -404,6 +424,25 @@ impl Digester {
         let none = Selectors::none();
         let settings = Digester::settings(setup, &none, stop, &|_, _| {});
         build::refuse(digests, &setup.log, &settings, journal, order, why)
+    }
+
+    /// One build, which waits until the summaries that it needs are published.
+    fn build_published(
+        &mut self,
+        order: BuildOrder,
+        journal: &mut dyn Journal,
+    ) -> Result<Result<Value, String>, BuildError> {
+        let until = Instant::now() + self.patience;
+        let early = BuildOrder { waits: true, ..order.clone() };
+        while Instant::now() < until && !self.stop.load(Ordering::Acquire) {
+            match self.build(&early, journal) {
+                Err(BuildError::SummariesBehind { .. }) => {}
+                done => return done,
+            }
+            (self.watch)("waiting for the summaries to be published", 0, 0);
+            std::thread::sleep(SUMMARIES_PAUSE);
+        }
+        self.build(&order, journal)
     }
 
     /// One build.
@@ -581,9 +620,10 @@ impl DigestThread {
         };
         let journal = NoteJournal::new(committer, &setup.log, &setup.machine);
         let watched = Arc::clone(&answers);
-        let digester = Digester::new(setup).watched(Arc::new(move |what, done, all| {
-            watched.0.lock().progress = (what, done, all);
-        }));
+        let digester =
+            Digester::new(setup).beside_publisher().watched(Arc::new(move |what, done, all| {
+                watched.0.lock().progress = (what, done, all);
+            }));
         let stop = Arc::clone(&digester.stop);
         let keeper = Keeper {
             digester,
@@ -703,6 +743,7 @@ impl Keeper {
         let order = BuildOrder {
             run_id: (self.new_run)(now),
             trigger: "summarizer serve".to_owned(),
+            waits: true,
             ..BuildOrder::default()
         };
         match self.digester.build(&order, &mut self.journal) {
