@@ -306,8 +306,24 @@ fn each_item_of_a_list_is_told_apart_with_all_that_is_known_of_it() {
     assert_golden(&wrong);
 }
 
+/// Labels of a prompt with nothing behind them. Only a label before a block of data may end its line.
+fn empty_labels(prompt: &str) -> Vec<&str> {
+    let mut lines = prompt.lines().peekable();
+    let mut empty = Vec::new();
+    while let Some(line) = lines.next() {
+        let opens_a_block = lines.peek().is_some_and(|next| next.starts_with("BEGIN"));
+        let is_header = line.starts_with("--- id:");
+        let has_a_gap = is_header && line.split(" | ").any(|part| part.trim_end().ends_with(':'));
+        if has_a_gap || (line.ends_with(": ") && !opens_a_block) {
+            empty.push(line);
+        }
+    }
+    empty
+}
+
 /// Compares a prompt with its golden file, or writes the file.
 fn compare(prompt: &str, name: &str, wrong: &mut Vec<String>) {
+    assert_eq!(empty_labels(prompt), [""; 0], "{name} has labels with nothing behind them");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/prompts");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         write(&folder, name, prompt);

@@ -21,13 +21,14 @@ const PROSE: [&str; 9] = [
     "description",
 ];
 /// Lists whose elements hold running text in `text`, `name` or `action`, or are running text.
-const LISTS: [&str; 8] = [
+const LISTS: [&str; 9] = [
     "key_points",
     "highlights",
     "decisions",
     "risks",
     "tasks",
     "next_actions",
+    "next_steps",
     "pending_tasks",
     "achievements",
 ];

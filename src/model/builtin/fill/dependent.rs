@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::filled::Filled;
-use super::rule::{Rule, Scale};
+use super::rule::Rule;
 use super::scene::{Focus, Scene};
 
 /// Longest sentence quoted for another member.
@@ -19,9 +19,9 @@ pub(crate) fn dependent(
     let member =
         |name: &str| members.iter().find(|(other, _)| other == name).map(|(_, value)| value);
     match rule {
-        Rule::Confidence { of, scale } => {
+        Rule::Confidence { of } => {
             let found = of.iter().filter(|name| member(name).is_some_and(says_something)).count();
-            confidence(found, of.len(), *scale)
+            confidence(found, of.len())
         }
         Rule::QuoteOf { field } => {
             let piece = member(field).and_then(Filled::first_piece);
@@ -48,12 +48,7 @@ fn says_something(value: &Filled) -> bool {
 }
 
 /// Rules see words, not meaning: even everything found is not certainty.
-pub fn confidence(found: usize, asked: usize, scale: Scale) -> Filled {
+pub fn confidence(found: usize, asked: usize) -> Filled {
     let percent = (60 * found).checked_div(asked).map_or(30, |share| 10 + share);
-    match scale {
-        Scale::Number => Filled::Value(json!(percent as f64 / 100.0)),
-        Scale::Level if percent < 30 => Filled::text("low"),
-        Scale::Level if percent < 60 => Filled::text("medium"),
-        Scale::Level => Filled::text("high"),
-    }
+    Filled::Value(json!(percent as f64 / 100.0))
 }

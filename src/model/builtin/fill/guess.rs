@@ -8,10 +8,9 @@ use serde_json::json;
 
 use super::super::text::words::fold;
 use super::conform::Node;
-use super::dependent;
 use super::filled::Filled;
 use super::members::members;
-use super::rule::{Over, Rule, Scale};
+use super::rule::{Over, Rule};
 use super::scene::{Focus, Scene};
 use super::texts::tag;
 
@@ -47,7 +46,7 @@ pub fn guess(name: &str, node: Node<'_>, scene: &Scene<'_, '_>, focus: &Focus) -
         Some(rule) => scene.eval(rule, focus),
         None if members().is_confidence(&fold(name)) => match numeric {
             true => Filled::Value(json!(CONFIDENCE)),
-            false => dependent::confidence(0, 0, Scale::Level),
+            false => Filled::text("low"),
         },
         None if numeric => Filled::Nothing,
         None => match members().purpose(meant) {

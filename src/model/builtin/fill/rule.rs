@@ -265,8 +265,6 @@ pub enum Rule {
     /// How sure the embedded provider can be: by how many of these members it found.
     Confidence {
         of: Vec<String>,
-        #[serde(default)]
-        scale: Scale,
     },
     /// The sentence another member was found in.
     QuoteOf {
@@ -546,17 +544,6 @@ impl Begins {
             Begins::Capital => first.is_uppercase(),
         }
     }
-}
-
-/// How a confidence is written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scale {
-    /// 0..=1
-    #[default]
-    Number,
-    /// `low`, `medium`, `high`
-    Level,
 }
 
 /// Who speaks.
