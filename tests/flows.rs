@@ -324,7 +324,7 @@ fn a_python_node_cannot_hang_or_flood() {
     let mut options = options();
     // A program that never ends gets a short time limit; one that ends gets enough for a busy machine.
     for (x, seconds, class, word) in [
-        ("sleep", 2, FlowErrorClass::Transient, "not done within"),
+        ("sleep", 2, FlowErrorClass::Transient, "did not end within"),
         ("flood", 300, FlowErrorClass::Permanent, "more than"),
         ("boom", 300, FlowErrorClass::Permanent, "ValueError: boom"),
     ] {

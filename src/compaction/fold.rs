@@ -23,7 +23,7 @@ pub(crate) const NEXT_ACTIONS_MAX: usize = 3;
 /// Why the state cannot accept an event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InputError {
-    #[error("run_id is {found}, this log is of {expected}")]
+    #[error("run_id is {found}, but this log belongs to the run {expected}")]
     OtherRun { expected: SharedText, found: SharedText },
     /// A line is missing or repeated.
     #[error("seq is {found}, expected {expected}: the log has a gap or a repeat")]
@@ -35,10 +35,10 @@ pub enum InputError {
     #[error("unknown {kind} id {id}")]
     Unknown { kind: &'static str, id: SharedText },
     /// An event introduces an id again with other content.
-    #[error("{kind} id {id} is already used for something else")]
+    #[error("{kind} id {id} was already used with other content")]
     Reused { kind: &'static str, id: SharedText },
     /// An event changes a claim that is retracted.
-    #[error("claim {id} is retracted, which is final")]
+    #[error("claim {id} was retracted and cannot change any more")]
     Retracted { id: SharedText },
 }
 

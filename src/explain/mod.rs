@@ -48,7 +48,7 @@ pub enum ExplainError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The request made no summary.
-    #[error("request {0} made no summary; `show` tells what became of it")]
+    #[error("request {0} made no summary; `summarizer show {0}` says how it ended")]
     NoSummary(String),
     /// The record in the log is not an item.
     #[error("read the item")]

@@ -110,7 +110,7 @@ pub enum RenderError {
     #[error("read back an item")]
     NotAnItem(#[source] serde_json::Error),
     /// Counts, reasons and lines disagree.
-    #[error("counts of {partition} do not reconcile: {what}")]
+    #[error("the counts of {partition} do not agree: {what}")]
     Unreconciled { partition: String, what: String },
 }
 

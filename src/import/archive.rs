@@ -33,7 +33,7 @@ struct Entry {
 pub(super) enum ArchiveError {
     #[error("it is damaged")]
     Damaged,
-    #[error("it is locked by a password")]
+    #[error("it needs a password")]
     Locked,
     #[error("it holds no {0}")]
     Missing(String),

@@ -61,13 +61,13 @@ pub enum ImportError {
         source: std::io::Error,
     },
     /// A partition somebody else wrote.
-    #[error("{path} was written by somebody else")]
+    #[error("{path} was not written by an import; imports change only their own partitions")]
     Foreign { path: String },
     /// A partition of ours that is not what its manifest says.
     #[error("{path} does not match its manifest")]
     Damaged { path: String },
     /// Nothing to import.
-    #[error("{path} holds nothing that can be imported")]
+    #[error("{path} has no data that can be imported")]
     Nothing {
         /// Where it was looked for.
         path: String,

@@ -1,7 +1,8 @@
 //! The hash chain: every record's hash covers the hash before it.
 //!
-//! The chain proves that nothing before a hash somebody else kept was edited, reordered or cut. It
-//! does not prove who wrote a record, and it cannot see a cut after the last kept hash.
+//! Suppose that somebody keeps a hash outside the home. Then the chain proves that no record before
+//! it was edited, reordered or removed. It does not prove who wrote a record, and it does not show
+//! that records after the last kept hash were removed.
 
 use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::ids::Seq;

@@ -34,7 +34,7 @@ pub enum LogError {
     #[error("the store is closed")]
     Closed,
     /// Somebody appended at a position that is not the end.
-    #[error("append at {expected} although the log continues at {actual}")]
+    #[error("append at record {expected}, but the log continues at record {actual}")]
     Position {
         /// Where the caller believed the log continues.
         expected: Seq,
@@ -51,8 +51,8 @@ pub enum LogError {
         seq: Seq,
         what: String,
     },
-    /// A hash that somebody kept is not the log's.
-    #[error("the anchor at record {seq} does not hold: {what}")]
+    /// A hash that somebody kept outside differs from the hash in the log.
+    #[error("the anchor at record {seq} does not match the log: {what}")]
     Anchor {
         /// The record it names.
         seq: Seq,
@@ -70,7 +70,7 @@ pub enum LogError {
         /// Bytes that are free.
         free: u64,
     },
-    /// A reader is in the middle of something that must not overlap.
+    /// A reader still reads from the store, and this operation must not run at the same time.
     #[error("a reader still uses the store")]
     InUse,
     #[error("cannot {doing}")]

@@ -1,7 +1,7 @@
 //! A frame: consecutive records as one value, and the envelope of a body.
 //!
-//! A frame decodes on its own: it carries its count, the hash before its first record and a check
-//! over everything stored, so that a changed byte is an error that names a record and never a
+//! A frame can be decoded alone: it carries its count, the hash before its first record and a
+//! checksum of all its bytes. So a changed byte gives an error that names a record, and never a
 //! panic. Only `event` decodes a payload.
 //!
 //! See docs/adr/0076-frames-of-32-kib.md.

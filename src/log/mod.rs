@@ -4,14 +4,13 @@
 //!
 //! An append-only sequence of records in one file, with a hash chain, and beside it the tables that
 //! stand for the log up to a position. `store` is the only room that knows the engine (redb);
-//! nothing of it shows here, so that another engine can take its place. The log never interprets a
+//! no type of it is visible outside, so that another engine can replace it. The log never interprets a
 //! payload, a row, a document or a mark.
 //!
 //! # Promises
 //!
 //! - `append` returns when the whole commit is durable: its records, their bodies, its mark and its
-//!   checkpoint, in one transaction. There is nothing in between: after a crash the
-//!   log ends with a whole commit.
+//!   checkpoint, in one transaction. So after a crash the log ends with a whole commit.
 //! - After a failed commit it is unknown whether the commit is durable. The store is poisoned and
 //!   refuses everything; opening it again shows what is there. It may hold one commit more than was
 //!   acknowledged, never one less, and the caller continues from the head and the mark it finds.

@@ -1,9 +1,9 @@
-//! Names the record of the log that derived data stands for.
+//! Names the last record of the log that derived data covers.
 //!
 //! Contract: data that follows from the log is kept with the stamp of the last record it covers. It
 //! may be used only where the stamp holds: the same log, the same record at that position, and the
-//! same version of the code that derived it. Anything else is thrown away and derived again. So a
-//! log that was replaced, restored from an older copy or cut never meets data of another.
+//! same version of the code that derived it. Otherwise the data is discarded and derived again. So
+//! data of one log is never used with a log that was replaced, cut or restored from an older copy.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,9 +1,9 @@
 //! What may be spent in one day, shared by all providers.
 //!
 //! Money and tokens are reserved before a call and settled after it with what the call really took.
-//! What is reserved is not spent: a call that would fit if the calls under way took nothing waits
-//! until they are settled. A call that does not fit into what is left is refused before anything is
-//! sent.
+//! A reservation is not spent money. When a call would fit without the reservations of running
+//! calls, it waits until they are settled. When it would not fit even then, it is refused before any
+//! text is sent.
 //!
 //! See docs/adr/0067-model-costs-as-events.md.
 
@@ -84,8 +84,8 @@ impl Budget {
         state.spent
     }
 
-    /// Reserves what a call may take. Where only the reservations of calls under way are in the
-    /// way, it waits at most `patience` for them to be settled.
+    /// Reserves the most that a call may take. When only the reservations of running calls prevent
+    /// this, it waits at most `patience` until they are settled.
     pub(super) fn reserve(
         &self,
         wanted: Spent,

@@ -167,7 +167,7 @@ fn number(value: &Value) -> Option<usize> {
 }
 
 /// Whether the server read less than it was sent: it counted fewer tokens than the prompt has words.
-/// A word is never less than one token, so the server has cut the prompt without a word.
+/// A word has at least one token, so the server has cut the prompt without a message.
 pub(crate) fn was_cut(messages: &[Message], usage: Usage) -> bool {
     let least = messages.iter().map(|message| words(&message.text)).sum::<u64>();
     let counted = usage.input_tokens;

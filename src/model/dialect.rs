@@ -130,7 +130,7 @@ impl Dialects {
                 Err(refused) => refused,
             };
             refusals += 1;
-            // A server that fails says nothing about the request, unless it has words for it.
+            // A failure of the server is about the request only when its error has a message.
             let status = refused.status();
             let is_about_request = matches!(status, 400 | 422) || !refused.error.words.is_empty();
             let may_help = MENDABLE.contains(&status) && is_about_request;
@@ -271,8 +271,8 @@ fn is_answer_limit(name: &str) -> bool {
     matches!(name, "max_tokens" | "max_completion_tokens")
 }
 
-/// Whether a refusal is about the form in which JSON is requested. A refusal of the request without
-/// words may be; a failure of the server without words is not.
+/// Whether a refusal is about the form in which JSON is requested. A refused request without a
+/// message may be; a failure of the server without a message is not.
 fn is_about_json(words: &str, error: &ServerError) -> bool {
     const SIGNS: [&str; 6] =
         ["response_format", "json_schema", "json_object", "schema", "grammar", "structured output"];

@@ -36,7 +36,7 @@ pub enum ModelError {
     #[error("ask {provider}: {reason}")]
     Permanent { provider: String, reason: String, cause: FailureCause },
     /// The model or its guard declined to answer.
-    #[error("ask {provider}: declined: {reason}")]
+    #[error("ask {provider}: the model declined to answer: {reason}")]
     Refused { provider: String, reason: String },
     /// The conversation does not fit the model.
     #[error("ask {provider}: the prompt does not fit: {reason}")]

@@ -9,12 +9,12 @@
 //!   `Retry-After: 0` for ever cannot keep the machine busy.
 //! - The day's [`Budget`] is reserved before a call and settled after it. A fallback reserves on its
 //!   own. Every settled amount goes to the call's [`Bill`](super::Bill), so that it becomes a fact.
-//! - A call that only the reservations of calls under way keep back waits until they are settled.
+//! - When only the reservations of running calls prevent a call, it waits until they are settled.
 //! - A call and all its waits end within the time that the call is allowed.
 //! - A call that ends without an answer after a part of it arrived is charged as an estimate.
-//! - After [`FAILURES_TO_OPEN`] failures in a row, as [`Failures`] counts them, the provider is left
-//!   alone, longer each time. Then one call tests whether it answers again. A call that is kept back
-//!   meanwhile tells what the last failure was.
+//! - After [`FAILURES_TO_OPEN`] failures in a row, as [`Failures`] counts them, the provider gets no
+//!   calls for a time, longer each time. Then one call tests whether it answers again. A call that is
+//!   held back meanwhile fails with the last failure of the provider.
 //! - A server that refuses calls without saying how long to wait is sent as many calls a minute as it
 //!   was seen to answer. Such a refusal uses no attempt.
 //!

@@ -1,5 +1,5 @@
-//! What the failures of a provider mean: whether it is to be left alone, and how many calls a minute it
-//! allows when it does not say so.
+//! What the failures of a provider mean: whether it gets no calls for a time, and how many calls a
+//! minute it allows when it does not say so.
 //!
 //! Contract: calls that were under way together when a provider failed are one failure. So are the
 //! failures of one prompt, where the prompt may be the cause. A rate that a server refuses without a
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use crate::contract::hash::Digest;
 use crate::contract::time::Timestamp;
 
-/// Failures in a row after which a provider is left alone.
+/// Failures in a row after which a provider gets no calls for a time.
 pub(super) const FAILURES_TO_OPEN: u32 = 5;
 /// A learned rate above this many calls a minute limits nothing.
 const RATE_MAX: f64 = 6_000.0;
@@ -36,7 +36,7 @@ impl Failures {
         self.count
     }
 
-    /// Whether the provider is to be left alone.
+    /// Whether the provider gets no calls for a time.
     pub fn are_many(&self) -> bool {
         self.count >= FAILURES_TO_OPEN
     }

@@ -50,10 +50,10 @@ pub enum ProcessError {
         source: io::Error,
     },
     /// It took too long and was stopped.
-    #[error("wait for {program}: not done within {} s", limit.as_secs_f64())]
+    #[error("wait for {program}: it did not end within {} s", limit.as_secs_f64())]
     Timeout { program: String, limit: Duration },
     /// It wrote too much and was stopped.
-    #[error("read from {program}: more than {limit} bytes")]
+    #[error("read from {program}: its output has more than {limit} bytes")]
     TooMuch { program: String, limit: usize },
 }
 

@@ -35,7 +35,7 @@ const SYNC_AFTER_BYTES: u64 = 64 << 20;
 /// Acks, quarantine records or snapshot files could not be opened or kept.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectorError {
-    #[error("bring a file up to the log")]
+    #[error("write new events of the log to a file")]
     Projection(#[source] Box<dyn Error + Send + Sync>),
     #[error("start the projector")]
     Thread(#[from] std::io::Error),

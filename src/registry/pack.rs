@@ -55,10 +55,10 @@ pub enum PackError {
         source: io::Error,
     },
     /// There is no such pack.
-    #[error("find the pack {path}: no files there")]
+    #[error("find the pack {path}: the folder has no files")]
     Empty { path: String },
     /// A path leaves the pack.
-    #[error("stay inside the pack: {path} leads out of it")]
+    #[error("read {path}: it is outside the folder of the pack")]
     Outside { path: String },
     /// The pack exceeds a limit.
     #[error("read the pack: {what}")]

@@ -54,14 +54,14 @@ pub enum EngineError {
     Mark(#[from] MarkError),
     #[error("restore the state from the last checkpoint")]
     Restore(#[from] RestoreError),
-    #[error("read how far a projection is written")]
+    #[error("read the stored position of a projection")]
     Cursor(#[from] CodecError),
     /// The log is damaged, or this is a bug.
     #[error("apply an event to the state")]
     Impossible(#[from] Impossible),
     #[error("start the threads that write the log")]
     Writer(#[from] StartError),
-    #[error("an earlier error stopped the engine; the process must end and recover")]
+    #[error("an earlier error stopped the engine; end this process, and the next start recovers")]
     Poisoned,
 }
 
@@ -591,7 +591,7 @@ fn weight(event: &Event) -> usize {
     long + 256
 }
 
-/// When a commit takes a checkpoint along.
+/// When a commit also writes a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CheckpointWhen {
     /// When enough events or changes came since the last one.
@@ -623,7 +623,7 @@ fn load(
     Ok((state, runs, digest))
 }
 
-/// How far an append-only projection was durable at the last checkpoint.
+/// The position up to which an append-only projection was durable at the last checkpoint.
 pub fn cursor(log: &Reader, name: &str) -> Result<Cursor, EngineError> {
     match log.document(&format!("cursor.{name}"))? {
         Some(bytes) => Ok(codec::decode_cursor(&bytes)?),

@@ -63,8 +63,8 @@ pub struct IntakeOptions {
     pub parsers: usize,
 }
 
-/// Tells whether upstream has another text now than the output of a key was made from. It gets the
-/// request, and the event that ended the request which holds the key, where the tables know one.
+/// Whether the text of a request differs from the text that the output of its key was made from. The
+/// arguments are the request, and the event that ended the holder of the key, if the tables have one.
 pub type SourceCheck = Arc<dyn Fn(&TakenRequest, Option<Seq>) -> bool + Send + Sync>;
 
 /// The reading and parsing threads.

@@ -10,7 +10,7 @@ use crate::upkeep::retention::RetainError;
 pub enum ServiceError {
     #[error(transparent)]
     Engine(#[from] EngineError),
-    #[error("bring run/ack.jsonl and run/quarantine.jsonl up to the log")]
+    #[error("write the missing lines of run/ack.jsonl and run/quarantine.jsonl from the log")]
     Projector(#[from] ProjectorError),
     #[error(transparent)]
     Queue(#[from] QueueError),

@@ -10,9 +10,9 @@ use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{ReasonCode, Urgency};
 
-/// An event that cannot follow from what is known.
+/// An event that is not possible in the present state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("event {seq} ({event}) cannot follow: {why}")]
+#[error("event {seq} ({event}) is not possible in this state: {why}")]
 pub struct Impossible {
     pub seq: Seq,
     pub event: &'static str,
@@ -251,7 +251,7 @@ impl State {
             Event::RequestDuplicated { of, .. } => open.row.output_of = *of,
             _ => {}
         }
-        // What an attempt met says nothing about the next one.
+        // The cause of one attempt does not apply to the next one.
         if !matches!(
             event,
             Event::InputResolved { .. } | Event::ModelResponded { .. } | Event::DelayEnded { .. }
@@ -322,8 +322,8 @@ impl State {
         }
     }
 
-    /// A request that turned to another item, to make it or to wait for it, makes the one before
-    /// no longer: no request may keep waiting behind it.
+    /// When a request changes to another item, to make it or to wait for it, it no longer makes the
+    /// item `before`. Requests that wait for that item must not wait for this request any more.
     fn give_up(&mut self, request: Seq, before: Option<Digest16>) {
         let now = self.open.get(&request).and_then(|open| open.particulars().work_item);
         if let Some(before) = before.filter(|before| now != Some(*before)) {
@@ -337,7 +337,7 @@ impl State {
         let Some(open) = self.open.remove(&request) else { return };
         self.producers.closed(open.producer);
         self.changed.rows.insert(request, open.row);
-        // A parked request never held its key; whom it waited for still does.
+        // A parked request never held its key; the request that it waited for still holds it.
         if from != Status::Parked {
             let holder = match open.row.status {
                 Status::Completed => request,
@@ -370,8 +370,8 @@ impl State {
         }
     }
 
-    /// A new session: every claim of an older epoch is released immediately. No timer decides that
-    /// somebody is dead; one process holds the store, and it is this one.
+    /// A new session releases every claim of an older epoch immediately. It needs no timer to know that
+    /// the old owner is gone: only one process can hold the store, and it is this one.
     fn release_claims(&mut self, at: Timestamp) {
         self.running_scheduled.clear();
         for request in std::mem::take(&mut self.running) {
@@ -454,7 +454,7 @@ fn event_reason(event: &Event) -> Option<ReasonCode> {
     }
 }
 
-/// Takes a waiter out; true when nobody is left.
+/// Removes a waiter; true when no waiter is left.
 fn remove_waiter(
     waiters: &mut BTreeMap<Digest16, BTreeSet<Seq>>,
     behind: &Digest16,

@@ -132,7 +132,7 @@ pub struct Failed {
     /// Whether and when trying again may help.
     pub again: RetryHint,
     pub reason: Option<ReasonCode>,
-    /// What was met, next to the reason.
+    /// The cause of the failure, in addition to the reason.
     pub cause: Option<FailureCause>,
     /// For people.
     pub message: String,
@@ -155,13 +155,13 @@ pub enum RetryHint {
     InvalidInput,
 }
 
-/// An operator's wish that cannot be granted.
+/// An operator's order that cannot be carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused<E> {
     /// There is no such request.
     #[error("no request {0}")]
     NoSuchRequest(String),
-    /// It is in no state for that.
+    /// Its status does not allow the order.
     #[error("request {request_id} is {status}: {why}")]
     WrongState {
         request_id: String,
@@ -174,8 +174,8 @@ pub enum Refused<E> {
     Past(E),
 }
 
-/// Waiting delay before try `attempt + 1`: doubling, with jitter that depends only on the request
-/// and the attempt, between half and all of the nominal delay.
+/// Delay before the attempt after `attempt`. The nominal delay doubles each time. The jitter depends
+/// only on the request and the attempt, and gives between half and all of the nominal delay.
 pub(crate) fn backoff_ms(policy: &RetryPolicy, request_id: &str, attempt: u32) -> i64 {
     let doublings = attempt.saturating_sub(1).min(40);
     let nominal = policy.base_delay_ms.saturating_mul(1 << doublings).min(policy.delay_ms_max);
@@ -202,7 +202,7 @@ impl State {
             return Ok(());
         }
         if self.conflicts(past, &request, newest)? {
-            // An earlier refusal is replaced; what the id was accepted for still stands.
+            // The new refusal replaces an earlier refusal, but not an earlier acceptance of the id.
             request.supersedes = superseded(newest.filter(|(_, row)| row.status.is_rejection()));
             let message = "this request_id was used with another idempotency key".to_owned();
             let reason = Some(ReasonCode::RequestIdConflict);
@@ -217,7 +217,8 @@ impl State {
         if source_changed && holder.is_some_and(|(_, row)| !row.status.is_open()) {
             request.warnings = request.warnings.with(Warning::SourceChanged);
         }
-        // To wait for somebody one must be able to take over; an output is an answer to anybody.
+        // A request that cannot run cannot take over a key, so it does not wait for an open holder.
+        // An existing output still answers it.
         if let Some(holder) = holder.filter(|(_, row)| runnable || !row.status.is_open()) {
             return self.meets_its_key(past, request, newest, holder, now, out);
         }
@@ -252,7 +253,7 @@ impl State {
             let warning = Warning::IdempotencyKeyReusedWithDifferentWork;
             request.warnings = request.warnings.with(warning);
         }
-        // Starting over ends with whatever this becomes; a duplicate of oneself is not that.
+        // Set when the request starts over after an earlier ending of its id without output.
         request.supersedes = superseded(newest);
         if row.status.is_open() {
             let head = past.head(holder)?;
@@ -297,7 +298,7 @@ impl State {
         Ok(row.filter(|row| row.id_rest == request.id.0[16..]).map(|row| (seq, row)))
     }
 
-    /// Whether an accepted request of the same id had another key. Rejections bind nobody.
+    /// Whether an accepted request of the same id had another key. Rejections bind no id.
     fn conflicts<P: Past>(
         &self,
         past: &P,
@@ -373,8 +374,8 @@ impl State {
         Ok(row.filter(|row| row.id_rest == digest.0[16..]).map(|row| (seq, row)))
     }
 
-    /// A worker reported. A report about an attempt that is no longer under way changes nothing,
-    /// except for what is true all the same: a flow was used, money was spent.
+    /// Decides about the report of a worker. When the attempt is no longer under way, only two kinds
+    /// of facts still count: a flow was used, or money was spent.
     pub fn report<P: Past>(
         &self,
         past: &P,
@@ -593,7 +594,7 @@ impl State {
         Ok(())
     }
 
-    /// Starts the request whose turn it is.
+    /// Starts the first request in the order of the schedule.
     pub(crate) fn start_next(&self, out: &mut Vec<Event>) -> Option<Seq> {
         let request = self.next_ready()?;
         let attempt = self.open.get(&request)?.row.attempts + 1;
@@ -618,7 +619,7 @@ impl State {
         Ok(())
     }
 
-    /// An operator wants a request tried: a delay ends, or an ending without output starts over.
+    /// An operator retries a request: its delay ends, or it starts over after an ending without output.
     pub fn retry<P: Past>(
         &self,
         past: &P,
@@ -649,7 +650,7 @@ impl State {
         self.arrival(past, arrival, now, out).map_err(Refused::Past)
     }
 
-    /// An operator or a limit stops or restarts intake. Saying it twice changes nothing.
+    /// An operator or a limit stops or restarts intake. A repeated order makes no event.
     pub fn pause(&self, cause: PauseCause, pause: bool, out: &mut Vec<Event>) {
         match (self.paused.contains(&cause), pause) {
             (false, true) => out.push(Event::IntakePaused { cause }),

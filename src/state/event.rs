@@ -70,7 +70,7 @@ pub struct TakenRequest {
     pub id: Digest,
     /// First half of the digest of the work itself, whatever key it was given.
     pub work: [u8; 16],
-    /// `requested_by.repo`: whose turn it is.
+    /// `requested_by.repo`: the producer, because producers alternate.
     pub producer: String,
     /// The flow asked for.
     pub flow_id: String,
@@ -180,8 +180,8 @@ pub struct Charge {
     pub output_tokens: u64,
     /// Billionths of the currency of the prices.
     pub cost_nanos: u64,
-    /// True when nobody counted and what was reserved is charged: a lost answer, or a server that
-    /// does not count.
+    /// True when the tokens were not counted and the reserved amount is charged: for a lost answer,
+    /// or a server that does not count.
     pub estimated: bool,
 }
 
@@ -242,7 +242,7 @@ pub enum Event {
         /// What its acks warn of.
         warnings: Warnings,
     },
-    /// The one it waited for ended without an output: it is its turn.
+    /// The request that it waited for ended without an output, so this one takes over the key.
     ParkedAccepted {
         request: Seq,
         head: AckHead,
@@ -337,10 +337,10 @@ pub enum Event {
         /// The ack this one replaces.
         supersedes: Option<Seq>,
         input: Box<InputFacts>,
-        /// How the item was made; `None` for an item of a lost log, whose making nobody knows.
+        /// How the item was made; `None` for an item of a lost log, where this is not known.
         provenance: Option<Box<Provenance>>,
     },
-    /// A try failed. Without `retry_at` the request ended.
+    /// An attempt failed. Without `retry_at` the request ended.
     AttemptFailed {
         request: Seq,
         attempt: u32,
@@ -348,11 +348,11 @@ pub enum Event {
         /// `failed_transient`, `failed_permanent` or `rejected_invalid_input`.
         status: AckStatus,
         reason: Option<ReasonCode>,
-        /// What the attempt met, next to the reason.
+        /// The cause of the failure, in addition to the reason.
         cause: Option<FailureCause>,
         /// For people.
         message: String,
-        /// When the next try may begin.
+        /// When the next attempt may start.
         retry_at: Option<Timestamp>,
         /// Whether it counts against the allowed number of attempts.
         counted: bool,

@@ -1,9 +1,9 @@
-//! What stays known of flows and models beside the requests: which pack a flow was first used
-//! with, and what one day cost.
+//! What the state keeps about flows and models, apart from requests: the pack that each flow id is
+//! bound to, and the cost of one day.
 //!
-//! Contract. A flow id stands for one pack for ever; only an operator's word, which is an event of
-//! its own, puts another in its place. What was charged counts on the day the charge names, also
-//! when its attempt is over; only the latest day is kept, older ones are in the log.
+//! Contract. A flow id is bound to the pack it was first used with. Only an order of an operator,
+//! which is an event, binds it to another pack. A charge counts on the day that it names, also when
+//! its attempt is over. Only the latest day is kept here; older days are in the log.
 
 use std::collections::BTreeMap;
 

@@ -49,7 +49,7 @@ pub struct Row {
     pub reason: Option<ReasonCode>,
     /// What the attempt met that led there.
     pub cause: Option<FailureCause>,
-    /// Tries begun.
+    /// Attempts that were started.
     pub attempts: u32,
     /// When it was taken in.
     pub taken_at: Timestamp,
@@ -103,7 +103,7 @@ pub struct Particulars {
     pub not_before: Option<Timestamp>,
     /// The ack its terminal ack replaces.
     pub supersedes: Option<Seq>,
-    /// Answers already paid for, whatever try asked.
+    /// Answers that were paid for, in any attempt.
     pub replies: Vec<Seq>,
 }
 
@@ -196,7 +196,7 @@ impl Hasher for DigestHasher {
 /// A map keyed by digests. Never iterated unsorted.
 pub(crate) type DigestMap<V> = HashMap<Digest16, V, BuildHasherDefault<DigestHasher>>;
 
-/// How many requests stand where, by their latest state.
+/// How many requests there are in each status and with each reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Requests by status.
@@ -323,7 +323,7 @@ impl State {
         self.running.iter().filter_map(|request| Some((*request, self.open_request(*request)?)))
     }
 
-    /// How many tries are under way.
+    /// How many attempts are under way.
     pub fn running_count(&self) -> usize {
         self.running.len()
     }
@@ -428,8 +428,8 @@ impl State {
         all
     }
 
-    /// The clock may have stepped back since something became ready: while it is the turn of a
-    /// request whose time has not come, that request waits again.
+    /// The clock may have stepped back after a request became ready. Then the first ready request may
+    /// not be due any more: it waits again, and so does each one after it that is not due.
     pub(crate) fn hold_back(&mut self, now: Timestamp) {
         while let Some(request) = self.schedule.pick() {
             if self.open.get(&request).is_none_or(|open| open.eligible_at <= now) {
@@ -439,7 +439,7 @@ impl State {
         }
     }
 
-    /// The request whose turn it is, if one may start.
+    /// The first ready request in the order of the schedule, if one may start.
     pub(crate) fn next_ready(&self) -> Option<Seq> {
         self.schedule.pick()
     }
@@ -458,7 +458,7 @@ impl State {
         open.is_scheduled() && !has_waiter()
     }
 
-    /// Whether the request whose turn it is gives way to others. `None`: no request may start.
+    /// Whether the first ready request lets `now` requests go before it. `None`: no request may start.
     pub(crate) fn next_gives_way(&self) -> Option<bool> {
         self.next_ready().map(|request| self.gives_way(request))
     }
@@ -468,14 +468,14 @@ impl State {
         let Some(open) = self.open.get_mut(&request) else { return };
         let last_start = self.producers.last_start(open.producer);
         let claim = open.claim(request, scheduled);
-        // The old place says at which rank it stood, so the claim of today finds it.
+        // The old place has the rank of the claim, so `remove` finds it although the claim changed.
         self.schedule.remove(&claim, open.place, last_start);
         open.place = self.schedule.insert(&claim, last_start, now);
     }
 
     fn unschedule(&mut self, request: Seq) {
         let Some(open) = self.open.get_mut(&request) else { return };
-        // The place says at which rank it stands.
+        // The place has the rank of the claim.
         let claim = open.claim(request, false);
         self.schedule.remove(&claim, open.place, self.producers.last_start(open.producer));
         open.place = Place::Nowhere;

@@ -1,4 +1,4 @@
-//! Whose turn it is: the one rule for the order of ready requests.
+//! The one rule for the order in which ready requests start.
 //!
 //! Requests with urgency `now` go before scheduled ones, whatever their priority, age or producer.
 //! Within each urgency a request has a level: its priority, one better for every ten minutes it has
@@ -125,7 +125,7 @@ impl Schedule {
         come.chain(aged).map(|(_, request)| *request).take(limit).collect()
     }
 
-    /// The request whose turn it is.
+    /// The request that starts next.
     pub fn pick(&self) -> Option<Seq> {
         let level = self.ranks.iter().find(|level| !level.turns.is_empty())?;
         let (_, producer) = level.turns.first()?;

@@ -11,9 +11,9 @@ pub enum Status {
     Parked = 1,
     /// Accepted; may start when its time has come.
     Waiting = 2,
-    /// A try is under way.
+    /// An attempt is under way.
     Running = 3,
-    /// A try failed; the next may start when the delay is over.
+    /// An attempt failed; the next one may start when the delay is over.
     Backoff = 4,
     /// Waits for another request that makes the same item.
     Held = 5,
@@ -82,7 +82,7 @@ impl Status {
         Status::ALL.into_iter().find(|status| *status as u8 == code)
     }
 
-    /// Whether something is still to come.
+    /// Whether the request has not ended.
     pub(crate) fn is_open(self) -> bool {
         (self as u8) < Status::Completed as u8
     }

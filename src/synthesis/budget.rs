@@ -25,7 +25,7 @@ const OMITTED: &str = "\n## Omitted\n";
 
 /// The limit cannot hold even an empty summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("fit a summary: it needs {needed} bytes and may have {limit}")]
+#[error("fit a summary: it needs {needed} bytes, and the limit is {limit}")]
 pub(crate) struct DoesNotFit {
     pub needed: u64,
     pub limit: u64,

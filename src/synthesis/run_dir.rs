@@ -32,13 +32,13 @@ pub enum RunDirError {
     #[error("find the run {name}: no such directory, and no such run under {root}")]
     NoRun { name: String, root: String },
     /// The name cannot be either.
-    #[error("find the run {name:?}: neither a directory nor a run id")]
+    #[error("find the run {name:?}: it is not a directory and not a run id")]
     BadName { name: String },
     /// A path leads out of the run directory.
-    #[error("open {path}: it leads out of the run directory")]
+    #[error("open {path}: it is outside the run directory")]
     Escapes { path: String },
     /// A file is larger than its kind may be.
-    #[error("read {path}: {bytes} bytes, more than the {limit} allowed")]
+    #[error("read {path}: it has {bytes} bytes, and the limit is {limit}")]
     TooLarge { path: String, bytes: u64, limit: u64 },
     /// A line is longer than any record may be.
     #[error("read {path}: line {line} is longer than {LINE_BYTES_MAX} bytes")]

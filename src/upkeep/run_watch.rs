@@ -163,7 +163,7 @@ impl Folder {
                 result => result.map_err(|error| described(&error))?,
             }
             if done.failed.is_some() {
-                return Err(format!("run {} was stopped by its gate", done.run_id));
+                return Err(format!("run {} was stopped by its checks", done.run_id));
             }
             (file.offset, file.lines) = (mark.end, mark.lines);
         }

@@ -67,13 +67,13 @@ pub enum AppendEventsError {
     #[error("line {line}: {event}: {source}")]
     Input { line: u64, event: String, source: InputError },
     /// The log holds another event with this `seq`.
-    #[error("line {line}: seq {seq} of run {run_id} is another event in the log: {what}")]
+    #[error("line {line}: the log has another event at seq {seq} of run {run_id}: {what}")]
     Differs { line: u64, run_id: String, seq: u64, what: String },
     /// The event id belongs to another event.
     #[error("line {line}: event_id {id} was used for another event")]
     IdReused { line: u64, id: String },
     /// The gate stopped the run.
-    #[error("run {run_id} was stopped by its gate: {why}")]
+    #[error("run {run_id} was stopped by its checks: {why}")]
     Stopped { run_id: String, why: String },
     /// The run is derived from the service's own session.
     #[error("run {run_id} is a run of the service itself")]

@@ -47,7 +47,7 @@ impl Gathered {
         self.asked.len()
     }
 
-    /// Whether none was.
+    /// Whether no record was asked for.
     #[cfg(any(test, feature = "internals"))]
     pub fn is_empty(&self) -> bool {
         self.asked.is_empty()
@@ -60,7 +60,7 @@ impl Gathered {
 }
 
 impl Reader {
-    /// Reads what is stored beside these records, about so many bytes.
+    /// Reads the bodies of these records. `about` is an estimate of their bytes.
     pub fn gather(&self, asked: Vec<Seq>, about: usize) -> Result<Gathered, LogError> {
         let mut slots: Vec<usize> = (0..asked.len()).collect();
         slots.sort_unstable_by_key(|slot| asked[*slot]);

@@ -1,8 +1,8 @@
 //! The random-key indexes on disk: new segments, bounded merging, loading.
 //!
 //! A checkpoint adds one segment per index and then merges no more than a fixed multiple of what it
-//! added, so that no checkpoint pays for all the earlier ones. A merge that is not finished is a
-//! segment with sources; its own last entry is where it continues, so nothing else is remembered.
+//! added, so that the cost of a checkpoint does not grow with all the earlier ones. An unfinished
+//! merge is a segment with sources. It continues after its own last entry, so no other state is needed.
 //! Sources stay readable until the checkpoint that finishes the merge removes them.
 
 use std::collections::BTreeSet;

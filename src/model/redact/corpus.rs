@@ -1,6 +1,6 @@
 //! Measures redaction on a corpus: how much of what must go is found, and how much of what is
-//! replaced had to go. `cargo test -- --nocapture redaction_is_measured` prints the table that
-//! docs/security.md shows.
+//! replaced had to go. `cargo test -- --nocapture redaction_is_measured` prints a row for
+//! each class of the corpus.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -24,7 +24,7 @@ pub enum SummariesError {
     #[error("render a run record")]
     Record(#[from] serde_json::Error),
     /// What is kept beside the log.
-    #[error("keep what was read of the log for the next start")]
+    #[error("store the state of the publisher for the next start")]
     Cache(#[source] LogError),
     /// Another projection that the publisher keeps.
     #[error("write the files beside the summaries")]

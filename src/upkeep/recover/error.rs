@@ -10,7 +10,7 @@ use crate::upkeep::copy::CopyError;
 pub enum RecoverError {
     #[error(transparent)]
     Copy(#[from] CopyError),
-    #[error("read what is left of the log")]
+    #[error("read the readable part of the log")]
     Log(#[from] LogError),
     #[error(transparent)]
     Engine(#[from] EngineError),
