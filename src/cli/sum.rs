@@ -34,8 +34,8 @@ const STDIN: &str = "-";
 /// Summarize files, folders or standard input, and print the text
 ///
 /// Needs no home and writes nothing. Kinds of files are recognized by their content: text, Markdown,
-/// HTML, LaTeX, PDF, docx, epub, CSV, JSON, mail and mailboxes, ChatGPT and Claude exports, RSS, Atom
-/// and JSON feeds. Hidden files and links inside a folder are passed over.
+/// HTML, LaTeX, PDF, docx, epub, CSV, JSON, mail and mailboxes, exports of ChatGPT, Claude, WhatsApp,
+/// Telegram and Slack, RSS, Atom and JSON feeds. Hidden files and links inside a folder are passed over.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   summarizer sum report.pdf
@@ -269,7 +269,10 @@ impl<'a> Sources<'a> {
     /// Whether there may be more than one summary.
     fn may_be_several(&self) -> bool {
         let many = |file: &NamedFile| {
-            matches!(file.kind, FileKind::Mailbox | FileKind::ChatGpt | FileKind::Claude)
+            matches!(
+                file.kind,
+                FileKind::Mailbox | FileKind::ChatGpt | FileKind::Claude | FileKind::ChatJson
+            )
         };
         self.collected.files.len() > 1 || self.collected.files.iter().any(many)
     }

@@ -35,6 +35,8 @@ pub(crate) struct Conversation {
 pub(crate) struct Turn {
     pub id: String,
     pub role: String,
+    /// The name of the person who wrote it, where the export gives one.
+    pub author: Option<String>,
     pub at: Timestamp,
     pub text: String,
     pub standing: Standing,
@@ -108,7 +110,7 @@ fn chatgpt(value: &Value) -> Result<Conversation, String> {
         };
         let id = word(&message["id"]).unwrap_or_else(|| node.to_owned());
         let publish = message.as_object().and_then(said_by_record);
-        found.turns.push(Turn { id, role, at, text, standing, publish });
+        found.turns.push(Turn { id, role, author: None, at, text, standing, publish });
     }
     let first = found.turns.first().map(|turn| turn.id.clone());
     found.id = id.or(first).ok_or("it has no id and no message with words")?;
@@ -236,7 +238,7 @@ fn claude(value: &Value) -> Result<Conversation, String> {
         };
         let (id, role) = (message_id, role.to_owned());
         let publish = message.as_object().and_then(said_by_record);
-        found.turns.push(Turn { id, role, at, text, standing, publish });
+        found.turns.push(Turn { id, role, author: None, at, text, standing, publish });
     }
     Ok(found)
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::partition::CHUNKING_POLICY;
-use super::{Appender, HELD_BYTES_MAX, ImportError, NewRecord, Report, Target, files, read};
+use super::{Appender, HELD_BYTES_MAX, ImportError, NewRecord, Report, Target, dated, files, read};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::markup::{document as file, markdown};
@@ -83,7 +83,8 @@ struct Passage<'a> {
 }
 
 fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, String> {
-    let file = file::read(uri, bytes)?;
+    let mut file = file::read(uri, bytes)?;
+    dated::set_days(std::slice::from_mut(&mut file), uri);
     let checksum = sha256(bytes).hex();
     let id = document_id(uri, &checksum);
     let described = Described { uri, checksum: &checksum, id: &id, project: None };

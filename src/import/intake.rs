@@ -16,7 +16,9 @@ use super::partition::Appender;
 use super::read::{self, Readers};
 use super::sessions::{self, Talk};
 use super::stream::each_record;
-use super::{Days, ImportError, NewRecord, Report, Target, disk_error, feed, fields, mail};
+use super::{
+    Days, ImportError, NewRecord, Report, Target, dated, disk_error, feed, fields, mail, talks,
+};
 use crate::contract::hash::sha256;
 use crate::contract::publish::{said, together};
 use crate::contract::stable_id::{Part, stable_id};
@@ -104,6 +106,17 @@ impl<'a> Intake<'a> {
             }
             FileKind::ChatGpt | FileKind::Claude => self.conversations(file, report),
             FileKind::ChatLines => self.loose_messages(file, report),
+            FileKind::ChatText | FileKind::ChatJson => {
+                let bytes = self.target.disk.read(&file.path);
+                let bytes = bytes.map_err(disk_error("read", &file.path))?;
+                match talks::exported(file.kind, &bytes, &file.name, self.target.zone) {
+                    // A chat without a day is still a text with speakers.
+                    found if found.is_empty() => self.document(file, report),
+                    found => {
+                        found.into_iter().try_for_each(|one| self.conversation(file, one, report))
+                    }
+                }
+            }
             FileKind::JsonFeed => {
                 let (disk, mapping) = (self.target.disk, fields::Mapping::feed());
                 let mut found = Vec::new();
@@ -145,7 +158,10 @@ impl<'a> Intake<'a> {
     fn document(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
         let bytes = self.target.disk.read(&file.path).map_err(disk_error("read", &file.path))?;
         let parts = match self.parts(file, &bytes) {
-            Ok(parts) => parts,
+            Ok(mut parts) => {
+                dated::set_days(&mut parts, &file.name);
+                parts
+            }
             Err(why) => {
                 report.reject(&file.name, 1, why);
                 return Ok(());
@@ -276,7 +292,9 @@ impl<'a> Intake<'a> {
                     "source_uri": file.name,
                 },
             });
-            for (name, known) in [("title", &one.title), ("project", &project)] {
+            for (name, known) in
+                [("title", &one.title), ("project", &project), ("author", &turn.author)]
+            {
                 if let Some(known) = known {
                     value[name] = json!(known);
                 }

@@ -8,6 +8,7 @@
 use std::path::Path;
 
 use super::archive::Archive;
+use super::chat_text;
 use crate::markup::prefix;
 
 /// Bytes of a file that decide its kind.
@@ -40,6 +41,10 @@ pub(crate) enum FileKind {
     Claude,
     /// Chat messages as JSON lines.
     ChatLines,
+    /// An export of WhatsApp, or a log of a chat, as lines of text.
+    ChatText,
+    /// An export of Telegram, Slack, Discord or Messenger.
+    ChatJson,
     /// RSS or Atom.
     XmlFeed,
     /// Feed items as JSON.
@@ -64,6 +69,8 @@ impl FileKind {
             FileKind::ChatGpt => "chatgpt export",
             FileKind::Claude => "claude export",
             FileKind::ChatLines => "chat messages",
+            FileKind::ChatText => "chat log",
+            FileKind::ChatJson => "chat export",
             FileKind::XmlFeed | FileKind::JsonFeed => "feed",
         }
     }
@@ -72,7 +79,11 @@ impl FileKind {
     pub(crate) fn group(self) -> Group {
         match self {
             FileKind::Mail | FileKind::Mailbox => Group::Mail,
-            FileKind::ChatGpt | FileKind::Claude | FileKind::ChatLines => Group::Chat,
+            FileKind::ChatGpt
+            | FileKind::Claude
+            | FileKind::ChatLines
+            | FileKind::ChatText
+            | FileKind::ChatJson => Group::Chat,
             FileKind::XmlFeed | FileKind::JsonFeed => Group::Feed,
             _ => Group::Document,
         }
@@ -219,6 +230,7 @@ fn of_text(extension: &str, text: &str) -> Result<FileKind, Refusal> {
         "tmp" | "bak" | "swp" | "part" | "crdownload" => Err(Refusal::new("temporary file")),
         _ if is_program(extension) => Err(Refusal::new("program text or settings")),
         "" if text.starts_with("---\n") && text[4..].contains("\n---\n") => Ok(FileKind::Markdown),
+        _ if chat_text::is_chat(text) => Ok(FileKind::ChatText),
         _ => Ok(FileKind::Text),
     }
 }
@@ -270,6 +282,9 @@ fn of_json(extension: &str, start: &str) -> Option<FileKind> {
     if has("chat_messages") {
         return Some(FileKind::Claude);
     }
+    if is_chat_export(&has) {
+        return Some(FileKind::ChatJson);
+    }
     if start.contains("jsonfeed.org/version") {
         return Some(FileKind::JsonFeed);
     }
@@ -290,6 +305,15 @@ fn of_json(extension: &str, start: &str) -> Option<FileKind> {
         return Some(FileKind::JsonFeed);
     }
     Some(FileKind::Json)
+}
+
+/// Whether members are those of an export of Telegram, Messenger, Discord or Slack.
+fn is_chat_export(has: &dyn Fn(&str) -> bool) -> bool {
+    let all = |names: &[&str]| names.iter().all(|name| has(name));
+    all(&["messages", "from_id", "date"])
+        || all(&["messages", "sender_name", "timestamp_ms"])
+        || all(&["messages", "channel", "guild", "timestamp", "author"])
+        || all(&["type", "user", "ts", "text"]) && has("message")
 }
 
 fn of_tags(extension: &str, start: &str) -> Option<Result<FileKind, Refusal>> {

@@ -8,8 +8,11 @@
 //! manifest and ignores them.
 
 mod archive;
+mod chat_json;
+mod chat_text;
 mod chats;
 pub(crate) mod collect;
+mod dated;
 mod decode;
 pub mod documents;
 mod extract;
@@ -23,6 +26,7 @@ mod partition;
 pub(crate) mod read;
 mod sessions;
 mod stream;
+mod talks;
 pub(crate) mod units;
 
 use std::collections::BTreeMap;

@@ -110,7 +110,7 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
             let separator = if extension(path) == "tsv" { '\t' } else { separator_of(&text) };
             Ok(Document { kind: "csv", text: table(&text, separator), ..Document::default() })
         }
-        FileKind::Json => {
+        FileKind::Json | FileKind::ChatJson => {
             let mut read = read_as("x.json")?;
             let values = values(&text);
             read.publish = together(values.iter().map(said_within));

@@ -8,7 +8,7 @@ use super::collect::NamedFile;
 use super::kind::FileKind;
 use super::read::{self, Readers};
 use super::stream::each_record;
-use super::{ImportError, NewRecord, disk_error, feed, fields, mail};
+use super::{ImportError, NewRecord, dated, disk_error, feed, fields, mail, talks};
 use crate::contract::publish::{said_by_record, together};
 use crate::contract::source::{
     InputContext, Labels, Origin, Person, SourceContext, SourceKind, Window, zoned,
@@ -96,6 +96,16 @@ pub(crate) fn each_unit(
             }
             Ok(())
         }),
+        FileKind::ChatText | FileKind::ChatJson => {
+            let bytes = disk.read(path).map_err(disk_error("read", path))?;
+            let found = talks::exported(file.kind, &bytes, name, zone);
+            if found.is_empty() {
+                take(document(disk, readers, file, zone));
+            }
+            let units = found.into_iter().filter_map(|one| of_conversation(file, one, zone));
+            units.for_each(|unit| take(Ok(unit)));
+            Ok(())
+        }
         FileKind::ChatLines => {
             let mapping = fields::Mapping::chat_export();
             let (mut events, mut problems) = (Vec::new(), Vec::new());
@@ -157,7 +167,8 @@ fn document(
     zone: Tz,
 ) -> Result<Unit, String> {
     let bytes = disk.read(&file.path).map_err(|error| error.to_string())?;
-    let read = read::document(readers, file.kind, &file.path, &bytes)?;
+    let mut read = read::document(readers, file.kind, &file.path, &bytes)?;
+    dated::set_days(std::slice::from_mut(&mut read), &file.name);
     let text = normalize(&read.text).into_owned();
     if text.trim().is_empty() {
         return Err("no words".to_owned());
@@ -249,6 +260,7 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
         let mut context = SourceContext {
             id: turn.id.clone(),
             role: Some(turn.role.clone()),
+            author: turn.author.as_deref().and_then(Person::parse),
             ..SourceContext::default()
         };
         if let Some(at) = zoned(turn.at, zone) {
@@ -271,7 +283,11 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
     };
     let window =
         Window { start: Some(first), end: Some(last), timezone: Some(zone.name().to_owned()) };
-    let name = format!("{}: {title}", file.name);
+    // A chat that is a file of its own has the name of its file.
+    let name = match file.kind {
+        FileKind::ChatText => file.name.clone(),
+        _ => format!("{}: {title}", file.name),
+    };
     let context = InputContext { sources, whole: Some(whole), window: Some(window) };
     (!texts.is_empty()).then_some(Unit { name, kind: file.kind, texts, context, publish })
 }

@@ -14,4 +14,5 @@ mod tag;
 mod view;
 
 pub use page::page;
+pub(crate) use page::unescape;
 pub use view::{View, plain};

@@ -16,13 +16,20 @@ use crate::markup::layout::{Break, Layout, fence_for};
 
 /// Most elements that are open at the same time. Deeper ones only make their break.
 const OPEN_MAX: usize = 256;
+/// `time` elements that are looked at: an article has one or two, a list of events has many.
+const TIMES_MAX: usize = 64;
+/// Bytes of `2026-03-05`.
+const DAY_BYTES: usize = 10;
+/// Deepest JSON-LD that is looked through.
+const JSON_LD_DEPTH_MAX: usize = 6;
 
 /// A page as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
     pub title: Option<String>,
     pub text: String,
-    /// What its `meta` elements say of it, under names that every kind of document uses.
+    /// What its `meta` elements, its JSON-LD and its `time` elements say of it, under names that every
+    /// kind of document uses.
     pub members: Map<String, Value>,
 }
 
@@ -33,6 +40,7 @@ pub fn page(source: &str) -> Page {
     while !reader.open.is_empty() {
         reader.pop();
     }
+    reader.date();
     Page { title: reader.title, text: reader.layout.finish(), members: reader.members }
 }
 
@@ -41,6 +49,8 @@ struct Reader<'a> {
     layout: Layout,
     title: Option<String>,
     members: Map<String, Value>,
+    /// What `time` elements say, each with whether it is the time of the publication.
+    times: Vec<(String, bool)>,
     open: Vec<Open<'a>>,
     /// How many open elements are not shown.
     hidden: usize,
@@ -69,6 +79,10 @@ struct Start<'a> {
     is_empty: bool,
     /// What a `meta` element says, with its name.
     meta: Option<(String, String)>,
+    /// The moment of a `time` element, and whether it is that of the publication.
+    time: Option<(String, bool)>,
+    /// A script that holds JSON-LD.
+    is_json_ld: bool,
     /// Where the source continues.
     end: usize,
 }
@@ -80,6 +94,7 @@ impl<'a> Reader<'a> {
             layout: Layout::default(),
             title: None,
             members: Map::new(),
+            times: Vec::new(),
             open: Vec::new(),
             hidden: 0,
             paragraphs: 0,
@@ -134,6 +149,8 @@ impl<'a> Reader<'a> {
         if let Some((name, content)) = start.meta.take() {
             self.members.entry(name).or_insert(content.into());
         }
+        let in_article = self.hidden == 0 && !self.is_aside();
+        self.times.extend(start.time.take().filter(|_| in_article && self.times.len() < TIMES_MAX));
         self.imply_ends(&start.name, shown);
         let hides = start.hides || shown == Shown::Not;
         if start.is_empty || elements::is_empty(&start.name) {
@@ -169,6 +186,29 @@ impl<'a> Reader<'a> {
             let mut layout = Layout::default();
             each_stretch(content, |stretch| layout.text(stretch));
             self.title = Some(layout.finish()).filter(|title| !title.is_empty());
+        }
+        if start.is_json_ld
+            && let Ok(said) = serde_json::from_str(content)
+            && let Some(date) = date_published(&said, 0)
+        {
+            self.members.entry("date").or_insert(date.into());
+        }
+    }
+
+    /// Whether what follows stands beside the text of the page: other pages have dates of their own.
+    fn is_aside(&self) -> bool {
+        self.open.iter().any(|open| matches!(&*open.name, "nav" | "aside" | "footer"))
+    }
+
+    /// The day of the page by its `time` elements: that of the publication, or the only one there is.
+    fn date(&mut self) {
+        let published = self.times.iter().find(|(_, published)| *published);
+        let day = |time: &str| time.get(..DAY_BYTES).unwrap_or(time).to_owned();
+        let first = self.times.first();
+        let only =
+            first.filter(|(first, _)| self.times.iter().all(|(one, _)| day(one) == day(first)));
+        if let Some((time, _)) = published.or(only) {
+            self.members.entry("date").or_insert(time.as_str().into());
         }
     }
 
@@ -333,19 +373,28 @@ impl<'a> Start<'a> {
         let (mut said_of, mut content) = (None, String::new());
         let is_meta = name == "meta";
         let counts = matches!(&*name, "ol" | "li");
+        let (is_time, is_script) = (name == "time", name == "script");
+        let (mut time, mut published, mut is_json_ld) = (None, false, false);
         let end = tag::scan(rest, named, |attribute, value| match attribute {
             "hidden" => hides = true,
             "style" => hides |= hides_by_style(value),
             "start" | "value" if counts => number = value.trim().parse().ok(),
             "name" | "property" if is_meta => said_of = member_of(value),
             "content" if is_meta => each_stretch(value, |stretch| content.push_str(stretch)),
+            "datetime" if is_time => time = Some(value.trim().to_owned()),
+            "pubdate" if is_time => published = true,
+            "itemprop" | "class" if is_time => published |= says_published(value),
+            "type" if is_script => {
+                is_json_ld = value.trim().eq_ignore_ascii_case("application/ld+json")
+            }
             _ => {}
         })?;
         // Only elements of SVG and MathML can end themselves.
         let is_empty = matches!(&*name, "svg" | "math") && rest[..end].ends_with("/>");
         let content = content.trim();
         let meta = said_of.filter(|_| !content.is_empty()).map(|name| (name, content.to_owned()));
-        Some(Start { name, hides, number, is_empty, meta, end })
+        let time = time.filter(|time| !time.is_empty()).map(|time| (time, published));
+        Some(Start { name, hides, number, is_empty, meta, time, is_json_ld, end })
     }
 }
 
@@ -361,6 +410,26 @@ fn member_of(name: &str) -> Option<String> {
         other => return publish::is_sign(other).then(|| other.to_owned()),
     };
     Some(known.to_owned())
+}
+
+/// Whether a class or a property of a `time` element says that the page was published then.
+fn says_published(value: &str) -> bool {
+    let value = value.to_ascii_lowercase();
+    ["publish", "entry-date", "posted"].iter().any(|word| value.contains(word))
+}
+
+/// The first date of publication in JSON-LD.
+fn date_published(value: &Value, depth: usize) -> Option<String> {
+    let inner = |value| date_published(value, depth + 1);
+    match value {
+        _ if depth > JSON_LD_DEPTH_MAX => None,
+        Value::Object(object) => match &object.get("datePublished") {
+            Some(Value::String(date)) => Some(date.trim().to_owned()),
+            _ => object.values().find_map(inner),
+        },
+        Value::Array(list) => list.iter().find_map(inner),
+        _ => None,
+    }
 }
 
 /// The break before and after an element that does nothing else.
@@ -416,6 +485,13 @@ fn hides_by_style(style: &str) -> bool {
         let value = value.split('!').next().unwrap_or_default();
         property.trim().eq_ignore_ascii_case("display") && value.trim().eq_ignore_ascii_case("none")
     })
+}
+
+/// A text with its references as what they stand for: `&amp;` is `&`.
+pub(crate) fn unescape(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    each_stretch(text, |stretch| plain.push_str(stretch));
+    plain
 }
 
 /// The text between references, and what the references stand for, in order.

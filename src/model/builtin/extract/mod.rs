@@ -5,6 +5,7 @@ pub mod cues;
 pub mod dates;
 pub mod names;
 pub mod tokens;
+pub(crate) mod written;
 
 /// A stretch of one part that says something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

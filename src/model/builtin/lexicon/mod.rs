@@ -148,7 +148,12 @@ lists!(Lists {
     money: Money,
     phrases: PhraseWords,
     dates: Dates,
+    chat: Chat,
 });
+lists!(
+    #[serde(deny_unknown_fields)]
+    Chat { placeholders: Words, attached: Vec<String> }
+);
 lists!(
     #[serde(deny_unknown_fields)]
     Roles { user: Words, assistant: Words, system: Words, tool: Words }
@@ -255,6 +260,9 @@ lists!(#[serde(deny_unknown_fields)] Dates {
     due: Phrases,
     deadlines: Phrases,
     date_labels: Vec<String>,
+    text_labels: Vec<String>,
+    date_leads: Words,
+    records: Words,
     time_labels: Vec<String>,
     ends: Vec<String>,
     zones: Words,

@@ -1,0 +1,246 @@
+//! Chats as JSON: exports of Telegram, Slack, Discord and Messenger.
+//!
+//! Each is a list of messages with an author, a time and words; they differ in the names of members.
+//! Contract: every message with words is returned. What the program says is marked, messages without
+//! words are counted.
+
+use chrono::NaiveDateTime;
+use chrono_tz::Tz;
+use serde_json::Value;
+
+use super::chats::{Conversation, Standing, Turn};
+use super::fields::time;
+use crate::contract::hash::sha256;
+use crate::contract::publish::said_by_record;
+use crate::contract::time::{Day, Timestamp};
+use crate::markup::html::unescape;
+
+/// Members that hold the author of a message, from the fullest name to an id.
+const AUTHORS: [&str; 12] = [
+    "/user_profile/real_name",
+    "/user_profile/display_name",
+    "/user_profile/name",
+    "/author/nickname",
+    "/author/global_name",
+    "/author/name",
+    "/from",
+    "/sender_name",
+    "/username",
+    "/actor",
+    "/user",
+    "/from_id",
+];
+/// Members that hold the time, the exact ones first.
+const TIMES: [&str; 5] = ["date_unixtime", "timestamp_ms", "ts", "timestamp", "date"];
+/// Members that hold the words.
+const TEXTS: [&str; 2] = ["text", "content"];
+/// How Slack calls what its program says; other messages with a subtype are of people.
+const SLACK_NOTES: [&str; 3] = ["channel_", "group_", "bot_add"];
+
+/// The conversations of an export. `name` is the name of its file.
+pub(super) fn conversations(value: &Value, name: &str, zone: Tz) -> Vec<Conversation> {
+    let chats = value.pointer("/chats/list").and_then(Value::as_array);
+    let all: Vec<&Value> = chats.map_or_else(|| vec![value], |chats| chats.iter().collect());
+    all.into_iter().filter_map(|chat| conversation(chat, name, zone)).collect()
+}
+
+fn conversation(chat: &Value, name: &str, zone: Tz) -> Option<Conversation> {
+    let messages = chat.as_array().or_else(|| chat["messages"].as_array())?;
+    let title = ["/name", "/title", "/channel/name"];
+    let title = title.iter().find_map(|place| word(chat.pointer(place)?));
+    let id = ["/id", "/thread_path", "/channel/id"];
+    let id = id.iter().find_map(|place| scalar(chat.pointer(place)?));
+    let title = title.unwrap_or_else(|| folder_or_file(name));
+    let mut found = Conversation {
+        id: id.unwrap_or_else(|| title.clone()),
+        title: Some(title),
+        system: "chat_export",
+        publish: chat.as_object().and_then(said_by_record),
+        ..Conversation::default()
+    };
+    let names = names(messages);
+    for message in messages {
+        let text = words(message, &names);
+        let at = TIMES.iter().find_map(|name| moment(&message[*name], zone));
+        let (Some(at), false) = (at, text.is_empty()) else {
+            found.empty += 1;
+            continue;
+        };
+        let author = author(message);
+        let is_note = message["type"] == "service"
+            || message["subtype"]
+                .as_str()
+                .is_some_and(|kind| SLACK_NOTES.iter().any(|note| kind.starts_with(note)));
+        let given = ["id", "ts", "client_msg_id"].iter().find_map(|name| scalar(&message[*name]));
+        let hash = || {
+            let said = format!("{} {} {text}", at.0, author.as_deref().unwrap_or_default());
+            sha256(said).hex()[..16].to_owned()
+        };
+        found.turns.push(Turn {
+            id: given.unwrap_or_else(hash),
+            role: if is_note { "system" } else { "user" }.to_owned(),
+            author,
+            at,
+            text,
+            standing: if is_note { Standing::Hidden } else { Standing::Shown },
+            publish: message.as_object().and_then(said_by_record),
+        });
+    }
+    // Some programs write the newest message first.
+    found.turns.sort_by_key(|turn| turn.at);
+    (!found.turns.is_empty()).then_some(found)
+}
+
+fn word(value: &Value) -> Option<String> {
+    value.as_str().map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned)
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    word(value).or_else(|| value.as_i64().map(|number| number.to_string()))
+}
+
+fn author(message: &Value) -> Option<String> {
+    AUTHORS.iter().find_map(|place| word(message.pointer(place)?))
+}
+
+/// A time of a message. One without an offset is of the clock of the home.
+fn moment(value: &Value, zone: Tz) -> Option<Timestamp> {
+    let local = || {
+        let text = value.as_str()?;
+        let read = |form| NaiveDateTime::parse_from_str(text, form).ok();
+        let at = read("%Y-%m-%dT%H:%M:%S").or_else(|| read("%Y-%m-%d %H:%M:%S"))?;
+        let at = at.and_local_timezone(zone).earliest()?;
+        Some(Timestamp(at.timestamp_millis()))
+    };
+    local().or_else(|| time(value))
+}
+
+/// The words of a message: one text, or pieces of it.
+fn words(message: &Value, names: &[(String, String)]) -> String {
+    let text = TEXTS.iter().map(|name| &message[*name]).find(|text| !text.is_null());
+    let text = match text {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(pieces)) => {
+            let piece = |piece: &Value| match piece {
+                Value::String(text) => Some(text.clone()),
+                piece => piece["text"].as_str().map(str::to_owned),
+            };
+            pieces.iter().filter_map(piece).collect()
+        }
+        _ => String::new(),
+    };
+    match message["ts"].is_string() {
+        true => slack_text(&text, names),
+        false => text.trim().to_owned(),
+    }
+}
+
+/// The ids and names of people that a Slack export names.
+fn names(messages: &[Value]) -> Vec<(String, String)> {
+    let named = |message: &Value| {
+        let id = message["user"].as_str()?.to_owned();
+        let name = author(message).filter(|name| *name != id)?;
+        Some((id, name))
+    };
+    let mut found: Vec<(String, String)> = messages.iter().filter_map(named).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// `<@U2>` is a person, `<https://…|words>` a link, `&amp;` a sign.
+fn slack_text(text: &str, names: &[(String, String)]) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('<') {
+        out.push_str(before);
+        let Some((mark, tail)) = after.split_once('>') else {
+            out.push('<');
+            rest = after;
+            continue;
+        };
+        let (target, label) = mark.split_once('|').unwrap_or((mark, ""));
+        let shown = match target.split_at_checked(1) {
+            Some(("@", id)) => {
+                let known = names.iter().find(|(one, _)| one == id).map(|(_, name)| name.as_str());
+                known.unwrap_or(if label.is_empty() { id } else { label }).to_owned()
+            }
+            Some(("#", id)) => format!("#{}", if label.is_empty() { id } else { label }),
+            Some(("!", name)) => format!("@{name}"),
+            _ if label.is_empty() => target.to_owned(),
+            _ => label.to_owned(),
+        };
+        out.push_str(&shown);
+        rest = tail;
+    }
+    out.push_str(rest);
+    unescape(out.trim())
+}
+
+/// The name of a file; a channel of Slack is a folder with a file for each day.
+fn folder_or_file(name: &str) -> String {
+    let (folder, file) = name.rsplit_once('/').unwrap_or(("", name));
+    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+    let folder = folder.rsplit('/').next().unwrap_or_default();
+    let is_day = stem.parse::<Day>().is_ok();
+    if is_day && !folder.is_empty() { folder } else { stem }.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(value: &Value) -> Vec<String> {
+        let found = conversations(value, "general/2026-03-05.json", chrono_tz::UTC);
+        let turns = found.iter().flat_map(|one| &one.turns);
+        let turns = turns.filter(|turn| turn.standing == Standing::Shown);
+        turns
+            .map(|turn| {
+                let author = turn.author.as_deref().unwrap_or("-");
+                format!("{} {author}: {}", &turn.at.to_string()[..16], turn.text)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_program_gives_speakers_times_and_words() {
+        let telegram = json!({"name": "Garden", "id": 1, "type": "private_group", "messages": [
+            {"id": 1, "type": "service", "date_unixtime": "1772704800", "actor": "Ana", "text": ""},
+            {"id": 2, "type": "message", "date": "2026-03-05T10:01:00", "date_unixtime": "1772704860",
+             "from": "Ana", "text": ["See ", {"type": "link", "text": "https://x.org"}]},
+            {"id": 3, "type": "message", "date": "2026-03-05T10:02:00", "from": "Bo", "text": "Yes"}]});
+        assert_eq!(
+            shown(&telegram),
+            ["2026-03-05T10:01 Ana: See https://x.org", "2026-03-05T10:02 Bo: Yes"]
+        );
+        assert_eq!(
+            conversations(&telegram, "a.json", chrono_tz::UTC)[0].title.as_deref(),
+            Some("Garden")
+        );
+        let slack = json!([
+            {"type": "message", "user": "U1", "ts": "1772704800.000100",
+             "user_profile": {"real_name": "Ana Ruiz"}, "text": "Ask <@U2> &amp; <https://x.org|the page>"},
+            {"type": "message", "subtype": "channel_join", "user": "U2", "ts": "1772704850.0", "text": "joined"},
+            {"type": "message", "user": "U2", "ts": "1772704860.000200",
+             "user_profile": {"real_name": "Bo Lind"}, "text": "Fine"}]);
+        assert_eq!(
+            shown(&slack),
+            ["2026-03-05T10:00 Ana Ruiz: Ask Bo Lind & the page", "2026-03-05T10:01 Bo Lind: Fine"]
+        );
+        let found = conversations(&slack, "general/2026-03-05.json", chrono_tz::UTC);
+        assert_eq!(found[0].title.as_deref(), Some("general"));
+        let messenger = json!({"title": "Ana", "participants": [], "messages": [
+            {"sender_name": "Bo", "timestamp_ms": 1_772_704_860_000_i64, "content": "Second"},
+            {"sender_name": "Ana", "timestamp_ms": 1_772_704_800_000_i64, "content": "First"},
+            {"sender_name": "Ana", "timestamp_ms": 1_772_704_800_000_i64, "photos": []}]});
+        assert_eq!(
+            shown(&messenger),
+            ["2026-03-05T10:00 Ana: First", "2026-03-05T10:01 Bo: Second"]
+        );
+        let discord = json!({"guild": {}, "channel": {"id": "7", "name": "help"}, "messages": [
+            {"id": "1", "timestamp": "2026-03-05T10:00:00+00:00", "content": "Hi", "author": {"name": "ana"}}]});
+        assert_eq!(shown(&discord), ["2026-03-05T10:00 ana: Hi"]);
+    }
+}

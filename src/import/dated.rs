@@ -1,0 +1,102 @@
+//! The day of a document: what it says of itself, in any of the usual places.
+//!
+//! Contract: a day that is written. The time of an import and the times of a file are none of the text.
+
+use serde_json::Value;
+
+use crate::markup::document::Document;
+use crate::model::builtin::extract::written::{
+    Order, day_of_name, day_of_text, day_of_value, is_date_label, order_of,
+};
+use crate::upstream::moment::Moment;
+
+/// Gives each part of a document its day. `name` is the name of the file; a part of several has it in
+/// its own words only.
+pub(super) fn set_days(parts: &mut [Document], name: &str) {
+    let order = order_of(parts.iter().flat_map(words));
+    let alone = parts.len() == 1;
+    for part in parts {
+        let text = || day_of_text(&part.text, order);
+        let named = || alone.then(|| day_of_name(name, order)).flatten();
+        let read = || text().or_else(named).map(|day| day.to_string());
+        part.date = said(part, order).or_else(read);
+    }
+}
+
+/// What a document says in places of its own: front matter, members, headers.
+fn said(part: &Document, order: Option<Order>) -> Option<String> {
+    let members = part.members.iter().filter(|(name, _)| is_date_label(name));
+    let members = members.filter_map(|(_, value)| value.as_str());
+    part.date.as_deref().into_iter().chain(members).find_map(|value| {
+        let known = Moment::read(&Value::from(value), chrono_tz::UTC).map(|_| value.to_owned());
+        known.or_else(|| day_of_value(value, order).map(|day| day.to_string()))
+    })
+}
+
+/// The words of a document that may hold dates.
+fn words(part: &Document) -> impl Iterator<Item = &str> + Clone {
+    let members = part.members.values().filter_map(Value::as_str);
+    std::iter::once(part.text.as_str()).chain(members)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::markup::document::read;
+
+    fn days(files: &[(&str, &str)]) -> Vec<Option<String>> {
+        let mut parts: Vec<Document> =
+            files.iter().map(|(name, text)| read(name, text.as_bytes()).unwrap()).collect();
+        set_days(&mut parts, files[0].0);
+        parts.into_iter().map(|part| part.date).collect()
+    }
+
+    #[test]
+    fn a_document_says_its_day_in_many_places() {
+        for (name, text) in [
+            ("a.md", "---\ndate: 5 March 2026\n---\nText"),
+            (
+                "a.md",
+                "---\nFecha: 05/03/2026\nlugar: la casa de la abuela\n---\nEl texto es de la casa.",
+            ),
+            ("a.md", "---\nDatum: 5. März 2026\n---\nText"),
+            ("a.html", "<meta property='article:published_time' content='2026-03-05'><p>Text"),
+            (
+                "a.html",
+                "<script type='application/ld+json'>{\"@graph\":[{\"datePublished\":\"2026-03-05\"}]}</script>Text",
+            ),
+            ("a.html", "<article><time datetime='2026-03-05'>today</time> Text</article>"),
+            ("a.txt", "Lisbon, 5 March 2026\n\nDear Ana,\n\ntext"),
+            ("2026-03-05 a.txt", "Text"),
+        ] {
+            assert_eq!(days(&[(name, text)]), [Some("2026-03-05".to_owned())], "{text}");
+        }
+        for (name, text) in [
+            ("a.md", "---\ndate: soon\n---\nText"),
+            ("a.md", "---\ndate: 05/03/2026\n---\nText"),
+            ("a.html", "<time datetime='2026-03-05'>a</time><time datetime='2026-03-06'>b</time>"),
+            ("a.txt", "The rent rises on 5 March 2026."),
+        ] {
+            assert_eq!(days(&[(name, text)]), [None], "{text}");
+        }
+    }
+
+    #[test]
+    fn the_rows_of_a_list_say_together_which_number_is_the_day() {
+        let row = |date: &str| {
+            let members = serde_json::json!({"fecha": date});
+            Document {
+                text: format!("fecha: {date}."),
+                members: members.as_object().unwrap().clone(),
+                ..Document::default()
+            }
+        };
+        let mut rows = [row("13/03/2026"), row("05/03/2026")];
+        set_days(&mut rows, "2026-01-01.csv");
+        let days: Vec<_> = rows.iter().map(|row| row.date.as_deref().unwrap()).collect();
+        assert_eq!(days, ["2026-03-13", "2026-03-05"]);
+        let mut rows = [row("05/03/2026"), row("05/04/2026")];
+        set_days(&mut rows, "2026-01-01.csv");
+        assert!(rows.iter().all(|row| row.date.is_none()));
+    }
+}
