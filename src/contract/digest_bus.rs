@@ -45,7 +45,7 @@ pub(crate) const INDEX_VERSIONS: &[(&str, &str)] = &[
     (PAIRS_FILE, "pairs_index.v1"),
 ];
 
-/// The detail of a failure after which the bags are published all the same, by the next start.
+/// The detail of a failure after which the next start still publishes the bags.
 pub(crate) const PROMOTION_FOLLOWS: &str = "promotion_follows";
 
 /// Most bags that the run record of a build lists. All of them are counted, and the registry names
@@ -77,7 +77,7 @@ pub struct BagIdentity<'a> {
 pub fn bag_id(identity: &BagIdentity<'_>) -> String {
     let BagIdentity { window_type, tz, label, .. } = identity;
     let window = format!("{window_type}/{tz}/{label}");
-    // Byte for byte: two projects that differ in a blank are two.
+    // Byte for byte: two project names that differ only in a space are two projects.
     let group = format!("group:{}", identity.group.unwrap_or("none"));
     let mut parts = vec![
         Part::Text("bag"),

@@ -1,8 +1,8 @@
 //! `summary_request_query.v1`: one day or a range of days, a few equalities, a limit. Closed on
 //! purpose, so that no second language grows inside the request.
 //!
-//! This is the question as asked. Answering it, and holding it to its limit, belongs to the
-//! readers of the upstream buses.
+//! This is the query as it was written. The readers of the upstream buses answer it and apply its
+//! limit.
 
 use serde_json::{Map, Value};
 

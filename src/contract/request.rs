@@ -9,8 +9,9 @@
 //! nesting, nothing behind it. Lenient where a newer caller could add something: unknown members
 //! are ignored, except in the closed query.
 //!
-//! It does not know whether the flow exists, whether kind and bus fit (see
-//! [`Request::kind_fits`]), or whether the input is there: those end a request, not a line.
+//! It does not check whether the flow exists, whether kind and bus fit (see
+//! [`Request::kind_fits`]), or whether the input exists: such a fault ends a request and does not
+//! quarantine its line.
 //!
 //! See docs/adr/0005-effective-idempotency-key.md.
 

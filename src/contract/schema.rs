@@ -40,7 +40,7 @@ pub fn text(name: &str) -> Option<&'static str> {
 /// The compiled validator of one embedded schema.
 ///
 /// Panics when the name is unknown or the schema does not compile: both are mistakes in the
-/// source tree that a test catches, never in somebody's data.
+/// source tree that a test finds. Data can never cause them.
 pub fn validator(name: &str) -> Arc<Validator> {
     static COMPILED: OnceLock<Mutex<BTreeMap<String, Arc<Validator>>>> = OnceLock::new();
     let cache = COMPILED.get_or_init(Mutex::default);

@@ -97,7 +97,7 @@ pub(crate) struct IndexSegmentInfo {
     pub chunks: u32,
     /// Empty for a live segment; the segments it replaces while it is being merged, newest first.
     pub sources: Vec<u64>,
-    /// True when nothing older than the sources exists, so released keys vanish.
+    /// True when no segment is older than the sources, so the merge drops released keys.
     pub(crate) drop_released: bool,
 }
 

@@ -273,7 +273,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Holds the whole file against the hash the store keeps, a piece at a time.
+    /// Compares the hash of the whole file with the hash in the store, one piece at a time.
     pub(crate) fn check_bytes(&self) -> Result<(), LogError> {
         let mut hasher = Hasher::new();
         let mut offset = 0;

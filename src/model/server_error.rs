@@ -186,7 +186,7 @@ const TOO_LONG: [&str; 13] = [
     "string_above_max_length",
     "exceeds the limit of tokens",
 ];
-/// Signs that nothing is left to spend.
+/// Words which say that the account has no money or quota left.
 const OUT_OF_QUOTA: [&str; 7] = [
     "insufficient_quota",
     "credit balance is too low",

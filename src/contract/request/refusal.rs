@@ -1,8 +1,8 @@
 //! Says everything that is wrong with a line that was refused. Slow and thorough: it runs only
 //! for bad lines.
 //!
-//! The first of these that holds is the reason: not UTF-8, not JSON, not an object, nested too
-//! deep, a member twice, a schema violation.
+//! The reason is the first fault in this list that the line has: not UTF-8, not JSON, not an object,
+//! nested too deep, a member twice, a schema violation.
 
 use std::str::Utf8Error;
 
@@ -40,8 +40,8 @@ pub(super) fn explain(text: &str) -> Refusal {
     }
     match Keep(1).deserialize(&mut serde_json::Deserializer::from_str(text)) {
         Ok(value) => violations(&value),
-        // The only complaint of the strict reader itself that is left is a repeated member. It stops
-        // there, so an invalid number or escape behind it was not checked yet.
+        // Here the strict reader itself can only have found a repeated member. It stops at that
+        // member, so an invalid number or escape after it was not checked yet.
         Err(error) if error.classify() == Category::Data => {
             match serde_json::from_str::<Value>(text) {
                 Ok(_) => Refusal::whole_line(QuarantineReason::DuplicateMember, error.to_string())
@@ -84,7 +84,7 @@ fn nesting(text: &str) -> usize {
 fn violations(value: &Value) -> Refusal {
     let (mut errors, errors_omitted) = schema::check_bounded(SCHEMA, value, VIOLATIONS_MAX);
     if errors.is_empty() {
-        // Tests hold the two together; were they ever to part, the line must still be explained.
+        // Tests check that both readers agree. If they ever differ, the line still gets a reason.
         let message = "the typed reader refuses what the schema accepts".to_owned();
         errors.push(Violation { pointer: String::new(), message });
     }
@@ -101,7 +101,7 @@ impl Refusal {
 }
 
 fn lone_request_id(text: &str) -> Option<String> {
-    // serde's derive refuses the repeated member it knows and reads over the others.
+    // serde's derive refuses a repeated member that it knows, and ignores other repeated members.
     #[derive(serde::Deserialize)]
     struct Named {
         request_id: String,

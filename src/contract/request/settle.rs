@@ -1,6 +1,6 @@
-//! What no schema can say: instants and days that exist, conditions that belong to the bus they
-//! are asked of. A violation quarantines the line like one of the schema, with its pointer; what
-//! is merely untidy (a missing offset, a repeated id) is a warning.
+//! Rules that a schema cannot state: instants and days must exist, and conditions must fit the bus of
+//! the query. A violation quarantines the line with its pointer, like a violation of the schema. A
+//! small fault (a missing offset, a repeated id) gives a warning.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use crate::contract::schema::Violation;
 use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::contract::vocabulary::{Bus, QuarantineReason, Warning, Warnings};
 
-/// Up to here a list of ids is searched faster than a tree.
+/// Up to this many ids, searching a list is faster than searching a tree.
 const FEW_IDS: usize = 16;
 
 #[derive(Default)]

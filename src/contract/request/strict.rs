@@ -12,7 +12,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::limits::JSON_DEPTH_MAX;
 
-/// Below this a line of names is searched faster than a tree.
+/// Below this number of names, searching a list is faster than searching a tree.
 const FEW: usize = 16;
 
 /// The names seen in one object.
@@ -23,7 +23,7 @@ pub(super) struct Names<'de> {
 }
 
 impl<'de> Names<'de> {
-    /// Notes a name, or says that it came before.
+    /// Notes a name, or reports that the object already has it.
     pub(super) fn add<E: Error>(&mut self, name: Cow<'de, str>) -> Result<(), E> {
         if self.few.contains(&name) || self.many.contains(&name) {
             return Err(repeated(&name));

@@ -1,7 +1,7 @@
 //! The fast reader of a request: accepts an object exactly when the JSON Schema does (and it is
-//! read strictly), in one pass and without building a tree. A property test and a fuzz test hold
-//! the two together. What it gives is parsed, not yet settled: a day may still be the 30th of
-//! February.
+//! read strictly), in one pass and without building a tree. A property test and a fuzz test check
+//! that both agree. The result is parsed, and `settle` has not checked it yet: a day may still be the
+//! 30th of February.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -312,7 +312,8 @@ fn is_day(text: &str) -> bool {
     matches_shape(text.as_bytes(), b"0000-00-00")
 }
 
-/// Same length, a digit where the shape has `0`, the same byte elsewhere.
+/// Whether the text has the length of the shape, a digit where the shape has `0`, and the same byte
+/// in all other places.
 fn matches_shape(bytes: &[u8], shape: &[u8]) -> bool {
     bytes.len() == shape.len()
         && bytes.iter().zip(shape).all(|(byte, wanted)| match wanted {

@@ -184,7 +184,7 @@ impl Store {
             let db = db.as_mut().ok_or(LogError::Closed)?;
             match db.check_integrity().map_err(engine("check the pages"))? {
                 true => Ok(()),
-                false => Err(LogError::Corrupt("a page is not what was written".into())),
+                false => Err(LogError::Corrupt("a page differs from what was written".into())),
             }
         });
         self.poison_unless_in_use(checked)

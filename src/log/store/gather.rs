@@ -89,8 +89,8 @@ impl Reader {
         Ok(Gathered { asked, places, held })
     }
 
-    /// Calls `f` with some of what was gathered, in the order it was asked for. Gives the first
-    /// record that has nothing beside it, and stops there.
+    /// Calls `f` with some of the gathered bodies, in the order in which they were asked for. Stops at
+    /// the first record without a body, and returns it.
     pub(crate) fn gathered(
         &self,
         gathered: &Gathered,
