@@ -13,7 +13,7 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use support::process::{ProcessHome, Ran, test_now};
+use support::process::{ProcessHome, Ran, is_drain, test_now};
 use support::requests::{ACTIVE, DISABLED, lines, request, with};
 
 const NOW: &str = "2026-03-01T12:00:00Z";
@@ -26,7 +26,9 @@ fn fixed(home: &ProcessHome, args: &[&str]) -> Command {
 
 fn run(home: &ProcessHome, exit: i32, args: &[&str]) -> Ran {
     let ran = Ran::of(fixed(home, args).output().unwrap());
-    assert_eq!(ran.exit, Some(exit), "{args:?}\n{}\n{}", ran.out, ran.err);
+    // Requests may fail on purpose: then `drain` exits with 1.
+    let fits = ran.exit == Some(exit) || (exit == 0 && ran.exit == Some(1) && is_drain(args));
+    assert!(fits, "{:?} {args:?}\n{}\n{}", ran.exit, ran.out, ran.err);
     assert!(!ran.err.contains("panicked"), "{args:?}\n{}", ran.err);
     ran
 }

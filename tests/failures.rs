@@ -304,7 +304,13 @@ fn a_missing_day_is_never_an_empty_one() {
         &home,
         &query("one of three", json!({"day_from": "2026-02-10", "day_to": "2026-02-12"})),
     );
-    home.ok(&["drain"]);
+    let ran = home.run(&["drain"]);
+    assert_eq!(ran.status.code(), Some(1), "requests failed for good");
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(said.contains("2 requests failed: missing_upstream_manifest"), "{said}");
+    for name in ["2026-02-14.manifest.json", "2026-02-17.manifest.json"] {
+        assert!(said.contains(name), "each missing input is named: {said}");
+    }
     let reason = |id: &str| home.last_ack(id)["reason_code"].clone();
     assert_eq!(reason("empty"), "skipped_empty_selection");
     assert_eq!(reason("missing"), "missing_upstream_manifest");
@@ -314,6 +320,7 @@ fn a_missing_day_is_never_an_empty_one() {
         (&ack["status"], &ack["warnings"]),
         (&"completed".into(), &json!(["upstream_days_missing"]))
     );
+    assert!(ack["message"].as_str().unwrap().contains("2026-02-10, 2026-02-12"), "{ack}");
     let manifest = |day: &str| -> Value {
         let path = format!("buses/summaries/manifest/{day}.events.summary.manifest.json");
         serde_json::from_slice(&std::fs::read(home.path(&path)).unwrap()).unwrap()
@@ -334,6 +341,23 @@ fn a_missing_day_is_never_an_empty_one() {
     let warnings = record["warnings"].as_array().unwrap();
     let names = |one: &Value| one["message"].as_str().unwrap().contains("2026-02-10, 2026-02-12");
     assert!(warnings.iter().any(names), "{warnings:#?}");
+    // The same events without a missing day are other work, and so is the range when it was done before.
+    append(&home, &query("one day", json!({"day": "2026-02-11"})));
+    append(&home, &query("two days", json!({"day_from": "2026-02-11", "day_to": "2026-02-12"})));
+    append(
+        &home,
+        &query("limited", json!({"day_from": "2026-02-11", "day_to": "2026-02-12", "limit": 9})),
+    );
+    home.ok(&["drain"]);
+    let ack = home.last_ack("one day");
+    assert_eq!((&ack["status"], &ack["warnings"]), (&"completed".into(), &json!([])));
+    let (two, limited) = (home.last_ack("two days"), home.last_ack("limited"));
+    let mut ends = [&two["reason_code"], &limited["reason_code"]];
+    ends.sort_by_key(|reason| reason.is_null());
+    assert_eq!(ends, [&json!("identical_work"), &Value::Null], "{two} {limited}");
+    for ack in [two, limited] {
+        assert_eq!(ack["warnings"], json!(["upstream_days_missing"]), "{ack}");
+    }
     home.ok(&["verify"]);
     home.ok(&["replay", "--verify"]);
 }

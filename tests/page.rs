@@ -373,7 +373,9 @@ fn the_page_shows_what_was_spent_on_which_day() {
         home.note(&format!("{id}.txt"), "It failed twice on Monday. It works again since.");
         home.append(&lines(&[with(request(id, ACTIVE, json!({})), "idempotency_key", id)]));
         let mut drain = home.command(&["drain"]);
-        assert!(drain.env("SUMMARIZER_TEST_NOW", now).status().unwrap().success());
+        // Requests may fail on purpose: then `drain` exits with 1.
+        let ended = drain.env("SUMMARIZER_TEST_NOW", now).status().unwrap();
+        assert!(matches!(ended.code(), Some(0 | 1)), "{ended}");
     }
     home.note("c.txt", "It failed twice on Monday. It works again since.");
     home.append(&lines(&[request("c", ACTIVE, json!({}))]));

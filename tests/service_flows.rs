@@ -27,7 +27,9 @@ fn summarizer(home: &Path, args: &[&str]) -> Vec<u8> {
         .output()
         .unwrap();
     let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{args:?}: {wrong}");
+    // Requests may fail on purpose: then `drain` exits with 1.
+    let is_drained = args.contains(&"drain") && output.status.code() == Some(1);
+    assert!(output.status.success() || is_drained, "{args:?}: {wrong}");
     output.stdout
 }
 

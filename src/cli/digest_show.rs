@@ -1,15 +1,17 @@
 //! `digest show`: the memos of a bag as text.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use super::failure::{Exit, Failure};
 use super::prose::Prose;
-use super::published::PRIVATE;
+use super::published::{PRIVATE, day_facts};
 use super::read::show;
 use super::settings::load_config;
 use super::{Context, names, ui};
-use crate::bus::BusError;
 use crate::bus::digests::{BagEntry, DigestBus, Memo};
+use crate::bus::{BusError, SummaryBus};
 use crate::contract::time::Day;
 
 /// The selector whose memo answers "what happened?".
@@ -25,7 +27,13 @@ pub(super) fn run(
     window: Option<&str>,
 ) -> Result<Exit, Failure> {
     let root = context.home.join(&load_config(context)?.bus_home);
-    let bus = DigestBus::open(&root).map_err(|error| no_digests(&error))?;
+    let bus = match (DigestBus::open(&root), day) {
+        (Ok(bus), _) => bus,
+        (Err(_), Some(day)) if root.exists() => {
+            return Err(no_digest_of(&root, selector.unwrap_or(OVERVIEW), day, None)?);
+        }
+        (Err(error), _) => return Err(no_digests(&error)),
+    };
     let indexes = bus.indexes().map_err(|error| unread(&error))?;
     let bags = indexes.entries();
     let mut selectors: Vec<&str> = bags.iter().map(|bag| bag.selector_id.as_str()).collect();
@@ -52,8 +60,12 @@ pub(super) fn run(
     if chosen.is_empty() {
         let time = window.map(str::to_owned).or_else(|| day.map(|day| day.to_string()));
         let time = time.unwrap_or_default();
+        let near = format!("its nearest windows: {}", around(known, &time).join(", "));
+        if let Some(day) = day {
+            return Err(no_digest_of(&root, wanted, day, Some(&near))?);
+        }
         return Err(Failure::new(Exit::Input, format!("{wanted} has no digest of {time}"))
-            .hint(format!("its nearest windows: {}", around(known, &time).join(", "))));
+            .hint(format!("`summarizer digest build` builds what is due; {near}")));
     }
     let prose = Prose::of_stdout();
     let mut lines = Vec::new();
@@ -81,6 +93,28 @@ pub(super) fn run(
         context.ui.talk(ui::dim(&format!("other digests: {}", selectors.join(", "))));
     }
     Ok(Exit::Done)
+}
+
+/// Why a day has no digest: it is missing, it is empty, or it has summaries and no digest yet.
+fn no_digest_of(
+    root: &Path,
+    selector: &str,
+    day: Day,
+    near: Option<&str>,
+) -> Result<Failure, Failure> {
+    let near = near.map(|near| format!("; {near}")).unwrap_or_default();
+    let facts = SummaryBus::open(root).and_then(|bus| day_facts(&bus, day));
+    let facts = facts.map_err(|error| unread(&error))?;
+    Ok(match facts.nothing(day) {
+        Some((what, advice)) => Failure::new(Exit::Input, what).hint(format!("{advice}{near}")),
+        None => {
+            let many = ui::count(facts.summaries, "summary");
+            let what = format!("{day} has {many} and no digest of {selector} yet");
+            let build = "`summarizer digest build` builds what is due";
+            let why = "`summarizer digest preview` shows what a selector leaves out";
+            Failure::new(Exit::Input, what).hint(format!("{build}, {why}{near}"))
+        }
+    })
 }
 
 /// The selector that a person means: its id, or a part of it that no other has.

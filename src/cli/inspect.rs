@@ -7,13 +7,16 @@ use serde_json::Value;
 
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
-use super::prose::Prose;
+use super::prose::{Prose, shortened};
 use super::published::{PRIVATE, Published, named, one_named, open_bus};
 use super::read::{nearest_name, summary_lines};
 use super::since::since;
 use super::{Context, names, ui};
 use crate::control::question::Question;
 use crate::state::Status;
+
+/// Columns of a message in `status`.
+const MESSAGE_COLUMNS: usize = 200;
 
 /// Show the state of the home
 #[derive(Debug, Args)]
@@ -174,6 +177,15 @@ impl StatusLines {
             let (cause, next) = (cause.unwrap_or_default(), next.unwrap_or_default());
             let (count, state) = (&trouble["requests"], text(&trouble["state"]));
             self.line("", ui::yellow(&format!("{count:>8} {state}: {reason}{cause}{next}")));
+        }
+        for failure in requests["failures"].as_array().into_iter().flatten() {
+            let reason = text(&failure["reason_code"]);
+            let cause = failure["cause"].as_str().map(|cause| format!(" ({cause})"));
+            let (count, state) = (&failure["requests"], text(&failure["state"]));
+            let kind = format!("{count:>8} {state}: {reason}{}", cause.unwrap_or_default());
+            let (id, why) = (text(&failure["request_id"]), text(&failure["message"]));
+            let why = shortened(&why, MESSAGE_COLUMNS);
+            self.line("", format!("{}: {why} ({id})", ui::red(&kind)));
         }
         for failing in status["failing_providers"].as_array().into_iter().flatten() {
             let (provider, cause) = (text(&failing["provider"]), text(&failing["cause"]));

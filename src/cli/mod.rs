@@ -87,7 +87,7 @@ use ui::Ui;
 const EXIT_CODES: &str = "\
 Exit codes:
   0   done
-  1   done, and a check failed
+  1   done, and a check or a request failed
   2   the command line is invalid
   3   the configuration or the registry is invalid
   4   another process holds the home and does not answer
@@ -198,7 +198,9 @@ pub fn run() -> ExitCode {
             // Help and version are answers; anything else is a usage error.
             let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             match error.use_stderr() {
-                true => Ui::default().complain(error.render().ansi().to_string().trim_end()),
+                true => {
+                    ui::say(&ui::fitted_to_stderr(error.render().ansi().to_string().trim_end()))
+                }
                 false => drop(error.print()),
             }
             return ExitCode::from(code as u8);
@@ -254,7 +256,8 @@ fn start_logging(verbose: u8, quiet: bool, json: bool) {
     };
     let filter =
         EnvFilter::try_from_env("SUMMARIZER_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
+    let subscriber =
+        tracing_subscriber::fmt().with_writer(ui::LogLines::default).with_env_filter(filter);
     // Fails only on a second start in one process; then the first subscriber stays in force.
     let _ = match json {
         true => subscriber.json().flatten_event(true).try_init(),

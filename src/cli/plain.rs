@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use crate::contract::shown::steers;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// Lines longer than this are hard to read, however wide the terminal is.
@@ -17,13 +18,63 @@ pub(super) fn columns(stream: &impl IsTerminal) -> Option<usize> {
     })
 }
 
-/// The columns that a text takes on a terminal. The codes of colours take none.
+/// A colour or weight of words. In a line it is one character that is no text, until the line is
+/// written: so a foreign text can never bring a code of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+}
+
+/// Ends a style.
+const END: char = '\u{fdd0}';
+
+impl Style {
+    const ALL: [(Style, char, &str); 5] = [
+        (Style::Bold, '\u{fdd1}', "\u{1b}[1m"),
+        (Style::Dim, '\u{fdd2}', "\u{1b}[2m"),
+        (Style::Red, '\u{fdd3}', "\u{1b}[31m"),
+        (Style::Green, '\u{fdd4}', "\u{1b}[32m"),
+        (Style::Yellow, '\u{fdd5}', "\u{1b}[33m"),
+    ];
+
+    pub(super) fn of(self, text: &str) -> String {
+        let mark = Style::ALL.iter().find(|(style, ..)| *style == self);
+        format!("{}{text}{END}", mark.map_or(END, |(_, mark, _)| *mark))
+    }
+}
+
+/// A line as a terminal gets it: with the codes of its styles, and without any other character that
+/// steers.
+pub(super) fn written(line: &str) -> String {
+    let mut text = String::with_capacity(line.len() + 8);
+    for c in line.chars() {
+        match Style::ALL.iter().find(|(_, mark, _)| *mark == c) {
+            Some((.., code)) => text.push_str(code),
+            None if c == END => text.push_str("\u{1b}[0m"),
+            None if !steers(c) => text.push(c),
+            None if ends_line(c) => text.push(' '),
+            None => {}
+        }
+    }
+    text
+}
+
+/// Characters that some readers take as the end of a line.
+fn ends_line(c: char) -> bool {
+    matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// The columns that a text takes on a terminal. Styles and codes of colours take none.
 pub(super) fn width(text: &str) -> usize {
-    let mut escaped = false;
+    let mut in_code = false;
     let shown = text.chars().filter(|c| {
-        let hidden = escaped || *c == '\u{1b}';
-        escaped = hidden && !(escaped && c.is_ascii_alphabetic());
-        !hidden
+        let hidden = in_code || *c == '\u{1b}';
+        in_code = hidden && !(in_code && c.is_ascii_alphabetic());
+        !hidden && !steers(*c)
     });
     shown.map(|c| c.width().unwrap_or(0)).sum()
 }
@@ -67,13 +118,8 @@ pub(super) fn fitted(text: &str, columns: usize) -> String {
 
 /// The text without characters that move the cursor, change colours or turn the direction of writing.
 pub(super) fn plain(text: &str) -> String {
-    let steers = |c: &char| {
-        c.is_control() && !matches!(c, '\n' | '\t')
-            || matches!(*c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-            || matches!(*c, '\u{e0000}'..='\u{e007f}')
-    };
-    let kept = text.chars().filter(|c| !steers(c));
-    kept.map(|c| if matches!(c, '\u{2028}' | '\u{2029}') { '\n' } else { c }).collect()
+    let kept = text.chars().filter(|c| !steers(*c) || ends_line(*c));
+    kept.map(|c| if ends_line(c) { '\n' } else { c }).collect()
 }
 
 /// The same on one line.
@@ -104,14 +150,16 @@ mod tests {
     #[test]
     fn nothing_steers_the_terminal() {
         assert_eq!(plain("a\u{1b}[2Jb\u{9b}c\u{202e}d\r\u{2028}e"), "a[2Jbcd\ne");
+        let line = format!("{} \u{1b}[2J\u{7}\u{202e}b", Style::Red.of("a\u{1b}[32m"));
+        assert_eq!(written(&line), "\u{1b}[31ma[32m\u{1b}[0m [2Jb");
         assert_eq!(shortened("a sentence that is long", 12), "a sentence…");
         assert_eq!(shortened("日本語の文", 5), "日本…");
     }
 
     #[test]
     fn long_lines_are_wrapped_and_short_ones_stay() {
-        let text = "\u{1b}[2mthree files, one as before\u{1b}[0m\n  a  table";
+        let text = format!("{}\n  a  table", Style::Dim.of("three files, one as before"));
         let wrapped = "\u{1b}[2mthree files, one as\n  before\u{1b}[0m\n  a  table";
-        assert_eq!(fitted(text, 20), wrapped);
+        assert_eq!(written(&fitted(&text, 20)), wrapped);
     }
 }

@@ -126,6 +126,56 @@ fn no_bus(context: &Context, root: &Path, error: &BusError) -> Failure {
     no_home(context, "make one with `summarizer add --init PATH`").because(error)
 }
 
+/// What the Summary Bus has of a day.
+pub(super) struct DayFacts {
+    /// The day is published, perhaps without a summary.
+    pub is_published: bool,
+    pub summaries: usize,
+    /// Requests of the day that ended without a summary.
+    pub failed: u64,
+}
+
+pub(super) fn day_facts(bus: &SummaryBus, day: Day) -> Result<DayFacts, BusError> {
+    let mut facts = DayFacts { is_published: false, summaries: 0, failed: 0 };
+    for stream in Stream::ALL {
+        match bus.partition(*stream, day) {
+            Ok(found) => {
+                facts.is_published = true;
+                facts.summaries += found.items().count();
+                facts.failed += found.manifest["counts"]["failed"].as_u64().unwrap_or(0);
+            }
+            Err(BusError::Missing { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(facts)
+}
+
+impl DayFacts {
+    /// Why there is nothing to read of a day, and what to do. `None`: the day has summaries.
+    pub(super) fn nothing(&self, day: Day) -> Option<(String, String)> {
+        let failed = ui::count(self.failed, "request");
+        let (what, advice) = match (self.is_published, self.summaries, self.failed) {
+            (_, 1.., _) => return None,
+            (true, 0, 0) => (
+                format!("{day} is empty: it is published, and its requests had nothing to summarize"),
+                format!("`summarizer add PATH` adds texts; `summarizer requests --since {day}` lists the requests"),
+            ),
+            (true, 0, _) => (
+                format!("{day} has no summary, because {failed} failed"),
+                "`summarizer requests` says why, `summarizer retry` tries again".to_owned(),
+            ),
+            (false, ..) => (
+                format!("{day} is missing: no request about it has ended, so it is not published"),
+                "`summarizer add PATH` or `summarizer submit` asks for summaries; `summarizer status` \
+                 counts open requests"
+                    .to_owned(),
+            ),
+        };
+        Some((what, advice))
+    }
+}
+
 /// A bus that cannot be read, as the failure of a command.
 pub(super) fn unread(error: &BusError) -> Failure {
     Failure::new(Exit::Input, "cannot read the published summaries")

@@ -8,8 +8,9 @@ use clap::Args;
 
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
+use super::plain::written;
 use super::prose::{Prose, plain_line};
-use super::published::{PRIVATE, Published, each_newest, named, open_bus, unread};
+use super::published::{PRIVATE, Published, day_facts, each_newest, named, open_bus, unread};
 use super::since::first_day;
 use super::{Context, names, ui};
 use crate::bus::SummaryBus;
@@ -73,10 +74,7 @@ impl ReadArgs {
             return Ok(Exit::Done);
         }
         if found.is_empty() {
-            context.ui.talk(match self.day.and_then(|day| days_beside(&bus, day)) {
-                Some(days) => format!("no summary fits; the nearest days with some: {days}"),
-                None => "no summary fits; `summarizer read` shows the newest".to_owned(),
-            });
+            context.ui.talk(nothing_read(&bus, self.day)?);
             return Ok(Exit::Done);
         }
         let prose = Prose::of_stdout();
@@ -140,6 +138,22 @@ impl ReadArgs {
         }
         Ok(found)
     }
+}
+
+/// Why no summary is shown.
+fn nothing_read(bus: &SummaryBus, day: Option<Day>) -> Result<String, Failure> {
+    let newest = "no summary fits; `summarizer read` shows the newest".to_owned();
+    let Some(day) = day else { return Ok(newest) };
+    let facts = day_facts(bus, day).map_err(|error| unread(&error))?;
+    let Some((what, advice)) = facts.nothing(day) else {
+        let many = ui::count(facts.summaries, "summary");
+        return Ok(format!(
+            "{day} has {many}, and none fits; `summarizer read --day {day}` shows all"
+        ));
+    };
+    let beside = days_beside(bus, day);
+    let beside = beside.map(|days| format!("; the nearest days with some: {days}"));
+    Ok(format!("{what}\n{advice}{}", beside.unwrap_or_default()))
 }
 
 /// The days with summaries just before and just after one that has none.
@@ -249,7 +263,7 @@ fn page(lines: &[String]) -> Option<()> {
     let mut child = command.spawn().ok()?;
     if let Some(mut stdin) = child.stdin.take() {
         // The person may leave before the end.
-        let _ = stdin.write_all(format!("{}\n", lines.join("\n")).as_bytes());
+        let _ = stdin.write_all(format!("{}\n", written(&lines.join("\n"))).as_bytes());
     }
     child.wait().ok().map(|_| ())
 }

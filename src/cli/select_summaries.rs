@@ -1,20 +1,27 @@
 //! `select --bus summary_bus`: chooses published summaries for `pack build --from-selection`.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use super::published::unread;
 use super::select_file::{check_name, write};
 use super::settings::load_config;
+use crate::bus::SummaryBus;
 use crate::contract::json::jcs_hash;
 use crate::contract::time::Day;
+use crate::contract::vocabulary::Stream;
 use crate::synthesis::summary_items::{self, BusSummary};
 
 /// Most summaries of a selection, unless the caller says otherwise.
 const LIMIT: u64 = 1_000;
+/// Most missing days that a manifest lists.
+const DAYS_MAX: usize = 1_000;
+/// Missing days that a warning names.
+const DAYS_SHOWN: usize = 10;
 /// The field of `--where` that compares with each tag.
 const TAG: &str = "tag";
 
@@ -40,6 +47,7 @@ fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
     let root = context.home.join(&config.bus_home);
     let days = days(args)?;
     let filters = filters(args)?;
+    let missing = missing_days(&root, &days)?;
     let (mut chosen, mut private, mut candidates) = (Vec::new(), 0_u64, 0_u64);
     let in_days = |day: &str| days.0.as_str() <= day && day <= days.1.as_str();
     summary_items::each(&root, &mut |_, day| in_days(day), &mut |item| {
@@ -60,7 +68,11 @@ fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
             .hint("choose fewer days, add --where FIELD=VALUE, or raise --limit"));
     }
     if chosen.is_empty() {
-        let what = "no published summary fits the selection";
+        let what = match (missing.is_empty(), candidates) {
+            (false, 0) => format!("no summary fits, and {}", missing_words(&missing)),
+            (true, 0) => "no published summary fits the selection".to_owned(),
+            _ => format!("all {candidates} summaries that fit are marked publish: false"),
+        };
         return Err(Failure::new(Exit::Input, what)
             .hint("`summarizer status` counts the summaries of the home; check days and --where"));
     }
@@ -71,7 +83,7 @@ fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
     check_name(name)?;
     let reasons: BTreeMap<&str, u64> =
         [("private", private)].into_iter().filter(|(_, count)| *count > 0).collect();
-    let manifest = json!({
+    let mut manifest = json!({
         "schema_version": "selection_manifest.v1",
         "selection_id": name,
         "created_at": context.machine.clock.now().to_string(),
@@ -83,6 +95,9 @@ fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
         "counts": {"candidates": candidates, "selected": chosen.len(), "dropped": private},
         "drop_reasons": reasons,
     });
+    if !missing.is_empty() {
+        manifest["missing_days"] = json!(missing);
+    }
     let relative = format!("selection_manifests/{name}.json");
     let path = args.out.clone().unwrap_or_else(|| root.join(&relative));
     write(context, &path, &manifest)?;
@@ -90,18 +105,47 @@ fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
     if context.ui.json {
         context.ui.json(&json!({
             "path": shown, "selection_hash": manifest["selection_hash"], "items": chosen.len(),
+            "missing_days": missing,
         }));
     } else {
         context
             .ui
             .out(format!("{shown} {}", manifest["selection_hash"].as_str().unwrap_or_default()));
         context.ui.talk(format!("{} selected", chosen.len()));
+        if !missing.is_empty() {
+            let warning = super::ui::yellow("warning:");
+            context.ui.talk(format!("{warning} {}", missing_words(&missing)));
+        }
         if private > 0 {
             context.ui.talk(format!("{private} left out: marked publish: false"));
         }
         context.ui.talk(format!("next: summarizer pack build --from-selection {shown}"));
     }
     Ok(Exit::Done)
+}
+
+/// The days of a range that no stream has. The days before the first published one and after the last
+/// count too: the caller asked for them.
+fn missing_days(root: &Path, (first, last): &(String, String)) -> Result<Vec<String>, Failure> {
+    let bus = SummaryBus::open(root).map_err(|error| unread(&error))?;
+    let mut known = BTreeSet::new();
+    for stream in Stream::ALL {
+        known.extend(bus.days(*stream).map_err(|error| unread(&error))?);
+    }
+    let (Ok(first), Ok(last)) = (first.parse::<Day>(), last.parse::<Day>()) else {
+        return Ok(Vec::new());
+    };
+    let all = std::iter::successors(Some(first), |day| Day::of_days(day.days() + 1))
+        .take_while(|day| *day <= last);
+    Ok(all.filter(|day| !known.contains(day)).take(DAYS_MAX).map(|day| day.to_string()).collect())
+}
+
+fn missing_words(missing: &[String]) -> String {
+    let shown = missing.len().min(DAYS_SHOWN);
+    let more = if missing.len() > DAYS_SHOWN { ", …" } else { "" };
+    let are = if missing.len() == 1 { "day is" } else { "days are" };
+    let days = missing[..shown].join(", ");
+    format!("{} {are} not published: {days}{more}", missing.len())
 }
 
 fn listed(item: &BusSummary, group_by: Option<&str>) -> Value {

@@ -38,8 +38,8 @@ use crate::projections::runs::{AgentRuns, Orders};
 use crate::projections::summaries::{Pace, Summaries, SummariesThread};
 use crate::registry::FlowDirectory;
 use crate::service::{
-    Failure as RequestFailure, FailureKind, NextSession, Reload, Reloaded, Service, SessionCounts,
-    StopSignal, Until,
+    Failure as RequestFailure, FailureKind, FailureMessage, NextSession, Reload, Reloaded, Service,
+    SessionCounts, StopSignal, Until,
 };
 use crate::state::event::PassedOver;
 use crate::upkeep::run_watch::RunWatch;
@@ -58,14 +58,15 @@ pub(crate) struct ServeArgs {}
 
 /// Process all requests that may run now, publish the results, and exit
 ///
+/// It exits with 1 when one of them failed for good, and the last lines say why.
 /// Run logs in the watched folder (compaction.run_logs) are read up to their present end.
 #[derive(Debug, Args)]
 pub(crate) struct DrainArgs {
     /// Also wait for requests that may run by this time (ISO 8601)
     #[arg(long, value_name = "T")]
     wait_until: Option<String>,
-    /// Exit with 1 when a request failed or still fails, a line was quarantined or a run log was
-    /// rejected
+    /// Exit with 1 also when a request waits for another attempt after a failure, a line was
+    /// quarantined or a run log was rejected
     #[arg(long)]
     fail_on_error: bool,
     /// Then build the digests that changed
@@ -93,12 +94,13 @@ impl DrainArgs {
         drop(progress);
         let SessionOutcome { counts: report, set_aside, interrupted, waiting } = ran?;
         let earlier = earlier_failures(&report, &waiting);
-        show(context, &report, &set_aside, &earlier);
+        show_counts(context, &report, &set_aside, &earlier);
         if !context.ui.json {
             let mut ended = Ended::default();
             tail.acks()?.into_iter().for_each(|ack| ended.take(ack));
-            tell_stale(context, &ended);
             show_made(context, &ended);
+            tell_stale(context, &ended);
+            tell_failures(context, &report, &set_aside, &earlier);
         }
         if interrupted {
             return stopped_early(context);
@@ -108,11 +110,12 @@ impl DrainArgs {
             let bags = built["published"].as_u64().unwrap_or_default();
             context.ui.talk(format!("{} published", ui::count(bags, "bag")));
         }
-        let wrong = report.count("failed") + report.count("rejected") + report.count("quarantined");
+        let has_failed = report.count("failed") + report.count("rejected") > 0;
         let still_fail = report.failures().iter().any(|(kind, _)| !kind.is_put_off())
             || earlier.iter().any(|(kind, _)| !kind.is_put_off());
-        let wrong = wrong > 0 || still_fail || !set_aside.is_empty();
-        Ok(if self.fail_on_error && wrong { Exit::Wrong } else { Exit::Done })
+        let wrong = report.count("quarantined") > 0 || still_fail || !set_aside.is_empty();
+        let is_wrong = has_failed || (self.fail_on_error && wrong);
+        Ok(if is_wrong { Exit::Wrong } else { Exit::Done })
     }
 }
 
@@ -379,13 +382,14 @@ fn earlier_failures(
         let requests = one["requests"].as_u64().unwrap_or(0).saturating_sub(told);
         let next = word("next_attempt").and_then(|at| moment(at).ok());
         let message = "an earlier run met it; `summarizer requests` says more".to_owned();
-        let failure = RequestFailure { requests, request_id: String::new(), message, next };
+        let told = vec![FailureMessage { message, requests, ..FailureMessage::default() }];
+        let failure = RequestFailure { requests, told, untold: 0, next };
         (requests > 0).then_some((kind, failure))
     });
     earlier.collect()
 }
 
-fn show(
+fn show_counts(
     context: &Context,
     report: &SessionCounts,
     set_aside: &BTreeMap<String, String>,
@@ -409,19 +413,27 @@ fn show(
         line.push_str(&format!(", {count} {outcome}"));
     }
     context.ui.out(line);
-    if ["failed", "rejected", "quarantined"].iter().any(|outcome| report.count(outcome) > 0) {
-        let where_to = "`summarizer requests` and `summarizer quarantine list` say why";
-        context.ui.talk(ui::dim(where_to));
-    }
-    for (kind, failure) in report.failures().iter().chain(earlier) {
-        context.ui.talk(failure_line(kind, failure));
-    }
+}
+
+/// The last lines: which run logs and providers failed, and why requests have no summary.
+fn tell_failures(
+    context: &Context,
+    report: &SessionCounts,
+    set_aside: &BTreeMap<String, String>,
+    earlier: &[(FailureKind, RequestFailure)],
+) {
     for (calls, failure) in report.passed_over() {
         context.ui.talk(passed_over_line(*calls, failure));
     }
     for (file, why) in set_aside {
         let warning = ui::yellow("warning:");
         context.ui.talk(format!("{warning} the run log {file} is skipped: {why}"));
+    }
+    if report.count("quarantined") > 0 {
+        context.ui.talk(ui::dim("`summarizer quarantine list` says why lines are no requests"));
+    }
+    for (kind, failure) in report.failures().iter().chain(earlier) {
+        failure_lines(kind, failure).iter().for_each(|line| context.ui.talk(line));
     }
 }
 
@@ -443,13 +455,17 @@ fn failure_json((kind, failure): &(FailureKind, RequestFailure)) -> Value {
     json!({
         "state": if kind.has_ended { "failed" } else { "backoff" },
         "reason_code": kind.reason, "cause": kind.cause, "requests": failure.requests,
-        "request_id": failure.request_id, "message": failure.message,
+        "request_id": failure.told.first().map(|told| &told.request_id),
+        "message": failure.told.first().map(|told| &told.message),
+        "messages": failure.told.iter().map(|told| json!({
+            "request_id": told.request_id, "message": told.message, "requests": told.requests,
+        })).collect::<Vec<_>>(),
         "next_attempt": failure.next.map(|at| at.to_string()),
     })
 }
 
 /// What still fails, why, and when it is tried again.
-fn failure_line(kind: &FailureKind, failure: &RequestFailure) -> String {
+fn failure_lines(kind: &FailureKind, failure: &RequestFailure) -> Vec<String> {
     let requests = ui::count(failure.requests, "request");
     let what = match (kind.has_ended, kind.is_put_off()) {
         (true, _) => ui::red(&format!("{requests} failed")),
@@ -459,5 +475,21 @@ fn failure_line(kind: &FailureKind, failure: &RequestFailure) -> String {
     let reason = kind.reason.map_or("failed", |reason| reason.as_str());
     let cause = kind.cause.map(|cause| format!(" ({cause})")).unwrap_or_default();
     let next = failure.next.map(|at| format!("; the next attempt: {at}")).unwrap_or_default();
-    format!("{what}: {reason}{cause}: {}{next}", failure.message)
+    let [only] = failure.told.as_slice() else {
+        let mut lines = vec![format!("{what}: {reason}{cause}{next}")];
+        lines.extend(failure.told.iter().map(|told| match told.requests {
+            1 => format!("  {}: {}", told.request_id, told.message),
+            more => format!("  {}: {}", ui::count(more, "request"), told.message),
+        }));
+        if failure.untold > 0 {
+            let more = ui::count(failure.untold, "request");
+            lines.push(format!("  and {more} with other words: see `summarizer requests`"));
+        }
+        return lines;
+    };
+    let of = match failure.requests {
+        1 if !only.request_id.is_empty() => format!(" ({})", only.request_id),
+        _ => String::new(),
+    };
+    vec![format!("{what}: {reason}{cause}: {}{of}{next}", only.message)]
 }

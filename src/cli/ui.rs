@@ -8,7 +8,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::plain::{columns, fitted, width};
+use super::plain::{Style, columns, fitted, width, written};
+use crate::contract::shown::{escaped, steers};
 use crate::model::Listener;
 
 /// Most bytes of an answer that are kept for a line of the terminal.
@@ -32,6 +33,7 @@ impl Ui {
             Some(columns) => Cow::Owned(fitted(line.as_ref(), columns)),
             None => Cow::Borrowed(line.as_ref()),
         };
+        let line = written(&line);
         let mut stdout = anstream::stdout().lock();
         let written = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
         end_if_reader_is_gone(written);
@@ -47,7 +49,7 @@ impl Ui {
     /// One JSON value on one line.
     pub fn json<T: Serialize + ?Sized>(&self, value: &T) {
         match serde_json::to_string(value) {
-            Ok(text) => self.raw(format!("{}\n", crate::contract::json::one_line(text)).as_bytes()),
+            Ok(text) => self.raw(format!("{}\n", escaped(&text)).as_bytes()),
             Err(error) => self.talk(format!("cannot show this as JSON: {error}")),
         }
     }
@@ -61,13 +63,12 @@ impl Ui {
 
     /// One line of talk that even quiet does not silence.
     pub fn complain(&self, line: impl AsRef<str>) {
-        let columns = columns(&io::stderr()).filter(|_| !self.json);
-        let line = match columns {
-            Some(columns) => Cow::Owned(fitted(line.as_ref(), columns)),
-            None => Cow::Borrowed(line.as_ref()),
-        };
-        // Nobody is left to tell when stderr is gone.
-        let _ = writeln!(anstream::stderr().lock(), "{line}");
+        let line = line.as_ref();
+        match self.json {
+            // An error is an object here, and escapes keep its value.
+            true => say(&escaped(line)),
+            false => say(&written(&fitted_to_stderr(line))),
+        }
     }
 
     /// A table with aligned columns and a dim header.
@@ -128,7 +129,7 @@ impl Listener for LiveAnswer {
             return true;
         }
         let mut heard = self.heard.lock();
-        heard.extend(text.chars().map(|c| if c.is_control() { ' ' } else { c }));
+        heard.extend(text.chars().map(|c| if steers(c) || c.is_control() { ' ' } else { c }));
         let start = heard.len().saturating_sub(LIVE_BYTES);
         let start = (start..=heard.len()).find(|at| heard.is_char_boundary(*at)).unwrap_or(0);
         heard.drain(..start);
@@ -142,6 +143,38 @@ impl Listener for LiveAnswer {
         }
         self.bar.set_message(shown.to_owned());
         true
+    }
+}
+
+/// A text as standard error has room for it.
+pub(super) fn fitted_to_stderr(text: &str) -> Cow<'_, str> {
+    match columns(&io::stderr()) {
+        Some(columns) => Cow::Owned(fitted(text, columns)),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// One line on standard error, with the codes of colours that it has.
+pub(super) fn say(line: &str) {
+    // Nobody is left to tell when stderr is gone.
+    let _ = writeln!(anstream::stderr().lock(), "{line}");
+}
+
+/// Log lines on standard error. The codes of colours are those of the logger, which escapes the codes
+/// of texts; other characters that steer are shown as escapes.
+#[derive(Debug, Default)]
+pub(super) struct LogLines;
+
+impl Write for LogLines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        let parts: Vec<Cow<'_, str>> = text.split('\u{1b}').map(escaped).collect();
+        io::stderr().write_all(parts.join("\u{1b}").as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
     }
 }
 
@@ -214,27 +247,27 @@ pub fn told(many: &serde_json::Value, noun: &str) -> String {
 
 /// Bold text, where colours are wanted.
 pub(crate) fn bold(text: &str) -> String {
-    format!("\u{1b}[1m{text}\u{1b}[0m")
+    Style::Bold.of(text)
 }
 
 /// Dim text, where colours are wanted.
 pub(crate) fn dim(text: &str) -> String {
-    format!("\u{1b}[2m{text}\u{1b}[0m")
+    Style::Dim.of(text)
 }
 
 /// Green text, where colours are wanted.
 pub(crate) fn green(text: &str) -> String {
-    format!("\u{1b}[32m{text}\u{1b}[0m")
+    Style::Green.of(text)
 }
 
 /// Red text, where colours are wanted.
 pub fn red(text: &str) -> String {
-    format!("\u{1b}[31m{text}\u{1b}[0m")
+    Style::Red.of(text)
 }
 
 /// Yellow text, where colours are wanted.
 pub(crate) fn yellow(text: &str) -> String {
-    format!("\u{1b}[33m{text}\u{1b}[0m")
+    Style::Yellow.of(text)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
-//! Lines of Markdown, and text that cannot break them.
+//! Lines of Markdown, and text that cannot break them. Characters that steer a terminal are shown as
+//! escapes.
 
 use super::evidence::EvidenceRef;
+use crate::contract::shown::escaped;
 
 const NONE: &str = "- none\n";
 
@@ -10,7 +12,9 @@ pub(super) struct Page(String);
 impl Page {
     pub fn line(&mut self, line: std::fmt::Arguments<'_>) {
         use std::fmt::Write as _;
-        let _ = self.0.write_fmt(line);
+        let mut text = String::new();
+        let _ = text.write_fmt(line);
+        self.0.push_str(&escaped(&text));
         self.0.push('\n');
     }
 

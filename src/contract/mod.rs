@@ -12,6 +12,7 @@ pub mod publish;
 pub mod query;
 pub mod request;
 pub mod schema;
+pub mod shown;
 pub mod source;
 pub mod stable_id;
 pub mod time;

@@ -115,8 +115,10 @@ fn sign_of(name: &str) -> Option<PublishMark> {
             PublishMark::Status
         }
         "tags" | "tag" | "labels" | "label" | "keywords" | "keyword" | "categories"
-        | "category" | "gmaillabels" | "etiquetas" | "etiqueta" | "schlagw\u{f6}rter"
-        | "schlagworte" | "\u{e9}tiquettes" | "motscl\u{e9}s" => PublishMark::Labels,
+        | "category" | "flag" | "flags" | "gmaillabels" | "etiquetas" | "etiqueta"
+        | "schlagw\u{f6}rter" | "schlagworte" | "\u{e9}tiquettes" | "motscl\u{e9}s" => {
+            PublishMark::Labels
+        }
         word if is_private_word(word) => PublishMark::Private,
         _ => return None,
     })
@@ -125,6 +127,11 @@ fn sign_of(name: &str) -> Option<PublishMark> {
 /// Whether a member with this name may say something.
 pub(crate) fn is_sign(name: &str) -> bool {
     sign_of(name).is_some()
+}
+
+/// Whether a member with this name, or one that lies in it, may say something of a record.
+pub(crate) fn may_say(name: &str) -> bool {
+    is_sign(name) || is_nested(name)
 }
 
 /// What the members of an object say together, in the spellings people use.
@@ -136,7 +143,8 @@ pub(crate) fn said_by_members(object: &Map<String, Value>) -> Option<bool> {
 pub(crate) fn said_by_record(record: &Map<String, Value>) -> Option<bool> {
     let nested = record.iter().filter(|(name, _)| is_nested(name));
     let nested = nested.filter_map(|(_, value)| value.as_object());
-    together(nested.chain([record]).map(said_by_members))
+    // Metadata may have metadata of its own, such as `meta.flags`. The bound of JSON nesting ends this.
+    together(nested.map(said_by_record).chain([said_by_members(record)]))
 }
 
 /// What a value says with all that lies in it. Only the whole can say yes, and any part can say no.
@@ -158,8 +166,10 @@ pub(crate) fn said_in_line(line: &[u8]) -> Option<bool> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_slice(line).ok()?;
     together(members.iter().map(|(name, raw)| {
         if is_nested(name) {
-            let inner: Map<String, Value> = serde_json::from_str(raw.get()).ok()?;
-            return said_by_members(&inner);
+            let inner: Option<Map<String, Value>> = serde_json::from_str(raw.get()).ok();
+            if let Some(inner) = inner {
+                return said_by_record(&inner);
+            }
         }
         sign_of(name)?;
         said_by_member(name, &serde_json::from_str(raw.get()).ok()?)
@@ -168,8 +178,9 @@ pub(crate) fn said_in_line(line: &[u8]) -> Option<bool> {
 
 /// Members in which upstream keeps what it says about a record.
 fn is_nested(name: &str) -> bool {
-    const NESTED: [&str; 8] = [
+    const NESTED: [&str; 9] = [
         "meta",
+        "flags",
         "metadata",
         "front_matter",
         "payload",
@@ -195,8 +206,7 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
         }),
         PublishMark::Public => said(Some(value)).filter(|yes| !yes),
         PublishMark::Private => {
-            let is_blank = word.is_some_and(|word| word.is_empty());
-            let is_silent = value.is_null() || is_blank || is_clear_no(value);
+            let is_silent = value.is_null() || is_clear_no(value);
             (!is_silent).then_some(false)
         }
         PublishMark::Visibility => {
@@ -272,7 +282,9 @@ mod tests {
             (json!({"dont_publish": true}), Some(false)),
             (json!({"privat": "ja"}), Some(false)),
             (json!({"privat": "nein"}), None),
-            (json!({"private": " "}), None),
+            (json!({"private": " "}), Some(false)),
+            (json!({"private": null}), None),
+            (json!({"flags": ["private"]}), Some(false)),
             (json!({"Brouillon": true}), Some(false)),
             (json!({"publish": "oui"}), Some(true)),
             (json!({"status": "draft"}), Some(false)),
@@ -312,6 +324,9 @@ mod tests {
             (json!({"payload": {"publish": "yes"}}), Some(true)),
             (json!({"metadata": ["private"], "summary": "private"}), None),
             (json!({"_meta": {"private": true}}), Some(false)),
+            (json!({"meta": {"flags": {"private": true}}}), Some(false)),
+            (json!({"meta": {"flags": ["draft"]}}), Some(false)),
+            (json!({"flags": {"draft": false}}), None),
             (json!({"taxonomies": {"tags": ["private"]}}), Some(false)),
             (json!({"extra": {"private": true}}), Some(false)),
         ] {

@@ -1,19 +1,25 @@
 //! The status of the service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use serde_json::{Map, Value, json};
 
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::explain::event_json::pause_word;
+use crate::log::codec;
 use crate::sequencer::engine::{Engine, EngineError};
 use crate::sequencer::mark::QueueMark;
+use crate::state::Row;
+use crate::state::event::Event;
 use crate::state::{State, Status};
 use crate::upkeep::retention;
 
 use super::reply::QuestionContext;
 
+/// Newest requests whose failures are told.
+const FAILURES_SCANNED: usize = 2_000;
 /// Open requests that are looked at for what keeps them back, oldest first.
 const TROUBLES_SCANNED: usize = 20_000;
 
@@ -56,6 +62,7 @@ pub(super) fn status(engine: &Engine, around: &QuestionContext<'_>) -> Result<Va
             "taken": totals.taken, "open": state.open_count(), "ready": state.ready_count(),
             "delayed": state.delayed_count(), "running": state.running_count(),
             "by_status": by_status, "by_reason": by_reason, "troubles": troubles(state),
+            "failures": failures(engine)?,
         },
         "failing_providers": failing_providers(state),
         "quarantined": totals.quarantined,
@@ -108,6 +115,69 @@ pub(crate) fn troubles(state: &State) -> Vec<Value> {
         })
     });
     troubles.collect()
+}
+
+/// Why requests ended without a summary, among the newest ones, with the words of the newest of each kind.
+/// A request that was asked again counts no more.
+fn failures(engine: &Engine) -> Result<Vec<Value>, EngineError> {
+    let mut asked_again = BTreeSet::new();
+    let mut kinds: BTreeMap<_, (u64, Seq, Row)> = BTreeMap::new();
+    for (request, row) in newest_rows(engine)?.into_iter().rev() {
+        let again = asked_again.remove(&request);
+        asked_again.insert(row.previous);
+        let has_failed = matches!(
+            row.status,
+            Status::Failed | Status::FailedInput | Status::RejectedFlow | Status::RejectedInput
+        );
+        if has_failed && !again {
+            let kind = (row.status, row.reason, row.cause);
+            kinds.entry(kind).or_insert((0, request, row)).0 += 1;
+        }
+    }
+    let log = engine.log();
+    let mut failures = Vec::with_capacity(kinds.len());
+    for ((status, reason, cause), (requests, newest, row)) in kinds {
+        let taken = log.event(newest)?;
+        let request_id = taken.as_ref().and_then(|event| event.taken());
+        let message = match log.event(row.last)? {
+            Some(Event::AttemptFailed { message, .. } | Event::RequestRejected { message, .. }) => {
+                Some(message)
+            }
+            _ => None,
+        };
+        failures.push(json!({
+            "state": status.as_str(), "reason_code": reason, "cause": cause, "requests": requests,
+            "request_id": request_id.map(|taken| taken.head.request_id.clone()), "message": message,
+        }));
+    }
+    Ok(failures)
+}
+
+/// The newest requests, open and ended, wherever their rows are.
+fn newest_rows(engine: &Engine) -> Result<BTreeMap<Seq, Row>, EngineError> {
+    let state = engine.state();
+    let open = state.open_back(Seq(u64::MAX)).take(FAILURES_SCANNED);
+    let mut rows: BTreeMap<Seq, Row> = open.map(|(request, open)| (request, open.row)).collect();
+    for recent in state.recent_rows() {
+        let recent = recent.iter().rev().take(FAILURES_SCANNED);
+        rows.extend(recent.map(|(request, row)| (*request, *row)));
+    }
+    let (mut scanned, mut failure) = (0, None);
+    engine.log().rows_back(Seq(u64::MAX), &mut |request, bytes| {
+        scanned += 1;
+        match codec::decode_row(bytes) {
+            Ok(row) => drop(rows.entry(request).or_insert(row)),
+            Err(error) => failure = Some(error),
+        }
+        match scanned == FAILURES_SCANNED || failure.is_some() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    })?;
+    match failure {
+        Some(error) => Err(error.into()),
+        None => Ok(rows),
+    }
 }
 
 /// Providers that fail while their fallbacks answer.

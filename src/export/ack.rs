@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::Committed;
 use crate::contract::json::one_line;
 use crate::contract::vocabulary::{AckStatus, FailureCause, ReasonCode, Stream, Warnings};
+use crate::facts::attempt::DAYS_MISSING;
 use crate::state::event::{AckHead, Event, SummaryPointer, TakenRequest};
 
 /// Fields in the order JCS demands, so that serializing in order is canonical.
@@ -68,6 +69,12 @@ pub fn line(committed: &Committed) -> Option<String> {
     Some(text)
 }
 
+/// The note that names the days of a range which are not published.
+fn missing_days(notes: &[String]) -> Option<Cow<'_, str>> {
+    let note = notes.iter().find_map(|note| note.strip_prefix(DAYS_MISSING))?;
+    Some(Cow::Borrowed(note.trim_start_matches([':', ' '])))
+}
+
 fn outcome(event: &Event) -> Option<Ack<'_>> {
     match event {
         Event::LineQuarantined(bad) => Some(Ack {
@@ -113,12 +120,15 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
             supersedes: supersedes.map(|seq| seq.0),
             ..about(AckStatus::Duplicate, head, *warnings)
         }),
-        Event::SummaryProduced { attempt, head, summary, warnings, supersedes, .. } => Some(Ack {
-            attempt: Some(*attempt),
-            summary: Some(Summary::of(summary)),
-            supersedes: supersedes.map(|seq| seq.0),
-            ..about(AckStatus::Completed, head, *warnings)
-        }),
+        Event::SummaryProduced { attempt, head, summary, warnings, supersedes, input, .. } => {
+            Some(Ack {
+                attempt: Some(*attempt),
+                message: missing_days(&input.notes),
+                summary: Some(Summary::of(summary)),
+                supersedes: supersedes.map(|seq| seq.0),
+                ..about(AckStatus::Completed, head, *warnings)
+            })
+        }
         Event::RequestSkipped { attempt, head, reason, warnings, supersedes, .. } => Some(Ack {
             attempt: Some(*attempt),
             reason_code: Some(*reason),

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::contract::hash::{Digest, sha256};
+use crate::contract::json::jcs_hash;
 #[cfg(any(test, feature = "internals"))]
 use crate::contract::json::to_line;
 use crate::contract::stable_id::{Part, list_hash, stable_id};
@@ -79,6 +80,8 @@ pub struct ContextIdentity {
     pub sha256: Option<Digest>,
     /// The publish flag of the sources.
     pub publish: Option<bool>,
+    /// Hash of the days of a range that are not published, as `selection` lists them.
+    pub missing_days: Option<Digest>,
 }
 
 impl ContextIdentity {
@@ -88,7 +91,14 @@ impl ContextIdentity {
         ContextIdentity {
             sha256: context["sha256"].as_str().and_then(|hash| hash.parse().ok()),
             publish: context["publish"].as_bool(),
+            missing_days: context["missing_days"].as_str().and_then(|hash| hash.parse().ok()),
         }
+    }
+
+    /// The hash of the missing days that the `selection` of an item lists.
+    pub(crate) fn missing_days_of(selection: &Value) -> Option<Digest> {
+        let days = selection.get("missing_days")?;
+        Some(jcs_hash(&json!([days, selection["missing_days_count"]])))
     }
 
     /// The value of `selection.context`; nothing when the sources say nothing.
@@ -96,6 +106,8 @@ impl ContextIdentity {
         let mut members = Map::new();
         members.extend(self.sha256.map(|hash| ("sha256".to_owned(), hash.hex().into())));
         members.extend(self.publish.map(|flag| ("publish".to_owned(), flag.into())));
+        let missing = self.missing_days.map(|hash| ("missing_days".to_owned(), hash.hex().into()));
+        members.extend(missing);
         (!members.is_empty()).then_some(Value::Object(members))
     }
 
@@ -111,6 +123,7 @@ pub fn summary_id<Id: AsRef<str>>(identity: &SummaryIdentity<'_, Id>) -> String 
     let checksum = identity.source_text_hash.hex();
     let context = identity.context.sha256.map(|hash| hash.hex());
     let publish = identity.context.publish.map(|flag| flag.to_string());
+    let missing = identity.context.missing_days.map(|hash| hash.hex());
     let mut parts = vec![
         Part::Text("summary"),
         Part::Labelled("type", identity.stream.as_str()),
@@ -125,6 +138,7 @@ pub fn summary_id<Id: AsRef<str>>(identity: &SummaryIdentity<'_, Id>) -> String 
     ];
     parts.extend(context.as_deref().map(|hash| Part::Labelled("context", hash)));
     parts.extend(publish.as_deref().map(|flag| Part::Labelled("publish", flag)));
+    parts.extend(missing.as_deref().map(|hash| Part::Labelled("missing_days", hash)));
     stable_id("sum", &parts)
 }
 
@@ -436,7 +450,7 @@ pub(crate) mod tests {
         let other = SummaryIdentity { model: "other", ..identity };
         assert_ne!(summary_id(&identity), summary_id(&other));
         let context = |sha256, publish| {
-            let context = ContextIdentity { sha256, publish };
+            let context = ContextIdentity { sha256, publish, ..ContextIdentity::default() };
             let selection = json!({"context": context.to_value()});
             assert_eq!(ContextIdentity::of(&selection), context);
             summary_id(&SummaryIdentity { context, ..identity })

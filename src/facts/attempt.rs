@@ -8,6 +8,9 @@ use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, Stream};
 
+/// The note about days of a range that are not published begins with it.
+pub(crate) const DAYS_MISSING: &str = "UPSTREAM_DAYS_MISSING";
+
 /// What is known of an attempt's input. Before the input is resolved only stream and day are known;
 /// an attempt that failed inside the service knows nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -359,7 +359,10 @@ pub(super) fn settings<'v>(
 ) -> Result<CallSettings, String> {
     let mut settings = CallSettings::default();
     let given = |key: &str| inputs(key).filter(|v| !v.is_null() && v.as_str() != Some(""));
-    let wrong = |key: &str| format!("{key} is not usable");
+    let wrong = |key: &str| {
+        let value = inputs(key).cloned().unwrap_or_default();
+        format!("the parameter {key} cannot be {value}: it must be a number in its range")
+    };
     let number = |key: &str| match given(key) {
         None => Ok(None),
         Some(value) => super::pyvalue::to_float(value)

@@ -15,6 +15,7 @@ use super::dag::ValueType;
 use super::outcome::FlowProblem;
 use super::pack::LoadedPack;
 use super::pyvalue;
+use crate::contract::publish::said_by_record;
 use crate::model::SourceText;
 use crate::registry::binding::Binding;
 
@@ -46,9 +47,11 @@ pub(super) fn bind<'a>(
     let mut warnings = Vec::new();
     let declared = |name: &str| pack.inputs().iter().any(|input| input.name == name);
     for (name, value) in params {
-        if declared(name) {
+        if value.is_null() {
+            // A parameter that is null is absent.
+        } else if declared(name) {
             given.entry(name.clone()).or_insert_with(|| value.clone());
-        } else if !COMMON_PARAMS.contains(&name.as_str()) {
+        } else if !COMMON_PARAMS.contains(&name.as_str()) && !is_mark(name, value) {
             warnings.push("unknown_param".to_owned());
         }
     }
@@ -98,6 +101,12 @@ pub(super) fn bind<'a>(
         inputs.insert(input.name.clone(), value);
     }
     Ok(Bound { inputs, sources, warnings, uncondensed: None, condensed: Vec::new() })
+}
+
+/// Whether a parameter says that the summary is private or may be shown.
+fn is_mark(name: &str, value: &Value) -> bool {
+    let alone = Map::from_iter([(name.to_owned(), value.clone())]);
+    said_by_record(&alone).is_some()
 }
 
 fn binding_of<'p>(pack: &'p LoadedPack, name: &str) -> Option<&'p Binding> {

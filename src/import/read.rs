@@ -9,7 +9,7 @@ use super::kind::{FileKind, extension};
 use super::{decode, extract, office};
 use crate::contract::publish::{said_by_member, said_by_record, said_within, together};
 use crate::markup::document::{self, Document};
-use crate::markup::records::{List, Record};
+use crate::markup::records::{List, Record, value_of};
 use crate::upstream::source::RESOLVE_IDS_MAX;
 
 /// What reading a file may need beside its bytes.
@@ -175,10 +175,10 @@ fn rows(text: &str, separator: char) -> Vec<Vec<String>> {
 
 /// The records of a file that is JSON, or lines of JSON.
 fn values(text: &str) -> Vec<Value> {
-    match serde_json::from_str(text) {
-        Ok(Value::Array(items)) => items,
-        Ok(value) => vec![value],
-        Err(_) => text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect(),
+    match value_of(text) {
+        Some(Value::Array(items)) => items,
+        Some(value) => vec![value],
+        None => text.lines().filter_map(value_of).collect(),
     }
 }
 

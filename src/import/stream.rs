@@ -3,7 +3,7 @@
 //!
 //! Contract: memory holds one record and never the file. One pass over the file finds its form: one
 //! JSON value with a list is a list, and everything else is lines. So each damaged line of a list is
-//! reported.
+//! reported. A mark as private beside a list holds for each of its items.
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -13,9 +13,10 @@ use std::sync::Arc;
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{ImportError, disk_error};
+use crate::contract::publish;
 use crate::os::{Disk, DiskFile, Open};
 use crate::upstream::lines::{BUS_LINE_BYTES_MAX, Lines};
 
@@ -36,13 +37,18 @@ pub(super) fn each_record(
     let opened = disk.open(file, Open::Read).map_err(disk_error("open", file))?;
     let read = |error| disk_error("read", file)(error);
     let start = start_of(opened.as_ref()).map_err(read)?;
-    let shape = shape_of(&opened, start).map_err(read)?;
+    let mut head = Map::new();
+    let shape = shape_of(&opened, start, &mut head).map_err(read)?;
+    let is_private = publish::said_by_record(&head) == Some(false);
     if matches!(shape, Shape::Lines) {
         return each_line(&opened, file, take);
     }
     let (mut number, mut failure) = (0, None);
-    let walked = walk(&opened, start, shape, &mut |record| {
+    let walked = walk(&opened, start, shape, &mut Map::new(), &mut |mut record| {
         number += 1;
+        if is_private && let Some(members) = record.as_object_mut() {
+            members.insert("publish".to_owned(), false.into());
+        }
         take(number, Ok(record)).map_err(|error| failure = Some(error)).is_ok()
     });
     match (failure, walked) {
@@ -99,9 +105,13 @@ enum Shape {
     Lines,
 }
 
-/// Looks at the whole file, keeping nothing.
-fn shape_of(file: &Arc<dyn DiskFile>, start: u64) -> io::Result<Shape> {
-    match walk(file, start, Shape::Lines, &mut |_| true) {
+/// Looks at the whole file, keeping only what stands beside a list and may mark it as private.
+fn shape_of(
+    file: &Arc<dyn DiskFile>,
+    start: u64,
+    head: &mut Map<String, Value>,
+) -> io::Result<Shape> {
+    match walk(file, start, Shape::Lines, head, &mut |_| true) {
         Ok(shape) => Ok(shape),
         Err(error) if error.is_io() => Err(error.into()),
         Err(_) => Ok(Shape::Lines),
@@ -114,11 +124,12 @@ fn walk(
     file: &Arc<dyn DiskFile>,
     start: u64,
     wanted: Shape,
+    head: &mut Map<String, Value>,
     take: &mut dyn FnMut(Value) -> bool,
 ) -> serde_json::Result<Shape> {
     let reader = BufReader::with_capacity(READ_BYTES, From { file: Arc::clone(file), at: start });
     let mut deserializer = serde_json::Deserializer::from_reader(reader);
-    let shape = WholeFile { wanted, take }.deserialize(&mut deserializer)?;
+    let shape = WholeFile { wanted, head, take }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(shape)
 }
@@ -165,6 +176,7 @@ macro_rules! nothing_else {
 
 struct WholeFile<'t> {
     wanted: Shape,
+    head: &'t mut Map<String, Value>,
     take: &'t mut dyn FnMut(Value) -> bool,
 }
 
@@ -188,7 +200,12 @@ impl<'de> Visitor<'de> for WholeFile<'_> {
         let mut first: Option<usize> = None;
         while let Some(key) = map.next_key::<String>()? {
             let Some(number) = LISTS.iter().position(|name| *name == key) else {
-                map.next_value::<IgnoredAny>()?;
+                if publish::may_say(&key) {
+                    let said = map.next_value::<Value>()?;
+                    self.head.insert(key, said);
+                } else {
+                    map.next_value::<IgnoredAny>()?;
+                }
                 continue;
             };
             let wanted = self.wanted == Shape::Member(number);
@@ -273,6 +290,8 @@ mod tests {
         assert_eq!(records(b"\xef\xbb\xbf[{\"a\":1},{\"b\":[2]}]"), both);
         assert_eq!(records(b"{\"x\":[9],\"entries\":[{\"a\":1},{\"b\":[2]}]}"), both);
         // The first name that holds a list counts, wherever it stands.
+        let private = br#"{"items":[{"a":1},2],"meta":{"flags":{"private":"yes"}}}"#;
+        assert_eq!(records(private), all(&[json!({"a": 1, "publish": false}), json!(2)]));
         let two = br#"{"results":[{"a":1},{"b":[2]}],"items":{"no":"list"},"entries":3}"#;
         assert_eq!(records(two), both);
         let two = br#"{"results":[{"no":1}],"items":[{"a":1},{"b":[2]}]}"#;

@@ -59,18 +59,22 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
     let text = text_of(bytes)?;
     Ok(match extension.as_str() {
         "md" | "markdown" => markdown_document(text),
-        "html" | "htm" => {
+        "html" | "htm" => below_front_matter(text, |text| {
             let page = html::page(text);
             let publish = publish::said_by_members(&page.members);
             let (text, title, members) = (page.text, page.title, page.members);
             Document { kind: "html", text, title, members, publish, ..none() }
-        }
-        "tex" => {
+        }),
+        "tex" => below_front_matter(text, |text| {
             let paper = latex::paper(text);
             Document { kind: "tex", text: paper.text, title: paper.title, ..none() }
-        }
+        }),
         "json" => json_document(text),
-        _ => text_document(text),
+        _ => below_front_matter(text, |text| Document {
+            kind: "txt",
+            text: text.to_owned(),
+            ..none()
+        }),
     })
 }
 
@@ -82,7 +86,7 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, String> {
 
 /// One JSON value. The items of a list are the work of [`super::records`].
 fn json_document(text: &str) -> Document {
-    let value = serde_json::from_str::<Value>(text).unwrap_or_default();
+    let value = super::records::value_of(text).unwrap_or_default();
     let publish = publish::said_within(&value);
     let members = if let Value::Object(members) = value { members } else { Map::new() };
     Document { kind: "json", text: text.to_owned(), members, publish, ..none() }
@@ -92,14 +96,20 @@ fn none() -> Document {
     Document::default()
 }
 
-fn text_document(text: &str) -> Document {
-    let body = markdown::plain_body(text);
+/// A document whose first lines may be front matter. They leave the text where they can only be that.
+fn below_front_matter(text: &str, read: impl Fn(&str) -> Document) -> Document {
     let front = markdown::front_matter(text).map(FrontMatterFacts::read).unwrap_or_default();
+    let body = markdown::plain_body(text);
+    let document = read(body);
+    let publish = publish::together([front.publish, document.publish]);
     if body.len() == text.len() {
-        return Document { kind: "txt", text: text.to_owned(), publish: front.publish, ..none() };
+        return Document { publish, ..document };
     }
-    let FrontMatterFacts { title, date, labels, members, publish } = front;
-    Document { kind: "txt", text: body.to_owned(), title, date, labels, members, publish }
+    let FrontMatterFacts { title, date, mut labels, mut members, .. } = front;
+    labels.extend(document.labels);
+    members.extend(document.members);
+    let (title, date) = (title.or(document.title), date.or(document.date));
+    Document { title, date, labels, members, publish, ..document }
 }
 
 fn markdown_document(text: &str) -> Document {
@@ -157,7 +167,7 @@ impl FrontMatterFacts {
         let labels = ["tags", "labels", "categories", "keywords"].iter();
         // An empty value is written on purpose: `publish:` is no yes.
         let empty = members.iter().filter(|(_, value)| value.is_null());
-        let empty = empty.map(|(name, _)| publish::said_by_member(name, &Value::Bool(false)));
+        let empty = empty.map(|(name, _)| publish::said_by_member(name, &Value::from("")));
         let said = publish::said_by_record(&members);
         FrontMatterFacts {
             title: word(&["title"]),
@@ -233,6 +243,9 @@ mod tests {
             ("publish: [true]", Some(false)),
             ("private: true", Some(false)),
             ("private: false", None),
+            ("private:", Some(false)),
+            ("draft: ''", Some(false)),
+            ("flags: {private: yes}", Some(false)),
             ("draft: true", Some(false)),
             ("visibility: private", Some(false)),
             ("visibility: public", None),
@@ -258,6 +271,9 @@ mod tests {
     fn every_form_of_front_matter_says_whether_a_document_is_private() {
         for (name, text, expected) in [
             ("a.md", "+++\ntitle = \"T\"\npublish = false\n+++\nText", Some("Text")),
+            ("a.html", "---\ntitle: T\nprivate: true\n---\n<p>Text</p>", Some("Text")),
+            ("a.htm", "+++\ntitle = \"T\"\ndraft = true\n+++\n<p>Text</p>", Some("Text")),
+            ("a.tex", "---\ntitle: T\nprivate:\n---\nText", Some("Text")),
             ("a.md", "+++\npublish = false\nbroken\n+++\nText", Some("Text")),
             ("a.md", "{\n  \"title\": \"T\",\n  \"draft\": true\n}\nText", Some("Text")),
             ("a.md", "\n\n---\nprivate: true\n---\nText", Some("Text")),

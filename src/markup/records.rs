@@ -20,6 +20,8 @@ const IDS: [&str; 4] = ["id", "_id", "guid", "uuid"];
 /// Longest id of a record that is used, in bytes. A longer one is no name.
 const ID_BYTES_MAX: usize = 200;
 /// The first words of the version of a JSON Feed.
+/// Levels of a value nested too deep that are looked at one by one.
+const LEVELS_KEPT: usize = 16;
 const JSON_FEED: &str = "https://jsonfeed.org/version/";
 
 /// Kinds of files that are always lists, and `json`, which may be one.
@@ -110,7 +112,7 @@ impl Shown {
     fn value(&self) -> Value {
         match self {
             Shown::Words(text) => text.as_str().into(),
-            Shown::Json(text) => serde_json::from_str(text).unwrap_or_default(),
+            Shown::Json(text) => value_of(text).unwrap_or_default(),
         }
     }
 
@@ -149,7 +151,7 @@ fn json_record(raw: &str) -> Record {
         return Record { text, is_whole: true, ..Record::default() };
     };
     // A list of words is shown as one text; its context needs the list.
-    let values: Map<String, Value> = serde_json::from_str(raw).unwrap_or_default();
+    let values = value_of(raw).and_then(|value| value.as_object().cloned()).unwrap_or_default();
     let pairs = members.into_iter().filter_map(|(name, raw)| Some((name, Shown::of(raw)?)));
     Record { members: values, ..record_of(pairs.collect()) }
 }
@@ -194,6 +196,26 @@ fn names(shown: &Shown) -> bool {
                 text.strip_prefix('-').unwrap_or(text).bytes().all(|b| b.is_ascii_digit())
             }
         }
+}
+
+/// A JSON value. Of one that is nested deeper than the reader allows, the deep parts are null and the
+/// rest is kept: a mark as private must not get lost beside them. `None`: it is no JSON.
+pub(crate) fn value_of(text: &str) -> Option<Value> {
+    fn part(raw: &str, levels: usize) -> Value {
+        if let Ok(value) = serde_json::from_str(raw) {
+            return value;
+        }
+        let Some(levels) = levels.checked_sub(1) else { return Value::Null };
+        if let Ok(Members(members)) = serde_json::from_str(raw) {
+            let members = members.into_iter();
+            return Value::Object(
+                members.map(|(name, raw)| (name, part(raw.get(), levels))).collect(),
+            );
+        }
+        let items = serde_json::from_str::<Vec<&RawValue>>(raw).unwrap_or_default();
+        Value::Array(items.into_iter().map(|raw| part(raw.get(), levels)).collect())
+    }
+    serde_json::from_str::<&RawValue>(text).ok().map(|raw| part(raw.get(), LEVELS_KEPT))
 }
 
 /// The members of an object in the order of the file, as they are written.
@@ -383,6 +405,12 @@ mod tests {
         ];
         assert_eq!(read("json", text), expected);
         assert_eq!(List::of("json", "{\"items\": [1]}"), Ok(None), "one object is no list");
+        let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+        let nested = format!("[{{\"private\": true, \"text\": \"A\", \"x\": {deep}}}]");
+        let list = List::of("json", &nested).unwrap().unwrap();
+        let record = list.record(&nested, &list.slots[0]);
+        assert_eq!((record.text.as_str(), &record.members["private"]), ("A", &Value::Bool(true)));
+        assert_eq!(value_of("[1,"), None);
         let feed = "{\"version\": \"https://jsonfeed.org/version/1.1\", \"private\": true, \"items\": [{\"content_html\": \"<p>A<p>B\"}]}";
         assert_eq!(read("json", feed)[0].2, "A\n\nB");
         assert_eq!(List::of("json", feed).unwrap().unwrap().publish, Some(false));

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use chrono_tz::Tz;
 use parking_lot::{Condvar, Mutex};
 
+use super::call::{GIVE_WAY_SLICE, RightOfWay};
 use super::error::ModelError;
 use crate::contract::time::{Day, Timestamp};
 
@@ -52,6 +53,8 @@ struct BudgetState {
     reserved: Spent,
     /// Calls that hold a reservation.
     under_way: usize,
+    /// Calls that go first and wait for a reservation.
+    first_waits: usize,
 }
 
 impl Budget {
@@ -59,7 +62,17 @@ impl Budget {
     pub fn new(cost_max: Option<f64>, tokens_max: Option<u64>, zone: Tz) -> Budget {
         let (spent, reserved) = (Spent::default(), Spent::default());
         let day = None;
-        let state = BudgetState { cost_max, tokens_max, zone, day, spent, reserved, under_way: 0 };
+        let (under_way, first_waits) = (0, 0);
+        let state = BudgetState {
+            cost_max,
+            tokens_max,
+            zone,
+            day,
+            spent,
+            reserved,
+            under_way,
+            first_waits,
+        };
         Budget { state: Mutex::new(state), settled: Condvar::new() }
     }
 
@@ -85,12 +98,14 @@ impl Budget {
     }
 
     /// Reserves the most that a call may take. When only the reservations of running calls prevent
-    /// this, it waits at most `patience` until they are settled.
+    /// this, it waits at most `patience` until they are settled. A call that gives way also waits for
+    /// the calls that go first.
     pub(super) fn reserve(
         &self,
         wanted: Spent,
         patience: Duration,
         now: &dyn Fn() -> Timestamp,
+        right_of_way: &dyn Fn() -> RightOfWay,
     ) -> Result<(), NotReserved> {
         let until = Instant::now() + patience;
         let mut state = self.state.lock();
@@ -104,14 +119,24 @@ impl Budget {
                 let retry_after = until_tomorrow(now, state.zone);
                 return Err(NotReserved::Spent(ModelError::Budget { reason, retry_after }));
             }
-            let Some(reason) = state.over_with(state.reserved, wanted) else {
+            let right = right_of_way();
+            let is_first = right == RightOfWay::First;
+            let over = state.over_with(state.reserved, wanted);
+            let waits = || "calls of urgent requests wait for the budget".to_owned();
+            let waits = (!is_first && state.first_waits > 0).then(waits);
+            let Some(reason) = over.or(waits) else {
                 state.reserved = state.reserved.plus(wanted);
                 state.under_way += 1;
                 return Ok(());
             };
-            if self.settled.wait_until(&mut state, until).timed_out() {
+            if right == RightOfWay::InTheWay || Instant::now() >= until {
                 return Err(NotReserved::Reserved(reason));
             }
+            // A wait that gives way is short, because it may go first or be in the way meanwhile.
+            let slice = if is_first { until } else { until.min(Instant::now() + GIVE_WAY_SLICE) };
+            state.first_waits += usize::from(is_first);
+            self.settled.wait_until(&mut state, slice);
+            state.first_waits -= usize::from(is_first);
         }
     }
 

@@ -117,11 +117,30 @@ pub struct CallSettings {
     pub extra: Map<String, Value>,
 }
 
-/// Hears an answer while it arrives.
+/// How often a waiting call that gives way looks at its right of way.
+pub(super) const GIVE_WAY_SLICE: Duration = Duration::from_millis(200);
+
+/// The right of way of a call while it waits for a limit of its provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RightOfWay {
+    /// It goes before calls that give way.
+    First,
+    /// It waits until no call that goes first waits.
+    GivesWay,
+    /// It gives way, and an attempt that goes first waits for its thread: it must not wait at all.
+    InTheWay,
+}
+
+/// The attempt behind a call. It hears the answer while it arrives.
 pub trait Listener: Send + Sync {
     /// A part of the answer arrived; it may be empty while the model thinks. False ends the call,
     /// because its answer is not wanted any more.
     fn heard(&self, text: &str) -> bool;
+
+    /// The right of way of the attempt at this moment.
+    fn right_of_way(&self) -> RightOfWay {
+        RightOfWay::First
+    }
 }
 
 /// One question to a model.
@@ -172,6 +191,11 @@ impl ModelCall<'_> {
             "{{\"flow_id\":{flow_id},\"messages\":{messages},\"node\":{node},\"schema\":{schema},\
              \"settings\":{settings},\"variant\":{variant}}}"
         ))
+    }
+
+    /// The right of way at this moment. A call without an attempt goes first.
+    pub(super) fn right_of_way(&self) -> RightOfWay {
+        self.listener.map_or(RightOfWay::First, Listener::right_of_way)
     }
 
     /// Estimated tokens of the prompt: one for three bytes.

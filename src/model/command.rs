@@ -11,14 +11,20 @@ use std::ffi::OsString;
 use super::call::{ModelCall, Role};
 use super::error::ModelError;
 use super::provider::Provider;
+use super::redact::Redaction;
 use super::reply::{ModelIdentity, ModelReply, Usage};
 use super::secret::Secret;
 use crate::config::ProviderConfig;
+use crate::contract::shown::steers;
 use crate::contract::vocabulary::FailureCause;
 use crate::os::process::{self, ProcessError, Program};
 
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
 const CONTEXT_TOKENS: usize = 32_000;
+/// Characters of the last words of a program that an error repeats.
+const LAST_WORDS: usize = 400;
+/// A shorter line of a program is never taken as an echo of the prompt.
+const ECHO_BYTES: usize = 16;
 
 /// A program that answers.
 #[derive(Debug)]
@@ -70,27 +76,32 @@ impl Provider for CommandProvider {
             stdout_bytes_max: OUTPUT_BYTES_MAX,
             timeout: call.timeout,
         };
-        let finished =
-            process::run(&program, prompt(call).as_bytes()).map_err(|error| match error {
-                ProcessError::Timeout { limit, .. } => {
-                    ModelError::Timeout { provider: provider.clone(), limit }
-                }
-                ProcessError::Start { ref source, .. } => ModelError::Permanent {
-                    provider: provider.clone(),
-                    reason: format!("{error}: {source}"),
-                    cause: FailureCause::Configuration,
-                },
-                ProcessError::TooMuch { .. } => ModelError::Permanent {
-                    provider: provider.clone(),
-                    reason: error.to_string(),
-                    cause: FailureCause::InvalidAnswer,
-                },
-            })?;
+        let asked = prompt(call);
+        let finished = process::run(&program, asked.as_bytes()).map_err(|error| match error {
+            ProcessError::Timeout { limit, .. } => {
+                ModelError::Timeout { provider: provider.clone(), limit }
+            }
+            ProcessError::Start { ref source, .. } => ModelError::Permanent {
+                provider: provider.clone(),
+                reason: format!("{error}: {source}"),
+                cause: FailureCause::Configuration,
+            },
+            ProcessError::TooMuch { .. } => ModelError::Permanent {
+                provider: provider.clone(),
+                reason: error.to_string(),
+                cause: FailureCause::InvalidAnswer,
+            },
+        })?;
         if finished.code != Some(0) {
-            // The program's stderr may hold secrets and prompts, so the error does not repeat it.
-            let reason = match finished.code {
+            let ended = match finished.code {
                 Some(code) => format!("the program ended with exit code {code}"),
                 None => "a signal ended the program".to_owned(),
+            };
+            let said = finished.stderr.as_str();
+            let said = self.key.as_ref().map_or(said.to_owned(), |key| key.hide_in(said));
+            let reason = match last_words(&said, &asked) {
+                words if words.is_empty() => format!("{ended} and said nothing on stderr"),
+                words => format!("{ended}; its last words: {words}"),
             };
             let cause = FailureCause::Program;
             return Err(ModelError::Transient { provider, reason, retry_after: None, cause });
@@ -105,6 +116,29 @@ impl Provider for CommandProvider {
         let usage =
             Usage { input_tokens: call.prompt_tokens(), output_tokens: estimate(text.len()) };
         Ok(ModelReply::plain(text, usage, self.identity()))
+    }
+}
+
+/// The end of what a program said, on one line: without keys, addresses and numbers of people, without
+/// characters that steer a terminal, and without lines of the prompt.
+fn last_words(said: &str, asked: &str) -> String {
+    // What was cut at its beginning may begin within a key.
+    let said = match said.len() < process::STDERR_BYTES_MAX {
+        true => said,
+        false => said.split_once('\n').map_or("", |(_, rest)| rest),
+    };
+    let is_of_prompt = |line: &str| line.len() >= ECHO_BYTES && asked.contains(line);
+    let lines = said.lines().map(str::trim).filter(|line| !is_of_prompt(line));
+    let kept = lines.collect::<Vec<_>>().join("\n");
+    let redaction = Redaction { emails: true, phones: true, keys: true, accounts: true };
+    let clean: String = redaction.apply(&kept).0.chars().filter(|c| !steers(*c)).collect();
+    let line = clean.split_whitespace().collect::<Vec<_>>().join(" ");
+    let start = line.char_indices().rev().nth(LAST_WORDS).map(|(at, _)| at);
+    match start {
+        Some(at) => {
+            format!("…{}", line[at..].split_once(' ').map_or(&line[at..], |(_, rest)| rest))
+        }
+        None => line,
     }
 }
 
@@ -137,4 +171,22 @@ fn escape_role_lines(text: &str) -> String {
         false => line.to_owned(),
     });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_words_of_a_program_are_one_clean_line() {
+        let said = "Loading…\nA long line of the prompt\nkey sk-abcdef0123456789abcdef\r\n\u{1b}[31mmodel \
+                    file\u{202e} not found\u{7}, write to ana@example.org\n";
+        let words = last_words(said, "Read: A long line of the prompt, and so on");
+        assert_eq!(words, "Loading… key [key] [31mmodel file not found, write to [email]");
+        assert_eq!(last_words(" \n", ""), "");
+        let long = last_words(&"word ".repeat(500), "");
+        assert!(long.starts_with("…word ") && long.chars().count() <= LAST_WORDS + 1, "{long}");
+        let cut = format!("{}\nthe end", "k".repeat(process::STDERR_BYTES_MAX));
+        assert_eq!(last_words(&cut, ""), "the end");
+    }
 }

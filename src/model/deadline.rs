@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::call::{Listener, ModelCall};
+use super::call::{Listener, ModelCall, RightOfWay};
 use super::error::ModelError;
 use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply};
@@ -47,6 +47,10 @@ impl Listener for Listening<'_> {
     fn heard(&self, text: &str) -> bool {
         *self.alive.since.lock() = self.alive.clock.now();
         self.to.is_none_or(|to| to.heard(text))
+    }
+
+    fn right_of_way(&self) -> RightOfWay {
+        self.to.map_or(RightOfWay::First, Listener::right_of_way)
     }
 }
 

@@ -11,6 +11,8 @@
 //!   own. Every settled amount goes to the call's [`Bill`](super::Bill), so that it becomes a fact.
 //! - When only the reservations of running calls prevent a call, it waits until they are settled.
 //! - A call and all its waits end within the time that the call is allowed.
+//! - Where calls wait, for a rate, a free place or the budget, a call of a `now` request goes before
+//!   those that give way. A call that gives way stops waiting when a `now` request needs its thread.
 //! - A call that ends without an answer after a part of it arrived is charged as an estimate.
 //! - After [`FAILURES_TO_OPEN`] failures in a row, as [`Failures`] counts them, the provider gets no
 //!   calls for a time, longer each time. Then one call tests whether it answers again. A call that is
@@ -29,7 +31,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::budget::{Budget, NotReserved, Spent};
-use super::call::{Listener, ModelCall};
+use super::call::{GIVE_WAY_SLICE, Listener, ModelCall, RightOfWay};
 use super::deadline::time_left;
 use super::error::{ErrorClass, ModelError};
 use super::health::{FAILURES_TO_OPEN, Failures, LearnedRate};
@@ -46,6 +48,8 @@ const PAUSE_LEAST: Duration = Duration::from_millis(100);
 /// Tokens reserved for an answer without a limit.
 const ANSWER_TOKENS: u64 = 1_500;
 const TOKENS_PER_PRICE: f64 = 1_000_000.0;
+/// How long a call that gives way waits at a time for the calls that go first.
+const GIVE_WAY_MS: i64 = 1_000;
 /// Time after which a call is tried again that the reservations of other calls kept back.
 const RESERVED_AGAIN: Duration = Duration::from_secs(5);
 
@@ -108,6 +112,10 @@ pub struct Gate {
 #[derive(Debug, Default)]
 struct GateState {
     in_flight: usize,
+    /// Calls that go first and wait for a limit of the minute or the end of a pause.
+    first_wait: usize,
+    /// Calls that go first and wait for a place.
+    first_wait_for_place: usize,
     /// Calls that took tokens of the minute and have not settled them.
     admitted: usize,
     requests: Bucket,
@@ -182,6 +190,7 @@ enum HoldCause {
     Requests,
     Tokens,
     Learned,
+    GivesWay,
 }
 
 impl GateState {
@@ -208,6 +217,9 @@ impl GateState {
                     .to_owned(),
                 FailureCause::RateLimit,
             ),
+            HoldCause::GivesWay => {
+                ("calls of urgent requests go first".to_owned(), FailureCause::RateLimit)
+            }
             HoldCause::Tokens => {
                 ("the tokens of this minute are used".to_owned(), FailureCause::RateLimit)
             }
@@ -243,7 +255,7 @@ impl Gate {
     }
 
     /// Admits one call and numbers it, or says what keeps it back.
-    fn admit(&self, tokens: u64) -> Result<u64, Hold> {
+    fn admit(&self, tokens: u64, right: RightOfWay) -> Result<u64, Hold> {
         let now = self.clock.now();
         let mut state = self.state.lock();
         let paused = state.paused_until.map_or(0, |until| until.ms_since(now));
@@ -251,12 +263,14 @@ impl Gate {
         #[allow(clippy::cast_precision_loss, reason = "token counts are small")]
         let tokens = tokens as f64;
         let minute = &self.limits;
+        let gives_way = right != RightOfWay::First && state.first_wait > 0;
         let waits = [
             (paused, HoldCause::Paused),
             (if open && state.testing { 1_000 } else { 0 }, HoldCause::Tested),
             (state.requests.wait_ms(minute.requests_per_minute, 1.0, now), HoldCause::Requests),
             (state.tokens.wait_ms(minute.tokens_per_minute, tokens, now), HoldCause::Tokens),
             (state.rate.wait_ms(now), HoldCause::Learned),
+            (if gives_way { GIVE_WAY_MS } else { 0 }, HoldCause::GivesWay),
         ];
         if let Some((ms, kept)) = waits.into_iter().filter(|(ms, _)| *ms > 0).max_by_key(|w| w.0) {
             return Err(state.hold(Duration::from_millis(ms.unsigned_abs()), kept));
@@ -277,9 +291,19 @@ impl Gate {
     }
 
     /// Waits and takes the time from `left`; fails when too little is left.
-    fn wait_within(&self, left: &mut Duration, hold: Hold) -> Result<(), ModelError> {
+    fn wait_within(
+        &self,
+        left: &mut Duration,
+        hold: Hold,
+        call: &ModelCall<'_>,
+    ) -> Result<(), ModelError> {
+        let right = call.right_of_way();
+        if right == RightOfWay::InTheWay {
+            return Err(self.paused(hold));
+        }
         if hold.may_settle {
-            let (begun, patience) = (Instant::now(), hold.time.min(*left));
+            let slice = if right == RightOfWay::First { *left } else { GIVE_WAY_SLICE };
+            let (begun, patience) = (Instant::now(), hold.time.min(*left).min(slice));
             let mut state = self.state.lock();
             let timed_out = self.place_free.wait_for(&mut state, patience).timed_out();
             drop(state);
@@ -293,29 +317,59 @@ impl Gate {
             Some(rest) => *left = rest,
             None => return Err(self.paused(hold)),
         }
-        self.waiter.wait(hold.time);
+        if right == RightOfWay::First {
+            self.waiter.wait(hold.time);
+            return Ok(());
+        }
+        let mut waited = Duration::ZERO;
+        while waited < hold.time && call.right_of_way() == RightOfWay::GivesWay {
+            let slice = GIVE_WAY_SLICE.min(hold.time - waited);
+            self.waiter.wait(slice);
+            waited += slice;
+        }
+        *left += hold.time - waited;
         Ok(())
     }
 
-    fn take_place(&self, timeout: Duration) -> Result<InFlight<'_>, ModelError> {
+    fn take_place(
+        &self,
+        timeout: Duration,
+        call: &ModelCall<'_>,
+    ) -> Result<InFlight<'_>, ModelError> {
+        let until = Instant::now() + timeout;
         let mut state = self.state.lock();
-        let full = |state: &mut GateState| state.in_flight >= self.limits.concurrency.max(1);
-        if self.place_free.wait_while_for(&mut state, full, timeout).timed_out() {
-            return Err(self.paused(Hold {
-                time: Duration::from_secs(1),
-                reason: "as many calls as it may have are under way".to_owned(),
-                cause: FailureCause::RateLimit,
-                may_settle: false,
-            }));
+        loop {
+            let right = call.right_of_way();
+            let is_first = right == RightOfWay::First;
+            let is_full = state.in_flight >= self.limits.concurrency.max(1);
+            if !is_full && (is_first || state.first_wait_for_place == 0) {
+                state.in_flight += 1;
+                return Ok(InFlight(self));
+            }
+            if right == RightOfWay::InTheWay || Instant::now() >= until {
+                return Err(self.paused(Hold {
+                    time: Duration::from_secs(1),
+                    reason: "as many calls as it may have are under way".to_owned(),
+                    cause: FailureCause::RateLimit,
+                    may_settle: false,
+                }));
+            }
+            let slice = if is_first { until } else { until.min(Instant::now() + GIVE_WAY_SLICE) };
+            state.first_wait_for_place += usize::from(is_first);
+            self.place_free.wait_until(&mut state, slice);
+            state.first_wait_for_place -= usize::from(is_first);
         }
-        state.in_flight += 1;
-        Ok(InFlight(self))
     }
 
     /// Reserves the budget of the day for a call that was admitted.
-    fn reserve(&self, wanted: Spent, left: &mut Duration) -> Result<(), ModelError> {
-        let begun = Instant::now();
-        let reserved = self.budget.reserve(wanted, *left, &|| self.clock.now());
+    fn reserve(
+        &self,
+        wanted: Spent,
+        left: &mut Duration,
+        call: &ModelCall<'_>,
+    ) -> Result<(), ModelError> {
+        let (begun, now) = (Instant::now(), || self.clock.now());
+        let reserved = self.budget.reserve(wanted, *left, &now, &|| call.right_of_way());
         *left = left.saturating_sub(begun.elapsed());
         reserved.map_err(|error| match error {
             NotReserved::Spent(error) => error,
@@ -457,6 +511,26 @@ impl Listener for Arrivals<'_> {
         self.any.store(true, Ordering::Relaxed);
         self.to.is_none_or(|to| to.heard(text))
     }
+
+    fn right_of_way(&self) -> RightOfWay {
+        self.to.map_or(RightOfWay::First, Listener::right_of_way)
+    }
+}
+
+/// A call that goes first and waits for a limit of the minute or the end of a pause.
+struct FirstWaits<'a>(&'a Gate);
+
+impl<'a> FirstWaits<'a> {
+    fn new(gate: &'a Gate) -> FirstWaits<'a> {
+        gate.state.lock().first_wait += 1;
+        FirstWaits(gate)
+    }
+}
+
+impl Drop for FirstWaits<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().first_wait -= 1;
+    }
 }
 
 /// One of the calls in flight; frees its place when dropped.
@@ -500,17 +574,23 @@ impl Provider for Gate {
         let wanted = self.cost(expected);
         let begun = self.clock.now();
         let mut left = self.limits.patience.min(call.timeout / 2);
+        let mut first_waits = None;
         loop {
-            let number = match self.admit(expected.total()) {
+            let right = call.right_of_way();
+            let number = match self.admit(expected.total(), right) {
                 Ok(number) => number,
                 Err(hold) => {
-                    self.wait_within(&mut left, hold)?;
+                    if right == RightOfWay::First {
+                        first_waits.get_or_insert_with(|| FirstWaits::new(self));
+                    }
+                    self.wait_within(&mut left, hold, call)?;
                     continue;
                 }
             };
-            let place = self.take_place(time_left(call.timeout, begun, self.clock.now()));
+            first_waits = None;
+            let place = self.take_place(time_left(call.timeout, begun, self.clock.now()), call);
             let reserved = place.and_then(|place| {
-                self.reserve(wanted, &mut left)?;
+                self.reserve(wanted, &mut left, call)?;
                 Ok(place)
             });
             // A call that was admitted and is not sent uses nothing of its minute.
@@ -528,7 +608,7 @@ impl Provider for Gate {
             self.settle(call, expected, is_billed, &result);
             drop(place);
             match self.note(call, number, &result) {
-                Some(hold) => self.wait_within(&mut left, hold)?,
+                Some(hold) => self.wait_within(&mut left, hold, call)?,
                 None => return result,
             }
         }
@@ -616,6 +696,13 @@ mod tests {
     }
 
     fn ask(gate: &dyn Provider) -> Result<ModelReply, ModelError> {
+        ask_as(gate, None)
+    }
+
+    fn ask_as(
+        gate: &dyn Provider,
+        listener: Option<&dyn Listener>,
+    ) -> Result<ModelReply, ModelError> {
         let messages = [Message::new(Role::User, "x".repeat(18))];
         gate.call(&ModelCall {
             flow_id: "f",
@@ -630,7 +717,7 @@ mod tests {
             settings: CallSettings { max_tokens: Some(10), ..CallSettings::default() },
             timeout: Duration::from_secs(300),
             bill: None,
-            listener: None,
+            listener,
             model: None,
         })
     }
@@ -823,6 +910,81 @@ mod tests {
             );
             assert_eq!(ask(&chain).unwrap_err().class(), expected);
         }
+    }
+
+    /// An attempt that gives way.
+    #[derive(Default)]
+    struct Yielding {
+        in_the_way: AtomicBool,
+    }
+
+    impl Listener for Yielding {
+        fn heard(&self, _: &str) -> bool {
+            true
+        }
+
+        fn right_of_way(&self) -> RightOfWay {
+            match self.in_the_way.load(Ordering::Relaxed) {
+                true => RightOfWay::InTheWay,
+                false => RightOfWay::GivesWay,
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_that_gives_way_waits_for_calls_that_go_first() {
+        let (entered, seen) = crossbeam_channel::unbounded();
+        let (allow, go) = crossbeam_channel::unbounded();
+        let clock = Arc::new(SteppedClock::default());
+        let limits = Limits { concurrency: 1, ..Limits::default() };
+        let held = Arc::new(HeldProvider { entered, go });
+        let gate = Gate::new(held, limits, Arc::new(no_budget()), clock.clone(), clock);
+        let (order, yielding) = (Mutex::new(Vec::new()), Yielding::default());
+        let waiting = |first: usize| {
+            while gate.state.lock().first_wait_for_place < first {
+                std::thread::yield_now();
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| ask(&gate).unwrap());
+            seen.recv().unwrap();
+            scope.spawn(|| {
+                ask_as(&gate, Some(&yielding)).unwrap();
+                order.lock().push("scheduled");
+            });
+            std::thread::sleep(Duration::from_millis(50));
+            scope.spawn(|| {
+                ask(&gate).unwrap();
+                order.lock().push("now");
+            });
+            waiting(1);
+            for _ in 0..3 {
+                allow.send(()).unwrap();
+                let _ = seen.recv_timeout(Duration::from_secs(5));
+            }
+        });
+        assert_eq!(*order.lock(), ["now", "scheduled"]);
+    }
+
+    #[test]
+    fn a_rate_goes_to_calls_that_go_first_and_a_thread_that_is_needed_is_not_held() {
+        let limits = Limits { requests_per_minute: Some(6), ..Limits::default() };
+        let s = scene(Vec::new(), limits, no_budget());
+        (0..6).for_each(|_| drop(ask(&s.gate).unwrap()));
+        let yielding = Yielding::default();
+        {
+            let _urgent = FirstWaits::new(&s.gate);
+            s.clock.wait(Duration::from_secs(30));
+            let error = ask_as(&s.gate, Some(&yielding)).unwrap_err();
+            assert!(error.to_string().contains("urgent requests go first"), "{error}");
+        }
+        ask_as(&s.gate, Some(&yielding)).unwrap();
+        let sent = s.provider.calls.lock().len();
+        (sent..14).for_each(|_| drop(ask(&s.gate).unwrap()));
+        yielding.in_the_way.store(true, Ordering::Relaxed);
+        let before = s.clock.now();
+        let error = ask_as(&s.gate, Some(&yielding)).unwrap_err();
+        assert_eq!((error.class(), s.clock.now()), (ErrorClass::Pause, before));
     }
 
     #[test]

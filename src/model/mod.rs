@@ -35,7 +35,9 @@ mod stream;
 #[cfg(any(test, feature = "internals"))]
 pub use self::{anthropic::Anthropic, command::CommandProvider, openai::OpenAi, secret::Secret};
 pub(crate) use budget::Spent;
-pub use call::{Api, CallSettings, Listener, Message, ModelCall, ResponseFormat, Role, SourceText};
+pub use call::{
+    Api, CallSettings, Listener, Message, ModelCall, ResponseFormat, RightOfWay, Role, SourceText,
+};
 pub(crate) use context::{MORE_CONTEXT, was_cut};
 pub(crate) use deadline::Deadline;
 pub use error::{ErrorClass, ModelError};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 
 /// How much of what a child says on stderr is kept.
-const STDERR_BYTES_MAX: usize = 16 << 10;
+pub(crate) const STDERR_BYTES_MAX: usize = 16 << 10;
 /// How long a stopped child's pipes may take to close.
 const DRAIN: Duration = Duration::from_millis(500);
 

@@ -66,12 +66,17 @@ fn refusal(request: &Request) -> Option<(ReasonCode, String)> {
         let message = format!("{} takes no input from {bus}", request.work.kind);
         return Some((ReasonCode::KindBusMismatch, message));
     }
-    let publish = request.work.params.get("publish");
-    if let Some(flag) = publish.filter(|flag| !flag.is_boolean()) {
+    // A parameter that is null is absent.
+    let param = |name: &str| request.work.params.get(name).filter(|value| !value.is_null());
+    if let Some(flag) = param("publish").filter(|flag| !flag.is_boolean()) {
         let message = format!("params.publish must be true or false, not {flag}");
         return Some((ReasonCode::InvalidParams, message));
     }
-    let day = request.work.params.get("day")?;
+    if let Some(project) = param("project").filter(|project| !project.is_string()) {
+        let message = format!("params.project must be a text, not {project}");
+        return Some((ReasonCode::InvalidParams, message));
+    }
+    let day = param("day")?;
     let is_day = day.as_str().is_some_and(|text| text.parse::<Day>().is_ok());
     (!is_day).then(|| {
         (ReasonCode::InvalidParams, format!("params.day must be a calendar date, not {day}"))

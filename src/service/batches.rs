@@ -157,6 +157,7 @@ impl ServiceLoop {
     /// An attempt that a `now` request waits for goes before those that give way.
     fn raise(&self, request: Seq) {
         let state = self.engine.state();
+        let request = state.makes_the_outcome(request);
         let running =
             state.open_request(request).is_some_and(|open| open.row.status == Status::Running);
         if running && !state.gives_way(request) {

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::export::Committed;
 use crate::facts::agent_run::SnapshotPointer;
 use crate::facts::session::{Promoted, SessionReport};
+use crate::state::Digest16;
 use crate::state::event::{Event, PassedOver};
+
+/// Messages of one kind of failure that are kept.
+const MESSAGES_MAX: usize = 5;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionCounts {
@@ -20,8 +25,8 @@ pub struct SessionCounts {
     /// Failures that still stand: of requests that ended with one, and of those that wait for
     /// another attempt.
     failures: BTreeMap<FailureKind, Failure>,
-    /// Requests that wait for another attempt, and when it may begin.
-    waiting: BTreeMap<Seq, (FailureKind, Timestamp)>,
+    /// Requests that wait for another attempt, when it may begin, and the hash of what was said.
+    waiting: BTreeMap<Seq, (FailureKind, Timestamp, Digest16)>,
     /// Providers that failed while a fallback answered, by provider and cause, with how often.
     passed_over: BTreeMap<(String, FailureCause), (u64, PassedOver)>,
 }
@@ -36,14 +41,57 @@ pub(crate) struct FailureKind {
 }
 
 /// Failures of one kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) requests: u64,
-    /// Of the first of them.
-    pub(crate) request_id: String,
-    pub(crate) message: String,
+    /// What was said, each message once.
+    pub(crate) told: Vec<FailureMessage>,
+    /// Requests whose messages are not kept.
+    pub(crate) untold: u64,
     /// When the next attempt of one of them may begin.
     pub(crate) next: Option<Timestamp>,
+}
+
+/// One message about requests that failed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FailureMessage {
+    pub(crate) message: String,
+    pub(crate) requests: u64,
+    /// The first of these requests; empty when it is not among them any more.
+    pub(crate) request_id: String,
+    pub(crate) request: Seq,
+}
+
+impl Failure {
+    fn tell(&mut self, told: FailureMessage) {
+        match self.told.iter().position(|known| known.message == told.message) {
+            Some(at) => self.told[at].requests += told.requests,
+            None if self.told.len() < MESSAGES_MAX => self.told.push(told),
+            None => self.untold += told.requests,
+        }
+    }
+
+    /// A request that waited has another outcome now.
+    fn take_back(&mut self, request: Seq, message: &Digest16) {
+        self.requests -= 1;
+        let known = self.told.iter_mut().find(|told| sha256(&told.message).head() == *message);
+        match known {
+            Some(known) => {
+                known.requests = known.requests.saturating_sub(1);
+                if known.request == request {
+                    known.request_id.clear();
+                }
+            }
+            None => self.untold = self.untold.saturating_sub(1),
+        }
+        self.told.retain(|told| told.requests > 0);
+    }
+
+    fn add(&mut self, other: Failure) {
+        self.requests += other.requests;
+        self.untold += other.untold;
+        other.told.into_iter().for_each(|told| self.tell(told));
+    }
 }
 
 impl FailureKind {
@@ -62,7 +110,7 @@ impl SessionCounts {
 
     pub(super) fn observe(&mut self, committed: &Committed) {
         self.events += 1;
-        self.observe_failures(&committed.event);
+        self.observe_failures(committed);
         if let Event::ProviderPassedOver { failure, .. } = &committed.event {
             let kind = (failure.provider.clone(), failure.cause);
             let known = self.passed_over.entry(kind);
@@ -85,32 +133,37 @@ impl SessionCounts {
     }
 
     /// Keeps the failures that still stand.
-    fn observe_failures(&mut self, event: &Event) {
-        let Some(request) = event.request() else { return };
-        if event.is_beside() {
-            return;
-        }
-        if let Some((kind, _)) = self.waiting.remove(&request)
+    fn observe_failures(&mut self, committed: &Committed) {
+        let event = &committed.event;
+        let is_rejected = matches!(event, Event::RequestRejected { .. });
+        let request = event.request().or(is_rejected.then_some(committed.seq));
+        let Some(request) = request.filter(|_| !event.is_beside()) else { return };
+        if let Some((kind, _, message)) = self.waiting.remove(&request)
             && let Some(failure) = self.failures.get_mut(&kind)
         {
-            failure.requests -= 1;
+            failure.take_back(request, &message);
             if failure.requests == 0 {
                 self.failures.remove(&kind);
             }
         }
-        let Event::AttemptFailed { head, reason, cause, message, retry_at, .. } = event else {
-            return;
+        let (kind, request_id, message, retry_at) = match event {
+            Event::AttemptFailed { head, reason, cause, message, retry_at, .. } => {
+                let (reason, cause, has_ended) = (*reason, *cause, retry_at.is_none());
+                let kind = FailureKind { has_ended, reason, cause };
+                (kind, &head.request_id, message, *retry_at)
+            }
+            Event::RequestRejected { request: taken, reason, message, .. } => {
+                let kind = FailureKind { has_ended: true, reason: *reason, cause: None };
+                (kind, &taken.head.request_id, message, None)
+            }
+            _ => return,
         };
-        let (reason, cause, has_ended) = (*reason, *cause, retry_at.is_none());
-        let kind = FailureKind { has_ended, reason, cause };
-        let failure = self.failures.entry(kind).or_insert_with(|| Failure {
-            requests: 0,
-            request_id: head.request_id.clone(),
-            message: message.clone(),
-            next: None,
-        });
+        let failure = self.failures.entry(kind).or_default();
         failure.requests += 1;
-        self.waiting.extend(retry_at.map(|at| (request, (kind, at))));
+        let (message, request_id) = (message.clone(), request_id.clone());
+        let digest = sha256(&message).head();
+        failure.tell(FailureMessage { message, requests: 1, request_id, request });
+        self.waiting.extend(retry_at.map(|at| (request, (kind, at, digest))));
     }
 
     /// Providers that failed while a fallback answered, each with the number of calls.
@@ -121,8 +174,8 @@ impl SessionCounts {
     /// The failures that still stand, those that ended requests last.
     pub(crate) fn failures(&self) -> Vec<(FailureKind, Failure)> {
         let failures = self.failures.iter().map(|(kind, failure)| {
-            let of_kind = self.waiting.values().filter(|(of, _)| of == kind);
-            let next = of_kind.map(|(_, at)| *at).min();
+            let of_kind = self.waiting.values().filter(|(of, ..)| of == kind);
+            let next = of_kind.map(|(_, at, _)| *at).min();
             (*kind, Failure { next, ..failure.clone() })
         });
         failures.collect()
@@ -159,7 +212,7 @@ impl SessionCounts {
         }
         for (kind, failure) in other.failures {
             match self.failures.get_mut(&kind) {
-                Some(known) => known.requests += failure.requests,
+                Some(known) => known.add(failure),
                 None => drop(self.failures.insert(kind, failure)),
             }
         }

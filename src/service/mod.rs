@@ -34,7 +34,7 @@ mod state;
 mod turn;
 mod work_left;
 
-pub(crate) use counts::{Failure, FailureKind, SessionCounts};
+pub(crate) use counts::{Failure, FailureKind, FailureMessage, SessionCounts};
 pub(crate) use error::ServiceError;
 pub(crate) use setup::NextSession;
 pub(crate) use setup::Reload;

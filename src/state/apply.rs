@@ -122,7 +122,9 @@ impl State {
             return Ok(());
         }
         self.open_up(seq, at, taken, row);
-        if let Event::RequestParked { behind, .. } = event {
+        if let Event::RequestParked { behind, .. } = event
+            && taken.urgency == Urgency::Now
+        {
             self.has_new_waiter(*behind, at);
         }
         Ok(())
@@ -289,7 +291,9 @@ impl State {
                 if let Some(item) = item {
                     self.held.entry(item).or_default().insert(request);
                 }
-                if let Event::WorkHeld { behind, .. } = event {
+                if let Event::WorkHeld { behind, .. } = event
+                    && self.is_urgent(request)
+                {
                     self.has_new_waiter(*behind, at);
                 }
             }
@@ -299,9 +303,10 @@ impl State {
 
     /// A scheduled request that a `now` request waits for is as urgent as that one.
     fn has_new_waiter(&mut self, behind: Seq, at: Timestamp) {
-        let ready = self.open.get(&behind).is_some_and(|open| open.place != Place::Nowhere);
+        let maker = self.makes_the_outcome(behind);
+        let ready = self.open.get(&maker).is_some_and(|open| open.place != Place::Nowhere);
         if ready {
-            self.reschedule(behind, at);
+            self.reschedule(maker, at);
         }
     }
 

@@ -272,17 +272,32 @@ impl State {
                     });
                 }
                 None => {
+                    let wanted_at = wanted_at(&request, now);
                     let (behind, behind_request_id) = (holder, head.request_id);
                     out.push(Event::RequestParked { request, behind, behind_request_id });
+                    out.extend(wanted_at.and_then(|at| self.brought_forward(holder, at)));
                     return Ok(());
                 }
             }
             return accepted(request, out);
         }
-        let Output { of, of_request_id, summary } = past.output(row.last)?;
+        let output = past.output(row.last)?;
+        request.warnings = request.warnings.union(output.shared_warnings());
+        let Output { of, of_request_id, summary, .. } = output;
         let reason = ReasonCode::OutputExists;
         out.push(Event::DuplicateReceived { request, of, of_request_id, reason, summary });
         Ok(())
+    }
+
+    /// A `now` request waits for the outcome of another one. If that one is scheduled and waits for
+    /// its next attempt, the wait ends. Only the first `now` request ends it: later failures have
+    /// their usual delays.
+    fn brought_forward(&self, behind: Seq, wanted_at: Timestamp) -> Option<Event> {
+        let request = self.makes_the_outcome(behind);
+        let open = self.open.get(&request)?;
+        let waits = matches!(open.row.status, Status::Waiting | Status::Backoff);
+        let is_later = open.eligible_at > wanted_at;
+        (waits && is_later && self.gives_way(request)).then_some(Event::DelayEnded { request })
     }
 
     /// The newest row of the same request id.
@@ -408,6 +423,13 @@ impl State {
             (_, None) => return Ok(()),
             (Outcome::Resolved { summary, warnings, input, sources }, Some(about)) => {
                 let event = match self.met_its_item(past, &about, &summary)? {
+                    Some(event @ Event::WorkHeld { behind, .. }) => {
+                        out.push(Note::new(event));
+                        let forward = self.is_urgent(request).then_some(now);
+                        let forward = forward.and_then(|now| self.brought_forward(behind, now));
+                        out.extend(forward.map(Note::new));
+                        return Ok(());
+                    }
                     Some(event) => event,
                     None => {
                         Event::InputResolved { request, attempt, summary, warnings, input, sources }
@@ -488,6 +510,7 @@ impl State {
         if existing.summary.summary_id != summary.summary_id {
             return Ok(None);
         }
+        let warnings = about.open.warnings.union(existing.shared_warnings());
         Ok(Some(Event::RequestDuplicated {
             request: about.request,
             head: past.head(about.request)?,
@@ -495,7 +518,7 @@ impl State {
             of_request_id: existing.of_request_id,
             reason: ReasonCode::IdenticalWork,
             summary: existing.summary,
-            warnings: about.open.warnings,
+            warnings,
             supersedes: about.open.particulars().supersedes,
         }))
     }
@@ -562,6 +585,7 @@ impl State {
         for request in waiters {
             let open = self.open.get(request);
             let warnings = open.map_or(Warnings::default(), |open| open.warnings);
+            let warnings = warnings.union(found.shared_warnings());
             let supersedes = open.and_then(|open| open.particulars().supersedes);
             out.push(Event::RequestDuplicated {
                 request: *request,
@@ -677,10 +701,16 @@ struct About<'a> {
 fn goes_before(newcomer: &TakenRequest, holder: &Open, now: Timestamp) -> bool {
     let some = holder.particulars();
     let has_begun = some.work_item.is_some() || !some.replies.is_empty();
+    let waits = matches!(holder.row.status, Status::Waiting | Status::Backoff);
     let starts_at = eligible_at(newcomer, now);
     let sooner = holder.eligible_at > now && starts_at < holder.eligible_at;
     let ahead = newcomer.urgency == Urgency::Now && holder.is_scheduled() && starts_at <= now;
-    holder.row.status == Status::Waiting && !has_begun && (sooner || ahead)
+    waits && !has_begun && (sooner || ahead)
+}
+
+/// When a newcomer may start. `None`: it is scheduled, so it ends no wait of others.
+fn wanted_at(newcomer: &TakenRequest, now: Timestamp) -> Option<Timestamp> {
+    (newcomer.urgency == Urgency::Now).then(|| eligible_at(newcomer, now))
 }
 
 fn accepted<E>(request: Box<TakenRequest>, out: &mut Vec<Event>) -> Result<(), E> {

@@ -10,7 +10,7 @@ use crate::contract::schema::Violation;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{
     AckStatus, Bus, FailureCause, QuarantineReason, ReasonCode, Stream, SummaryKind, Urgency,
-    Warnings,
+    Warning, Warnings,
 };
 use crate::facts::agent_run::AgentRunFact;
 use crate::facts::attempt::{InputFacts, SourcePlaces};
@@ -58,6 +58,18 @@ pub struct Output {
     pub of: Seq,
     pub of_request_id: String,
     pub summary: SummaryPointer,
+    /// What its ack warned of.
+    pub warnings: Warnings,
+}
+
+impl Output {
+    /// Warnings that are true for each request that gets this output.
+    pub(super) fn shared_warnings(&self) -> Warnings {
+        match self.warnings.contains(Warning::UpstreamDaysMissing) {
+            true => Warnings::default().with(Warning::UpstreamDaysMissing),
+            false => Warnings::default(),
+        }
+    }
 }
 
 /// A request as it was taken in: the whole line, and the few facts the core decides by.
@@ -491,18 +503,20 @@ impl Note {
 impl Event {
     /// The output that an end event names, also when another request made it.
     pub fn output(&self) -> Option<Output> {
-        let (of, of_request_id, summary) = match self {
-            Event::SummaryProduced { request, head, summary, .. } => {
-                (request, &head.request_id, summary)
+        let (of, of_request_id, summary, warnings) = match self {
+            Event::SummaryProduced { request, head, summary, warnings, .. } => {
+                (request, &head.request_id, summary, warnings)
             }
-            Event::DuplicateReceived { of, of_request_id, summary, .. }
-            | Event::RequestDuplicated { of, of_request_id, summary, .. } => {
-                (of, of_request_id, summary)
+            Event::DuplicateReceived { request, of, of_request_id, summary, .. } => {
+                (of, of_request_id, summary, &request.warnings)
+            }
+            Event::RequestDuplicated { of, of_request_id, summary, warnings, .. } => {
+                (of, of_request_id, summary, warnings)
             }
             _ => return None,
         };
         let (of_request_id, summary) = (of_request_id.clone(), summary.clone());
-        Some(Output { of: *of, of_request_id, summary })
+        Some(Output { of: *of, of_request_id, summary, warnings: *warnings })
     }
 
     /// The request an event is about, for events about one.

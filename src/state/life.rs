@@ -22,7 +22,7 @@ impl Status {
                 AckStatus::RejectedInvalidInput => Some(Status::RejectedInput),
                 _ => None,
             },
-            (Some(Waiting), Event::KeyYielded { .. }) => Some(Parked),
+            (Some(Waiting | Backoff), Event::KeyYielded { .. }) => Some(Parked),
             (Some(Parked), Event::ParkedAccepted { .. }) => Some(Waiting),
             (Some(Waiting | Backoff), Event::AttemptStarted { .. }) => Some(Running),
             (Some(Waiting), Event::DelayEnded { .. }) => Some(Waiting),

@@ -448,14 +448,25 @@ impl State {
     /// `now` request waits for its outcome.
     pub(crate) fn gives_way(&self, request: Seq) -> bool {
         let Some(open) = self.open.get(&request) else { return false };
-        let is_now = |waiter: &Seq| self.open.get(waiter).is_some_and(|one| !one.is_scheduled());
-        let has_waiter = || {
-            let item =
-                open.particulars().work_item.filter(|item| self.making.get(item) == Some(&request));
-            let held = item.and_then(|item| self.held.get(&item));
-            self.parked.get(&open.key).into_iter().chain(held).flatten().any(is_now)
-        };
-        open.is_scheduled() && !has_waiter()
+        let made = open.particulars().work_item;
+        let made = made.filter(|item| self.making.get(item) == Some(&request));
+        let mut held = made.and_then(|item| self.held.get(&item)).into_iter().flatten();
+        !self.is_urgent(request) && !held.any(|waiter| self.is_urgent(*waiter))
+    }
+
+    /// Whether a request or one that is parked behind its key has urgency `now`.
+    pub(crate) fn is_urgent(&self, request: Seq) -> bool {
+        let is_now = |one: &Seq| self.open.get(one).is_some_and(|open| !open.is_scheduled());
+        let key = self.open.get(&request).map(|open| open.key);
+        is_now(&request)
+            || key.and_then(|key| self.parked.get(&key)).into_iter().flatten().any(is_now)
+    }
+
+    /// The request whose attempt makes the outcome that an open request waits for.
+    pub(crate) fn makes_the_outcome(&self, request: Seq) -> Seq {
+        let held = self.open.get(&request).filter(|open| open.row.status == Status::Held);
+        let maker = held.and_then(|open| self.making.get(&open.particulars().work_item?));
+        maker.copied().unwrap_or(request)
     }
 
     /// Whether the first ready request lets `now` requests go before it. `None`: no request may start.

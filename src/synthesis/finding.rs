@@ -86,6 +86,8 @@ pub enum Code {
     DraftIsOutput,
     /// A summary that its source keeps private, and that a pack therefore leaves out.
     PrivateItem,
+    /// Days that a selection asked for and that are not published.
+    MissingDays,
     /// Two rows of the pool share an id or a URL.
     DuplicateCitation,
     /// A citation id is not the hash of its URL.

@@ -31,6 +31,9 @@ use crate::upstream::selection::{SELECTION_VERSION, SelectionOrder};
 
 pub(crate) const ITEMS_MAX: usize = 100_000;
 
+/// Missing days that a warning names.
+const DAYS_SHOWN: usize = 10;
+
 const WORDS_MAX: u64 = 1_000_000;
 
 /// Finds summary items by id, within some days when they are known.
@@ -96,6 +99,13 @@ pub fn read(value: &Value, file: &str, findings: &mut Findings) -> Option<PackSe
     if recorded != Some(hash) {
         let message = format!("the selection has the hash {}", hash.prefixed());
         findings.error(Code::ManifestMismatch, file, "$.selection_hash", message);
+    }
+    let missing = value["missing_days"].as_array().into_iter().flatten();
+    let missing: Vec<&str> = missing.filter_map(Value::as_str).collect();
+    if !missing.is_empty() {
+        let days = missing.iter().take(DAYS_SHOWN).copied().collect::<Vec<_>>().join(", ");
+        let message = format!("{} of its days are not published: {days}", missing.len());
+        findings.warn(Code::MissingDays, file, "$.missing_days", message);
     }
     let items = items(&value["selection"], file, findings);
     let created = created.filter(|_| findings.errors() == before)?;

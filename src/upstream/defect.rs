@@ -8,6 +8,9 @@ use std::io;
 use crate::contract::vocabulary::{AckStatus, ErrorClass, ReasonCode};
 use crate::facts::failure::ErrorDetails;
 
+/// Characters of a path that a message repeats.
+const PATH_CHARS: usize = 200;
+
 /// One thing wrong with upstream data.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Defect {
@@ -44,7 +47,7 @@ impl Defect {
         Defect {
             class: ErrorClass::InputMissing,
             subtype: subtype.to_owned(),
-            message: format!("{name} is missing: expected {path}"),
+            message: format!("{name} is missing: expected {}", shortened(path)),
             details: ErrorDetails::Input {
                 input_name: name.to_owned(),
                 expected_path: Some(path.to_owned()),
@@ -102,8 +105,22 @@ impl Defect {
         }
     }
 
-    /// The disk would not give us what is there.
+    /// The disk would not give us what is there. A path that can never be read, such as a pipe or a loop
+    /// of links, is an input that is missing: another attempt finds the same.
     pub fn storage(operation: &str, location: &str, error: &io::Error) -> Defect {
+        if can_never_be_read(error) {
+            let shown = shortened(location);
+            return Defect {
+                message: format!("{operation} {shown}: {error}"),
+                ..Defect::missing(
+                    "UNREADABLE_PATH",
+                    "file",
+                    &shown,
+                    "",
+                    ReasonCode::UnknownSourceId,
+                )
+            };
+        }
         Defect {
             class: ErrorClass::StorageUnavailable,
             subtype: "STORAGE_UNAVAILABLE".to_owned(),
@@ -154,6 +171,23 @@ impl From<Defect> for ResolveError {
             message: defect.message,
             details: defect.details,
         }
+    }
+}
+
+/// Whether a path is at fault, and not the disk.
+fn can_never_be_read(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
+    let is_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    let of_path =
+        matches!(error.kind(), InvalidFilename | InvalidInput | IsADirectory | NotADirectory);
+    is_loop || of_path
+}
+
+/// A path that is short enough for a message.
+fn shortened(path: &str) -> String {
+    match path.char_indices().nth(PATH_CHARS) {
+        Some((end, _)) => format!("{}… ({} bytes)", &path[..end], path.len()),
+        None => path.to_owned(),
     }
 }
 

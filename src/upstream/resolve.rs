@@ -30,6 +30,7 @@ use crate::contract::time::Day;
 use crate::contract::vocabulary::{
     AckStatus, Bus, ErrorClass, ReasonCode, Stream, SummaryKind, Warning, Warnings,
 };
+use crate::facts::attempt::DAYS_MISSING;
 use crate::facts::failure::ErrorDetails;
 
 /// Missing days that are named; the rest are counted.
@@ -642,7 +643,7 @@ fn days_missing(bus: Bus, missing: &[Day]) -> String {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("UPSTREAM_DAYS_MISSING: {bus} has no manifest of {}{more}", listed.join(", "))
+    format!("{DAYS_MISSING}: {bus} has no manifest of {}{more}", listed.join(", "))
 }
 
 /// The partitions of sources, each once.

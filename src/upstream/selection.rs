@@ -112,8 +112,14 @@ pub fn load(
     request_hash: &str,
     default_bus: Bus,
 ) -> Result<Selection, Defect> {
-    let file = locate(upstream, roots, path)?.ok_or_else(|| missing(path, "is missing"))?;
-    let storage = |error| Defect::storage("read", path, &error);
+    // A manifest that cannot be read is no source that is missing.
+    let of_manifest = |defect: Defect| match defect.reason {
+        ReasonCode::UnknownSourceId => defect.with_reason(ReasonCode::SelectionManifestMissing),
+        _ => defect,
+    };
+    let file = locate(upstream, roots, path).map_err(of_manifest)?;
+    let file = file.ok_or_else(|| missing(path, "is missing"))?;
+    let storage = |error| of_manifest(Defect::storage("read", path, &error));
     let stat = upstream.disk().stat(&file).map_err(storage)?;
     if stat.is_none_or(|stat| stat.is_dir || stat.len > SELECTION_BYTES_MAX) {
         return Err(missing(path, "is not a file of reasonable size"));

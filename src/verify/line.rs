@@ -91,14 +91,18 @@ struct Context<'a> {
     sha256: Option<Text<'a>>,
     #[serde(default)]
     publish: Option<bool>,
+    #[serde(borrow, default)]
+    missing_days: Option<Text<'a>>,
 }
 
 impl Selection<'_> {
     fn context(&self) -> ContextIdentity {
         let Some(context) = &self.context else { return ContextIdentity::default() };
+        let hash = |text: &Option<Text<'_>>| text.as_ref().and_then(|hash| hash.0.parse().ok());
         ContextIdentity {
-            sha256: context.sha256.as_ref().and_then(|hash| hash.0.parse().ok()),
+            sha256: hash(&context.sha256),
             publish: context.publish,
+            missing_days: hash(&context.missing_days),
         }
     }
 }

@@ -355,6 +355,7 @@ fn context_identity(context: &InputContext, resolved: &Resolved) -> ContextIdent
     ContextIdentity {
         sha256: (!context.sources.is_empty()).then(|| context.sha256()),
         publish: resolved.common.publish,
+        missing_days: ContextIdentity::missing_days_of(&resolved.selection),
     }
 }
 

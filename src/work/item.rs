@@ -256,10 +256,19 @@ fn meta(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
     meta.extend(precision.member().map(|(name, word)| (name.to_owned(), word.into())));
     // A mark as private from upstream, the request or the flow keeps the item private.
     let flags = [publish::said(meta.get("publish")), common.publish];
-    let flags = flags.into_iter().chain([publish::said(work.params.get("publish"))]);
+    let flags = flags.into_iter().chain([asked_to_publish(prepared)]);
     meta.remove("publish");
     meta.extend(publish::together(flags).map(|flag| ("publish".to_owned(), flag.into())));
     meta
+}
+
+/// What the parameters of the request say, in the spellings that people use. An input of the flow says
+/// nothing by its name.
+fn asked_to_publish(prepared: &Prepared) -> Option<bool> {
+    let is_input = |name: &str| prepared.pack.inputs().iter().any(|input| input.name == name);
+    let mut marks = prepared.request.work.params.clone();
+    marks.retain(|name, _| name == "publish" || !is_input(name));
+    publish::said_by_record(&marks)
 }
 
 /// The members of a JSON object.

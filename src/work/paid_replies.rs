@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::contract::hash::sha256;
 use crate::facts::model::AnswerFacts;
 use crate::flow::ReplyCache;
-use crate::model::{Bill, Charge, Listener, ModelError, ModelIdentity, ModelReply, Spent};
+use crate::model::{
+    Bill, Charge, Listener, ModelError, ModelIdentity, ModelReply, RightOfWay, Spent,
+};
 use crate::state::event;
 use crate::state::flows::DayCharged;
 
@@ -57,6 +59,10 @@ impl Bill for PaidReplies<'_> {
 impl Listener for PaidReplies<'_> {
     fn heard(&self, _: &str) -> bool {
         self.recorder.goes_on()
+    }
+
+    fn right_of_way(&self) -> RightOfWay {
+        self.recorder.right_of_way()
     }
 }
 

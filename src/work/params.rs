@@ -34,10 +34,12 @@ pub(super) fn known_params(
 ) -> Map<String, Value> {
     let mut params = Map::new();
     for (name, value) in configured {
-        if is_known(&name, pack) && pack.main_input() != Some(name.as_str()) {
+        let flow = pack.record().template_id();
+        if pack.main_input() == Some(name.as_str()) {
+            tracing::warn!(%flow, %name, "the configuration sets the input that gets the text of the sources; it is ignored");
+        } else if is_known(&name, pack) {
             params.insert(name, value);
         } else {
-            let flow = pack.record().template_id();
             tracing::warn!(%flow, %name, "the configuration sets a parameter the flow does not have");
         }
     }

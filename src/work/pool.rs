@@ -6,7 +6,8 @@
 //! each part of an answer that arrives as a stream.
 //!
 //! Steps of attempts that give way, which are those of scheduled requests, wait until no other step is
-//! there. A step that a thread has begun is not interrupted.
+//! there. A step that a thread has begun is not interrupted, but its calls that wait for a limit of
+//! their provider end when a step that goes first waits for the thread.
 //!
 //! See docs/adr/0068-attempt-timeouts.md.
 
@@ -21,6 +22,7 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::log::{ReadError, Reader};
+use crate::model::RightOfWay;
 use crate::state::decide::{Failed, Outcome, Report, RetryHint};
 use crate::state::event::Event;
 
@@ -68,8 +70,14 @@ pub(crate) struct PoolSize {
 
 /// Attempts whose input is reported and not committed yet, with their paid part.
 type Waiting = Arc<Mutex<BTreeMap<(Seq, u32), (StartedAttempt, Paid)>>>;
-/// Steps that a thread is at, since when.
-type AtWork = Arc<Mutex<BTreeMap<(Seq, u32), Instant>>>;
+/// Steps that a thread is at.
+type AtWork = Arc<Mutex<BTreeMap<(Seq, u32), StepUnderWay>>>;
+
+struct StepUnderWay {
+    /// When it began, or when the last part of an answer arrived.
+    since: Instant,
+    gives_way: bool,
+}
 
 pub(crate) struct Pool {
     tasks: Arc<TaskQueue<Task>>,
@@ -133,6 +141,9 @@ impl Pool {
         for ((waits, _), (started, _)) in waiting.iter_mut() {
             started.gives_way &= *waits != request;
         }
+        for ((working, _), step) in self.at_work.lock().iter_mut() {
+            step.gives_way &= *working != request;
+        }
         self.tasks.raise(request);
         self.paid.raise(request);
     }
@@ -157,7 +168,7 @@ impl Pool {
     /// Attempts whose step has taken longer than this.
     pub(crate) fn overdue(&self, patience: Duration) -> Vec<(Seq, u32)> {
         let at_work = self.at_work.lock();
-        let late = at_work.iter().filter(|(_, since)| since.elapsed() > patience);
+        let late = at_work.iter().filter(|(_, step)| step.since.elapsed() > patience);
         late.map(|(which, _)| *which).collect()
     }
 
@@ -247,16 +258,31 @@ impl PoolThread {
         let (request, replies) = (started.request, self.replies.as_ref());
         let which = (started.request, started.attempt);
         let go_on = || match self.at_work.lock().get_mut(&which) {
-            Some(since) => {
-                *since = Instant::now();
+            Some(step) => {
+                step.since = Instant::now();
                 true
             }
             None => false,
         };
-        let recorder =
-            AttemptRecorder { log: &self.log, request, replies, report: &report, go_on: &go_on };
+        let right_of_way = || {
+            let gives_way = self.at_work.lock().get(&which).is_some_and(|step| step.gives_way);
+            match gives_way {
+                false => RightOfWay::First,
+                true if self.inbox.first_waits() => RightOfWay::InTheWay,
+                true => RightOfWay::GivesWay,
+            }
+        };
+        let recorder = AttemptRecorder {
+            log: &self.log,
+            request,
+            replies,
+            report: &report,
+            go_on: &go_on,
+            right_of_way: &right_of_way,
+        };
         let step = std::panic::AssertUnwindSafe(|| step(&recorder));
-        self.at_work.lock().insert(which, Instant::now());
+        let (since, gives_way) = (Instant::now(), started.gives_way);
+        self.at_work.lock().insert(which, StepUnderWay { since, gives_way });
         let stepped = std::panic::catch_unwind(step);
         self.at_work.lock().remove(&which);
         match stepped {

@@ -53,6 +53,11 @@ impl<T> TaskQueue<T> {
         }
     }
 
+    /// Whether a task that does not give way waits for a thread.
+    pub(super) fn first_waits(&self) -> bool {
+        !self.lines.lock().first.is_empty()
+    }
+
     /// The tasks of a request do not give way any more.
     pub(super) fn raise(&self, request: Seq) {
         let lines = &mut *self.lines.lock();

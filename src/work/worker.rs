@@ -17,7 +17,7 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::facts::model::AnswerFacts;
 use crate::log::{ReadError, Reader};
-use crate::model::ModelReply;
+use crate::model::{ModelReply, RightOfWay};
 use crate::state::decide::Outcome;
 use crate::state::event::{Charge, PassedOver, TakenRequest};
 
@@ -44,6 +44,7 @@ pub struct AttemptRecorder<'a> {
     pub(super) report: &'a (dyn Fn(Outcome) -> bool + Sync),
     /// Lets the time of the step begin again. False when nobody waits for the attempt any more.
     pub(super) go_on: &'a (dyn Fn() -> bool + Sync),
+    pub(super) right_of_way: &'a (dyn Fn() -> RightOfWay + Sync),
 }
 
 impl AttemptRecorder<'_> {
@@ -69,6 +70,11 @@ impl AttemptRecorder<'_> {
     /// A part of an answer arrived. False when nobody waits for the attempt any more.
     pub(crate) fn goes_on(&self) -> bool {
         (self.go_on)()
+    }
+
+    /// Whether the calls of this attempt go before those of others.
+    pub(crate) fn right_of_way(&self) -> RightOfWay {
+        (self.right_of_way)()
     }
 
     /// Records the pack that a flow is used with.

@@ -206,6 +206,8 @@ def check_item(where, stream, day, item, upstream):
     beside = [f"context:{context['sha256']}"] if "sha256" in context else []
     if "publish" in context:
         beside.append(f"publish:{json.dumps(context['publish'])}")
+    if "missing_days" in context:
+        beside.append(f"missing_days:{context['missing_days']}")
     expected = stable_id("sum", [
         "summary", f"type:{stream}", f"kind:{meta['summary_kind']}",
         f"subkind:{meta['summary_subkind']}", f"sources_hash:{list_hash(primary)}",

@@ -1012,7 +1012,7 @@ def items(kind, source):
     return all_items
 
 
-READERS = {"html": lambda s: Html(s).page.out, "tex": latex, "md": markdown, "txt": plain}
+READERS = {"html": lambda s: Html(plain(s)).page.out, "tex": lambda s: latex(plain(s)), "md": markdown, "txt": plain}
 READERS.update(htm=READERS["html"], markdown=markdown, eml=lambda s: mail(s.encode()))
 
 

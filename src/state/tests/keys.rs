@@ -113,10 +113,93 @@ fn a_key_is_given_away_only_by_what_has_not_begun() {
     world.now = soon;
     assert_eq!(world.start(), Some(first));
     assert_eq!(world.arrive(ask("d", "k")), ["RequestParked"], "it runs");
+    assert_eq!(world.resolve(first, "sum"), ["InputResolved"]);
     world.fail(first, RetryHint::After(900_000));
-    assert_eq!(world.arrive(ask("e", "k")), ["RequestParked"], "it has begun");
+    let parked = world.arrive(ask("e", "k"));
+    assert_eq!(parked[0], "RequestParked", "it has begun");
     let row = world.row_of(first);
     assert_eq!(row.cause, Some(FailureCause::ServerError));
+}
+
+/// A scheduled request that resolved its input and failed: it waits for its next attempt.
+fn in_backoff(world: &mut World, id: &str, key: &str, item: &str) -> crate::contract::ids::Seq {
+    let soon = world.now.plus_ms(1_000);
+    let scheduled = ask(id, key).with(|taken| {
+        (taken.urgency, taken.not_before) = (Urgency::Scheduled, Some(soon));
+    });
+    world.arrive(scheduled);
+    let request = world.last_seq();
+    world.now = soon;
+    assert_eq!(world.start(), Some(request));
+    assert_eq!(world.resolve(request, item), ["InputResolved"]);
+    world.fail(request, RetryHint::After(900_000));
+    assert_eq!((world.status(request), world.start()), ("backoff", None));
+    request
+}
+
+#[test]
+fn now_ends_the_wait_of_a_scheduled_twin_that_has_begun() {
+    let mut world = World::new();
+    let scheduled = in_backoff(&mut world, "scheduled", "k", "sum");
+    assert_eq!(world.arrive(ask("now", "k")), ["RequestParked", "DelayEnded"]);
+    assert_eq!(world.start(), Some(scheduled), "its paid answers stay its own");
+    world.fail(scheduled, RetryHint::After(900_000));
+    assert_eq!(world.arrive(ask("more", "k")), ["RequestParked"], "only the first ends the wait");
+    assert_eq!(world.start(), None);
+    world.now = world.now.plus_ms(900_000);
+    assert_eq!(world.start(), Some(scheduled));
+    world.produce(scheduled, "sum");
+    assert_eq!(world.settle(), ["RequestDuplicated"; 2]);
+    assert_eq!(world.replayed().ledger(), world.state.ledger());
+}
+
+#[test]
+fn now_ends_the_wait_of_a_scheduled_request_that_makes_the_same_item() {
+    let mut world = World::new();
+    let scheduled = in_backoff(&mut world, "scheduled", "k1", "sum");
+    let now = world.accept("now", "k2");
+    assert_eq!(world.start(), Some(now));
+    assert_eq!(world.resolve(now, "sum"), ["WorkHeld", "DelayEnded"]);
+    assert_eq!(world.start(), Some(scheduled));
+    world.produce(scheduled, "sum");
+    assert_eq!(world.settle(), ["RequestDuplicated"]);
+}
+
+#[test]
+fn now_ends_the_wait_of_the_request_that_its_scheduled_twin_waits_for() {
+    let mut world = World::new();
+    let maker = in_backoff(&mut world, "maker", "k1", "sum");
+    let soon = world.now;
+    let twin = ask("twin", "k2").with(|taken| {
+        (taken.urgency, taken.not_before) = (Urgency::Scheduled, Some(soon));
+    });
+    world.arrive(twin);
+    let twin = world.last_seq();
+    assert_eq!(world.start(), Some(twin));
+    assert_eq!(world.resolve(twin, "sum"), ["WorkHeld"], "scheduled work ends no wait");
+    assert_eq!(world.arrive(ask("now", "k2")), ["RequestParked", "DelayEnded"]);
+    assert!(!world.state.gives_way(maker));
+    assert_eq!(world.start(), Some(maker));
+    world.produce(maker, "sum");
+    assert_eq!(world.settle(), ["RequestDuplicated"; 2]);
+    assert_eq!(world.state.open_count(), 0);
+}
+
+#[test]
+fn a_scheduled_request_that_failed_without_input_gives_its_key_away() {
+    let mut world = World::new();
+    let soon = world.now.plus_ms(1_000);
+    world.arrive(at("scheduled", soon));
+    let scheduled = world.last_seq();
+    world.now = soon;
+    world.start();
+    world.fail(scheduled, RetryHint::After(900_000));
+    assert_eq!(world.arrive(ask("now", "k")), ["KeyYielded", "RequestAccepted"]);
+    let now = world.last_seq();
+    assert_eq!(world.start(), Some(now));
+    world.produce(now, "sum");
+    assert_eq!(world.settle(), ["RequestDuplicated"]);
+    assert_eq!(world.replayed().ledger(), world.state.ledger());
 }
 
 #[test]
@@ -141,6 +224,7 @@ fn a_scheduled_request_that_has_begun_goes_first_while_a_now_request_waits_for_i
     let scheduled = world.last_seq();
     world.now = soon;
     assert_eq!(world.start(), Some(scheduled));
+    assert_eq!(world.resolve(scheduled, "sum"), ["InputResolved"]);
     world.fail(scheduled, RetryHint::After(900_000));
     world.arrive(other);
     world.now = soon.plus_ms(10_000_000);

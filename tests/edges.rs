@@ -1,0 +1,189 @@
+//! Requests, sources and programs at the edges of what is usual, through the real queue: each says what
+//! it is, once, and to the person who waits.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests may fail loudly")]
+
+#[path = "support/flow_home.rs"]
+#[allow(unused_imports, reason = "this file waits for no service")]
+mod flow_home;
+#[path = "support/running.rs"]
+mod running;
+#[path = "support/server.rs"]
+mod server;
+
+use flow_home::{FLOW, FREE, Home, QUICK, config, good};
+use serde_json::{Value, json};
+use server::{Server, status};
+
+/// A queue line over files of the bus `other`.
+fn line(id: &str, files: &[&str], flow: &str, more: Value) -> Value {
+    let mut line = json!({
+        "schema_version": "summary_request.v1", "request_id": id,
+        "created_at": "2026-02-19T08:00:00Z", "urgency": "now",
+        "requested_by": {"repo": "tests", "component": "edges", "version": "dev"},
+        "work": {"output_bus": "summary_bus", "output_kind": "summary_item",
+                 "summary_kind": "document_summary", "summary_subkind": "test",
+                 "flow_ref": {"kind": "registry", "flow_id": flow}, "params": {}},
+        "input": {"mode": "ids", "bus": "other", "ids": files},
+    });
+    for (name, value) in more.as_object().unwrap() {
+        line[name] = value.clone();
+    }
+    line
+}
+
+fn with_params(id: &str, file: &str, params: Value) -> Value {
+    let mut line = line(id, &[file], FREE, json!({}));
+    line["work"]["params"] = params;
+    line
+}
+
+fn append(home: &Home, line: &Value) {
+    use std::io::Write as _;
+    let mut options = std::fs::OpenOptions::new();
+    let queue = options.create(true).append(true).open(home.path("run/queue.jsonl"));
+    writeln!(queue.unwrap(), "{line}").unwrap();
+}
+
+fn put(home: &Home, name: &str, text: &str) {
+    std::fs::write(home.path(&format!("buses/other/{name}")), text).unwrap();
+}
+
+/// Drains; gives the exit code and all that was said.
+fn drain(home: &Home) -> (Option<i32>, String) {
+    let ran = home.run(&["drain"]);
+    (ran.status.code(), String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap())
+}
+
+#[test]
+fn now_does_not_wait_for_the_next_attempt_of_a_scheduled_twin() {
+    let server = Server::start(vec![status(503, &[], "{}"), good()]);
+    let slow = "[retry]\nbase_delay = \"1 h\"\nmax_delay = \"1 h\"\n";
+    let home = Home::new(&config(&server, "", slow));
+    put(&home, "a.txt", "The meeting moved to Tuesday.");
+    let scheduled = json!({"urgency": "scheduled", "not_before": "2026-01-01T00:00:00Z"});
+    append(&home, &line("scheduled", &["a.txt"], FLOW, scheduled));
+    drain(&home);
+    assert_eq!(home.last_ack("scheduled")["status"], "failed_transient");
+    append(&home, &line("now", &["a.txt"], FLOW, json!({})));
+    let (code, said) = drain(&home);
+    assert_eq!(code, Some(0), "{said}");
+    let ends: Vec<Value> =
+        ["scheduled", "now"].iter().map(|id| home.last_ack(id)["status"].clone()).collect();
+    assert_eq!(ends, ["completed", "duplicate"]);
+    assert_eq!((home.items().len(), server.seen().len()), (1, 2));
+    home.ok(&["replay", "--verify"]);
+    home.ok(&["verify"]);
+}
+
+#[test]
+fn a_parameter_that_is_null_is_absent_and_a_bad_one_is_named() {
+    let home = Home::new("");
+    put(&home, "a.txt", "The meeting moved to Tuesday.");
+    let nulls = json!({"publish": null, "day": null, "project": null, "again": null,
+                       "max_tokens": null, "temperature": null, "seed": null});
+    append(&home, &with_params("null", "a.txt", nulls));
+    let bad = [
+        ("publish", json!("no")),
+        ("day", json!("yesterday")),
+        ("project", json!(7)),
+        ("max_tokens", json!("many")),
+    ];
+    for (name, value) in &bad {
+        append(&home, &with_params(name, "a.txt", json!({*name: value})));
+    }
+    let mut priority = line("priority", &["a.txt"], FREE, json!({"priority": 9, "deadline": null}));
+    priority["work"]["flow_ref"]["variant"] = Value::Null;
+    append(&home, &priority);
+    drain(&home);
+    assert_eq!(home.last_ack("null")["status"], "completed");
+    for (name, _) in bad {
+        let ack = home.last_ack(name);
+        assert_eq!(ack["reason_code"], "invalid_params", "{ack}");
+        assert!(ack["message"].as_str().unwrap().contains(name), "{ack}");
+    }
+    let quarantined = std::fs::read_to_string(home.path("run/quarantine.jsonl")).unwrap();
+    assert!(quarantined.contains("/priority"), "{quarantined}");
+    assert!(!quarantined.contains("/deadline"), "{quarantined}");
+}
+
+#[test]
+fn every_mark_as_private_in_the_parameters_of_a_request_is_obeyed() {
+    let home = Home::new("");
+    put(&home, "a.txt", "The meeting moved to Tuesday.");
+    let marks = [
+        json!({"private": true}),
+        json!({"draft": "yes"}),
+        json!({"visibility": "private"}),
+        json!({"publish": false}),
+        json!({"flags": {"private": true}}),
+        json!({"privado": "sí"}),
+    ];
+    for (number, mark) in marks.iter().enumerate() {
+        append(&home, &with_params(&format!("r{number}"), "a.txt", mark.clone()));
+    }
+    append(&home, &with_params("open", "a.txt", json!({"private": false})));
+    drain(&home);
+    let publish = |id: &str| -> Value {
+        let shown: Value = serde_json::from_str(&home.ok(&["--json", "read", id])).unwrap();
+        shown["meta"]["publish"].clone()
+    };
+    for (number, mark) in marks.iter().enumerate() {
+        assert_eq!(publish(&format!("r{number}")), false, "{mark}");
+        let warnings = home.last_ack(&format!("r{number}"))["warnings"].clone();
+        assert_eq!(warnings, json!([]), "{mark}");
+    }
+    assert_eq!(publish("open"), Value::Null);
+}
+
+#[test]
+fn a_path_that_can_never_be_read_is_refused_at_once() {
+    let home = Home::new("");
+    let other = home.path("buses/other");
+    put(&home, "file.txt", "A text.");
+    let made = std::process::Command::new("mkfifo").arg(other.join("pipe.txt")).status();
+    assert!(made.unwrap().success());
+    std::os::unix::fs::symlink("loop.txt", other.join("loop2.txt")).unwrap();
+    std::os::unix::fs::symlink("loop2.txt", other.join("loop.txt")).unwrap();
+    let long = format!("{}.txt", "a".repeat(5_000));
+    let names = ["pipe.txt", "loop.txt", "file.txt/inner.txt", "nul\u{0}.txt", &long];
+    for (number, name) in names.iter().enumerate() {
+        append(&home, &line(&format!("ids {number}"), &[name], FREE, json!({})));
+        let input = json!({"mode": "selection_manifest", "manifest_path": format!("other/{name}"),
+                           "selection_hash": format!("sha256:{}", "0".repeat(64))});
+        append(&home, &line(&format!("manifest {number}"), &[], FREE, json!({"input": input})));
+    }
+    drain(&home);
+    for (number, name) in names.iter().enumerate() {
+        for (kind, reason) in
+            [("ids", "unknown_source_id"), ("manifest", "selection_manifest_missing")]
+        {
+            let ack = home.last_ack(&format!("{kind} {number}"));
+            let told = (&ack["status"], &ack["reason_code"]);
+            assert_eq!(told, (&"rejected_invalid_input".into(), &reason.into()), "{name}: {ack}");
+            assert!(ack["message"].as_str().unwrap().len() < 600, "{ack}");
+        }
+    }
+}
+
+#[test]
+fn the_last_words_of_a_program_that_fails_are_kept() {
+    let script = "echo 'loading' >&2; cat >&2; printf '\\033[31mno GPU\\342\\200\\256 found, ask \
+                  ana@example.org\\007\\n' >&2; exit 3";
+    let provider = format!(
+        "{QUICK}\n[provider.local]\nkind = \"command\"\ncommand = [\"sh\", \"-c\", {}]\n\
+         [flow.\"{FLOW}\"]\nprovider = \"local\"\n",
+        json!(script)
+    );
+    let home = Home::new(&provider);
+    put(&home, "a.txt", "The meeting of the garden club moved to Tuesday.");
+    append(&home, &line("r", &["a.txt"], FLOW, json!({})));
+    let (_, said) = drain(&home);
+    let ack = home.last_ack("r");
+    let message = ack["message"].as_str().unwrap();
+    assert!(message.contains("exit code 3; its last words: "), "{message}");
+    assert!(message.contains("no GPU found, ask [email]"), "{message}");
+    assert!(!message.contains("garden club"), "the prompt is not repeated: {message}");
+    for text in [said, home.ok(&["show", "r"])] {
+        assert!(text.contains("no GPU found"), "{text}");
+    }
+}
