@@ -187,3 +187,157 @@ fn the_last_words_of_a_program_that_fails_are_kept() {
         assert!(text.contains("no GPU found"), "{text}");
     }
 }
+
+/// Characters that ring, colour, move the cursor, end a line in some readers or turn the direction.
+const HOSTILE: &str =
+    "x\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{202e}\u{2028}\u{2066}\u{85}\u{200f}\u{61c}y";
+
+fn steers(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\t')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A home that has met hostile text in every member that a person or a program can fill.
+fn hostile_home() -> Home {
+    let home = Home::new("");
+    let note = format!(
+        "---\ntitle: {title}\nauthor: {title}\ntags: [{title}]\nproject: {title}\n---\n# {HOSTILE}\n\nWe decided \
+         to buy {HOSTILE} boats. Ana must call the bank by 2026-03-01. TODO: send {HOSTILE}.\n",
+        title = json!(HOSTILE)
+    );
+    let name = "n\u{1b}[31m\u{202e}\u{2028}.md";
+    put(&home, name, &note);
+    put(&home, "plain.md", &note);
+    let params = json!({"project": HOSTILE});
+    for (id, file) in [(format!("{HOSTILE}1"), name), ("two".to_owned(), "plain.md")] {
+        let mut line = with_params(&id, file, params.clone());
+        line["requested_by"] = json!({"repo": HOSTILE, "component": HOSTILE, "version": HOSTILE});
+        line["work"]["subkind"] = HOSTILE.into();
+        line["work"]["flow_ref"]["flow_id"] = "docs.chunk_set.summarize.brief.v1".into();
+        (line["notes"], line["trace"]) = (HOSTILE.into(), json!({"user": HOSTILE}));
+        append(&home, &line);
+    }
+    append(&home, &line(&format!("{HOSTILE}3"), &[HOSTILE], FREE, json!({})));
+    append(&home, &line("four", &["plain.md"], &format!("{HOSTILE}.v1"), json!({})));
+    append(&home, &with_params("five", "plain.md", json!({"publish": HOSTILE})));
+    append(&home, &line("six", &["plain.md"], FREE, json!({"urgency": HOSTILE, "work": HOSTILE})));
+    home
+}
+
+#[test]
+fn no_text_from_elsewhere_steers_a_terminal() {
+    let home = hostile_home();
+    let first = format!("{HOSTILE}1");
+    let folder = home.path("in");
+    std::fs::create_dir_all(folder.join(HOSTILE.replace('/', ""))).unwrap();
+    std::fs::write(folder.join("a\u{1b}[31m\u{7}.md"), HOSTILE).unwrap();
+    std::fs::write(folder.join("b\u{1b}[31m\u{7}.xyz"), [0, 1, 2]).unwrap();
+    let folder = folder.to_str().unwrap().to_owned();
+    let bad = format!("--no-such={HOSTILE}");
+    let commands: Vec<Vec<&str>> = vec![
+        vec!["-v", "drain"],
+        vec!["digest", "build"],
+        vec!["status"],
+        vec!["requests"],
+        vec!["show", &first],
+        vec!["show", "two"],
+        vec!["show", "four"],
+        vec!["show", "five"],
+        vec!["show", HOSTILE],
+        vec!["explain", "two"],
+        vec!["explain", "two", "--verify"],
+        vec!["explain", &first],
+        vec!["read"],
+        vec!["read", "--long", "--evidence"],
+        vec!["read", HOSTILE],
+        vec!["read", "--project", HOSTILE],
+        vec!["read", "--day", "2026-02-19"],
+        vec!["search", "boats"],
+        vec!["search", HOSTILE],
+        vec!["task", "list"],
+        vec!["trace", "other:plain.md"],
+        vec!["quarantine", "list"],
+        vec!["digest", "list"],
+        vec!["digest", "show"],
+        vec!["digest", "show", HOSTILE],
+        vec!["digest", "preview"],
+        vec!["log", "dump"],
+        vec!["log", "verify"],
+        vec!["verify"],
+        vec!["replay", "--verify"],
+        vec!["doctor"],
+        vec!["config"],
+        vec!["select", "--bus", "summary_bus", "--day", "2026-02-19"],
+        vec!["sum", &folder],
+        vec!["add", &folder],
+        vec!["add", "--dry-run", &folder],
+        vec!["import", &folder],
+        vec!["submit", "--flow", HOSTILE, "--id", "plain.md"],
+        vec!["retry", HOSTILE],
+        vec!["cancel", HOSTILE],
+        vec!["registry", "list"],
+        vec!["status", &bad],
+    ];
+    let mut wrong = Vec::new();
+    for args in &commands {
+        for json in [false, true] {
+            let args: Vec<&str> = args.iter().copied().chain(json.then_some("--json")).collect();
+            let ran = home.run(&args);
+            let said = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();
+            if let Some(line) = said.lines().find(|line| line.chars().any(steers)) {
+                wrong.push(format!("{args:?}: {line:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    // Narratives and memos are read in terminals too.
+    let mut pages = 0;
+    let mut folders = vec![home.path("run"), home.path("buses")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|one| one == "md")
+                && !path.starts_with(home.path("buses/other"))
+            {
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert!(!text.chars().any(steers), "{}: {text:?}", path.display());
+                pages += 1;
+            }
+        }
+    }
+    assert!(pages > 0, "there is a page to look at");
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_is_counted_as_a_cost_and_its_cause_is_kept() {
+    let broken = r#"{"choices": [{"message": {"content": "{\"cut"#;
+    let json_head = [("content-type", "application/json")];
+    let server = Server::start(vec![status(200, &json_head, broken), good()]);
+    let price = "price_in = 1000\nprice_out = 1000";
+    let home = Home::new(&config(&server, price, "[retry]\nbase_delay = \"1 h\"\n"));
+    put(&home, "a.txt", "The meeting moved to Tuesday.");
+    append(&home, &line("r", &["a.txt"], FLOW, json!({})));
+    let (_, said) = drain(&home);
+    let ack = home.last_ack("r");
+    let told = (&ack["status"], &ack["cause"]);
+    assert_eq!(told, (&"failed_transient".into(), &"invalid_answer".into()), "{ack}");
+    assert!(said.contains("invalid_answer"), "{said}");
+    let spent = |home: &Home| {
+        let status = home.status();
+        let provider = &status["charged"]["providers"]["loop"];
+        (provider["calls"].as_u64().unwrap_or(0), provider["cost"].as_f64().unwrap_or(0.0))
+    };
+    let (calls, cost) = spent(&home);
+    assert!(calls == 1 && cost > 0.0, "{calls} {cost}");
+    // A second call is made only by a second attempt, which the acks tell.
+    home.ok(&["retry", "r"]);
+    drain(&home);
+    assert_eq!(
+        (home.last_ack("r")["status"].as_str(), server.seen().len()),
+        (Some("completed"), 2)
+    );
+    assert_eq!(home.acks("r").len(), 3);
+    assert_eq!(spent(&home).0, 2);
+}

@@ -6,11 +6,13 @@
 
 use serde_json::Value;
 
+use crate::contract::shown::steers;
 use crate::markup::markdown::{Kind, lines};
 
 /// Characters that reverse text or end a line although they are not control characters.
 fn is_invisible(c: char) -> bool {
     c.is_control()
+        || steers(c)
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 

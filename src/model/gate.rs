@@ -13,7 +13,8 @@
 //! - A call and all its waits end within the time that the call is allowed.
 //! - Where calls wait, for a rate, a free place or the budget, a call of a `now` request goes before
 //!   those that give way. A call that gives way stops waiting when a `now` request needs its thread.
-//! - A call that ends without an answer after a part of it arrived is charged as an estimate.
+//! - A call that ends without an answer after a part of it arrived, or with an answer that cannot be read,
+//!   is charged as an estimate.
 //! - After [`FAILURES_TO_OPEN`] failures in a row, as [`Failures`] counts them, the provider gets no
 //!   calls for a time, longer each time. Then one call tests whether it answers again. A call that is
 //!   held back meanwhile fails with the last failure of the provider.
@@ -604,7 +605,10 @@ impl Provider for Gate {
             };
             // The server may have answered, and billed, after the timeout.
             let timed_out = matches!(result, Err(ModelError::Timeout { .. })) && !timeout.is_zero();
-            let is_billed = timed_out || arrivals.any.load(Ordering::Relaxed);
+            // An answer that cannot be read was made all the same.
+            let unreadable =
+                matches!(&result, Err(error) if error.cause() == FailureCause::InvalidAnswer);
+            let is_billed = timed_out || unreadable || arrivals.any.load(Ordering::Relaxed);
             self.settle(call, expected, is_billed, &result);
             drop(place);
             match self.note(call, number, &result) {

@@ -346,7 +346,7 @@ fn private_summaries_enter_a_bag_only_when_the_selector_asks() {
     let refused =
         ["submit", "--flow", flow, "--bus", "other", "--id", "open.md", "--param", "publish=7"];
     run(&home, 0, &refused);
-    run(&home, 0, &["drain"]);
+    run(&home, 1, &["drain"]);
     let acks = std::fs::read_to_string(home.join("run/ack.jsonl")).unwrap();
     assert!(acks.contains("params.publish must be true or false, not 7"), "{acks}");
     // A selector that asks for private items gets them, and its memo says what it is.
