@@ -89,6 +89,7 @@ fn summarize(sources: &[SourceText]) -> usize {
         bill: None,
         listener: None,
         model: None,
+        apart: false,
     };
     Builtin.call(&call).map_or(0, |reply| reply.text.len())
 }

@@ -270,6 +270,7 @@ fn provider_client(address: &str) -> Box<dyn Fn() -> Box<dyn FnMut()> + Sync> {
                 bill: None,
                 listener: None,
                 model: None,
+                apart: false,
             };
             provider.call(&call).unwrap();
         })

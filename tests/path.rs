@@ -464,3 +464,99 @@ fn the_shell_completes_flows_and_ids() {
         says(&person.run(0, &["completions", shell]).out, &["names", "requests", "summaries"]);
     }
 }
+
+/// Texts with their days, speakers and steps, as a person writes them.
+const WRITTEN: [(&str, &str); 6] = [
+    (
+        "letter.txt",
+        "Porto, 5 March 2026\n\nDear Ana,\n\nI hope you are well. The rent rises to 910 EUR on 1 May. Please sign the \
+         form by 20 March.\n\nKind regards,\nRui\n",
+    ),
+    (
+        "carta.txt",
+        "Fecha: 05/03/2026\n\nHola Luis:\n\nEspero que estés bien. La póliza vence el 31 de marzo y la prima es de 300 euros.\n",
+    ),
+    (
+        "soup.md",
+        "# Soup\n\nA soup for four people.\n\n1. Cut two onions into rings.\n2. Boil one litre of water.\n3. Add the onions.\n\
+         4. Cook all for 20 minutes.\n",
+    ),
+    (
+        "20260305_plan.org",
+        "* Tasks\n** TODO Book the hall\n   DEADLINE: <2026-03-20 Fri>\n** DONE Ask the speaker\n",
+    ),
+    (
+        "WhatsApp Chat with Flat.txt",
+        "12/03/2026, 14:05 - Messages are encrypted.\n12/03/2026, 14:05 - Ana: who pays the electricity this month?\n\
+         12/03/2026, 14:07 - Ben: I pay it, 64 euros\nand Ana owes me half\n13/03/2026, 09:30 - Ana: the plumber comes on Monday\n",
+    ),
+    ("lab.txt", "03/04/2026\n\nThe samples came from the lab. Two of six must be repeated.\n"),
+];
+
+/// A person with these texts only.
+fn writer() -> Person {
+    let person = Person::new();
+    for (name, text) in WRITTEN {
+        let path = person.path("own").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    person
+}
+
+#[test]
+fn written_days_and_speakers_are_kept_and_an_unclear_day_is_not_guessed() {
+    let person = writer();
+    person.json(0, &home(&["add", "--init", "own"]));
+    let rows = person.json(0, &home(&["read", "--last", "20"]));
+    let day = |name: &str| -> Vec<&str> {
+        let of = |row: &&Value| {
+            row["meta"]["source_name"].as_str().is_some_and(|one| one.ends_with(name))
+        };
+        rows.iter().filter(of).map(|row| row["day"].as_str().unwrap()).collect()
+    };
+    for name in ["letter.txt", "carta.txt", "20260305_plan.org"] {
+        assert_eq!(day(name), ["2026-03-05"], "{name}");
+    }
+    assert_eq!(day("WhatsApp Chat with Flat"), ["2026-03-13", "2026-03-12"]);
+    let shown = person.run(0, &home(&["read", "lab.txt"])).out;
+    says(&shown, &["no date, summarized 2026-03-01"]);
+    let chat = person.run(0, &["sum", "own/WhatsApp Chat with Flat.txt"]).out;
+    says(&chat, &["I pay it, 64 euros", "and Ana owes me half", "the plumber comes on Monday"]);
+    assert!(!chat.contains("encrypted") && !chat.contains("14:05 -"), "{chat}");
+}
+
+#[test]
+fn steps_stay_together_and_politeness_is_left_out() {
+    let person = writer();
+    let soup = person.run(0, &["sum", "own/soup.md", "--length", "short"]).out;
+    says(&soup, &["1. Cut two onions into rings.\n", "4. Cook all for 20 minutes."]);
+    for length in ["short", "medium", "long"] {
+        let letters =
+            person.run(0, &["sum", "own/letter.txt", "own/carta.txt", "--length", length]).out;
+        says(&letters, &["910 EUR", "31 de marzo"]);
+        for polite in ["Dear", "hope", "Espero", "Hola", "regards", "Porto", "Fecha"] {
+            assert!(!letters.contains(polite), "{polite} in {letters}");
+        }
+    }
+    let tasks = person.json(0, &["sum", "own/20260305_plan.org", "--flow", "task"]);
+    assert_eq!(
+        tasks[0]["outputs"]["actions"].as_array().unwrap().len(),
+        1,
+        "{}",
+        tasks[0]["outputs"]
+    );
+    let together = person.run(0, &["sum", "own", "--together"]);
+    says(&together.out, &["20 March", "31 de marzo", "The samples came from the lab"]);
+    says(&together.err, &["6 of 6 sources used"]);
+}
+
+#[test]
+fn a_search_shows_the_sentences_with_its_words_and_an_empty_list_of_tasks_says_why() {
+    let person = writer();
+    person.json(0, &home(&["add", "--init", "own/letter.txt", "own/lab.txt"]));
+    let found = person.json(0, &home(&["search", "rent", "sign"]));
+    let shown = "The rent rises to 910 EUR on 1 May. Please sign the form by 20 March.";
+    assert_eq!(found[0]["sentence"], shown);
+    says(&person.run(0, &home(&["task", "list"])).err, &["no task is open", "--flow task"]);
+}

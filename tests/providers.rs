@@ -62,6 +62,7 @@ fn say(
         bill: None,
         listener: None,
         model: None,
+        apart: false,
     })
 }
 

@@ -69,6 +69,7 @@ fn builtin(text: &str) -> String {
         bill: None,
         listener: None,
         model: None,
+        apart: false,
     };
     Builtin.call(&call).expect("an answer").text
 }

@@ -489,6 +489,7 @@ fn ask(
         bill: None,
         listener: None,
         model: None,
+        apart: false,
     })
 }
 
@@ -567,6 +568,7 @@ fn listen(
         bill: None,
         listener: Some(&heard),
         model: None,
+        apart: false,
     });
     (heard, result)
 }

@@ -1,7 +1,11 @@
 //! Words in summaries: case and accents do not matter.
 
 use unicode_normalization::UnicodeNormalization as _;
-use unicode_segmentation::UnicodeSegmentation as _;
+
+use crate::model::builtin::text::{language, sentences};
+
+/// Most sentences of one hit.
+const SENTENCES_MAX: usize = 3;
 
 /// Text for comparing: lower case, without accents.
 pub(crate) fn folded(text: &str) -> String {
@@ -24,7 +28,7 @@ pub(crate) enum Hit {
     Name,
 }
 
-/// The sentence of a summary that holds most of the words, when the names and the text together hold
+/// The sentences of a summary that hold the words, when the names and the text together hold
 /// all of them. A summary without a sentence has no hit.
 pub(crate) fn hit(names: &[&str], text: &str, words: &[String]) -> Option<Hit> {
     let mut whole = folded(&names.join(" "));
@@ -33,31 +37,78 @@ pub(crate) fn hit(names: &[&str], text: &str, words: &[String]) -> Option<Hit> {
     if !words.iter().all(|word| whole.contains(word.as_str())) {
         return None;
     }
-    let count = |sentence: &str| {
-        let sentence = folded(sentence);
-        words.iter().filter(|word| sentence.contains(word.as_str())).count()
-    };
-    let lines = text.lines().map(|line| line.trim_start_matches(['#', '-', '*', ' ']));
-    let best = first_best(lines.flat_map(|line| line.unicode_sentences()), count)?;
-    Some(match count(best) {
-        0 => Hit::Name,
-        _ => Hit::Sentence(best.split_whitespace().collect::<Vec<_>>().join(" ")),
-    })
+    let sentences = sentences_of(text);
+    let worth: Vec<Vec<usize>> = sentences
+        .iter()
+        .map(|sentence| {
+            let sentence = folded(sentence);
+            words.iter().map(|word| closeness(&sentence, word)).collect()
+        })
+        .collect();
+    sentences.first()?;
+    let chosen = choose(&worth, words.len());
+    if chosen.is_empty() {
+        return Some(Hit::Name);
+    }
+    let mut shown = String::new();
+    for (number, &at) in chosen.iter().enumerate() {
+        let follows = number > 0 && chosen[number - 1] + 1 == at;
+        shown.push_str(if number == 0 {
+            ""
+        } else if follows {
+            " "
+        } else {
+            " … "
+        });
+        shown.push_str(&sentences[at].split_whitespace().collect::<Vec<_>>().join(" "));
+    }
+    Some(Hit::Sentence(shown))
 }
 
-/// The first of the sentences with the highest score.
-fn first_best<'a>(
-    sentences: impl Iterator<Item = &'a str>,
-    score: impl Fn(&str) -> usize,
-) -> Option<&'a str> {
-    let mut best: Option<(usize, &str)> = None;
-    for sentence in sentences {
-        let now = score(sentence);
-        if best.is_none_or(|(most, _)| now > most) {
-            best = Some((now, sentence));
-        }
+/// The sentences of a text, as the summarizer finds them: `Dr.` ends none.
+fn sentences_of(text: &str) -> Vec<&str> {
+    let language = language::language_of([text]);
+    let mut found = Vec::new();
+    for line in text.lines().map(|line| line.trim_start_matches(['#', '-', '*', ' '])) {
+        sentences::split_in(language, false, line, 0..line.len(), |place| found.push(&line[place]));
     }
-    best.map(|(_, sentence)| sentence)
+    found
+}
+
+/// The fewest sentences, in their order, that hold the words that the text holds: first the one with
+/// most of them, then those with what is missing.
+fn choose(worth: &[Vec<usize>], words: usize) -> Vec<usize> {
+    let mut missing = vec![true; words];
+    let mut chosen = Vec::new();
+    while chosen.len() < SENTENCES_MAX {
+        let value = |at: usize| -> usize {
+            worth[at]
+                .iter()
+                .zip(&missing)
+                .filter(|(_, missing)| **missing)
+                .map(|(one, _)| one)
+                .sum()
+        };
+        // Of equal sentences the first counts.
+        let best = (0..worth.len()).rev().max_by_key(|&at| value(at));
+        let Some(best) = best.filter(|&at| value(at) > 0) else { break };
+        missing.iter_mut().zip(&worth[best]).for_each(|(missing, one)| *missing &= *one == 0);
+        chosen.push(best);
+    }
+    chosen.sort_unstable();
+    chosen
+}
+
+/// How well a folded sentence holds a word: as a word of its own, at the beginning of one, inside one.
+fn closeness(sentence: &str, word: &str) -> usize {
+    let is_letter = |c: char| c.is_alphanumeric();
+    let found = sentence.match_indices(word).map(|(at, _)| {
+        let begins = !sentence[..at].ends_with(is_letter);
+        let ends = !sentence[at + word.len()..].starts_with(is_letter);
+        // One more word counts more than any closeness.
+        4 + usize::from(begins) + usize::from(begins && ends)
+    });
+    found.max().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -73,5 +124,13 @@ mod tests {
         assert_eq!(find("roof"), sentence("The roof is old."));
         assert_eq!(find("notes"), Some(Hit::Name));
         assert_eq!(find("roof garden"), None);
+        let text = "Dr. Weber moved the art show. He starts at 10 a.m. on Friday. Bring the picture to Mrs. Lang.";
+        let find = |query: &str| hit(&["a.md", "T"], text, &words(query));
+        assert_eq!(find("weber"), sentence("Dr. Weber moved the art show."));
+        assert_eq!(find("art"), sentence("Dr. Weber moved the art show."));
+        assert_eq!(
+            find("weber lang"),
+            sentence("Dr. Weber moved the art show. … Bring the picture to Mrs. Lang.")
+        );
     }
 }

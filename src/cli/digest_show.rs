@@ -189,7 +189,7 @@ fn readable(line: &str) -> String {
         }
         plain.push(c);
     }
-    plain
+    crate::markup::html::unescape(&plain)
 }
 
 fn no_digests(error: &BusError) -> Failure {
@@ -217,6 +217,10 @@ mod tests {
         assert_eq!(
             readable("- 22:17 **[The plan \\*now\\*](#sum_1)**: see [x](y) and [open"),
             "- 22:17 The plan *now*: see x and [open"
+        );
+        assert_eq!(
+            readable("- &lt;ana&gt; Salt &amp; stone &amp;lt; &#123;x&#125;"),
+            "- <ana> Salt & stone &lt; {x}"
         );
         assert_eq!(
             readable("- [ ] Book \\[the\\] car ([Lake](#sum_1); see [x])"),

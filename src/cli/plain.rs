@@ -5,8 +5,12 @@ use std::io::IsTerminal;
 use crate::contract::shown::steers;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use crate::markup::prefix;
+
 /// Lines longer than this are hard to read, however wide the terminal is.
 const COLUMNS_MAX: usize = 92;
+/// Bytes of a quote by which it is found in a text.
+const QUOTE_BYTES: usize = 60;
 /// A narrower terminal wraps by itself.
 const COLUMNS_MIN: usize = 30;
 
@@ -143,6 +147,18 @@ pub(super) fn shortened(text: &str, columns: usize) -> String {
     format!("{}…", &cut[..end])
 }
 
+/// A text with single spaces.
+pub(super) fn squeezed(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a text says a quote, or its beginning where it was cut.
+pub(super) fn shows(text: &str, quote: &str) -> bool {
+    let quote = squeezed(quote);
+    let start = prefix(&quote, QUOTE_BYTES).trim_end_matches(['.', '…']);
+    !start.is_empty() && text.contains(start)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,6 +170,12 @@ mod tests {
         assert_eq!(written(&line), "\u{1b}[31ma[32m\u{1b}[0m [2Jb");
         assert_eq!(shortened("a sentence that is long", 12), "a sentence…");
         assert_eq!(shortened("日本語の文", 5), "日本…");
+    }
+
+    #[test]
+    fn a_quote_is_shown_by_its_beginning() {
+        assert!(shows("One. The rent rises.", "The rent  rises"));
+        assert!(!shows("One.", "The rent rises") && !shows("One.", " "));
     }
 
     #[test]

@@ -10,11 +10,13 @@ use serde_json::Value;
 
 use super::failure::{Exit, Failure};
 use super::held_home::no_home;
+use super::plain::{shows, squeezed};
 use super::prose::plain_line;
 use super::settings::load_config;
 use super::{Context, ui};
 use crate::bus::{BusError, Item, SummaryBus};
 use crate::contract::publish;
+use crate::contract::source::TimePrecision;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 
@@ -74,6 +76,14 @@ impl Published {
         self.item.value["day"].as_str().unwrap_or_default()
     }
 
+    /// The day as a person reads it. Of a source without a date only the day of its summary is known.
+    pub(super) fn day_shown(&self) -> String {
+        match TimePrecision::of(&self.item.value["meta"]) {
+            TimePrecision::Unknown => format!("no date, summarized {}", self.day()),
+            _ => self.day().to_owned(),
+        }
+    }
+
     fn at(&self) -> i64 {
         self.item.value["ts_abs_ms"].as_i64().unwrap_or_default()
     }
@@ -97,12 +107,17 @@ impl Published {
         self.item.value["outputs"][member].as_str().filter(|text| !text.trim().is_empty())
     }
 
-    /// The words of the sources that its sentences rest on, each once.
-    pub(super) fn quotes(&self) -> Vec<String> {
+    /// The words of the sources that the sentences of a text of it rest on, each once.
+    pub(super) fn quotes(&self, text: &str) -> Vec<String> {
         let mut told = BTreeSet::new();
         let refs = self.item.value["outputs"]["evidence_refs"].as_array();
         let quotes = refs.into_iter().flatten().filter_map(|one| one["quote"].as_str());
-        quotes.filter(|quote| told.insert(*quote)).map(plain_line).collect()
+        let quotes: Vec<&str> = quotes.filter(|quote| told.insert(*quote)).collect();
+        let text = squeezed(text);
+        let shown: Vec<&str> = quotes.iter().copied().filter(|quote| shows(&text, quote)).collect();
+        // A model that writes sentences of its own repeats no quote.
+        let quotes = if shown.is_empty() { quotes } else { shown };
+        quotes.into_iter().map(plain_line).collect()
     }
 }
 

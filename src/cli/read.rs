@@ -223,12 +223,12 @@ pub(super) fn summary_lines(
     lines.extend(prose.lines(text, "  "));
     if evidence {
         lines.push(String::new());
-        for quote in one.quotes() {
+        for quote in one.quotes(text) {
             let quote = format!("“{quote}”");
             lines.extend(prose.wrap(&quote, "    ", "    ").iter().map(|line| ui::dim(line)));
         }
     }
-    let mut from = vec![one.day().to_owned()];
+    let mut from = vec![one.day_shown()];
     from.extend(one.project().map(plain_line));
     from.extend(one.is_private().then(|| PRIVATE.to_owned()));
     if one.item.value["outputs"]["model_generated"] == true {

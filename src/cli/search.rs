@@ -73,7 +73,7 @@ impl SearchArgs {
                 }));
             } else {
                 let mark = private_mark(one.is_private());
-                let day = format!("  {}{mark}", ui::dim(one.day()));
+                let day = format!("  {}{mark}", ui::dim(&one.day_shown()));
                 lines.extend(prose.name(&one.name(), &day));
                 lines.extend(prose.wrap(&marked(&sentence, &words), "  ", "  "));
             }

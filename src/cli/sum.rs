@@ -1,6 +1,6 @@
 //! `sum`: files, folders or standard input in, readable summaries out. No home and no state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::failure::{Exit, Failure};
 use super::flow_runner::FlowRunner;
 use super::interrupt::{listen, stopped};
+use super::plain::{shows, squeezed};
 use super::prose::{Prose, plain_line};
 use super::published::private_mark;
 use super::settings::load_config;
@@ -19,7 +20,7 @@ use super::ui::LiveAnswer;
 use super::{Context, names, ui};
 use crate::config::{Config, DefaultFlows};
 use crate::flow::context::Surroundings;
-use crate::flow::{FlowError, FlowOutcome};
+use crate::flow::{EvidenceRef, FlowError, FlowOutcome};
 use crate::import::collect::{Collected, NamedFile, Skipped, collect, in_short};
 use crate::import::kind::{FileKind, Group, HEAD_BYTES, Refusal};
 use crate::import::read::Readers;
@@ -28,6 +29,8 @@ use crate::model::Listener;
 
 /// Units that wait for a free thread.
 const WAITING_MAX: usize = 64;
+/// Sources without a sentence that are named; the rest is counted.
+const UNUSED_NAMED: usize = 8;
 /// The name of standard input.
 const STDIN: &str = "-";
 
@@ -92,7 +95,11 @@ impl SumArgs {
                 let live = LiveAnswer::new(&context.ui);
                 let outcome = ask(context, &config, &runners[&group], &whole, Some(&live));
                 live.bar.finish_and_clear();
+                printer.together = true;
                 printer.print(&whole, &outcome);
+                if let (Ok(outcome), true) = (&outcome, printer.several) {
+                    printer.unused(&whole, outcome);
+                }
             }
         } else {
             self.each_of(context, &config, &runners, &mut work, &mut printer);
@@ -340,6 +347,8 @@ struct Printer<'a> {
     length: Option<Length>,
     evidence: bool,
     several: bool,
+    /// One summary of several sources: it is as long as one of a single source, at least.
+    together: bool,
     made: u64,
     failed: u64,
 }
@@ -352,6 +361,7 @@ impl<'a> Printer<'a> {
             length: args.length,
             evidence: args.evidence,
             several: false,
+            together: false,
             made: 0,
             failed: 0,
         }
@@ -380,7 +390,8 @@ impl<'a> Printer<'a> {
 
     fn text(&self, unit: &Unit, outcome: &FlowOutcome) {
         let ui = self.context.ui;
-        let default = if self.several { Length::Short } else { Length::Medium };
+        let is_list = self.several && !self.together;
+        let default = if is_list { Length::Short } else { Length::Medium };
         let text = text_of(outcome, self.length.unwrap_or(default));
         let indent = if self.several { "  " } else { "" };
         if self.several {
@@ -397,8 +408,38 @@ impl<'a> Printer<'a> {
         }
         self.prose.lines(&text, indent).iter().for_each(|line| ui.out(line));
         if self.evidence {
-            evidence_lines(unit, outcome, self.prose, indent).iter().for_each(|line| ui.out(line));
+            let lines = evidence_lines(unit, outcome, &text, self.prose, indent);
+            lines.iter().for_each(|line| ui.out(line));
         }
+    }
+
+    /// Names the sources that the summary shown rests on no sentence of. A model that quotes nothing gives
+    /// no evidence, and nothing is said of it.
+    fn unused(&self, unit: &Unit, outcome: &FlowOutcome) {
+        let length = self.length.unwrap_or(Length::Medium);
+        let text = squeezed(&text_of(outcome, length));
+        let shown = outcome.evidence.iter().filter(|one| one.located && shows(&text, &one.quote));
+        let used: BTreeSet<&str> = shown.filter_map(|one| one.source_id.as_deref()).collect();
+        if used.is_empty() || self.context.ui.json {
+            return;
+        }
+        let rest: Vec<String> = unit
+            .context
+            .sources
+            .iter()
+            .filter(|source| !used.contains(source.id.as_str()))
+            .map(|source| plain_line(source.title.as_ref().unwrap_or(&source.id)))
+            .collect();
+        let all = unit.context.sources.len();
+        let mut line = format!("{} of {} used", all - rest.len(), ui::count(all as u64, "source"));
+        if !rest.is_empty() {
+            let more = rest.len().saturating_sub(UNUSED_NAMED);
+            line.push_str(&format!("; not used: {}", rest[..rest.len() - more].join(", ")));
+            if more > 0 {
+                line.push_str(&format!(" and {more} more"));
+            }
+        }
+        self.context.ui.talk(ui::dim(&line));
     }
 
     /// The last words: how many, and what was left out.
@@ -449,10 +490,22 @@ fn text_of(outcome: &FlowOutcome, length: Length) -> String {
 }
 
 /// The words of the sources that sentences rest on, each with its place.
-fn evidence_lines(unit: &Unit, outcome: &FlowOutcome, prose: Prose, indent: &str) -> Vec<String> {
+fn evidence_lines(
+    unit: &Unit,
+    outcome: &FlowOutcome,
+    text: &str,
+    prose: Prose,
+    indent: &str,
+) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut told = std::collections::BTreeSet::new();
-    for one in outcome.evidence.iter().filter(|one| one.located) {
+    let mut told = BTreeSet::new();
+    let text = squeezed(text);
+    // A shorter form of the summary does not rest on the quotes of a longer one.
+    let is_shown = |one: &&EvidenceRef| one.located && shows(&text, &one.quote);
+    let shown: Vec<&EvidenceRef> = outcome.evidence.iter().filter(is_shown).collect();
+    let all: Vec<&EvidenceRef> = outcome.evidence.iter().filter(|one| one.located).collect();
+    // A model that writes sentences of its own repeats no quote.
+    for one in if shown.is_empty() { all } else { shown } {
         let (Some(id), Some(start)) = (&one.source_id, one.start) else { continue };
         if !told.insert((id.clone(), start)) {
             continue;

@@ -67,7 +67,14 @@ fn list(context: &Context, all: bool) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     if tasks.is_empty() {
-        context.ui.talk("no task is open; `summarizer task list --all` lists closed ones too");
+        let what = if all { "no flow has found a task" } else { "no task is open" };
+        context.ui.talk(what);
+        context.ui.talk(
+            "tasks are found by flows that look for them: `summarizer add PATH --flow task` asks one",
+        );
+        if !all {
+            context.ui.talk("`summarizer task list --all` lists closed tasks too");
+        }
         return Ok(Exit::Done);
     }
     let row = |task: &Value| {

@@ -236,6 +236,20 @@ impl InputContext {
         }
     }
 
+    /// Whether the sources are several texts of their own, rather than parts of a session, of a document
+    /// or of a stream.
+    pub(crate) fn is_apart(&self) -> bool {
+        let is_whole = |source: &SourceContext| {
+            matches!(source.kind, SourceKind::Document | SourceKind::Event)
+        };
+        let documents = self.sources.iter().filter(|source| source.kind == SourceKind::Document);
+        self.whole.is_none()
+            && self.window.is_none()
+            && self.sources.len() > 1
+            && self.sources.iter().all(is_whole)
+            && documents.count() > 0
+    }
+
     /// The project, when all sources are filed under one.
     pub(crate) fn project(&self) -> Option<&str> {
         let whole = self.whole.iter().find_map(|whole| whole.labels.project.as_deref());

@@ -147,6 +147,7 @@ impl BagItem {
                 day,
                 at: Timestamp(item.ts_abs_ms),
                 has_clock: TimePrecision::of_members(&item.meta) == TimePrecision::Moment,
+                has_day: TimePrecision::of_members(&item.meta) != TimePrecision::Unknown,
                 title: words.title,
                 source: words.source,
                 link: words.link,

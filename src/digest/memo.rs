@@ -65,6 +65,8 @@ pub struct MemoItem {
     pub at: Timestamp,
     /// Whether its source has a time of day.
     pub(crate) has_clock: bool,
+    /// Whether its source has a date at all.
+    pub(crate) has_day: bool,
     /// What the entry is called: the title where it adds something, else the name of the source.
     pub title: String,
     /// The name a person knows the source by.
@@ -168,6 +170,8 @@ pub(crate) fn words(
     let short = [&outputs.rendered_short, &outputs.summary];
     let short = short.iter().filter_map(|value| value.as_str()).map(one_line);
     let told: Vec<String> = short.chain([whole.clone()]).filter(|text| !text.is_empty()).collect();
+    // A row of a table is no name.
+    let title = if is_row(title) { "" } else { title };
     let title = shorten(&one_line(title), LABEL_CHARS);
     let elsewhere: BTreeSet<String> = tasks
         .iter()
@@ -191,6 +195,13 @@ pub(crate) fn words(
         decisions,
         questions,
     }
+}
+
+/// Whether a title is a row of a table or a member of a record: `Date: 2026-03-01; Item: train`.
+fn is_row(title: &str) -> bool {
+    let mut members = title.split("; ");
+    members.next().is_some_and(|first| first.contains(": "))
+        && members.next().is_some_and(|second| second.contains(": "))
 }
 
 /// The name and the text of an entry. The text is the first form of the summary that says more than
@@ -484,6 +495,9 @@ fn timeline(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
             if let Some(source) = told.source.as_ref().filter(|source| **source != told.title) {
                 let _ = write!(memo, " ({})", named_source(told, source));
             }
+            if !told.has_day {
+                memo.push_str(" (no date)");
+            }
             line!(memo);
         }
     }
@@ -716,6 +730,7 @@ mod tests {
             stream: Stream::Sessions,
             day: "2026-02-10".parse().unwrap(),
             has_clock: true,
+            has_day: true,
             at: Timestamp(ms),
             title: words.title,
             source: words.source,

@@ -71,6 +71,8 @@ pub(super) struct Asker<'a> {
     pub replies: Option<&'a dyn ReplyCache>,
     pub bill: Option<&'a dyn Bill>,
     pub listener: Option<&'a dyn Listener>,
+    /// Whether the sources are texts of their own.
+    pub apart: bool,
     pub timeout: Duration,
     pub(crate) repair_turns: u32,
     pub keep_prompts: bool,
@@ -275,6 +277,7 @@ impl Asker<'_> {
             bill: self.bill,
             listener: self.listener,
             model: None,
+            apart: self.apart,
         };
         let cache = self.replies.filter(|_| !self.provider.is_free());
         let request_hash = match self.provider.is_free() {

@@ -14,7 +14,8 @@ use super::project::SummaryOutputs;
 use super::render::{ENGINE, ENGINE_VERSION};
 use super::source_ids::REMOVED_MAX;
 use crate::contract::hash::{Digest, sha256};
-use crate::model::builtin::text::sentences;
+use crate::markup::prefix;
+use crate::model::builtin::text::{Kind, Part, Text, sentences};
 use crate::model::{BUILTIN, Provider, SourceText};
 
 /// How many members of an answer that the schema does not know are named in the warning.
@@ -25,6 +26,8 @@ const NO_TEXT: &str = "There is no text.";
 const BRIEF_CHARS: usize = 320;
 /// Shortest line that may be wrapped, in characters.
 const WRAPPED_CHARS: usize = 60;
+/// Bytes of a text in which its greeting and its signature are looked for.
+const FRAMED_BYTES_MAX: usize = 8 << 10;
 /// Characters of the input that replace an empty summary.
 const STAND_IN_CHARS: usize = 400;
 
@@ -147,7 +150,7 @@ fn stand_in(sources: &[SourceText]) -> String {
     let Some(source) = sources.iter().find(|source| !source.text.trim().is_empty()) else {
         return String::new();
     };
-    let text = below_headers(source.text.trim());
+    let text = without_frame(below_headers(source.text.trim()));
     let end = text.char_indices().nth(STAND_IN_CHARS).map_or(text.len(), |(at, _)| at);
     let cut = &text[..end];
     let last = [". ", ".\n", "! ", "? "].iter().filter_map(|sign| cut.rfind(sign)).max();
@@ -155,6 +158,19 @@ fn stand_in(sources: &[SourceText]) -> String {
         Some(at) if end < text.len() => cut[..=at].to_owned(),
         _ => cut.trim_end().to_owned(),
     }
+}
+
+/// A text without the greeting it begins with and the signature it ends with.
+fn without_frame(text: &str) -> &str {
+    let head = prefix(text, FRAMED_BYTES_MAX);
+    let read = Text::new(vec![Part { id: "", text: head }]);
+    let mut said = read.blocks.iter().filter(|block| block.kind != Kind::Signature);
+    let Some(first) = said.next() else { return text };
+    let last = said.next_back().unwrap_or(first);
+    // A heading and a list keep their marks: a line is kept whole.
+    let start = head[..first.text.start].rfind('\n').map_or(0, |at| at + 1);
+    let end = head[last.text.end..].find('\n').map_or(head.len(), |at| last.text.end + at);
+    if head.len() < text.len() { &text[start..] } else { head[start..end].trim_end() }
 }
 
 /// The summary in a few sentences on one line: the pack's short rendering, unless that is only the
@@ -269,6 +285,16 @@ mod tests {
         assert_eq!(told("Only a title", None, " \n"), "Only a title");
         assert_eq!(told("", None, " ?!\n… "), "?! …");
         assert_eq!(told("", None, ""), NO_TEXT);
+    }
+
+    #[test]
+    fn what_stands_in_for_a_summary_has_no_greeting_and_no_signature() {
+        let mail = "Hola a todas:\n\nLa reunión es el viernes a las 19 en la biblioteca.\nLeemos la novela.\n\nSaludos,\nSofía\n";
+        let source = |text: &str| vec![SourceText { id: "m".to_owned(), text: text.to_owned() }];
+        let expected = "La reunión es el viernes a las 19 en la biblioteca.\nLeemos la novela.";
+        assert_eq!(stand_in(&source(mail)), expected);
+        assert_eq!(stand_in(&source("Hi Paul,\n")), "Hi Paul,");
+        assert_eq!(stand_in(&source("# Plan\n\n- one\n- two\n")), "# Plan\n\n- one\n- two");
     }
 
     #[test]

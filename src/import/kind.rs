@@ -23,6 +23,7 @@ const TEXT_CHARS_PER_CONTROL: usize = 200;
 pub(crate) enum FileKind {
     Text,
     Markdown,
+    Org,
     Html,
     Latex,
     Csv,
@@ -57,6 +58,7 @@ impl FileKind {
         match self {
             FileKind::Text => "text",
             FileKind::Markdown => "markdown",
+            FileKind::Org => "org",
             FileKind::Html => "html",
             FileKind::Latex => "latex",
             FileKind::Csv => "csv",
@@ -225,6 +227,7 @@ fn of_text(extension: &str, text: &str) -> Result<FileKind, Refusal> {
     }
     match extension {
         "md" | "markdown" | "mdx" => Ok(FileKind::Markdown),
+        "org" => Ok(FileKind::Org),
         "html" | "htm" | "xhtml" => Ok(FileKind::Html),
         "csv" | "tsv" => Ok(FileKind::Csv),
         "tmp" | "bak" | "swp" | "part" | "crdownload" => Err(Refusal::new("temporary file")),
@@ -375,6 +378,7 @@ mod tests {
     fn the_name_decides_where_the_content_does_not() {
         assert_eq!(kind("a.md", "# T\n"), Ok(FileKind::Markdown));
         assert_eq!(kind("a", "---\ntitle: x\n---\ntext"), Ok(FileKind::Markdown));
+        assert_eq!(kind("a.org", "* TODO x\n"), Ok(FileKind::Org));
         assert_eq!(kind("README", "plain words"), Ok(FileKind::Text));
         assert_eq!(kind("a.log", "10:00 started"), Ok(FileKind::Text));
         assert_eq!(kind("a.csv", "a,b\n1,2\n"), Ok(FileKind::Csv));

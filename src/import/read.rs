@@ -9,6 +9,7 @@ use super::kind::{FileKind, extension};
 use super::{decode, extract, office};
 use crate::contract::publish::{said_by_member, said_by_record, said_within, together};
 use crate::markup::document::{self, Document};
+use crate::markup::org;
 use crate::markup::records::{List, Record, value_of};
 use crate::upstream::source::RESOLVE_IDS_MAX;
 
@@ -103,7 +104,8 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
     let read_as = |name: &str| document::read(name, text.as_bytes());
     match kind {
         FileKind::Markdown => read_as("x.md"),
-        FileKind::Html => read_as("x.html"),
+        FileKind::Org => Ok(org::document(&text)),
+        FileKind::Html => Ok(document::article(&text)),
         FileKind::Latex => read_as("x.tex"),
         FileKind::Mail => document::read("x.eml", bytes),
         FileKind::Csv => {

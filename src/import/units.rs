@@ -14,6 +14,7 @@ use crate::contract::source::{
     InputContext, Labels, Origin, Person, SourceContext, SourceKind, Window, zoned,
 };
 use crate::contract::time::Timestamp;
+use crate::markup::document::Document;
 use crate::model::SourceText;
 use crate::os::Disk;
 use crate::upstream::context::of_event;
@@ -43,9 +44,35 @@ impl Unit {
         self.texts.iter().map(|text| text.text.len()).sum()
     }
 
+    /// A conversation or a feed as one text, each message on a line behind its speaker.
+    fn into_one(mut self) -> Unit {
+        if self.texts.len() < 2 {
+            return self;
+        }
+        let lines = self.texts.iter().zip(&self.context.sources).map(|(text, context)| {
+            let speaker = context.speaker().or(context.title.as_deref());
+            speaker.map_or(text.text.clone(), |speaker| format!("{speaker}: {}", text.text))
+        });
+        let text = lines.collect::<Vec<_>>().join("\n");
+        let first = self.context.sources.swap_remove(0);
+        let whole = self.context.whole.take().unwrap_or_default();
+        let context = SourceContext {
+            id: self.name.clone(),
+            kind: SourceKind::Document,
+            title: whole.title,
+            day: first.day,
+            ..SourceContext::default()
+        };
+        self.texts = vec![SourceText { id: self.name.clone(), text }];
+        self.context = InputContext { sources: vec![context], whole: None, window: None };
+        self
+    }
+
     /// Puts several into one.
     pub(crate) fn together(units: Vec<Unit>) -> Option<Unit> {
-        let mut units = units.into_iter();
+        let several = units.len() > 1;
+        let one_each = |unit: Unit| if several { unit.into_one() } else { unit };
+        let mut units = units.into_iter().map(one_each);
         let mut whole = units.next()?;
         let mut count = 1;
         for one in units {
@@ -167,7 +194,15 @@ fn document(
     zone: Tz,
 ) -> Result<Unit, String> {
     let bytes = disk.read(&file.path).map_err(|error| error.to_string())?;
-    let mut read = read::document(readers, file.kind, &file.path, &bytes)?;
+    let mut read = match read::items(file.kind, &file.path, &bytes)? {
+        // A list is read as its items, as `add` reads it.
+        Some(items) if !items.is_empty() => {
+            let texts: Vec<&str> = items.iter().map(|item| item.text.trim()).collect();
+            let publish = together(items.iter().map(|item| item.publish));
+            Document { text: texts.join("\n"), publish, ..Document::default() }
+        }
+        _ => read::document(readers, file.kind, &file.path, &bytes)?,
+    };
     dated::set_days(std::slice::from_mut(&mut read), &file.name);
     let text = normalize(&read.text).into_owned();
     if text.trim().is_empty() {

@@ -59,12 +59,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
     let text = text_of(bytes)?;
     Ok(match extension.as_str() {
         "md" | "markdown" => markdown_document(text),
-        "html" | "htm" => below_front_matter(text, |text| {
-            let page = html::page(text);
-            let publish = publish::said_by_members(&page.members);
-            let (text, title, members) = (page.text, page.title, page.members);
-            Document { kind: "html", text, title, members, publish, ..none() }
-        }),
+        "html" | "htm" => below_front_matter(text, |text| of_page(html::page(text))),
         "tex" => below_front_matter(text, |text| {
             let paper = latex::paper(text);
             Document { kind: "tex", text: paper.text, title: paper.title, ..none() }
@@ -76,6 +71,17 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
             ..none()
         }),
     })
+}
+
+/// A page without what surrounds its article: menus, banners, buttons, footers.
+pub(crate) fn article(text: &str) -> Document {
+    below_front_matter(text, |text| of_page(html::article(text)))
+}
+
+fn of_page(page: html::Page) -> Document {
+    let publish = publish::said_by_members(&page.members);
+    let (text, title, members) = (page.text, page.title, page.members);
+    Document { kind: "html", text, title, members, publish, ..none() }
 }
 
 /// The characters of a file, without a byte-order mark.

@@ -12,6 +12,7 @@ pub mod latex;
 mod layout;
 pub mod mail;
 pub mod markdown;
+pub(crate) mod org;
 pub(crate) mod records;
 
 /// The longest prefix of at most `bytes` bytes that ends between characters.

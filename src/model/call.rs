@@ -171,6 +171,8 @@ pub struct ModelCall<'a> {
     pub bill: Option<&'a dyn Bill>,
     /// The model that the configuration names for this flow. It goes before every other choice.
     pub model: Option<&'a str>,
+    /// Whether the sources are texts of their own rather than parts of one: each has its say.
+    pub apart: bool,
 }
 
 impl ModelCall<'_> {
@@ -232,6 +234,7 @@ mod tests {
                 bill: None,
                 listener: None,
                 model: None,
+                apart: false,
             };
             let whole = json!({
                 "flow_id": "a.b.v1", "variant": variant, "node": "ask", "messages": messages,

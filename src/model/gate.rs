@@ -723,6 +723,7 @@ mod tests {
             bill: None,
             listener,
             model: None,
+            apart: false,
         })
     }
 

@@ -276,6 +276,7 @@ pub(crate) fn probed(
         bill: None,
         listener: Some(&heard),
         model: None,
+        apart: false,
     })?;
     let text = reply.text.as_str();
     let json = text.find('{').zip(text.rfind('}')).and_then(|(start, end)| text.get(start..=end));

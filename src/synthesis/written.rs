@@ -50,6 +50,7 @@ pub fn summarize(
         bill: None,
         listener: None,
         model: None,
+        apart: false,
     };
     let reply = provider.call(&call).map_err(|error| error.to_string())?;
     match reply.stop {

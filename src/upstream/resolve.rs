@@ -437,7 +437,7 @@ impl Work<'_> {
             selection_type: if full { "document_full" } else { "document_slice" },
             partitions: partitions_of(chosen),
             extra: vec![("chunk_order", json!(rules)), ("chunks_total", json!(total))],
-            common: common(chosen),
+            common: of_documents(common(chosen), chosen),
             document_ids,
             ..Shape::default()
         })
@@ -457,7 +457,7 @@ impl Work<'_> {
             selection_type,
             partitions: partitions_of(chosen),
             extra: vec![("chunk_order", json!(rules))],
-            common: common(chosen),
+            common: of_documents(common(chosen), chosen),
             document_ids,
             ..Shape::default()
         })
@@ -656,6 +656,12 @@ fn partitions_of(sources: &Sources) -> Vec<String> {
 fn distinct<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut seen = std::collections::HashSet::new();
     ids.filter(|id| seen.insert(*id)).map(str::to_owned).collect()
+}
+
+/// The chunks of a list have the titles of its items: none of them is that of the document.
+fn of_documents(common: Common, sources: &Sources) -> Common {
+    let title = only(sources.iter().map(|source| source.title));
+    Common { title, ..common }
 }
 
 fn common(sources: &Sources) -> Common {

@@ -14,5 +14,5 @@ mod tag;
 mod view;
 
 pub use page::page;
-pub(crate) use page::unescape;
+pub(crate) use page::{Page, article, unescape};
 pub use view::{View, plain};

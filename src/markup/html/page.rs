@@ -18,6 +18,44 @@ use crate::markup::layout::{Break, Layout, fence_for};
 const OPEN_MAX: usize = 256;
 /// `time` elements that are looked at: an article has one or two, a list of events has many.
 const TIMES_MAX: usize = 64;
+/// Words from which on an article stands for its page, and the part of the words of the page it has.
+const ARTICLE_WORDS_MIN: usize = 15;
+const ARTICLE_SHARE_MIN: usize = 8;
+/// Roles, and parts of classes and ids, that pages give to what surrounds their article.
+const ROLES: [&str; 7] =
+    ["navigation", "dialog", "alertdialog", "contentinfo", "complementary", "search", "menu"];
+const SURROUNDINGS: [&str; 28] = [
+    "nav",
+    "navigation",
+    "navbar",
+    "menu",
+    "breadcrumb",
+    "breadcrumbs",
+    "cookie",
+    "cookies",
+    "consent",
+    "gdpr",
+    "share",
+    "sharing",
+    "social",
+    "sidebar",
+    "footer",
+    "related",
+    "newsletter",
+    "subscribe",
+    "advert",
+    "advertisement",
+    "ads",
+    "promo",
+    "pagination",
+    "skip",
+    "toolbar",
+    "popup",
+    "modal",
+    "paywall",
+];
+/// Parts of names that say how a page looks rather than what an element is.
+const STATES: [&str; 7] = ["has", "with", "no", "is", "js", "not", "without"];
 /// Bytes of `2026-03-05`.
 const DAY_BYTES: usize = 10;
 /// Deepest JSON-LD that is looked through.
@@ -35,7 +73,20 @@ pub struct Page {
 
 /// Reads a page.
 pub fn page(source: &str) -> Page {
-    let mut reader = Reader::new(source);
+    read(source, false)
+}
+
+/// Reads a page without its surroundings: menus, banners, buttons, footers, links to other pages. A page
+/// that is hardly anything else is read whole.
+pub(crate) fn article(source: &str) -> Page {
+    let words = |page: &Page| page.text.split_whitespace().count();
+    let (whole, article) = (read(source, false), read(source, true));
+    let is_enough = words(&article) * ARTICLE_SHARE_MIN >= words(&whole);
+    if is_enough && words(&article) >= ARTICLE_WORDS_MIN { article } else { whole }
+}
+
+fn read(source: &str, is_article: bool) -> Page {
+    let mut reader = Reader { is_article, ..Reader::new(source) };
     reader.read();
     while !reader.open.is_empty() {
         reader.pop();
@@ -62,6 +113,8 @@ struct Reader<'a> {
     in_heading: bool,
     /// How many backticks stand before and after code.
     fence: Option<usize>,
+    /// Whether what surrounds the article is left out.
+    is_article: bool,
 }
 
 struct Open<'a> {
@@ -83,6 +136,8 @@ struct Start<'a> {
     time: Option<(String, bool)>,
     /// A script that holds JSON-LD.
     is_json_ld: bool,
+    /// Part of what surrounds the article.
+    surrounds: bool,
     /// Where the source continues.
     end: usize,
 }
@@ -102,6 +157,7 @@ impl<'a> Reader<'a> {
             in_code: false,
             in_heading: false,
             fence: None,
+            is_article: false,
         }
     }
 
@@ -149,10 +205,15 @@ impl<'a> Reader<'a> {
         if let Some((name, content)) = start.meta.take() {
             self.members.entry(name).or_insert(content.into());
         }
-        let in_article = self.hidden == 0 && !self.is_aside();
-        self.times.extend(start.time.take().filter(|_| in_article && self.times.len() < TIMES_MAX));
+        if let Some(time) = start.time.take()
+            && self.hidden == 0
+            && self.times.len() < TIMES_MAX
+            && !self.is_aside()
+        {
+            self.times.push(time);
+        }
         self.imply_ends(&start.name, shown);
-        let hides = start.hides || shown == Shown::Not;
+        let hides = start.hides || shown == Shown::Not || (self.is_article && start.surrounds);
         if start.is_empty || elements::is_empty(&start.name) {
             if self.hidden == 0 && !hides {
                 self.void(shown);
@@ -371,6 +432,8 @@ impl<'a> Start<'a> {
         let (name, named) = name_of(rest, 1);
         let (mut hides, mut number) = (false, None);
         let (mut said_of, mut content) = (None, String::new());
+        let may_surround = !matches!(&*name, "html" | "body" | "main" | "article" | "head");
+        let mut surrounds = matches!(&*name, "nav" | "aside" | "footer" | "button" | "menu");
         let is_meta = name == "meta";
         let counts = matches!(&*name, "ol" | "li");
         let (is_time, is_script) = (name == "time", name == "script");
@@ -381,6 +444,11 @@ impl<'a> Start<'a> {
             "start" | "value" if counts => number = value.trim().parse().ok(),
             "name" | "property" if is_meta => said_of = member_of(value),
             "content" if is_meta => each_stretch(value, |stretch| content.push_str(stretch)),
+            "role" => surrounds |= ROLES.contains(&value.trim()),
+            "class" | "id" if may_surround && names_surroundings(value) => {
+                surrounds = true;
+                published |= is_time && says_published(value);
+            }
             "datetime" if is_time => time = Some(value.trim().to_owned()),
             "pubdate" if is_time => published = true,
             "itemprop" | "class" if is_time => published |= says_published(value),
@@ -394,7 +462,8 @@ impl<'a> Start<'a> {
         let content = content.trim();
         let meta = said_of.filter(|_| !content.is_empty()).map(|name| (name, content.to_owned()));
         let time = time.filter(|time| !time.is_empty()).map(|time| (time, published));
-        Some(Start { name, hides, number, is_empty, meta, time, is_json_ld, end })
+        let surrounds = surrounds && may_surround;
+        Some(Start { name, hides, number, is_empty, meta, time, is_json_ld, surrounds, end })
     }
 }
 
@@ -410,6 +479,17 @@ fn member_of(name: &str) -> Option<String> {
         other => return publish::is_sign(other).then(|| other.to_owned()),
     };
     Some(known.to_owned())
+}
+
+/// Whether the names of an element say that it surrounds the article: `share-bar`, `site-nav`. Names of
+/// three parts and more are about layout: `content-with-sidebar`.
+fn names_surroundings(value: &str) -> bool {
+    value.split_whitespace().any(|name| {
+        let name = name.to_ascii_lowercase();
+        let parts: Vec<&str> = name.split(['-', '_']).filter(|part| !part.is_empty()).collect();
+        let is_state = parts.first().is_some_and(|first| STATES.contains(first));
+        parts.len() <= 2 && !is_state && parts.iter().any(|part| SURROUNDINGS.contains(part))
+    })
 }
 
 /// Whether a class or a property of a `time` element says that the page was published then.
@@ -545,6 +625,21 @@ mod tests {
             page(source);
             page(&source.repeat(300));
         }
+    }
+
+    #[test]
+    fn an_article_is_read_without_its_surroundings() {
+        let words =
+            "The council voted to turn three streets into bike streets from the first of June on.";
+        let source = format!(
+            "<body class='has-sidebar'><nav>Home</nav><div class=cookie-banner role=dialog>We value your privacy</div>\
+             <main class='content-with-sidebar'><h1>News</h1><div class=share-bar>Share</div><p>{words}</p>\
+             <aside>Ten cafes</aside></main><div id=footer>Imprint</div></body>"
+        );
+        assert_eq!(article(&source).text, format!("# News\n\n{words}"));
+        assert!(page(&source).text.contains("Imprint"));
+        let menu = "<nav><a>One</a> <a>Two</a></nav>";
+        assert_eq!(article(menu).text, page(menu).text, "a page that is only a menu is read whole");
     }
 
     #[test]

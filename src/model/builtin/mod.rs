@@ -30,7 +30,7 @@ use rank::select::QuotedRange;
 use text::{Part, Text};
 
 /// Version of the algorithm; any change of its output changes it.
-const ALGORITHM: &str = "1.6.0";
+const ALGORITHM: &str = "1.7.0";
 /// The name it has in the configuration and in provenance.
 const PROVIDER: &str = "builtin";
 /// Bytes counted as one token in usage and context.
@@ -77,7 +77,8 @@ impl Provider for Builtin {
             parts.iter().map(|part| Part { id: id_of(part, call), text: &part.text }).collect(),
         );
         let percent = percent(call, hints);
-        let scene = Scene::new(&text, &parts, call.inputs, hints, percent);
+        let mut scene = Scene::new(&text, &parts, call.inputs, hints, percent);
+        scene.apart = call.apart;
         let (text_out, pieces) = answer(&scene, call, hints);
         let evidence =
             pieces.iter().filter_map(|(pointer, piece)| evidence(pointer, piece, &parts)).collect();

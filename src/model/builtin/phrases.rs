@@ -78,6 +78,7 @@ fn speaks(text: &Text<'_>, sentence: usize) -> bool {
         && (block.kind != Kind::Header || is_subject(text, sentence))
         && !matches!(block.role, Role::Tool | Role::System)
         && super::rank::quality::courtesy(text, sentence).is_none()
+        && !super::rank::quality::is_pleasantry(text, sentence)
 }
 
 /// Of the lines that head a mail only the subject says what it is about.
@@ -206,6 +207,12 @@ fn is_content(text: &Text<'_>, sentence: usize, token: &Token) -> bool {
     plain
         && !super::extract::dates::is_calendar_word(text.folded(token))
         && !lexicon().phrases.verbs.contains(text.folded(token))
+        && !is_unit(text.folded(token))
+}
+
+/// Whether a folded word is a unit or a currency: `eur`, `kg`.
+fn is_unit(word: &str) -> bool {
+    lexicon().phrases.units.contains(word) || lexicon().money.currencies.contains(word)
 }
 
 fn note(

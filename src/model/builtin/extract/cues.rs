@@ -144,6 +144,8 @@ pub(crate) fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[Stri
     }
     found.sort_unstable();
     found.dedup();
+    let unlike = only_seeming(index, purpose);
+    found.retain(|at| unlike.binary_search(at).is_err());
     found.retain(|&at| {
         !matches!(
             text.block_of(at).kind,
@@ -158,6 +160,18 @@ pub(crate) fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[Stri
     });
     found.retain(|&at| text.tokens_of(at).len() > 1);
     found
+}
+
+/// Sentences whose only cue of a purpose stands in a phrase that says something else.
+fn only_seeming(index: &Index<'_, '_>, purpose: Purpose) -> Vec<usize> {
+    let Some(phrases) = lexicon().unlike.get(&purpose) else { return Vec::new() };
+    let mut seeming = index.sentences(phrases.iter().map(String::as_str));
+    if seeming.is_empty() {
+        return seeming;
+    }
+    let cues: Vec<Mention> = cues_of(purpose).iter().flat_map(|cue| index.find(cue)).collect();
+    seeming.retain(|at| cues.iter().filter(|cue| cue.sentence == *at).count() < 2);
+    seeming
 }
 
 /// `Bruno to draft the note`, `Ana will call`: somebody the text names more than once, always with a
@@ -221,6 +235,13 @@ mod tests {
         assert_eq!(index.sentences(["la reunion"]), [2]);
         assert_eq!(index.sentences(["olvides reunion", ""]), [0; 0]);
         assert_eq!(with_purpose(&index, Purpose::Action, &[]), [0, 2]);
+    }
+
+    #[test]
+    fn a_phrase_may_only_seem_to_have_a_purpose() {
+        let source = "The remaining risk is spam. Write the remaining pages. The remaining risk is that we still need a key.";
+        let text = Text::new(vec![Part { id: "a", text: source }]);
+        assert_eq!(with_purpose(&Index::new(&text), Purpose::Pending, &[]), [1, 2]);
     }
 
     #[test]

@@ -24,6 +24,9 @@ const ORDER_BYTES: usize = 64 << 10;
 const DIARY_BYTES: usize = 256 << 10;
 /// Longest time of day behind the date of a letter: ` at 10:30`.
 const TIME_BYTES_MAX: usize = 10;
+/// Longest label of a date, and longest value that is nothing but one.
+const LABEL_BYTES_MAX: usize = 32;
+const VALUE_BYTES_MAX: usize = 48;
 /// Longest gap between the parts of a date.
 const GAP_BYTES_MAX: usize = 3;
 
@@ -175,7 +178,7 @@ pub(crate) fn day_of_text(text: &str, order: Option<Order>) -> Option<NaiveDate>
     for (number, line) in text.lines().filter(written).take(HEAD_LINES).enumerate() {
         let line = line.trim();
         if let Some(day) = labelled(line, order) {
-            return Some(day);
+            return Some(day).filter(|_| !announces_event(text));
         }
         let titled = || (number == 0).then(|| day_of_title(line, order)).flatten();
         letter = letter.or_else(|| day_of_letter(line, order)).or_else(titled);
@@ -187,10 +190,47 @@ pub(crate) fn day_of_text(text: &str, order: Option<Order>) -> Option<NaiveDate>
     letter.filter(|day| !is_diary(text, *day, order))
 }
 
+/// Whether a label names an hour in the head of a text that is no record: its date is that of an event.
+fn announces_event(text: &str) -> bool {
+    let mut head = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(HEAD_LINES);
+    let is_record = head.next().is_some_and(names_record);
+    let labels = &lexicon().dates.time_labels;
+    let hour = |line: &str| {
+        let label =
+            line.split_once(':').map(|(label, _)| fold(label.trim_matches(['*', '-', ' '])));
+        label.is_some_and(|label| labels.contains(&label))
+    };
+    !is_record && head.any(hour)
+}
+
+/// Whether a title names a text that is of one day: minutes, a report, notes.
+fn names_record(title: &str) -> bool {
+    let mut words = title.split(|c: char| !c.is_alphanumeric());
+    words.any(|word| lexicon().dates.records.contains(fold(word).as_str()))
+}
+
 /// `Fecha: 5 de marzo de 2026`, `**Date:** 2026-03-05`.
 fn labelled(line: &str, order: Option<Order>) -> Option<NaiveDate> {
     let (label, value) = line.split_once([':', '：'])?;
     is_date_label(label).then(|| day_of_value(value, order))?
+}
+
+/// The value of a line that only labels a date: `Fecha: 05/03/2026`.
+pub(crate) fn dated_label(line: &str) -> Option<Range<usize>> {
+    let colon = line.find(':').filter(|colon| *colon <= LABEL_BYTES_MAX)?;
+    let value = line[colon + 1..].trim();
+    let digits = value.bytes().filter(u8::is_ascii_digit).count();
+    let short = value.len() <= VALUE_BYTES_MAX && digits >= 4 && !value.contains(';');
+    let is_date = || day_of_value(value, Some(Order::DayFirst)).is_some();
+    let start = line.len() - line[colon + 1..].trim_start().len();
+    (short && is_date_label(&line[..colon]) && is_date())
+        .then(|| start..start + value.trim_end().len())
+}
+
+/// Whether a line is nothing but a date, after a place.
+pub(crate) fn is_letter_date(line: &str) -> bool {
+    let digits = line.bytes().filter(u8::is_ascii_digit).count();
+    digits >= 4 && day_of_letter(line, Some(Order::DayFirst)).is_some()
 }
 
 /// A line that is nothing but a date, after a place: `Lisbon, 5 March 2026`.
@@ -216,12 +256,7 @@ fn day_of_title(line: &str, order: Option<Order>) -> Option<NaiveDate> {
     let [(place, written)] = found.as_slice() else { return None };
     let short = title.split_whitespace().count() <= HEAD_WORDS_MAX && !title.ends_with('.');
     let first = title[..place.start].split_whitespace().all(leads_to_date);
-    let records = &lexicon().dates.records;
-    let record = || {
-        let mut words = title.split(|c: char| !c.is_alphanumeric());
-        words.any(|word| records.contains(fold(word).as_str()))
-    };
-    (short && (first || record())).then(|| written.day(order))?
+    (short && (first || names_record(title))).then(|| written.day(order))?
 }
 
 /// Whether other headings of the text are other days: it is of none of them alone.
@@ -493,6 +528,7 @@ mod tests {
             "Notes\n**Date:** 2026-03-05\n",
             "Acta\nFecha: jueves 5 de marzo de 2026, 18:00\n",
             "Date : 5 mars 2026\n\nBonjour Paul,",
+            "Protokoll der Sitzung\nDatum: 05.03.2026\nBeginn: 18:00\n",
         ] {
             assert_eq!(read(text).as_deref(), DAY, "{text}");
         }
@@ -504,6 +540,7 @@ mod tests {
             "# 5 March 2026\n\nRain.\n\n# 6 March 2026\n\nSun.",
             "2026-03-05\nRain.\n2026-03-06\nSun.",
             "Total: 5 March 2026",
+            "Your interview is set.\n\nDate: 5 March 2026\nTime: 8:15\nPlace: Hall 4\n",
         ] {
             assert_eq!(read(text), None, "{text}");
         }

@@ -8,11 +8,18 @@ use std::collections::BTreeSet;
 
 use super::super::lexicon::lexicon;
 use super::super::text::words::Token;
-use super::super::text::{Kind, Role};
+use super::super::text::{Kind, Role, lines};
 use super::scene::{Focus, Scene};
 use super::signals::signals;
 
 impl Scene<'_, '_> {
+    /// Whether the item a sentence stands in has a box, and whether that is ticked.
+    pub(crate) fn box_of(&self, at: usize) -> Option<bool> {
+        let block = self.text.block_of(at);
+        let source = self.text.parts[block.part].text;
+        (block.kind == Kind::Item).then(|| lines::box_before(&source[..block.text.start])).flatten()
+    }
+
     /// The sentences that ask for something, found on first use.
     pub(crate) fn asks(&self) -> &[usize] {
         self.asked(|| find(self))
@@ -47,6 +54,10 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
             return false;
         }
         let item = block.kind == Kind::Item;
+        // An open box is something to do, a ticked one is done.
+        if let Some(ticked) = scene.box_of(at) {
+            return !ticked;
+        }
         let first = opening(scene, at, tokens);
         requested.contains(&at)
             || orders(scene, at, tokens, first, item)

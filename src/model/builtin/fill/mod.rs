@@ -32,6 +32,7 @@ pub mod rule;
 mod rules;
 pub mod scene;
 mod signals;
+mod steps;
 mod subject;
 mod texts;
 

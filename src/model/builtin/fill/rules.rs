@@ -12,6 +12,7 @@ use super::super::extract::tokens;
 use super::super::extract::{Mention, dates};
 use super::super::lexicon::lexicon;
 use super::super::phrases::key_phrases;
+use super::super::rank::quality;
 use super::super::rank::select::{Quoted, shorten};
 use super::super::text::blocks::Role;
 use super::super::text::words::fold;
@@ -268,6 +269,7 @@ impl Scene<'_, '_> {
             .select(&Default::default(), focus, Some(Speaker::User))
             .into_iter()
             .filter(prose)
+            .filter(|&at| !quality::is_pleasantry(self.text, at))
             .take(12)
             .collect();
         // A short text is named by what it opens with.

@@ -24,6 +24,9 @@ use crate::markup::html;
 pub(crate) const ITEMS_MAX: usize = 2000;
 /// Words of running text from which on a text needs nothing else to be summed up.
 const PROSE_WORDS_MIN: usize = 8;
+/// Texts that have their say in a summary of several, and bytes of a sentence of one.
+const TOGETHER_MAX: usize = 60;
+const TOGETHER_BYTES: usize = 240;
 
 /// What a rule looks at: sentences, and the item they belong to.
 #[derive(Debug, Clone, Default)]
@@ -68,6 +71,8 @@ pub struct Scene<'t, 'a> {
     pub hints: &'t Hints,
     /// Lengths in percent.
     pub percent: usize,
+    /// Whether each part is a text of its own that has its say in a summary.
+    pub(crate) apart: bool,
     anchor: Option<NaiveDate>,
     concise: OnceLock<Vec<f64>>,
     index: OnceLock<Index<'t, 'a>>,
@@ -94,6 +99,7 @@ impl<'t, 'a> Scene<'t, 'a> {
             items: Vec::new(),
             hints,
             percent,
+            apart: false,
             anchor: anchor(text, inputs, hints),
             concise: OnceLock::new(),
             index: OnceLock::new(),
@@ -288,6 +294,7 @@ impl<'t, 'a> Scene<'t, 'a> {
         if let Some(purpose) = over.purpose {
             asked = true;
             found.extend(with_purpose(self.index(), purpose, &over.cues));
+            self.by_boxes(purpose, &mut found);
         } else if !over.cues.is_empty() {
             asked = true;
             found.extend(self.index().sentences(over.cues.iter().map(String::as_str)));
@@ -306,13 +313,13 @@ impl<'t, 'a> Scene<'t, 'a> {
                 && self.text.tokens_of(at).len() >= over.least_words
         });
         if over.opening {
-            found.retain(|&at| quality::is_prose(self.text.block_of(at).kind));
+            found.retain(|&at| self.tells(at));
             found.truncate(1);
         }
         if over.best {
             let budget = Budget { sentences: usize::MAX >> 8, bytes: usize::MAX >> 8 };
-            if found.iter().any(|&at| quality::is_prose(self.text.block_of(at).kind)) {
-                found.retain(|&at| quality::is_prose(self.text.block_of(at).kind));
+            if found.iter().any(|&at| self.tells(at)) {
+                found.retain(|&at| self.tells(at));
             }
             found = pick(
                 self.text,
@@ -323,6 +330,20 @@ impl<'t, 'a> Scene<'t, 'a> {
             );
         }
         found
+    }
+
+    /// A box decides what its item is, whatever its words say: open boxes are to be done, ticked ones
+    /// are done.
+    fn by_boxes(&self, purpose: Purpose, found: &mut Vec<usize>) {
+        let wanted = match purpose {
+            Purpose::Action | Purpose::Pending => false,
+            Purpose::Result => true,
+            _ => return,
+        };
+        found.retain(|&at| self.box_of(at).is_none_or(|ticked| ticked == wanted));
+        found.extend((0..self.text.sentences.len()).filter(|&at| self.box_of(at) == Some(wanted)));
+        found.sort_unstable();
+        found.dedup();
     }
 
     fn speaks(&self, sentence: usize, who: Option<Speaker>) -> bool {
@@ -356,9 +377,11 @@ impl<'t, 'a> Scene<'t, 'a> {
         found.iter().any(|at| focus.whole || focus.sentences.binary_search(at).is_ok())
     }
 
-    pub fn summary(&self, focus: &Focus, sentences: usize, bytes: usize) -> Quoted {
-        let budget =
-            Budget { sentences: self.scaled(sentences).max(1), bytes: self.scaled(bytes).max(40) };
+    /// The summary of a text whose content is its sentences.
+    pub(crate) fn sentence_summary(&self, focus: &Focus, budget: Budget) -> Quoted {
+        if self.apart && focus.whole && budget.sentences > 1 {
+            return self.each_says(focus, budget);
+        }
         let scores = self.scores_for(budget.sentences);
         let picked = pick(self.text, &self.matrix, scores, &self.prose(focus), budget);
         let quoted = compose(self.text, &picked, budget);
@@ -368,10 +391,59 @@ impl<'t, 'a> Scene<'t, 'a> {
         self.opening(budget.bytes)
     }
 
+    /// A summary of several texts, a line for each: its best sentence, then what else there is room for.
+    /// It grows with the number of texts.
+    fn each_says(&self, focus: &Focus, budget: Budget) -> Quoted {
+        let mut parts: Vec<(usize, usize)> = Vec::new();
+        let prose = self.prose(focus);
+        for group in
+            prose.chunk_by(|&a, &b| self.text.sentences[a].part == self.text.sentences[b].part)
+        {
+            let best = group
+                .iter()
+                .copied()
+                .max_by(|&a, &b| self.scores[a].total_cmp(&self.scores[b]).then(b.cmp(&a)));
+            parts.extend(best.map(|best| (self.text.sentences[group[0]].part, best)));
+        }
+        // Of very many texts those that say most.
+        parts.sort_by(|a, b| self.scores[b.1].total_cmp(&self.scores[a.1]).then(a.cmp(b)));
+        parts.truncate(TOGETHER_MAX);
+        let mut picked: Vec<usize> = parts.iter().map(|(_, best)| *best).collect();
+        let more = Budget {
+            sentences: budget.sentences.saturating_sub(picked.len()),
+            bytes: budget.bytes.saturating_sub(picked.len() * TOGETHER_BYTES),
+        };
+        if more.sentences > 0 {
+            let rest: Vec<usize> = prose.into_iter().filter(|at| !picked.contains(at)).collect();
+            picked.extend(pick(self.text, &self.matrix, &self.scores, &rest, more));
+        }
+        picked.sort_unstable();
+        let (mut quoted, mut part) = (Quoted::default(), usize::MAX);
+        for at in picked {
+            let here = self.text.sentences[at].part;
+            if here != part && part != usize::MAX {
+                quoted.push_plain("\n");
+            }
+            let mut sentence = Quoted::default();
+            sentence.push_sentence(self.text, at, TOGETHER_BYTES);
+            if here == part {
+                quoted.push_plain(" ");
+            }
+            quoted.push(&sentence);
+            part = here;
+        }
+        quoted
+    }
+
+    /// Whether a sentence is running text that says more than politeness.
+    fn tells(&self, at: usize) -> bool {
+        quality::is_prose(self.text.block_of(at).kind) && !quality::is_pleasantry(self.text, at)
+    }
+
     /// The sentences of running text; all of them where there is no such text.
-    fn prose(&self, focus: &Focus) -> Vec<usize> {
+    pub(crate) fn prose(&self, focus: &Focus) -> Vec<usize> {
         let mut found = focus.sentences.clone();
-        found.retain(|&at| quality::is_prose(self.text.block_of(at).kind));
+        found.retain(|&at| self.tells(at));
         let words: usize = found.iter().map(|&at| self.text.tokens_of(at).len()).sum();
         if words >= PROSE_WORDS_MIN {
             return found;

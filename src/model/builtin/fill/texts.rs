@@ -57,10 +57,10 @@ pub fn joined(found: Filled, between: &str) -> Filled {
 /// Headed bullets; sections without content are left out.
 pub fn compose(scene: &Scene<'_, '_>, sections: &[SectionHint], focus: &Focus) -> Filled {
     let mut quoted = Quoted::default();
-    for section in sections {
+    let found = sections.iter().map(|section| scene.eval(&section.of, focus)).collect();
+    for (section, found) in sections.iter().zip(each_once(found)) {
         let other = section.headings.get(scene.text.language.code());
         let heading = other.unwrap_or(&section.heading);
-        let found = scene.eval(&section.of, focus);
         let bullets = match &found {
             Filled::List(_) => {
                 let mut bullets = Quoted::default();
@@ -83,6 +83,29 @@ pub fn compose(scene: &Scene<'_, '_>, sections: &[SectionHint], focus: &Focus) -
         quoted.push(&bullets);
     }
     Filled::quoted(quoted)
+}
+
+/// Leaves out of a list what a section that is no list says, or what a later, narrower list says.
+fn each_once(mut found: Vec<Filled>) -> Vec<Filled> {
+    let said = |filled: &Filled| -> Vec<String> {
+        match filled {
+            Filled::List(list) => list.iter().map(|one| fold(&text_of(one.clone()))).collect(),
+            other => vec![fold(&text_of(other.clone()))],
+        }
+    };
+    let all: Vec<(bool, Vec<String>)> =
+        found.iter().map(|one| (matches!(one, Filled::List(_)), said(one))).collect();
+    for (at, one) in found.iter_mut().enumerate() {
+        let Filled::List(list) = one else { continue };
+        let told = |text: &String| {
+            all.iter().enumerate().any(|(other, (is_list, texts))| {
+                other != at && (other > at || !is_list) && texts.contains(text)
+            })
+        };
+        let mut places = all[at].1.iter();
+        list.retain(|_| places.next().is_none_or(|text| !told(text)));
+    }
+    found
 }
 
 /// The elements of a list that say something; any other value is one element.

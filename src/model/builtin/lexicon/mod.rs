@@ -143,6 +143,7 @@ lists!(Lists {
     ask: Ask,
     weight: Weight,
     purposes: BTreeMap<Purpose, Vec<String>>,
+    unlike: BTreeMap<Purpose, Vec<String>>,
     names: Names,
     countries: BTreeMap<String, String>,
     money: Money,
@@ -201,7 +202,13 @@ lists!(#[serde(deny_unknown_fields)] Ask {
 });
 lists!(
     #[serde(deny_unknown_fields)]
-    Weight { announce: Phrases, disclaim: Phrases, lean: Words, courtesy: Phrases }
+    Weight {
+        announce: Phrases,
+        disclaim: Phrases,
+        lean: Words,
+        courtesy: Phrases,
+        pleasantries: Phrases
+    }
 );
 lists!(
     #[serde(deny_unknown_fields)]
@@ -225,6 +232,7 @@ lists!(
         before: Words,
         asking: Words,
         verbs: Words,
+        units: Words,
         topic_before: Words,
         shells: Words,
         actors: Words

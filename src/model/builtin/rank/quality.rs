@@ -16,6 +16,8 @@ const HEADED: f64 = 1.3;
 /// How many blocks above a sentence its heading is looked for.
 const SECTION_BLOCKS_MAX: usize = 200;
 const FIGURE: f64 = 1.4;
+/// Words beside a phrase of politeness from which on a sentence says something of its own.
+const MORE_WORDS_MAX: usize = 10;
 /// The end of a longer part counts a little: conclusions live there.
 const CLOSING: f64 = 0.4;
 
@@ -174,6 +176,18 @@ pub(crate) fn courtesy(text: &Text<'_>, sentence: usize) -> Option<f64> {
     }
 }
 
+/// Whether a sentence is nothing but politeness: it says one of these phrases, hardly more, and no number.
+pub(crate) fn is_pleasantry(text: &Text<'_>, sentence: usize) -> bool {
+    let tokens = text.tokens_of(sentence);
+    if text.sentence(sentence).contains(|c: char| c.is_ascii_digit()) {
+        return false;
+    }
+    let phrases = &lexicon().weight.pleasantries;
+    let word = |at: usize| tokens.get(at).map_or("", |token| text.folded(token));
+    let said = (0..tokens.len()).find_map(|from| phrases.starts(|at| word(from + at)));
+    said.is_some_and(|words| tokens.len() <= words + MORE_WORDS_MAX)
+}
+
 fn starts_with(text: &Text<'_>, tokens: &[Token], phrases: &Phrases) -> bool {
     phrases.starts(|at| tokens.get(at).map_or("", |token| text.folded(token))).is_some()
 }
@@ -187,6 +201,32 @@ fn says_any(text: &Text<'_>, sentence: usize, phrases: &Phrases) -> bool {
 mod tests {
     use super::super::super::text::Part;
     use super::*;
+
+    #[test]
+    fn politeness_without_news_is_told_from_requests() {
+        let said = |source: &str| {
+            let text = Text::new(vec![Part { id: "m", text: source }]);
+            is_pleasantry(&text, 0)
+        };
+        for polite in [
+            "Dear tenant, I hope you are well.",
+            "I hope this email finds you well!",
+            "Please do not hesitate to contact me if you have any questions.",
+            "Espero que se encuentre muy bien.",
+            "Sehr geehrte Eltern, ich hoffe, es geht Ihnen gut.",
+            "Je reste à votre disposition pour tout renseignement.",
+        ] {
+            assert!(said(polite), "{polite}");
+        }
+        for news in [
+            "The lease ends on 31 March.",
+            "I hope you are well, the rent rises to 910 EUR.",
+            "I hope you are home on Friday because the plumber comes and needs the key of the cellar from you.",
+            "Send me the signed copy.",
+        ] {
+            assert!(!said(news), "{news}");
+        }
+    }
 
     #[test]
     fn courtesy_signatures_and_code_weigh_little() {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::super::extract::written;
 use super::super::lexicon::lexicon;
 use super::lines;
 use super::words::fold;
@@ -17,6 +18,9 @@ const WRAP_BYTES_MIN: usize = 45;
 const WIDTHS: std::ops::RangeInclusive<usize> = 30..=110;
 /// Longer labels are no role words, however they are accented.
 const ROLE_BYTES_MAX: usize = 48;
+/// Lines of the head of a letter, and bytes of one.
+const HEAD_LINES_MAX: usize = 12;
+const HEAD_LINE_BYTES_MAX: usize = 70;
 /// Lines looked at for speakers.
 const SPEAKER_LINES_MAX: usize = 4000;
 
@@ -120,6 +124,8 @@ struct Splitter<'a> {
     after_blank: bool,
     /// The width the lines were wrapped at, if they were.
     width: Option<usize>,
+    /// Where the head of a letter ends: sender, place and date.
+    head_end: usize,
 }
 
 impl<'a> Splitter<'a> {
@@ -142,6 +148,7 @@ impl<'a> Splitter<'a> {
             rest: source,
             after_blank: true,
             width: width_of(source),
+            head_end: letterhead(source),
         }
     }
 
@@ -173,6 +180,12 @@ impl<'a> Splitter<'a> {
             return;
         }
         self.in_headers = false;
+        if start < self.head_end && lines::labelled(line).is_none() {
+            return self.single(Kind::Signature, text);
+        }
+        if let Some(value) = written::dated_label(line).filter(|_| self.is_in_head()) {
+            return self.single(Kind::Header, start + value.start..start + value.end);
+        }
         if lines::announces_forward(line) {
             // What was forwarded is what the mail is about; it begins with headers of its own.
             (self.in_headers, self.in_quote, self.in_signature) = (true, false, false);
@@ -232,6 +245,13 @@ impl<'a> Splitter<'a> {
             return self.single(Kind::Header, start + id.start..start + id.end);
         }
         self.running(line, text);
+    }
+
+    /// Whether nothing of the text proper was read yet.
+    fn is_in_head(&self) -> bool {
+        let frames =
+            |block: &Block| matches!(block.kind, Kind::Heading(_) | Kind::Header | Kind::Signature);
+        self.open.is_none() && self.blocks.iter().all(frames)
     }
 
     /// `2. Repairs` above a paragraph; above another number it is an item of a list.
@@ -310,9 +330,9 @@ impl<'a> Splitter<'a> {
     }
 
     fn header(&mut self, start: usize, line: &str) -> bool {
-        let Some(found) =
-            lines::labelled(line).filter(|found| lines::is_mail_header(&line[found.label.clone()]))
-        else {
+        let Some(found) = lines::labelled(line).filter(|found| {
+            lines::is_mail_header(&line[found.label.clone()]) && !lines::is_record(line)
+        }) else {
             return false;
         };
         self.single(Kind::Header, start + found.value.start..start + found.value.end);
@@ -320,7 +340,8 @@ impl<'a> Splitter<'a> {
     }
 
     fn turn(&mut self, start: usize, line: &str) -> bool {
-        let Some(found) = lines::labelled(line) else { return self.bare_role(start, line) };
+        let found = lines::labelled(line).or_else(|| lines::angled(line));
+        let Some(found) = found else { return self.bare_role(start, line) };
         let label = &line[found.label.clone()];
         let known = role_of(label);
         let recurs = self.speakers.get(&fold(label)).copied().unwrap_or(0) >= 2;
@@ -393,6 +414,34 @@ impl<'a> Splitter<'a> {
     }
 }
 
+/// Where the head of a letter ends, which holds its date: at the greeting. A date alone at the
+/// beginning of a text is a head of one line. 0 where there is none.
+fn letterhead(source: &str) -> usize {
+    let (mut start, mut dated, mut count) = (0, None, 0);
+    for line in source.split_inclusive('\n') {
+        let text = line.trim();
+        let end = start + line.len();
+        if !text.is_empty() {
+            count += 1;
+            if dated.is_some() && lines::greets(text) {
+                return start;
+            }
+            let is_date = written::is_letter_date(text);
+            if is_date && count == 1 {
+                dated = Some(end);
+            } else if is_date {
+                dated = dated.or(Some(0));
+            }
+            let is_head = text.len() <= HEAD_LINE_BYTES_MAX && !text.ends_with(['!', '?', ';']);
+            if count > HEAD_LINES_MAX || !is_head || lines::marked_heading(line).is_some() {
+                break;
+            }
+        }
+        start = end;
+    }
+    dated.unwrap_or(0)
+}
+
 /// The longest line, where no line is longer than a program wraps.
 fn width_of(source: &str) -> Option<usize> {
     let longest = source.lines().map(|line| line.trim_end().len()).max().unwrap_or(0);
@@ -402,10 +451,12 @@ fn width_of(source: &str) -> Option<usize> {
 fn recurring_labels(source: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for line in source.lines().take(SPEAKER_LINES_MAX) {
-        let Some(found) = lines::labelled(line) else { continue };
+        let angled = lines::angled(line);
+        let is_marked = angled.is_some() || line.trim_start().starts_with('[');
+        let Some(found) = angled.or_else(|| lines::labelled(line)) else { continue };
         let label = &line[found.label];
         let named = label.split_whitespace().count() <= 3
-            && label.chars().next().is_some_and(char::is_uppercase);
+            && (is_marked || label.chars().next().is_some_and(char::is_uppercase));
         if named && lines::list_item(line).is_none() {
             *counts.entry(fold(label)).or_insert(0) += 1;
         }

@@ -9,6 +9,9 @@ use super::words::fold;
 
 /// Longest label before a colon, in bytes.
 const LABEL_BYTES_MAX: usize = 48;
+/// Longest closing of a letter, and the beginning that makes a long line one.
+const CLOSING_BYTES_MAX: usize = 160;
+const LONG_CLOSING_BYTES: usize = 12;
 /// Longest line that may be a heading without markup, in bytes.
 const PLAIN_HEADING_BYTES_MAX: usize = 80;
 
@@ -61,9 +64,11 @@ fn latex_heading(line: &str) -> Option<(u8, Range<usize>)> {
 pub(crate) fn list_item(line: &str) -> Option<usize> {
     let start = indent(line);
     let rest = &line[start..];
-    let marker = bullet(rest).or_else(|| enumerator(rest))?;
+    let boxed =
+        BOXES.iter().any(|mark| rest.starts_with(mark) && rest[mark.len()..].starts_with(' '));
+    let marker = bullet(rest).or_else(|| enumerator(rest)).or(boxed.then_some(0))?;
     let mut text = start + marker + indent(&rest[marker..]);
-    for mark in ["[ ]", "[x]", "[X]"] {
+    for mark in BOXES {
         if line[text..].starts_with(mark) {
             text += mark.len() + indent(&line[text + mark.len()..]);
             break;
@@ -72,12 +77,41 @@ pub(crate) fn list_item(line: &str) -> Option<usize> {
     (text < line.len()).then_some(text)
 }
 
+const BOXES: [&str; 4] = ["[ ]", "[x]", "[X]", "[-]"];
+
+/// Whether the words of a list item stand behind a box, and whether the box is ticked.
+pub(crate) fn box_before(before: &str) -> Option<bool> {
+    let before = before.trim_end();
+    let line = before.rsplit('\n').next().unwrap_or(before);
+    match line.chars().next_back()? {
+        ']' if line.ends_with("[ ]") || line.ends_with("[-]") => Some(false),
+        ']' if line.ends_with("[x]") || line.ends_with("[X]") => Some(true),
+        '☐' => Some(false),
+        '☑' | '☒' | '✅' | '✔' => Some(true),
+        _ => None,
+    }
+}
+
 fn bullet(rest: &str) -> Option<usize> {
     let first = rest.chars().next()?;
     let width = first.len_utf8();
     let is_bullet = matches!(
         first,
-        '-' | '*' | '+' | '•' | '◦' | '▪' | '‣' | '·' | '–' | '—' | '→' | '✅' | '☐'
+        '-' | '*'
+            | '+'
+            | '•'
+            | '◦'
+            | '▪'
+            | '‣'
+            | '·'
+            | '–'
+            | '—'
+            | '→'
+            | '✅'
+            | '☐'
+            | '☑'
+            | '☒'
+            | '✔'
     );
     (is_bullet && rest[width..].starts_with([' ', '\t'])).then_some(width)
 }
@@ -100,6 +134,27 @@ pub(crate) struct Labelled {
     pub label: Range<usize>,
     /// What follows the colon, possibly empty.
     pub value: Range<usize>,
+}
+
+/// Reads `<name> words` of a chat.
+pub(crate) fn angled(line: &str) -> Option<Labelled> {
+    let start = indent(line) + time_stamp(&line[indent(line)..]);
+    let inner = line[start..].strip_prefix('<')?;
+    let close = inner.find("> ").filter(|close| (1..=LABEL_BYTES_MAX).contains(close))?;
+    let name = &inner[..close];
+    let is_name = name.chars().any(char::is_alphabetic) && !name.contains(['/', '=', '"', '<']);
+    let value = start + 1 + close + 2;
+    is_name.then(|| Labelled {
+        label: start + 1..start + 1 + close,
+        value: value..line.trim_end().len().max(value),
+    })
+}
+
+/// The number in front of the words of a list item.
+pub(crate) fn number_before(before: &str) -> Option<u32> {
+    let line = before.rsplit('\n').next().unwrap_or(before).trim();
+    let digits = line.strip_suffix(['.', ')'])?;
+    (1..=3).contains(&digits.len()).then(|| digits.parse().ok())?
 }
 
 /// Reads `Label: value`, `**Label:** value`, `[10:02] Label: value`.
@@ -180,6 +235,13 @@ fn time_stamp(rest: &str) -> usize {
     used
 }
 
+/// Whether a line is a row of a table with the names of its columns: `Date: 2026-03-01; Item: train`.
+pub(crate) fn is_record(line: &str) -> bool {
+    let mut members = line.split("; ");
+    let first = members.next().is_some_and(|member| member.contains(": "));
+    first && members.next().is_some_and(|member| member.contains(": "))
+}
+
 /// Whether a label is a mail header's name.
 pub(crate) fn is_mail_header(label: &str) -> bool {
     lexicon().mail.headers.contains(fold(label).as_str())
@@ -215,13 +277,15 @@ fn fits(pattern: &str, line: &str) -> bool {
 
 /// Whether a line is the closing of a letter: `Kind regards,`.
 pub(crate) fn closes_letter(line: &str) -> bool {
-    if line.len() > 40 {
+    if line.len() > CLOSING_BYTES_MAX {
         return false;
     }
+    let short = line.len() <= 40;
     let said = fold(line.trim_end_matches([',', '.', '!', ' ']));
     lexicon().mail.closings.iter().any(|closing| match closing.strip_suffix('*') {
-        Some(start) => said.starts_with(start),
-        None => said == *closing,
+        // `Veuillez agréer …` is a whole sentence.
+        Some(start) => said.starts_with(start) && (short || start.len() >= LONG_CLOSING_BYTES),
+        None => short && said == *closing,
     })
 }
 
@@ -234,17 +298,26 @@ pub(crate) fn greets(line: &str) -> bool {
     let open = line.ends_with([',', ':', '!']) || line.split_whitespace().count() <= 4;
     if !open
         || line.ends_with(['?', ';'])
-        || line.trim_end_matches(['.', '!', ',', ':']).contains(['.', ',', '?'])
+        || line.trim_end_matches(['.', '!', ',', ':']).contains(['.', '?'])
     {
         return false;
     }
-    let said = fold(line);
-    let starts = |word: &String| {
-        said.strip_prefix(word.as_str()).is_some_and(|rest| {
-            !rest.starts_with(|c: char| c.is_alphanumeric() && !word.ends_with('*'))
-        })
-    };
-    lexicon().mail.greetings.iter().any(starts)
+    // `Madame, Monsieur,`: each part greets.
+    let said = fold(line.trim_end_matches(['.', '!', ',', ':']));
+    said.split(',').all(|part| begins_with_greeting(part.trim()))
+}
+
+/// Whether a folded text begins with a greeting; `*` stands for any ending of its word.
+fn begins_with_greeting(said: &str) -> bool {
+    lexicon().mail.greetings.iter().any(|greeting| {
+        // Some greetings hold a comma of their own: `team,`.
+        let (stem, any_ending) = match greeting.strip_suffix('*') {
+            Some(stem) => (stem, true),
+            None => (greeting.trim_end_matches(','), false),
+        };
+        said.strip_prefix(stem)
+            .is_some_and(|rest| any_ending || !rest.starts_with(|c: char| c.is_alphanumeric()))
+    })
 }
 
 /// Whether a line frames a text and says nothing of it: navigation, a subscription line, a page footer.
