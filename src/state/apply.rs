@@ -175,15 +175,20 @@ impl State {
             return Err(impossible(seq, event, format!("request {request} is not open")));
         };
         let (from, key, item) = (open.row.status, open.key, open.particulars().work_item);
+        let is_in_schedule = open.place != Place::Nowhere;
         let Some(to) = Status::after(Some(from), event) else {
             return Err(impossible(seq, event, format!("request {request} is {}", from.as_str())));
         };
         check_attempt(seq, event, open)?;
-        self.unschedule(request);
-        self.leave(request, from, key, item);
+        if is_in_schedule {
+            self.unschedule(request);
+        }
+        if (from, to) != (Status::Running, Status::Running) {
+            self.leave(request, from, key, item);
+        }
         self.touch(request, seq, to, event);
         self.give_up(request, item);
-        self.enter(seq, at, request, to, event);
+        self.enter((seq, at), request, (from, to), event);
         if to != from {
             self.discount(from, None);
             self.count(to, event_reason(event));
@@ -267,7 +272,13 @@ impl State {
     }
 
     /// Where the request goes.
-    fn enter(&mut self, seq: Seq, at: Timestamp, request: Seq, to: Status, event: &Event) {
+    fn enter(
+        &mut self,
+        (seq, at): (Seq, Timestamp),
+        request: Seq,
+        (from, to): (Status, Status),
+        event: &Event,
+    ) {
         match to {
             Status::Waiting | Status::Backoff => {
                 if matches!(event, Event::ParkedAccepted { .. })
@@ -283,7 +294,9 @@ impl State {
                 }
             }
             Status::Running => {
-                self.is_running(request);
+                if from != Status::Running {
+                    self.is_running(request);
+                }
                 self.enter_running(seq, request, event);
             }
             Status::Held => {
@@ -330,8 +343,9 @@ impl State {
     /// When a request changes to another item, to make it or to wait for it, it no longer makes the
     /// item `before`. Requests that wait for that item must not wait for this request any more.
     fn give_up(&mut self, request: Seq, before: Option<Digest16>) {
+        let Some(before) = before else { return };
         let now = self.open.get(&request).and_then(|open| open.particulars().work_item);
-        if let Some(before) = before.filter(|before| now != Some(*before)) {
+        if now != Some(before) {
             self.unmake(request, before);
         }
     }

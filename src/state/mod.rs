@@ -475,8 +475,13 @@ impl State {
     }
 
     fn reschedule(&mut self, request: Seq, now: Timestamp) {
-        let scheduled = self.gives_way(request);
-        let Some(open) = self.open.get_mut(&request) else { return };
+        let Some(mut open) = self.open.get_mut(&request) else { return };
+        let mut scheduled = open.is_scheduled();
+        if scheduled {
+            scheduled = self.gives_way(request);
+            let Some(again) = self.open.get_mut(&request) else { return };
+            open = again;
+        }
         let last_start = self.producers.last_start(open.producer);
         let claim = open.claim(request, scheduled);
         // The old place has the rank of the claim, so `remove` finds it although the claim changed.
