@@ -24,6 +24,7 @@
 
 pub mod digests;
 pub(crate) mod search;
+pub mod versions;
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};

@@ -53,6 +53,11 @@ impl Home {
         self.run().join("feed-index.redb")
     }
 
+    /// What is known of older versions of summaries; it may be deleted at any time.
+    pub(crate) fn version_index(&self) -> PathBuf {
+        self.run().join("version-index.redb")
+    }
+
     /// The counts of metrics; it may be deleted at any time.
     pub(crate) fn metrics_index(&self) -> PathBuf {
         self.run().join("metrics-index.redb")

@@ -124,3 +124,288 @@ fn a_name_that_fits_several_sources_lists_them_and_an_exact_name_wins() {
     says(&several, &["Offer names several sources", "give the id of one"]);
     assert_eq!(several.matches("sum_").count(), 2, "{several}");
 }
+
+/// The text of a plan with a budget, in a state of its file.
+fn plan(budget: u32, head: &str) -> String {
+    format!("{head}# Garden plan\n\nWe plant tomatoes in April. The budget is {budget} EUR.\n")
+}
+
+fn ids(rows: &[Value]) -> Vec<&str> {
+    rows.iter().filter_map(|row| row["summary_id"].as_str()).collect()
+}
+
+impl Person {
+    /// Writes the plan and takes it in.
+    fn add_plan(&self, budget: u32, head: &str) {
+        self.write("notes/plan.md", &plan(budget, head));
+        self.run(0, &["add", "notes"]);
+    }
+
+    /// The memo of the newest overview.
+    fn digest(&self) -> String {
+        self.run(0, &["digest", "build"]);
+        self.run(0, &["digest", "show"]).out
+    }
+
+    /// Everything that the Summary Bus and the lists of versions hold.
+    fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut found = Vec::new();
+        let mut open = vec![self.path("home/buses/summaries"), self.path("home/buses/versions")];
+        while let Some(folder) = open.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => open.push(path),
+                    false => found.push((path.clone(), std::fs::read(&path).unwrap())),
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+}
+
+#[test]
+fn an_edited_file_is_shown_by_its_newest_summary_everywhere() {
+    let person = Person::new();
+    person.add_plan(40, "");
+    says(&person.digest(), &["40 EUR"]);
+    person.add_plan(90, "");
+    for shown in [
+        person.run(0, &["read"]).out,
+        person.run(0, &["read", "plan.md"]).out,
+        person.run(0, &["search", "budget"]).out,
+        person.run(0, &["show", "plan.md"]).out,
+        person.digest(),
+    ] {
+        assert!(shown.contains("90 EUR") && !shown.contains("40 EUR"), "{shown}");
+    }
+    let all = person.run(0, &["read", "--all-versions"]).out;
+    says(&all, &["90 EUR", "40 EUR", "older version, replaced on 2026-03-02"]);
+    says(&person.run(0, &["search", "budget", "--all-versions"]).out, &["older version"]);
+    let rows = person.json(&["read", "--all-versions"]);
+    let (old, new): (Vec<&Value>, Vec<&Value>) =
+        rows.iter().partition(|row| row["replaced_by"].is_string());
+    assert_eq!((old.len(), new.len()), (1, 1));
+    let (old, new) = (old[0], new[0]["summary_id"].as_str().unwrap());
+    assert_eq!(old["replaced_by"], new);
+    let old = old["summary_id"].as_str().unwrap();
+    for command in ["show", "explain", "read"] {
+        let told = person.run(0, &[command, old]).out;
+        says(&told, &["older version, replaced on 2026-03-02"]);
+        assert_eq!(told.contains(new), command != "read", "{told}");
+    }
+    let selected = person.json(&[
+        "select",
+        "--bus",
+        "summary_bus",
+        "--from",
+        "2026-01-01",
+        "--to",
+        "2026-12-31",
+    ]);
+    assert_eq!(selected[0]["items"], 1);
+    let manifest = selected[0]["path"].as_str().unwrap();
+    let manifest: Value =
+        serde_json::from_slice(&std::fs::read(person.path(manifest)).unwrap()).unwrap();
+    assert_eq!(manifest["selection"]["items"][0]["id"], new);
+    assert_eq!(manifest["drop_reasons"]["replaced"], 1);
+    // The same files again change nothing.
+    let before = person.files();
+    says(&person.run(0, &["add", "notes"]).err, &["1 as before"]);
+    assert!(person.files() == before);
+}
+
+#[test]
+fn lists_of_versions_follow_from_the_log() {
+    let person = Person::new();
+    for budget in [40, 50, 60] {
+        person.add_plan(budget, "");
+    }
+    let before = person.files();
+    assert!(before.iter().any(|(path, _)| path.ends_with("2026-03-02.versions.jsonl")));
+    person.run(0, &["replay", "--verify"]);
+    person.run(0, &["verify"]);
+    std::fs::remove_dir_all(person.path("home/buses/versions")).unwrap();
+    std::fs::remove_file(person.path("home/run/version-index.redb")).unwrap();
+    person.run(0, &["export", "--repair"]);
+    assert!(person.files() == before);
+}
+
+#[test]
+fn what_became_private_is_private_in_all_its_versions() {
+    let person = Person::new();
+    person.write("home/summarizer.toml", "[exports]\nfeed = true\n");
+    person.add_plan(40, "");
+    person.write("notes/bike.md", "# Bike\n\nThe chain of the blue bike costs 25 EUR.\n");
+    person.run(0, &["add", "notes"]);
+    says(&person.digest(), &["40 EUR", "25 EUR"]);
+    person.add_plan(90, "---\npublish: false\n---\n");
+    let rows = person.json(&["read", "--all-versions"]);
+    let private = |row: &&Value| row["private"] == true;
+    assert_eq!(rows.iter().filter(private).count(), 2, "{rows:?}");
+    let digest = person.digest();
+    assert!(!digest.contains("tomatoes") && digest.contains("25 EUR"), "{digest}");
+    let selected = person.json(&[
+        "select",
+        "--bus",
+        "summary_bus",
+        "--all-versions",
+        "--from",
+        "2026-01-01",
+        "--to",
+        "2026-12-31",
+    ]);
+    assert_eq!(selected[0]["items"], 1);
+    // Nothing that is made for others holds its text.
+    for folder in ["digests", "feeds"] {
+        let mut open = vec![person.path("home/buses").join(folder)];
+        let mut looked = 0;
+        while let Some(folder) = open.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                match path.is_dir() {
+                    true => open.push(path),
+                    false => {
+                        let text = std::fs::read_to_string(&path).unwrap_or_default();
+                        assert!(!text.contains("tomatoes"), "{}", path.display());
+                        looked += 1;
+                    }
+                }
+            }
+        }
+        assert!(looked > 0, "{folder}");
+    }
+    person.run(0, &["verify"]);
+    person.run(0, &["replay", "--verify"]);
+    // The newest word counts: it may be shown again.
+    person.add_plan(70, "");
+    says(&person.digest(), &["70 EUR"]);
+    let shown = person.json(&["read"]);
+    assert!(shown.iter().all(|row| row["private"] == false), "{shown:?}");
+}
+
+#[test]
+fn a_file_that_was_changed_back_is_current_again() {
+    let person = Person::new();
+    for budget in [40, 90, 40, 90, 40] {
+        person.add_plan(budget, "");
+        let shown = person.run(0, &["read"]).out;
+        assert_eq!(shown.matches("EUR").count(), 1, "{shown}");
+        says(&shown, &[&format!("{budget} EUR")]);
+        says(&person.run(0, &["add", "notes"]).err, &["1 as before"]);
+    }
+    assert_eq!(person.json(&["read", "--all-versions"]).len(), 5);
+    person.run(0, &["replay", "--verify"]);
+}
+
+#[test]
+fn a_deleted_file_keeps_its_summaries_and_is_named() {
+    let person = Person::new();
+    person.add_plan(40, "");
+    person.write("notes/bike.md", "# Bike\n\nThe chain of the blue bike costs 25 EUR.\n");
+    person.run(0, &["add", "notes"]);
+    std::fs::remove_file(person.path("notes/bike.md")).unwrap();
+    let added = person.run(0, &["add", "notes"]).err;
+    says(&added, &["1 file is gone; its summaries stay", "notes/bike.md"]);
+    says(&person.run(0, &["read", "bike.md"]).out, &["25 EUR", "its file is gone"]);
+    says(&person.run(0, &["show", "bike.md"]).out, &["its file is gone"]);
+    assert!(!person.run(0, &["read", "plan.md"]).out.contains("gone"));
+    assert_eq!(person.json(&["add", "notes"]).last().unwrap()["gone"][0], "notes/bike.md");
+}
+
+#[test]
+fn a_renamed_file_is_another_source() {
+    let person = Person::new();
+    person.add_plan(40, "");
+    std::fs::rename(person.path("notes/plan.md"), person.path("notes/garden.md")).unwrap();
+    let added = person.run(0, &["add", "notes"]);
+    says(&added.out, &["notes/garden.md"]);
+    says(&added.err, &["1 file is gone", "notes/plan.md: the same text is in notes/garden.md"]);
+    let shown = person.run(0, &["read"]).out;
+    says(&shown, &["notes/plan.md", "its file is gone", "notes/garden.md"]);
+}
+
+#[test]
+fn the_same_text_in_two_files_and_two_flows_over_one_are_no_versions() {
+    let person = Person::new();
+    for name in ["notes/a.md", "notes/b.md"] {
+        person.write(name, PLAN);
+    }
+    person.run(0, &["add", "notes"]);
+    person.run(0, &["add", "notes/a.md", "--flow", "writing.outline.generate.v1"]);
+    let names = |rows: &[Value]| -> Vec<String> {
+        rows.iter().map(|row| row["meta"]["source_name"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut shown = names(&person.json(&["read"]));
+    shown.sort();
+    assert_eq!(shown, ["notes/a.md", "notes/a.md", "notes/b.md"]);
+    // An edit replaces the summary of its flow and its file only.
+    person.write("notes/a.md", &PLAN.replace("40", "90"));
+    person.run(0, &["add", "notes"]);
+    let rows = person.json(&["read"]);
+    assert_eq!(rows.len(), 3);
+    let brief = rows.iter().find(|row| {
+        row["meta"]["source_name"] == "notes/a.md"
+            && row["meta"]["flow_id"] != "writing.outline.generate.v1"
+    });
+    assert!(brief.unwrap()["outputs"]["summary_text"].as_str().unwrap().contains("90 EUR"));
+}
+
+#[test]
+fn a_record_with_its_own_id_that_became_private_hides_what_was_public() {
+    let person = Person::new();
+    let feed = |mark: &str| {
+        format!(
+            r#"{{"version":"https://jsonfeed.org/version/1.1","title":"Town","items":[{{"id":"g1",
+            "title":"Bridge","date_published":"2026-02-11T10:00:00Z"{mark},
+            "content_text":"The bridge opens on Friday."}}]}}"#
+        )
+    };
+    let mail = |mark: &str| {
+        mail("1", "Offer", "The roof costs 900 EUR.").replacen("From:", &format!("{mark}From:"), 1)
+    };
+    person.write("in/feed.json", &feed(""));
+    person.write("in/1.eml", &mail(""));
+    person.run(0, &["add", "in"]);
+    assert!(person.json(&["read"]).iter().all(|row| row["private"] == false));
+    person.write("in/feed.json", &feed(r#","private":true"#));
+    person.write("in/1.eml", &mail("Sensitivity: private\n"));
+    for _ in 0..2 {
+        person.run(0, &["add", "in"]);
+        let rows = person.json(&["read", "--all-versions"]);
+        assert_eq!(rows.len(), 4, "{rows:?}");
+        assert!(rows.iter().all(|row| row["private"] == true), "{rows:?}");
+        assert_eq!(person.json(&["read"]).len(), 2);
+    }
+}
+
+#[test]
+fn several_files_together_are_replaced_by_the_same_set_only() {
+    let person = Person::new();
+    let submit = |ids: &[&str]| {
+        let mut args = vec!["submit", "--flow", "brief", "--kind", "document_summary"];
+        ids.iter().for_each(|id| args.extend(["--id", id]));
+        person.run(0, &args);
+        person.run(0, &["drain"]);
+    };
+    let write = |name: &str, budget: u32| {
+        person.write(&format!("home/buses/other/{name}"), &plan(budget, ""));
+    };
+    write("a.md", 40);
+    write("b.md", 50);
+    submit(&["a.md", "b.md"]);
+    submit(&["a.md"]);
+    assert_eq!(person.json(&["read"]).len(), 2);
+    write("a.md", 60);
+    submit(&["a.md"]);
+    assert_eq!(person.json(&["read"]).len(), 2, "the one over both files stays");
+    submit(&["a.md", "b.md"]);
+    assert_eq!(person.json(&["read"]).len(), 2);
+    assert_eq!(person.json(&["read", "--all-versions"]).len(), 4);
+    // One of both is private: what was made of it before is private, too.
+    person.write("home/buses/other/a.md", &plan(70, "---\npublish: false\n---\n"));
+    submit(&["a.md"]);
+    let rows = person.json(&["read", "--all-versions"]);
+    assert!(rows.iter().all(|row| row["private"] == true), "{rows:?}");
+}

@@ -12,6 +12,7 @@ use super::interrupt::{listen, stopped};
 use super::outcome::{Made, made_lines};
 use super::prose::{Prose, plain_line};
 use super::settings::load_config;
+use super::source_files::GoneFile;
 use super::sum::flow_of;
 use super::waiting::Wait;
 use super::{Context, names, ui};
@@ -21,6 +22,9 @@ use crate::home::Home;
 use crate::import::Report;
 use crate::import::collect::{Collected, Skipped, collect, in_short};
 use crate::service::Until;
+
+/// Files that are gone and that are named.
+const GONE_NAMED: usize = 10;
 
 /// Add files or folders to a home: import, summarize, and print what came out
 ///
@@ -66,14 +70,24 @@ impl AddArgs {
             return self.list(context, &config, &found);
         }
         let flow = self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
-        let wish = RequestSettings { flow: flow.as_deref(), project: self.project.as_deref() };
+        let is_folder = |path: &&PathBuf| matches!(disk.stat(path), Ok(Some(stat)) if stat.is_dir);
+        let folders: Vec<PathBuf> = self.paths.iter().filter(is_folder).cloned().collect();
+        let wish = RequestSettings {
+            folders: &folders,
+            flow: flow.as_deref(),
+            project: self.project.as_deref(),
+        };
         let mut tail = AckTail::from_end(context, home.acks());
         let stop = listen(context, "what is under way ends first", || ())?;
         let taken = take_in(context, &config, &home, found, &wish)?;
         let requests = &taken.requests;
         let ids: Vec<String> = requests.keys().cloned().collect();
-        let imported =
-            Imported { report: &taken.report, skipped: &taken.skipped, aside: taken.aside };
+        let imported = Imported {
+            report: &taken.report,
+            skipped: &taken.skipped,
+            aside: taken.aside,
+            gone: &taken.gone,
+        };
         if stop.is_raised() {
             imported.finish(context, &Ended::default(), ids.len());
             return Err(stopped(
@@ -164,6 +178,7 @@ struct Imported<'a> {
     report: &'a Report,
     skipped: &'a [Skipped],
     aside: u64,
+    gone: &'a [GoneFile],
 }
 
 impl Imported<'_> {
@@ -181,7 +196,7 @@ impl Imported<'_> {
             context.ui.json(&json!({
                 "files": self.report.files, "records_added": self.report.added, "asked": asked,
                 "made": new, "as_before": same, "not_made": other, "aside": self.aside,
-                "skipped": skipped,
+                "skipped": skipped, "gone": self.gone.iter().map(|one| &one.name).collect::<Vec<_>>(),
             }));
         } else {
             let prose = Prose::of_stdout();
@@ -191,6 +206,26 @@ impl Imported<'_> {
         match other > 0 || self.skipped.iter().any(|one| one.named) {
             true => Exit::Wrong,
             false => Exit::Done,
+        }
+    }
+
+    /// Names the files that are not there any more.
+    fn talk_of_gone(&self, ui: ui::Ui) {
+        let (what, stay) = match self.gone.len() {
+            0 => return,
+            1 => ("1 file is gone".to_owned(), "its summaries stay"),
+            many => (format!("{many} files are gone"), "their summaries stay"),
+        };
+        ui.talk(format!("{what}; {stay}, and `summarizer read NAME` shows them"));
+        for one in self.gone.iter().take(GONE_NAMED) {
+            let name = plain_line(&one.name);
+            ui.talk(match &one.same {
+                Some(same) => format!("  {name}: the same text is in {}", plain_line(same)),
+                None => format!("  {name}"),
+            });
+        }
+        if self.gone.len() > GONE_NAMED {
+            ui.talk(format!("  and {} more", self.gone.len() - GONE_NAMED));
         }
     }
 
@@ -220,6 +255,7 @@ impl Imported<'_> {
             let what = "edited away, answered again or hidden: imported, and part of no summary";
             ui.talk(ui::dim(&format!("{} {what}", ui::count(self.aside, "message"))));
         }
+        self.talk_of_gone(ui);
         let next = match waiting {
             0 => "next: `summarizer read`, `summarizer search WORDS`, `summarizer digest build`",
             _ => "next: `summarizer drain` makes the summaries",

@@ -11,7 +11,7 @@ use clap_complete::Shell;
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::published::{each_newest, open_bus};
+use super::published::{VersionChoice, each_newest, open_bus};
 use super::settings::{load_config, load_registry};
 use crate::contract::vocabulary::Bus;
 use crate::home::Home;
@@ -68,7 +68,7 @@ fn names(context: &Context, kind: Kind) -> Option<Vec<String>> {
         Kind::Summaries | Kind::Projects => {
             let bus = open_bus(context).ok()?;
             let (mut known, mut found) = (BTreeSet::new(), Vec::new());
-            each_newest(&bus, None, &mut |one| {
+            each_newest(&bus, None, VersionChoice::Newest, &mut |one| {
                 let name = match kind {
                     Kind::Projects => one.project().map(str::to_owned),
                     _ => Some(one.name()),

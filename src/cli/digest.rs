@@ -243,6 +243,10 @@ fn show_build(context: &Context, report: &Value) {
         let told = "with damaged or missing files, written again from the log";
         context.ui.out(format!("{} {told}", ui::yellow(&bags)));
     }
+    if count("removed") > 0 {
+        let bags = ui::count(count("removed"), "retired bag");
+        context.ui.out(format!("{bags} removed: a source of it is private now"));
+    }
     if report["unchanged"] == true && count("windows") == 0 {
         context.ui.out(
             "unchanged: no summary was added since the last build, or the window holds no summary",

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::failure::{Exit, Failure};
 use super::inspect::{ask_by_name, text};
-use super::published::{named, open_bus};
+use super::published::{Published, VersionChoice, named, open_bus};
 use super::{Context, ui};
 use crate::control::question::Question;
 
@@ -34,12 +34,19 @@ impl ExplainArgs {
             prompts: self.show_prompts,
             texts: false,
         };
-        let explained = ask_by_name(context, &self.id, &question)?;
+        let mut explained = ask_by_name(context, &self.id, &question)?;
         if context.ui.json {
+            if let Some(one) = summary_of(context, &explained) {
+                explained["replaced_by"] = one.replaced_by().into();
+            }
             context.ui.json(&explained);
         } else {
-            if let Some(name) = source_name(context, &explained) {
-                context.ui.out(ui::bold(&name));
+            if let Some(one) = summary_of(context, &explained) {
+                context.ui.out(ui::bold(&one.name()));
+                one.warnings().iter().for_each(|warning| context.ui.out(format!("  {warning}")));
+                if let Some(by) = one.replaced_by() {
+                    context.ui.out(format!("  the summary in its place: {by}"));
+                }
             }
             lines(&explained).iter().for_each(|line| context.ui.out(line));
         }
@@ -48,10 +55,13 @@ impl ExplainArgs {
     }
 }
 
-/// The person's name for the source of the summary.
-fn source_name(context: &Context, explained: &Value) -> Option<String> {
-    let found = named(&open_bus(context).ok()?, explained["summary_id"].as_str()?).ok()?;
-    found.first().map(super::published::Published::name)
+/// The summary as it is published.
+fn summary_of(context: &Context, explained: &Value) -> Option<Published> {
+    let id = explained["summary_id"].as_str()?;
+    let found = named(&open_bus(context).ok()?, id, VersionChoice::Newest).ok()?;
+    let mut one = found.into_iter().next()?;
+    one.look_for_file(context);
+    Some(one)
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use super::prose::{Prose, shortened};
-use super::published::{PRIVATE, Published, named, one_named, open_bus};
+use super::published::{PRIVATE, Published, VersionChoice, named, one_named, open_bus};
 use super::read::{nearest_name, summary_lines};
 use super::since::since;
 use super::{Context, names, ui};
@@ -329,6 +329,7 @@ impl ShowArgs {
         if context.ui.json {
             if let Some(one) = summary_of(context, &shown["latest"]) {
                 shown[PRIVATE] = one.is_private().into();
+                shown["replaced_by"] = one.replaced_by().into();
             }
             context.ui.json(&shown);
             return Ok(Exit::Done);
@@ -384,9 +385,13 @@ fn newest_named(context: &Context, word: &str) -> Result<Option<String>, Failure
 
 /// The text of the summary that a request made, before everything else.
 fn show_text(context: &Context, shown: &Value) {
-    if let Some(one) = summary_of(context, shown) {
+    if let Some(mut one) = summary_of(context, shown) {
+        one.look_for_file(context);
         let lines = summary_lines(Prose::of_stdout(), &one, false, false);
         lines.iter().for_each(|line| context.ui.out(line));
+        if let Some(by) = one.replaced_by() {
+            context.ui.out(format!("  the summary in its place: {by}"));
+        }
         context.ui.out("");
     }
 }
@@ -395,7 +400,7 @@ fn show_text(context: &Context, shown: &Value) {
 fn summary_of(context: &Context, shown: &Value) -> Option<Published> {
     let events = shown["events"].as_array().into_iter().flatten();
     let id = events.filter_map(|event| event["summary_id"].as_str()).next_back()?;
-    named(&open_bus(context).ok()?, id).ok()?.into_iter().next()
+    named(&open_bus(context).ok()?, id, VersionChoice::Newest).ok()?.into_iter().next()
 }
 
 fn show_one(context: &Context, shown: &Value) {

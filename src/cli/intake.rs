@@ -10,6 +10,7 @@ use super::Context;
 use super::causes::append_failed;
 use super::failure::{Exit, Failure};
 use super::identity::random_bytes;
+use super::source_files::{GoneFile, gone_of, name_for_home};
 use super::sum::flow_of;
 use crate::config::Config;
 use crate::contract::request::{Input, Request, RequestedBy};
@@ -29,6 +30,8 @@ const APPEND_AT_ONCE: usize = 1024;
 
 /// What is wished for all files of one command.
 pub(super) struct RequestSettings<'a> {
+    /// Folders that were read as a whole: files below them that are missing were removed.
+    pub folders: &'a [PathBuf],
     pub flow: Option<&'a str>,
     pub project: Option<&'a str>,
 }
@@ -41,6 +44,7 @@ pub(super) struct ImportedFiles {
     pub skipped: Vec<Skipped>,
     /// Messages of chats that are part of no summary.
     pub aside: u64,
+    pub gone: Vec<GoneFile>,
 }
 
 /// Imports files and appends a request for each thing in them.
@@ -70,6 +74,12 @@ pub(super) fn take_in(
         intake.take(file, &mut report).map_err(|error| not_added(&error))?;
         bar.inc(1);
     }
+    let mut gone = Vec::new();
+    for folder in wish.folders {
+        let name = name_for_home(target.disk, &home.root, folder);
+        let known = intake.documents_below(&name, &mut report);
+        gone.extend(gone_of(context, known.map_err(|error| not_added(&error))?));
+    }
     let aside = intake.aside;
     let subjects = intake.finish(&mut report).map_err(|error| not_added(&error))?;
     bar.finish_and_clear();
@@ -95,7 +105,7 @@ pub(super) fn take_in(
         why: one.why.clone(),
         named: true,
     }));
-    Ok(ImportedFiles { requests, report, skipped, aside })
+    Ok(ImportedFiles { requests, report, skipped, aside, gone })
 }
 
 /// Two imports at the same time would write the same partition, so the second waits for the first.
@@ -116,22 +126,6 @@ pub(super) fn rename_for_home(disk: &dyn Disk, home: &Path, found: &mut Collecte
     for file in &mut found.files {
         file.name = name_for_home(disk, home, &file.path);
     }
-}
-
-/// The name of a file that stays the same from wherever the command is run: below the home's own
-/// folder, below the folder beside it, below the person's folder, else the whole path.
-fn name_for_home(disk: &dyn Disk, home: &Path, file: &Path) -> String {
-    let real = disk.real_path(file).unwrap_or_else(|_| file.to_owned());
-    let root = disk.real_path(home).unwrap_or_else(|_| home.to_owned());
-    let below = |folder: Option<&Path>| {
-        let folder = folder.filter(|folder| folder.parent().is_some())?;
-        Some(real.strip_prefix(folder).ok()?.display().to_string())
-    };
-    let person = std::env::var_os("HOME").map(PathBuf::from);
-    below(Some(&root))
-        .or_else(|| below(root.parent()))
-        .or_else(|| below(person.as_deref()).map(|rest| format!("~/{rest}")))
-        .unwrap_or_else(|| real.display().to_string())
 }
 
 /// A request for a subject by a command: its id and its line. Its key stands for the content and for

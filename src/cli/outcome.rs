@@ -52,7 +52,8 @@ impl Made {
             let Ok(partition) = bus.partition(stream, day) else { continue };
             let items = partition.items().filter_map(Result::ok);
             let wanted = items.filter(|item| ids.iter().any(|id| id == item.summary_id()));
-            made.extend(wanted.map(|item| Made { published: Published { item } }));
+            let versions = bus.versions(day).unwrap_or_default();
+            made.extend(wanted.map(|item| Made { published: Published::new(item, &versions) }));
         }
         made.sort_by_key(|one| one.published.name());
         made

@@ -14,10 +14,12 @@ use super::plain::{shows, squeezed};
 use super::prose::plain_line;
 use super::settings::load_config;
 use super::{Context, ui};
+use crate::bus::versions::{DayVersions, VersionMark};
 use crate::bus::{BusError, Item, SummaryBus};
 use crate::contract::publish;
 use crate::contract::source::TimePrecision;
 use crate::contract::time::Day;
+use crate::contract::versions::file_of;
 use crate::contract::vocabulary::Stream;
 
 /// Sources that an error lists when a word fits several.
@@ -28,9 +30,70 @@ pub(super) const PRIVATE: &str = "private";
 /// A published summary.
 pub(super) struct Published {
     pub item: Item,
+    /// What newer summaries make of it.
+    mark: Option<VersionMark>,
+    /// Whether the file it is about is not there any more, as far as that was looked at.
+    is_gone: bool,
+}
+
+/// Which versions of a source are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum VersionChoice {
+    Newest,
+    AllVersions,
+}
+
+impl VersionChoice {
+    pub(super) fn of(all_versions: bool) -> VersionChoice {
+        if all_versions { VersionChoice::AllVersions } else { VersionChoice::Newest }
+    }
 }
 
 impl Published {
+    /// An item, beside what is known of its day.
+    pub(super) fn new(item: Item, versions: &DayVersions) -> Published {
+        let mark = versions.mark(item.summary_id()).cloned();
+        Published { item, mark, is_gone: false }
+    }
+
+    /// Whether a newer summary of the same source took its place.
+    pub(super) fn is_replaced(&self) -> bool {
+        self.mark.as_ref().is_some_and(VersionMark::is_replaced)
+    }
+
+    /// What a reader must know of it before its text is believed.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let day = self.mark.as_ref().and_then(VersionMark::replaced_on);
+        let replaced = day.map(|day| format!("older version, replaced on {day}"));
+        replaced.into_iter().chain(self.is_gone.then(|| "its file is gone".to_owned())).collect()
+    }
+
+    /// The summary in its place.
+    pub(super) fn replaced_by(&self) -> Option<&str> {
+        self.mark.as_ref()?.replaced_by.as_deref()
+    }
+
+    /// The item with what is known beside it, for programs.
+    pub(super) fn as_json(&self) -> Value {
+        let mut value = self.item.value.clone();
+        value[PRIVATE] = self.is_private().into();
+        if let Some(mark) = self.mark.as_ref().filter(|mark| mark.is_replaced()) {
+            value["replaced_by"] = mark.replaced_by.clone().into();
+            value["replaced_at"] = mark.replaced_at.clone().into();
+        }
+        if self.is_gone {
+            value["file_gone"] = true.into();
+        }
+        value
+    }
+
+    /// Looks whether the file it is about is still there.
+    pub(super) fn look_for_file(&mut self, context: &Context) {
+        let origins = self.item.value["selection"]["origins"].as_array();
+        let only = origins.filter(|all| all.len() == 1).and_then(|all| file_of(all[0].as_str()?));
+        self.is_gone = only.is_some_and(|name| super::source_files::is_gone(context, name));
+    }
+
     pub(super) fn id(&self) -> &str {
         self.item.summary_id()
     }
@@ -64,7 +127,8 @@ impl Published {
 
     /// Whether its source is marked private.
     pub(super) fn is_private(&self) -> bool {
-        publish::said(self.item.value["meta"].get("publish")) == Some(false)
+        let became_private = self.mark.as_ref().is_some_and(VersionMark::is_private);
+        became_private || publish::said(self.item.value["meta"].get("publish")) == Some(false)
     }
 
     pub(super) fn flow(&self) -> &str {
@@ -202,6 +266,7 @@ pub(super) fn unread(error: &BusError) -> Failure {
 pub(super) fn each_newest(
     bus: &SummaryBus,
     since: Option<Day>,
+    shown: VersionChoice,
     take: &mut dyn FnMut(Published) -> ControlFlow<()>,
 ) -> Result<(), BusError> {
     let mut days: Vec<(Day, Stream)> = Vec::new();
@@ -211,7 +276,7 @@ pub(super) fn each_newest(
     days.retain(|(day, _)| since.is_none_or(|since| *day >= since));
     days.sort();
     while let Some((day, _)) = days.last().copied() {
-        let mut items = Vec::new();
+        let (mut items, versions) = (Vec::new(), bus.versions(day)?);
         while let Some((_, stream)) = days.pop_if(|(other, _)| *other == day) {
             let partition = match bus.partition(stream, day) {
                 // It was removed while we looked.
@@ -219,7 +284,10 @@ pub(super) fn each_newest(
                 partition => partition?,
             };
             for item in partition.items() {
-                items.push(Published { item: item? });
+                let one = Published::new(item?, &versions);
+                if shown == VersionChoice::AllVersions || !one.is_replaced() {
+                    items.push(one);
+                }
             }
         }
         items.sort_by(|a, b| b.at().cmp(&a.at()).then_with(|| a.id().cmp(b.id())));
@@ -232,10 +300,14 @@ pub(super) fn each_newest(
     Ok(())
 }
 
+/// The rank of an id, and of the beginning of one.
+const ID: u8 = 0;
+const ID_BEGINS: u8 = 4;
+
 /// How well a word names a summary; the best is 0.
 fn rank(word: &str, item: &Published) -> Option<u8> {
     if item.id() == word {
-        return Some(0);
+        return Some(ID);
     }
     if item.name() == word {
         return Some(1);
@@ -245,7 +317,7 @@ fn rank(word: &str, item: &Published) -> Option<u8> {
     match () {
         () if name == word => Some(2),
         () if ends(&word) || ends(word.trim_start_matches("./")) => Some(3),
-        () if word.len() >= 8 && item.id().starts_with(&word) => Some(4),
+        () if word.len() >= 8 && item.id().starts_with(&word) => Some(ID_BEGINS),
         () if item.title().to_lowercase() == word => Some(5),
         () if word.len() >= 3 && name.contains(&word) => Some(6),
         () => None,
@@ -253,11 +325,18 @@ fn rank(word: &str, item: &Published) -> Option<u8> {
 }
 
 /// The summaries that a person means by a word: an id, the beginning of one, the name of a source or
-/// a part of it. The closest kind of match decides; the newest come first.
-pub(super) fn named(bus: &SummaryBus, word: &str) -> Result<Vec<Published>, BusError> {
+/// a part of it. The closest kind of match decides; the newest come first. An id names older versions too.
+pub(super) fn named(
+    bus: &SummaryBus,
+    word: &str,
+    shown: VersionChoice,
+) -> Result<Vec<Published>, BusError> {
     let (mut best, mut found) = (u8::MAX, Vec::new());
-    each_newest(bus, None, &mut |item| {
-        match rank(word, &item) {
+    let is_meant = |item: &Published, rank: u8| {
+        shown == VersionChoice::AllVersions || !item.is_replaced() || matches!(rank, ID | ID_BEGINS)
+    };
+    each_newest(bus, None, VersionChoice::AllVersions, &mut |item| {
+        match rank(word, &item).filter(|rank| is_meant(&item, *rank)) {
             Some(rank) if rank < best => {
                 best = rank;
                 found = vec![item];
@@ -273,7 +352,7 @@ pub(super) fn named(bus: &SummaryBus, word: &str) -> Result<Vec<Published>, BusE
 /// The newest summary of the one source that a person means by a word. A word that fits several sources is
 /// an error that lists them.
 pub(super) fn one_named(bus: &SummaryBus, word: &str) -> Result<Option<Published>, Failure> {
-    let mut found = named(bus, word).map_err(|error| unread(&error))?;
+    let mut found = named(bus, word, VersionChoice::Newest).map_err(|error| unread(&error))?;
     let mut sources = BTreeSet::new();
     let candidates: Vec<String> = found
         .iter()

@@ -10,7 +10,9 @@ use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use super::plain::written;
 use super::prose::{Prose, plain_line};
-use super::published::{PRIVATE, Published, day_facts, each_newest, named, open_bus, unread};
+use super::published::{
+    PRIVATE, Published, VersionChoice, day_facts, each_newest, named, open_bus, unread,
+};
 use super::since::first_day;
 use super::{Context, names, ui};
 use crate::bus::SummaryBus;
@@ -20,6 +22,8 @@ use crate::control::question::Question;
 
 /// Summaries that are shown when nothing else is asked for.
 const LAST: usize = 5;
+/// Summaries whose files are looked for.
+const LOOKED_FOR: usize = 1_000;
 /// Lines that a terminal shows without a pager when its height is unknown.
 const ROWS: usize = 24;
 
@@ -50,6 +54,9 @@ pub(crate) struct ReadArgs {
     /// Only of this flow
     #[arg(long, value_name = "FLOW_ID")]
     flow: Option<String>,
+    /// Older versions too: summaries that a newer one of the same source and flow replaced
+    #[arg(long)]
+    all_versions: bool,
     /// Everything that the flow wrote
     #[arg(long)]
     long: bool,
@@ -61,16 +68,13 @@ pub(crate) struct ReadArgs {
 impl ReadArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let bus = open_bus(context)?;
-        let found = match self.ids.is_empty() {
+        let mut found = match self.ids.is_empty() {
             true => self.newest(context, &bus)?,
             false => self.by_name(context, &bus)?,
         };
+        found.iter_mut().take(LOOKED_FOR).for_each(|one| one.look_for_file(context));
         if context.ui.json {
-            for one in &found {
-                let mut value = one.item.value.clone();
-                value[PRIVATE] = one.is_private().into();
-                context.ui.json(&value);
-            }
+            found.iter().for_each(|one| context.ui.json(&one.as_json()));
             return Ok(Exit::Done);
         }
         if found.is_empty() {
@@ -99,19 +103,24 @@ impl ReadArgs {
         let mut found = Vec::new();
         let mut projects = std::collections::BTreeSet::new();
         let wanted = self.day.map(|day| day.to_string());
-        let read = each_newest(bus, self.day.max(since), &mut |one| {
-            projects.extend(one.project().map(str::to_owned));
-            let fits = wanted.as_deref().is_none_or(|day| one.day() == day)
-                && project.is_none_or(|name| is_same(one.project(), name))
-                && flow.as_deref().is_none_or(|flow| one.flow() == flow);
-            if fits {
-                found.push(one);
-            }
-            match found.len() < most {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
-            }
-        });
+        let read = each_newest(
+            bus,
+            self.day.max(since),
+            VersionChoice::of(self.all_versions),
+            &mut |one| {
+                projects.extend(one.project().map(str::to_owned));
+                let fits = wanted.as_deref().is_none_or(|day| one.day() == day)
+                    && project.is_none_or(|name| is_same(one.project(), name))
+                    && flow.as_deref().is_none_or(|flow| one.flow() == flow);
+                if fits {
+                    found.push(one);
+                }
+                match found.len() < most {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            },
+        );
         read.map_err(|error| unread(&error))?;
         if let Some(name) = project
             && found.is_empty()
@@ -123,13 +132,13 @@ impl ReadArgs {
     }
 
     fn by_name(&self, context: &Context, bus: &SummaryBus) -> Result<Vec<Published>, Failure> {
-        let mut found = Vec::new();
+        let (mut found, shown) = (Vec::new(), VersionChoice::of(self.all_versions));
         for id in &self.ids {
-            let mut here = named(bus, id).map_err(|error| unread(&error))?;
+            let mut here = named(bus, id, shown).map_err(|error| unread(&error))?;
             if here.is_empty()
                 && let Some(summary) = summary_of_request(context, id)
             {
-                here = named(bus, &summary).map_err(|error| unread(&error))?;
+                here = named(bus, &summary, shown).map_err(|error| unread(&error))?;
             }
             if here.is_empty() {
                 return Err(nothing_named(bus, id));
@@ -188,7 +197,7 @@ pub(super) fn nearest_name(bus: &SummaryBus, word: &str) -> Option<String> {
     const LOOKED_AT: usize = 2_000;
     let mut known = Vec::new();
     // A bus that cannot be read any more gives no suggestion.
-    let _ = each_newest(bus, None, &mut |one| {
+    let _ = each_newest(bus, None, VersionChoice::Newest, &mut |one| {
         let name = one.name();
         // People type the last part of a path.
         known.extend(name.rsplit_once('/').map(|(_, last)| last.to_owned()));
@@ -231,6 +240,7 @@ pub(super) fn summary_lines(
     let mut from = vec![one.day_shown()];
     from.extend(one.project().map(plain_line));
     from.extend(one.is_private().then(|| PRIVATE.to_owned()));
+    from.extend(one.warnings());
     if one.item.value["outputs"]["model_generated"] == true {
         let model = &one.item.value["model"]["model_name"];
         from.push(format!("written by {}", super::published::text(model)));

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::failure::{Exit, Failure};
 use super::prose::{Prose, plain, plain_line};
-use super::published::{Published, each_newest, open_bus, private_mark, unread};
+use super::published::{Published, VersionChoice, each_newest, open_bus, private_mark, unread};
 use super::read::{is_same, show};
 use super::since::first_day;
 use super::{Context, names, ui};
@@ -35,6 +35,9 @@ pub(crate) struct SearchArgs {
     /// Only of this project
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
+    /// Older versions too: summaries that a newer one of the same source and flow replaced
+    #[arg(long)]
+    all_versions: bool,
     /// Most hits; 0 for all
     #[arg(long, value_name = "N", default_value_t = HITS)]
     limit: usize,
@@ -52,7 +55,7 @@ impl SearchArgs {
         let mut projects = BTreeSet::new();
         let prose = Prose::of_stdout();
         let (mut hits, mut more, mut lines) = (0, false, Vec::new());
-        let read = each_newest(&bus, since, &mut |one| {
+        let read = each_newest(&bus, since, VersionChoice::of(self.all_versions), &mut |one| {
             if let Some(name) = &self.project {
                 projects.extend(one.project().map(str::to_owned));
                 if !is_same(one.project(), name) {
@@ -69,11 +72,12 @@ impl SearchArgs {
                 context.ui.json(&json!({
                     "summary_id": one.id(), "source": one.name(), "title": one.title(),
                     "day": one.day(), "project": one.project(), "private": one.is_private(),
-                    "sentence": sentence,
+                    "sentence": sentence, "replaced_by": one.replaced_by(),
                 }));
             } else {
                 let mark = private_mark(one.is_private());
-                let day = format!("  {}{mark}", ui::dim(&one.day_shown()));
+                let mut day = format!("  {}{mark}", ui::dim(&one.day_shown()));
+                day.extend(one.warnings().iter().map(|warning| ui::dim(&format!("  {warning}"))));
                 lines.extend(prose.name(&one.name(), &day));
                 lines.extend(prose.wrap(&marked(&sentence, &words), "  ", "  "));
             }

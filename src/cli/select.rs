@@ -41,6 +41,9 @@ pub(crate) struct SelectArgs {
     /// stream]
     #[arg(long, value_name = "FIELD")]
     group_by: Option<String>,
+    /// Summaries that newer ones of the same source replaced, too
+    #[arg(long)]
+    all_versions: bool,
     /// Name of the selection [default: made of bus and days]
     #[arg(long)]
     name: Option<String>,
@@ -76,6 +79,7 @@ impl SelectArgs {
                     filters: &self.filters,
                     limit: self.limit,
                     group_by: self.group_by.as_deref(),
+                    all_versions: self.all_versions,
                     name: self.name.clone().unwrap_or_else(|| self.default_name("summary_bus")),
                     out: self.out.clone(),
                 };
@@ -83,6 +87,9 @@ impl SelectArgs {
             }
             Chosen::Upstream(_) if self.group_by.is_some() => {
                 Err(Failure::new(Exit::Usage, "--group-by needs --bus summary_bus"))
+            }
+            Chosen::Upstream(_) if self.all_versions => {
+                Err(Failure::new(Exit::Usage, "--all-versions needs --bus summary_bus"))
             }
             Chosen::Upstream(bus) => self.run_upstream(context, bus),
         }

@@ -32,6 +32,7 @@ pub(super) struct SummaryQuery<'a> {
     pub filters: &'a [String],
     pub limit: Option<u64>,
     pub group_by: Option<&'a str>,
+    pub all_versions: bool,
     pub name: String,
     pub out: Option<PathBuf>,
 }
@@ -48,7 +49,8 @@ fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
     let days = days(args)?;
     let filters = filters(args)?;
     let missing = missing_days(&root, &days)?;
-    let (mut chosen, mut private, mut candidates) = (Vec::new(), 0_u64, 0_u64);
+    let (mut chosen, mut candidates) = (Vec::new(), 0_u64);
+    let (mut private, mut replaced) = (0_u64, 0_u64);
     let in_days = |day: &str| days.0.as_str() <= day && day <= days.1.as_str();
     summary_items::each(&root, &mut |_, day| in_days(day), &mut |item| {
         if !filters.iter().all(|(field, value)| has(&item, field, value)) {
@@ -57,6 +59,7 @@ fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
         candidates += 1;
         match item.publish {
             Some(false) => private += 1,
+            _ if item.is_replaced && !args.all_versions => replaced += 1,
             _ => chosen.push(item),
         }
     })
@@ -81,8 +84,10 @@ fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
     let selection = json!({"bus": "summary_bus", "items": items, "ordering": "by_time"});
     let name = &args.name;
     check_name(name)?;
-    let reasons: BTreeMap<&str, u64> =
-        [("private", private)].into_iter().filter(|(_, count)| *count > 0).collect();
+    let reasons: BTreeMap<&str, u64> = [("private", private), ("replaced", replaced)]
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .collect();
     let mut manifest = json!({
         "schema_version": "selection_manifest.v1",
         "selection_id": name,
@@ -92,7 +97,7 @@ fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
         },
         "selection": selection,
         "selection_hash": jcs_hash(&selection).prefixed(),
-        "counts": {"candidates": candidates, "selected": chosen.len(), "dropped": private},
+        "counts": {"candidates": candidates, "selected": chosen.len(), "dropped": private + replaced},
         "drop_reasons": reasons,
     });
     if !missing.is_empty() {
@@ -118,6 +123,11 @@ fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
         }
         if private > 0 {
             context.ui.talk(format!("{private} left out: marked publish: false"));
+        }
+        if replaced > 0 {
+            let what =
+                "a newer one of the same source took their place (--all-versions keeps them)";
+            context.ui.talk(format!("{replaced} left out: {what}"));
         }
         context.ui.talk(format!("next: summarizer pack build --from-selection {shown}"));
     }

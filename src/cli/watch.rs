@@ -5,7 +5,7 @@
 //! that a restart asks for nothing again. Losing that file costs time only: importing the same content
 //! adds nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -97,6 +97,7 @@ impl<'a> Watcher<'a> {
                 continue;
             }
             found.retain(|path, _| fits(watch, &folder, Path::new(path)));
+            self.tell_gone(watch, &folder, &found);
             let ready: Vec<PathBuf> = found
                 .iter()
                 .filter(|(path, mark)| self.taken.get(*path) != Some(*mark))
@@ -110,6 +111,21 @@ impl<'a> Watcher<'a> {
         }
     }
 
+    /// Says once which files of a folder are not there any more.
+    fn tell_gone(&mut self, watch: &WatchConfig, folder: &Path, found: &Marks) {
+        let is_of = |path: &Path| path.starts_with(folder) && fits(watch, folder, path);
+        let is_gone = |path: &String| is_of(Path::new(path)) && !found.contains_key(path);
+        let gone: BTreeSet<String> =
+            self.taken.keys().filter(|path| is_gone(path)).cloned().collect();
+        if gone.is_empty() {
+            return;
+        }
+        let (count, first) = (gone.len(), gone.first());
+        tracing::info!(count, first, "files of a watched folder are gone; their summaries stay");
+        self.taken.retain(|path, _| !gone.contains(path));
+        self.remember();
+    }
+
     fn take(&mut self, watch: &WatchConfig, ready: &[PathBuf], found: &Marks) {
         let disk = &*self.context.machine.disk;
         let taken =
@@ -119,6 +135,7 @@ impl<'a> Watcher<'a> {
                     files.files.retain(|file| file.kind.group().name() == kind);
                 }
                 let wish = RequestSettings {
+                    folders: &[],
                     flow: watch.flow.as_deref(),
                     project: watch.project.as_deref(),
                 };
@@ -142,6 +159,11 @@ impl<'a> Watcher<'a> {
                 self.taken.insert(path, mark.clone());
             }
         }
+        self.remember();
+    }
+
+    fn remember(&self) {
+        let disk = &*self.context.machine.disk;
         let text = serde_json::to_vec(&self.taken).unwrap_or_default();
         if let Err(error) = disk.replace(&state_file(self.home), &text, 0o640) {
             tracing::warn!(%error, "cannot remember what was taken from watched folders");

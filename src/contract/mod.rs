@@ -16,4 +16,5 @@ pub mod shown;
 pub mod source;
 pub mod stable_id;
 pub mod time;
+pub(crate) mod versions;
 pub mod vocabulary;

@@ -4,6 +4,8 @@
 //! their declared bindings, and an item records its hash in `selection.context`. A member that
 //! upstream does not give is null: no default stands in for it.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, FixedOffset, TimeZone as _};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
@@ -140,6 +142,9 @@ pub struct SourceContext {
     pub labels: Labels,
     /// What upstream says beside, untouched and bounded.
     pub meta: Map<String, Value>,
+    /// What it is known by over its versions, where that is not its id. It is told to no flow.
+    #[serde(skip)]
+    pub(crate) origins: Vec<String>,
 }
 
 impl SourceContext {
@@ -307,6 +312,23 @@ impl InputContext {
             label: agreed(|source| source.labels.tags.first().cloned()),
             url: agreed(|source| source.origin.url.clone()),
         }
+    }
+
+    /// What the sources are known by over their versions, each once. Empty where they are known by their
+    /// ids.
+    pub(crate) fn origins(&self) -> BTreeSet<&str> {
+        // A session is known by its conversation and its begin.
+        let is_session = self.whole.as_ref().is_some_and(|one| one.kind == SourceKind::Session);
+        if is_session || self.sources.iter().all(|source| source.origins.is_empty()) {
+            return BTreeSet::new();
+        }
+        fn of(source: &SourceContext) -> Vec<&str> {
+            match source.origins.as_slice() {
+                [] => vec![source.id.as_str()],
+                known => known.iter().map(String::as_str).collect(),
+            }
+        }
+        self.sources.iter().flat_map(of).collect()
     }
 
     /// The hash an item records in `selection.context`.

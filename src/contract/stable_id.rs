@@ -106,6 +106,20 @@ pub(crate) fn list_hash<S: AsRef<str>>(ids: &[S]) -> String {
     list_digest(ids).hex()
 }
 
+/// The id of an imported document: its name and the hash of its bytes. Content that comes back after
+/// another one makes a document of its own; `returned` counts how many there were before it.
+pub(crate) fn document_id(uri: &str, checksum: &str, returned: u64) -> String {
+    let mut parts = vec![
+        Part::Text("document"),
+        Part::Labelled("uri", uri),
+        Part::Labelled("checksum", checksum),
+    ];
+    if returned > 0 {
+        parts.push(Part::Integer(i64::try_from(returned).unwrap_or(i64::MAX)));
+    }
+    stable_id("doc", &parts)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,9 +35,7 @@ use crate::contract::vocabulary::{ErrorClass, Stream};
 use crate::export::publish::PublishError;
 use crate::export::run_record::Environment;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
-use crate::facts::digest::{
-    BagFacts, BagsCollected, BuildFinished, BuildPublished, BuildStarted, DigestFact,
-};
+use crate::facts::digest::{BagFacts, BuildFinished, BuildPublished, BuildStarted, DigestFact};
 use crate::facts::window::Window;
 use crate::log::{ReadError, Reader};
 use crate::os::Disk;
@@ -110,6 +108,8 @@ pub struct BuildReport {
     pub restored: u64,
     /// Bags whose files were damaged or missing and were written again from the log.
     pub rewritten: u64,
+    /// Retired bags that were removed, because a source of theirs became private.
+    pub removed: u64,
     pub memos: u64,
     pub summaries: u64,
     /// The new bags: folder and title.
@@ -331,11 +331,10 @@ impl<'a> Build<'a> {
         let mut jobs = Vec::new();
         let mut whole = BTreeSet::new();
         let considered = self.digests.catalog().considered();
-        let standing = library.standing();
         let is_changed = |unit: &&Unit| {
             unit.seq > considered
                 || open_tasks.moved_after(unit, considered)
-                || standing.moved_after(unit.stand(), considered)
+                || library.moved_after(unit, considered)
         };
         let changed: Vec<&Unit> = library.units().iter().filter(is_changed).collect();
         for ((selector, hash), matcher) in active.iter().zip(&matchers) {
@@ -776,65 +775,12 @@ pub fn close_crashed(
     Ok(Some(run_id))
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Collection {
-    pub run_id: String,
-    /// Reports what would be removed and removes nothing.
-    pub dry_run: bool,
-    /// Also removes bag folders that no event of the log names.
-    pub orphans: bool,
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
-pub struct CollectionReport {
-    pub dry_run: bool,
-    pub removed: Vec<String>,
-    /// Staging folders, by run id.
-    pub staged: Vec<String>,
-    /// Bag folders that no event of the log names. Empty unless orphans were asked for.
-    pub orphans: Vec<String>,
-}
-
-/// Removes retired bags, leftover staging folders and, on request, bag folders that the log does
-/// not know, such as those of a log that was lost.
-pub fn collect(
-    digests: &mut Digests,
-    journal: &mut dyn Journal,
-    wanted: &Collection,
-) -> Result<CollectionReport, BuildError> {
-    digests.publish(None, None)?;
-    let retired = digests.catalog().entries().values().filter(|entry| entry.retired.is_some());
-    let collected = CollectionReport {
-        dry_run: wanted.dry_run,
-        removed: retired.map(|entry| entry.facts.bag_id.clone()).collect(),
-        staged: digests.staged()?,
-        orphans: if wanted.orphans { digests.orphans()? } else { Vec::new() },
-    };
-    if wanted.dry_run {
-        return Ok(collected);
-    }
-    // An index of another log may still name these folders, so a reader must not find them gone.
-    if digests.catalog().change().is_none() && !collected.orphans.is_empty() {
-        return Err(BuildError::IndexIsForeign);
-    }
-    let retired = &collected.removed;
-    if !retired.is_empty() {
-        let run_id = wanted.run_id.clone();
-        let fact = DigestFact::Collected(BagsCollected { run_id, bags: retired.len() as u64 });
-        journal.note(vec![Note::with_body(Event::Digest(fact), to_json(retired)?)])?;
-        digests.publish(None, None)?;
-    }
-    digests.remove_folders(&collected.orphans)?;
-    digests.sweep_staging(true)?;
-    Ok(collected)
-}
-
 /// The fingerprint includes the zone because the zone decides the day of a summary.
 fn fingerprint(hash: &str, zone: Tz) -> String {
     format!("{hash} {}", zone.name())
 }
 
-fn to_json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, BuildError> {
+pub(super) fn to_json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, BuildError> {
     Ok(serde_json::to_vec(value).map_err(DigestError::Record)?)
 }
 

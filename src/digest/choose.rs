@@ -224,8 +224,7 @@ impl<'a> Matcher<'a> {
         if !rule.streams.is_empty() && !rule.streams.contains(&unit.stream) {
             return Some(DropReason::StreamNotMatched);
         }
-        let standing = self.library.standing();
-        let publish = standing.publish(unit.stand());
+        let publish = self.library.publish(unit);
         let shown = match rule.publish {
             PublishRule::Any => true,
             PublishRule::Public => publish != Publish::No,
@@ -234,7 +233,7 @@ impl<'a> Matcher<'a> {
         if !shown {
             return Some(DropReason::PublishNotMatched);
         }
-        if standing.is_replaced(unit.stand()) {
+        if self.library.is_replaced(unit) {
             return Some(DropReason::Replaced);
         }
         let wanted = |project: u32| self.projects.contains(&project);

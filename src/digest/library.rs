@@ -18,12 +18,15 @@ use serde_json::{Map, Value};
 use super::parallel::join;
 use super::project::{ProjectRules, scalar};
 pub use super::standing::Publish;
-use super::standing::{SourceWords, Stand, Standing, StandingKeys};
+use super::standing::{Stand, Standing};
 use super::tags;
 use super::tasks::{self, TaskMarks, TaskMembers};
 use crate::contract::ids::Seq;
 use crate::contract::publish;
 use crate::contract::time::{Day, Timestamp};
+use crate::contract::versions::{
+    SourceWord, VersionKeys, VersionOrder, VersionSelection, VersionWords,
+};
 use crate::contract::vocabulary::Stream;
 use crate::log::codec;
 use crate::log::{ReadError, Reader};
@@ -105,16 +108,28 @@ pub struct Unit {
     pub publish: Publish,
     /// The thread it belongs to: a conversation, else its sources.
     pub(crate) thread: u64,
-    /// Its sources, as its flow summarized them.
+    /// Its sources and its question, as its flow summarized them.
     pub(crate) source: u64,
-    /// What a newer summary shares with it, to take its place.
-    pub(crate) standing: StandingKeys,
+    /// The request that asked for it.
+    asked: Seq,
+    /// Whether `source` also stands for the question, so that a newer summary can take its place.
+    has_work: bool,
+    word: SourceWord,
+    /// Where the keys of its sources are in the list of all: their number comes first.
+    origins: u32,
 }
 
 impl Unit {
     /// What decides how it stands among others.
-    pub(crate) fn stand(&self) -> Stand {
-        Stand { seq: self.seq, publish: self.publish, keys: self.standing }
+    fn stand<'a>(&self, origins: &'a [u64]) -> Stand<'a> {
+        let origins = &origins[self.origins as usize..];
+        let order = VersionOrder { asked: self.asked, made: self.seq };
+        let origins = match origins {
+            [count, keys @ ..] => &keys[..*count as usize],
+            [] => &[],
+        };
+        let work = if self.has_work { self.source } else { 0 };
+        Stand { order, publish: self.publish, word: self.word, work, origins }
     }
 
     pub fn summary_id(&self) -> String {
@@ -180,6 +195,8 @@ pub struct Library {
     terms: Vec<u32>,
     /// What is known about tasks, for the units that speak of some.
     tasks: HashMap<Seq, TaskMarks>,
+    /// The keys of the sources of all units.
+    origins: Vec<u64>,
     standing: Standing,
     read_to: Seq,
     /// Events whose item has no id of ours or no source time: they enter no bag.
@@ -197,7 +214,7 @@ struct Facts {
     at: Option<i64>,
     thread: u64,
     source: u64,
-    standing: StandingKeys,
+    versions: VersionKeys,
 }
 
 #[derive(Deserialize)]
@@ -211,6 +228,8 @@ struct Line {
     #[serde(default)]
     prompt: Prompt,
     #[serde(default)]
+    selection: VersionSelection,
+    #[serde(default)]
     outputs: Outputs,
     #[serde(default)]
     meta: Map<String, Value>,
@@ -219,7 +238,6 @@ struct Line {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Prompt {
-    prompt_hash: String,
     template_id: String,
 }
 
@@ -238,6 +256,7 @@ struct Outputs {
 
 struct TakenSummary {
     seq: Seq,
+    asked: Seq,
     id: [u8; 16],
     day: Day,
     stream: Stream,
@@ -265,9 +284,19 @@ impl Library {
         self.tasks.get(&unit.seq)
     }
 
-    /// Which summaries still stand.
-    pub(crate) fn standing(&self) -> &Standing {
-        &self.standing
+    /// Whether a newer summary took the place of a unit.
+    pub(crate) fn is_replaced(&self, unit: &Unit) -> bool {
+        self.standing.is_replaced(unit.stand(&self.origins))
+    }
+
+    /// Whether a unit may be shown, after everything that is known of its sources.
+    pub(crate) fn publish(&self, unit: &Unit) -> Publish {
+        self.standing.publish(unit.stand(&self.origins))
+    }
+
+    /// Whether an event after `seq` changed how a unit stands.
+    pub(crate) fn moved_after(&self, unit: &Unit, seq: Seq) -> bool {
+        self.standing.moved_after(unit.stand(&self.origins), seq)
     }
 
     /// The fields of `meta` it knows.
@@ -307,12 +336,12 @@ impl Library {
         log.try_scan::<ReadError>(self.read_to.next(), Some(until), |entry| {
             read_to = entry.seq;
             if entry.tag == codec::SUMMARY_PRODUCED
-                && let Event::SummaryProduced { summary, .. } = entry.event()?
+                && let Event::SummaryProduced { request, summary, .. } = entry.event()?
             {
                 match parse_summary_id(&summary.summary_id) {
                     Some(id) => {
                         let (day, stream) = (summary.day, summary.stream);
-                        page.push(TakenSummary { seq: entry.seq, id, day, stream });
+                        page.push(TakenSummary { seq: entry.seq, asked: request, id, day, stream });
                     }
                     None => malformed.push(entry.seq),
                 }
@@ -354,9 +383,14 @@ impl Library {
             publish: facts.publish,
             thread: facts.thread,
             source: facts.source,
-            standing: facts.standing,
+            asked: taken.asked,
+            has_work: facts.versions.work != 0,
+            word: facts.versions.word,
+            origins: self.origins.len() as u32,
         };
-        self.standing.take(unit.stand());
+        self.origins.push(facts.versions.origins.len() as u64);
+        self.origins.extend(&facts.versions.origins);
+        self.standing.take(unit.stand(&self.origins));
         self.units.push(unit);
         if !facts.marks.is_empty() {
             self.tasks.insert(taken.seq, facts.marks.clone());
@@ -397,8 +431,14 @@ impl Library {
             bytes.push(unit.publish as u8);
             bytes.extend_from_slice(&unit.thread.to_le_bytes());
             bytes.extend_from_slice(&unit.source.to_le_bytes());
-            bytes.extend_from_slice(&unit.standing.work.to_le_bytes());
-            bytes.extend_from_slice(&unit.standing.source.to_le_bytes());
+            bytes.extend_from_slice(&unit.asked.0.to_le_bytes());
+            bytes.push(u8::from(unit.has_work));
+            bytes.push(unit.word as u8);
+            let origins = unit.stand(&self.origins).origins;
+            bytes.extend_from_slice(&(origins.len() as u32).to_le_bytes());
+            for origin in origins {
+                bytes.extend_from_slice(&origin.to_le_bytes());
+            }
             let marks = self.task_marks(unit).map(TaskMarks::to_numbers).unwrap_or_default();
             bytes.extend_from_slice(&(marks.len() as u32).to_le_bytes());
             for number in marks {
@@ -441,11 +481,16 @@ impl Library {
                 publish: *Publish::ALL.get(usize::from(rest.take::<1>()?[0]))?,
                 thread: u64::from_le_bytes(rest.take()?),
                 source: u64::from_le_bytes(rest.take()?),
-                standing: StandingKeys {
-                    work: u64::from_le_bytes(rest.take()?),
-                    source: u64::from_le_bytes(rest.take()?),
-                },
+                asked: Seq(u64::from_le_bytes(rest.take()?)),
+                has_work: rest.take::<1>()? == [1],
+                word: *SourceWord::ALL.get(usize::from(rest.take::<1>()?[0]))?,
+                origins: self.origins.len() as u32,
             };
+            let origins = u32::from_le_bytes(rest.take()?);
+            self.origins.push(u64::from(origins));
+            for _ in 0..origins {
+                self.origins.push(u64::from_le_bytes(rest.take()?));
+            }
             let row: Option<Vec<u32>> = (0..u32::from_le_bytes(rest.take()?))
                 .map(|_| rest.take().map(u32::from_le_bytes))
                 .collect();
@@ -461,7 +506,7 @@ impl Library {
                 }
             }
             let known = self.projects.len() as u32;
-            self.standing.take(unit.stand());
+            self.standing.take(unit.stand(&self.origins));
             self.units.push(Some(unit).filter(|unit| unit.project.is_none_or(|one| one < known))?);
         }
         Some(self.units.len() - before)
@@ -581,15 +626,19 @@ fn facts(
         .collect();
     let thread = thread_of(meta, &line.source_ids);
     let flow = meta.get("flow_id").and_then(scalar).unwrap_or_default();
-    let source = tasks::key("source", &format!("{flow}\n{}", line.source_ids.join("\n")));
-    let standing = StandingKeys::of(&SourceWords {
+    let versions = VersionWords {
         source_type: &line.source_type,
         source_ids: &line.source_ids,
         template_id: &line.prompt.template_id,
-        prompt_hash: &line.prompt.prompt_hash,
+        selection: &line.selection,
         meta,
         at: line.ts_abs_ms,
-    });
+    };
+    let versions = versions.keys();
+    let source = match versions.work {
+        0 => tasks::key("source", &format!("{flow}\n{}", line.source_ids.join("\n"))),
+        work => work,
+    };
     let structured = outputs.structured.as_deref().map_or("null", RawValue::get);
     let members: TaskMembers = serde_json::from_str(structured).unwrap_or_default();
     let found = members.found(&outputs.actions);
@@ -603,19 +652,10 @@ fn facts(
         marks,
         thread,
         source,
-        standing,
-        publish: shown(meta.get("publish")),
+        versions,
+        publish: Publish::of(publish::said(meta.get("publish"))),
         at: line.ts_abs_ms,
     })
-}
-
-/// Whether a summary may be shown.
-fn shown(flag: Option<&Value>) -> Publish {
-    match publish::said(flag) {
-        None => Publish::Unsaid,
-        Some(true) => Publish::Yes,
-        Some(false) => Publish::No,
-    }
 }
 
 #[cfg(test)]
@@ -634,7 +674,13 @@ pub(super) mod tests {
             let rules = ProjectRules::default();
             let facts = facts(body.to_string().as_bytes(), &library.fields, &rules).unwrap();
             let day = Timestamp(facts.at.unwrap_or(0)).day_in(chrono_tz::UTC);
-            let taken = TakenSummary { seq: Seq(*number), id, day, stream: Stream::Sessions };
+            let taken = TakenSummary {
+                seq: Seq(*number),
+                asked: Seq(*number),
+                id,
+                day,
+                stream: Stream::Sessions,
+            };
             library.add(&taken, &facts);
         }
         library.units.sort_unstable_by_key(|unit| (unit.at, unit.id));

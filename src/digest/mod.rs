@@ -20,6 +20,7 @@ pub mod build;
 pub mod cache;
 pub mod catalog;
 pub mod choose;
+pub mod collect;
 pub mod compare;
 pub mod index;
 pub mod library;

@@ -1,149 +1,88 @@
-//! Which summaries still stand: a newer one may take the place of an older one, or say that its source
+//! Which summaries still stand: a newer version may take the place of an older one, or say that a source
 //! became private.
 //!
-//! Contract: a pure fold over summaries in the order of the log. A summary is replaced by a newer one of
-//! the same flow, parameters and sources. The newest summary about a source, of any flow, decides
-//! whether older ones about it may be shown.
+//! Contract: a pure fold over summaries. [`versions`](crate::contract::versions) says which summaries are
+//! versions of each other and which of two is newer. The newest summary about a source, of any flow,
+//! decides whether older ones about it may be shown.
 //!
-//! See docs/adr/0109-what-makes-work-identical.md.
+//! See docs/adr/0110-the-newest-version-of-a-source.md.
 
 use std::collections::HashMap;
 
-use serde_json::{Map, Value};
-
-use super::project::scalar;
-use super::tasks;
 use crate::contract::ids::Seq;
-
-/// Whether a summary may be shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Publish {
-    /// It does not say.
-    Unsaid,
-    /// It may.
-    Yes,
-    /// It may not.
-    No,
-}
-
-impl Publish {
-    /// Every word, in the order in which it is kept.
-    pub(super) const ALL: [Publish; 3] = [Publish::Unsaid, Publish::Yes, Publish::No];
-}
+pub use crate::contract::versions::Publish;
+use crate::contract::versions::{SourceWord, VersionOrder};
 
 /// What decides how a summary stands among others.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stand {
-    pub seq: Seq,
+pub(crate) struct Stand<'a> {
+    pub order: VersionOrder,
     pub publish: Publish,
-    pub keys: StandingKeys,
-}
-
-/// What two summaries share when the newer one counts; 0 stands for no key.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct StandingKeys {
-    /// Flow, parameters and sources.
+    pub word: SourceWord,
+    /// Flow, question and sources; 0 stands for none.
     pub work: u64,
-    /// The source, as a person knows it.
-    pub source: u64,
-}
-
-impl StandingKeys {
-    pub fn of(item: &SourceWords<'_>) -> StandingKeys {
-        if item.source_ids.is_empty() {
-            return StandingKeys::default();
-        }
-        let ids = item.source_ids.join("\n");
-        let work = [item.template_id, item.prompt_hash, item.meta_word("summary_subkind"), &ids];
-        let name = item.meta_word("source_name");
-        let at = item.at.unwrap_or_default().to_string();
-        let conversation = item.meta.get("conversation_id").and_then(scalar);
-        let is_file = item.source_ids[0].starts_with("other:");
-        // An import gives a changed text another id, so its name and its time stand for it.
-        let source = match (item.source_type, conversation, item.source_ids) {
-            ("session", Some(conversation), _) => format!("{conversation}\n{at}"),
-            ("document", _, [_]) if !is_file && !name.is_empty() => name.to_owned(),
-            ("event", _, [_]) if !name.is_empty() => format!("{name}\n{at}"),
-            _ => ids.clone(),
-        };
-        let has_prompt = !item.prompt_hash.is_empty();
-        StandingKeys {
-            work: if has_prompt { tasks::key("work", &work.join("\n")) } else { 0 },
-            source: tasks::key("about", &format!("{}\n{source}", item.source_type)),
-        }
-    }
-}
-
-/// What the keys are made of.
-pub(crate) struct SourceWords<'a> {
-    pub source_type: &'a str,
-    pub source_ids: &'a [String],
-    pub template_id: &'a str,
-    pub prompt_hash: &'a str,
-    pub meta: &'a Map<String, Value>,
-    /// Source time.
-    pub at: Option<i64>,
-}
-
-impl SourceWords<'_> {
-    fn meta_word(&self, name: &str) -> &str {
-        self.meta.get(name).and_then(Value::as_str).unwrap_or_default()
-    }
+    pub origins: &'a [u64],
 }
 
 /// Which summaries were replaced, and which sources are private now.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
-    newest: HashMap<u64, Seq>,
+    newest: HashMap<u64, VersionOrder>,
     /// Replaced summaries, each with the newer one.
-    replaced: HashMap<Seq, Seq>,
-    /// The newest word on each source that some summary calls private.
-    words: HashMap<u64, (Seq, Publish)>,
+    replaced: HashMap<Seq, VersionOrder>,
+    /// The newest word on each source.
+    words: HashMap<u64, (VersionOrder, SourceWord)>,
 }
 
 impl Standing {
     /// Takes the next summary of the log.
-    pub fn take(&mut self, unit: Stand) {
-        let StandingKeys { work, source } = unit.keys;
-        if work != 0
-            && let Some(older) = self.newest.insert(work, unit.seq)
-        {
-            self.replaced.insert(older, unit.seq);
+    pub fn take(&mut self, unit: Stand<'_>) {
+        if unit.work != 0 {
+            let newest = self.newest.entry(unit.work).or_insert(unit.order);
+            let (older, newer) = (unit.order.min(*newest), unit.order.max(*newest));
+            if older != newer {
+                self.replaced.insert(older.made, newer);
+            }
+            *newest = newer;
         }
-        if source != 0 && (unit.publish == Publish::No || self.words.contains_key(&source)) {
-            self.words.insert(source, (unit.seq, unit.publish));
+        let said = (unit.order, unit.word);
+        for origin in unit.origins.iter().filter(|_| unit.word != SourceWord::Silent) {
+            let word = self.words.entry(*origin).or_insert(said);
+            if word.0 < said.0 {
+                *word = said;
+            }
         }
     }
 
     /// Whether a newer summary took the place of this one.
-    pub fn is_replaced(&self, unit: Stand) -> bool {
-        self.replaced.contains_key(&unit.seq)
+    pub fn is_replaced(&self, unit: Stand<'_>) -> bool {
+        self.replaced.contains_key(&unit.order.made)
     }
 
-    /// Whether a summary may be shown: what it says, unless a newer one calls its source private.
-    pub fn publish(&self, unit: Stand) -> Publish {
-        match self.newer_word(unit) {
-            Some((_, Publish::No)) => Publish::No,
-            _ => unit.publish,
+    /// Whether a summary may be shown: what it says, unless a newer one calls one of its sources private.
+    pub fn publish(&self, unit: Stand<'_>) -> Publish {
+        match self.newer_words(unit).any(|(_, word)| word == SourceWord::Private) {
+            true => Publish::No,
+            false => unit.publish,
         }
     }
 
     /// Whether an event after `seq` changed how a summary stands.
-    pub fn moved_after(&self, unit: Stand, seq: Seq) -> bool {
-        let replaced = self.replaced.get(&unit.seq).copied();
-        let word = self.newer_word(unit).map(|(at, _)| at);
-        replaced.into_iter().chain(word).any(|at| at > seq)
+    pub fn moved_after(&self, unit: Stand<'_>, seq: Seq) -> bool {
+        let replaced = self.replaced.get(&unit.order.made).copied();
+        let words = self.newer_words(unit).map(|(at, _)| at);
+        words.chain(replaced).any(|at| at.made > seq)
     }
 
-    fn newer_word(&self, unit: Stand) -> Option<(Seq, Publish)> {
-        let word = self.words.get(&unit.keys.source).copied();
-        word.filter(|(at, _)| *at > unit.seq)
+    fn newer_words(&self, unit: Stand<'_>) -> impl Iterator<Item = (VersionOrder, SourceWord)> {
+        let words = unit.origins.iter().filter_map(|origin| self.words.get(origin).copied());
+        words.filter(move |(at, _)| *at > unit.order)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::super::library::Unit;
     use super::super::library::tests::library;
@@ -152,7 +91,8 @@ mod tests {
     fn item(id: &str, flow: &str, prompt: &str, publish: Option<bool>) -> Value {
         json!({
             "ts_abs_ms": 5, "source_type": "document", "source_ids": [id],
-            "prompt": {"template_id": flow, "prompt_hash": prompt},
+            "prompt": {"template_id": flow, "prompt_hash": "same"},
+            "selection": {"params_hash": prompt, "context": {"publish": publish}},
             "meta": {"flow_id": flow, "publish": publish, "source_name": "notes/a.md"},
         })
     }
@@ -160,10 +100,8 @@ mod tests {
     /// The numbers of the summaries that a public digest may use.
     fn shown(items: &[(u64, Value)]) -> Vec<u64> {
         let library = library(items);
-        let stands = |unit: &&Unit| {
-            !library.standing().is_replaced(unit.stand())
-                && library.standing().publish(unit.stand()) != Publish::No
-        };
+        let stands =
+            |unit: &&Unit| !library.is_replaced(unit) && library.publish(unit) != Publish::No;
         let mut numbers: Vec<u64> =
             library.units().iter().filter(stands).map(|unit| unit.seq.0).collect();
         numbers.sort_unstable();

@@ -73,7 +73,7 @@ pub struct SummaryIdentity<'a, Id = String> {
 }
 
 /// What sources say beside their texts, as far as it makes work another work. An item records it in
-/// `selection.context`.
+/// `selection.context`. See docs/adr/0109-what-makes-work-identical.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ContextIdentity {
     /// Hash of titles, people, times and places.

@@ -22,6 +22,7 @@ pub mod quarantine;
 pub mod run_record;
 pub mod session_fold;
 pub mod summary_bus;
+pub(crate) mod versions;
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;

@@ -16,13 +16,9 @@ use super::outcome::FlowProblem;
 use super::pack::LoadedPack;
 use super::pyvalue;
 use crate::contract::publish::said_by_record;
+use crate::contract::versions::COMMON_PARAMS;
 use crate::model::SourceText;
 use crate::registry::binding::Binding;
-
-/// Parameters every flow understands: limits of the model calls, the day and the project of the summary,
-/// whether it may be shown, and a number that makes the same question a new one.
-pub(crate) const COMMON_PARAMS: [&str; 7] =
-    ["max_tokens", "temperature", "seed", "day", "project", "publish", "again"];
 
 /// Inputs ready for the flow.
 #[derive(Debug, Clone, PartialEq)]

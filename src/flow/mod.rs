@@ -47,7 +47,6 @@ mod tree;
 mod yaml;
 
 pub(crate) use hierarchy::{Coverage, HIERARCHY_VERSION};
-pub(crate) use inputs::COMMON_PARAMS;
 pub(crate) use outcome::EvidenceRef;
 pub(crate) use outcome::FlowProblem;
 pub use outcome::{CallRecord, FlowError, FlowErrorClass, FlowOutcome, ReplyCache};

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::partition::CHUNKING_POLICY;
 use super::{Appender, HELD_BYTES_MAX, ImportError, NewRecord, Report, Target, dated, files, read};
 use crate::contract::hash::sha256;
-use crate::contract::stable_id::{Part, stable_id};
+use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::markup::{document as file, markdown};
 
 /// A chunk is closed before it would grow beyond this many bytes, where there is a place to cut.
@@ -56,7 +56,8 @@ pub(crate) fn import_folder(
         let uri = relative.to_string_lossy().replace('\\', "/");
         report.files += 1;
         let Some(bytes) = read(target, &file, report)? else { continue };
-        match document(&uri, &bytes, order) {
+        let returned = appender.returned(partition, &uri, &sha256(&bytes).hex(), report)?;
+        match document(&uri, &bytes, order, returned) {
             Ok(chunks) => {
                 (held, order) = (held + bytes.len(), order + chunks.len() as i64);
                 records.extend(chunks);
@@ -82,20 +83,13 @@ struct Passage<'a> {
     headings: Vec<String>,
 }
 
-fn document(uri: &str, bytes: &[u8], order: i64) -> Result<Vec<NewRecord>, String> {
+fn document(uri: &str, bytes: &[u8], order: i64, returned: u64) -> Result<Vec<NewRecord>, String> {
     let mut file = file::read(uri, bytes)?;
     dated::set_days(std::slice::from_mut(&mut file), uri);
     let checksum = sha256(bytes).hex();
-    let id = document_id(uri, &checksum);
-    let described = Described { uri, checksum: &checksum, id: &id, project: None };
+    let id = document_id(uri, &checksum, returned);
+    let described = Described { uri, checksum: &checksum, returned, id: &id, project: None };
     Ok(chunks_of(&described, &[file], order))
-}
-
-/// The id of a document: its name and the hash of its bytes.
-pub(super) fn document_id(uri: &str, checksum: &str) -> String {
-    let parts =
-        [Part::Text("document"), Part::Labelled("uri", uri), Part::Labelled("checksum", checksum)];
-    stable_id("doc", &parts)
 }
 
 /// What is known of a document beside its content.
@@ -104,6 +98,8 @@ pub(super) struct Described<'a> {
     pub uri: &'a str,
     /// Hash of its bytes.
     pub checksum: &'a str,
+    /// The number of this content, where it was there before.
+    pub returned: u64,
     pub id: &'a str,
     pub project: Option<&'a str>,
 }
@@ -133,7 +129,7 @@ fn add_chunks(
     chars: usize,
     records: &mut Vec<NewRecord>,
 ) {
-    let (uri, checksum, document_id) = (of.uri, of.checksum, of.id);
+    let (uri, document_id) = (of.uri, of.id);
     let (kind, text) = (file.kind, file.text.as_str());
     let name = uri.rsplit('/').next().unwrap_or(uri);
     let title = file.title.as_deref().unwrap_or(name);
@@ -168,7 +164,7 @@ fn add_chunks(
             "source": {"source_uri": uri, "source_type": kind},
             "metadata": {"title": title, "chunk_index": index, "header_path": passage.headings},
             "hashes": {"text_hash": text_hash},
-            "provenance": provenance(uri, checksum, kind),
+            "provenance": provenance(of, kind),
         });
         let metadata = &mut value["metadata"];
         if let Some(publish) = file.publish {
@@ -198,15 +194,20 @@ fn is_context(name: &str) -> bool {
     CONTEXT.contains(&kept.flat_map(char::to_lowercase).collect::<String>().as_str())
 }
 
-fn provenance(uri: &str, checksum: &str, kind: &str) -> Value {
+fn provenance(of: &Described<'_>, kind: &str) -> Value {
+    let (uri, checksum) = (of.uri, of.checksum);
     let version = env!("CARGO_PKG_VERSION");
-    json!({
+    let mut provenance = json!({
         "source_uri": uri,
         "source_checksum": checksum,
         "parser": {"parser_name": format!("summarizer-{kind}"), "parser_version": version},
         "canonicalizer": {"canonicalizer_name": CHUNKING_POLICY, "canonicalizer_version": version},
         "inputs": [{"path": uri, "checksum": checksum}],
-    })
+    });
+    if of.returned > 0 {
+        provenance["returned"] = of.returned.into();
+    }
+    provenance
 }
 
 /// Sections under their headings; a long section is cut further, by paragraphs.
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn markdown_is_cut_at_headings_but_not_in_code() {
         let text = "intro é\n\n# One\nbody\n```\n# not a heading\n```\n## Two\nmore\n";
-        let chunks = document("a/b.md", text.as_bytes(), 0).unwrap();
+        let chunks = document("a/b.md", text.as_bytes(), 0, 0).unwrap();
         let texts: Vec<_> =
             chunks.iter().map(|chunk| chunk.value["text"].as_str().unwrap()).collect();
         assert_eq!(texts, ["intro é", "# One\nbody\n```\n# not a heading\n```", "## Two\nmore"]);
@@ -278,12 +279,12 @@ mod tests {
     #[test]
     fn long_text_is_cut_at_paragraphs_and_ids_depend_on_content() {
         let text = "word ".repeat(300) + "\n\n" + &"more ".repeat(700) + "\n\n" + "end";
-        let chunks = document("a.txt", text.as_bytes(), 0).unwrap();
+        let chunks = document("a.txt", text.as_bytes(), 0, 0).unwrap();
         assert!(chunks.len() >= 2, "{}", chunks.len());
-        let again = document("a.txt", text.as_bytes(), 0).unwrap();
+        let again = document("a.txt", text.as_bytes(), 0, 0).unwrap();
         assert_eq!(chunks, again);
-        let edited = document("a.txt", (text + "!").as_bytes(), 0).unwrap();
+        let edited = document("a.txt", (text + "!").as_bytes(), 0, 0).unwrap();
         assert_ne!(chunks[0].id, edited[0].id);
-        assert!(document("a.txt", b"\xff", 0).is_err());
+        assert!(document("a.txt", b"\xff", 0, 0).is_err());
     }
 }

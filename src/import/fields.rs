@@ -130,7 +130,7 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
     let publish = publish::together([said, said_by_page]);
     let id = given.clone().unwrap_or_else(|| {
         let hash = sha256(&text).hex();
-        let mut parts = vec![
+        let parts = [
             Part::Text("event"),
             Part::Labelled("source", &mapping.source_system),
             Part::Labelled("conversation", conversation.as_deref().unwrap_or("none")),
@@ -138,7 +138,6 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
             Part::Labelled("role", role.as_deref().unwrap_or("none")),
             Part::Labelled("content", &hash),
         ];
-        parts.extend(private_part(publish));
         stable_id("evt", &parts)
     });
     let (kind, subkind) = kind(mapping, role.as_deref());
@@ -233,12 +232,6 @@ fn word(record: &Value, candidates: &[String]) -> Option<String> {
             _ => None,
         }
     })
-}
-
-/// What makes the id of a private event another one than that of the same text before: an import
-/// never changes a record that is there.
-pub(super) fn private_part(publish: Option<bool>) -> Option<Part<'static>> {
-    (publish == Some(false)).then_some(Part::Labelled("publish", "false"))
 }
 
 /// What milliseconds cannot carry of a time: its offset, or that it is a day without a time.

@@ -21,10 +21,11 @@ use super::{
 };
 use crate::contract::hash::sha256;
 use crate::contract::publish::{said, together};
-use crate::contract::stable_id::{Part, stable_id};
+use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{Bus, SummaryKind};
 use crate::markup::document::Document;
+use crate::upstream::index::IdKey;
 
 /// What one part of a file holds: an event at its time, or the reason why it is no event.
 type Read = Result<(Timestamp, NewRecord), String>;
@@ -147,12 +148,28 @@ impl<'a> Intake<'a> {
         }
     }
 
+    /// The documents that were ever taken from below a folder, each with its newest content.
+    pub(crate) fn documents_below(
+        &mut self,
+        folder: &str,
+        report: &mut Report,
+    ) -> Result<Vec<(String, IdKey)>, ImportError> {
+        let below = format!("{folder}/");
+        let mut known = self.chunks.files(&partition_of(&below), report)?;
+        known.retain(|(name, _)| name.starts_with(&below));
+        Ok(known)
+    }
+
     /// Shows everything that was taken. Sessions come last: they name events.
     pub(crate) fn finish(self, report: &mut Report) -> Result<Vec<Subject>, ImportError> {
+        let mut subjects = self.subjects;
         self.chunks.finish(report)?;
         self.days.finish(report)?;
         self.sessions.finish(report)?;
-        Ok(self.subjects)
+        for subject in &mut subjects {
+            rename(&mut subject.id, report);
+        }
+        Ok(subjects)
     }
 
     fn document(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
@@ -168,12 +185,15 @@ impl<'a> Intake<'a> {
             }
         };
         let checksum = sha256(&bytes).hex();
-        let id = documents::document_id(&file.name, &checksum);
+        let partition = partition_of(&file.name);
+        let returned = self.chunks.returned(&partition, &file.name, &checksum, report)?;
+        let id = document_id(&file.name, &checksum, returned);
         let project = self.settings.project.as_deref();
-        let described = Described { uri: &file.name, checksum: &checksum, id: &id, project };
+        let described =
+            Described { uri: &file.name, checksum: &checksum, returned, id: &id, project };
         let chunks = documents::chunks_of(&described, &parts, self.order);
         self.order += chunks.len() as i64;
-        self.chunks.take(&partition_of(&file.name), chunks, report)?;
+        self.chunks.take(&partition, chunks, report)?;
         self.subjects.push(Subject {
             kind: SummaryKind::DocumentSummary,
             bus: Bus::ChunkBus,
@@ -268,14 +288,13 @@ impl<'a> Intake<'a> {
             // Ids of messages are unique in their conversation only.
             let publish = together([one.publish, turn.publish]);
             let hash = sha256(&turn.text).hex();
-            let mut parts = vec![
+            let parts = [
                 Part::Text("event"),
                 Part::Labelled("source", one.system),
                 Part::Labelled("conversation", &one.id),
                 Part::Labelled("message", &turn.id),
                 Part::Labelled("content", &hash),
             ];
-            parts.extend(fields::private_part(publish));
             let id = stable_id("evt", &parts);
             let mut value = json!({
                 "schema_version": "event.v1",
@@ -347,9 +366,12 @@ impl<'a> Intake<'a> {
     fn talk(
         &mut self,
         file: &NamedFile,
-        talk: Talk,
+        mut talk: Talk,
         report: &mut Report,
     ) -> Result<(), ImportError> {
+        // A message that became private has another id, which is known when it is put in its place.
+        self.days.put(report)?;
+        talk.messages.iter_mut().for_each(|(_, id)| rename(id, report));
         let name = talk.title.clone().unwrap_or_else(|| file.name.clone());
         let mut by_day: BTreeMap<Day, Vec<NewRecord>> = BTreeMap::new();
         for (day, record) in sessions::cut(talk, self.settings.gap_ms, self.target.zone) {
@@ -367,6 +389,13 @@ impl<'a> Intake<'a> {
             self.sessions.take(&day.to_string(), records, report)?;
         }
         Ok(())
+    }
+}
+
+/// The id that a record has now.
+fn rename(id: &mut String, report: &Report) {
+    if let Some(now) = report.renamed.get(id) {
+        id.clone_from(now);
     }
 }
 

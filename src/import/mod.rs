@@ -108,6 +108,9 @@ pub struct Report {
     pub partitions: Vec<String>,
     /// What was left out, the first of it.
     pub rejected: Vec<Rejected>,
+    /// Records that became private, by the ids that they had before.
+    #[serde(skip)]
+    pub(crate) renamed: BTreeMap<String, String>,
     /// How much more was left out than is listed.
     pub(crate) rejected_omitted: u64,
 }

@@ -8,7 +8,7 @@
 //!
 //! See docs/adr/0012-imports-only-append.md.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 use super::{ImportError, PRODUCER, Report, Target, disk_error};
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::json::{line, to_file};
+use crate::contract::publish::said;
+use crate::contract::stable_id::{Part, stable_id};
 use crate::os::{DiskFile, Open};
 use crate::upstream::Family;
 use crate::upstream::index::IdKey;
@@ -26,6 +28,7 @@ use crate::upstream::lines::Lines;
 /// The name of the rule that cuts documents into chunks, in manifests.
 pub(super) const CHUNKING_POLICY: &str = "headings_or_paragraphs.4000.v2";
 const MODE: u32 = 0o640;
+const EVENT_ID: &str = "event_id";
 /// Ids that are held before what was begun is finished.
 const IDS_MAX: usize = if cfg!(test) { 50 } else { 4 << 20 };
 /// Bytes written in one call.
@@ -70,6 +73,62 @@ impl<'a> Appender<'a> {
         mut records: Vec<NewRecord>,
         report: &mut Report,
     ) -> Result<(), ImportError> {
+        let target = self.target;
+        records.sort_by(|a, b| (a.order, &a.id).cmp(&(b.order, &b.id)));
+        let id = id_member(self.family);
+        let growing = self.growing(partition, report)?;
+        let mut lines = String::new();
+        for record in records {
+            let Some(record) = growing.new_record(record, id, report) else {
+                report.known += 1;
+                continue;
+            };
+            growing.tally.add(&record.value);
+            lines.push_str(&line(&record.value));
+            lines.push('\n');
+            growing.added += 1;
+            if lines.len() >= WRITE_BYTES {
+                growing.write(target, &lines)?;
+                lines.clear();
+            }
+        }
+        growing.write(target, &lines)
+    }
+
+    /// The number of a content of a file: 0 for one that was never there before. A content that comes back
+    /// after another one has a number of its own, so that it is the newest again.
+    pub(super) fn returned(
+        &mut self,
+        partition: &str,
+        file: &str,
+        content: &str,
+        report: &mut Report,
+    ) -> Result<u64, ImportError> {
+        let growing = self.growing(partition, report)?;
+        let newest = growing.files.get(file);
+        let was_there = growing.contents.contains(&content_of(file, content));
+        Ok(match newest {
+            Some(newest) if newest.content == IdKey::of(content) => newest.returned,
+            Some(newest) if was_there => newest.changes + 1,
+            _ => 0,
+        })
+    }
+
+    /// The files whose documents are in a partition, each with its newest content.
+    pub(super) fn files(
+        &mut self,
+        partition: &str,
+        report: &mut Report,
+    ) -> Result<Vec<(String, IdKey)>, ImportError> {
+        let files = self.growing(partition, report)?.files.iter();
+        Ok(files.map(|(name, newest)| (name.clone(), newest.content)).collect())
+    }
+
+    fn growing(
+        &mut self,
+        partition: &str,
+        report: &mut Report,
+    ) -> Result<&mut Growing, ImportError> {
         if !self.growing.contains_key(partition) {
             if self.growing.values().map(|one| one.known.len()).sum::<usize>() >= IDS_MAX {
                 self.show(report)?;
@@ -77,24 +136,7 @@ impl<'a> Appender<'a> {
             let growing = Growing::open(self.target, self.family, partition)?;
             self.growing.insert(partition.to_owned(), growing);
         }
-        let growing = self.growing.get_mut(partition).expect("it was put there");
-        records.sort_by(|a, b| (a.order, &a.id).cmp(&(b.order, &b.id)));
-        let mut lines = String::new();
-        for record in records {
-            if !growing.known.insert(IdKey::of(&record.id)) {
-                report.known += 1;
-                continue;
-            }
-            growing.tally.add(&record.value);
-            lines.push_str(&line(&record.value));
-            lines.push('\n');
-            growing.added += 1;
-            if lines.len() >= WRITE_BYTES {
-                growing.write(self.target, &lines)?;
-                lines.clear();
-            }
-        }
-        growing.write(self.target, &lines)
+        Ok(self.growing.get_mut(partition).expect("it was put there"))
     }
 
     /// Shows everything that was taken.
@@ -126,10 +168,24 @@ impl Drop for Appender<'_> {
     }
 }
 
+/// What a file held when it was imported last.
+struct NewestContent {
+    content: IdKey,
+    /// Its number, as [`Appender::returned`] gave it.
+    returned: u64,
+    /// How many contents the file had before.
+    changes: u64,
+}
+
 /// One partition, as it is and as it is about to be.
 struct Growing {
     data: PathBuf,
-    known: HashSet<IdKey>,
+    /// The ids that are there, each with whether its record is private.
+    known: HashMap<IdKey, bool>,
+    /// The newest content of each file, by its name.
+    files: BTreeMap<String, NewestContent>,
+    /// Every content of every file.
+    contents: HashSet<IdKey>,
     tally: Tally,
     /// Over everything that the next manifest covers.
     hasher: Hasher,
@@ -146,7 +202,9 @@ impl Growing {
         let data = target.root.join(&path);
         let mut growing = Growing {
             data: data.clone(),
-            known: HashSet::new(),
+            known: HashMap::new(),
+            files: BTreeMap::new(),
+            contents: HashSet::new(),
             tally: Tally::default(),
             hasher: Hasher::new(),
             bytes: 0,
@@ -177,12 +235,7 @@ impl Growing {
         }
         let damaged = || ImportError::Damaged { path: path.clone() };
         let covered = manifest["integrity"]["bytes"].as_u64().ok_or_else(damaged)?;
-        let id = match family {
-            Family::Events => "event_id",
-            Family::Sessions => "session_id",
-            Family::Chunks => "chunk_id",
-            Family::Summaries(_) => "summary_id",
-        };
+        let id = id_member(family);
         let lines = Lines::new(file.ok_or_else(damaged)?, covered);
         growing.read(lines, id).map_err(disk_error("read", &data))?;
         let declared = manifest["integrity"]["sha256"].as_str().unwrap_or_default();
@@ -198,11 +251,54 @@ impl Growing {
             self.hasher.update(line).update(b"\n");
             self.bytes += line.len() as u64 + 1;
             if let Ok(record) = serde_json::from_slice::<Value>(line) {
-                self.known.extend(record[id].as_str().map(IdKey::of));
+                if let Some(id) = record[id].as_str() {
+                    self.known.insert(IdKey::of(id), is_private(&record));
+                }
+                self.take_file(&record);
                 self.tally.add(&record);
             }
         }
         Ok(())
+    }
+
+    /// A record that is not there yet. One that became private gets another id, which the report names: what
+    /// is there is never changed.
+    fn new_record(
+        &mut self,
+        mut record: NewRecord,
+        id: &str,
+        report: &mut Report,
+    ) -> Option<NewRecord> {
+        let is_private = is_private(&record.value);
+        let was_public = self.known.get(&IdKey::of(&record.id)) == Some(&false);
+        if id == EVENT_ID && was_public && is_private {
+            let private = private_id(&record.id);
+            record.value[id] = private.as_str().into();
+            record.value["source"]["version_of"] = record.id.as_str().into();
+            report.renamed.insert(std::mem::replace(&mut record.id, private.clone()), private);
+        }
+        let is_new = !self.known.contains_key(&IdKey::of(&record.id));
+        if is_new {
+            self.known.insert(IdKey::of(&record.id), is_private);
+            self.take_file(&record.value);
+        }
+        is_new.then_some(record)
+    }
+
+    /// Remembers the content of the file that a chunk is of.
+    fn take_file(&mut self, record: &Value) {
+        let word = |name: &str| record["provenance"][name].as_str();
+        let (Some(file), Some(content)) = (word("source_uri"), word("source_checksum")) else {
+            return;
+        };
+        let returned = record["provenance"]["returned"].as_u64().unwrap_or(0);
+        self.contents.insert(content_of(file, content));
+        let content = IdKey::of(content);
+        let first = NewestContent { content, returned, changes: 0 };
+        let newest = self.files.entry(file.to_owned()).or_insert(first);
+        if (newest.content, newest.returned) != (content, returned) {
+            *newest = NewestContent { content, returned, changes: newest.changes + 1 };
+        }
     }
 
     /// Lines that follow.
@@ -261,6 +357,29 @@ impl Growing {
         let replaced = target.disk.replace(&path, manifest.as_bytes(), MODE);
         replaced.map_err(disk_error("write", &path))
     }
+}
+
+/// The member that holds the id of a record.
+fn id_member(family: Family) -> &'static str {
+    match family {
+        Family::Events => EVENT_ID,
+        Family::Sessions => "session_id",
+        Family::Chunks => "chunk_id",
+        Family::Summaries(_) => "summary_id",
+    }
+}
+
+fn content_of(file: &str, content: &str) -> IdKey {
+    IdKey::of(&format!("{file}\n{content}"))
+}
+
+fn is_private(record: &Value) -> bool {
+    said(record.get("publish")) == Some(false)
+}
+
+/// The id of a record that was there before it became private.
+fn private_id(id: &str) -> String {
+    stable_id("evt", &[Part::Text("private"), Part::Opaque(id)])
 }
 
 fn copy(from: &Arc<dyn DiskFile>, to: &Arc<dyn DiskFile>, bytes: u64) -> io::Result<()> {

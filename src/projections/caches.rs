@@ -28,6 +28,7 @@ const FILES: &[&str] = &[
     "run/publisher-index.redb",
     "run/digest-index.redb",
     "run/feed-index.redb",
+    "run/version-index.redb",
     "run/metrics-index.redb",
 ];
 

@@ -24,10 +24,10 @@ use crate::config::{Config, nearest};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::digest::build::{
-    self, BuildError, BuildOrder, BuildSettings, Collection, Journal, JournalError, close_crashed,
-    collect,
+    self, BuildError, BuildOrder, BuildSettings, Journal, JournalError, close_crashed,
 };
 use crate::digest::cache::DigestCache;
+use crate::digest::collect::{Collection, collect, collect_private};
 use crate::digest::library::Library;
 use crate::digest::project::ProjectRules;
 use crate::digest::publish::{DigestError, Digests};
@@ -463,6 +463,7 @@ impl Digester {
         match build::build(digests, library, &setup.log, &settings, journal, order) {
             Ok(mut report) => {
                 report.rewritten += std::mem::take(rewritten);
+                report.removed = collect_private(digests, library, journal, &order.run_id)?;
                 Ok(Ok(json!(report)))
             }
             Err(BuildError::UnknownSelector(name)) => {

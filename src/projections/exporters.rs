@@ -4,7 +4,7 @@
 
 use super::exporter::{Exporter, ExporterError};
 use super::projection::{Comparison, Projection, Site};
-use super::{caches, digest_tree, feeds, line_files, metrics, snapshot_files, summaries};
+use super::{caches, digest_tree, feeds, line_files, metrics, snapshot_files, summaries, versions};
 use crate::contract::ids::Seq;
 
 /// Every exporter, in the order in which they write: bags name the manifests of their summaries, so
@@ -17,6 +17,7 @@ pub const ALL: &[Exporter] = &[
     snapshot_files::EXPORTER,
     summaries::SUMMARIES_EXPORTER,
     summaries::RUN_RECORDS_EXPORTER,
+    versions::EXPORTER,
     digest_tree::EXPORTER,
     feeds::EXPORTER,
     metrics::EXPORTER,

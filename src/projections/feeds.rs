@@ -1,7 +1,8 @@
 //! Atom feeds of summaries: `feeds/<day>.atom.xml` in the bus home, one for each day.
 //!
 //! Contract. A feed is a function of the log; [`crate::export::feed`] gives its form. A summary that
-//! was produced again moves to the front under the same id. Private summaries are left out. Each file is replaced as a whole.
+//! was produced again moves to the front under the same id. Left out are private summaries, older versions, and
+//! summaries of sources that became private. Each file is replaced as a whole.
 //! `exports.feed = true` turns feeds on; they are off by default.
 //!
 //! The entries of each day lie in a cache file with the stamp of the last event that they cover.
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::exporter::Exporter;
 use super::projection::{Comparison, Outcome, Projection, Site, follow};
 use super::stamped_cache::StampedCache;
+use super::version_index::VersionIndex;
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
@@ -37,9 +39,9 @@ pub(crate) const EXPORTER: Exporter = Exporter {
 const DAYS_MAX: usize = 1024;
 const MODE: u32 = 0o640;
 /// Layout of the cache file.
-const LAYOUT: &str = "feeds.v1";
+const LAYOUT: &str = "feeds.v2";
 /// Version of the fold.
-const REDUCER: u32 = 1;
+const REDUCER: u32 = 2;
 
 /// One summary in the feed for a day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +64,8 @@ struct Feeds {
     /// Days that were needed since the last checkpoint.
     days: BTreeMap<Day, Entries>,
     changed: BTreeSet<Day>,
+    /// Which summaries are older versions, or about sources that became private: they have no entry.
+    versions: VersionIndex,
 }
 
 impl Feeds {
@@ -73,6 +77,7 @@ impl Feeds {
             position: Seq::ZERO,
             days: BTreeMap::new(),
             changed: BTreeSet::new(),
+            versions: VersionIndex::default(),
         }
     }
 
@@ -130,7 +135,10 @@ impl Feeds {
     fn each(&mut self, show: &mut dyn FnMut(Day, Vec<u8>) -> Outcome<()>) -> Outcome<()> {
         for day in self.changed.clone() {
             let log = self.site.log.clone();
-            let bytes = render(&log, day, self.entries(day)?)?;
+            let marks = self.versions.marks(&self.cache, day)?;
+            let left_out: BTreeSet<&str> =
+                marks.iter().map(|mark| mark.summary_id.as_str()).collect();
+            let bytes = render(&log, day, self.entries(day)?, &left_out)?;
             show(day, bytes)?;
         }
         Ok(())
@@ -147,12 +155,15 @@ impl Projection for Feeds {
         let after = self.position;
         for committed in batch.iter().filter(|one| one.seq > after) {
             self.take(committed)?;
+            self.versions.take(&self.cache, &self.site.log, committed)?;
+            self.changed.append(&mut self.versions.changed);
         }
         if let Some(last) = batch.last() {
             self.position = self.position.max(last.seq);
         }
         // Without a cache nothing may be forgotten.
-        if self.cache.keeps() && self.days.len() > DAYS_MAX {
+        let is_full = self.days.len() > DAYS_MAX || self.versions.is_full();
+        if self.cache.keeps() && is_full {
             self.checkpoint()?;
         }
         Ok(())
@@ -182,9 +193,11 @@ impl Projection for Feeds {
         // The rows come after the files: a crash in between writes the same files again.
         let rows = self.days.iter();
         let rows = rows.map(|(day, entries)| Ok((day.to_string(), serde_json::to_vec(entries)?)));
-        let rows = rows.collect::<Outcome<Vec<_>>>()?;
+        let mut rows = rows.collect::<Outcome<Vec<_>>>()?;
+        rows.extend(self.versions.rows()?);
         if self.cache.keep(&self.site.log, self.position, rows)? {
             self.days.clear();
+            self.versions.forget();
         }
         self.changed.clear();
         Ok(at)
@@ -246,10 +259,15 @@ fn listed(disk: &dyn Disk, folder: &std::path::Path) -> std::io::Result<Vec<Stri
 }
 
 /// The feed for one day.
-fn render(log: &Reader, day: Day, entries: &[Entry]) -> Outcome<Vec<u8>> {
+fn render(
+    log: &Reader,
+    day: Day,
+    entries: &[Entry],
+    left_out: &BTreeSet<&str>,
+) -> Outcome<Vec<u8>> {
     let updated = entries.iter().map(|entry| entry.at).max().unwrap_or_default();
     let mut feed = Feed::new(day, Timestamp(updated));
-    for entry in entries.iter().rev() {
+    for entry in entries.iter().rev().filter(|one| !left_out.contains(one.summary_id.as_str())) {
         let body = log.body(entry.seq)?.ok_or(ReadError::no_body(entry.seq))?;
         let stream = Stream::parse(&entry.stream).ok_or("a cached entry is of no stream")?;
         feed.entry(&entry.summary_id, Timestamp(entry.at), stream, &body)?;

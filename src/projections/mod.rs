@@ -42,3 +42,5 @@ pub mod runs;
 pub mod snapshot_files;
 mod stamped_cache;
 pub mod summaries;
+mod version_index;
+pub mod versions;

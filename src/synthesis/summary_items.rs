@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use crate::bus::versions::VersionMark;
 use crate::bus::{BusError, Item, SummaryBus};
 use crate::contract::publish;
 use crate::contract::vocabulary::Stream;
@@ -21,13 +22,15 @@ pub struct BusSummary {
     pub at_ms: i64,
     /// Whether it may be shown to others; nothing where no source says so.
     pub publish: Option<bool>,
+    /// Whether a newer summary of the same source took its place.
+    pub is_replaced: bool,
     /// Scalars to choose and to group by: `flow_id`, `project`, `category` and others.
     pub meta: Map<String, Value>,
     pub tags: Vec<String>,
 }
 
 impl BusSummary {
-    fn of(item: &Item, stream: Stream, day: &str) -> BusSummary {
+    fn of(item: &Item, stream: Stream, day: &str, mark: Option<&VersionMark>) -> BusSummary {
         let text = |pointer: &str| item.value.pointer(pointer).and_then(Value::as_str);
         let meta = item.value["meta"].as_object().cloned().unwrap_or_default();
         let tags = item.value["outputs"]["tags"].as_array().into_iter().flatten();
@@ -38,7 +41,11 @@ impl BusSummary {
             text: item.summary_text().to_owned(),
             title: text("/title").unwrap_or_default().to_owned(),
             at_ms: item.value["ts_abs_ms"].as_i64().unwrap_or(0),
-            publish: publish::said(meta.get("publish")),
+            publish: match mark.is_some_and(VersionMark::is_private) {
+                true => Some(false),
+                false => publish::said(meta.get("publish")),
+            },
+            is_replaced: mark.is_some_and(VersionMark::is_replaced),
             meta,
             tags: tags.filter_map(Value::as_str).map(str::to_owned).collect(),
         }
@@ -95,8 +102,11 @@ pub(crate) fn each(
             if !wanted(*stream, &name) {
                 continue;
             }
+            let versions = bus.versions(day)?;
             for item in bus.partition(*stream, day)?.items() {
-                take(BusSummary::of(&item?, *stream, &name));
+                let item = item?;
+                let mark = versions.mark(item.summary_id());
+                take(BusSummary::of(&item, *stream, &name, mark));
             }
         }
     }

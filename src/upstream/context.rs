@@ -18,7 +18,9 @@ use crate::contract::source::{
     InputContext, Labels, META_BYTES_MAX, Origin, Person, SourceContext, SourceKind, TimePrecision,
     Window, zoned,
 };
+use crate::contract::stable_id::document_id;
 use crate::contract::time::{Day, Timestamp};
+use crate::contract::versions::file_origin;
 use crate::contract::vocabulary::Bus;
 
 /// Contexts read for one request. A request over more sources gives its flow no context.
@@ -282,6 +284,8 @@ pub(crate) fn of_event(record: &Value, zone: Tz) -> SourceContext {
         ..SourceContext::default()
     };
     context.set_moment(written_time(record), zone);
+    // An import gives a record that changed another id, and names the one that it had first.
+    context.origins = words(record, &["source.version_of"]).into_iter().collect();
     context
 }
 
@@ -291,7 +295,18 @@ fn of_chunk(record: &Value, zone: Tz) -> SourceContext {
     let path = words(record, &["provenance.source_uri", "provenance.source_ref"]);
     let origin = Origin { path, ..context.origin };
     // What else a chunker notes is about the chunk and not about what it says.
-    SourceContext { kind: SourceKind::Chunk, origin, meta: Map::new(), ..context }
+    let origins = file_of_chunk(record).into_iter().collect();
+    SourceContext { kind: SourceKind::Chunk, origin, meta: Map::new(), origins, ..context }
+}
+
+/// The file of a document whose id is made of its name and its content, so that another content makes
+/// another id.
+fn file_of_chunk(record: &Value) -> Option<String> {
+    let uri = words(record, &["provenance.source_uri"])?;
+    let checksum = words(record, &["provenance.source_checksum"])?;
+    let returned = record.pointer("/provenance/returned").and_then(Value::as_u64).unwrap_or(0);
+    let is_made = record["document_id"] == document_id(&uri, &checksum, returned).as_str();
+    is_made.then(|| file_origin(&uri))
 }
 
 /// A summary of our own.
@@ -319,6 +334,11 @@ fn of_summary(record: &Value, zone: Tz) -> SourceContext {
     if precision != TimePrecision::Unknown {
         context.day = words(record, &["day"]).or(context.day);
     }
+    // A summary stands for its sources: what becomes of them becomes of everything that was made of it.
+    let known = ["/selection/origins", "/source_ids"];
+    let known = known.iter().find_map(|pointer| record.pointer(pointer)?.as_array());
+    context.origins =
+        known.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
     for name in ["flow_id", "category", "summary_kind"] {
         if let Some(word) = words(meta, &[name]) {
             context.meta.insert(name.to_owned(), word.into());

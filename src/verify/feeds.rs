@@ -3,7 +3,7 @@
 //! The files do not tell when a summary was made. So the time of an entry is checked against the
 //! order of the entries only; a comparison with the log checks the time itself.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 
 use serde::Deserialize;
@@ -13,6 +13,7 @@ use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::contract::vocabulary::Stream;
 use crate::export::feed::{ENTRIES_MAX, FEEDS_DIR, Feed, OF_ENTRY, OF_FEED, day_of, entry_id};
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
+use crate::export::versions::{VERSIONS_DIR, VersionMark, file_name};
 
 /// The names of all feeds.
 pub(super) fn feeds(tree: &Tree<'_>) -> io::Result<Vec<String>> {
@@ -92,7 +93,7 @@ fn lines_of(tree: &Tree<'_>, day: Day) -> io::Result<HashMap<String, Line>> {
         #[serde(default)]
         publish: Option<bool>,
     }
-    let mut lines = HashMap::new();
+    let (mut lines, left_out) = (HashMap::new(), left_out(tree, day)?);
     for stream in Stream::ALL {
         let key = PartitionKey { stream: *stream, day };
         let path = tree.root.join(SUMMARIES_DIR).join(key.data_file());
@@ -101,11 +102,23 @@ fn lines_of(tree: &Tree<'_>, day: Day) -> io::Result<HashMap<String, Line>> {
             // A line that is no item breaks a rule of the Summary Bus.
             let Ok(Named { summary_id, meta }) = serde_json::from_slice(bytes) else { continue };
             let id = entry_id(&summary_id);
-            let (is_private, bytes) = (meta.publish == Some(false), bytes.to_vec());
+            let is_private = meta.publish == Some(false) || left_out.contains(&summary_id);
+            let bytes = bytes.to_vec();
             lines.insert(id, Line { summary_id, stream: *stream, is_private, bytes });
         }
     }
     Ok(lines)
+}
+
+/// The older versions of a day, and its summaries of sources that became private.
+fn left_out(tree: &Tree<'_>, day: Day) -> io::Result<HashSet<String>> {
+    let path = tree.root.join(VERSIONS_DIR).join(file_name(day));
+    let text = tree.disk.read_if_present(&path)?.unwrap_or_default();
+    let marks = text.split(|byte| *byte == b'\n').filter_map(|line| {
+        let mark: VersionMark = serde_json::from_slice(line).ok()?;
+        Some(mark.summary_id)
+    });
+    Ok(marks.collect())
 }
 
 /// The line number, the id and the time of each entry.

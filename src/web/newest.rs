@@ -21,6 +21,7 @@ use super::Shown;
 use super::http::{HttpFailure, Request};
 use crate::bus::SummaryBus;
 use crate::bus::search::{Hit, hit, words};
+use crate::bus::versions::{DayVersions, VersionMark};
 use crate::contract::publish;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
@@ -107,13 +108,17 @@ impl Line<'_> {
             .unwrap_or(short)
     }
 
-    fn row(&self, key: PartitionKey, hit: Option<&str>) -> Value {
+    fn row(&self, key: PartitionKey, mark: Option<&VersionMark>, hit: Option<&str>) -> Value {
         let (text, is_cut) = head_of(&self.outputs.summary_text);
+        let is_private = mark.is_some_and(VersionMark::is_private)
+            || publish::said(self.meta.publish.as_ref()) == Some(false);
         json!({
             "summary_id": self.summary_id, "name": self.name(), "title": self.title,
             "day": key.day.to_string(), "at_ms": self.ts_abs_ms, "stream": key.stream.as_str(),
             "project": self.project(), "flow": self.meta.flow_id, "text": text, "cut": is_cut,
-            "private": publish::said(self.meta.publish.as_ref()) == Some(false), "hit": hit,
+            "private": is_private, "hit": hit,
+            "replaced_by": mark.and_then(|mark| mark.replaced_by.as_deref()),
+            "replaced_on": mark.and_then(VersionMark::replaced_on),
             "model": self.outputs.model_generated.then_some(self.model.model_name.as_deref()),
         })
     }
@@ -166,6 +171,8 @@ struct Wanted {
     project: Option<String>,
     flow: Option<String>,
     words: Vec<String>,
+    /// Summaries that a newer one of the same source replaced, too.
+    all_versions: bool,
     after: Option<Place>,
 }
 
@@ -189,6 +196,7 @@ impl Wanted {
             project: request.parameter("project").map(str::to_lowercase),
             flow: request.parameter("flow").map(str::to_owned),
             words: words(request.parameter("q").unwrap_or_default()),
+            all_versions: request.parameter("versions") == Some("all"),
             after,
         })
     }
@@ -204,7 +212,10 @@ impl Wanted {
     }
 
     /// The row of a line that fits; with words, with the sentence that holds them.
-    fn row(&self, key: PartitionKey, line: &Line<'_>) -> Option<Value> {
+    fn row(&self, key: PartitionKey, line: &Line<'_>, mark: Option<&VersionMark>) -> Option<Value> {
+        if !self.all_versions && mark.is_some_and(VersionMark::is_replaced) {
+            return None;
+        }
         let project = line.project().map(str::to_lowercase);
         if self.project.is_some() && project != self.project {
             return None;
@@ -213,12 +224,12 @@ impl Wanted {
             return None;
         }
         if self.words.is_empty() {
-            return Some(line.row(key, None));
+            return Some(line.row(key, mark, None));
         }
         let title = line.title.as_deref().unwrap_or_default();
         match hit(&[line.name(), title], line.long(), &self.words)? {
-            Hit::Sentence(sentence) => Some(line.row(key, Some(&sentence))),
-            Hit::Name => Some(line.row(key, None)),
+            Hit::Sentence(sentence) => Some(line.row(key, mark, Some(&sentence))),
+            Hit::Name => Some(line.row(key, mark, None)),
         }
     }
 }
@@ -235,7 +246,7 @@ pub(super) fn newest(request: &Request, shown: &Shown) -> Result<Value, HttpFail
         }
         let after = wanted.after.as_ref().filter(|place| place.day == day);
         let after = after.and_then(|place| place.row.as_ref());
-        let left = limit - rows.len();
+        let (left, versions) = (limit - rows.len(), versions(shown, day)?);
         let mut best: BTreeMap<Order, Value> = BTreeMap::new();
         for stream in streams {
             let key = PartitionKey { stream, day };
@@ -247,7 +258,7 @@ pub(super) fn newest(request: &Request, shown: &Shown) -> Result<Value, HttpFail
                     !full || best.last_key_value().is_some_and(|(last, _)| order < *last);
                 if is_new
                     && is_in_page
-                    && let Some(row) = wanted.row(key, line)
+                    && let Some(row) = wanted.row(key, line, versions.mark(&line.summary_id))
                 {
                     best.insert(order, row);
                     if best.len() > left {
@@ -274,10 +285,11 @@ fn page(rows: Vec<Value>, next: Option<Place>) -> Value {
 pub(super) fn published(shown: &Shown, stream: Stream, day: Day, id: &str) -> Option<Value> {
     let mut found = None;
     let key = PartitionKey { stream, day };
+    let versions = versions(shown, day).unwrap_or_default();
     // A day that does not read has no summary to show; what the log holds of it is shown.
     let _ = each_line(shown, key, &mut |line| {
         if line.summary_id == id {
-            let mut row = line.row(key, None);
+            let mut row = line.row(key, versions.mark(id), None);
             row["text"] = line.outputs.summary_text.as_ref().into();
             row["cut"] = false.into();
             found = Some(row);
@@ -296,8 +308,12 @@ pub(super) fn projects(request: &Request, shown: &Shown) -> Result<Value, HttpFa
         if next.is_some() && (Instant::now() >= until || found.len() >= PROJECTS_MAX) {
             return Ok(projects_page(&found, next));
         }
+        let versions = versions(shown, day)?;
         for stream in streams {
             each_line(shown, PartitionKey { stream, day }, &mut |line| {
+                if versions.mark(&line.summary_id).is_some_and(VersionMark::is_replaced) {
+                    return;
+                }
                 let project = line.project().map(str::to_owned);
                 if found.len() < PROJECTS_MAX || found.contains_key(&project) {
                     found.entry(project).or_insert((0, day)).0 += 1;
@@ -333,6 +349,12 @@ fn days(
         }
     }
     Ok(days.into_iter().map(|(day, streams)| (day.0, streams)).collect())
+}
+
+/// Which summaries of a day are older versions, or about sources that became private.
+fn versions(shown: &Shown, day: Day) -> Result<DayVersions, HttpFailure> {
+    let bus = SummaryBus::open(&shown.buses).map_err(|error| (503, error.to_string()))?;
+    bus.versions(day).map_err(|error| (503, error.to_string()))
 }
 
 /// Hands over the lines of a day of a stream. A day that was removed meanwhile has no line.

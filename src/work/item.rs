@@ -13,6 +13,7 @@ use crate::contract::json::jcs_hash;
 use crate::contract::publish;
 use crate::contract::schema;
 use crate::contract::time::Timestamp;
+use crate::contract::versions::question_hash;
 use crate::export::item::{ModelIdentity, PromptIdentity, SummaryItem, without_repetition};
 use crate::facts::attempt::SourceCounts;
 use crate::flow::{Coverage, EvidenceRef, FlowOutcome, HIERARCHY_VERSION};
@@ -108,6 +109,13 @@ fn selection(prepared: &Prepared, coverage: &Coverage) -> Value {
     }
     if let Some(context) = prepared.context.to_value() {
         selection["context"] = context;
+    }
+    let origins = prepared.surroundings.input.origins();
+    if !origins.is_empty() {
+        selection["origins"] = json!(origins);
+    }
+    if let Some(hash) = question_hash(&prepared.request.work.params) {
+        selection["question_hash"] = hash.into();
     }
     // What the request said beside its sources may be in the answer too.
     let params = &prepared.request.work.params;

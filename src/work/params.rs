@@ -10,7 +10,8 @@ use crate::config::keys::slip_of;
 use crate::config::{Config, FlowConfig};
 use crate::contract::request::{Input, Request};
 use crate::contract::time::Day;
-use crate::flow::{self, LoadedPack, PythonSettings};
+use crate::contract::versions::COMMON_PARAMS;
+use crate::flow::{LoadedPack, PythonSettings};
 use crate::registry::label;
 
 /// The day that a request names. A request with another value was refused when it arrived.
@@ -47,7 +48,7 @@ pub(super) fn known_params(
 }
 
 fn is_known(name: &str, pack: &LoadedPack) -> bool {
-    flow::COMMON_PARAMS.contains(&name) || pack.inputs().iter().any(|input| input.name == name)
+    COMMON_PARAMS.contains(&name) || pack.inputs().iter().any(|input| input.name == name)
 }
 
 /// What is wrong with a parameter of a request that names sources. Its text cannot be put in their place,
@@ -78,7 +79,7 @@ pub(super) fn wrong_param(name: &str, pack: &LoadedPack) -> Option<String> {
     }
     let declared = pack.inputs().iter().map(|input| input.name.as_str());
     let declared = declared.filter(|declared| !pack.is_text_input(declared));
-    let near = slip_of(&folded, declared.chain(flow::COMMON_PARAMS)).filter(|_| !known)?;
+    let near = slip_of(&folded, declared.chain(COMMON_PARAMS)).filter(|_| !known)?;
     Some(format!("the flow has no parameter {name}; did you mean {near}?"))
 }
 

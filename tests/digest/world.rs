@@ -11,9 +11,9 @@ use summarizer::contract::ids::Seq;
 use summarizer::contract::time::{Timestamp, parse_instant};
 use summarizer::contract::vocabulary::{Stream, Warnings};
 use summarizer::digest::build::{
-    BuildError, BuildOrder, BuildReport, BuildSettings, Collection, CollectionReport, Journal,
-    JournalError, build, close_crashed, collect,
+    BuildError, BuildOrder, BuildReport, BuildSettings, Journal, JournalError, build, close_crashed,
 };
+use summarizer::digest::collect::{Collection, CollectionReport, collect};
 use summarizer::digest::library::Library;
 use summarizer::digest::publish::{DigestError, Digests};
 use summarizer::digest::queries;

@@ -43,7 +43,7 @@ function story(item, query) {
     h("h3", null, h("a", { href: summaryLink(item.summary_id), dir: "auto" }, sourceName(item.name, query))),
     named && h("p", { class: "title", dir: "auto" }, lit(item.title, query)),
     item.hit ? h("blockquote", { dir: "auto" }, lit(item.hit, query)) : h("div", { dir: "auto" }, markdown(item.text + (item.cut ? " …" : ""))),
-    h("div", { class: "chips" }, item.private && chip("private"), item.project && h("a", { class: "badge info", href: to("read", { project: item.project }) }, item.project),
+    h("div", { class: "chips" }, item.private && chip("private"), item.replaced_on && chip(`older version, replaced on ${item.replaced_on}`), item.project && h("a", { class: "badge info", href: to("read", { project: item.project }) }, item.project),
       item.model && chip(item.model), h("a", { class: "more", href: summaryLink(item.summary_id) }, item.cut ? "read on, with its sources" : "where it comes from")));
 }
 function searchBox(parameters) {
@@ -53,9 +53,9 @@ function searchBox(parameters) {
   return h("form", { class: "tools", role: "search", onsubmit: go }, box, h("button", { class: "main", type: "submit" }, "Search"));
 }
 async function read(parameters) {
-  const { q, day, project, flow } = parameters;
+  const { q, day, project, flow, versions } = parameters;
   const list = h("div", { class: "stories" }), foot = h("div", { class: "foot", "aria-live": "polite" });
-  const filters = [["day", day && dayName(day)], ["project", project], ["flow", flow], ["words", q && `“${q}”`]].filter(([, value]) => value);
+  const filters = [["day", day && dayName(day)], ["project", project], ["flow", flow], ["versions", versions && "all versions"], ["words", q && `“${q}”`]].filter(([, value]) => value);
   const heading = day ? dayName(day) : project || (q ? "Search" : "Newest");
   show(h("h1", null, heading), searchBox(parameters),
     filters.length > 0 && h("p", { class: "chips filters" }, filters.map(([name, value]) => h("a", { class: "badge", href: to("read", { ...parameters, [name === "words" ? "q" : name]: "" }), "aria-label": `without ${name} ${value}` }, `${value} ✕`))), list, foot);
@@ -64,7 +64,7 @@ async function read(parameters) {
   // One answer looks only so far back: the search goes on until there is a page, or nothing is left.
   async function load(after) {
     for (let found = 0; ;) {
-      const page = await get("newest", { q, day, project, flow, after, limit: 20 - found });
+      const page = await get("newest", { q, day, project, flow, versions, after, limit: 20 - found });
       if (mine !== turn) return;
       for (const item of page.summaries) {
         if (item.day !== last && !day) list.append(h("h2", { class: "day" }, h("a", { href: to("read", { day: item.day }) }, dayName(item.day))));
@@ -79,6 +79,7 @@ async function read(parameters) {
     }
     if (!shown) { foot.replaceChildren(); return list.replaceChildren(nothing(filters.length > 0)); }
     foot.replaceChildren(h("span", null, after ? some(shown, "summary", "summaries") : `${some(shown, "summary", "summaries")}, that is all`));
+    if (!versions) foot.append(" ", h("a", { href: to("read", { ...parameters, versions: "all" }) }, "with older versions"));
     if (after) foot.append(h("button", { onclick: () => load(after).catch(fail) }, "Older"));
   }
   await load(null);
@@ -199,7 +200,7 @@ async function summary(parameters, id) {
   });
   const text = item?.text ?? e.sentences.map((one) => one.text).join(" ");
   add(view, [h("div", { class: "grid" }, card(null, h("div", { class: "summary-text", dir: "auto" }, sentences(text, e.sentences, sentence))), card("How it was made", facts)), panel]);
-  show(h("a", { class: "back", href: "#/read" }, "← Newest"), h("h1", { dir: "auto" }, sourceName(item?.name || e.title || e.summary_id), item?.private && h("span", { class: "badge" }, "private")), item?.title && item.title !== item.name && h("p", { class: "lead", dir: "auto" }, item.title), view);
+  show(h("a", { class: "back", href: "#/read" }, "← Newest"), h("h1", { dir: "auto" }, sourceName(item?.name || e.title || e.summary_id), item?.private && h("span", { class: "badge" }, "private")), item?.replaced_by && h("p", { class: "lead" }, `Older version, replaced on ${item.replaced_on}. `, h("a", { href: summaryLink(item.replaced_by) }, "The summary in its place")), item?.title && item.title !== item.name && h("p", { class: "lead", dir: "auto" }, item.title), view);
 }
 // The text of a summary as it is laid out, with its sentences as elements. Offsets are in bytes of UTF-8.
 function sentences(text, all, made) {

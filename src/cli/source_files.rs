@@ -1,0 +1,65 @@
+//! The files that sources came from: their names in a home, and whether they are still there.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::Context;
+use crate::os::Disk;
+use crate::upstream::index::IdKey;
+
+/// A file that was taken in before and is not there any more.
+pub(super) struct GoneFile {
+    pub name: String,
+    /// A file that is there with the same content.
+    pub same: Option<String>,
+}
+
+/// The name of a file that stays the same from wherever the command is run: below the home's own
+/// folder, below the folder beside it, below the person's folder, else the whole path.
+pub(super) fn name_for_home(disk: &dyn Disk, home: &Path, file: &Path) -> String {
+    let real = disk.real_path(file).unwrap_or_else(|_| file.to_owned());
+    let root = disk.real_path(home).unwrap_or_else(|_| home.to_owned());
+    let below = |folder: Option<&Path>| {
+        let folder = folder.filter(|folder| folder.parent().is_some())?;
+        Some(real.strip_prefix(folder).ok()?.display().to_string())
+    };
+    let person = std::env::var_os("HOME").map(PathBuf::from);
+    below(Some(&root))
+        .or_else(|| below(root.parent()))
+        .or_else(|| below(person.as_deref()).map(|rest| format!("~/{rest}")))
+        .unwrap_or_else(|| real.display().to_string())
+}
+
+/// Where a file of this name may lie, see [`name_for_home`].
+fn places_of(context: &Context, name: &str) -> Vec<PathBuf> {
+    let disk = &*context.machine.disk;
+    let root = disk.real_path(&context.home).unwrap_or_else(|_| context.home.clone());
+    let person = std::env::var_os("HOME").map(PathBuf::from);
+    let places = match name.strip_prefix("~/") {
+        Some(rest) => vec![person.map(|person| person.join(rest))],
+        None => vec![Some(root.join(name)), root.parent().map(|beside| beside.join(name))],
+    };
+    places.into_iter().flatten().collect()
+}
+
+/// Whether the file of this name is not there any more. A folder that cannot be found says nothing: the
+/// home may lie elsewhere now.
+pub(super) fn is_gone(context: &Context, name: &str) -> bool {
+    let (disk, places) = (&*context.machine.disk, places_of(context, name));
+    let is_there = |path: &Path| !matches!(disk.stat(path), Ok(None));
+    let folder_is_there = |path: &PathBuf| path.parent().is_some_and(|folder| is_there(folder));
+    places.iter().any(folder_is_there) && !places.iter().any(|path| is_there(path))
+}
+
+/// The files that are not there any more.
+pub(super) fn gone_of(context: &Context, known: Vec<(String, IdKey)>) -> Vec<GoneFile> {
+    let is_there = |name: &str| {
+        let disk = &*context.machine.disk;
+        places_of(context, name).iter().any(|path| !matches!(disk.stat(path), Ok(None)))
+    };
+    let (there, gone): (Vec<_>, Vec<_>) = known.into_iter().partition(|(name, _)| is_there(name));
+    let there: BTreeMap<IdKey, String> =
+        there.into_iter().map(|(name, content)| (content, name)).collect();
+    let gone = gone.into_iter();
+    gone.map(|(name, content)| GoneFile { name, same: there.get(&content).cloned() }).collect()
+}

@@ -1,0 +1,311 @@
+//! Which summaries are versions of each other, and which are about the same sources.
+//!
+//! Contract: pure. A summary is a version of an older one when both have the same flow, question and set
+//! of sources; the question is what the request says beside its sources. A source is known by its id,
+//! or by its origin where its id is made of its content: an item lists those in `selection.origins`. The
+//! request that was taken in last decides which of two summaries is the newer one.
+//!
+//! See docs/adr/0110-the-newest-version-of-a-source.md.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::hash::sha256;
+use super::ids::Seq;
+use super::json::jcs_hash;
+
+/// Parameters every flow understands: limits of the model calls, the day and the project of the summary,
+/// whether it may be shown, and a number that makes the same question a new one. They say how a flow
+/// answers or where its answer is filed, and not what is asked.
+pub(crate) const COMMON_PARAMS: [&str; 7] =
+    ["max_tokens", "temperature", "seed", "day", "project", "publish", "again"];
+
+/// Whether a summary may be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Publish {
+    /// It does not say.
+    Unsaid,
+    /// It may.
+    Yes,
+    /// It may not.
+    No,
+}
+
+impl Publish {
+    /// Every word, in the order in which it is kept.
+    pub(crate) const ALL: [Publish; 3] = [Publish::Unsaid, Publish::Yes, Publish::No];
+
+    pub(crate) fn of(said: Option<bool>) -> Publish {
+        match said {
+            None => Publish::Unsaid,
+            Some(true) => Publish::Yes,
+            Some(false) => Publish::No,
+        }
+    }
+}
+
+/// The place of a summary among others: the request that asked for it, then its own event. An attempt
+/// that was late does not make its summary the newest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct VersionOrder {
+    pub asked: Seq,
+    pub made: Seq,
+}
+
+/// The origin of a file, by the name that its person knows.
+pub(crate) fn file_origin(name: &str) -> String {
+    format!("{FILE}{name}")
+}
+
+const FILE: &str = "file:";
+
+/// The name of the file that an origin is.
+pub(crate) fn file_of(origin: &str) -> Option<&str> {
+    origin.strip_prefix(FILE)
+}
+
+/// The hash of what a request asks, where that is not the hash of all its parameters.
+pub(crate) fn question_hash(params: &Map<String, Value>) -> Option<String> {
+    let mut asked = params.clone();
+    asked.retain(|name, _| !COMMON_PARAMS.contains(&name.as_str()));
+    match asked.len() == params.len() {
+        true => None,
+        false if asked.is_empty() => Some(NOTHING_ASKED.to_owned()),
+        false => Some(jcs_hash(&Value::Object(asked)).prefixed()),
+    }
+}
+
+/// The question of a request without parameters that ask something.
+const NOTHING_ASKED: &str = "none";
+
+/// What a summary says of the privacy of its sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum SourceWord {
+    /// Nothing: a summary of summaries, or of several sources of which some are private.
+    #[default]
+    Silent,
+    /// No source is private.
+    Open,
+    /// Its source is private.
+    Private,
+}
+
+impl SourceWord {
+    /// Every word, in the order in which it is kept.
+    pub(crate) const ALL: [SourceWord; 3] =
+        [SourceWord::Silent, SourceWord::Open, SourceWord::Private];
+}
+
+/// What the sources of an item say beside their texts.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct SourceFlag {
+    publish: Option<bool>,
+}
+
+/// The members of `selection` that versions depend on.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct VersionSelection {
+    pub selection_type: String,
+    pub source_text_hash: String,
+    /// What the sources are known by, where it is not their ids.
+    pub origins: Vec<String>,
+    pub context: SourceFlag,
+    pub params_hash: Option<String>,
+    pub question_hash: Option<String>,
+}
+
+/// What the keys of an item are made of.
+pub(crate) struct VersionWords<'a> {
+    pub source_type: &'a str,
+    pub source_ids: &'a [String],
+    pub template_id: &'a str,
+    pub selection: &'a VersionSelection,
+    pub meta: &'a Map<String, Value>,
+    /// Source time.
+    pub at: Option<i64>,
+}
+
+/// What summaries share.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct VersionKeys {
+    /// Flow, question and sources; 0 for an item without a flow or without sources.
+    pub work: u64,
+    /// One for each source.
+    pub origins: Vec<u64>,
+    pub word: SourceWord,
+}
+
+impl VersionWords<'_> {
+    pub(crate) fn keys(&self) -> VersionKeys {
+        if self.source_ids.is_empty() {
+            return VersionKeys::default();
+        }
+        let known: BTreeSet<Cow<'_, str>> = self.known_by();
+        let mut work = vec![
+            self.source_type,
+            self.template_id,
+            self.question(),
+            self.meta_word("summary_subkind"),
+        ];
+        // Parts of a source are told apart by their text, and pieces of many by their ids.
+        let (is_slice, is_pieces) =
+            (self.selection.selection_type.ends_with("_slice"), self.source_type == "chunk_set");
+        if is_slice && self.source_type != "event" {
+            work.push(&self.selection.source_text_hash);
+        }
+        match is_pieces {
+            true => work.extend(self.source_ids.iter().map(String::as_str)),
+            false => work.extend(known.iter().map(Cow::as_ref)),
+        }
+        let has_flow = !self.template_id.is_empty();
+        let mut origins: BTreeSet<u64> =
+            known.iter().map(|one| number(&format!("origin\n{one}"))).collect();
+        origins.extend(self.named().map(|name| number(&format!("origin\n{name}"))));
+        VersionKeys {
+            work: if has_flow { number(&format!("work\n{}", work.join("\n"))) } else { 0 },
+            word: self.word(known.len()),
+            origins: origins.into_iter().collect(),
+        }
+    }
+
+    /// The flag of the sources counts. A request or a flow that makes its answer private says nothing of
+    /// them.
+    fn word(&self, sources: usize) -> SourceWord {
+        let is_derived = self.source_ids.iter().any(|id| id.starts_with("sum_"));
+        match self.selection.context.publish {
+            _ if is_derived => SourceWord::Silent,
+            Some(false) if sources > 1 => SourceWord::Silent,
+            Some(false) => SourceWord::Private,
+            _ => SourceWord::Open,
+        }
+    }
+
+    /// What the sources are known by over their versions.
+    fn known_by(&self) -> BTreeSet<Cow<'_, str>> {
+        if !self.selection.origins.is_empty() && self.source_type != "session" {
+            return self.selection.origins.iter().map(|one| one.as_str().into()).collect();
+        }
+        // A session that continues gets another id; its conversation and its begin stay.
+        let conversation = self.meta_word("conversation_id");
+        let conversation =
+            if conversation.is_empty() { self.meta_word("source_name") } else { conversation };
+        if self.source_type == "session" && !conversation.is_empty() {
+            let at = self.at.unwrap_or_default();
+            return BTreeSet::from([format!("chat:{conversation}\n{at}").into()]);
+        }
+        self.source_ids.iter().map(|one| one.as_str().into()).collect()
+    }
+
+    /// The file of one document whose item lists no origins. It says less than an id: it keeps texts
+    /// private, and no summary takes the place of another by it.
+    fn named(&self) -> Option<String> {
+        let name = self.meta_word("source_name");
+        let is_file = self.source_type == "document"
+            && self.source_ids.len() == 1
+            && !self.source_ids[0].starts_with("other:");
+        (is_file && !name.is_empty()).then(|| file_origin(name))
+    }
+
+    fn question(&self) -> &str {
+        let asked = self.selection.question_hash.as_ref().or(self.selection.params_hash.as_ref());
+        asked.map_or(NOTHING_ASKED, String::as_str)
+    }
+
+    fn meta_word(&self, name: &str) -> &str {
+        self.meta.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+fn number(words: &str) -> u64 {
+    let hash = sha256(words).hex();
+    u64::from_str_radix(&hash[..16], 16).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn keys(item: &Value) -> VersionKeys {
+        let word = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or("");
+        let ids: Vec<String> = serde_json::from_value(item["ids"].clone()).unwrap();
+        let selection: VersionSelection =
+            serde_json::from_value(item["selection"].clone()).unwrap_or_default();
+        VersionWords {
+            source_type: word("/type"),
+            source_ids: &ids,
+            template_id: word("/flow"),
+            selection: &selection,
+            meta: item["meta"].as_object().unwrap_or(&Map::new()),
+            at: item["at"].as_i64(),
+        }
+        .keys()
+    }
+
+    fn document(id: &str, origin: &str) -> Value {
+        json!({"type": "document", "ids": [id], "flow": "f", "selection": {"origins": [origin]}})
+    }
+
+    #[test]
+    fn versions_have_the_same_flow_question_and_set_of_sources() {
+        let first = document("doc_1", "file:a.md");
+        assert_eq!(keys(&first), keys(&document("doc_2", "file:a.md")), "it was edited");
+        assert_ne!(keys(&first).work, keys(&document("doc_1", "file:b.md")).work);
+        let mut other = first.clone();
+        other["flow"] = json!("g");
+        assert_ne!(keys(&first).work, keys(&other).work);
+        assert_eq!(keys(&first).origins, keys(&other).origins);
+        let mut asked = first.clone();
+        asked["selection"]["params_hash"] = json!("p");
+        assert_ne!(keys(&first).work, keys(&asked).work);
+        asked["selection"]["question_hash"] = json!("none");
+        assert_eq!(keys(&first).work, keys(&asked).work, "a day or a project asks nothing");
+        let mut two = first.clone();
+        two["selection"]["origins"] = json!(["file:a.md", "file:b.md"]);
+        assert_ne!(keys(&first).work, keys(&two).work);
+        assert_eq!(keys(&two).origins.len(), 2);
+    }
+
+    #[test]
+    fn parts_of_sources_are_no_versions_of_each_other() {
+        let slice = |hash: &str| {
+            let mut slice = document("doc_1", "file:a.md");
+            slice["selection"]["selection_type"] = json!("document_slice");
+            slice["selection"]["source_text_hash"] = json!(hash);
+            keys(&slice).work
+        };
+        assert_ne!(slice("one"), slice("two"));
+        let pieces = |id: &str| {
+            let mut set = document(id, "file:a.md");
+            set["type"] = json!("chunk_set");
+            keys(&set)
+        };
+        assert_ne!(pieces("chk_1").work, pieces("chk_2").work);
+        assert_eq!(pieces("chk_1").origins, pieces("chk_2").origins);
+    }
+
+    #[test]
+    fn a_session_that_continues_is_the_same_source() {
+        let session = |id: &str, at: i64| {
+            keys(&json!({"type": "session", "ids": [id], "flow": "f", "at": at,
+                "meta": {"conversation_id": "c"}}))
+        };
+        assert_eq!(session("ses_1", 5), session("ses_2", 5));
+        assert_ne!(session("ses_1", 5).work, session("ses_2", 6).work);
+    }
+
+    #[test]
+    fn what_says_how_or_where_is_no_question() {
+        let hash = |params: Value| question_hash(params.as_object().unwrap());
+        assert_eq!(hash(json!({"topic": "roof"})), None);
+        assert_eq!(hash(json!({"day": "2026-02-11", "again": 1})).as_deref(), Some("none"));
+        let asked = hash(json!({"topic": "roof", "project": "house"})).unwrap();
+        assert_eq!(Some(asked), hash(json!({"topic": "roof", "seed": 4})));
+    }
+}
