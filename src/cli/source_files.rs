@@ -47,7 +47,7 @@ fn places_of(context: &Context, name: &str) -> Vec<PathBuf> {
 pub(super) fn is_gone(context: &Context, name: &str) -> bool {
     let (disk, places) = (&*context.machine.disk, places_of(context, name));
     let is_there = |path: &Path| !matches!(disk.stat(path), Ok(None));
-    let folder_is_there = |path: &PathBuf| path.parent().is_some_and(|folder| is_there(folder));
+    let folder_is_there = |path: &PathBuf| path.parent().is_some_and(is_there);
     places.iter().any(folder_is_there) && !places.iter().any(|path| is_there(path))
 }
 

@@ -161,7 +161,7 @@ impl Projection for Versions {
             let (name, meant) = (file_name(day), again.list(day)?);
             let meant = Some(meant).filter(|meant| !meant.is_empty());
             let there = self.site.disk.read_if_present(&self.folder().join(&name))?;
-            found.file(&format!("{VERSIONS_DIR}/{name}"), meant.as_deref(), there.as_deref());
+            found.file(format!("{VERSIONS_DIR}/{name}"), meant.as_deref(), there.as_deref());
             known.insert(name);
         }
         let listed = match self.site.disk.list(&self.folder()) {
