@@ -224,8 +224,10 @@ fn the_page_shows_the_same_numbers_as_the_commands() {
     let second = served.json(&format!("/api/requests?limit=2&before={next}"));
     assert_ne!(first["requests"][1]["seq"], second["requests"][0]["seq"]);
     let mut show = served.home.expect(0, &["show", "kitchen-mail", "--json"]).json();
-    // The command adds what the published summary says.
-    assert_eq!(show.as_object_mut().unwrap().remove("private"), Some(json!(false)));
+    // The command adds what the published summary says, and which one took its place.
+    for (name, said) in [("private", json!(false)), ("replaced_by", json!(null))] {
+        assert_eq!(show.as_object_mut().unwrap().remove(name), Some(said));
+    }
     assert_eq!(served.json("/api/request?id=kitchen-mail"), show);
     let explained = served.json("/api/explain?id=kitchen-mail");
     let text = explained["sources"][0]["text"].as_str().unwrap();

@@ -105,22 +105,22 @@ impl Defect {
         }
     }
 
-    /// The disk would not give us what is there. A path that can never be read, such as a pipe or a loop
-    /// of links, is an input that is missing: another attempt finds the same.
-    pub fn storage(operation: &str, location: &str, error: &io::Error) -> Defect {
-        if can_never_be_read(error) {
-            let shown = shortened(location);
-            return Defect {
-                message: format!("{operation} {shown}: {error}"),
-                ..Defect::missing(
-                    "UNREADABLE_PATH",
-                    "file",
-                    &shown,
-                    "",
-                    ReasonCode::UnknownSourceId,
-                )
-            };
+    /// Like [`Defect::storage`], for a path that a request names. A path that can never be read, such as a
+    /// pipe or a loop of links, is an input that is missing: another attempt finds the same.
+    pub(super) fn of_named_path(operation: &str, location: &str, error: &io::Error) -> Defect {
+        if !can_never_be_read(error) {
+            return Defect::storage(operation, location, error);
         }
+        let shown = shortened(location);
+        let reason = ReasonCode::UnknownSourceId;
+        Defect {
+            message: format!("{operation} {shown}: {error}"),
+            ..Defect::missing("UNREADABLE_PATH", "file", &shown, "", reason)
+        }
+    }
+
+    /// The disk would not give us what is there.
+    pub fn storage(operation: &str, location: &str, error: &io::Error) -> Defect {
         Defect {
             class: ErrorClass::StorageUnavailable,
             subtype: "STORAGE_UNAVAILABLE".to_owned(),

@@ -152,7 +152,7 @@ pub fn read(disk: &dyn Disk, root: &Path, id: &str) -> Result<OtherFile, Defect>
     let relative = format!("{OTHER_DIR}/{id}");
     let path = inside(disk, std::slice::from_ref(&dir), &dir.join(plain(id)?))?
         .ok_or_else(|| absent(&relative))?;
-    let storage = |error| Defect::storage("read", &relative, &error);
+    let storage = |error| Defect::of_named_path("read", &relative, &error);
     let stat = disk.stat(&path).map_err(storage)?.ok_or_else(|| absent(&relative))?;
     if stat.is_dir {
         return Err(absent(&relative));
@@ -198,7 +198,7 @@ pub(super) fn inside(
     let real = match disk.real_path(path) {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Defect::storage("resolve", &shown, &error)),
+        Err(error) => return Err(Defect::of_named_path("resolve", &shown, &error)),
     };
     let within = roots
         .iter()

@@ -65,14 +65,14 @@ fn list(upstream: &Upstream, folder: &str, files: &mut Vec<String>) -> Result<()
             let (name, reason) = ("folder", ReasonCode::UnknownSourceId);
             return Err(Defect::missing("FOLDER_MISSING", name, &shown, &shown, reason));
         }
-        Err(error) => return Err(Defect::storage("list", &shown, &error)),
+        Err(error) => return Err(Defect::of_named_path("list", &shown, &error)),
     };
     names.sort_unstable();
     for name in names.into_iter().filter(|name| !name.starts_with('.')) {
         let relative = if folder.is_empty() { name } else { format!("{folder}/{name}") };
         let path = upstream.root().join(OTHER_DIR).join(&relative);
         let stat = upstream.disk().stat(&path);
-        let stat = stat.map_err(|error| Defect::storage("inspect", &relative, &error))?;
+        let stat = stat.map_err(|error| Defect::of_named_path("inspect", &relative, &error))?;
         match stat {
             Some(stat) if stat.is_dir => list(upstream, &relative, files)?,
             Some(_) => files.push(relative),

@@ -119,7 +119,7 @@ pub fn load(
     };
     let file = locate(upstream, roots, path).map_err(of_manifest)?;
     let file = file.ok_or_else(|| missing(path, "is missing"))?;
-    let storage = |error| of_manifest(Defect::storage("read", path, &error));
+    let storage = |error| of_manifest(Defect::of_named_path("read", path, &error));
     let stat = upstream.disk().stat(&file).map_err(storage)?;
     if stat.is_none_or(|stat| stat.is_dir || stat.len > SELECTION_BYTES_MAX) {
         return Err(missing(path, "is not a file of reasonable size"));

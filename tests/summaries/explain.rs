@@ -251,7 +251,7 @@ fn what_a_model_wrote_is_aligned_and_labelled_and_its_answers_are_in_the_log() {
         "summary_text": "Before midnight. There were two lines, after all. Penguins swim.",
         "one_line": "Midnight.", "rendered_short": "Midnight.", "rendered_medium": "Midnight.",
         "rendered_long": "Midnight.", "key_points": [], "uncertainties": [], "warnings": [],
-        "confidence": "low", "research_question": null, "data": null, "method": null,
+        "confidence": 0.3, "research_question": null, "data": null, "method": null,
         "main_contribution": null, "limitations": null, "relevance_to_thesis": null,
         "suggested_tags": {"method_tags": [], "data_tags": []},
     });

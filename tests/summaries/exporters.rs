@@ -22,6 +22,11 @@ fn with_everything() -> ProcessHome {
     home.append(b"{\"no\": \"request\"}\n");
     home.append(&support::requests::lines(&of_every_stream()));
     home.expect(0, &["drain"]);
+    // The same question again: its answer takes the place of the first.
+    let mut newer = ask("newer", "document_summary", "other", &["notes/a.md"]);
+    newer["work"]["params"] = serde_json::json!({"again": 1});
+    home.append(&support::requests::lines(&[newer]));
+    home.expect(0, &["drain"]);
     home.expect(0, &["digest", "build", "--all"]);
     home.expect(0, &["drain"]);
     home
@@ -117,9 +122,9 @@ fn metrics_count_the_whole_log_over_restarts() {
         line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
     };
     let completed = "summarizer_outcomes_total{outcome=\"completed\"}";
-    assert_eq!(count(completed), 5);
+    assert_eq!(count(completed), 6);
     assert_eq!(count("summarizer_outcomes_total{outcome=\"quarantined\"}"), 1);
-    assert_eq!(count("summarizer_provider_items_total{provider=\"builtin\"}"), 5);
+    assert_eq!(count("summarizer_provider_items_total{provider=\"builtin\"}"), 6);
     home.append(&support::requests::lines(&[ask(
         "more",
         "document_summary",
