@@ -515,6 +515,7 @@ impl Browser {
             environment: Vec::new(),
             stdout_bytes_max: 64 << 20,
             timeout: Duration::from_secs(120),
+            jail: None,
         };
         let ended = process::run(&program, b"").ok().filter(|ended| ended.code == Some(0))?;
         Some(String::from_utf8_lossy(&ended.stdout).into_owned())

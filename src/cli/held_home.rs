@@ -23,6 +23,7 @@ use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::{ControlClient, ControlServer, Progress};
 use crate::home::{Home, HomeLock};
 use crate::log::{Options, Store};
+use crate::os::rights;
 use crate::projections::digester::{DigestOrder, Digester, NoteJournal};
 use crate::projections::projection::Site;
 use crate::projections::projector::{Projections, Projector};
@@ -71,6 +72,7 @@ impl HeldHome {
         let patience = if answers { BRIEF_HOLDER } else { Duration::ZERO };
         let Some(lock) = take_lock(context, &home, patience)? else { return Ok(None) };
         refuse_lost_log(context, &home)?;
+        share(&config, &home)?;
         let progress = Progress::starting();
         let control = match answers {
             false => None,
@@ -80,6 +82,9 @@ impl HeldHome {
                 })?)
             }
         };
+        if let (Some(group), Some(control)) = (&config.files_group, &control) {
+            control.let_group_use(group).map_err(|error| not_shared(group, &error))?;
+        }
         let registry = load_registry(context)?;
         let flows = shared_flows(registry);
         let (engine, projections, snapshots) = recover(context, &config, &home, &progress)?;
@@ -245,6 +250,28 @@ pub(crate) fn make_home(context: &Context, home: &Home) -> Result<(), Failure> {
         let what = format!("cannot make the folders of the home {}", context.home.display());
         Failure::new(Exit::Storage, what).because(&error)
     })
+}
+
+/// Lets the configured group read the folders of a home and append to its queue.
+pub(super) fn share(config: &Config, home: &Home) -> Result<(), Failure> {
+    let Some(group) = &config.files_group else { return Ok(()) };
+    let around = [Some(home.buses.as_path()), home.queue.parent()];
+    let outside = around.into_iter().flatten().filter(|path| !path.starts_with(&home.root));
+    for folder in std::iter::once(home.root.as_path()).chain(outside) {
+        rights::let_group_in(folder, group).map_err(|error| not_shared(group, &error))?;
+    }
+    match rights::let_group_change(&home.queue, group) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(not_shared(group, &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn not_shared(group: &str, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Config, format!("cannot let the group {group} use the home"))
+        .because(error)
+        .hint("files.group names a group of this machine that the owner of the home belongs to")
 }
 
 /// The failure of a command whose directory is not a home, with the nearest home by name.

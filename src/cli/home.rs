@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::failure::{Exit, Failure};
+use super::held_home::share;
 use super::settings::{default_config, load_config};
 use super::{Context, ui};
 use crate::config::Config;
@@ -60,6 +61,7 @@ fn write(context: &Context, with_registry: bool) -> Result<Vec<PathBuf>, Failure
         Failure::new(Exit::Storage, what).because(error)
     };
     home.create(disk).map_err(|error| failed(&error))?;
+    share(&config, &home)?;
     // The simplest input: a file in there is read by its name.
     disk.create_dir_all(&home.buses.join("other")).map_err(|error| failed(&error))?;
     let mut made = Vec::new();

@@ -79,8 +79,8 @@ use clap::{FromArgMatches as _, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::contract::time::parse_instant;
-use crate::os::Machine;
 use crate::os::real::{FixedClock, SetClock, ToldClock};
+use crate::os::{Machine, jail, rights};
 use crate::service::StopSignal;
 use failure::{Exit, Failure};
 use ui::Ui;
@@ -192,6 +192,11 @@ pub struct Context {
 
 /// Runs the program and says how it ended.
 pub fn run() -> ExitCode {
+    if let Some(error) = jail::become_program(std::env::args_os()) {
+        ui::say(&error);
+        return ExitCode::from(jail::NOT_STARTED);
+    }
+    jail::offer_helper();
     let parsed = help::command().try_get_matches();
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
@@ -217,8 +222,14 @@ pub fn run() -> ExitCode {
         stop: StopSignal::default(),
     };
     // A configuration that does not read is reported by the command that needs it.
-    let json = settings::load_config(&context).is_ok_and(|config| config.log_json);
-    start_logging(cli.verbose, cli.quiet, json);
+    let config = settings::load_config(&context).ok();
+    start_logging(cli.verbose, cli.quiet, config.as_ref().is_some_and(|config| config.log_json));
+    rights::keep_to_owner();
+    if matches!(cli.command, Command::Man(_) | Command::Completions(_)) {
+        rights::publish_new_files();
+    } else if config.is_some_and(|config| config.files_group.is_some()) {
+        rights::share_new_files();
+    }
     match dispatch(&cli.command, &context) {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(failure) => {

@@ -251,6 +251,8 @@ fn unit(binary: &Path, home: &Path, config_file: Option<&Path>, config: &Config)
     let mut writable = vec![home.to_owned()];
     let around = [places.queue.parent().map(Path::to_owned), Some(places.buses)];
     writable.extend(around.into_iter().flatten().filter(|path| !path.starts_with(home)));
+    let is_temporary =
+        writable.iter().any(|path| path.starts_with("/tmp") || path.starts_with("/var/tmp"));
     let writable: Vec<String> = writable.iter().map(|path| word(path)).collect();
     let stop = config.shutdown_grace_ms.max(0) / 1000 + 30;
     format!(
@@ -274,10 +276,30 @@ fn unit(binary: &Path, home: &Path, config_file: Option<&Path>, config: &Config)
          WatchdogSec=60\n\
          TimeoutStartSec=5min\n\
          TimeoutStopSec={stop}\n\
-         UMask=0027\n\
+         UMask={umask}\n\
+         LimitCORE=0\n\
+         MemoryMax=50%\n\
+         TasksMax=4096\n\
          # It writes here and nowhere else.\n\
          ProtectSystem=strict\n\
+         ProtectHome=read-only\n\
          ReadWritePaths={writable}\n\
+         PrivateTmp={private_tmp}\n\
+         PrivateDevices=yes\n\
+         PrivateUsers=yes\n\
+         DevicePolicy=closed\n\
+         ProtectProc=invisible\n\
+         ProcSubset=pid\n\
+         ProtectClock=yes\n\
+         ProtectControlGroups=yes\n\
+         ProtectHostname=yes\n\
+         ProtectKernelLogs=yes\n\
+         ProtectKernelModules=yes\n\
+         ProtectKernelTunables=yes\n\
+         CapabilityBoundingSet=\n\
+         AmbientCapabilities=\n\
+         KeyringMode=private\n\
+         RemoveIPC=yes\n\
          NoNewPrivileges=yes\n\
          LockPersonality=yes\n\
          MemoryDenyWriteExecute=yes\n\
@@ -287,13 +309,20 @@ fn unit(binary: &Path, home: &Path, config_file: Option<&Path>, config: &Config)
          RestrictSUIDSGID=yes\n\
          SystemCallArchitectures=native\n\
          SystemCallFilter=@system-service\n\
+         # The jail of Python nodes.\n\
+         SystemCallFilter=landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp\n\
+         SystemCallFilter=~@clock @cpu-emulation @debug @module @mount @obsolete @raw-io @reboot @swap\n\
          SystemCallErrorNumber=EPERM\n\
          \n\
          [Install]\n\
          WantedBy=default.target\n",
         home = home.display().to_string().replace('%', "%%"),
-        environment = word(&home.join("summarizer.env")),
+        // systemd reads this path to the end of the line, without quotes.
+        environment = home.join("summarizer.env").display().to_string().replace('%', "%%"),
         writable = writable.join(" "),
+        // A folder of its own would hide a home that lies below /tmp.
+        private_tmp = if is_temporary { "no" } else { "yes" },
+        umask = if config.files_group.is_some() { "0027" } else { "0077" },
     )
 }
 
@@ -313,6 +342,11 @@ mod tests {
         assert!(unit.contains(&format!("ReadWritePaths={odd} \"/srv/in\"\n")), "{unit}");
         let start = format!("ExecStart=\"/usr/bin/summarizer\" --home {odd} serve\n");
         assert!(unit.contains(&start), "{unit}");
+        assert!(
+            unit.contains("EnvironmentFile=-/home/me/50%% \"odd\" $home/summarizer.env\n"),
+            "{unit}"
+        );
+        assert!(unit.contains("PrivateTmp=yes\n") && unit.contains("UMask=0077\n"), "{unit}");
         let once = oneshot(&unit);
         for line in ["Type=oneshot", "NoNewPrivileges=yes"] {
             assert!(once.lines().any(|found| found == line), "{line} is missing\n{once}");

@@ -138,8 +138,22 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Text,
         "age at which log frames are archived",
     ),
+    key(
+        "files.group",
+        "\"none\"",
+        Kind::Text,
+        "a group that may read the home and append to the queue",
+    ),
     key("python.allow", "false", Kind::Flag, "run Python nodes of packs as programs"),
     key("python.interpreter", "\"python3\"", Kind::Text, "what runs them"),
+    key(
+        "python.jail",
+        "true",
+        Kind::Flag,
+        "let nodes read their pack, write a scratch folder, and no more",
+    ),
+    key("python.memory_max", "\"4 GiB\"", Kind::Bytes, "most memory of a node in its jail"),
+    key("python.network", "false", Kind::Flag, "let nodes in a jail use the network"),
     key("python.timeout", "\"60 s\"", Kind::Duration, "longest run of one node"),
     key(
         "default_flow.document",

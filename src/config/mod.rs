@@ -181,8 +181,13 @@ pub struct Config {
     pub(crate) answers_after: ArchiveAfter,
     pub(crate) acks_after: ArchiveAfter,
     pub(crate) retention_daily: bool,
+    /// A group that may read the home and append to its queue.
+    pub(crate) files_group: Option<String>,
     pub(crate) python_allowed: bool,
     pub(crate) python_interpreter: String,
+    pub(crate) python_jail: bool,
+    pub(crate) python_network: bool,
+    pub(crate) python_memory_bytes_max: usize,
     pub(crate) python_timeout_ms: i64,
     pub(crate) exports: Exports,
     /// The flow for each kind of file.
@@ -481,8 +486,12 @@ impl Values {
             answers_after: self.age("retention.answers_after")?,
             acks_after: self.age("retention.acks_after")?,
             retention_daily: self.flag("retention.daily")?,
+            files_group: Some(self.text("files.group")?).filter(|group| group != "none"),
             python_allowed: self.flag("python.allow")?,
             python_interpreter: self.text("python.interpreter")?,
+            python_jail: self.flag("python.jail")?,
+            python_network: self.flag("python.network")?,
+            python_memory_bytes_max: self.bytes("python.memory_max")?,
             python_timeout_ms: self.duration("python.timeout")?,
             exports: Exports {
                 feed: self.flag("exports.feed")?,

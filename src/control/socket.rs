@@ -16,6 +16,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 
 use crate::control::question::{Answer, Question};
+use crate::os::rights;
 
 /// Bytes of the longest question.
 const QUESTION_BYTES_MAX: u64 = 2 << 20;
@@ -55,14 +56,14 @@ impl Progress {
     }
 }
 
-/// The path of a home's socket. Where it is too long for a Unix socket, a short name in `/tmp` is
-/// derived from it.
-pub(crate) fn socket_path(wanted: &Path) -> PathBuf {
+/// The path of a home's socket. Where it is too long for a Unix socket, a short name is derived from it, in
+/// a folder that only this user can write.
+pub(crate) fn socket_path(wanted: &Path) -> io::Result<PathBuf> {
     if wanted.as_os_str().len() < SOCKET_PATH_MAX {
-        return wanted.to_owned();
+        return Ok(wanted.to_owned());
     }
     let name = crate::contract::hash::sha256(wanted.as_os_str().as_encoded_bytes()).hex();
-    Path::new("/tmp").join(format!("summarizer-{}.sock", &name[..24]))
+    Ok(rights::runtime_folder()?.join(format!("summarizer-{}.sock", &name[..24])))
 }
 
 pub struct ControlServer {
@@ -75,7 +76,7 @@ impl ControlServer {
     /// Starts answering. The caller holds the home, so a socket that exists is left over from a process
     /// that has ended.
     pub fn start(path: &Path, progress: Progress) -> io::Result<ControlServer> {
-        let path = socket_path(path);
+        let path = socket_path(path)?;
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -94,6 +95,11 @@ impl ControlServer {
             }
         })?;
         Ok(ControlServer { questions, asker, path })
+    }
+
+    /// Lets a group use the socket.
+    pub(crate) fn let_group_use(&self, group: &str) -> io::Result<()> {
+        rights::let_group_change(&self.path, group)
     }
 
     /// For threads of this process that ask as callers of the socket do.
@@ -162,7 +168,7 @@ pub struct ControlClient {
 impl ControlClient {
     /// Connects to the process that holds the home.
     pub fn connect(path: &Path) -> io::Result<ControlClient> {
-        let stream = UnixStream::connect(socket_path(path))?;
+        let stream = UnixStream::connect(socket_path(path)?)?;
         stream.set_read_timeout(Some(ANSWER_WITHIN + Duration::from_secs(5)))?;
         let reader = BufReader::new(stream.try_clone()?);
         Ok(ControlClient { reader, writer: stream })
@@ -215,9 +221,9 @@ mod tests {
     #[test]
     fn a_home_with_a_long_path_gets_a_short_socket() {
         let long = PathBuf::from(format!("/{}/summarizer.sock", "x".repeat(200)));
-        assert!(socket_path(&long).as_os_str().len() < SOCKET_PATH_MAX);
-        assert_eq!(socket_path(&long), socket_path(&long));
+        assert!(socket_path(&long).unwrap().as_os_str().len() < SOCKET_PATH_MAX);
+        assert_eq!(socket_path(&long).unwrap(), socket_path(&long).unwrap());
         let short = PathBuf::from("/a/b.sock");
-        assert_eq!(socket_path(&short), short);
+        assert_eq!(socket_path(&short).unwrap(), short);
     }
 }

@@ -51,7 +51,7 @@ pub(crate) use outcome::EvidenceRef;
 pub(crate) use outcome::FlowProblem;
 pub use outcome::{CallRecord, FlowError, FlowErrorClass, FlowOutcome, ReplyCache};
 pub use pack::LoadedPack;
-pub use python::PythonSettings;
+pub use python::{PythonJail, PythonSettings};
 #[cfg(any(test, feature = "internals"))]
 pub use render::RENDERED_BYTES_MAX;
 pub use run::{RunOptions, aggregate, run};

@@ -6,15 +6,20 @@
 //! on a small replacement of what programs import from `promptflow`, where that is not installed.
 //! A connection is named by an input: its members come from a file of that name in the folder of the
 //! pack, and from environment variables that begin with its name.
-//! Deliberately not here: protection from a malicious program. To allow Python is to trust the pack.
+//! A node runs in a jail (`os::jail`) unless the settings say otherwise: it reads the files of its pack and
+//! of the interpreter, writes a folder that is removed afterwards, and has no network.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::outcome::FlowProblem;
 use super::pack::LoadedPack;
+use crate::os::jail::Jail;
 use crate::os::process::{self, ProcessError, Program};
 
 const SHIM: &str = include_str!("shim.py");
@@ -27,11 +32,27 @@ pub struct PythonSettings {
     pub interpreter: OsString,
     /// Most time for one node.
     pub timeout: Duration,
+    pub jail: PythonJail,
+}
+
+/// What a node may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PythonJail {
+    /// Everything that the service may do.
+    Off,
+    On {
+        network: bool,
+        memory_bytes_max: u64,
+    },
 }
 
 impl Default for PythonSettings {
     fn default() -> PythonSettings {
-        PythonSettings { interpreter: "python3".into(), timeout: Duration::from_secs(60) }
+        PythonSettings {
+            interpreter: "python3".into(),
+            timeout: Duration::from_secs(60),
+            jail: PythonJail::Off,
+        }
     }
 }
 
@@ -73,6 +94,63 @@ fn connection_variables(call: &PythonCall<'_>) -> Vec<OsString> {
         .collect()
 }
 
+/// An interpreter as it describes itself.
+#[derive(Clone)]
+struct Interpreter {
+    executable: OsString,
+    /// Where its files are.
+    places: Vec<PathBuf>,
+}
+
+/// Asks an interpreter where its files are, once in the life of this process.
+fn interpreter(settings: &PythonSettings) -> Result<Interpreter, ProcessError> {
+    static KNOWN: Mutex<BTreeMap<OsString, Interpreter>> = Mutex::new(BTreeMap::new());
+    const QUESTION: &str = "import sys, json; print(json.dumps(\
+        [sys.executable, sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path]))";
+    if let Some(known) = KNOWN.lock().get(&settings.interpreter) {
+        return Ok(known.clone());
+    }
+    let asked = process::run(
+        &Program {
+            program: settings.interpreter.clone(),
+            args: vec!["-I".into(), "-B".into(), "-c".into(), QUESTION.into()],
+            folder: None,
+            environment: Vec::new(),
+            stdout_bytes_max: OUTPUT_BYTES_MAX,
+            timeout: settings.timeout,
+            jail: None,
+        },
+        b"",
+    )?;
+    let said: Vec<String> = serde_json::from_slice(&asked.stdout).unwrap_or_default();
+    let executable = said.first().filter(|path| !path.is_empty()).map(OsString::from);
+    let found = Interpreter {
+        executable: executable.unwrap_or_else(|| settings.interpreter.clone()),
+        places: said.iter().filter(|path| !path.is_empty()).map(PathBuf::from).collect(),
+    };
+    KNOWN.lock().insert(settings.interpreter.clone(), found.clone());
+    Ok(found)
+}
+
+/// The program to start, and its jail.
+fn jail(
+    pack: &LoadedPack,
+    settings: &PythonSettings,
+) -> Result<(OsString, Option<Jail>), ProcessError> {
+    let PythonJail::On { network, memory_bytes_max } = settings.jail else {
+        return Ok((settings.interpreter.clone(), None));
+    };
+    let Interpreter { executable, places } = interpreter(settings)?;
+    let jail = Jail {
+        read: places.into_iter().chain(pack.folder.clone()).collect(),
+        write: Vec::new(),
+        network,
+        memory_bytes_max,
+        cpu_seconds_max: settings.timeout.as_secs() + 1,
+    };
+    Ok((executable, Some(jail)))
+}
+
 /// What a node gave: its output and the metrics it logged.
 pub(super) fn run(
     pack: &LoadedPack,
@@ -84,13 +162,20 @@ pub(super) fn run(
         reason,
         timed_out,
     };
+    let timed_out = |error: ProcessError| {
+        let timed_out = matches!(error, ProcessError::Timeout { .. });
+        let because = std::error::Error::source(&error).map(|source| format!(": {source}"));
+        failed(format!("{error}{}", because.unwrap_or_default()), timed_out)
+    };
+    let (interpreter, jail) = jail(pack, settings).map_err(&timed_out)?;
     let program = Program {
-        program: settings.interpreter.clone(),
+        program: interpreter,
         args: vec!["-I".into(), "-B".into(), "-c".into(), SHIM.into()],
         folder: pack.folder.clone(),
         environment: connection_variables(call),
         stdout_bytes_max: OUTPUT_BYTES_MAX,
         timeout: settings.timeout,
+        jail,
     };
     let request = json!({
         "path": call.path.trim_start_matches("./"),
@@ -101,11 +186,7 @@ pub(super) fn run(
         "environment": pack.environment,
         "has_folder": pack.folder.is_some(),
     });
-    let finished = process::run(&program, request.to_string().as_bytes()).map_err(|error| {
-        let timed_out = matches!(error, ProcessError::Timeout { .. });
-        let because = std::error::Error::source(&error).map(|source| format!(": {source}"));
-        failed(format!("{error}{}", because.unwrap_or_default()), timed_out)
-    })?;
+    let finished = process::run(&program, request.to_string().as_bytes()).map_err(&timed_out)?;
     let answer: Value = serde_json::from_slice(&finished.stdout).map_err(|_| {
         let code = finished.code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
         let last = finished.stderr.trim().lines().last().unwrap_or("it said nothing");

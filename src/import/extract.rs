@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::os::jail::Jail;
 use crate::os::process::{self, ProcessError, Program};
 
 /// Longest time for one file.
@@ -15,6 +16,23 @@ const TIME_MAX: Duration = Duration::from_secs(120);
 const TEXT_BYTES_MAX: usize = 64 << 20;
 /// A page that holds only pictures still gives form feeds and blanks.
 const LETTERS_MIN: usize = 8;
+
+/// The program that is used when the settings name no other. A program that a person chose may need any
+/// file, so only this one is jailed.
+const PDF_READER: &str = "pdftotext";
+/// Most memory it may take.
+const MEMORY_BYTES_MAX: u64 = 4 << 30;
+
+/// It reads the file and changes nothing.
+fn jail(file: &str) -> Jail {
+    Jail {
+        read: vec![file.into()],
+        write: Vec::new(),
+        network: false,
+        memory_bytes_max: MEMORY_BYTES_MAX,
+        cpu_seconds_max: TIME_MAX.as_secs(),
+    }
+}
 
 /// The text of a PDF file.
 pub(super) fn pdf(command: &[String], file: &Path) -> Result<String, String> {
@@ -31,6 +49,7 @@ pub(super) fn pdf(command: &[String], file: &Path) -> Result<String, String> {
         environment: Vec::new(),
         stdout_bytes_max: TEXT_BYTES_MAX,
         timeout: TIME_MAX,
+        jail: (*program == *PDF_READER).then(|| jail(&path)),
     };
     let finished = process::run(&program, b"").map_err(|error| match error {
         ProcessError::Start { ref source, .. } if source.kind() == std::io::ErrorKind::NotFound => {

@@ -75,6 +75,8 @@ impl Provider for CommandProvider {
             environment: self.config.api_key_env.iter().map(OsString::from).collect(),
             stdout_bytes_max: OUTPUT_BYTES_MAX,
             timeout: call.timeout,
+            // The operator chose the program, and it may need anything.
+            jail: None,
         };
         let asked = prompt(call);
         let finished = process::run(&program, asked.as_bytes()).map_err(|error| match error {

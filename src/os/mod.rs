@@ -9,9 +9,11 @@
 //! `real` is the host; `sim` is a machine that can lose power, tear writes and run out of space.
 
 pub mod dir;
+pub mod jail;
 pub mod notify;
 pub mod process;
 pub mod real;
+pub(crate) mod rights;
 pub mod signals;
 #[cfg(any(test, feature = "internals"))]
 pub mod sim;

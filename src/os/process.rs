@@ -1,14 +1,17 @@
 //! A child process that cannot hang, flood or outlive its caller: its own process group, bounded output,
-//! a time limit, and an environment that holds only what it is given.
+//! a time limit, an environment that holds only what it is given, and a jail where one is asked for.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, bounded};
+use tempfile::TempDir;
+
+use super::jail::Jail;
 
 /// How much of what a child says on stderr is kept.
 pub(crate) const STDERR_BYTES_MAX: usize = 16 << 10;
@@ -26,6 +29,8 @@ pub struct Program {
     pub stdout_bytes_max: usize,
     /// Most time it may take.
     pub timeout: Duration,
+    /// What it may do. In a jail, `TMPDIR` and `HOME` are an empty folder that is removed afterwards.
+    pub jail: Option<Jail>,
 }
 
 /// How a child ended.
@@ -62,7 +67,8 @@ pub fn run(program: &Program, stdin: &[u8]) -> Result<Finished, ProcessError> {
     let name = program.program.to_string_lossy().into_owned();
     let start = |source| ProcessError::Start { program: name.clone(), source };
     let deadline = Instant::now() + program.timeout;
-    let mut child = spawn(program).map_err(start)?;
+    let scratch = program.jail.as_ref().map(|_| tempfile::tempdir()).transpose().map_err(start)?;
+    let mut child = spawn(program, scratch.as_ref().map(TempDir::path)).map_err(start)?;
     let (mut input, output, errors) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let limit = program.stdout_bytes_max;
@@ -97,10 +103,22 @@ pub fn run(program: &Program, stdin: &[u8]) -> Result<Finished, ProcessError> {
     Ok(ended)
 }
 
-fn spawn(program: &Program) -> io::Result<Child> {
-    let mut command = Command::new(&program.program);
+/// The command of a program: in its jail, where it has one and this executable can make it.
+fn command(program: &Program, scratch: Option<&Path>) -> Command {
+    let jailed = program.jail.as_ref().and_then(|jail| {
+        let write = jail.write.iter().cloned().chain(scratch.map(Path::to_owned)).collect();
+        Jail { write, ..jail.clone() }.wrap(&program.program, &program.args)
+    });
+    jailed.unwrap_or_else(|| {
+        let mut command = Command::new(&program.program);
+        command.args(&program.args);
+        command
+    })
+}
+
+fn spawn(program: &Program, scratch: Option<&Path>) -> io::Result<Child> {
+    let mut command = command(program, scratch);
     command
-        .args(&program.args)
         .env_clear()
         .process_group(0)
         .stdin(Stdio::piped())
@@ -115,6 +133,9 @@ fn spawn(program: &Program) -> io::Result<Child> {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
         }
+    }
+    if let Some(scratch) = scratch {
+        command.env("HOME", scratch).env("TMPDIR", scratch);
     }
     if let Some(folder) = &program.folder {
         command.current_dir(folder);
@@ -178,6 +199,7 @@ mod tests {
             environment: Vec::new(),
             stdout_bytes_max: limit,
             timeout: Duration::from_millis(ms),
+            jail: None,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::config::{Config, FlowConfig};
 use crate::contract::request::{Input, Request};
 use crate::contract::time::Day;
 use crate::contract::versions::COMMON_PARAMS;
-use crate::flow::{LoadedPack, PythonSettings};
+use crate::flow::{LoadedPack, PythonJail, PythonSettings};
 use crate::registry::label;
 
 /// The day that a request names. A request with another value was refused when it arrived.
@@ -115,5 +115,12 @@ pub(crate) fn python_settings(config: &Config) -> PythonSettings {
     PythonSettings {
         interpreter: config.python_interpreter.clone().into(),
         timeout: Duration::from_millis(config.python_timeout_ms.max(1).unsigned_abs()),
+        jail: match config.python_jail {
+            true => PythonJail::On {
+                network: config.python_network,
+                memory_bytes_max: config.python_memory_bytes_max as u64,
+            },
+            false => PythonJail::Off,
+        },
     }
 }

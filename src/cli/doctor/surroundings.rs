@@ -17,6 +17,8 @@ use crate::contract::time::Day;
 use crate::home::Home;
 use crate::log::Reader;
 use crate::model::{ModelError, listed_models, probed};
+use crate::os::jail::{self, Support};
+use crate::os::rights;
 use crate::upstream::Family;
 
 /// A bus whose newest day is older than this is reported.
@@ -333,6 +335,55 @@ fn look_at_command(name: &str, section: &ProviderConfig, settings: &str, finding
             findings.hint(format!("correct provider.{name}.command, or install {program}"));
         }
     }
+}
+
+/// Who may read the home.
+pub(super) fn look_at_rights(config: &Config, home: &Home, findings: &mut Findings) {
+    const NAME: &str = "rights";
+    if let Some(group) = &config.files_group {
+        return findings.fine(NAME, format!("the owner and the group {group} can read the home"));
+    }
+    // Where others cannot enter the home, the rights of what is in it do not matter.
+    let around = [Some(home.buses.as_path()), home.queue.parent()];
+    let outside = around.into_iter().flatten().filter(|path| !path.starts_with(&home.root));
+    let open = std::iter::once(home.root.as_path())
+        .chain(outside)
+        .find(|path| rights::readable_by_others(path).unwrap_or(false));
+    match open {
+        None => findings.fine(NAME, "only the owner can read the home"),
+        Some(path) => {
+            let what = format!("other users may enter {}", path.display());
+            findings.add(NAME, Verdict::Notice, what, &format!("chmod -R go= {}", shell(path)));
+            findings.hint("files.group lets one group in");
+        }
+    }
+}
+
+/// What holds Python nodes, where they may run.
+pub(super) fn look_at_jail(config: &Config, findings: &mut Findings) {
+    const NAME: &str = "python";
+    if !config.python_allowed {
+        return;
+    }
+    if !config.python_jail {
+        let what = "nodes run without a jail, with all rights of the service".to_owned();
+        return findings.add(
+            NAME,
+            Verdict::Notice,
+            what,
+            "remove python.jail = false from the settings",
+        );
+    }
+    let missing = match jail::support() {
+        Support { files: true, calls: true } => {
+            return findings.fine(NAME, "nodes run in a jail of Landlock and seccomp");
+        }
+        Support { files: false, calls: true } => "Landlock, so nodes can read and write files",
+        Support { files: true, calls: false } => "seccomp, so nodes can leave their process group",
+        Support { files: false, calls: false } => "Landlock and seccomp, so nodes have no jail",
+    };
+    findings.add(NAME, Verdict::Notice, format!("this kernel has no {missing}"), "uname -r");
+    findings.hint("allow only packs that you trust, or use a newer kernel");
 }
 
 /// Units and timers of this user that name this home.

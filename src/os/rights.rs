@@ -1,0 +1,148 @@
+//! Who may read what this process makes: files, sockets and memory.
+//!
+//! Contract: by default only the owner can read and write. A group can be let in by name: then it reads all
+//! files of a home, appends to the queue and uses the socket. The rules hold for everything that is made
+//! afterwards; `let_group_in` brings an existing tree up to them.
+#![allow(clippy::disallowed_methods, reason = "this room touches the machine")]
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, lchown};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::Group;
+use rustix::fs::Mode;
+use rustix::process::{DumpableBehavior, getuid, set_dumpable_behavior, umask};
+
+/// Files that a group may also change.
+const APPENDED_BY_PRODUCERS: &str = "queue.jsonl";
+
+/// Only the owner may use what this process makes from now on; nobody else may read its memory, its
+/// environment or a dump of it.
+pub(crate) fn keep_to_owner() {
+    umask(Mode::RWXG | Mode::RWXO);
+    // Fails where the system has no such switch; the files are private all the same.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
+/// The group may read what this process makes from now on.
+pub(crate) fn share_new_files() {
+    umask(Mode::WGRP | Mode::RWXO);
+}
+
+/// The usual rights: for files that everybody should read, such as manual pages.
+pub(crate) fn publish_new_files() {
+    umask(Mode::WGRP | Mode::WOTH);
+}
+
+/// The number of a group.
+fn number_of(group: &str) -> io::Result<u32> {
+    let found = Group::from_name(group).map_err(io::Error::from)?;
+    let absent = || io::Error::new(io::ErrorKind::NotFound, format!("there is no group {group}"));
+    found.map(|found| found.gid.as_raw()).ok_or_else(absent)
+}
+
+/// Whether a file is of a group. A service manager may run the service where other groups have no number of
+/// their own; there a file keeps the group that its folder passed on.
+fn is_of(meta: &fs::Metadata, gid: u32) -> bool {
+    const WITHOUT_NUMBER: u32 = 65_534;
+    [gid, WITHOUT_NUMBER].contains(&meta.gid())
+}
+
+/// Gives a tree to a group. Folders pass the group on to what is made in them, so one walk is enough as
+/// long as the root keeps it.
+pub(crate) fn let_group_in(root: &Path, group: &str) -> io::Result<()> {
+    const SHARED_FOLDER: u32 = 0o2750;
+    let gid = number_of(group)?;
+    let meta = fs::symlink_metadata(root)?;
+    if is_of(&meta, gid) && meta.mode() & 0o7777 == SHARED_FOLDER {
+        return Ok(());
+    }
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            let meta = fs::symlink_metadata(&path)?;
+            if meta.is_dir() {
+                folders.push(path);
+            } else if meta.is_file() {
+                let changed_by_group = path.ends_with(APPENDED_BY_PRODUCERS);
+                lchown(&path, None, Some(gid))?;
+                let mode = if changed_by_group { 0o660 } else { 0o640 };
+                fs::set_permissions(&path, Permissions::from_mode(mode))?;
+            }
+        }
+        // The root comes first and its rights last: a walk that was cut short begins again.
+        if folder != root {
+            lchown(&folder, None, Some(gid))?;
+            fs::set_permissions(&folder, Permissions::from_mode(SHARED_FOLDER))?;
+        }
+    }
+    lchown(root, None, Some(gid))?;
+    fs::set_permissions(root, Permissions::from_mode(SHARED_FOLDER))
+}
+
+/// The group may change this file or use this socket.
+pub(crate) fn let_group_change(path: &Path, group: &str) -> io::Result<()> {
+    let gid = number_of(group)?;
+    if !is_of(&fs::symlink_metadata(path)?, gid) {
+        lchown(path, None, Some(gid))?;
+    }
+    fs::set_permissions(path, Permissions::from_mode(0o660))
+}
+
+/// Whether others than the owner can use a file or folder.
+pub(crate) fn readable_by_others(path: &Path) -> io::Result<bool> {
+    Ok(fs::symlink_metadata(path)?.mode() & 0o077 != 0)
+}
+
+/// A folder of this user for sockets, which no other user can write.
+pub(crate) fn runtime_folder() -> io::Result<PathBuf> {
+    let uid = getuid().as_raw();
+    let own = |path: &Path| {
+        fs::symlink_metadata(path)
+            .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid && meta.mode() & 0o022 == 0)
+    };
+    let of_system = PathBuf::from(format!("/run/user/{uid}"));
+    if own(&of_system) {
+        return Ok(of_system);
+    }
+    let folder = PathBuf::from(format!("/tmp/summarizer-{uid}"));
+    match fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    match own(&folder) {
+        true => Ok(folder),
+        false => {
+            let why = format!("{} does not belong to this user alone", folder.display());
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_is_given_to_a_group_with_its_queue_writable() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path().join("run");
+        fs::create_dir_all(&run).unwrap();
+        for (name, text) in [("queue.jsonl", "{}"), ("ack.jsonl", "{}")] {
+            fs::write(run.join(name), text).unwrap();
+        }
+        let own = Group::from_gid(nix::unistd::Gid::current()).unwrap().unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", run.join("link")).unwrap();
+        let before = fs::metadata("/etc/passwd").unwrap().mode();
+        let_group_in(dir.path(), &own.name).unwrap();
+        let mode = |path: &Path| fs::symlink_metadata(path).unwrap().mode() & 0o7777;
+        assert_eq!(mode(dir.path()), 0o2750);
+        assert_eq!(mode(&run), 0o2750);
+        assert_eq!(mode(&run.join("queue.jsonl")), 0o660);
+        assert_eq!(mode(&run.join("ack.jsonl")), 0o640);
+        assert_eq!(fs::metadata("/etc/passwd").unwrap().mode(), before, "a link was followed");
+        assert!(let_group_in(dir.path(), "no-such-group-here").is_err());
+    }
+}
