@@ -270,6 +270,44 @@ fn an_unfinished_last_line_waits_and_a_repeat_counts_for_nothing() {
     assert!(error.to_string().contains("e-3 was used for another event"), "{error}");
 }
 
+/// `tests/tools/check_snapshots.py` folds a log again and compares every snapshot.
+fn folded_again(log: &Path, out: &Path, events: u64) -> (bool, String) {
+    let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/check_snapshots.py");
+    let mut python = std::process::Command::new("python3");
+    let output = python.arg(tool).arg(log).arg(out).arg(events.to_string()).output().unwrap();
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn an_independent_fold_makes_the_same_snapshots() {
+    let mut logs: Vec<String> = (0..5).map(generated).collect();
+    // Long enough that its lists are spilled.
+    logs.push(shapes::generate(5, 1, 2_000).iter().map(RunEvent::to_line).collect());
+    logs.push(LOG.to_owned());
+    let mut spilled = 0;
+    for (at, log) in logs.iter().enumerate() {
+        for events in [6, 18] {
+            let home = Home::new(log);
+            let thresholds = Thresholds { event_threshold: events, step_fallback: 8 };
+            let report = home.compact(|job| job.thresholds = thresholds).unwrap();
+            if report.taken.is_empty() {
+                continue;
+            }
+            spilled += home.tree().keys().filter(|name| name.ends_with("spill.json")).count();
+            let (same, told) = folded_again(&home.log(), &home.out(), events);
+            assert!(same, "log {at} at {events} events: {told}");
+            let newest = home.tree().into_iter().rfind(|(name, _)| name.ends_with("snapshot.json"));
+            let (name, bytes) = newest.unwrap();
+            let mut snapshot: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+            snapshot["ext"]["deltas"]["claims_added"] = 1_000_000.into();
+            std::fs::write(home.out().join(name), snapshot.to_string()).unwrap();
+            let (same, told) = folded_again(&home.log(), &home.out(), events);
+            assert!(!same && told.contains("deltas"), "{told}");
+        }
+    }
+    assert!(spilled > 0, "no list was spilled");
+}
+
 #[test]
 fn wide_coverage_is_spilled_to_a_chain_without_loss() {
     let mut lines: Vec<String> = vec![LOG.lines().next().unwrap().to_owned()];

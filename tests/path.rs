@@ -222,7 +222,8 @@ fn a_folder_added_to_a_home_can_be_read_searched_and_digested() {
     says(&typo.err, &["did you mean overview.daily?"]);
     let no_window = person.run(5, &home(&["digest", "show", "--day", "2026-02-13"]));
     says(&no_window.err, &["2026-02-11, 2026-02-12, 2026-03-01"]);
-    let week = person.run(0, &home(&["digest", "show", "project", "--day", "2026-02-12"])).out;
+    let week =
+        person.run(0, &home(&["digest", "show", "overview.weekly", "--day", "2026-02-12"])).out;
     says(&week, &["- I will book the car on Monday", "(2026-02-10, Mendoza with kids;"]);
     let task = person.json(0, &home(&["task", "list"])).remove(0);
     let id = task["task_id"].as_str().unwrap();
@@ -311,7 +312,7 @@ fn on_a_terminal_no_line_is_wider_than_it() {
         "--home home explain bike-repair.md",
         "--home home digest build",
         "--home home digest show",
-        "--home home digest show project.weekly --day 2026-02-12",
+        "--home home digest show overview.weekly --day 2026-02-12",
         "--home home digest show --day 2026-02-13",
         "--home home digest preview",
         "--home home task list",

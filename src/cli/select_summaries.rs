@@ -14,6 +14,7 @@ use crate::bus::SummaryBus;
 use crate::contract::json::jcs_hash;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
+use crate::digest::project::ProjectRules;
 use crate::synthesis::summary_items::{self, BusSummary};
 
 /// Most summaries of a selection, unless the caller says otherwise.
@@ -24,6 +25,8 @@ const DAYS_MAX: usize = 1_000;
 const DAYS_SHOWN: usize = 10;
 /// The field of `--where` that compares with each tag.
 const TAG: &str = "tag";
+/// The field that the rules of the home read.
+const PROJECT: &str = "project";
 
 /// The arguments of `select` that say which summaries are meant.
 pub(super) struct SummaryQuery<'a> {
@@ -48,12 +51,13 @@ fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
     let root = context.home.join(&config.bus_home);
     let days = days(args)?;
     let filters = filters(args)?;
+    let rules = super::registry::selectors(context)?.rules();
     let missing = missing_days(&root, &days)?;
     let (mut chosen, mut candidates) = (Vec::new(), 0_u64);
     let (mut private, mut replaced) = (0_u64, 0_u64);
     let in_days = |day: &str| days.0.as_str() <= day && day <= days.1.as_str();
     summary_items::each(&root, &mut |_, day| in_days(day), &mut |item| {
-        if !filters.iter().all(|(field, value)| has(&item, field, value)) {
+        if !filters.iter().all(|(field, value)| has(&item, field, value, &rules)) {
             return;
         }
         candidates += 1;
@@ -80,7 +84,7 @@ fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
             .hint("`summarizer status` counts the summaries of the home; check days and --where"));
     }
     chosen.sort_by(|a, b| (a.at_ms, &a.summary_id).cmp(&(b.at_ms, &b.summary_id)));
-    let items: Vec<Value> = chosen.iter().map(|item| listed(item, args.group_by)).collect();
+    let items: Vec<Value> = chosen.iter().map(|item| listed(item, args.group_by, &rules)).collect();
     let selection = json!({"bus": "summary_bus", "items": items, "ordering": "by_time"});
     let name = &args.name;
     check_name(name)?;
@@ -158,20 +162,28 @@ fn missing_words(missing: &[String]) -> String {
     format!("{} {are} not published: {days}{more}", missing.len())
 }
 
-fn listed(item: &BusSummary, group_by: Option<&str>) -> Value {
+/// A field of a summary. Its project is that of the digests, by the rules of the home.
+fn field_of(item: &BusSummary, field: &str, rules: &ProjectRules) -> Option<String> {
+    match field {
+        PROJECT => rules.project(&item.meta).map(|(project, _)| project),
+        field => item.field(field),
+    }
+}
+
+fn listed(item: &BusSummary, group_by: Option<&str>, rules: &ProjectRules) -> Value {
     let mut listed = Map::new();
     listed.insert("id".to_owned(), item.summary_id.clone().into());
     listed.insert("day".to_owned(), item.day.clone().into());
-    if let Some(group) = group_by.and_then(|field| item.field(field)) {
+    if let Some(group) = group_by.and_then(|field| field_of(item, field, rules)) {
         listed.insert("group".to_owned(), group.into());
     }
     Value::Object(listed)
 }
 
-fn has(item: &BusSummary, field: &str, value: &str) -> bool {
+fn has(item: &BusSummary, field: &str, value: &str, rules: &ProjectRules) -> bool {
     match field {
         TAG => item.tags.iter().any(|tag| tag.eq_ignore_ascii_case(value)),
-        field => item.field(field).as_deref() == Some(value),
+        field => field_of(item, field, rules).as_deref() == Some(value),
     }
 }
 

@@ -131,7 +131,13 @@ impl BagItem {
     ) -> Result<BagItem, String> {
         let item: ItemLine<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
         let title = item.title.as_deref().unwrap_or_default();
-        let words = memo::words(title, &item.outputs, &tags, &item.meta, &item.source_ids);
+        let mut words = memo::words(title, &item.outputs, &tags, &item.meta, &item.source_ids);
+        if TimePrecision::of_members(&item.meta) != TimePrecision::Unknown {
+            let written = Timestamp(item.ts_abs_ms).day_in(chrono_tz::UTC);
+            for task in &mut words.tasks {
+                task.read_due(written);
+            }
+        }
         let day = item.day.parse().map_err(|error| format!("day: {error}"))?;
         let schema_version = item.schema_version.into_owned();
         let of_version = |stream: &&Stream| stream.item_version() == schema_version;
@@ -156,6 +162,7 @@ impl BagItem {
                 tags,
                 tasks: words.tasks,
                 looked: words.looked,
+                is_doubtful: words.is_doubtful,
                 achievements: words.achievements,
                 decisions: words.decisions,
                 questions: words.questions,

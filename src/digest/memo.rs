@@ -19,12 +19,13 @@ use serde_json::{Map, Value};
 use super::library::{COLUMNS, thread_of};
 use super::markdown::{address, front, inline, label, one_line, plain, shorten};
 use super::project::scalar;
-use super::said::{folded, is_decision, is_question, sentences};
+use super::said::{folded, is_decision, is_question, sentences, without_salutation};
 use super::tasks::{Closed, FoundTask, PER_ITEM_MAX, TaskMembers, task_id, task_key};
-use crate::contract::time::{Day, Timestamp};
+use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::facts::digest::{BagType, Channel};
+use crate::model::builtin::fill::{due, signals};
 
 /// Most characters of one summary in a timeline.
 const TOLD_CHARS: usize = 420;
@@ -37,6 +38,8 @@ const LINE_CHARS: usize = 240;
 const FIRST_WORDS_CHARS: usize = 60;
 /// Most tags in the front matter of a bag that is not about tags.
 const FRONT_TAGS: usize = 8;
+/// Most words of a title that is a name and no beginning of a sentence.
+const NAME_WORDS_MAX: usize = 4;
 /// Most decisions, and most questions, taken from one summary.
 const FEW: usize = 5;
 /// Path from the folder of memos to the bus home.
@@ -54,6 +57,16 @@ pub struct MemoTask {
     pub(crate) due: Option<String>,
     /// Why it is not open.
     pub(crate) closed: Option<Closed>,
+}
+
+impl MemoTask {
+    /// A task that its flow gave no day has the one that its words name, counted from the day on which
+    /// it was written.
+    pub(crate) fn read_due(&mut self, written: Day) {
+        if self.due.is_none() && self.text.contains(|c: char| c.is_ascii_digit()) {
+            self.due = due::day_in(&self.text, written.0).map(|day| day.to_string());
+        }
+    }
 }
 
 /// What a memo uses of one summary.
@@ -79,6 +92,8 @@ pub struct MemoItem {
     pub(crate) tasks: Vec<MemoTask>,
     /// Whether the flow looked for tasks.
     pub(crate) looked: bool,
+    /// Whether nobody should act on it: its sender is unknown, or it reads like a fraud.
+    pub(crate) is_doubtful: bool,
     pub achievements: Vec<String>,
     pub(crate) decisions: Vec<String>,
     pub(crate) questions: Vec<String>,
@@ -111,6 +126,25 @@ struct Structured {
     decisions: Value,
     questions: Value,
     open_questions: Value,
+    /// What a pipeline run was, and how it ended.
+    what_ran: Value,
+    status: Value,
+}
+
+impl Structured {
+    /// A pipeline run in words: what ran, how it ended, and the headline where it says more than a time.
+    fn run_told(&self, headline: &str) -> Option<String> {
+        let (what, status) = (self.what_ran.as_str()?, self.status.as_str()?);
+        let behind = headline.rsplit_once(": ").map_or(headline, |(_, value)| value);
+        let is_time = parse_instant(behind.trim_end_matches('.')).is_ok();
+        let headline = if is_time || headline.contains(what) { "" } else { headline };
+        let (what, status) = (one_line(what), one_line(status));
+        let told = match headline.starts_with(&format!("{status}: ")) {
+            true => format!("{what}: {headline}"),
+            false => format!("{what}: {status}. {headline}"),
+        };
+        (!what.is_empty() && !status.is_empty()).then(|| told.trim_end().to_owned())
+    }
 }
 
 /// What an item says, for a memo.
@@ -121,6 +155,7 @@ pub(crate) struct Words {
     pub text: String,
     pub tasks: Vec<MemoTask>,
     pub looked: bool,
+    pub is_doubtful: bool,
     pub achievements: Vec<String>,
     pub decisions: Vec<String>,
     pub questions: Vec<String>,
@@ -169,7 +204,11 @@ pub(crate) fn words(
     let mut achievements = list(members_of(&structured.achievements));
     let short = [&outputs.rendered_short, &outputs.summary];
     let short = short.iter().filter_map(|value| value.as_str()).map(one_line);
-    let told: Vec<String> = short.chain([whole.clone()]).filter(|text| !text.is_empty()).collect();
+    let mut told: Vec<String> =
+        short.chain([whole.clone()]).filter(|text| !text.is_empty()).collect();
+    if let Some(run) = structured.run_told(told.first().map_or("", String::as_str)) {
+        told.insert(0, run);
+    }
     // A row of a table is no name.
     let title = if is_row(title) { "" } else { title };
     let title = shorten(&one_line(title), LABEL_CHARS);
@@ -191,6 +230,8 @@ pub(crate) fn words(
         text,
         tasks,
         looked: members.looked(&outputs.actions),
+        is_doubtful: members.doubts()
+            || meta.get("mailbox").is_some() && signals::reads_like_fraud(&whole),
         achievements,
         decisions,
         questions,
@@ -222,7 +263,8 @@ fn entry(
     let mut said = BTreeSet::new();
     let mut kept: Vec<&str> = Vec::new();
     let all = sentences(text);
-    for sentence in &all {
+    let all = without_salutation(&all);
+    for sentence in all {
         let folded = folded(sentence);
         // The day behind a task has no meaning without the task.
         let has_words = folded.contains(char::is_alphabetic);
@@ -234,11 +276,15 @@ fn entry(
     if kept.is_empty() {
         kept.extend(all.first());
     }
+    // A few words are a name also where the text begins with them: `Balcony`.
+    let few = title.split_whitespace().count() <= NAME_WORDS_MAX;
     let repeats = |sentence: &&str| {
         let sentence = folded(sentence);
-        sentence.starts_with(&name) || name.starts_with(&sentence)
+        sentence.starts_with(&name) && !few || name.starts_with(&sentence)
     };
-    let repeated = name.is_empty() || elsewhere.contains(&name) || kept.iter().any(repeats);
+    let is_file = source.is_some_and(|source| source.rsplit('/').next() == Some(title));
+    let repeated =
+        is_file || name.is_empty() || elsewhere.contains(&name) || kept.iter().any(repeats);
     let title = match (repeated, source) {
         (true, Some(source)) => shorten(source, LABEL_CHARS),
         (true, None) if name.is_empty() => shorten(text, FIRST_WORDS_CHARS),
@@ -488,6 +534,9 @@ fn timeline(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
             let _ = write!(memo, "**{}**", link(told));
             if let Some(project) = told.project.as_ref().filter(|_| several) {
                 let _ = write!(memo, " · {}", label(project, LABEL_CHARS));
+            }
+            if told.is_doubtful {
+                memo.push_str(" (unknown sender, or a fraud)");
             }
             if !told.text.is_empty() {
                 let _ = write!(memo, ": {}", inline(&told.text));
@@ -740,6 +789,7 @@ mod tests {
             tags: vec!["free:web".to_owned()],
             tasks: words.tasks,
             looked: words.looked,
+            is_doubtful: words.is_doubtful,
             achievements: words.achievements,
             decisions: words.decisions,
             questions: words.questions,
@@ -934,6 +984,21 @@ summary_ids_count: 2
         assert_eq!(memo.matches("It went on and on.").count(), 300, "each sentence once");
         let longest = memo.lines().map(str::len).max().unwrap();
         assert!(longest < 700 && memo.len() < 300 * 700, "{longest} {}", memo.len());
+    }
+
+    #[test]
+    fn a_task_has_the_day_that_its_words_name() {
+        let due = |text: &str| {
+            let text = text.to_owned();
+            let mut task = MemoTask { id: 1, text, due: None, closed: None };
+            task.read_due("2026-03-12".parse().unwrap());
+            task.due
+        };
+        let day = Some("2026-03-25".to_owned());
+        assert_eq!(due("Me falta pedir la referencia a Laura antes del 25 de marzo."), day);
+        assert_eq!(due("Ask Laura for the letter by 25 March."), day);
+        assert_eq!(due("Answer the letter of 25 March."), None);
+        assert_eq!(due("Send the list of 25 February by noon."), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::markdown::one_line;
 use crate::contract::hash::sha256;
+use crate::model::builtin::text::lines;
 
 /// Letters of a word that count: endings differ between tenses and numbers.
 const STEM_CHARS: usize = 5;
@@ -59,6 +60,9 @@ const DONE: &[&str] = &[
     "merged",
     "tagged",
     "answered",
+    "tested",
+    "ordered",
+    "bought",
     "hecho",
     "hecha",
     "listo",
@@ -86,6 +90,12 @@ const DONE: &[&str] = &[
     "resuelta",
     "entregado",
     "entregada",
+    "probe",
+    "probado",
+    "probada",
+    "compre",
+    "comprado",
+    "comprada",
     "erledigt",
     "fertig",
     "bezahlt",
@@ -196,12 +206,13 @@ const DATES: &[&str] = &[
 ];
 
 const LITTLE: &[&str] = &[
-    "about", "after", "again", "also", "before", "been", "from", "have", "here", "into", "just",
-    "more", "please", "should", "that", "their", "them", "then", "there", "they", "this", "today",
-    "tomorrow", "until", "were", "what", "when", "will", "with", "would", "your", "antes", "como",
-    "cuando", "desde", "donde", "esta", "este", "esto", "favor", "hasta", "para", "pero", "porque",
-    "sobre", "todo", "aber", "auch", "bitte", "dass", "eine", "einen", "nach", "noch", "oder",
-    "avec", "dans", "elle", "nous", "pour", "vous",
+    "about", "after", "again", "also", "before", "been", "could", "from", "have", "here", "into",
+    "just", "more", "next", "please", "should", "step", "that", "their", "them", "then", "there",
+    "they", "this", "today", "tomorrow", "until", "were", "what", "when", "will", "with", "would",
+    "your", "antes", "como", "cuando", "desde", "donde", "esta", "este", "esto", "falta", "favor",
+    "hasta", "para", "paso", "pero", "podes", "podria", "podrias", "porque", "proximo", "puede",
+    "puedes", "sobre", "todo", "kannst", "konnen", "pouvez", "aber", "auch", "bitte", "dass",
+    "eine", "einen", "nach", "noch", "oder", "avec", "dans", "elle", "nous", "pour", "vous",
 ];
 
 /// The text without accents, in lower case.
@@ -231,7 +242,9 @@ pub(crate) fn sentences(text: &str) -> Vec<&str> {
         let before = text[start..at].rsplit(' ').next().unwrap_or_default();
         // After so few letters a full stop mostly ends a title or an initial.
         let few = before.chars().count() <= 3 && before.chars().all(char::is_alphabetic);
-        let short = c == '.' && few && before.starts_with(char::is_uppercase);
+        // `USB` and `GB` are words: only one capital letter, or one before small letters, is a title.
+        let is_word = before.chars().count() >= 2 && before.chars().all(char::is_uppercase);
+        let short = c == '.' && few && !is_word && before.starts_with(char::is_uppercase);
         if begins && !short {
             found.push(text[start..next].trim());
             start = next;
@@ -292,10 +305,44 @@ pub(crate) fn content(sentence: &str) -> Vec<u32> {
     numbers.into_iter().collect()
 }
 
-/// Whether words of a later sentence speak of a task: most of its words, and at least two.
+/// Whether words of a later sentence speak of a task: most of its words, and at least two where the
+/// task has two. `Could you pay him?` has one.
 pub(crate) fn speaks_of(task: &[u32], sentence: &[u32]) -> bool {
     let shared = task.iter().filter(|word| sentence.contains(word)).count();
-    shared >= 2 && shared * 2 > task.len()
+    shared >= task.len().clamp(1, 2) && shared * 2 > task.len()
+}
+
+/// The sentences without the greeting before them and the name of the sender behind them.
+pub(crate) fn without_salutation<'t, 's>(sentences: &'s [&'t str]) -> &'s [&'t str] {
+    let mut kept = sentences;
+    if let [first, rest @ ..] = kept
+        && !rest.is_empty()
+        && lines::greets(first.trim_start_matches('¡'))
+    {
+        kept = rest;
+    }
+    if let [rest @ .., last] = kept
+        && !rest.is_empty()
+        && signs(last)
+    {
+        kept = rest;
+    }
+    kept
+}
+
+/// Whether the end of a text is the name of its sender: two words without a full stop, or a few with
+/// capital letters.
+fn signs(last: &str) -> bool {
+    const NAME_WORDS_MAX: usize = 5;
+    const BETWEEN: &[&str] =
+        &["de", "del", "la", "el", "of", "the", "and", "y", "von", "der", "du"];
+    let name = last.split(',').next().unwrap_or_default();
+    let words: Vec<&str> = name.split_whitespace().collect();
+    let is_name = |word: &&str| word.starts_with(char::is_uppercase) || BETWEEN.contains(word);
+    let is_open = last.ends_with(char::is_alphabetic);
+    let has_digit = last.contains(|c: char| c.is_ascii_digit());
+    let few = words.len() <= 2 || words.len() <= NAME_WORDS_MAX && words.iter().all(is_name);
+    is_open && few && !has_digit && last.starts_with(char::is_uppercase)
 }
 
 #[cfg(test)]
@@ -308,6 +355,7 @@ mod tests {
         let expected =
             ["We met Dr. Ruiz at 10.30.", "¿Viene Ana?", "Sí!", "It works, e.g. on v2.4.", "Done"];
         assert_eq!(sentences(text), expected);
+        assert_eq!(sentences("It freed 240 GB. Ask J. Ruiz.").len(), 2);
         assert!(sentences("").is_empty());
     }
 
@@ -330,6 +378,29 @@ mod tests {
         let task = content("Pagar la factura de energía antes del 12 de febrero");
         let said = "Pagué la factura de energía el martes.";
         assert!(is_done(said) && speaks_of(&task, &content(said)));
+        let task = content("¿Podés pagarle antes del viernes 13 de marzo?");
+        let said = "Ya le pagué al técnico esta mañana por transferencia.";
+        assert!(is_done(said) && speaks_of(&task, &content(said)));
+        let said = "Te envié las fotos.";
+        assert!(is_done(said) && !speaks_of(&task, &content(said)));
+        assert!(!speaks_of(&[], &content(said)), "a task without words is closed by nothing");
+    }
+
+    #[test]
+    fn a_greeting_and_a_signature_say_nothing() {
+        for (text, expected) in [
+            ("¡Hola! Solo hoy hay tres por dos.", "Solo hoy hay tres por dos."),
+            ("The names are right. Mara Keller", "The names are right."),
+            ("Verify your account today. Security team", "Verify your account today."),
+            ("Irene", "Irene"),
+            (
+                "The meeting is in room 4. Bring the plan",
+                "The meeting is in room 4. Bring the plan",
+            ),
+            ("It costs 12 euros. Room 4", "It costs 12 euros. Room 4"),
+        ] {
+            assert_eq!(without_salutation(&sentences(text)).join(" "), expected);
+        }
     }
 
     #[test]

@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn only_sentences_that_state_something_are_claims() {
-        let source = "# Weekly report\n\nHi Ana,\n\nThe queue lost forty lines on Monday. FindingDropReason did it happen?\n\
+        let source = "# Weekly report\n\nHi Ana,\n\nThe queue lost forty lines on Monday. Why did it happen?\n\
                       What was done:\n\n- Bob wrote a test that repeats the loss.\n- Tests.\n- Ana Ruiz\n\n\
                       Thanks a lot,\nBob\n";
         assert_eq!(

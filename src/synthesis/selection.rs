@@ -27,6 +27,7 @@ use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::{jcs_hash, line, to_file};
 use crate::contract::schema;
 use crate::contract::time::parse_instant;
+use crate::model::builtin::fill::signals;
 use crate::upstream::selection::{SELECTION_VERSION, SelectionOrder};
 
 pub(crate) const ITEMS_MAX: usize = 100_000;
@@ -277,8 +278,11 @@ fn output(group: &SelectionGroup, labels: &Labels) -> String {
     let mut left_out = String::new();
     for item in &group.items {
         let label = labels.label(item);
+        let is_mail = item.meta.contains_key("mailbox");
+        let fraud =
+            (is_mail && signals::reads_like_fraud(&item.text)).then_some("a mail like a fraud");
         for statement in claims::statements(&item.summary_id, &item.text) {
-            if let Some(why) = statement.why_not {
+            if let Some(why) = statement.why_not.or(fraud) {
                 left_out.push_str(&format!("- {} [@{label}] ({why})\n", statement.text));
                 continue;
             }

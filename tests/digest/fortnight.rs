@@ -1,7 +1,9 @@
-//! Two weeks of mails, chats, job posts and notes in English and Spanish, from files to memos. The
-//! memos are goldens that a person has read; `UPDATE_GOLDEN=1` writes them again.
+//! Two weeks of mails, chats, job posts, runs and notes in English and Spanish, 66 texts, from files to
+//! memos, narratives and a pack. These are goldens that a person has read; `UPDATE_GOLDEN=1` writes them
+//! again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -11,14 +13,19 @@ use serde_json::Value;
 const NOW: &str = "2026-03-16T06:00:00Z";
 
 fn run(home: &Path, args: &[&str]) -> String {
+    let (succeeded, out, err) = ran(home, args);
+    assert!(succeeded, "{args:?}\n{out}\n{err}");
+    out
+}
+
+fn ran(home: &Path, args: &[&str]) -> (bool, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
     command.env_clear().env("PATH", "/usr/bin:/bin").env("NO_COLOR", "1");
     command.env("SUMMARIZER_TEST_NOW", NOW);
     command.arg("--home").arg(home).args(args).stdin(Stdio::null());
     let output = command.output().unwrap();
-    let (out, err) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
-    assert!(output.status.success(), "{args:?}\n{}\n{err}", String::from_utf8_lossy(&out));
-    String::from_utf8(out).unwrap()
+    let out = String::from_utf8(output.stdout).unwrap();
+    (output.status.success(), out, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 fn fixture(name: &str) -> PathBuf {
@@ -63,6 +70,51 @@ fn memos(home: &Path) -> BTreeMap<String, String> {
     found
 }
 
+/// What sessions of the service told since the ones in `known`, without the ids and hashes at the end.
+fn narrative(home: &Path, known: &mut BTreeSet<PathBuf>) -> String {
+    let mut told = String::new();
+    for session in std::fs::read_dir(home.join("run/snapshots")).unwrap() {
+        let session = session.unwrap().path();
+        if known.insert(session.clone()) {
+            told += &std::fs::read_to_string(session.join("1.md")).unwrap();
+        }
+    }
+    told.split("## 7. References").next().unwrap().to_owned()
+}
+
+/// The texts of a folder, by name.
+fn texts(folder: &Path) -> BTreeMap<String, String> {
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    files
+        .filter(|file| file.extension().is_some_and(|end| end == "md"))
+        .map(|file| {
+            let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read_to_string(&file).unwrap())
+        })
+        .collect()
+}
+
+/// Compares texts with a folder of goldens, line by line, because a difference in a long text is hard to
+/// find.
+fn are_as_read(texts: &BTreeMap<String, String>, golden: &Path) {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        let _ = std::fs::remove_dir_all(golden);
+        std::fs::create_dir_all(golden).unwrap();
+        for (name, text) in texts {
+            std::fs::write(golden.join(name), text).unwrap();
+        }
+    }
+    let expected = self::texts(golden);
+    assert_eq!(expected.keys().collect::<Vec<_>>(), texts.keys().collect::<Vec<_>>());
+    for (name, text) in texts {
+        let expected = &expected[name];
+        for (line, expected) in text.lines().zip(expected.lines()) {
+            assert_eq!(line, expected, "{name}");
+        }
+        assert_eq!(text.lines().count(), expected.lines().count(), "{name}");
+    }
+}
+
 #[test]
 fn two_weeks_make_memos_worth_reading() {
     let root = tempfile::tempdir().unwrap();
@@ -72,37 +124,104 @@ fn two_weeks_make_memos_worth_reading() {
     let folder = root.path().join("fortnight");
     copy(&fixture("fortnight"), &folder);
     let tasks = ["--flow", "email.triage.extract_task.task_item.v1"];
-    for (part, flow) in [("mail", &tasks[..]), ("chats", &[]), ("jobs", &[]), ("notes", &[])] {
-        let part = folder.join(part);
-        run(&home, &[&["add", part.to_str().unwrap()], flow].concat());
+    let runs = ["--flow", "ops.run.summarize.pipeline_run.v1"];
+    let parts: [(&str, &[&str]); 5] =
+        [("mail", &tasks), ("chats", &[]), ("jobs", &[]), ("runs", &runs), ("notes", &[])];
+    let (mut known, mut narratives) = (BTreeSet::new(), BTreeMap::new());
+    for (part, flow) in parts {
+        let path = folder.join(part);
+        run(&home, &[&["add", path.to_str().unwrap()], flow].concat());
+        narratives.insert(format!("{part}.md"), narrative(&home, &mut known));
     }
+    // A session in which things go wrong.
+    let missing = ["--id", "doc_ffffffffffffffffffffffffffffffff", "--bus", "chunk_bus"];
+    let submit = ["submit", "--flow", "docs.chunk_set.summarize.brief.v1", "--request-id", "r-1"];
+    run(&home, &[&submit[..], &missing].concat());
+    let queue = std::fs::OpenOptions::new().append(true).open(home.join("run/queue.jsonl"));
+    queue.unwrap().write_all(b"this is no request\n").unwrap();
+    ran(&home, &["drain"]);
+    narratives.insert("failures.md".to_owned(), narrative(&home, &mut known));
     run(&home, &["digest", "build"]);
     run(&home, &["verify"]);
     let memos = memos(&home);
-    assert!(memos.len() < 25, "{:?}", memos.keys());
-    let golden = fixture("fortnight_memos");
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        let _ = std::fs::remove_dir_all(&golden);
-        std::fs::create_dir_all(&golden).unwrap();
-        for (name, memo) in &memos {
-            std::fs::write(golden.join(name), memo).unwrap();
-        }
-    }
-    let mut names: Vec<String> = std::fs::read_dir(&golden)
-        .unwrap()
-        .map(|file| file.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    assert_eq!(names, memos.keys().cloned().collect::<Vec<_>>());
-    for (name, memo) in &memos {
-        let expected = std::fs::read_to_string(golden.join(name)).unwrap();
-        // Line by line, because a difference in a long text is hard to find.
-        for (line, expected) in memo.lines().zip(expected.lines()) {
-            assert_eq!(line, expected, "{name}");
-        }
-        assert_eq!(memo.lines().count(), expected.lines().count(), "{name}");
-    }
+    are_as_read(&memos, &fixture("fortnight_memos"));
+    are_as_read(&narratives, &fixture("fortnight_narratives"));
+    each_bag_says_why_it_exists(&home);
+    an_independent_model_makes_the_same_groups(&home);
+    let manifest = root.path().join("week.json");
+    let manifest = manifest.to_str().unwrap();
+    let weeks = ["--from", "2026-03-02", "--to", "2026-03-13", "--group-by", "project"];
+    let select = ["select", "--bus", "summary_bus", "--out", manifest];
+    run(&home, &[&select[..], &weeks].concat());
+    let pack = root.path().join("pack");
+    run(&home, &["pack", "build", pack.to_str().unwrap(), "--from-selection", manifest]);
+    run(&home, &["pack", "check", pack.to_str().unwrap()]);
+    are_as_read(&texts(&pack.join("summaries")), &fixture("fortnight_pack"));
     a_person_closes_a_task(&home);
+}
+
+/// 66 mails, chats, job posts, runs and notes make fewer than 25 bags, and the preview of their selector
+/// names each with its reason.
+fn each_bag_says_why_it_exists(home: &Path) {
+    let json = |args: &[&str]| -> Value {
+        serde_json::from_str(&run(home, &[&["--json"], args].concat())).unwrap()
+    };
+    let list = json(&["digest", "list"]);
+    let mut weeks = BTreeMap::new();
+    let mut explained = BTreeSet::new();
+    let mut published = BTreeSet::new();
+    for bag in list["bags"].as_array().unwrap() {
+        let word = |name: &str| bag[name].as_str().unwrap().to_owned();
+        let (selector, window) = (word("selector_id"), word("window_label"));
+        published.insert(word("bag_id"));
+        let preview = json(&["digest", "preview", "--selector", &selector, "--window", &window]);
+        if selector == "overview.weekly" {
+            weeks.insert(window, preview["candidates"].as_u64().unwrap());
+        }
+        for group in preview["bags"].as_array().unwrap() {
+            let why = group["why"].as_str().unwrap();
+            assert!(why.contains("summar"), "{why}");
+            explained.insert(group["bag_id"].as_str().unwrap().to_owned());
+        }
+    }
+    assert_eq!(weeks.values().sum::<u64>(), 66);
+    assert!(published.len() < 25, "{published:?}");
+    assert_eq!(published, explained);
+}
+
+/// `tests/tools/check_digests.py` groups the published summaries again, for the selectors in force, for all
+/// others, and for a wrong one, which it must notice.
+fn an_independent_model_makes_the_same_groups(home: &Path) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let registry = "registry/registry.selectors.v1.jsonl";
+    let selectors = std::fs::read_to_string(root.join(registry)).unwrap();
+    let check = |home: &Path, selectors: &str| {
+        let file = home.join("selectors.jsonl");
+        std::fs::write(&file, selectors).unwrap();
+        let tool = root.join("tests/tools/check_digests.py");
+        let mut python = Command::new("python3");
+        let output = python.arg(tool).arg(home.join("buses")).arg(&file).output().unwrap();
+        std::fs::remove_file(&file).unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (same, told) = check(home, &selectors);
+    assert!(same, "{told}");
+    let (same, told) = check(home, &selectors.replace("\"min_items\":5", "\"min_items\":4"));
+    assert!(!same && told.contains("missing"), "{told}");
+    // Every selector but the one of combined tags, in another home.
+    let other = tempfile::tempdir().unwrap();
+    let other = other.path().join("home");
+    copy(home, &other);
+    let all: String = selectors
+        .lines()
+        .filter(|line| !line.contains("\"combo\""))
+        .map(|line| line.replace("\"disabled\"", "\"active\"") + "\n")
+        .collect();
+    std::fs::create_dir_all(other.join("flow_registry")).unwrap();
+    std::fs::write(other.join("flow_registry/registry.selectors.v1.jsonl"), &all).unwrap();
+    run(&other, &["digest", "build"]);
+    let (same, told) = check(&other, &all);
+    assert!(same, "{told}");
 }
 
 /// A task that a person closes leaves the open tasks, and comes back when it is reopened.

@@ -4,7 +4,10 @@
 //! date of a sentence that asks for something is taken, unless it is the time of the event the text is
 //! about.
 
-use super::super::extract::dates::DateTimeMention;
+use chrono::NaiveDate;
+
+use super::super::extract::dates::{self, DateTimeMention};
+use super::super::text::{Part, Text};
 use super::event;
 use super::scene::{Focus, Scene};
 
@@ -33,6 +36,14 @@ pub(crate) fn deadline(
         .into_iter()
         .find(|when| asks(when) && event != Some(when.mention) && (!asked || when.clock.is_none()))
         .copied()
+}
+
+/// The day by which a sentence says that something must be done, read without the text around it.
+pub(crate) fn day_in(sentence: &str, today: NaiveDate) -> Option<NaiveDate> {
+    let text = Text::new(vec![Part { id: "", text: sentence }]);
+    let dates = dates::find(&text, Some(today)).into_iter();
+    let due = dates.filter(|when| event::is_due_in(&text, when)).find_map(|when| when.date);
+    due.filter(|day| *day >= today)
 }
 
 fn is_past(scene: &Scene<'_, '_>, when: &DateTimeMention) -> bool {

@@ -10,7 +10,7 @@ use super::super::extract::Mention;
 use super::super::extract::dates::{self, Clock, DateTimeMention};
 use super::super::lexicon::lexicon;
 use super::super::text::words::fold;
-use super::super::text::{Kind, lines};
+use super::super::text::{Kind, Text, lines};
 use super::filled::Filled;
 use super::rule::EventPart;
 use super::scene::Scene;
@@ -325,9 +325,13 @@ fn repeats(scene: &Scene<'_, '_>) -> Filled {
 
 /// Whether a word such as `by` stands right before a date, or its sentence says that it is a deadline.
 pub(crate) fn is_due(scene: &Scene<'_, '_>, when: &DateTimeMention) -> bool {
-    let tokens = scene.text.tokens_of(when.mention.sentence);
+    is_due_in(scene.text, when)
+}
+
+pub(super) fn is_due_in(text: &Text<'_>, when: &DateTimeMention) -> bool {
+    let tokens = text.tokens_of(when.mention.sentence);
     let at = tokens.partition_point(|token| (token.start as usize) < when.mention.start);
-    let word = |at: usize| tokens.get(at).map_or("", |token| scene.text.folded(token));
+    let word = |at: usize| tokens.get(at).map_or("", |token| text.folded(token));
     let dates = &lexicon().dates;
     let before = (at.saturating_sub(DUE_TOKENS)..at).any(|from| {
         dates

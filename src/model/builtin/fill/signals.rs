@@ -28,6 +28,16 @@ pub(crate) fn signals(scene: &Scene<'_, '_>) -> Signals {
     Signals { scam, bulk, automated, stake: stake && !scam }
 }
 
+/// Whether a message reads like a fraud by its words alone: it holds a phrase of several words that
+/// frauds use. One word is too little, because honest texts have prizes and heirs too.
+pub(crate) fn reads_like_fraud(text: &str) -> bool {
+    let folded = fold(text);
+    let words = folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let said = format!(" {} ", words.collect::<Vec<_>>().join(" "));
+    let phrases = lexicon().mail.scam.iter().filter(|phrase| phrase.contains(' '));
+    phrases.into_iter().any(|phrase| said.contains(&format!(" {phrase} ")))
+}
+
 /// Whether a text says one of some phrases anywhere, frames included.
 pub(crate) fn says(scene: &Scene<'_, '_>, phrases: &[String]) -> bool {
     phrases.iter().any(|phrase| !scene.index().find(phrase).is_empty())
@@ -46,7 +56,15 @@ pub(crate) fn sender(from: &str) -> (String, String) {
 
 #[cfg(test)]
 mod tests {
-    use super::sender;
+    use super::{reads_like_fraud, sender};
+
+    #[test]
+    fn a_fraud_is_known_by_a_phrase_and_not_by_a_word() {
+        assert!(reads_like_fraud("Please verify your account within 24 hours."));
+        assert!(reads_like_fraud("Su cuenta será suspendida hoy."));
+        assert!(!reads_like_fraud("Ganó un premio de traducción y una herencia."));
+        assert!(!reads_like_fraud("We could verify the account of the treasurer."));
+    }
 
     #[test]
     fn a_sender_is_a_name_and_the_part_before_the_at() {
