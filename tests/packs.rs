@@ -351,6 +351,7 @@ impl Provider for Says {
             message: None,
             raw: None,
             redacted: 0,
+            cached: Default::default(),
         })
     }
 }

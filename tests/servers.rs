@@ -13,8 +13,8 @@ use server::{Act, STREAM_HEAD, Seen, Server, as_stream, event, part};
 use summarizer::config::{ProviderConfig, ProviderKind};
 use summarizer::contract::vocabulary::FailureCause;
 use summarizer::model::{
-    Anthropic, CallSettings, ErrorClass, Listener, Message, ModelCall, ModelError, ModelReply,
-    OpenAi, Provider, ResponseFormat, Role, Secret,
+    Anthropic, CallEnd, CallSettings, ErrorClass, Listener, Message, ModelCall, ModelError,
+    ModelReply, OpenAi, Provider, ResponseFormat, Role, Secret,
 };
 
 const KEY: &str = "sk-very-secret-0123";
@@ -552,8 +552,17 @@ fn listen(
     ms: u64,
 ) -> (Heard, Result<ModelReply, ModelError>) {
     let heard = Heard { parts: Mutex::default(), most };
+    let result = call_with(provider, &heard, ms);
+    (heard, result)
+}
+
+fn call_with(
+    provider: &dyn Provider,
+    listener: &dyn Listener,
+    ms: u64,
+) -> Result<ModelReply, ModelError> {
     let messages = [Message::new(Role::User, "Hello")];
-    let result = provider.call(&ModelCall {
+    provider.call(&ModelCall {
         flow_id: "f.v1",
         variant: None,
         node: "n",
@@ -566,11 +575,10 @@ fn listen(
         settings: CallSettings::default(),
         timeout: Duration::from_millis(ms),
         bill: None,
-        listener: Some(&heard),
+        listener: Some(listener),
         model: None,
         apart: false,
-    });
-    (heard, result)
+    })
 }
 
 #[test]
@@ -689,6 +697,125 @@ fn an_answer_that_nobody_wants_any_more_is_left() {
     let (heard, result) = listen(&provider, 3, 60_000);
     assert_eq!(heard.parts.lock().unwrap().len(), 3);
     assert_eq!(result.unwrap_err().class(), ErrorClass::Permanent);
+}
+
+#[test]
+fn a_call_that_is_ended_closes_its_connection_at_the_server() {
+    /// Waits for a part that never comes.
+    struct Waits(Arc<CallEnd>);
+    impl Listener for Waits {
+        fn heard(&self, _: &str) -> bool {
+            true
+        }
+        fn end(&self) -> Option<&Arc<CallEnd>> {
+            Some(&self.0)
+        }
+    }
+    let end = Arc::<CallEnd>::default();
+    let waits = Waits(Arc::clone(&end));
+    let (closed, is_closed) = std::sync::mpsc::channel();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let base = format!("http://{}/v1", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        use std::io::Read as _;
+        for mut stream in listener.incoming().flatten() {
+            let mut bytes = [0; 4096];
+            let mut read = Vec::new();
+            loop {
+                match stream.read(&mut bytes) {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => read.extend_from_slice(&bytes[..count]),
+                }
+                // The question is here, and is never answered: now the call may be ended.
+                if read.windows(5).any(|part| part == b"Hello") {
+                    let _ = closed.send(false);
+                }
+            }
+            let _ = closed.send(true);
+        }
+    });
+    let config = ProviderConfig {
+        kind: ProviderKind::OpenAi,
+        base_url: Some(base),
+        model: Some("m".into()),
+        context_tokens: Some(4_096),
+        ..ProviderConfig::default()
+    };
+    let provider = OpenAi::new("p", &config, None);
+    std::thread::scope(|scope| {
+        let calling = scope.spawn(|| call_with(&provider, &waits, 3_600_000));
+        assert!(!is_closed.recv().unwrap(), "the server has the question");
+        end.end();
+        let error = calling.join().unwrap().unwrap_err();
+        assert!(error.to_string().contains("not wanted any more"), "{error}");
+        assert!(is_closed.recv().unwrap(), "the server sees the end");
+    });
+    let error = call_with(&provider, &waits, 60_000).unwrap_err();
+    assert!(error.to_string().contains("not wanted any more"), "no call begins after the end");
+    assert!(is_closed.try_recv().is_err(), "and none reaches the server");
+}
+
+#[test]
+fn anthropic_keeps_a_long_beginning_that_comes_again() {
+    let row = SERVERS.iter().find(|row| row.kind == ProviderKind::Anthropic).unwrap();
+    let server = start(row, |_, _| None);
+    let provider = provider(row, &server);
+    let schema = json!({"type": "object", "properties": {"a": {"const": 1}}, "description": "long ".repeat(1_000)});
+    for text in ["One", "Two"] {
+        ask(&*provider, text, CallSettings::default(), Some(&schema)).unwrap();
+    }
+    let asked: Vec<Value> = server.seen().into_iter().map(|seen| seen.body).collect();
+    assert_eq!(asked[0]["system"], "Be brief.", "one question keeps nothing");
+    let kept =
+        json!([{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]);
+    assert_eq!(asked[1]["system"], kept);
+    for text in ["Three", "Four"] {
+        ask(&*provider, text, CallSettings::default(), None).unwrap();
+    }
+    let last = server.seen().pop().unwrap().body;
+    assert_eq!(last["system"], "Be brief.", "a short beginning is not worth keeping");
+
+    let server = start(row, |_, body| {
+        body.to_string().contains("cache_control").then(|| {
+            let words = "system.0.cache_control: Extra inputs are not permitted";
+            no(400, json!({"type": "error", "error": {"type": "invalid_request_error", "message": words}}))
+        })
+    });
+    let provider = self::provider(row, &server);
+    for text in ["One", "Two", "Three"] {
+        ask(&*provider, text, CallSettings::default(), Some(&schema)).unwrap();
+    }
+    assert_eq!(questions(row, &server), 4, "one refusal, which is remembered");
+}
+
+#[test]
+fn anthropic_thinks_within_its_own_budget() {
+    let row = SERVERS.iter().find(|row| row.kind == ProviderKind::Anthropic).unwrap();
+    let server = start(row, |_, body| {
+        let budget = body["thinking"]["budget_tokens"].as_u64()?;
+        let limit = body["max_tokens"].as_u64()?;
+        let words = match (limit > budget, body["temperature"].as_f64()) {
+            (false, _) => "`max_tokens` must be greater than `thinking.budget_tokens`.",
+            (true, Some(value)) if value != 1.0 => {
+                "`temperature` may only be set to 1 when thinking is enabled."
+            }
+            _ => return None,
+        };
+        Some(no(
+            400,
+            json!({"type": "error", "error": {"type": "invalid_request_error", "message": words}}),
+        ))
+    });
+    let mut settings =
+        CallSettings { temperature: Some(0.2), max_tokens: Some(1_000), ..CallSettings::default() };
+    settings.extra.insert("thinking".into(), json!({"type": "enabled", "budget_tokens": 2_000}));
+    settings.extra.insert("reasoning_effort".into(), json!("minimal"));
+    let reply = ask(&*provider(row, &server), "Hello", settings, None).unwrap();
+    assert_eq!(reply.text, "{\"a\":1}");
+    let last = server.seen().pop().unwrap().body;
+    assert_eq!(last["max_tokens"], 3_000, "the budget and the answer");
+    assert_eq!(last["output_config"], json!({"effort": "low"}));
+    assert!(!has(&last, "temperature"));
 }
 
 #[test]

@@ -195,6 +195,9 @@ impl StatusLines {
             self.line("failing", ui::yellow(&format!("{provider}: {cause}, last at {last}")));
             self.line("", format!("{why}; {instead} answered {calls} instead"));
         }
+        for (provider, speed) in status["tokens_per_second"].as_object().into_iter().flatten() {
+            self.line("speed", format!("{provider} writes {speed} tokens a second"));
+        }
         if status["quarantined"].as_u64() != Some(0) {
             self.line("quarantined", ui::red(&status["quarantined"].to_string()));
         }

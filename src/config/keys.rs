@@ -246,6 +246,7 @@ pub(crate) const PROVIDER_KEYS: &[&str] = &[
     "requests_per_minute",
     "tokens_per_minute",
     "price_in",
+    "price_cached",
     "price_out",
     "fallback",
     "local",

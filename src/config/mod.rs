@@ -241,12 +241,21 @@ impl Config {
     /// Threads that wait for providers: as many as calls may be under way at all providers that
     /// requests begin with. A fallback answers on the thread of the provider before it.
     pub(crate) fn paid_threads(&self) -> usize {
+        self.in_flight_per_provider * self.paid_providers().max(1)
+    }
+
+    /// Whether a provider that requests begin with is more than the embedded summarizer.
+    pub(crate) fn waits_for_models(&self) -> bool {
+        self.paid_providers() > 0
+    }
+
+    fn paid_providers(&self) -> usize {
         let of_flows = self.flows.values().filter_map(|flow| flow.provider.as_ref());
         let names: BTreeSet<_> = of_flows.chain([&self.provider_default]).collect();
         let is_paid = |name: &&&String| {
             self.providers.get(**name).is_some_and(|one| one.kind != ProviderKind::Builtin)
         };
-        self.in_flight_per_provider * names.iter().filter(is_paid).count().max(1)
+        names.iter().filter(is_paid).count()
     }
 
     /// Parameters that every request of a flow has unless it says otherwise: those of
@@ -771,6 +780,7 @@ impl Values {
                 requests_per_minute: self.optional_u32(&at("requests_per_minute"))?,
                 tokens_per_minute: self.optional_u32(&at("tokens_per_minute"))?,
                 price_in: self.optional_number(&at("price_in"))?,
+                price_cached: self.optional_number(&at("price_cached"))?,
                 price_out: self.optional_number(&at("price_out"))?,
                 fallback: self.optional_texts(&at("fallback"))?,
                 local: match self.found.contains_key(&at("local")) {

@@ -79,6 +79,7 @@ pub struct ProviderConfig {
     pub requests_per_minute: Option<u32>,
     pub tokens_per_minute: Option<u32>,
     pub price_in: Option<f64>,
+    pub price_cached: Option<f64>,
     pub price_out: Option<f64>,
     pub fallback: Option<Vec<String>>,
     pub local: Option<bool>,

@@ -1,7 +1,13 @@
 //! Anthropic's messages API. JSON by schema is asked for as the input of one forced tool.
+//!
+//! A long beginning of a prompt that comes again is marked for the server's cache, where it costs a
+//! tenth. The first question marks nothing, because writing into the cache costs more.
 
-use std::time::Duration;
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::call::{ModelCall, Role};
@@ -9,10 +15,11 @@ use super::dialect::{Asked, Dialect, Dialects};
 use super::error::ModelError;
 use super::http::{Endpoint, Headers};
 use super::provider::Provider;
-use super::reply::{ModelIdentity, ModelReply, StopReason, Usage};
+use super::reply::{Cached, ModelIdentity, ModelReply, StopReason, Usage};
 use super::secret::Secret;
 use super::stream::STREAM;
 use crate::config::ProviderConfig;
+use crate::contract::hash::{Digest, sha256};
 use crate::contract::vocabulary::FailureCause;
 
 const API_VERSION: &str = "2023-06-01";
@@ -27,13 +34,46 @@ pub struct Anthropic {
     endpoint: Endpoint,
     config: ProviderConfig,
     dialects: Dialects,
+    /// The beginnings of prompts that were asked a short time ago.
+    asked: Mutex<HashMap<Digest, Instant>>,
 }
+
+/// What the member of a request is called that asks the server to keep the beginning of a prompt.
+const CACHE_CONTROL: &str = "cache_control";
+/// How long the server keeps it.
+const KEPT_FOR: Duration = Duration::from_secs(300);
+/// A shorter beginning is not kept by any model.
+const KEPT_BYTES_MIN: usize = 4_096;
+/// Most beginnings that are remembered.
+const BEGINNINGS_MAX: usize = 256;
 
 impl Anthropic {
     /// `name` is the provider's name in the configuration.
     pub fn new(name: &str, config: &ProviderConfig, key: Option<Secret>) -> Anthropic {
         let endpoint = Endpoint::new(name, config, key);
-        Anthropic { endpoint, config: config.clone(), dialects: Dialects::default() }
+        Anthropic {
+            endpoint,
+            config: config.clone(),
+            dialects: Dialects::default(),
+            asked: Mutex::default(),
+        }
+    }
+
+    /// Whether the beginning of a prompt (tools and system text) was asked so short a time ago that it
+    /// is likely to be asked again. To keep it costs a quarter more once, so a single question does not.
+    fn comes_again(&self, body: &Map<String, Value>) -> bool {
+        let beginning = json!([body.get("model"), body.get("tools"), body.get("system")]);
+        let beginning = beginning.to_string();
+        if beginning.len() < KEPT_BYTES_MIN {
+            return false;
+        }
+        let now = Instant::now();
+        let mut asked = self.asked.lock();
+        asked.retain(|_, at| now.duration_since(*at) < KEPT_FOR);
+        if asked.len() >= BEGINNINGS_MAX {
+            asked.clear();
+        }
+        asked.insert(sha256(beginning), now).is_some()
     }
 
     /// The path of a resource below an address that may already end with the version.
@@ -50,7 +90,12 @@ impl Anthropic {
         headers
     }
 
-    fn body(&self, call: &ModelCall<'_>, dialect: &Dialect) -> Map<String, Value> {
+    fn body(
+        &self,
+        call: &ModelCall<'_>,
+        dialect: &Dialect,
+        comes_again: &OnceCell<bool>,
+    ) -> Map<String, Value> {
         let settings = &call.settings;
         let (system, messages) = conversation(call);
         let mut body = Map::new();
@@ -61,6 +106,16 @@ impl Anthropic {
         body.insert(STREAM.into(), true.into());
         if !system.is_empty() {
             body.insert("system".into(), system.into());
+        }
+        let thinks = settings.extra.get("thinking");
+        let budget = thinks.and_then(|thinks| thinks["budget_tokens"].as_u64());
+        if let Some(budget) = budget.filter(|budget| *budget >= u64::from(limit)) {
+            // The budget counts within the limit; the answer needs its own part.
+            body.insert("max_tokens".into(), budget.saturating_add(u64::from(limit)).into());
+        }
+        if let Some(effort) = settings.extra.get("reasoning_effort").and_then(Value::as_str) {
+            let effort = if matches!(effort, "minimal" | "none") { "low" } else { effort };
+            body.insert("output_config".into(), json!({"effort": effort}));
         }
         let temperature = settings.temperature.or(self.config.temperature);
         // The API accepts one of both. `top_p` 1 changes nothing, and PromptFlow always sends it.
@@ -92,6 +147,11 @@ impl Anthropic {
                 false => json!({"type": "tool", "name": ANSWER_TOOL}),
             };
             body.insert("tool_choice".into(), choice);
+        }
+        // Once for each call: the same question after a refusal is no other question.
+        let comes_again = *comes_again.get_or_init(|| self.comes_again(&body));
+        if comes_again && !dialect.leaves_out(CACHE_CONTROL) {
+            keep_beginning(&mut body);
         }
         dialect.speak(body, call.prompt_tokens())
     }
@@ -142,7 +202,9 @@ impl Anthropic {
         let counts = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
         let input = counts.into_iter().map(count).fold(0, u64::saturating_add);
         let usage = Usage::counted(input, count("output_tokens"));
-        Ok(ModelReply { stop, ..ModelReply::plain(text, usage, identity) })
+        let (written, read) = (count(counts[1]), count(counts[2]));
+        let cached = Cached { read, written };
+        Ok(ModelReply { stop, cached, ..ModelReply::plain(text, usage, identity) })
     }
 }
 
@@ -175,7 +237,8 @@ impl Provider for Anthropic {
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
         let (path, headers) = (self.path("messages"), self.headers());
-        let body = |dialect: &Dialect| self.body(call, dialect);
+        let comes_again = OnceCell::new();
+        let body = |dialect: &Dialect| self.body(call, dialect, &comes_again);
         let (endpoint, headers, timeout) = (&self.endpoint, &headers, call.timeout);
         let asked = Asked { endpoint, path: &path, headers, timeout, listener: call.listener };
         let model = self.model(call);
@@ -190,6 +253,18 @@ impl Provider for Anthropic {
     fn models(&self, within: Duration) -> Result<Option<Vec<String>>, ModelError> {
         let model = self.config.model.as_deref().unwrap_or_default();
         self.endpoint.models(&self.path("models"), &self.headers(), model, within)
+    }
+}
+
+/// Asks the server to keep tools and system text for the next questions.
+fn keep_beginning(body: &mut Map<String, Value>) {
+    let keep = json!({"type": "ephemeral"});
+    if let Some(Value::String(system)) = body.get_mut("system") {
+        let text = std::mem::take(system);
+        let part = json!({"type": "text", "text": text, CACHE_CONTROL: keep});
+        body.insert("system".into(), json!([part]));
+    } else if let Some(tool) = body.get_mut("tools").and_then(|tools| tools.get_mut(0)) {
+        tool[CACHE_CONTROL] = keep;
     }
 }
 

@@ -1,5 +1,6 @@
 //! One question to a model: the conversation, the texts it is about, and the limits of the answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jsonschema::Validator;
@@ -7,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::builtin::fill::hints::Hints;
+use super::ending::CallEnd;
 use super::reply::Bill;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs;
@@ -141,6 +143,11 @@ pub trait Listener: Send + Sync {
     fn right_of_way(&self) -> RightOfWay {
         RightOfWay::First
     }
+
+    /// How another thread ends the call, also while nothing arrives.
+    fn end(&self) -> Option<&Arc<CallEnd>> {
+        None
+    }
 }
 
 /// One question to a model.
@@ -198,6 +205,11 @@ impl ModelCall<'_> {
     /// The right of way at this moment. A call without an attempt goes first.
     pub(super) fn right_of_way(&self) -> RightOfWay {
         self.listener.map_or(RightOfWay::First, Listener::right_of_way)
+    }
+
+    /// How another thread ends this call.
+    pub(super) fn end(&self) -> Option<&Arc<CallEnd>> {
+        self.listener.and_then(Listener::end)
     }
 
     /// Estimated tokens of the prompt: one for three bytes.

@@ -1,10 +1,12 @@
 //! One time limit for all the calls of a flow. It counts the time in which nothing arrives.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::call::{Listener, ModelCall, RightOfWay};
+use super::ending::CallEnd;
 use super::error::ModelError;
 use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply};
@@ -51,6 +53,10 @@ impl Listener for Listening<'_> {
 
     fn right_of_way(&self) -> RightOfWay {
         self.to.map_or(RightOfWay::First, Listener::right_of_way)
+    }
+
+    fn end(&self) -> Option<&Arc<CallEnd>> {
+        self.to.and_then(Listener::end)
     }
 }
 

@@ -241,6 +241,10 @@ impl Dialect {
             let is_new = self.left_out.insert(STREAM.to_owned());
             return is_new.then(|| "its answers do not arrive as streams".to_owned());
         }
+        if words.contains("cache_control") && !self.left_out.contains("cache_control") {
+            self.left_out.insert("cache_control".to_owned());
+            return Some("the beginning of a prompt is not kept in a cache".to_owned());
+        }
         let name = refused_parameter(sent, error, &words)?;
         if is_answer_limit(&name)
             && let Some(max) = error.answer_max()

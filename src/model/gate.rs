@@ -25,8 +25,8 @@
 //!
 //! See docs/adr/0015-provider-gate.md.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -34,10 +34,12 @@ use parking_lot::{Condvar, Mutex};
 use super::budget::{Budget, NotReserved, Spent};
 use super::call::{GIVE_WAY_SLICE, Listener, ModelCall, RightOfWay};
 use super::deadline::time_left;
+use super::ending::CallEnd;
 use super::error::{ErrorClass, ModelError};
 use super::health::{FAILURES_TO_OPEN, Failures, LearnedRate};
 use super::provider::Provider;
-use super::reply::{Charge, ModelIdentity, ModelReply, Usage};
+use super::reply::{Cached, Charge, ModelIdentity, ModelReply, Usage};
+use super::speed::{Speed, Written};
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::FailureCause;
 use crate::os::Clock;
@@ -80,6 +82,10 @@ pub(crate) struct Limits {
     pub tokens_per_minute: Option<u32>,
     /// Price of a million prompt tokens.
     pub price_in: f64,
+    /// A million tokens that the server reads from its cache.
+    pub price_cached: f64,
+    /// A million tokens that it writes into its cache.
+    pub price_cache_write: f64,
     /// Price of a million answer tokens.
     pub price_out: f64,
     /// Longest time a call waits here.
@@ -93,6 +99,8 @@ impl Default for Limits {
             requests_per_minute: None,
             tokens_per_minute: None,
             price_in: 0.0,
+            price_cached: 0.0,
+            price_cache_write: 0.0,
             price_out: 0.0,
             patience: Duration::from_secs(60),
         }
@@ -132,6 +140,7 @@ struct GateState {
     testing: bool,
     /// What it met last, until it answers again.
     last: Option<Met>,
+    speed: Speed,
 }
 
 /// A failure or a pause as the provider told it.
@@ -246,10 +255,14 @@ impl Gate {
         Gate { inner, limits, budget, clock, waiter, state, place_free }
     }
 
-    fn cost(&self, usage: Usage) -> Spent {
+    fn cost(&self, usage: Usage, cached: Cached) -> Spent {
         let Usage { input_tokens, output_tokens } = usage;
+        let read = cached.read.min(input_tokens);
+        let written = cached.written.min(input_tokens - read);
         #[allow(clippy::cast_precision_loss, reason = "token counts are small")]
-        let cost = (input_tokens as f64 * self.limits.price_in
+        let cost = ((input_tokens - read - written) as f64 * self.limits.price_in
+            + read as f64 * self.limits.price_cached
+            + written as f64 * self.limits.price_cache_write
             + output_tokens as f64 * self.limits.price_out)
             / TOKENS_PER_PRICE;
         Spent { cost, tokens: usage.total() }
@@ -482,8 +495,10 @@ impl Gate {
             Err(_) if is_billed => (expected, true),
             Err(_) => (Usage::default(), false),
         };
-        let used = self.cost(usage);
-        let day = self.budget.settle(self.cost(expected), used, self.clock.now());
+        let cached = result.as_ref().map(|reply| reply.cached).unwrap_or_default();
+        let used = self.cost(usage, cached);
+        let expected_cost = self.cost(expected, Cached::default());
+        let day = self.budget.settle(expected_cost, used, self.clock.now());
         self.give_back(expected.total(), usage.total());
         if let Some(bill) = call.bill.filter(|_| usage.total() > 0) {
             let identity = match result {
@@ -501,20 +516,33 @@ fn may_be_the_prompt(cause: FailureCause) -> bool {
     matches!(cause, InvalidAnswer | ServerError | Timeout)
 }
 
-/// Notes whether any part of an answer arrived.
+/// Notes when the first part of an answer arrived, and how many there were.
 struct Arrivals<'a> {
-    any: AtomicBool,
+    first: OnceLock<Timestamp>,
+    parts: AtomicU32,
+    clock: &'a dyn Clock,
     to: Option<&'a dyn Listener>,
+}
+
+impl Arrivals<'_> {
+    fn any(&self) -> bool {
+        self.first.get().is_some()
+    }
 }
 
 impl Listener for Arrivals<'_> {
     fn heard(&self, text: &str) -> bool {
-        self.any.store(true, Ordering::Relaxed);
+        self.first.get_or_init(|| self.clock.now());
+        self.parts.fetch_add(1, Ordering::Relaxed);
         self.to.is_none_or(|to| to.heard(text))
     }
 
     fn right_of_way(&self) -> RightOfWay {
         self.to.map_or(RightOfWay::First, Listener::right_of_way)
+    }
+
+    fn end(&self) -> Option<&Arc<CallEnd>> {
+        self.to.and_then(Listener::end)
     }
 }
 
@@ -566,13 +594,17 @@ impl Provider for Gate {
         self.inner.is_free()
     }
 
+    fn tokens_per_second(&self) -> Option<f64> {
+        self.state.lock().speed.tokens_per_second()
+    }
+
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
         let limit = call.settings.max_tokens.or(self.identity().max_tokens);
         let expected = Usage {
             input_tokens: call.prompt_tokens(),
             output_tokens: limit.map_or(ANSWER_TOKENS, u64::from),
         };
-        let wanted = self.cost(expected);
+        let wanted = self.cost(expected, Cached::default());
         let begun = self.clock.now();
         let mut left = self.limits.patience.min(call.timeout / 2);
         let mut first_waits = None;
@@ -597,7 +629,14 @@ impl Provider for Gate {
             // A call that was admitted and is not sent uses nothing of its minute.
             let place = reserved.inspect_err(|_| self.give_back(expected.total(), 0))?;
             let timeout = time_left(call.timeout, begun, self.clock.now());
-            let arrivals = Arrivals { any: AtomicBool::new(false), to: call.listener };
+            let arrivals = Arrivals {
+                first: OnceLock::new(),
+                parts: AtomicU32::new(0),
+                clock: &*self.clock,
+                to: call.listener,
+            };
+            let is_ended = || call.end().is_some_and(|end| end.has_come());
+            let (sent, was_ended) = (self.clock.now(), is_ended());
             let listener: Option<&dyn Listener> = Some(&arrivals);
             let result = match timeout.is_zero() {
                 true => Err(self.too_late(call)),
@@ -608,7 +647,18 @@ impl Provider for Gate {
             // An answer that cannot be read was made all the same.
             let unreadable =
                 matches!(&result, Err(error) if error.cause() == FailureCause::InvalidAnswer);
-            let is_billed = timed_out || unreadable || arrivals.any.load(Ordering::Relaxed);
+            let was_cut_off = result.is_err() && is_ended() && !was_ended;
+            let is_billed = timed_out || unreadable || was_cut_off || arrivals.any();
+            if let Ok(reply) = &result {
+                let written = Written {
+                    sent: sent.0,
+                    first: arrivals.first.get().map(|first| first.0),
+                    parts: arrivals.parts.load(Ordering::Relaxed),
+                    ended: self.clock.now().0,
+                    tokens: reply.usage.output_tokens,
+                };
+                self.state.lock().speed.add(written);
+            }
             self.settle(call, expected, is_billed, &result);
             drop(place);
             match self.note(call, number, &result) {
@@ -753,6 +803,25 @@ mod tests {
         let calls = s.provider.calls.lock().clone();
         assert_eq!(calls[..5], [0, 1, 101, 301, 701]);
         assert!(calls.len() < 16, "{calls:?}");
+    }
+
+    #[test]
+    fn tokens_of_a_cache_have_their_own_prices() {
+        let limits = Limits {
+            price_in: 10.0,
+            price_cached: 1.0,
+            price_cache_write: 12.5,
+            price_out: 100.0,
+            ..Limits::default()
+        };
+        let s = scene(vec![], limits, no_budget());
+        let usage = Usage { input_tokens: 1_000_000, output_tokens: 0 };
+        let cost = |read, written| s.gate.cost(usage, Cached { read, written }).cost;
+        assert_eq!(cost(0, 0), 10.0);
+        assert_eq!(cost(1_000_000, 0), 1.0);
+        assert_eq!(cost(0, 1_000_000), 12.5);
+        assert_eq!(cost(500_000, 100_000), 4.0 + 0.5 + 1.25);
+        assert_eq!(cost(u64::MAX, u64::MAX), 1.0, "no more than the prompt has");
     }
 
     #[test]
@@ -1007,7 +1076,8 @@ mod tests {
         s.clock.wait(wait);
         ask(&s.gate).unwrap();
 
-        let priced = Limits { price_in: 1e6, price_out: 1e6, ..Limits::default() };
+        let priced =
+            Limits { price_in: 1e6, price_cached: 1e6, price_out: 1e6, ..Limits::default() };
         let s = scene(vec![Ok(20)], priced, Budget::new(Some(25.0), None, Tz::UTC));
         ask(&s.gate).unwrap();
         assert!(matches!(ask(&s.gate), Err(ModelError::Budget { .. })));

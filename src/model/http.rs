@@ -18,8 +18,11 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use ureq::Agent;
 use ureq::http::{HeaderMap, Response};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector as _, RustlsConnector};
 
 use super::call::Listener;
+use super::ending::{EndableConnector, may_end};
 use super::error::ModelError;
 use super::refusal::{Asked, Refusal};
 use super::secret::Secret;
@@ -100,10 +103,14 @@ impl Endpoint {
             .proxy(None)
             .timeout_connect(Some(CONNECT_MAX))
             .max_response_header_size(HEAD_BYTES_MAX)
+            .input_buffer_size(HEAD_BYTES_MAX)
+            .output_buffer_size(READ_BYTES)
             .max_idle_connections(IDLE_CONNECTIONS_MAX)
             .max_idle_connections_per_host(IDLE_CONNECTIONS_MAX)
             .user_agent(concat!("summarizer/", env!("CARGO_PKG_VERSION")))
             .build();
+        let connector = ().chain(EndableConnector::default()).chain(RustlsConnector::default());
+        let agent = Agent::with_parts(agent, connector, DefaultResolver::default());
         let address = config.address().and_then(ServerAddress::parse);
         // Portals show the address of a question; people copy it whole.
         let address = address.map(|address| {
@@ -121,7 +128,7 @@ impl Endpoint {
         secrets.retain(|secret| !secret.is_short());
         let user = address.as_ref().and_then(ServerAddress::user);
         Endpoint {
-            agent: Agent::new_with_config(agent),
+            agent,
             provider: provider.to_owned(),
             key,
             key_env: config.api_key_env.clone(),
@@ -160,6 +167,24 @@ impl Endpoint {
     }
 
     pub fn post(
+        &self,
+        path: &str,
+        body: &Value,
+        headers: &Headers,
+        timeout: Duration,
+        listener: Option<&dyn Listener>,
+    ) -> Result<HttpReply, ModelError> {
+        let end = listener.and_then(Listener::end);
+        let has_ended = || end.is_some_and(|end| end.has_come());
+        if has_ended() {
+            return Err(self.not_wanted());
+        }
+        let reply = may_end(end, || self.exchange(path, body, headers, timeout, listener));
+        // The connection was closed by the end, whatever that looks like from here.
+        reply.map_err(|error| if has_ended() { self.not_wanted() } else { error })
+    }
+
+    fn exchange(
         &self,
         path: &str,
         body: &Value,

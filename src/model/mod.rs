@@ -16,6 +16,7 @@ mod command;
 mod context;
 mod deadline;
 mod dialect;
+mod ending;
 mod error;
 mod fallback;
 mod gate;
@@ -30,6 +31,7 @@ mod refusal;
 mod reply;
 mod secret;
 mod server_error;
+mod speed;
 mod stream;
 
 #[cfg(any(test, feature = "internals"))]
@@ -40,6 +42,7 @@ pub use call::{
 };
 pub(crate) use context::{MORE_CONTEXT, was_cut};
 pub(crate) use deadline::Deadline;
+pub use ending::CallEnd;
 pub use error::{ErrorClass, ModelError};
 pub(crate) use provider::BUILTIN;
 pub use provider::Provider;
@@ -49,4 +52,4 @@ pub(crate) use providers::{listed_models, probed};
 pub(crate) use recorded::Recorder;
 pub(crate) use reply::Bill;
 pub(crate) use reply::SourceSpan;
-pub use reply::{Charge, Evidence, ModelIdentity, ModelReply, StopReason, Usage};
+pub use reply::{Cached, Charge, Evidence, ModelIdentity, ModelReply, StopReason, Usage};

@@ -17,7 +17,7 @@ use super::dialect::{Asked, Dialect, Dialects, JSON_OBJECT, JSON_SCHEMA};
 use super::error::ModelError;
 use super::http::{Endpoint, Headers};
 use super::provider::Provider;
-use super::reply::{ModelIdentity, ModelReply, StopReason, Usage};
+use super::reply::{Cached, ModelIdentity, ModelReply, StopReason, Usage};
 use super::secret::Secret;
 use super::stream::{STREAM, STREAM_OPTIONS};
 use crate::config::ProviderConfig;
@@ -179,6 +179,7 @@ impl OpenAi {
         identity.seed = identity.seed.filter(|_| !dialect.leaves_out("seed"));
         identity.max_tokens = call.settings.max_tokens.or(identity.max_tokens);
         let usage = Usage::counted(count("prompt_tokens"), count("completion_tokens"));
+        let cached = value["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap_or(0);
         if was_cut(call.messages, usage) {
             let read = usize::try_from(usage.input_tokens).unwrap_or(usize::MAX);
             self.dialects.learn_context(self.model(call), read);
@@ -198,6 +199,7 @@ impl OpenAi {
             message: (offers("tools") || offers("functions")).then(|| message.clone()),
             raw: call.settings.whole_reply.then(|| value.to_string()),
             redacted: 0,
+            cached: Cached { read: cached, written: 0 },
         })
     }
 }

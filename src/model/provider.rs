@@ -40,6 +40,11 @@ pub trait Provider: Send + Sync {
         Vec::new()
     }
 
+    /// Tokens a second of its newest answers; `None` until one was counted.
+    fn tokens_per_second(&self) -> Option<f64> {
+        None
+    }
+
     /// The models that the server lists; `None` where it lists none, or where there is no server.
     /// Sends no text and costs nothing.
     fn models(&self, _within: Duration) -> Result<Option<Vec<String>>, ModelError> {

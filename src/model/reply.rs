@@ -72,6 +72,23 @@ pub struct ModelReply {
     /// How many addresses, numbers and keys were removed from the question.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub redacted: u64,
+    /// Tokens of the prompt that the server read from its cache or wrote into it, at other prices.
+    #[serde(default, skip_serializing_if = "Cached::is_none")]
+    pub cached: Cached,
+}
+
+/// Tokens of a prompt that have the prices of a cache. They are part of the tokens of the prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Cached {
+    pub read: u64,
+    pub written: u64,
+}
+
+impl Cached {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_none(&self) -> bool {
+        *self == Cached::default()
+    }
 }
 
 impl ModelReply {
@@ -86,6 +103,7 @@ impl ModelReply {
             message: None,
             raw: None,
             redacted: 0,
+            cached: Cached::default(),
         }
     }
 }

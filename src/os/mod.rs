@@ -10,6 +10,7 @@
 
 pub mod dir;
 pub mod jail;
+pub(crate) mod memory;
 pub mod notify;
 pub mod process;
 pub mod real;

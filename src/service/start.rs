@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{bounded, never};
 
 use crate::control::socket::ControlServer;
+use crate::os::memory::use_small_pages;
 use crate::projections::projector::Projector;
 use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{CheckpointWhen, Engine};
@@ -53,6 +54,9 @@ impl Service {
             slots,
             timeout,
         };
+        if self.config.waits_for_models() {
+            use_small_pages();
+        }
         let pool = Pool::start(Arc::clone(&self.worker), engine.log(), size, sender)?;
         let day = self.machine.clock.now().day_in(self.config.timezone);
         // The only receiver: dropping it tells the senders of notes that the session is over.

@@ -322,6 +322,10 @@ impl Worker for FlowWorker {
         Begun::Resolved(resolved, Box::new(paid))
     }
 
+    fn speeds(&self) -> BTreeMap<String, f64> {
+        self.setup.read().providers.speeds()
+    }
+
     fn source_changed(&self, log: &Reader, request: &TakenRequest, ended: Option<Seq>) -> bool {
         // Such a key stands for the content, so it is another key when the content changes.
         if is_content_key(&request.head.key) {

@@ -1,13 +1,14 @@
 //! Responses that cost money, and what they cost.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::contract::hash::sha256;
 use crate::facts::model::AnswerFacts;
 use crate::flow::ReplyCache;
 use crate::model::{
-    Bill, Charge, Listener, ModelError, ModelIdentity, ModelReply, RightOfWay, Spent,
+    Bill, CallEnd, Charge, Listener, ModelError, ModelIdentity, ModelReply, RightOfWay, Spent,
 };
 use crate::state::event;
 use crate::state::flows::DayCharged;
@@ -63,6 +64,10 @@ impl Listener for PaidReplies<'_> {
 
     fn right_of_way(&self) -> RightOfWay {
         self.recorder.right_of_way()
+    }
+
+    fn end(&self) -> Option<&Arc<CallEnd>> {
+        Some(self.recorder.end())
     }
 }
 

@@ -22,7 +22,7 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::log::{ReadError, Reader};
-use crate::model::RightOfWay;
+use crate::model::{CallEnd, RightOfWay};
 use crate::state::decide::{Failed, Outcome, Report, RetryHint};
 use crate::state::event::Event;
 
@@ -77,6 +77,8 @@ struct StepUnderWay {
     /// When it began, or when the last part of an answer arrived.
     since: Instant,
     gives_way: bool,
+    /// Ends its call to a model.
+    end: Arc<CallEnd>,
 }
 
 pub(crate) struct Pool {
@@ -177,10 +179,15 @@ impl Pool {
         self.waiting.lock().remove(&(request, attempt));
     }
 
-    /// Drops all attempts of a request that has ended.
+    /// Drops all attempts of a request that has ended, and ends their calls.
     pub fn forget(&self, request: Seq) {
         self.waiting.lock().retain(|(waiting, _), _| *waiting != request);
-        self.at_work.lock().retain(|(working, _), _| *working != request);
+        self.at_work.lock().retain(|(working, _), step| {
+            if *working == request {
+                step.end.end();
+            }
+            *working != request
+        });
     }
 
     /// Waits for the threads, which end when no task is left.
@@ -272,6 +279,7 @@ impl PoolThread {
                 true => RightOfWay::GivesWay,
             }
         };
+        let end = Arc::<CallEnd>::default();
         let recorder = AttemptRecorder {
             log: &self.log,
             request,
@@ -279,10 +287,12 @@ impl PoolThread {
             report: &report,
             go_on: &go_on,
             right_of_way: &right_of_way,
+            end: &end,
         };
         let step = std::panic::AssertUnwindSafe(|| step(&recorder));
         let (since, gives_way) = (Instant::now(), started.gives_way);
-        self.at_work.lock().insert(which, StepUnderWay { since, gives_way });
+        let step_under_way = StepUnderWay { since, gives_way, end: Arc::clone(&end) };
+        self.at_work.lock().insert(which, step_under_way);
         let stepped = std::panic::catch_unwind(step);
         self.at_work.lock().remove(&which);
         match stepped {

@@ -17,7 +17,7 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::facts::model::AnswerFacts;
 use crate::log::{ReadError, Reader};
-use crate::model::{ModelReply, RightOfWay};
+use crate::model::{CallEnd, ModelReply, RightOfWay};
 use crate::state::decide::Outcome;
 use crate::state::event::{Charge, PassedOver, TakenRequest};
 
@@ -45,6 +45,8 @@ pub struct AttemptRecorder<'a> {
     /// Lets the time of the step begin again. False when nobody waits for the attempt any more.
     pub(super) go_on: &'a (dyn Fn() -> bool + Sync),
     pub(super) right_of_way: &'a (dyn Fn() -> RightOfWay + Sync),
+    /// Ends the call of the attempt when nobody waits for it any more.
+    pub(super) end: &'a Arc<CallEnd>,
 }
 
 impl AttemptRecorder<'_> {
@@ -75,6 +77,11 @@ impl AttemptRecorder<'_> {
     /// Whether the calls of this attempt go before those of others.
     pub(crate) fn right_of_way(&self) -> RightOfWay {
         (self.right_of_way)()
+    }
+
+    /// What ends the call of this attempt when nobody waits for it any more.
+    pub(crate) fn end(&self) -> &Arc<CallEnd> {
+        self.end
     }
 
     /// Records the pack that a flow is used with.
@@ -108,6 +115,11 @@ pub enum Begun {
 pub trait Worker: Send + Sync {
     /// Finds the input of a request and names its item.
     fn begin(&self, job: &Job, recorder: &AttemptRecorder<'_>) -> Begun;
+
+    /// Tokens a second of the newest answers of each provider that has answered.
+    fn speeds(&self) -> BTreeMap<String, f64> {
+        BTreeMap::new()
+    }
 
     /// Whether upstream has another text now than the output of the key of a request was made from.
     /// `ended` is the event that ended the maker of that output, where the tables know it.

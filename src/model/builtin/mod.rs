@@ -95,6 +95,7 @@ impl Provider for Builtin {
             message: None,
             raw: None,
             redacted: 0,
+            cached: Default::default(),
         })
     }
 
