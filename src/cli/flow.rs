@@ -1,5 +1,6 @@
 //! `flow`: runs one pack outside the log, over one input or many lines, and writes a new pack.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use crate::flow::{self, FlowError, FlowOutcome, LoadedPack, RunOptions, scaffold
 use crate::markup::document;
 use crate::model::Recorder;
 use crate::model::{Provider, SourceText};
+use crate::os::memory::use_small_pages;
 use crate::upstream::loose;
 use crate::work::params::{python_of, python_settings};
 
@@ -42,11 +44,15 @@ enum Action {
 /// Run one flow outside the log; needs no home
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// A registered flow, or a folder with a flow.dag.yaml or a prompty file
+    /// A registered flow, a folder with a flow, a flow.dag.yaml or a .prompty file
     flow_id: String,
-    /// A .json object of flow inputs; any other file is the text of the main input
-    #[arg(long, value_name = "FILE")]
-    input: PathBuf,
+    /// An input of the flow; inputs that are not given have their defaults
+    #[arg(value_name = "INPUT=VALUE")]
+    inputs: Vec<String>,
+    /// A .json object of flow inputs, or the object itself; any other file is the text of the main
+    /// input; `-` reads standard input
+    #[arg(long, value_name = "FILE|JSON|-")]
+    input: Option<String>,
     /// Its variant
     #[arg(long)]
     variant: Option<String>,
@@ -62,8 +68,8 @@ struct RunArgs {
     /// Keep the answers in this file, for the `recorded` provider
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// The input file holds one JSON object of flow inputs a line; prints one line of outputs for each
-    #[arg(long)]
+    /// The input holds one JSON object of flow inputs a line; prints one line of outputs for each
+    #[arg(long, requires = "input")]
     lines: bool,
     /// Let Python nodes of the pack run
     #[arg(long)]
@@ -172,27 +178,28 @@ impl RunArgs {
         })
     }
 
-    fn unreadable(&self) -> Failure {
-        Failure::new(Exit::Input, format!("cannot read {}", self.input.display()))
-    }
-
-    fn read_bytes(&self, context: &Context) -> Result<Vec<u8>, Failure> {
-        let disk = &*context.machine.disk;
-        match disk.stat(&self.input) {
-            Ok(Some(stat)) if stat.len > INPUT_BYTES_MAX => {
-                let hint = format!("it has more than {INPUT_BYTES_MAX} bytes");
-                return Err(self.unreadable().hint(hint));
+    /// The inputs that the arguments name.
+    fn named_inputs(&self, pack: &LoadedPack) -> Result<Map<String, Value>, Failure> {
+        let names = || {
+            let names: Vec<&str> = pack.inputs().iter().map(|input| input.name.as_str()).collect();
+            match names.is_empty() {
+                true => "the flow has no inputs".to_owned(),
+                false => format!("the inputs of the flow are {}", names.join(", ")),
             }
-            Ok(Some(_)) => {}
-            Ok(None) => return Err(self.unreadable().hint("there is no such file")),
-            Err(error) => return Err(self.unreadable().because(&error)),
+        };
+        let mut inputs = Map::new();
+        for given in &self.inputs {
+            let (name, value) = given.split_once('=').ok_or_else(|| {
+                let what = format!("`{given}` is no input: it has no `=`");
+                Failure::new(Exit::Usage, what).hint(names())
+            })?;
+            if !pack.inputs().iter().any(|input| input.name == name) {
+                let what = format!("the flow has no input {name}");
+                return Err(Failure::new(Exit::Usage, what).hint(names()));
+            }
+            inputs.insert(name.to_owned(), value.into());
         }
-        disk.read(&self.input).map_err(|error| self.unreadable().because(&error))
-    }
-
-    fn read_input(&self, context: &Context) -> Result<String, Failure> {
-        let bytes = self.read_bytes(context)?;
-        String::from_utf8(bytes).map_err(|error| self.unreadable().because(&error))
+        Ok(inputs)
     }
 
     /// The day that the parameters name, else today.
@@ -209,8 +216,7 @@ impl RunArgs {
         provider: &dyn Provider,
         options: &RunOptions<'_>,
     ) -> Result<Exit, Failure> {
-        let is_json = self.input.extension().is_some_and(|extension| extension == "json");
-        let name = self.input.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let named = self.named_inputs(pack)?;
         let config = load_config(context)?;
         let mut around = Surroundings {
             day: Some(self.day(context, &config)),
@@ -218,21 +224,12 @@ impl RunArgs {
             profile: config.profile.clone(),
             ..Surroundings::default()
         };
-        let (inputs, sources) = if is_json {
-            (self.object(&self.read_input(context)?, "the input")?, Vec::new())
-        } else if document::has_known_name(&name) {
-            let bytes = self.read_bytes(context)?;
-            let file = loose::read(&name, &bytes, config.timezone)
-                .map_err(|why| self.unreadable().hint(why))?;
-            around.input = file.context;
-            let texts = file.texts.into_iter().map(|(id, text)| SourceText { id, text });
-            (Map::new(), texts.collect())
-        } else {
-            let text = self.read_input(context)?;
-            let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-            let text = text.replace("\r\n", "\n").replace('\r', "\n");
-            (Map::new(), vec![SourceText { id: name, text }])
+        let (mut inputs, sources) = match self.input.as_deref().map(GivenInput::of) {
+            None if named.is_empty() => (pack.samples(), Vec::new()),
+            None => (Map::new(), Vec::new()),
+            Some(given) => self.given(context, &given, &config, &mut around)?,
         };
+        inputs.extend(named);
         let live = LiveAnswer::new(&context.ui);
         let options = &RunOptions { listener: Some(&live), ..options.around(&around) };
         let ran = run_patiently(context, pack, inputs, &sources, provider, options);
@@ -252,6 +249,37 @@ impl RunArgs {
         Ok(Exit::Done)
     }
 
+    /// What `--input` holds: inputs, or texts for the main input.
+    fn given(
+        &self,
+        context: &Context,
+        given: &GivenInput,
+        config: &Config,
+        around: &mut Surroundings,
+    ) -> Result<(Map<String, Value>, Vec<SourceText>), Failure> {
+        let name = given.name();
+        if given.is_json() {
+            return Ok((self.object(&given.text(context)?, "the input")?, Vec::new()));
+        }
+        if document::has_known_name(&name) {
+            let bytes = given.bytes(context)?;
+            let file = loose::read(&name, &bytes, config.timezone)
+                .map_err(|why| given.unreadable().hint(why))?;
+            around.input = file.context;
+            let texts = file.texts.into_iter().map(|(id, text)| SourceText { id, text });
+            return Ok((Map::new(), texts.collect()));
+        }
+        let text = given.text(context)?;
+        if matches!(given, GivenInput::Stdin)
+            && let Ok(Value::Object(members)) = serde_json::from_str(&text)
+        {
+            return Ok((members, Vec::new()));
+        }
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
+        Ok((Map::new(), vec![SourceText { id: name, text }]))
+    }
+
     fn object(&self, text: &str, what: &str) -> Result<Map<String, Value>, Failure> {
         let no_object =
             || Failure::new(Exit::Input, format!("{what} is not a JSON object of flow inputs"));
@@ -269,16 +297,23 @@ impl RunArgs {
         provider: &dyn Provider,
         options: &RunOptions<'_>,
     ) -> Result<Exit, Failure> {
-        let text = self.read_input(context)?;
+        let named = self.named_inputs(pack)?;
+        let given = GivenInput::of(self.input.as_deref().unwrap_or("-"));
+        let text = given.text(context)?;
         let mut lines = Vec::new();
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            lines.push(self.object(line, &format!("line {}", index + 1))?);
+            let mut inputs = self.object(line, &format!("line {}", index + 1))?;
+            for (name, value) in &named {
+                inputs.entry(name).or_insert_with(|| value.clone());
+            }
+            lines.push(inputs);
         }
         let stop = listen(context, "lines under way end first", || ())?;
         let at_once = calls_at_once(&load_config(context)?, provider);
         let bar = context.ui.progress("running", lines.len() as u64);
         let next = AtomicUsize::new(0);
-        let results: Vec<Mutex<Option<Result<FlowOutcome, FlowError>>>> =
+        use_small_pages();
+        let results: Vec<Mutex<Option<LineResult>>> =
             lines.iter().map(|_| Mutex::new(None)).collect();
         std::thread::scope(|scope| {
             for _ in 0..at_once.min(lines.len()) {
@@ -291,46 +326,137 @@ impl RunArgs {
                         let Some(line) = lines.get(index) else { return };
                         let ran =
                             run_patiently(context, pack, line.clone(), &[], provider, options);
-                        *results[index].lock() = Some(ran);
+                        *results[index].lock() = Some(LineResult::of(index, ran));
                         bar.inc(1);
                     }
                 });
             }
         });
         bar.finish_and_clear();
-        let mut outcomes = Vec::new();
-        let mut errors = 0;
-        for (index, result) in results.into_iter().enumerate() {
-            match result.into_inner() {
-                Some(Ok(outcome)) => {
-                    context.ui.json(&flat_row(index, &outcome.outputs));
-                    outcomes.push(outcome);
-                }
-                Some(Err(error)) => {
-                    errors += 1;
-                    let (reason, text) = (error.reason_code(), error.to_string());
-                    context
-                        .ui
-                        .json(&json!({"line_number": index, "error": text, "reason_code": reason}));
-                }
-                None => {}
+        let (mut values, mut errors) = (Vec::new(), 0);
+        for result in results.into_iter().filter_map(Mutex::into_inner) {
+            context.ui.json(&result.row);
+            match result.for_aggregation {
+                Some(of_line) => values.push(of_line),
+                None => errors += 1,
             }
         }
-        let metrics = flow::aggregate(pack, &outcomes, provider, options).map_err(|error| {
+        let done = values.len();
+        let metrics = flow::aggregate_values(pack, values, provider, options).map_err(|error| {
             Failure::new(Exit::Wrong, format!("cannot aggregate the results of {}", self.flow_id))
                 .because(&error)
         })?;
         if !metrics.is_empty() {
             context.ui.json(&json!({"metrics": metrics}));
         }
-        context.ui.talk(format!("{} done, {errors} failed", outcomes.len()));
-        let ran = outcomes.len() + errors;
+        context.ui.talk(format!("{done} done, {errors} failed"));
+        let ran = done + errors;
         if ran < lines.len() {
             let (all, rest) = (crate::cli::ui::count(lines.len(), "line"), ran);
             let next = format!("run it again with the lines from line_number {rest} on");
             return Err(stopped(format!("{ran} of {all} were run, and are printed"), next));
         }
         Ok(if errors > 0 { Exit::Wrong } else { Exit::Done })
+    }
+}
+
+/// What is kept of a line: its row, and where it did not fail, what aggregation nodes read.
+struct LineResult {
+    row: Value,
+    for_aggregation: Option<Map<String, Value>>,
+}
+
+impl LineResult {
+    fn of(index: usize, ran: Result<FlowOutcome, FlowError>) -> LineResult {
+        match ran {
+            Ok(outcome) => LineResult {
+                row: flat_row(index, &outcome.outputs),
+                for_aggregation: Some(outcome.for_aggregation),
+            },
+            Err(error) => {
+                let (reason, text) = (error.reason_code(), error.to_string());
+                let row = json!({"line_number": index, "error": text, "reason_code": reason});
+                LineResult { row, for_aggregation: None }
+            }
+        }
+    }
+}
+
+/// Where `--input` is read from.
+enum GivenInput {
+    File(PathBuf),
+    Json(String),
+    Stdin,
+}
+
+impl GivenInput {
+    fn of(given: &str) -> GivenInput {
+        match given {
+            "-" => GivenInput::Stdin,
+            json if json.trim_start().starts_with('{') => GivenInput::Json(json.to_owned()),
+            path => GivenInput::File(path.into()),
+        }
+    }
+
+    /// The name of the text as a source.
+    fn name(&self) -> String {
+        match self {
+            GivenInput::File(path) => {
+                path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            }
+            GivenInput::Json(_) | GivenInput::Stdin => "standard input".to_owned(),
+        }
+    }
+
+    /// Whether it must be an object of inputs.
+    fn is_json(&self) -> bool {
+        match self {
+            GivenInput::File(path) => path.extension().is_some_and(|extension| extension == "json"),
+            GivenInput::Json(_) => true,
+            GivenInput::Stdin => false,
+        }
+    }
+
+    fn unreadable(&self) -> Failure {
+        let what = match self {
+            GivenInput::File(path) => path.display().to_string(),
+            GivenInput::Json(_) => "the input".to_owned(),
+            GivenInput::Stdin => "standard input".to_owned(),
+        };
+        Failure::new(Exit::Input, format!("cannot read {what}"))
+    }
+
+    fn bytes(&self, context: &Context) -> Result<Vec<u8>, Failure> {
+        let too_long =
+            || self.unreadable().hint(format!("it has more than {INPUT_BYTES_MAX} bytes"));
+        let path = match self {
+            GivenInput::File(path) => path,
+            GivenInput::Json(text) => return Ok(text.clone().into_bytes()),
+            GivenInput::Stdin => {
+                let mut bytes = Vec::new();
+                let read =
+                    std::io::stdin().lock().take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes);
+                read.map_err(|error| self.unreadable().because(&error))?;
+                return if bytes.len() as u64 > INPUT_BYTES_MAX {
+                    Err(too_long())
+                } else {
+                    Ok(bytes)
+                };
+            }
+        };
+        let disk = &*context.machine.disk;
+        match disk.stat(path) {
+            Ok(Some(stat)) if stat.len > INPUT_BYTES_MAX => return Err(too_long()),
+            Ok(Some(_)) => {}
+            Ok(None) => return Err(self.unreadable().hint("there is no such file")),
+            Err(error) => return Err(self.unreadable().because(&error)),
+        }
+        disk.read(path).map_err(|error| self.unreadable().because(&error))
+    }
+
+    fn text(&self, context: &Context) -> Result<String, Failure> {
+        let bytes = self.bytes(context)?;
+        String::from_utf8(bytes).map_err(|error| self.unreadable().because(&error))
     }
 }
 

@@ -10,10 +10,11 @@ use super::Context;
 use super::failure::{Exit, Failure};
 use super::settings::load_config;
 use crate::config::Config;
+use crate::flow::folder::{self, FlowOnDisk};
 use crate::flow::{self, FlowError, FlowErrorClass, FlowOutcome, LoadedPack, RunOptions, scaffold};
 use crate::model::builtin::Builtin;
 use crate::model::{Listener, Provider, Providers, SourceText};
-use crate::registry::{PackFiles, Status, label};
+use crate::registry::{Status, label};
 use crate::work::params::python_of;
 
 /// A flow with its provider, ready to be asked many times.
@@ -87,7 +88,7 @@ pub(super) fn ask(
         .map_err(|error| failed(flow_id, &error))
 }
 
-/// The pack of a registered flow, or the one in a folder.
+/// The pack of a registered flow, or the flow at a path.
 pub(super) fn load_pack(
     context: &Context,
     flow_id: &str,
@@ -97,13 +98,16 @@ pub(super) fn load_pack(
     let unusable = |error: &(dyn std::error::Error + 'static)| {
         Failure::new(Exit::Config, format!("cannot use the pack of {}", flow_id)).because(error)
     };
-    let folder = Path::new(flow_id);
-    if matches!(disk.stat(folder), Ok(Some(stat)) if stat.is_dir) {
-        let files = PackFiles::read(disk, folder).map_err(|error| unusable(&error))?;
-        let name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
-        let name = name.unwrap_or_else(|| "flow".to_owned());
-        let mut record = scaffold::record_for(&name, variant, flow_id, &files)
-            .map_err(|error| unusable(&error))?;
+    let path = Path::new(flow_id);
+    let stat = disk.stat(path).ok().flatten();
+    if stat.is_some_and(|stat| stat.is_dir || folder::is_flow_file(path)) {
+        let FlowOnDisk { files, entry, name } =
+            folder::read(disk, path).map_err(|error| unusable(&error))?;
+        let record = match entry {
+            Some(entry) => scaffold::record_of(&name, variant, flow_id, &files, entry),
+            None => scaffold::record_for(&name, variant, flow_id, &files),
+        };
+        let mut record = record.map_err(|error| unusable(&error))?;
         record.seal(&files, context.machine.clock.now().to_string());
         return LoadedPack::load(&record, &files).map_err(|error| unusable(&error));
     }

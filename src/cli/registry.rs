@@ -12,7 +12,7 @@ use super::ui::{green, red, yellow};
 use crate::contract::hash::Digest;
 use crate::digest::selector::{Selector, Selectors};
 use crate::flow::lint::{self, Severity};
-use crate::flow::scaffold;
+use crate::flow::{folder, scaffold};
 use crate::registry::FlowDirectory;
 use crate::registry::binding::{Binding, UnknownPath};
 use crate::registry::{
@@ -302,7 +302,7 @@ fn hash(
 fn add(
     context: &Context,
     registry: &Registry,
-    folder: &Path,
+    path: &Path,
     wanted: &Wanted<'_>,
     accept_mutation: bool,
 ) -> Result<Exit, Failure> {
@@ -316,12 +316,14 @@ fn add(
             .hint("`summarizer init --with-registry` writes the embedded registry as files that you can edit"));
     }
     let refused = |what: String| Failure::new(Exit::Input, what);
-    let files = PackFiles::read(disk, folder)
-        .map_err(|error| refused(format!("{} is no pack", folder.display())).because(&error))?;
+    let is_no_pack = |error: &(dyn std::error::Error + 'static)| {
+        refused(format!("{} is no pack", path.display())).because(error)
+    };
+    let files = folder::read(disk, path).map_err(|error| is_no_pack(&error))?.files;
     let pack_dir = format!("packs/{}", label(flow_id, variant));
     let mut record =
         scaffold::record_for(flow_id, variant, &pack_dir, &files).map_err(|error| {
-            refused(format!("{} cannot be registered", folder.display())).because(&error)
+            refused(format!("{} cannot be registered", path.display())).because(&error)
         })?;
     for (name, binding) in binds {
         let inputs = &mut record.io_contract.inputs;

@@ -180,6 +180,16 @@ pub(crate) struct NoSuchProperty {
     pub property: String,
 }
 
+/// Whether an include leads out of the folder of its flow.
+pub(super) fn is_outside(include: &str) -> bool {
+    crate::registry::clean_path(include).is_err()
+}
+
+/// The name of an include beside the flow.
+pub(super) fn last_part(include: &str) -> String {
+    include.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned()
+}
+
 /// Follows a property path into the output of a node.
 pub fn follow(node: &str, value: &Value, property: &str) -> Result<Value, NoSuchProperty> {
     let mut here = value;
@@ -248,6 +258,8 @@ pub struct InputDef {
     pub kind: ValueType,
     /// Value when the caller gives no value.
     pub default: Option<Value>,
+    /// An example of its value, for a run that is given no inputs at all.
+    pub(crate) sample: Option<Value>,
     /// Whether it carries the earlier turns of a chat.
     pub is_chat_history: bool,
 }
@@ -416,6 +428,7 @@ fn read_inputs(root: &Map<String, Value>) -> Result<Vec<InputDef>, BadFlow> {
             name: name.clone(),
             kind,
             default: body.get("default").filter(|value| !value.is_null()).cloned(),
+            sample: None,
             is_chat_history: flag(body, "is_chat_history"),
         });
     }

@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::ask::{self, Asker, Question};
 use super::dag::{self, Binding, Node, OutputDef};
+use super::flex::ENTRY;
 use super::outcome::FlowProblem;
 use super::pack::{LoadedPack, OutputSchema, Step};
 use super::python::{self, PythonCall, PythonSettings};
@@ -303,6 +304,10 @@ impl Executor<'_> {
             inputs: values,
             bypassed: &names(&|binding| is_bypassed(binding, outputs)),
             literals: &names(&|binding| matches!(binding, Binding::Literal(_))),
+            entry: node.tool.as_deref().filter(|_| node.source_type == ENTRY),
+            has_members: self.pack.plan.outputs.iter().any(|output| {
+                matches!(&output.reference, Binding::Node { property, .. } if !property.is_empty())
+            }),
         };
         self.asker.ledger.lock().reading.program();
         let (output, metrics) = python::run(self.pack, settings, &call)?;

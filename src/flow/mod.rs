@@ -26,6 +26,8 @@ mod exec;
 mod extract;
 mod filters;
 mod finish;
+mod flex;
+pub(crate) mod folder;
 mod hierarchy;
 mod inputs;
 pub mod lint;
@@ -54,4 +56,5 @@ pub use pack::LoadedPack;
 pub use python::{PythonJail, PythonSettings};
 #[cfg(any(test, feature = "internals"))]
 pub use render::RENDERED_BYTES_MAX;
+pub(crate) use run::aggregate_values;
 pub use run::{RunOptions, aggregate, run};

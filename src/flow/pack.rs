@@ -19,6 +19,7 @@ use super::prompty::Prompty;
 use super::render::{TemplateError, Templates};
 use super::source_ids::IdClaims;
 use super::yaml;
+use super::{dag, flex};
 use crate::contract::hash::Digest;
 use crate::contract::{json as canonical, schema};
 use crate::registry::binding;
@@ -42,6 +43,9 @@ pub enum LoadError {
     /// A file the flow names is not in the pack.
     #[error("find {path}, which {by} names: the pack has no such file")]
     Missing { path: String, by: String },
+    /// A folder has several flows and none that goes first.
+    #[error("choose a flow: the folder has {paths}; name one of these files")]
+    Several { paths: String },
     /// A JSON file or a schema cannot be used.
     #[error("read {path}: {reason}")]
     Json { path: String, reason: String },
@@ -135,6 +139,12 @@ impl LoadedPack {
     /// The declared inputs of the flow, in order.
     pub fn inputs(&self) -> &[InputDef] {
         &self.inputs
+    }
+
+    /// The values that the flow file gives as examples of its inputs.
+    pub(crate) fn samples(&self) -> Map<String, Value> {
+        let inputs = self.inputs.iter().filter(|input| input.default.is_none());
+        inputs.filter_map(|input| Some((input.name.clone(), input.sample.clone()?))).collect()
     }
 
     /// The input that receives the texts of the sources.
@@ -294,6 +304,9 @@ impl Loader<'_> {
             return Ok(Prompty::parse(entry, &text)?.flow(entry, |name| self.beside(entry, name))?);
         }
         let value = yaml::parse(&text).map_err(|error| BadFlow::new(entry, error.0))?;
+        if flex::is_flex(&value) {
+            return Ok(flex::flow(&value, |path| self.beside(entry, path))?);
+        }
         Ok(FlowFile::from_value(&value)?)
     }
 
@@ -304,6 +317,16 @@ impl Loader<'_> {
     fn includes(&self, flow: &FlowFile) -> Result<BTreeMap<String, String>, LoadError> {
         let mut aliases = BTreeMap::new();
         for include in &flow.additional_includes {
+            if dag::is_outside(include) {
+                // It came along under its own name when the folder was read.
+                let name = dag::last_part(include);
+                let inside = format!("{name}/");
+                if !self.files.iter().any(|(file, _)| file == name || file.starts_with(&inside)) {
+                    let by = "additional_includes".to_owned();
+                    return Err(LoadError::Missing { path: include.clone(), by });
+                }
+                continue;
+            }
             let path = crate::registry::clean_path(include)?;
             let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
             let folder = format!("{path}/");
@@ -392,6 +415,10 @@ impl Loader<'_> {
                 if is_wrapper(plan, node) {
                     return Ok(Step::Wrapper { schema: self.wrapper_schema(node)? });
                 }
+                self.find(&path, &by)?;
+                Ok(Step::Python { path })
+            }
+            ("python", Some(path)) if node.source_type == flex::ENTRY => {
                 self.find(&path, &by)?;
                 Ok(Step::Python { path })
             }

@@ -57,11 +57,14 @@ impl Prompty {
         read: impl Fn(&str) -> Option<String>,
     ) -> Result<Prompty, BadFlow> {
         let mut prompty = self.clone();
-        if prompty.config.contains_key("inputs") {
-            prompty.config.shift_remove("sample");
-        }
+        let has_inputs = prompty.config.contains_key("inputs");
         for (name, value) in &mut prompty.config {
-            insert_files(value, &format!("{path}: {name}"), &read)?;
+            let inserted = insert_files(value, &format!("{path}: {name}"), &read);
+            // A sample beside declared inputs is only an example, and may be elsewhere.
+            match has_inputs && name == "sample" {
+                true => drop(inserted),
+                false => inserted?,
+            }
         }
         let is_second = prompty_v2::is_second_edition(&prompty.config);
         if is_second {
@@ -188,7 +191,9 @@ impl Prompty {
                 .ok_or_else(|| BadFlow::new(format!("{path}: inputs.{name}"), "unknown type"))?;
             let default =
                 declared.and_then(|_| body.get("default")).filter(|v| !v.is_null()).cloned();
-            inputs.push(InputDef { name: name.clone(), kind, default, is_chat_history: false });
+            let sample = sample.and_then(|sample| sample.get(name)).cloned();
+            let name = name.clone();
+            inputs.push(InputDef { name, kind, default, sample, is_chat_history: false });
         }
         Ok(inputs)
     }

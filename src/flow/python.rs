@@ -65,6 +65,10 @@ pub(super) struct PythonCall<'a> {
     pub(crate) bypassed: &'a [String],
     /// Inputs written in the flow, which are converted to the declared types.
     pub literals: &'a [String],
+    /// The function or class that runs, where the flow names it; else the one tool of the program.
+    pub(crate) entry: Option<&'a str>,
+    /// Whether the flow reads members of the result.
+    pub(crate) has_members: bool,
 }
 
 /// Environment variables that may hold members of a connection: those that begin with the value of an
@@ -183,6 +187,8 @@ pub(super) fn run(
         "inputs": call.inputs,
         "bypassed": call.bypassed,
         "literals": call.literals,
+        "entry": call.entry,
+        "has_members": call.has_members,
         "environment": pack.environment,
         "has_folder": pack.folder.is_some(),
     });

@@ -131,14 +131,23 @@ pub fn aggregate(
     provider: &dyn Provider,
     options: &RunOptions<'_>,
 ) -> Result<Map<String, Value>, FlowProblem> {
+    let values = lines.iter().map(|line| line.for_aggregation.clone()).collect();
+    aggregate_values(pack, values, provider, options)
+}
+
+/// The same over only that part of each outcome which aggregation nodes read.
+pub(crate) fn aggregate_values(
+    pack: &LoadedPack,
+    lines: Vec<Map<String, Value>>,
+    provider: &dyn Provider,
+    options: &RunOptions<'_>,
+) -> Result<Map<String, Value>, FlowProblem> {
     if pack.plan.aggregation.is_empty() || lines.is_empty() {
         return Ok(Map::new());
     }
     let mut columns: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for line in lines {
-        for (reference, value) in &line.for_aggregation {
-            columns.entry(reference.clone()).or_default().push(value.clone());
-        }
+    for (reference, value) in lines.into_iter().flatten() {
+        columns.entry(reference).or_default().push(value);
     }
     let asker = Asker {
         flow_id: &pack.record.flow_id,

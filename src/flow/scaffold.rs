@@ -1,9 +1,10 @@
 //! A new pack, and a record for a folder without one.
 
 use super::dag::FlowFile;
+use super::folder::{DAG, FLEX};
 use super::pack::LoadError;
 use super::prompty::Prompty;
-use super::{dag, yaml};
+use super::{dag, flex, yaml};
 use crate::registry::{
     DeclaredOutputs, FlowPackRecord, IoContract, IoInput, IoOutput, PackFiles, RECORD_VERSION,
     Status,
@@ -27,7 +28,17 @@ pub fn record_for(
     pack_dir: &str,
     files: &PackFiles,
 ) -> Result<FlowPackRecord, LoadError> {
-    let entry = entry(files)?;
+    record_of(flow_id, variant, pack_dir, files, entry(files)?)
+}
+
+/// The same for the flow file of this name.
+pub(crate) fn record_of(
+    flow_id: &str,
+    variant: Option<&str>,
+    pack_dir: &str,
+    files: &PackFiles,
+    entry: String,
+) -> Result<FlowPackRecord, LoadError> {
     let flow = read(&entry, files)?;
     let inputs = flow.inputs.iter().map(|input| IoInput {
         name: input.name.clone(),
@@ -60,17 +71,21 @@ pub fn record_for(
     })
 }
 
-/// The flow file of a folder: `flow.dag.yaml`, else its only prompty file.
+/// The flow file of a folder: `flow.dag.yaml`, else `flow.flex.yaml`, else its only prompty file.
 fn entry(files: &PackFiles) -> Result<String, LoadError> {
-    let missing =
-        || LoadError::Missing { path: "flow.dag.yaml".to_owned(), by: "a pack".to_owned() };
-    if files.get("flow.dag.yaml")?.is_some() {
-        return Ok("flow.dag.yaml".to_owned());
+    let missing = || LoadError::Missing { path: DAG.to_owned(), by: "a pack".to_owned() };
+    if files.get(DAG)?.is_some() {
+        return Ok(DAG.to_owned());
     }
-    let mut prompty = files.iter().map(|(path, _)| path).filter(|path| path.ends_with(".prompty"));
-    match (prompty.next(), prompty.next()) {
-        (Some(only), None) => Ok(only.to_owned()),
-        _ => Err(missing()),
+    if files.get(FLEX)?.is_some() {
+        return Ok(FLEX.to_owned());
+    }
+    let prompty: Vec<&str> =
+        files.iter().map(|(path, _)| path).filter(|path| path.ends_with(".prompty")).collect();
+    match prompty.as_slice() {
+        [only] => Ok((*only).to_owned()),
+        [] => Err(missing()),
+        [several @ ..] => Err(LoadError::Several { paths: several.join(", ") }),
     }
 }
 
@@ -81,6 +96,9 @@ fn read(entry: &str, files: &PackFiles) -> Result<FlowFile, LoadError> {
         return Ok(Prompty::parse(entry, &text)?.flow(entry, beside)?);
     }
     let value = yaml::parse(&text).map_err(|error| dag::BadFlow::new(entry, error.0))?;
+    if flex::is_flex(&value) {
+        return Ok(flex::flow(&value, |name| super::prompty::beside(files, entry, name))?);
+    }
     Ok(FlowFile::from_value(&value)?)
 }
 

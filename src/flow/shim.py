@@ -225,6 +225,15 @@ def find_tool(module):
     return found[0]
 
 
+def find_entry(module):
+    """The function or class that the flow names."""
+    try:
+        found = getattr(module, request["entry"])
+    except AttributeError:
+        raise LookupError(f"find {request['entry']} in {request['path']}") from None
+    return (found, found.__call__) if inspect.isclass(found) else (None, found)
+
+
 def convert(value, annotation):
     if annotation is bool:
         return value if isinstance(value, bool) else {"true": True, "false": False}[str(value).lower()]
@@ -284,6 +293,10 @@ def arguments_for(func, bound):
             if value is None or value == "":
                 continue
             value = convert(value, parameter.annotation)
+        elif request["entry"] and value is None and parameter is not None:
+            # A default of the program is only known to the program.
+            if parameter.default is not inspect.Parameter.empty:
+                continue
         arguments[key] = value
     return arguments
 
@@ -299,11 +312,13 @@ async def collected(parts):
 def main():
     set_environment()
     name = request["path"][:-3].replace("/", ".")
-    owner, func = find_tool(importlib.import_module(name))
+    module = importlib.import_module(name)
+    owner, func = find_entry(module) if request["entry"] else find_tool(module)
     if owner is not None:
         made = owner(**arguments_for(owner, True)) if owner.__init__ is not object.__init__ else owner()
         func = getattr(made, func.__name__)
-    result = func(**arguments_for(func, owner is not None))
+    bound = owner is not None or request["entry"] is not None
+    result = func(**arguments_for(func, bound))
     if inspect.iscoroutine(result) or inspect.isasyncgen(result):
         import asyncio
 
@@ -313,7 +328,10 @@ def main():
         result = "".join(str(part) for part in result)
     if inspect.isgenerator(result):
         result = "".join(str(part) for part in result)
-    return plain(result)
+    result = plain(result)
+    if request["entry"] and request["has_members"] and not isinstance(result, dict):
+        return {"output": result}
+    return result
 
 
 def why(error):

@@ -114,6 +114,27 @@ impl PackFiles {
         Ok(PackFiles { files: reader.files, folder: Some(folder.to_owned()) })
     }
 
+    /// Adds a file or a folder from elsewhere under another name; a file of that name stays as it is.
+    /// False when nothing is there.
+    pub(crate) fn include(
+        &mut self,
+        disk: &dyn Disk,
+        from: &Path,
+        name: &str,
+    ) -> Result<bool, PackError> {
+        let failed = |source| PackError::Read { path: from.to_owned(), source };
+        let Some(stat) = disk.stat(from).map_err(failed)? else { return Ok(false) };
+        let bytes = self.files.values().map(|bytes| bytes.len() as u64).sum();
+        let folder = if stat.is_dir { from } else { from.parent().unwrap_or(from) };
+        let mut reader = Reader { disk, folder, files: std::mem::take(&mut self.files), bytes };
+        let added = match stat.is_dir {
+            true => reader.walk(from, &format!("{name}/"), 1),
+            false => reader.add(from, name.to_owned(), stat.len),
+        };
+        self.files = reader.files;
+        added.map(|()| true)
+    }
+
     /// The bytes of one file. A path that leads out of the pack is refused even if the caller
     /// would never find anything there.
     pub fn get(&self, path: &str) -> Result<Option<&[u8]>, PackError> {
@@ -231,11 +252,20 @@ impl Reader<'_> {
             if stat.is_dir {
                 self.walk(&path, &format!("{relative}/"), depth + 1)?;
             } else {
-                self.count(stat.len, &relative)?;
-                let bytes = self.disk.read(&path).map_err(failed(&path))?;
-                self.files.insert(relative, bytes);
+                self.add(&path, relative, stat.len)?;
             }
         }
+        Ok(())
+    }
+
+    fn add(&mut self, path: &Path, name: String, len: u64) -> Result<(), PackError> {
+        if self.files.contains_key(&name) {
+            return Ok(());
+        }
+        self.count(len, &name)?;
+        let read = self.disk.read(path);
+        let bytes = read.map_err(|source| PackError::Read { path: path.to_owned(), source })?;
+        self.files.insert(name, bytes);
         Ok(())
     }
 

@@ -1,0 +1,120 @@
+//! The files of a flow as its author has them: a folder, or one flow file of it.
+//!
+//! Contract: a folder gives its files as a pack. What `additional_includes` of its flow name outside
+//! the folder comes along under the last part of its name, as PromptFlow copies it. Such a file must
+//! lie in the repository of the folder, or where there is none, in the folder above it: a flow from
+//! somebody else cannot reach for the rest of the disk. A prompty file needs no folder of its own.
+//!
+//! See docs/adr/0112-flows-run-where-they-lie.md.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::dag::{is_outside, last_part};
+use super::pack::LoadError;
+use super::{pyvalue, yaml};
+use crate::os::Disk;
+use crate::registry::{PackError, PackFiles};
+
+/// The flow file of PromptFlow.
+pub(crate) const DAG: &str = "flow.dag.yaml";
+/// The flow file of a flow that is a Python program.
+pub(crate) const FLEX: &str = "flow.flex.yaml";
+
+/// A flow on disk.
+pub(crate) struct FlowOnDisk {
+    pub files: PackFiles,
+    /// The flow file, where the path names one.
+    pub entry: Option<String>,
+    /// The name of the folder, or of the prompty file without its ending.
+    pub name: String,
+}
+
+/// Whether a path looks like that of a flow file.
+pub(crate) fn is_flow_file(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with(".prompty") || name.ends_with(".yaml") || name.ends_with(".yml")
+}
+
+/// Reads the flow at a path: a folder, a flow file or a prompty file.
+pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<FlowOnDisk, LoadError> {
+    let name_of = |path: &Path| {
+        let real = disk.real_path(path).unwrap_or_else(|_| path.to_owned());
+        real.file_name().map_or("flow".to_owned(), |name| name.to_string_lossy().into_owned())
+    };
+    if !is_flow_file(path) || matches!(disk.stat(path), Ok(Some(stat)) if stat.is_dir) {
+        let files = PackFiles::read(disk, path)?;
+        let entry = if files.get(DAG)?.is_some() { DAG } else { FLEX };
+        let files = with_includes(disk, path, files, entry)?;
+        return Ok(FlowOnDisk { files, entry: None, name: name_of(path) });
+    }
+    let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let folder = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    if let Some(name) = file.strip_suffix(".prompty") {
+        let name = name.to_owned();
+        let files = match PackFiles::read(disk, folder) {
+            Ok(files) => files,
+            // A prompty file may lie among anything.
+            Err(_) => alone(disk, path, &file)?,
+        };
+        return Ok(FlowOnDisk { files, entry: Some(file), name });
+    }
+    let files = with_includes(disk, folder, PackFiles::read(disk, folder)?, &file)?;
+    Ok(FlowOnDisk { files, entry: Some(file), name: name_of(folder) })
+}
+
+fn alone(disk: &dyn Disk, path: &Path, file: &str) -> Result<PackFiles, LoadError> {
+    let bytes =
+        disk.read(path).map_err(|source| PackError::Read { path: path.to_owned(), source })?;
+    Ok(PackFiles::from_map(BTreeMap::from([(file.to_owned(), bytes)]))?)
+}
+
+/// The files of a folder with what its flow includes from outside.
+fn with_includes(
+    disk: &dyn Disk,
+    folder: &Path,
+    mut files: PackFiles,
+    entry: &str,
+) -> Result<PackFiles, LoadError> {
+    let outside: Vec<String> = includes(&files, entry).filter(|path| is_outside(path)).collect();
+    if outside.is_empty() {
+        return Ok(files);
+    }
+    let root = reach(disk, folder);
+    for include in outside {
+        let missing =
+            || LoadError::Missing { path: include.clone(), by: "additional_includes".to_owned() };
+        let real = disk.real_path(&folder.join(&include)).map_err(|_| missing())?;
+        if !root.as_ref().is_some_and(|root| real.starts_with(root)) {
+            return Err(PackError::Outside { path: include }.into());
+        }
+        // The name in the flow counts, and not that of the target of a link.
+        let name = last_part(&include);
+        if !files.include(disk, &real, &name)? {
+            return Err(missing());
+        }
+    }
+    Ok(files)
+}
+
+/// What `additional_includes` of a flow file name; nothing where the file cannot be read, because
+/// loading the pack tells why.
+fn includes(files: &PackFiles, entry: &str) -> impl Iterator<Item = String> + use<> {
+    let bytes = files.get(entry).ok().flatten().unwrap_or_default();
+    let value = yaml::parse(&String::from_utf8_lossy(bytes)).unwrap_or_default();
+    let listed = value.get("additional_includes").and_then(Value::as_array).cloned();
+    listed.unwrap_or_default().into_iter().map(|path| pyvalue::to_str(&path))
+}
+
+/// The folder in which includes must lie.
+fn reach(disk: &dyn Disk, folder: &Path) -> Option<PathBuf> {
+    let real = disk.real_path(folder).ok()?;
+    let is_repository = |folder: &&Path| matches!(disk.stat(&folder.join(".git")), Ok(Some(_)));
+    let repository = real.ancestors().find(is_repository).map(Path::to_owned);
+    repository.or_else(|| real.parent().map(Path::to_owned))
+}
