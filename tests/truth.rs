@@ -313,7 +313,42 @@ const PRIVATE: &[(&str, &str)] = &[
     ("visibility", "\"private\""),
     ("public", "false"),
     ("publicar", "\"no\""),
+    ("Is published?", "\"no\""),
+    ("classification", "\"Confidential\""),
+    ("Do not share", "true"),
+    ("sichtbarkeit", "\"privat\""),
 ];
+
+/// Files that say themselves that they are private; `%` stands for their text.
+const PRIVATE_FILES: &[(&str, &str)] = &[
+    ("logseq.md", "private:: true\n\n%\n"),
+    ("tag.md", "# A day\n\n% #private\n"),
+    ("head.md", "Title: A day\nPublish: no\n\n%\n"),
+    ("comment.md", "<!-- publish: false -->\n%\n"),
+    ("title.txt", "PRIVATE AND CONFIDENTIAL\n\n%\n"),
+    ("head.txt", "publish: no\n%\n"),
+    ("head.tex", "%! publish: no\n\\section{A}\n%\n"),
+    ("robots.html", "<meta name=robots content='noindex'><p>%</p>"),
+    ("ld.html", "<script type='application/ld+json'>{\"private\": true}</script><p>%</p>"),
+    ("subject.eml", "From: a@x.org\r\nSubject: [Confidential] A day\r\n\r\n%\r\n"),
+    ("label.json", "[{\"text\": \"%\", \"labels\": [{\"name\": \"private\"}]}]"),
+    ("nested.jsonl", "{\"text\": \"%\", \"properties\": {\"Publish\": false}}\n"),
+    ("comment.csv", "# publish: false\nid,text\n1,%\n"),
+    ("keyword.org", "#+TITLE: A day\n#+PUBLISH: no\n\n%\n"),
+    ("tag.org", "* A day :private:\n%\n"),
+    (
+        "class.ics",
+        "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nCLASS:PRIVATE\r\nDESCRIPTION:%\r\nEND:VEVENT\r\n",
+    ),
+];
+
+/// A file with its text. A `%` that begins a comment stays.
+fn with_text(file: &str, text: &str) -> String {
+    match file.rsplit_once('%') {
+        Some((before, after)) => format!("{before}{text}{after}"),
+        None => file.to_owned(),
+    }
+}
 
 /// A sentence with a word that stands nowhere else, and which nobody may see.
 fn secret(number: usize) -> String {
@@ -360,7 +395,6 @@ fn a_private_text_leaves_in_no_file() {
     home.ok(&["import", "jsonl", &path("lines.jsonl"), "--time", "timestamp", "--text", "text"]);
     home.ok(&["import", "rss-json", &path("feed.json")]);
     home.ok(&["import", "mail", &path("m.eml")]);
-    home.ok(&["import", "text", &path("notes"), "--partition", "notes"]);
     // By every reader of upstream.
     let mut count = 0;
     let mut other = |name: &str, text: String| {
@@ -393,6 +427,15 @@ fn a_private_text_leaves_in_no_file() {
         one[*name] = value;
         events.push(one);
     }
+    for (name, text) in PRIVATE_FILES {
+        if !name.ends_with(".org") && !name.ends_with(".ics") {
+            other(name, with_text(text, &next()));
+        }
+        // Importers read them too, and kinds that the bus does not know.
+        write(&own, &format!("more/{name}"), with_text(text, &next()));
+    }
+    home.ok(&["import", "text", &path("notes"), "--partition", "notes"]);
+    home.ok(&["add", "--no-wait", &path("more")]);
     other("p.eml", format!("From: a@x.org\r\nSensitivity: Personal\r\n\r\n{}\r\n", next()));
     events_day(&buses, "2026-02-10", &events);
     for path in files(&buses.join("eventbus/daily")) {

@@ -48,38 +48,91 @@ enum PublishMark {
     Public,
     /// Silent where it is no.
     Private,
+    /// Silent unless it is a clear yes: other things have such a name too.
+    Hidden,
+    /// Silent unless it is a clear no.
+    Shared,
     /// Names its readers: `public`, `private`.
     Visibility,
-    /// How far its publication is.
+    /// How far its publication is, or for whom it is. Other things have such a name too.
     Status,
     /// Words that it is filed under.
     Labels,
+    /// What programs that search may do with it.
+    Robots,
 }
 
-/// Words for what is not meant for others, in the languages that are read.
-const PRIVATE_WORDS: [&str; 17] = [
+/// Words for what is not meant for others, in the languages that are read, as [`folded`] gives them.
+const PRIVATE_WORDS: &[&str] = &[
     "private",
     "draft",
     "unlisted",
     "confidential",
     "secret",
+    "topsecret",
     "unpublished",
+    "donotpublish",
     "privado",
     "privada",
     "borrador",
     "confidencial",
+    "secreto",
     "privat",
     "entwurf",
     "vertraulich",
     "geheim",
-    "priv\u{e9}",
+    "prive",
+    "privee",
     "brouillon",
     "confidentiel",
+    "confidentielle",
+    "strictlyconfidential",
+    "privateandconfidential",
+    "strengvertraulich",
 ];
 
+/// Words for a small circle of readers. They count in members that say for whom something is.
+const RESTRICTED_WORDS: &[&str] =
+    &["internal", "restricted", "hidden", "onlyme", "noindex", "restringido", "soloyo", "nurich"];
+
+/// Words for everybody.
+const OPEN_WORDS: &[&str] = &[
+    "public",
+    "normal",
+    "everyone",
+    "everybody",
+    "anyone",
+    "open",
+    "all",
+    "world",
+    "unrestricted",
+    "visible",
+    "publico",
+    "publica",
+    "publique",
+    "offentlich",
+    "oeffentlich",
+    "todos",
+    "todas",
+    "alle",
+    "tous",
+];
+
+/// A name or a word without case, accents, blanks and signs: `Is published?` is `ispublished`.
+fn folded(word: &str) -> String {
+    let bare = word.nfkd().filter(|c| c.is_alphanumeric());
+    bare.flat_map(char::to_lowercase).collect()
+}
+
+/// Longest name or word that is looked at, in bytes.
+const WORD_BYTES_MAX: usize = 80;
+
+fn is_one_of(words: &[&str], word: &str) -> bool {
+    word.len() <= WORD_BYTES_MAX && words.contains(&folded(word).as_str())
+}
+
 fn is_private_word(word: &str) -> bool {
-    let word = word.trim().trim_start_matches('#').to_lowercase();
-    PRIVATE_WORDS.contains(&word.as_str())
+    is_one_of(PRIVATE_WORDS, word)
 }
 
 /// Whether a label or one of its levels is such a word: `private/family`, `status:private`.
@@ -98,28 +151,72 @@ fn labels_of(text: &str) -> Vec<&str> {
 
 /// What a member with this name says, in the spellings people use.
 fn sign_of(name: &str) -> Option<PublishMark> {
-    let kept = name.nfkc().filter(|c| !matches!(c, '_' | '-' | ' '));
-    let folded: String = kept.flat_map(char::to_lowercase).collect();
-    Some(match folded.as_str() {
-        "publish" | "publishable" | "publicar" | "publier" | "ver\u{f6}ffentlichen" => {
-            PublishMark::Publish
-        }
-        "published" | "ispublished" | "publicado" | "publi\u{e9}" | "ver\u{f6}ffentlicht" => {
-            PublishMark::Published
-        }
-        "public" | "ispublic" | "p\u{fa}blico" => PublishMark::Public,
-        "isprivate" | "isdraft" | "isconfidential" | "nopublish" | "dontpublish"
-        | "donotpublish" | "noindex" => PublishMark::Private,
-        "visibility" | "privacy" | "sensitivity" => PublishMark::Visibility,
-        "status" | "poststatus" | "state" | "access" | "estado" | "zustand" | "\u{e9}tat" => {
-            PublishMark::Status
-        }
+    if name.len() > WORD_BYTES_MAX {
+        return None;
+    }
+    Some(match folded(name).as_str() {
+        "publish" | "publishable" | "maypublish" | "canpublish" | "dgpublish" | "publicar"
+        | "publier" | "veroffentlichen" | "veroeffentlichen" => PublishMark::Publish,
+        "published" | "ispublished" | "publicado" | "publicada" | "publie" | "publiee"
+        | "veroffentlicht" | "veroeffentlicht" => PublishMark::Published,
+        "public" | "ispublic" | "publico" | "publica" | "publique" | "offentlich"
+        | "oeffentlich" => PublishMark::Public,
+        "isprivate"
+        | "isdraft"
+        | "isconfidential"
+        | "issecret"
+        | "isunlisted"
+        | "nopublish"
+        | "dontpublish"
+        | "notpublish"
+        | "notforpublication"
+        | "notforpublishing"
+        | "noshare"
+        | "dontshare"
+        | "donotshare"
+        | "notforsharing"
+        | "noindex"
+        | "donotindex"
+        | "embargo"
+        | "embargoed"
+        | "nopublicar"
+        | "nocompartir"
+        | "nichtveroffentlichen"
+        | "nichtveroeffentlichen"
+        | "keineveroffentlichung"
+        | "nepaspublier" => PublishMark::Private,
+        "hidden" | "ishidden" | "internal" | "isinternal" | "restricted" | "isrestricted"
+        | "sensitive" | "issensitive" | "personal" | "ispersonal" | "oculto" | "interno"
+        | "versteckt" => PublishMark::Hidden,
+        "share" | "shared" | "isshared" | "shareable" | "visible" | "isvisible" | "show"
+        | "export" | "listed" | "searchable" | "sitemap" | "compartir" | "teilen" | "partager"
+        | "sichtbar" => PublishMark::Shared,
+        "visibility"
+        | "privacy"
+        | "privacylevel"
+        | "sensitivity"
+        | "sensitivitylevel"
+        | "confidentiality"
+        | "confidentialitylevel"
+        | "sharing"
+        | "sichtbarkeit"
+        | "visibilidad"
+        | "visibilite"
+        | "privacidad"
+        | "confidencialidad"
+        | "confidentialite"
+        | "vertraulichkeit"
+        | "tlp" => PublishMark::Visibility,
+        "status" | "poststatus" | "publishstatus" | "publicationstatus" | "publication"
+        | "publishto" | "state" | "access" | "accesslevel" | "classification" | "class"
+        | "permission" | "permissions" | "scope" | "security" | "securitylevel" | "audience"
+        | "license" | "type" | "estado" | "acceso" | "clasificacion" | "zustand" | "zugriff"
+        | "klassifizierung" | "etat" | "acces" => PublishMark::Status,
         "tags" | "tag" | "labels" | "label" | "keywords" | "keyword" | "categories"
-        | "category" | "flag" | "flags" | "gmaillabels" | "etiquetas" | "etiqueta"
-        | "schlagw\u{f6}rter" | "schlagworte" | "\u{e9}tiquettes" | "motscl\u{e9}s" => {
-            PublishMark::Labels
-        }
-        word if is_private_word(word) => PublishMark::Private,
+        | "category" | "flag" | "flags" | "gmaillabels" | "filetags" | "etiquetas" | "etiqueta"
+        | "schlagworter" | "schlagworte" | "etiquettes" | "motscles" => PublishMark::Labels,
+        "robots" | "googlebot" => PublishMark::Robots,
+        word if PRIVATE_WORDS.contains(&word) => PublishMark::Private,
         _ => return None,
     })
 }
@@ -127,6 +224,11 @@ fn sign_of(name: &str) -> Option<PublishMark> {
 /// Whether a member with this name may say something.
 pub(crate) fn is_sign(name: &str) -> bool {
     sign_of(name).is_some()
+}
+
+/// Whether a member with this name holds words that a record is filed under.
+pub(crate) fn names_labels(name: &str) -> bool {
+    sign_of(name) == Some(PublishMark::Labels)
 }
 
 /// Whether a member with this name, or one that lies in it, may say something of a record.
@@ -178,20 +280,30 @@ pub(crate) fn said_in_line(line: &[u8]) -> Option<bool> {
 
 /// Members in which upstream keeps what it says about a record.
 fn is_nested(name: &str) -> bool {
-    const NESTED: [&str; 9] = [
+    const NESTED: &[&str] = &[
         "meta",
         "flags",
         "metadata",
-        "front_matter",
+        "frontmatter",
         "payload",
         "summary",
+        "properties",
+        "props",
+        "attributes",
+        "attrs",
+        "fields",
+        "settings",
+        "options",
+        "privacy",
         // Where generators of sites keep what is not theirs.
         "extra",
         "params",
         "taxonomies",
+        "hugo",
+        "jekyll",
+        "build",
     ];
-    let name = name.trim_start_matches('_');
-    NESTED.iter().any(|nested| name.eq_ignore_ascii_case(nested))
+    name.len() <= WORD_BYTES_MAX && NESTED.contains(&folded(name).as_str())
 }
 
 /// What one member of an object says. Only `publish` and `published` can say yes.
@@ -201,30 +313,126 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
     match sign {
         PublishMark::Publish => said(Some(value)),
         PublishMark::Published => said(Some(value)).filter(|_| match &word {
-            Some(word) => word.chars().all(char::is_alphabetic),
-            None => value.is_boolean(),
+            Some(word) => word.chars().all(char::is_alphabetic) || is_bit(word),
+            None => value.is_boolean() || *value == 0 || *value == 1,
         }),
         PublishMark::Public => said(Some(value)).filter(|yes| !yes),
         PublishMark::Private => {
             let is_silent = value.is_null() || is_clear_no(value);
             (!is_silent).then_some(false)
         }
+        PublishMark::Hidden => {
+            let is_marked = word.as_deref() == Some("x") || said(Some(value)) == Some(true);
+            is_marked.then_some(false)
+        }
+        PublishMark::Shared => {
+            // A number counts: shared by nobody yet.
+            let is_flag = value.is_boolean() || word.is_some_and(|word| !is_bit(&word));
+            (is_flag && is_clear_no(value)).then_some(false)
+        }
         PublishMark::Visibility => {
-            let is_open = matches!(word.as_deref(), Some("public" | "normal" | "everyone"));
-            (!value.is_null() && !is_open).then_some(false)
+            let is_level =
+                matches!(folded(name).as_str(), "tlp" | "sensitivity" | "confidentiality")
+                    || folded(name).ends_with("level");
+            let is_open = word.is_some_and(|word| {
+                let is_low = ["none", "low", "no", "clear", "white", "green"].contains(&&*word);
+                is_one_of(OPEN_WORDS, &word) || is_level && is_low
+            });
+            let is_nested = value.is_object();
+            (!value.is_null() && !is_open && !is_nested).then_some(false)
         }
         PublishMark::Status => {
-            word.is_some_and(|word| is_private_word(&word) || word == "pending").then_some(false)
+            let closes = |word: &str| {
+                is_private_word(word)
+                    || is_one_of(RESTRICTED_WORDS, word)
+                    || folded(word) == "pending"
+            };
+            words_of(value).iter().any(|word| closes(word)).then_some(false)
         }
         PublishMark::Labels => {
-            let words = match value {
-                Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
-                Value::String(text) => labels_of(text),
-                _ => Vec::new(),
-            };
-            words.into_iter().any(is_private_label).then_some(false)
+            labels_in(value).iter().any(|word| is_private_label(word)).then_some(false)
+        }
+        PublishMark::Robots => {
+            let closes = |word: &&str| matches!(folded(word).as_str(), "noindex" | "none");
+            let words = words_of(value);
+            words.iter().any(|text| labels_of(text).iter().any(closes)).then_some(false)
         }
     }
+}
+
+/// Whether a word is a number that stands for yes or no.
+fn is_bit(word: &str) -> bool {
+    matches!(word, "0" | "1")
+}
+
+/// The text of a value, or the texts of a list.
+fn words_of(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text.as_str()],
+        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Labels as programs write them: a text, a list, objects with a name, or an object with a yes for each.
+fn labels_in(value: &Value) -> Vec<&str> {
+    const NAMES: [&str; 6] = ["name", "label", "title", "term", "value", "slug"];
+    match value {
+        Value::String(text) => labels_of(text),
+        Value::Array(list) => list
+            .iter()
+            .flat_map(|one| match one {
+                Value::String(text) => vec![text.as_str()],
+                Value::Object(_) => labels_in(one),
+                _ => Vec::new(),
+            })
+            .collect(),
+        Value::Object(object) => object
+            .iter()
+            .filter_map(|(name, value)| match value {
+                Value::String(word) if NAMES.contains(&name.as_str()) => Some(word.as_str()),
+                value if said(Some(value)) == Some(true) => Some(name.as_str()),
+                _ => None,
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What a line at the head of a text says: `publish: no`. Others write such lines too, so only a word that
+/// decides counts, and only a no.
+pub(crate) fn said_by_line(name: &str, value: &str) -> Option<bool> {
+    let value = value.trim();
+    let decides = match sign_of(name)? {
+        PublishMark::Labels | PublishMark::Robots => true,
+        _ => {
+            let word = Value::from(value);
+            let is_word = is_private_word(value) || is_one_of(RESTRICTED_WORDS, value);
+            is_clear_no(&word) || is_clear_yes(value) || is_word || folded(value) == "never"
+        }
+    };
+    said_by_member(name, &Value::from(value)).filter(|yes| decides && !yes)
+}
+
+/// Whether a title is such a mark, or begins with one in brackets: `PRIVATE`, `[Confidential] Offer`.
+pub(crate) fn is_private_title(title: &str) -> bool {
+    let title = title.trim();
+    let in_brackets = title.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    is_private_word(title) || in_brackets.is_some_and(|(word, _)| is_private_word(word))
+}
+
+/// Whether a text has a tag for what is not meant for others: `#private`, `#private/family`.
+pub(crate) fn has_private_tag(text: &str) -> bool {
+    let words = text.split_whitespace().filter_map(|word| word.strip_prefix('#'));
+    let ends: &[char] = &['.', ',', ';', '!', '?', ')'];
+    words.filter(|word| word.len() <= WORD_BYTES_MAX).any(|word| {
+        let word = word.trim_end_matches(ends);
+        word.starts_with(char::is_alphabetic)
+            && word.split('/').any(|part| {
+                part.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
+                    && is_private_word(part)
+            })
+    })
 }
 
 /// What several flags say together.
@@ -309,6 +517,41 @@ mod tests {
             (json!({"noindex": true}), Some(false)),
             (json!({"\u{ff50}rivate": true}), Some(false)),
             (json!({"_meta": {"private": true}}), None),
+            (json!({"Is published?": "no"}), Some(false)),
+            (json!({"published": 0}), Some(false)),
+            (json!({"published": "0"}), Some(false)),
+            (json!({"published": 1770800000}), None),
+            (json!({"dg-publish": false}), Some(false)),
+            (json!({"classification": "Confidential"}), Some(false)),
+            (json!({"classification": "biology"}), None),
+            (json!({"Confidentiality": "high"}), Some(false)),
+            (json!({"confidentiality": "none"}), None),
+            (json!({"visibility": "\u{f6}ffentlich"}), None),
+            (json!({"Sichtbarkeit": "privat"}), Some(false)),
+            (json!({"visibilit\u{e9}": "priv\u{e9}e"}), Some(false)),
+            (json!({"sharing": "only me"}), Some(false)),
+            (json!({"sharing": "anyone"}), None),
+            (json!({"share": false}), Some(false)),
+            (json!({"shared": 0}), None),
+            (json!({"show": "The Daily"}), None),
+            (json!({"hidden": true}), Some(false)),
+            (json!({"hidden": "treasures"}), None),
+            (json!({"internal": "x"}), Some(false)),
+            (json!({"access": "internal"}), Some(false)),
+            (json!({"permissions": ["read", "private"]}), Some(false)),
+            (json!({"type": "private"}), Some(false)),
+            (json!({"type": "note"}), None),
+            (json!({"TLP": "red"}), Some(false)),
+            (json!({"TLP": "clear"}), None),
+            (json!({"robots": "noindex, nofollow"}), Some(false)),
+            (json!({"robots": "index, follow"}), None),
+            (json!({"Nicht ver\u{f6}ffentlichen": true}), Some(false)),
+            (json!({"do not share": true}), Some(false)),
+            (json!({"embargo": "2099-01-01"}), Some(false)),
+            (json!({"labels": [{"name": "Private"}]}), Some(false)),
+            (json!({"labels": {"private": true}}), Some(false)),
+            (json!({"labels": {"private": false}}), None),
+            (json!({"category": {"name": "garden", "term": "draft"}}), Some(false)),
         ] {
             assert_eq!(said_by_members(object.as_object().unwrap()), expected, "{object}");
         }
@@ -329,11 +572,53 @@ mod tests {
             (json!({"flags": {"draft": false}}), None),
             (json!({"taxonomies": {"tags": ["private"]}}), Some(false)),
             (json!({"extra": {"private": true}}), Some(false)),
+            (json!({"frontmatter": {"publish": false}}), Some(false)),
+            (json!({"Front Matter": {"publish": false}}), Some(false)),
+            (json!({"properties": {"private": true}}), Some(false)),
+            (json!({"privacy": {"level": "all"}}), None),
+            (json!({"privacy": {"private": true}}), Some(false)),
         ] {
             assert_eq!(said_in_line(line.to_string().as_bytes()), expected, "{line}");
             assert_eq!(said_by_record(line.as_object().unwrap()), expected, "{line}");
         }
         assert_eq!(said_in_line(b"no JSON"), None);
+    }
+
+    #[test]
+    fn a_line_at_the_head_of_a_text_counts_where_its_word_decides() {
+        for (name, value, expected) in [
+            ("<!-- Publish", " no ", Some(false)),
+            ("#+DRAFT", "yes", Some(false)),
+            ("Visibility", "private", Some(false)),
+            ("Visibility", "10 km", None),
+            ("publish", "yes", None),
+            ("Status", "Draft", Some(false)),
+            ("Private", "the garden of Ana", None),
+            ("Keywords", "garden, private", Some(false)),
+            ("Note", "private", None),
+        ] {
+            assert_eq!(said_by_line(name, value), expected, "{name}: {value}");
+        }
+        for (title, expected) in [
+            ("PRIVATE", true),
+            ("Strictly confidential", true),
+            ("[Draft] The roof", true),
+            ("[1] The roof", false),
+            ("Private life of bees", false),
+        ] {
+            assert_eq!(is_private_title(title), expected, "{title}");
+        }
+        for (text, expected) in [
+            ("We met. #private", true),
+            ("#Private/family: we met", true),
+            ("(#private/family)", false),
+            ("We met #draft, and left", true),
+            ("#privateer sails", false),
+            ("# private life", false),
+            ("https://example.org/#private", false),
+        ] {
+            assert_eq!(has_private_tag(text), expected, "{text}");
+        }
     }
 
     #[test]

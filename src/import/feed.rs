@@ -74,6 +74,9 @@ fn said_by(node: Node<'_, '_>) -> Option<bool> {
             "" | "item" | "entry" => None,
             // An element without words is the mark itself.
             "private" | "draft" if words.is_empty() => Some(false),
+            // `draft` of the publishing protocol of Atom.
+            "control" => said_by(child),
+            "post_password" => (!words.is_empty()).then_some(false),
             "block" => (words.to_lowercase() == "yes").then_some(false),
             "category" => said_by_member("category", &json!([words])),
             name => said_by_member(name, &json!(words)),
@@ -198,7 +201,9 @@ mod tests {
             "<category>news</category><category>Private</category>",
             "<category term='private'/>",
             "<itunes:block>Yes</itunes:block>",
-            "<app:control><app:draft>yes</app:draft></app:control><draft>yes</draft>",
+            "<app:control><app:draft>yes</app:draft></app:control>",
+            "<app:control><draft/></app:control>",
+            "<post_password>x</post_password>",
             "<visibility>friends</visibility>",
             "<status>draft</status>",
         ] {

@@ -4,6 +4,7 @@ use roxmltree::{Document as Xml, Node, ParsingOptions};
 use serde_json::{Map, Value};
 
 use super::archive::Archive;
+use crate::contract::publish::said_by_members;
 use crate::markup::document::Document;
 use crate::markup::html;
 
@@ -51,9 +52,34 @@ pub(super) fn docx(bytes: &[u8]) -> Result<Document, String> {
         text: out.trim_end().to_owned(),
         title,
         date: said("modified").or_else(|| said("created")),
+        publish: said_by_members(&marks_of(core.as_ref(), part("docProps/custom.xml").ok())),
         members: author(said("creator")),
         ..Document::default()
     })
+}
+
+/// What the properties of a file say of it: its key words, its category, its state, and those that a person added.
+fn marks_of(core: Option<&Xml<'_>>, custom: Option<String>) -> Map<String, Value> {
+    let text_of = |node: Node<'_, '_>| -> Value {
+        let texts = node.descendants().filter(Node::is_text).filter_map(|text| text.text());
+        texts.collect::<String>().trim().into()
+    };
+    let mut found = Map::new();
+    for (property, name) in
+        [("keywords", "keywords"), ("category", "category"), ("contentStatus", "status")]
+    {
+        let node = core.and_then(|core| core.descendants().find(|node| is(node, property)));
+        found.extend(node.map(|node| (name.to_owned(), text_of(node))));
+    }
+    if let Some(custom) = custom
+        && let Ok(custom) = xml(&custom)
+    {
+        let added = custom.descendants().filter(|node| is(node, "property"));
+        found.extend(
+            added.filter_map(|node| Some((attribute(node, "name")?.to_owned(), text_of(node)))),
+        );
+    }
+    found
 }
 
 fn is(node: &Node<'_, '_>, name: &str) -> bool {
@@ -180,11 +206,18 @@ pub(super) fn epub(bytes: &[u8]) -> Result<Document, String> {
         let node = package.descendants().find(|node| is(node, name))?;
         Some(node.text()?.trim().to_owned()).filter(|text| !text.is_empty())
     };
+    let subjects: Vec<Value> = package
+        .descendants()
+        .filter(|node| is(node, "subject"))
+        .filter_map(|node| Some(node.text()?.trim().into()))
+        .collect();
+    let subjects = Map::from_iter([("keywords".to_owned(), subjects.into())]);
     Ok(Document {
         kind: "epub",
         text: out.trim_end().to_owned(),
         title: said("title"),
         date: said("date"),
+        publish: said_by_members(&subjects),
         members: author(said("creator")),
         ..Document::default()
     })
@@ -239,6 +272,33 @@ mod tests {
             (Some("Roof offer"), &Value::from("Ana"))
         );
         assert!(docx(&zip(&[("word/document.xml", "<w:document")])).unwrap_err().contains("XML"));
+    }
+
+    #[test]
+    fn the_properties_of_a_docx_say_that_it_is_private() {
+        let body = "<w:document xmlns:w='w'><w:body><w:p><w:r><w:t>Text</w:t></w:r></w:p></w:body></w:document>";
+        let core =
+            |inner: &str| format!("<c:coreProperties xmlns:c='c'>{inner}</c:coreProperties>");
+        let custom = |name: &str, value: &str| {
+            format!(
+                "<Properties xmlns:vt='v'><property name='{name}'><vt:x>{value}</vt:x></property></Properties>"
+            )
+        };
+        for (core, custom, expected) in [
+            (core("<c:keywords>home, private</c:keywords>"), String::new(), Some(false)),
+            (core("<c:category>Confidential</c:category>"), String::new(), Some(false)),
+            (core("<c:contentStatus>Draft</c:contentStatus>"), String::new(), Some(false)),
+            (core(""), custom("Publish", "false"), Some(false)),
+            (core(""), custom("Sensitivity", "Normal"), None),
+            (core("<c:keywords>home</c:keywords>"), String::new(), None),
+        ] {
+            let bytes = zip(&[
+                ("word/document.xml", body),
+                ("docProps/core.xml", &core),
+                ("docProps/custom.xml", &custom),
+            ]);
+            assert_eq!(docx(&bytes).unwrap().publish, expected, "{core} {custom}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::markdown::FrontMatter;
-use super::{html, latex, mail, markdown};
+use super::{html, latex, mail, markdown, marks};
 use crate::contract::publish;
 
 /// Files of these kinds are read, by the end of their names.
@@ -57,7 +57,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
         return Err(format!("files named .{extension} are not read; these are: {list}"));
     }
     let text = text_of(bytes)?;
-    Ok(match extension.as_str() {
+    let document = match extension.as_str() {
         "md" | "markdown" => markdown_document(text),
         "html" | "htm" => below_front_matter(text, |text| of_page(html::page(text))),
         "tex" => below_front_matter(text, |text| {
@@ -70,12 +70,27 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
             text: text.to_owned(),
             ..none()
         }),
-    })
+    };
+    Ok(with_marks(document, text))
+}
+
+/// A document with the marks that stand in its text too.
+fn with_marks(document: Document, text: &str) -> Document {
+    if document.kind == "json" {
+        return document;
+    }
+    // Below front matter, or where the file begins: a mark there decides even where front matter does not parse.
+    let said = publish::together([
+        marks::said_in_text(document.kind, markdown::plain_body(text)),
+        marks::said_in_text(document.kind, text),
+    ]);
+    let publish = publish::together([document.publish, said]);
+    Document { publish, ..document }
 }
 
 /// A page without what surrounds its article: menus, banners, buttons, footers.
 pub(crate) fn article(text: &str) -> Document {
-    below_front_matter(text, |text| of_page(html::article(text)))
+    with_marks(below_front_matter(text, |text| of_page(html::article(text))), text)
 }
 
 fn of_page(page: html::Page) -> Document {
@@ -306,11 +321,14 @@ mod tests {
     #[test]
     fn a_page_says_who_wrote_it_and_when() {
         let page = "<head><meta name=author content='Ana &amp; Bo'><meta property=\"article:published_time\" \
-                    content=2026-02-11><meta name=viewport content=wide></head>Text";
+                    content=2026-02-11><meta name=viewport content=wide><link rel='canonical' \
+                    href='https://x.org/a?b=1&amp;c=2'><link rel=icon href=i.png></head>Text";
         let read = read("a.html", page.as_bytes()).unwrap();
         assert_eq!(
             Value::Object(read.members),
-            serde_json::json!({"author": "Ana & Bo", "date": "2026-02-11"})
+            serde_json::json!({
+                "author": "Ana & Bo", "date": "2026-02-11", "url": "https://x.org/a?b=1&c=2"
+            })
         );
     }
 

@@ -7,7 +7,7 @@ use mail_parser::{Address, Message, MessageParser, MessagePart, MimeHeaders, Par
 use serde_json::{Map, Value};
 
 use super::html;
-use crate::contract::publish::{said_by_member, said_by_members, together};
+use crate::contract::publish::{is_private_title, said_by_member, said_by_members, together};
 
 /// A mail message: the headers people read, and the text body.
 pub struct Mail {
@@ -149,12 +149,14 @@ fn list_id(message: &Message<'_>) -> Option<String> {
 
 /// What the headers say, with or without the `X-` of names that nobody registered.
 fn publish(message: &Message<'_>) -> Option<bool> {
-    together(message.headers().iter().map(|header| {
+    let is_marked = message.subject().is_some_and(is_private_title);
+    let headers = together(message.headers().iter().map(|header| {
         let name = header.name();
         let name = name.strip_prefix("X-").or_else(|| name.strip_prefix("x-")).unwrap_or(name);
         let text = message.header_raw(header.name())?.trim();
         said_by_member(name, &Value::from(text))
-    }))
+    }));
+    together([is_marked.then_some(false), headers])
 }
 
 /// What the `meta` elements of the parts in HTML say.

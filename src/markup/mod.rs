@@ -12,6 +12,7 @@ pub mod latex;
 mod layout;
 pub mod mail;
 pub mod markdown;
+pub(crate) mod marks;
 pub(crate) mod org;
 pub(crate) mod records;
 

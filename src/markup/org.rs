@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::document::Document;
+use crate::contract::publish::{said_by_line, said_by_member, together};
 
 /// Keywords of headlines that say whether something is to be done or is done.
 const OPEN: [&str; 6] = ["TODO", "NEXT", "WAITING", "STARTED", "HOLD", "IN-PROGRESS"];
@@ -18,8 +19,8 @@ const LEVEL_MAX: usize = 6;
 pub(crate) fn document(text: &str) -> Document {
     let mut reader = Reader::default();
     text.lines().for_each(|line| reader.line(line));
-    let Reader { out, title, date, labels, members, .. } = reader;
-    Document { kind: "org", text: out, title, date, labels, members, publish: None }
+    let Reader { out, title, date, labels, members, publish, .. } = reader;
+    Document { kind: "org", text: out, title, date, labels, members, publish }
 }
 
 #[derive(Default)]
@@ -29,6 +30,7 @@ struct Reader {
     date: Option<String>,
     labels: Vec<String>,
     members: Map<String, Value>,
+    publish: Option<bool>,
     in_drawer: bool,
     in_code: bool,
     /// Where the words of the last headline end.
@@ -41,6 +43,9 @@ impl Reader {
         let folded = trimmed.to_ascii_lowercase();
         if self.in_drawer {
             self.in_drawer = folded != ":end:";
+            if let Some((name, value)) = trimmed.trim_start_matches(':').split_once(':') {
+                self.said(said_by_line(name, value));
+            }
             return;
         }
         if let Some(block) = folded.strip_prefix("#+begin_").or(folded.strip_prefix("#+end_")) {
@@ -75,6 +80,10 @@ impl Reader {
         }
     }
 
+    fn said(&mut self, flag: Option<bool>) {
+        self.publish = together([self.publish, flag]);
+    }
+
     fn push(&mut self, line: &str) {
         if self.out.is_empty() && line.trim().is_empty() {
             return;
@@ -87,6 +96,7 @@ impl Reader {
     fn keyword(&mut self, said: &str) {
         let Some((name, value)) = said.split_once(':') else { return };
         let value = value.trim();
+        self.said(said_by_member(name, &value.into()));
         if value.is_empty() {
             return;
         }
@@ -105,6 +115,11 @@ impl Reader {
     }
 
     fn headline(&mut self, level: usize, said: &str) {
+        if let Some(tags) = tags_of(said) {
+            let is_kept_back = tags.split(':').any(|tag| tag.eq_ignore_ascii_case("noexport"));
+            self.said(is_kept_back.then_some(false));
+            self.said(said_by_member("tags", &tags.into()));
+        }
         let (word, rest) = said.split_once(' ').unwrap_or((said, ""));
         let state = match word {
             word if OPEN.contains(&word) => Some("- [ ] "),
@@ -152,12 +167,16 @@ fn without_marks(said: &str) -> &str {
         Some(rest) => rest.split_once(']').map_or(said, |(_, rest)| rest.trim_start()),
         None => said,
     };
-    match said.rsplit_once(' ') {
-        Some((words, tags)) if tags.len() > 2 && tags.starts_with(':') && tags.ends_with(':') => {
-            words.trim_end()
-        }
-        _ => said,
+    match tags_of(said) {
+        Some(tags) => said[..said.len() - tags.len()].trim_end(),
+        None => said,
     }
+}
+
+/// The tags at the end of a headline: `:work:private:`.
+fn tags_of(said: &str) -> Option<&str> {
+    let (_, tags) = said.trim_end().rsplit_once(' ')?;
+    (tags.len() > 2 && tags.starts_with(':') && tags.ends_with(':')).then_some(tags)
 }
 
 /// `[[target][words]]` as its words.
@@ -177,6 +196,23 @@ fn plain(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_says_in_each_of_its_ways_that_it_is_private() {
+        for (text, expected) in [
+            ("#+TITLE: A\n#+PUBLISH: no\n\nText", Some(false)),
+            ("#+PUBLISH:\nText", Some(false)),
+            ("#+DRAFT: t\nText", Some(false)),
+            ("#+FILETAGS: :home:private:\nText", Some(false)),
+            ("* Head :home:private:\nText", Some(false)),
+            ("* Head :noexport:\nText", Some(false)),
+            ("* Head\n:PROPERTIES:\n:PUBLISH: no\n:END:\nText", Some(false)),
+            ("* Head\n:PROPERTIES:\n:VISIBILITY: folded\n:END:\nText", None),
+            ("* Head :home:\nText\n#+begin_src\n#+PUBLISH: no\n#+end_src\n", None),
+        ] {
+            assert_eq!(document(text).publish, expected, "{text}");
+        }
+    }
 
     #[test]
     fn headlines_tasks_and_days_are_read() {

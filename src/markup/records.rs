@@ -19,9 +19,9 @@ const TEXTS: [&str; 5] = ["content_text", "text", "content", "body", "content_ht
 const IDS: [&str; 4] = ["id", "_id", "guid", "uuid"];
 /// Longest id of a record that is used, in bytes. A longer one is no name.
 const ID_BYTES_MAX: usize = 200;
-/// The first words of the version of a JSON Feed.
 /// Levels of a value nested too deep that are looked at one by one.
 const LEVELS_KEPT: usize = 16;
+/// The first words of the version of a JSON Feed.
 const JSON_FEED: &str = "https://jsonfeed.org/version/";
 
 /// Kinds of files that are always lists, and `json`, which may be one.
@@ -262,10 +262,9 @@ fn json_list(text: &str) -> Option<List> {
     let version: String = serde_json::from_str(member("version")?.get()).ok()?;
     let items = serde_json::from_str::<Vec<&RawValue>>(member("items")?.get()).ok()?;
     let others = members.iter().filter(|(name, _)| name != "items");
-    let said = others.map(|(name, raw)| {
-        publish::said_by_member(name, &serde_json::from_str(raw.get()).unwrap_or_default())
-    });
-    version.starts_with(JSON_FEED).then(|| list(items, publish::together(said)))
+    let read = |raw: &RawValue| value_of(raw.get()).unwrap_or_default();
+    let said = others.map(|(name, raw)| (name.clone(), read(raw))).collect();
+    version.starts_with(JSON_FEED).then(|| list(items, publish::said_by_record(&said)))
 }
 
 fn json_lines(text: &str) -> Result<List, String> {
@@ -307,7 +306,7 @@ fn rows(kind: &str, text: &str) -> List {
         at += len;
     }
     let shape = Shape::Rows { names: names.unwrap_or_default(), delimiter };
-    List { shape, slots, publish: None }
+    List { shape, slots, publish: super::marks::said_in_text(kind, text) }
 }
 
 /// The sign that stands most often between the cells of the first row.
@@ -414,6 +413,8 @@ mod tests {
         let feed = "{\"version\": \"https://jsonfeed.org/version/1.1\", \"private\": true, \"items\": [{\"content_html\": \"<p>A<p>B\"}]}";
         assert_eq!(read("json", feed)[0].2, "A\n\nB");
         assert_eq!(List::of("json", feed).unwrap().unwrap().publish, Some(false));
+        let nested = feed.replace("\"private\": true", "\"_meta\": {\"private\": true}");
+        assert_eq!(List::of("json", &nested).unwrap().unwrap().publish, Some(false));
     }
 
     #[test]

@@ -309,7 +309,7 @@ mod tests {
         ]);
         let says = |id| document(home.path(), id).publish;
         let all = ["a.md", "b.md", "c.json", "e.txt"].map(says);
-        assert_eq!(all, [Some(false), None, Some(true), None]);
+        assert_eq!(all, [Some(false), Some(false), Some(true), Some(false)]);
         let lines = items(home.path(), "d.jsonl");
         let says = |key: &String| lines.get(key).unwrap().publish;
         let all: Vec<Option<bool>> = lines.keys().iter().map(says).collect();

@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
         }
         let end = start.end;
         if let Some((name, content)) = start.meta.take() {
-            self.members.entry(name).or_insert(content.into());
+            self.meta(name, content.into());
         }
         if let Some(time) = start.time.take()
             && self.hidden == 0
@@ -250,9 +250,28 @@ impl<'a> Reader<'a> {
         }
         if start.is_json_ld
             && let Ok(said) = serde_json::from_str(content)
-            && let Some(date) = date_published(&said, 0)
         {
-            self.members.entry("date").or_insert(date.into());
+            if let Some(date) = date_published(&said, 0) {
+                self.members.entry("date").or_insert(date.into());
+            }
+            if is_private(&said) {
+                self.members.entry("private").or_insert(true.into());
+            }
+        }
+    }
+
+    /// What a `meta` or `link` element says. Names that many pages use otherwise count where they say something of
+    /// privacy, and a page may say it after it said something else under the same name.
+    fn meta(&mut self, name: String, content: Value) {
+        let is_mark = publish::said_by_member(&name, &content).is_some();
+        let is_address = |text: &str| text.starts_with("https://") || text.starts_with("http://");
+        if name == "url" && !content.as_str().is_some_and(is_address) {
+            return;
+        }
+        if is_mark {
+            self.members.insert(name, content);
+        } else if matches!(&*name, "author" | "date" | "url") || publish::names_labels(&name) {
+            self.members.entry(name).or_insert(content);
         }
     }
 
@@ -434,7 +453,7 @@ impl<'a> Start<'a> {
         let (mut said_of, mut content) = (None, String::new());
         let may_surround = !matches!(&*name, "html" | "body" | "main" | "article" | "head");
         let mut surrounds = matches!(&*name, "nav" | "aside" | "footer" | "button" | "menu");
-        let is_meta = name == "meta";
+        let (is_meta, is_link) = (name == "meta", name == "link");
         let counts = matches!(&*name, "ol" | "li");
         let (is_time, is_script) = (name == "time", name == "script");
         let (mut time, mut published, mut is_json_ld) = (None, false, false);
@@ -442,7 +461,13 @@ impl<'a> Start<'a> {
             "hidden" => hides = true,
             "style" => hides |= hides_by_style(value),
             "start" | "value" if counts => number = value.trim().parse().ok(),
-            "name" | "property" if is_meta => said_of = member_of(value),
+            "name" | "property" | "itemprop" if is_meta => said_of = member_of(value),
+            "rel" if is_link => {
+                let mut words = value.split_whitespace();
+                let names_page = words.any(|word| word.eq_ignore_ascii_case("canonical"));
+                said_of = names_page.then(|| "url".to_owned());
+            }
+            "href" if is_link => each_stretch(value, |stretch| content.push_str(stretch)),
             "content" if is_meta => each_stretch(value, |stretch| content.push_str(stretch)),
             "role" => surrounds |= ROLES.contains(&value.trim()),
             "class" | "id" if may_surround && names_surroundings(value) => {
@@ -476,9 +501,26 @@ fn member_of(name: &str) -> Option<String> {
             "date"
         }
         "keywords" => "keywords",
-        other => return publish::is_sign(other).then(|| other.to_owned()),
+        "og:url" => "url",
+        other => {
+            let bare = other.rsplit([':', '.']).next().unwrap_or(other);
+            return publish::is_sign(bare).then(|| bare.to_owned());
+        }
     };
     Some(known.to_owned())
+}
+
+/// Whether JSON-LD says of the page that it is private.
+fn is_private(value: &Value) -> bool {
+    match value {
+        Value::Object(object) => {
+            // Its key words are about its subject: the draft of a league is no draft.
+            let mut others = object.iter().filter(|(name, _)| !publish::names_labels(name));
+            others.any(|(name, value)| publish::said_by_member(name, value) == Some(false))
+        }
+        Value::Array(list) => list.iter().any(is_private),
+        _ => false,
+    }
 }
 
 /// Whether the names of an element say that it surrounds the article: `share-bar`, `site-nav`. Names of
