@@ -87,6 +87,34 @@ fn a_run_whose_calls_failed_says_so_everywhere() {
 }
 
 #[test]
+fn a_request_without_a_summary_is_explained_by_every_command_that_is_asked_for_it() {
+    let home = Home::new(&at(&closed_port(), ""));
+    home.ask("r0", FLOW, "A text.");
+    drain(&home);
+    for command in ["read", "explain"] {
+        let ran = home.run(&[command, "r0"]);
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(5), "{command}: {said}");
+        assert!(said.contains("request r0 made no summary"), "{command}: {said}");
+        assert!(said.contains("(connection_refused)"), "{command}: {said}");
+        assert!(!said.contains("did you mean"), "{command}: {said}");
+    }
+    // `add` names what failed and when it is tried again, and is no success.
+    let note = home.path("note.txt");
+    std::fs::write(&note, "The meeting of the garden club moved to Tuesday.").unwrap();
+    let note = note.to_str().unwrap();
+    let ran = home.run(&["add", note, "--flow", FLOW]);
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{said}");
+    assert!(said.contains("note.txt: ") && said.contains("(connection refused)"), "{said}");
+    assert!(said.contains("the next attempt: 20"), "{said}");
+    std::fs::write(note, "The meeting of the garden club moved to Friday.").unwrap();
+    let ran = home.run(&["--json", "add", note, "--flow", FLOW]);
+    let told: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(told["failing"][0]["cause"], "connection_refused", "{told}");
+}
+
+#[test]
 fn a_request_that_completed_shows_no_old_cause() {
     let acts = vec![status(503, &[], "{}"), good()];
     let server = Server::start(acts);

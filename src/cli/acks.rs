@@ -82,14 +82,18 @@ pub(super) fn is_final(ack: &Value) -> bool {
 pub(super) struct Ended {
     /// The last ack of each.
     pub acks: BTreeMap<String, Value>,
+    /// The last ack of each that failed and is tried again.
+    pub failing: BTreeMap<String, Value>,
 }
 
 impl Ended {
     pub(super) fn take(&mut self, ack: Value) {
-        if let Some(id) = ack["request_id"].as_str()
-            && is_final(&ack)
-        {
-            self.acks.insert(id.to_owned(), ack);
+        let Some(id) = ack["request_id"].as_str().map(str::to_owned) else { return };
+        if is_final(&ack) {
+            self.failing.remove(&id);
+            self.acks.insert(id, ack);
+        } else if ack["status"] == "failed_transient" {
+            self.failing.insert(id, ack);
         }
     }
 
@@ -231,12 +235,20 @@ impl Drop for AckProgress {
     }
 }
 
+/// Whether an ack says that something went wrong, and not only that its time has not come: a budget, a rate.
+pub(super) fn is_failure(ack: &Value) -> bool {
+    ack["status"] == "failed_transient" && ack["reason_code"] != "rate_limited"
+}
+
 /// One line for an end that is no summary.
 pub(super) fn why(ack: &Value) -> String {
     let text = |name: &str| ack[name].as_str().filter(|text| !text.is_empty());
     let status = text("status").unwrap_or("unknown").replace('_', " ");
+    let cause = text("cause").map(|cause| format!(" ({})", cause.replace('_', " ")));
     let reason = text("reason_code").map(|reason| reason.replace('_', " "));
-    let parts = [reason, text("message").map(str::to_owned)];
+    let reason = reason.map(|reason| format!("{reason}{}", cause.unwrap_or_default()));
+    let next = text("retry_at").map(|at| format!("the next attempt: {at}"));
+    let parts = [reason, text("message").map(str::to_owned), next];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match parts.is_empty() {
         true => ui::red(&status),

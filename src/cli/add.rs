@@ -1,11 +1,12 @@
 //! `add`: files and folders into a home, and what came out as text.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::acks::{AckProgress, AckTail, Ended, why};
+use super::acks::{AckProgress, AckTail, Ended, is_failure, why};
 use super::failure::{Exit, Failure};
 use super::intake::{RequestSettings, not_added, rename_for_home, take_in};
 use super::interrupt::{listen, stopped};
@@ -22,6 +23,9 @@ use crate::home::Home;
 use crate::import::Report;
 use crate::import::collect::{Collected, Skipped, collect, in_short};
 use crate::service::Until;
+
+/// Requests that failed for now and that are named.
+const FAILING_NAMED: usize = 10;
 
 /// Files that are gone and that are named.
 const GONE_NAMED: usize = 10;
@@ -100,7 +104,15 @@ impl AddArgs {
         }
         let ended = if ControlClient::connect(&home.socket()).is_ok() {
             let wait = Wait { socket: home.socket(), timeout: None };
-            wait.run(context, &mut tail, &ids, |_| ())?
+            // A service tries again by itself: say what it waits for.
+            let mut told = BTreeSet::new();
+            wait.run(context, &mut tail, &ids, |ack| {
+                let is_new =
+                    told.insert((ack["reason_code"].to_string(), ack["cause"].to_string()));
+                if ack["status"] == "failed_transient" && is_new && !context.ui.json {
+                    context.ui.complain(why(ack));
+                }
+            })?
         } else {
             let progress = AckProgress::start(context, &home, Some(ids.len() as u64));
             let ran = super::serve::run_service(context, "drain", Until::Drained(None));
@@ -120,6 +132,16 @@ impl AddArgs {
             {
                 let name = name_of(id).unwrap_or_default();
                 context.ui.complain(format!("{}: {}", plain_line(&name), why(ack)));
+            }
+        }
+        if !context.ui.json {
+            for (id, ack) in ended.failing.iter().take(FAILING_NAMED) {
+                let name = name_of(id).unwrap_or_default();
+                context.ui.complain(format!("{}: {}", plain_line(&name), why(ack)));
+            }
+            if ended.failing.len() > FAILING_NAMED {
+                let more = ended.failing.len() - FAILING_NAMED;
+                context.ui.complain(format!("and {more} more: see `summarizer requests`"));
             }
         }
         let exit = imported.finish(context, &ended, ids.len());
@@ -196,6 +218,7 @@ impl Imported<'_> {
             context.ui.json(&json!({
                 "files": self.report.files, "records_added": self.report.added, "asked": asked,
                 "made": new, "as_before": same, "not_made": other, "aside": self.aside,
+                "failing": ended.failing.values().collect::<Vec<_>>(),
                 "skipped": skipped, "gone": self.gone.iter().map(|one| &one.name).collect::<Vec<_>>(),
             }));
         } else {
@@ -203,7 +226,8 @@ impl Imported<'_> {
             made_lines(prose, &made).iter().for_each(|line| context.ui.out(line));
             self.talk(context, asked, new, same, other);
         }
-        match other > 0 || self.skipped.iter().any(|one| one.named) {
+        let fails = ended.failing.values().any(is_failure);
+        match other > 0 || fails || self.skipped.iter().any(|one| one.named) {
             true => Exit::Wrong,
             false => Exit::Done,
         }

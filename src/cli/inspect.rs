@@ -370,7 +370,9 @@ pub(super) fn ask_by_name(
     answer.map_err(|failure| {
         let has_near = failure.advice().is_some_and(|advice| advice.starts_with("did you mean"));
         let near = || nearest_name(&open_bus(context).ok()?, word);
-        match failure.exit == Exit::Input && !has_near {
+        // A request that is known was named rightly.
+        let is_known = failure.in_short().starts_with("request ");
+        match failure.exit == Exit::Input && !has_near && !is_known {
             true => match near() {
                 Some(near) => failure.hint(format!("did you mean {near}?")),
                 None => failure,

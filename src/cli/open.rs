@@ -78,7 +78,7 @@ fn view_of(context: &Context, id: &str) -> Result<String, Failure> {
     let bus = open_bus(context)?;
     let summary = match one_named(&bus, id)? {
         Some(one) => Some(one.id().to_owned()),
-        None => summary_of_request(context, id),
+        None => summary_of_request(context, id)?,
     };
     match summary {
         Some(summary) => Ok(format!("/summary/{summary}")),

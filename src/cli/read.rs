@@ -67,7 +67,9 @@ pub(crate) struct ReadArgs {
 
 impl ReadArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let bus = open_bus(context)?;
+        // A home without summaries may know the request that is named.
+        let known = || self.ids.iter().find_map(|id| summary_of_request(context, id).err());
+        let bus = open_bus(context).map_err(|failure| known().unwrap_or(failure))?;
         let mut found = match self.ids.is_empty() {
             true => self.newest(context, &bus)?,
             false => self.by_name(context, &bus)?,
@@ -136,7 +138,7 @@ impl ReadArgs {
         for id in &self.ids {
             let mut here = named(bus, id, shown).map_err(|error| unread(&error))?;
             if here.is_empty()
-                && let Some(summary) = summary_of_request(context, id)
+                && let Some(summary) = summary_of_request(context, id)?
             {
                 here = named(bus, &summary, shown).map_err(|error| unread(&error))?;
             }
@@ -210,14 +212,21 @@ pub(super) fn nearest_name(bus: &SummaryBus, word: &str) -> Option<String> {
     names::nearest_of(word, known.iter().map(String::as_str))
 }
 
-/// The summary that a request made, when the home knows the request.
-pub(super) fn summary_of_request(context: &Context, id: &str) -> Option<String> {
-    let mut session = HomeAccess::open(context).ok()?;
+/// The summary that a request made, when the home knows the request. A request that made none is an
+/// error that says how far it is.
+pub(super) fn summary_of_request(context: &Context, id: &str) -> Result<Option<String>, Failure> {
+    let Ok(mut session) = HomeAccess::open(context) else { return Ok(None) };
     let question =
         Question::Explain { id: id.to_owned(), verify: false, prompts: false, texts: false };
     let answer = session.ask(context, &question);
-    session.close().ok()?;
-    answer.ok()?["summary_id"].as_str().map(str::to_owned)
+    if session.close().is_err() {
+        return Ok(None);
+    }
+    match answer {
+        Ok(explained) => Ok(explained["summary_id"].as_str().map(str::to_owned)),
+        Err(failure) if failure.in_short().starts_with("request ") => Err(failure),
+        Err(_) => Ok(None),
+    }
 }
 
 /// One summary as lines: title, text, and where it comes from.

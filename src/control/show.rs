@@ -95,7 +95,7 @@ pub(super) fn explained(
     };
     Ok(later(move || match explain(&around, request, row.last, wanted) {
         Ok(explanation) => Ok(Answer::Ok(serde_json::to_value(explanation)?)),
-        Err(error @ ExplainError::NoSummary(_)) => Ok(Answer::NotFound(error.to_string())),
+        Err(error @ ExplainError::NoSummary(..)) => Ok(Answer::NotFound(error.to_string())),
         Err(error) => Err(error.into()),
     }))
 }

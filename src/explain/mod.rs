@@ -48,8 +48,8 @@ pub enum ExplainError {
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The request made no summary.
-    #[error("request {0} made no summary; `summarizer show {0}` says how it ended")]
-    NoSummary(String),
+    #[error("request {0} made no summary: {1}; `summarizer show {0}` says more")]
+    NoSummary(String, String),
     /// The record in the log is not an item.
     #[error("read the item")]
     Item(#[source] serde_json::Error),

@@ -8,7 +8,7 @@ use super::{Answered, Attempt, ExplainError};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
-use crate::export::Committed;
+use crate::export::{Committed, ack};
 use crate::facts::attempt::{InputFacts, SourcePlaces};
 use crate::facts::model::Provenance;
 use crate::log::{LogError, ReadError, Reader};
@@ -75,7 +75,7 @@ impl Story {
             }
         }
         let Some((produced_at, summary, body_sha256, (input, provenance))) = produced else {
-            return Err(ExplainError::NoSummary(taken.head.request_id));
+            return Err(ExplainError::NoSummary(taken.head.request_id, standing(&events)));
         };
         let seq = produced_at.seq;
         let body = log.body(seq)?;
@@ -97,6 +97,25 @@ impl Story {
             events,
         })
     }
+}
+
+/// How far a request is, as its last ack says it.
+fn standing(events: &[Committed]) -> String {
+    let last = events.iter().rev().find_map(ack::line);
+    let last: Value = last.and_then(|line| serde_json::from_str(&line).ok()).unwrap_or_default();
+    let text = |name: &str| last[name].as_str();
+    let mut said = match text("status") {
+        None | Some("accepted") => "it has not ended".to_owned(),
+        Some(status) => status.to_owned(),
+    };
+    for (name, before, after) in
+        [("reason_code", ": ", ""), ("cause", " (", ")"), ("message", ": ", "")]
+    {
+        if let Some(text) = text(name) {
+            said.push_str(&format!("{before}{text}{after}"));
+        }
+    }
+    said
 }
 
 fn events(log: &Reader, request: Seq, last: Seq) -> Result<Vec<Committed>, ExplainError> {
