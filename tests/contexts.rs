@@ -80,6 +80,7 @@ impl Home {
         mine.next_back().unwrap_or_else(|| panic!("{id} has no terminal ack"))
     }
 
+    /// The question of a request as it was sent, after a look at what it asks for.
     fn prompts(&self, id: &str) -> String {
         let ack = self.ack(id);
         let summary = ack["summary"]["summary_id"].as_str().unwrap_or_else(|| panic!("{ack}"));
@@ -88,8 +89,34 @@ impl Home {
         assert_eq!(prompts["problem"], Value::Null, "{id}");
         assert_eq!(prompts["as_recorded"], true, "{id}");
         let calls = prompts["calls"].as_array().unwrap();
-        let last = calls.last().unwrap()["messages"].as_array().unwrap().last().unwrap();
+        let messages = calls.last().unwrap()["messages"].as_array().unwrap();
+        let flow =
+            explained[0]["flow"]["flow_id"].as_str().unwrap_or_else(|| panic!("{explained:?}"));
+        asks_for_every_member(flow, &messages[0]);
+        let last = messages.last().unwrap();
         last["text"].as_str().unwrap_or_else(|| panic!("{last}")).to_owned()
+    }
+}
+
+/// A model that knows nothing but the question is told each member of the answer, that the rest is data,
+/// and that what the data do not say is not to be made up.
+fn asks_for_every_member(flow: &str, first: &Value) {
+    assert_eq!(first["role"], "system", "{flow}");
+    let asked = first["text"].as_str().unwrap();
+    for part in ["## Task", "## Untrusted input", "## Output", "Do not add facts"] {
+        assert!(asked.contains(part), "{flow} says nothing of {part}");
+    }
+    let pack = Path::new(env!("CARGO_MANIFEST_DIR")).join("registry/packs").join(flow);
+    let read = |name: &str| -> Value {
+        serde_json::from_slice(&std::fs::read(pack.join(name)).unwrap()).unwrap()
+    };
+    // A page is asked for as text with front matter, and its members are made of it.
+    if read("projection.json")["form"] != "json" {
+        return assert!(asked.contains("front matter"), "{flow} does not ask for a page");
+    }
+    let schema = read("output.schema.json");
+    for name in schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name) {
+        assert!(asked.contains(&format!("`{name}`")), "{flow} does not ask for {name}");
     }
 }
 
@@ -236,6 +263,18 @@ const OTHERS: &[(&str, &str, &[&str])] = &[
     ("item", "news.seed.expand.seed_card.v1", &["feed.json#n1"]),
     ("paper", "latex.section.convert.docusaurus_md.v1", &["pumps.tex"]),
     ("note", "writing.outline.generate.v1", &["note.md"]),
+    // The day alone is known.
+    ("note", "email.gatekeeper.classify.gatekeeper_item.v1", &["note.md"]),
+    ("note", "gpt.log.annotate.obsidian_note_meta.v1", &["note.md"]),
+    ("note", "research.router.plan.perspectives.v1", &["note.md"]),
+    ("note", "docs.page.generate.docusaurus_md.v1", &["note.md"]),
+    ("mail", "docs.chunk_set.summarize.brief.v1", &["lease.eml"]),
+    ("mail", "digest.weekly.summarize.weekly_digest.v1", &["lease.eml", "note.md"]),
+    ("posting", "jobs.posting.screen.job_screening.v1", &["posting.html"]),
+    ("posting", "jobs.posting.screen.job_screening.v2", &["posting.html"]),
+    ("posting", "web.page.categorize.webpage_categorization.v1", &["posting.html"]),
+    ("feed", "news.agenda.generate.seed_ideas.v1", &["feed.json"]),
+    ("list", "ops.run.summarize.pipeline_run.v1", &["calls.jsonl"]),
 ];
 
 fn others(root: &Path) {
@@ -273,6 +312,13 @@ fn others(root: &Path) {
              \\begin{itemize}\\item Change it.\\end{itemize}\n",
         ),
         (
+            "posting.html",
+            "<title>Rust engineer</title><meta name=author content='Eva Rua'>\
+             <meta property='article:published_time' content='2026-02-10T08:00:00+01:00'>\
+             <link rel=canonical href='https://example.org/jobs/7'>\
+             <p>We look for a Rust engineer in Madrid, hybrid, EUR 60,000.",
+        ),
+        (
             "note.md",
             "---\ntitle: Filters\ndate: 2026-02-10\nauthor: Marta Gil\n---\nWhy filters matter.\n",
         ),
@@ -285,11 +331,13 @@ fn others(root: &Path) {
 fn each_item_of_a_list_is_told_apart_with_all_that_is_known_of_it() {
     let home = Home::new();
     others(&home.path("buses"));
+    let id_of = |name: &str, flow: &str| format!("{flow} {name}");
     for (name, flow, ids) in OTHERS {
-        home.ask(name, flow, "document_summary", "other", ids, json!({}));
+        home.ask(&id_of(name, flow), flow, "document_summary", "other", ids, json!({}));
     }
     home.ok(&["--json", "drain"]);
-    let made = ["mail", "list"].map(|name| home.ack(name)["summary"]["summary_id"].clone());
+    let made = [&OTHERS[0], &OTHERS[1]]
+        .map(|(name, flow, _)| home.ack(&id_of(name, flow))["summary"]["summary_id"].clone());
     let made: Vec<&str> = made.iter().filter_map(Value::as_str).collect();
     let weekly = "digest.weekly.summarize.weekly_digest.v1";
     home.ask("summaries", weekly, "document_summary", "other", &made, json!({}));
@@ -303,7 +351,7 @@ fn each_item_of_a_list_is_told_apart_with_all_that_is_known_of_it() {
     }
     let mut wrong = Vec::new();
     for (name, flow, _) in OTHERS {
-        compare(&home.prompts(name), &format!("{flow}.{name}.txt"), &mut wrong);
+        compare(&home.prompts(&id_of(name, flow)), &format!("{flow}.{name}.txt"), &mut wrong);
     }
     assert_golden(&wrong);
 }

@@ -708,9 +708,13 @@ impl Scene<'_, '_> {
     }
 
     fn weight_of(&self, sentence: usize) -> usize {
+        // The names of a program say nothing of its subject: `class Health:` is about no clinic.
+        if declares_name(self.text.sentence(sentence)) {
+            return 0;
+        }
         match self.text.block_of(sentence).kind {
             Kind::Heading(_) | Kind::Header => 4,
-            Kind::Signature | Kind::Quote | Kind::Columns | Kind::Link => 0,
+            Kind::Signature | Kind::Quote | Kind::Columns | Kind::Link | Kind::Code => 0,
             _ if sentence < 3 => 3,
             _ => 1,
         }
@@ -781,6 +785,44 @@ fn strip_reply_marks(subject: &str) -> &str {
     subject
 }
 
+/// Whether a line declares a name in a program: `class Health:`, `def check(self):`.
+fn declares_name(line: &str) -> bool {
+    const WORDS: [&str; 10] =
+        ["class", "def", "fn", "func", "function", "struct", "enum", "interface", "trait", "impl"];
+    const BEFORE: [&str; 7] = ["pub", "public", "private", "export", "static", "abstract", "async"];
+    let mut words = line.split_whitespace().skip_while(|word| BEFORE.contains(word));
+    if !words.next().is_some_and(|word| WORDS.contains(&word)) {
+        return false;
+    }
+    let Some(name) = words.next() else { return false };
+    let ends_declaration = line.trim_end().ends_with([':', '{', ';', ')', '}']);
+    let is_alone = words.next().is_none();
+    let is_name = name.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    is_name
+        && ends_declaration
+        && (is_alone || name.contains(['(', '<', ':']) || line.contains('{'))
+}
+
+#[cfg(test)]
+mod declaration_tests {
+    use super::declares_name;
+
+    #[test]
+    fn a_line_of_a_program_is_told_from_a_sentence() {
+        for (line, expected) in [
+            ("class Health:", true),
+            ("def check(self):", true),
+            ("pub fn run(&self) -> Exit {", true),
+            ("public class Clinic {", true),
+            ("class Health is about the clinic.", false),
+            ("Class begins at nine:", false),
+            ("class of 2026 (all of them)", false),
+            ("function follows form", false),
+        ] {
+            assert_eq!(declares_name(line), expected, "{line}");
+        }
+    }
+}
 #[cfg(test)]
 mod tests {
     use super::*;
