@@ -303,7 +303,7 @@ fn every_line_ended(folder: &Path) {
 }
 
 #[test]
-fn blocks_are_found() {
+fn fenced_blocks_of_a_page_are_found() {
     let found = blocks(README, "a\n```sh\nls\n```\nb\n```sh by-hand\nx\n```\n");
     let seen: Vec<_> = found
         .iter()

@@ -248,7 +248,7 @@ fn every_list_spills_and_loses_nothing() {
 }
 
 #[test]
-fn what_a_snapshot_does_not_show_is_said_in_its_narrative() {
+fn a_narrative_names_everything_its_snapshot_leaves_out() {
     let never = Thresholds { event_threshold: u64::MAX, step_fallback: u64::MAX };
     let (_, _, _, events) = long_lists().remove(3);
     let mut taken = Taken::new(never);

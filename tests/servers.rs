@@ -511,7 +511,7 @@ fn questions(row: &Row, server: &Server) -> usize {
 }
 
 #[test]
-fn every_server_answers_whatever_it_refuses_first() {
+fn every_server_answers_after_any_refusal() {
     for row in SERVERS {
         let server = start(row, |_, _| None);
         let provider = provider(row, &server);

@@ -12,7 +12,7 @@ use super::Context;
 use super::failure::{Exit, Failure};
 use super::perspectives::instant;
 use super::settings::load_config;
-use super::synthesis_common::{RunOptions, failure, keep, show, verdict};
+use super::synthesis_common::{ResearchOptions, failure, keep, show, verdict};
 use crate::config::Config;
 use crate::model::builtin::Builtin;
 use crate::model::{Provider, Providers};
@@ -74,7 +74,7 @@ struct BuildArgs {
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
     #[command(flatten)]
-    options: RunOptions,
+    options: ResearchOptions,
 }
 
 #[derive(Debug, Args)]
@@ -94,7 +94,7 @@ struct CheckArgs {
     #[arg(long, value_name = "N", requires = "write_gates")]
     expected_revision: Option<u64>,
     #[command(flatten)]
-    options: RunOptions,
+    options: ResearchOptions,
 }
 
 impl PackArgs {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::synthesis_common::{RunOptions, failure, keep, show, verdict};
+use super::synthesis_common::{ResearchOptions, failure, keep, show, verdict};
 use crate::contract::hash::sha256;
 use crate::contract::json::{jcs_hash, to_file};
 use crate::contract::time::{Timestamp, parse_instant};
@@ -38,7 +38,7 @@ enum Action {
         /// A run (directory or id), or a perspectives file
         run: PathBuf,
         #[command(flatten)]
-        options: RunOptions,
+        options: ResearchOptions,
     },
     /// Check a perspectives document and write it into a run in one step
     Write {
@@ -48,7 +48,7 @@ enum Action {
         #[arg(long, value_name = "FILE", default_value = "-")]
         from: PathBuf,
         #[command(flatten)]
-        options: RunOptions,
+        options: ResearchOptions,
     },
     /// Draft perspectives from an objective
     Draft {
@@ -68,7 +68,7 @@ enum Action {
         #[arg(long, value_name = "NAME")]
         provider: Option<String>,
         #[command(flatten)]
-        options: RunOptions,
+        options: ResearchOptions,
     },
 }
 
@@ -157,7 +157,7 @@ fn report(
     Ok(if findings.passes() { Exit::Done } else { Exit::Wrong })
 }
 
-fn run_check(context: &Context, target: &Path, options: &RunOptions) -> Result<Exit, Failure> {
+fn run_check(context: &Context, target: &Path, options: &ResearchOptions) -> Result<Exit, Failure> {
     let disk = context.machine.disk.as_ref();
     let mut findings = Findings::default();
     let is_file = disk.stat(target).is_ok_and(|stat| stat.is_some_and(|stat| !stat.is_dir));
@@ -199,7 +199,7 @@ fn run_write(
     context: &Context,
     target: &Path,
     from: &Path,
-    options: &RunOptions,
+    options: &ResearchOptions,
 ) -> Result<Exit, Failure> {
     let bytes = if from == Path::new("-") {
         let mut bytes = Vec::new();

@@ -85,8 +85,9 @@ pub fn rewritten(
     if let Some(error) = damaged {
         return Err(mark_failed(&error));
     }
-    let bad = verify_prefix(&context.machine.disk, queue, &batches)
-        .map_err(|error| Failure::new(Exit::Input, "cannot look at the queue").because(&error))?;
+    let bad = verify_prefix(&context.machine.disk, queue, &batches).map_err(|error| {
+        Failure::new(Exit::Input, "cannot inspect the queue file").because(&error)
+    })?;
     Ok((batches.len(), bad))
 }
 
@@ -99,11 +100,11 @@ fn adopt(
     let disk = &context.machine.disk;
     let queue = &held.home.queue;
     let failed = |error: &(dyn std::error::Error + 'static)| {
-        Failure::new(Exit::Input, "cannot look at the queue").because(error)
+        Failure::new(Exit::Input, "cannot inspect the queue file").because(error)
     };
     let old = QueueMark::decode(&held.engine.log().mark()).map_err(|error| mark_failed(&error))?;
     let change = describe_change(disk, queue, &old.position).map_err(|error| failed(&error))?;
-    // What lies between both ends of it is looked at only when somebody asks.
+    // Comparing the bytes between both ends reads the whole file, so only this command does it.
     let change = match change {
         Some(change) => change.to_string(),
         None => match rewritten(context, held, queue)? {

@@ -239,7 +239,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// The unit. What it may write is the home, and whatever the settings place outside it.
+/// The text of the unit. It may write the home and the folders that the settings place outside it.
 fn unit(binary: &Path, home: &Path, config_file: Option<&Path>, config: &Config) -> String {
     let word = |path: &Path| quoted(&path.display().to_string());
     let mut call = format!("{} --home {}", word(binary), word(home));

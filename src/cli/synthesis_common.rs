@@ -22,7 +22,7 @@ const RESEARCH_ROOT: &str = ".config/opencode/research-runs";
 
 /// Options of every command over research runs.
 #[derive(Debug, Args)]
-pub struct RunOptions {
+pub struct ResearchOptions {
     /// Where runs are found by their id [default: as configured, else
     /// ~/.config/opencode/research-runs]
     #[arg(long, env = "SUMMARIZER_RESEARCH_ROOT", value_name = "DIR")]
@@ -33,7 +33,7 @@ pub struct RunOptions {
     agent_types: Vec<String>,
 }
 
-impl RunOptions {
+impl ResearchOptions {
     /// Where runs are found by their id: as named, as configured, or where they usually are.
     pub(crate) fn research_root(&self, context: &Context) -> Result<PathBuf, Failure> {
         let user = || std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();

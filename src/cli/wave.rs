@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::synthesis_common::{RunOptions, failure, keep, show, verdict};
+use super::synthesis_common::{ResearchOptions, failure, keep, show, verdict};
 use crate::synthesis::receipt::Verdict;
 use crate::synthesis::wave;
 
@@ -24,7 +24,7 @@ enum Action {
         /// The run (directory or id)
         run: PathBuf,
         #[command(flatten)]
-        options: RunOptions,
+        options: ResearchOptions,
     },
 }
 

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn frozen_vectors() {
+    fn known_inputs_give_their_frozen_ids() {
         let quote = "ffefc769850a3e10785dcd5e59f78335e360e585e39011c1724ecfb49081496d";
         let quote = quote.parse::<Digest>().unwrap();
         let rows = [

@@ -3,7 +3,6 @@
 /// What kind of value a key takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Text.
     Text,
     Count,
     /// A number of bytes.

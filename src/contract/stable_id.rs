@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frozen_vectors() {
+    fn known_inputs_give_their_frozen_ids() {
         let event =
             [Part::Text("event"), Part::Text("conversation:abc123"), Part::Text("message:def456")];
         assert_eq!(

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_and_buses() {
+    fn each_kind_names_the_buses_it_fits() {
         let fitting: Vec<String> = SummaryKind::ALL
             .iter()
             .map(|kind| {

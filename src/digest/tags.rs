@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frozen_vectors() {
+    fn known_inputs_give_their_frozen_ids() {
         for (raw, tag) in [
             ("Knowledge Management", "free:knowledge_management"),
             ("format:Guide", "format_type:guide"),

@@ -196,7 +196,6 @@ pub struct SummaryItem {
     pub outputs: Map<String, Value>,
     /// A title for people; falls back to the source ids.
     pub title: Option<String>,
-    /// Source time.
     pub source_time: Timestamp,
     /// Scalars to filter by, such as `summary_kind`; never empty.
     pub meta: Map<String, Value>,

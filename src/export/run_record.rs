@@ -62,14 +62,13 @@ pub(crate) enum Resolution {
 pub(crate) struct Project {
     /// Stable id.
     pub project_id: String,
-    /// Name for people.
     pub project_name: String,
 }
 
 /// One stage of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Stage {
-    /// Its name, such as `input_resolution`.
+    /// Such as `input_resolution`.
     pub stage: String,
     pub started_at: Option<String>,
     pub completed_at: Option<String>,
@@ -85,40 +84,32 @@ pub(crate) struct Stage {
 /// Something a run read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunInput {
-    /// Name for people.
     pub name: String,
-    /// Which family of artifacts.
     pub artifact_family: String,
-    /// Where, relative to the bus home.
+    /// Relative to the bus home.
     pub path: String,
-    /// Its manifest, relative to the bus home.
+    /// Relative to the bus home.
     pub manifest_path: Option<String>,
-    /// Hash of its data.
     pub data_hash: Option<String>,
-    /// Version of its records.
     pub schema_version: Option<String>,
-    /// Whether the run could do without.
+    /// Whether the run fails without it.
     pub required: bool,
-    /// Whether it was there.
+    /// Whether the run found it.
     pub resolution: Resolution,
 }
 
 /// Something a run wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunOutput {
-    /// Name for people.
     pub name: String,
-    /// Which family of artifacts.
     pub artifact_family: String,
-    /// Where, relative to the bus home.
+    /// Relative to the bus home.
     pub path: String,
-    /// Its manifest, relative to the bus home.
+    /// Relative to the bus home.
     pub manifest_path: Option<String>,
-    /// Hash of its data.
     pub data_hash: Option<String>,
-    /// Version of its records.
     pub schema_version: Option<String>,
-    /// How far it came.
+    /// Whether it was published.
     pub promotion_status: Promotion,
     /// Whether the run failed without it.
     pub required: bool,
@@ -148,11 +139,8 @@ pub(crate) struct Counters {
     pub records_processed: u64,
     /// Records left out.
     pub records_skipped: u64,
-    /// Artifacts written.
     pub artifacts_written: u64,
-    /// Errors.
     pub errors_count: u64,
-    /// Warnings.
     pub warnings_count: u64,
 }
 

@@ -252,7 +252,6 @@ fn is_word(c: char) -> bool {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct InputDef {
-    /// Name.
     pub name: String,
     /// Type.
     pub kind: ValueType,
@@ -266,7 +265,6 @@ pub struct InputDef {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OutputDef {
-    /// Name.
     pub name: String,
     /// Type; not enforced, as in PromptFlow.
     pub kind: String,

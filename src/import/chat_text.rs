@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn exports_of_telephones_become_messages() {
+    fn exports_of_phone_chats_become_messages() {
         let android = "12/03/2026, 14:05 - Los mensajes están cifrados.\n\
             12/03/2026, 14:05 - Ana: hola\n12/03/2026, 14:06 - Ben: yo pago\ny tú también\n\
             12/03/2026, 14:09 - Ana: <Multimedia omitido>\n13/03/2026, 09:30 - Ana María: adiós\n";

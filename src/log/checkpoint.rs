@@ -25,7 +25,7 @@ pub enum RestoreError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// A row or document that is not what it should be.
-    #[error("read the tables")]
+    #[error("read the tables of the last checkpoint")]
     Codec(#[from] CodecError),
 }
 

@@ -22,7 +22,7 @@ pub trait Provider: Send + Sync {
         true
     }
 
-    /// Both for another of its models.
+    /// The context of another of its models, and whether it is known.
     fn context_of(&self, _model: &str) -> (usize, bool) {
         (self.context_tokens(), self.context_is_known())
     }

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn names_links_and_exchanges_work_like_the_host() {
+    fn names_links_and_exchanges_work_as_on_the_host() {
         let disk = SimDisk::new();
         let shown: &dyn Disk = &disk;
         disk.create_dir_all(Path::new("/a/b")).unwrap();

@@ -11,7 +11,7 @@
 //! [`exporters::ALL`] is the one list of them. `replay --verify`, `doctor --deep`, `verify` and
 //! `recover` compare everything in the list; `export` and `backup` write it elsewhere;
 //! `export --repair` repairs it. A new exporter is one file and one line in that list; [`metrics`] is
-//! the shortest example.
+//! the shortest example. [`versions`] is one with a file for each day.
 //!
 //! What a projection remembers between two processes lies in a [`Cache`](crate::log::Cache): rows
 //! with a seal each, under a [`LogStamp`](crate::log::LogStamp) that names the last event they
@@ -28,6 +28,7 @@
 
 pub mod caches;
 pub(crate) mod counts;
+mod day_files;
 pub mod digest_tree;
 pub mod digester;
 pub mod exporter;

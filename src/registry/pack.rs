@@ -24,7 +24,7 @@ const PACK_DEPTH_MAX: usize = 8;
 
 /// How a file differs from the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Difference {
+pub enum FileDifference {
     Changed(String),
     /// Only the pack has it.
     Added(String),
@@ -32,12 +32,12 @@ pub enum Difference {
     Missing(String),
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for FileDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Difference::Changed(path) => write!(f, "{path} was changed"),
-            Difference::Added(path) => write!(f, "{path} was added"),
-            Difference::Missing(path) => write!(f, "{path} is missing"),
+            FileDifference::Changed(path) => write!(f, "{path} was changed"),
+            FileDifference::Added(path) => write!(f, "{path} was added"),
+            FileDifference::Missing(path) => write!(f, "{path} is missing"),
         }
     }
 }
@@ -75,11 +75,11 @@ pub enum PackError {
         /// The hash of the files.
         actual: Digest,
         /// Which files differ, when the record knows their hashes.
-        differences: Vec<Difference>,
+        differences: Vec<FileDifference>,
     },
 }
 
-fn list(differences: &[Difference]) -> String {
+fn list(differences: &[FileDifference]) -> String {
     let mut text = String::new();
     for difference in differences {
         text.push_str("; ");
@@ -158,7 +158,7 @@ impl PackFiles {
     }
 
     /// How other files differ from these.
-    pub(crate) fn differences_of(&self, others: &PackFiles) -> Vec<Difference> {
+    pub(crate) fn differences_of(&self, others: &PackFiles) -> Vec<FileDifference> {
         let own = self.hashes().map(|(path, hash)| (path.to_owned(), hash.hex())).collect();
         differences(&own, others)
     }
@@ -180,19 +180,19 @@ impl PackFiles {
 pub(crate) fn differences(
     recorded: &BTreeMap<String, String>,
     files: &PackFiles,
-) -> Vec<Difference> {
+) -> Vec<FileDifference> {
     let actual: BTreeMap<&str, String> =
         files.hashes().map(|(path, hash)| (path, hash.hex())).collect();
     let mut found = Vec::new();
     for (path, hash) in recorded {
         match actual.get(path.as_str()) {
-            None => found.push(Difference::Missing(path.clone())),
-            Some(now) if now != hash => found.push(Difference::Changed(path.clone())),
+            None => found.push(FileDifference::Missing(path.clone())),
+            Some(now) if now != hash => found.push(FileDifference::Changed(path.clone())),
             Some(_) => {}
         }
     }
     let unknown = actual.keys().filter(|path| !recorded.contains_key(**path));
-    found.extend(unknown.map(|path| Difference::Added((*path).to_owned())));
+    found.extend(unknown.map(|path| FileDifference::Added((*path).to_owned())));
     found
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::binding::Binding;
-use super::pack::{Difference, PackError, PackFiles};
+use super::pack::{FileDifference, PackError, PackFiles};
 use crate::contract::hash::Digest;
 
 /// A flow and its variant as people write them: `ID` or `ID@VARIANT`.
@@ -60,7 +60,6 @@ pub struct DeclaredOutputs {
 /// One declared input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IoInput {
-    /// Name.
     pub name: String,
     /// PromptFlow type.
     #[serde(rename = "type")]
@@ -79,7 +78,6 @@ pub struct IoInput {
 /// One declared output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IoOutput {
-    /// Name.
     pub name: String,
     /// PromptFlow type.
     #[serde(rename = "type")]
@@ -176,14 +174,14 @@ impl FlowPackRecord {
 
     /// Files whose hash in `integrity.files` is not theirs although the hash of the whole pack fits: the
     /// list is stale, and a refusal would name the wrong files by it.
-    pub(crate) fn stale_files(&self, files: &PackFiles) -> Vec<Difference> {
+    pub(crate) fn stale_files(&self, files: &PackFiles) -> Vec<FileDifference> {
         match self.pack_hash() == Some(files.pack_hash()) {
             true => self.differences(files),
             false => Vec::new(),
         }
     }
 
-    fn differences(&self, files: &PackFiles) -> Vec<Difference> {
+    fn differences(&self, files: &PackFiles) -> Vec<FileDifference> {
         if self.integrity.files.is_empty() {
             return Vec::new();
         }
@@ -231,9 +229,9 @@ mod tests {
         assert_eq!(
             differences,
             [
-                Difference::Missing("old".into()),
-                Difference::Changed("x.jinja2".into()),
-                Difference::Added("new".into())
+                FileDifference::Missing("old".into()),
+                FileDifference::Changed("x.jinja2".into()),
+                FileDifference::Added("new".into())
             ]
         );
     }

@@ -224,7 +224,10 @@ fn no_room(claims: usize, limit: &str) -> String {
 }
 
 fn too_small(limit: &str, what: &str, error: DoesNotFit, findings: &mut Findings) {
-    let message = format!("{what}: at least {} bytes, allowed are {}", error.needed, error.limit);
+    let message = format!(
+        "{what} needs at least {} bytes; at most {} are allowed",
+        error.needed, error.limit
+    );
     let place = format!("$.limits.{limit}");
     findings.error(Code::SizeCapExceeded, super::manifest::FILE, place, message);
 }
@@ -302,7 +305,9 @@ fn summarize(
     let written = match answer {
         Ok(answer) => extract::extract(&answer, pool, Some(&allowed)),
         Err(reason) => {
-            let message = format!("{id}: no answer ({reason}); extracted instead");
+            let message = format!(
+                "{id}: the model gave no answer ({reason}); the claims are extracted from the output"
+            );
             findings.warn(Code::ModelSummaryRejected, file, "", message);
             return plain;
         }
@@ -312,7 +317,9 @@ fn summarize(
         findings.warn(Code::CitationNotInSource, file, "", message);
     }
     if written.claims.is_empty() && !plain.claims.is_empty() {
-        let message = format!("{id}: the answer has no claim that may stay; extracted instead");
+        let message = format!(
+            "{id}: every claim of the answer was refused; the claims are extracted from the output"
+        );
         findings.warn(Code::ModelSummaryRejected, file, "", message);
         return plain;
     }

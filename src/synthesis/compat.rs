@@ -140,7 +140,7 @@ fn judge(
     }
     for (size, key) in [(largest, "max_summary_kb"), (total, "max_total_summary_kb")] {
         if size > limit(key) {
-            let message = format!("{size} KB, allowed are {}", limit(key));
+            let message = format!("it has {size} KB; at most {} are allowed", limit(key));
             findings.error(Code::SizeCapExceeded, &pack_path, format!("$.limits.{key}"), message);
         }
     }

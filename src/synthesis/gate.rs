@@ -179,7 +179,7 @@ fn check_entry(
     let size = bytes.len() as u64;
     if !run.manifest.max_summary.holds(size) {
         let most = run.manifest.max_summary.bytes();
-        let message = format!("{size} bytes, allowed are {most}");
+        let message = format!("it has {size} bytes; at most {most} are allowed");
         findings.error(Code::SizeCapExceeded, &entry.summary_md, "", message);
     }
     match std::str::from_utf8(&bytes) {
@@ -386,7 +386,10 @@ fn judge(
         findings.error(Code::SummaryCountTooLow, pack_path.as_str(), "$.summaries", message);
     }
     if !manifest.max_total.holds(total) {
-        let message = format!("{total} bytes in all, allowed are {}", manifest.max_total.bytes());
+        let message = format!(
+            "all summaries have {total} bytes; at most {} are allowed",
+            manifest.max_total.bytes()
+        );
         findings.error(Code::SizeCapExceeded, pack_path.as_str(), "$.summaries", message);
     }
     let metrics = json!({

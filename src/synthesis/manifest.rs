@@ -61,9 +61,7 @@ pub struct RunManifest {
 pub struct Paths {
     /// Outputs of wave 1 and 2.
     pub(crate) wave_dirs: [RelPath; 2],
-    /// Summaries.
     pub summaries_dir: RelPath,
-    /// Logs.
     pub logs_dir: RelPath,
     /// `gates.json`.
     pub gates: RelPath,

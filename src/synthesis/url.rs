@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn normalization_vectors() {
+    fn known_urls_take_their_known_normal_form() {
         for (input, normal) in [
             (
                 "https://Example.com:443/path/?b=2&a=1&utm_source=abc#frag",
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn normalizing_twice_changes_nothing_more_than_one_slash() {
+    fn normalizing_twice_changes_one_slash_at_most() {
         let once = normalize("https://ex.com/a?z=%20&B=1&b=2&a_b=3&a1=4").unwrap();
         assert_eq!(normalize(&once).as_deref(), Some(once.as_str()));
     }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn cid_vectors() {
+    fn known_urls_give_their_known_citation_ids() {
         for (url, id) in [
             (
                 "https://example.com/open",

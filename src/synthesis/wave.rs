@@ -55,7 +55,6 @@ pub struct WaveReport {
 /// Counts of one text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct OutputCounts {
-    /// Words.
     pub words: usize,
     /// Bullets of `Sources`.
     pub sources: usize,
@@ -157,7 +156,8 @@ pub(crate) fn check_text(
         }
     }
     if counts.words as f64 > contract.max_words.as_f64().unwrap_or_default() {
-        let message = format!("{} words, allowed are {}", counts.words, contract.max_words);
+        let message =
+            format!("it has {} words; at most {} are allowed", counts.words, contract.max_words);
         findings.error(Code::TooManyWords, file, "", message);
     }
     let required =
@@ -202,7 +202,8 @@ fn sources(
         findings.warn(Code::NoSources, file, "", "`Sources` lists nothing");
     }
     if count as f64 > contract.max_sources.as_f64().unwrap_or_default() {
-        let message = format!("{count} sources, allowed are {}", contract.max_sources);
+        let message =
+            format!("it has {count} sources; at most {} are allowed", contract.max_sources);
         findings.error(Code::TooManySources, file, "", message);
     }
     count
@@ -273,7 +274,7 @@ fn tool_usage(
         };
         let allowed = budget.get(tool).and_then(|allowed| allowed.as_f64());
         if let Some(allowed) = allowed.filter(|allowed| used > *allowed) {
-            let message = format!("{used} calls, allowed are {allowed}");
+            let message = format!("it made {used} calls; at most {allowed} are allowed");
             findings.error(Code::ToolBudgetExceeded, path.as_str(), place, message);
         }
     }

@@ -358,7 +358,6 @@ impl Order<'_> {
         self.rows.sort_unstable_by(|a, b| (a.time_ms, id(a)).cmp(&(b.time_ms, id(b))));
     }
 
-    /// By id.
     pub(crate) fn by_id(self) {
         let id = |row: &Row| row.id.of(self.words);
         self.rows.sort_unstable_by(|a, b| id(a).cmp(&id(b)));

@@ -104,7 +104,7 @@ impl Default for SourceTextHasher {
 }
 
 impl SourceTextHasher {
-    /// A hasher of the empty array.
+    /// Starts with an empty array.
     pub fn new() -> SourceTextHasher {
         SourceTextHasher { hasher: Hasher::new(), buffer: vec![b'['], empty: true }
     }

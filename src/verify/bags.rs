@@ -273,10 +273,13 @@ impl BagCheck<'_> {
         let dropped = number(&coverage["dropped_summary_ids"]);
         let mut wrong = Vec::new();
         if selected != listed {
-            wrong.push(format!("{selected} selected, {listed} listed"));
+            wrong
+                .push(format!("{selected} summaries are counted as selected, {listed} are listed"));
         }
         if dropped != reasons {
-            wrong.push(format!("{dropped} dropped, {reasons} for a reason"));
+            wrong.push(format!(
+                "{dropped} summaries are counted as dropped, {reasons} have a reason"
+            ));
         }
         if let Some(bag) = bag {
             let counts = &bag["counts"];

@@ -62,7 +62,7 @@ pub(super) fn check(tree: &Tree<'_>, name: &str, report: &mut Report) -> io::Res
     let mut before = updated;
     for (number, id, at) in entries {
         let Some(line) = lines.get(id) else {
-            wrong(Some(number), format!("{id} is no summary of this day"));
+            wrong(Some(number), format!("{id} is not a summary of this day"));
             return Ok(());
         };
         if at > before {

@@ -245,7 +245,7 @@ fn a_broken_link_is_named() {
 }
 
 #[test]
-fn what_a_model_wrote_is_aligned_and_labelled_and_its_answers_are_in_the_log() {
+fn the_text_of_a_model_is_aligned_and_labelled_and_its_answers_are_in_the_log() {
     let home = home();
     let answer = json!({
         "summary_text": "Before midnight. There were two lines, after all. Penguins swim.",

@@ -45,7 +45,7 @@ fn our_packs_pass_the_original_gate() {
 }
 
 #[test]
-fn foreign_packs_are_judged_by_what_the_original_looks_at() {
+fn foreign_packs_are_judged_by_the_checks_of_the_original_tool() {
     let home = original();
     let judged = |change: &dyn Fn(&mut Value)| {
         home.edit("summaries/summary-pack.json", |pack| change(pack));

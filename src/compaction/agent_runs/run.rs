@@ -189,7 +189,7 @@ impl AgentRun {
         }
         staged.source = text.source.cloned();
         self.commit(notary, &mut staged, done)?;
-        // A gate that failed stays failed: giving the known lines again is no way past it.
+        // A failed gate stays failed: giving the known lines again does not pass it.
         if done.failed.is_none() { self.refuse_if_stopped() } else { Ok(()) }
     }
 

@@ -16,7 +16,6 @@ const LOOP_WINDOW_STEPS: usize = 3;
 pub struct RunMetrics {
     /// Runs summed.
     pub runs: u64,
-    /// Events.
     pub events: u64,
     /// Claims verified at the end.
     pub(crate) verified_claims: u64,

@@ -246,7 +246,7 @@ mod tests {
     use crate::os::real::HostDisk;
 
     #[test]
-    fn what_was_put_is_there_the_next_time_and_damage_is_thrown_away() {
+    fn a_stored_value_is_there_after_a_restart_and_a_damaged_file_is_made_anew() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kept.redb");
         let disk: Arc<dyn Disk> = Arc::new(HostDisk);

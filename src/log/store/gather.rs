@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_come_as_they_were_asked_for_however_many_are_held() {
+    fn bodies_come_in_the_requested_order_whatever_the_memory_limit() {
         let store = store(300);
         // More than fit into the bound, near each other and far apart, one of them twice.
         let mut asked: Vec<u64> = (1..=100).map(|n| 3 * (n * 37 % 101)).collect();

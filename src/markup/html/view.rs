@@ -37,14 +37,14 @@ const LABEL_BYTES_MAX: usize = 40;
 
 /// A stretch of the view: equally long in both texts when it is a copy, else a character for a reference.
 #[derive(Debug, Clone, Copy)]
-struct Run {
+struct ViewStretch {
     view: usize,
     view_len: usize,
     source: usize,
     source_len: usize,
 }
 
-impl Run {
+impl ViewStretch {
     fn is_copied(&self) -> bool {
         self.view_len == self.source_len
     }
@@ -55,7 +55,7 @@ impl Run {
 pub struct View {
     /// What a reader sees.
     pub text: String,
-    runs: Vec<Run>,
+    stretches: Vec<ViewStretch>,
     /// What this view's source was taken from, when the markup itself was escaped.
     below: Option<Box<View>>,
 }
@@ -64,13 +64,17 @@ impl View {
     /// Some ranges of a text, in their order and apart from each other; `below` is what the text itself
     /// is a view of.
     pub(crate) fn excerpt(source: &str, ranges: &[Range<usize>], below: Option<Box<View>>) -> View {
-        let mut view = View { text: String::new(), runs: Vec::new(), below };
+        let mut view = View { text: String::new(), stretches: Vec::new(), below };
         for range in ranges {
             view.text.push_str(if view.text.is_empty() { "" } else { "\n\n" });
             let (start, length) = (view.text.len(), range.len());
-            let run =
-                Run { view: start, view_len: length, source: range.start, source_len: length };
-            view.runs.push(run);
+            let stretch = ViewStretch {
+                view: start,
+                view_len: length,
+                source: range.start,
+                source_len: length,
+            };
+            view.stretches.push(stretch);
             view.text.push_str(&source[range.clone()]);
         }
         view
@@ -105,9 +109,11 @@ impl View {
 
     /// Where a range of the view stands in the source; `None` when all of it is ours.
     pub(crate) fn locate(&self, start: usize, end: usize) -> Option<(usize, usize)> {
-        let first = self.runs.partition_point(|run| run.view + run.view_len <= start);
-        let after = self.runs.partition_point(|run| run.view < end);
-        let (first, last) = (self.runs.get(first)?, self.runs.get(after.checked_sub(1)?)?);
+        let first =
+            self.stretches.partition_point(|stretch| stretch.view + stretch.view_len <= start);
+        let after = self.stretches.partition_point(|stretch| stretch.view < end);
+        let (first, last) =
+            (self.stretches.get(first)?, self.stretches.get(after.checked_sub(1)?)?);
         if first.view > last.view {
             return None;
         }
@@ -464,7 +470,7 @@ impl<'a> Reader<'a> {
     fn push(&mut self, text: &str, source: usize, source_len: usize) {
         let (view, view_len) = (self.out.text.len(), text.len());
         self.out.text.push_str(text);
-        match self.out.runs.last_mut() {
+        match self.out.stretches.last_mut() {
             Some(last)
                 if last.is_copied()
                     && view_len == source_len
@@ -475,7 +481,7 @@ impl<'a> Reader<'a> {
                 last.source_len += source_len;
             }
             _ if view_len == 0 => {}
-            _ => self.out.runs.push(Run { view, view_len, source, source_len }),
+            _ => self.out.stretches.push(ViewStretch { view, view_len, source, source_len }),
         }
     }
 
@@ -489,7 +495,7 @@ impl<'a> Reader<'a> {
             self.settle();
             // The plain space: words on both sides of a no-break space are words.
             let character = if character == '\u{a0}' { ' ' } else { character };
-            // A reference is longer than its character, so the run cannot be taken for a copy.
+            // A reference is longer than its character, so the stretch cannot be taken for a copy.
             self.push(character.encode_utf8(&mut [0; 4]), at, bytes);
         }
         Some(at + bytes)
@@ -541,9 +547,9 @@ impl<'a> Reader<'a> {
     /// Takes white space off the end of the view.
     fn cut(&mut self, kept: usize) {
         self.out.text.truncate(kept);
-        while let Some(last) = self.out.runs.last_mut() {
+        while let Some(last) = self.out.stretches.last_mut() {
             if last.view >= kept {
-                self.out.runs.pop();
+                self.out.stretches.pop();
                 continue;
             }
             if last.is_copied() && last.view + last.view_len > kept {
@@ -580,8 +586,8 @@ impl<'a> Reader<'a> {
     fn name_columns(&mut self, start: usize) {
         const OPENS: &str = "| ";
         self.out.text.insert_str(start, OPENS);
-        let later = self.out.runs.iter_mut().rev().take_while(|run| run.view >= start);
-        later.for_each(|run| run.view += OPENS.len());
+        let later = self.out.stretches.iter_mut().rev().take_while(|stretch| stretch.view >= start);
+        later.for_each(|stretch| stretch.view += OPENS.len());
         self.out.text.push_str(" |\n|---|");
     }
 

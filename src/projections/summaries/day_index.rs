@@ -377,7 +377,7 @@ fn number(summary_id: &str) -> u128 {
     let digits = summary_id.strip_prefix("sum_").filter(|digits| digits.len() == 32);
     match digits.and_then(|digits| u128::from_str_radix(digits, 16).ok()) {
         Some(number) => number,
-        // Ids are made by one function; one of another shape still has one place.
+        // Only one function makes ids. An id of another form still sorts at one fixed place.
         None => u128::from_be_bytes(sha256(summary_id).head()),
     }
 }

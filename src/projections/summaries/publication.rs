@@ -72,11 +72,11 @@ fn check(
     let unread = |error| format!("read back {}: {error}", key.data_file());
     let written = disk.read(&tree.join(key.manifest_file())).map_err(unread)?;
     if written != staged.manifest {
-        return Err(format!("{} is not what was written", key.manifest_file()));
+        return Err(format!("{} differs from what was written", key.manifest_file()));
     }
     let found = read_back(disk, &tree.join(key.data_file())).map_err(unread)?;
     if found.finish() != staged.fingerprint.finish() {
-        return Err(format!("{} is not what was written", key.data_file()));
+        return Err(format!("{} differs from what was written", key.data_file()));
     }
     let mut report = Report::default();
     gate.manifest(&staged.manifest, staged.lines, (staged.bytes, staged.sha256), &mut report);

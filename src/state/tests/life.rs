@@ -104,7 +104,7 @@ fn a_failed_try_waits_and_the_last_one_ends_the_request() {
 }
 
 #[test]
-fn backoff_doubles_is_bounded_and_depends_on_nothing_but_request_and_attempt() {
+fn backoff_doubles_up_to_a_limit_and_depends_only_on_request_and_attempt() {
     let policy = World::new().policy;
     for attempt in 1..60 {
         let nominal = (policy.base_delay_ms << (attempt - 1).min(30)).min(policy.delay_ms_max);
