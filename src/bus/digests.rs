@@ -98,7 +98,7 @@ pub struct Memo {
 }
 
 impl Memo {
-    /// Whether it tells of private items: its front matter says `publish: false`.
+    /// Whether it contains private items: its front matter says `publish: false`.
     pub(crate) fn is_private(&self) -> bool {
         is_private(&self.markdown)
     }

@@ -10,7 +10,7 @@ use crate::service::StopSignal;
 /// Exit code after an interrupt: the code that shells report for an interrupted process.
 const INTERRUPTED: i32 = Exit::Interrupted as i32;
 
-/// Listens for an interrupt. `told` says what ends first; `then` runs after it was told.
+/// Listens for an interrupt. `told` is printed first: it names the work that still ends. `then` runs after it.
 pub(super) fn listen(
     context: &Context,
     told: &'static str,

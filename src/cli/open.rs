@@ -156,6 +156,6 @@ fn start_browser(file: &Path) -> std::io::Result<()> {
     let mut command = Command::new(words.next().unwrap_or(of_system));
     command.args(words).arg(file);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // The browser outlives this command; nobody waits for it.
+    // The browser outlives this command, so the command does not wait for it.
     command.spawn().map(drop)
 }

@@ -99,7 +99,7 @@ pub struct CompactionReport {
     pub failed: Option<GateFailure>,
 }
 
-/// Compacts a run log; `progress` is told the bytes read.
+/// Compacts a run log; `progress` gets the bytes read.
 pub fn compact(
     job: &CompactionJob<'_>,
     progress: &mut dyn FnMut(u64),

@@ -73,7 +73,7 @@ pub struct SpendFigures {
     pub output_tokens: u64,
     /// Billionths of the currency of the configured prices.
     pub cost_nanos: u64,
-    /// Calls that nobody counted, with what was reserved for them.
+    /// Calls whose tokens no server counted, with the tokens that were reserved for them.
     pub estimated_calls: u64,
 }
 

@@ -35,7 +35,7 @@ pub enum ConfigError {
     /// The file is not TOML.
     #[error("parse the configuration file: {0}")]
     Syntax(String),
-    /// A key nobody knows.
+    /// A key that does not exist.
     #[error("unknown key `{key}`{}", suggestion.as_ref().map(|s| format!("; did you mean `{s}`?")).unwrap_or_default())]
     UnknownKey {
         /// The key as written.

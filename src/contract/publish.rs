@@ -1,4 +1,4 @@
-//! The `publish` flag: whether what is told here may be shown to others.
+//! The `publish` flag: whether a text may be shown to others.
 //!
 //! Contract. A flag says nothing, yes or no. What is there and does not clearly say yes is a no, and
 //! of several flags one no decides: what was marked private somewhere stays private.

@@ -480,7 +480,7 @@ fn asked_on(request: &Request, zone: chrono_tz::Tz) -> String {
     named.map_or_else(|| request.created_at.day_in(zone).to_string(), str::to_owned)
 }
 
-/// What the flow was told beside the texts, as upstream has it now; it must be what the item records.
+/// The context that the flow got beside the texts, as upstream has it now; the item must record the same.
 fn surroundings(around: &Around, story: &Story, request: &Request) -> Result<Surroundings, String> {
     let zone = around.config.timezone;
     let recorded = story.item["selection"]["context"]["sha256"].as_str();

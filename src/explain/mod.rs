@@ -2,7 +2,7 @@
 //! request, flow, model and events behind it.
 //!
 //! Contract. Everything is read from the log and the files, beside a running service or without
-//! one; nothing is changed and nobody is asked. What cannot be read is said, never left out. With
+//! one; it changes no file and asks no model. What cannot be read is said, never left out. With
 //! `verify` every hash on the way is computed again, and each link is `holds`, `broken` or
 //! `unknown` with the reason.
 //!

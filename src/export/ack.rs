@@ -57,7 +57,7 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// The ack an event projects to, terminator included; `None` for events that are nobody's outcome.
+/// The ack an event projects to, terminator included; `None` for events that are not the outcome of a request.
 pub fn line(committed: &Committed) -> Option<String> {
     let mut ack = outcome(&committed.event)?;
     ack.ack_seq = committed.seq.0;

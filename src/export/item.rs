@@ -311,7 +311,7 @@ pub struct LineFacts<'a> {
     pub skip_reasons: Option<&'a BTreeMap<String, u64>>,
 }
 
-/// The facts of a line that nobody has read yet.
+/// The facts of a line that was not read before.
 #[cfg(any(test, feature = "internals"))]
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct ItemFacts {

@@ -171,7 +171,7 @@ impl Publisher {
                 self.make_dir(&shadow)?;
             }
         }
-        // Until the commit succeeds, the shadow is in a state nobody vouches for.
+        // Until the commit succeeds, the state of the shadow is not defined.
         self.behind = None;
         Ok(Publication { publisher: self, changed: BTreeSet::new(), removed: BTreeSet::new() })
     }

@@ -1,6 +1,6 @@
 //! OpenSession records as a function of committed events.
 //!
-//! Contract: what is told about a session follows from the events between its `SessionStarted` and its
+//! Contract: every statement about a session follows from the events between its `SessionStarted` and its
 //! `SessionFinished`, which carries what only the session itself could know: what it promoted. A session
 //! that was killed is finished by the next one, and its record says so. Memory is bounded by the kinds of
 //! things that happened and by the requests whose last attempt failed, not by how many happened.

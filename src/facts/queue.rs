@@ -27,7 +27,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// The beginning of a queue nobody has read.
+    /// The beginning of a queue that was never read.
     pub const START: Position = Position {
         offset: 0,
         lines: 0,

@@ -32,7 +32,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// The value a binding gives, or nothing when nobody knows it.
+    /// The value that a binding gives, or nothing when upstream has no such value.
     pub(crate) fn value(
         &self,
         binding: &Binding,

@@ -142,7 +142,7 @@ fn folded_of(messages: &[Message]) -> String {
     out
 }
 
-/// The letters and digits of a text; `\u00e9` is the letter it stands for, `\n` is none.
+/// The letters and digits of a text; `\u00e9` counts as its letter, `\n` does not count.
 fn fold(text: &str, out: &mut String) {
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {

@@ -161,7 +161,7 @@ impl Drop for Appender<'_> {
     fn drop(&mut self) {
         for growing in self.growing.values() {
             if let Some((path, _)) = &growing.temporary {
-                // What stays is hidden, never read, and in the way of nobody.
+                // The rest is hidden, is never read, and blocks no later import.
                 let _ = self.target.disk.remove_file(path);
             }
         }
@@ -196,7 +196,7 @@ struct Growing {
 }
 
 impl Growing {
-    /// What the manifest of a partition of ours covers; bytes after that are of nobody.
+    /// What the manifest of a partition of ours covers; no manifest covers the bytes after that.
     fn open(target: Target<'_>, family: Family, partition: &str) -> Result<Growing, ImportError> {
         let path = family.data_path(partition);
         let data = target.root.join(&path);

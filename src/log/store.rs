@@ -238,7 +238,7 @@ impl Store {
         let db = self.shared.db.write().take();
         match db {
             Some(db) if !self.shared.poisoned.load(Ordering::Acquire) => {
-                // It puts freed pages in order once more, and so meets damage that nobody read.
+                // It puts freed pages in order once more, and so meets damage that no read found.
                 let doing = "close the store";
                 guarded(doing, || db.close().map_err(engine(doing)))
             }

@@ -147,7 +147,7 @@ fn list_id(message: &Message<'_>) -> Option<String> {
     (!id.is_empty()).then(|| id.to_owned())
 }
 
-/// What the headers say, with or without the `X-` of names that nobody registered.
+/// What the headers say, with or without the `X-` of names that are not registered.
 fn publish(message: &Message<'_>) -> Option<bool> {
     let is_marked = message.subject().is_some_and(is_private_title);
     let headers = together(message.headers().iter().map(|header| {

@@ -246,7 +246,7 @@ pub(crate) struct Probed {
     pub is_json: bool,
     /// What was learned on the way.
     pub learned: Vec<String>,
-    /// How many tokens a prompt and its answer may have; `None` where nobody tells it.
+    /// How many tokens a prompt and its answer may have; `None` when neither the configuration nor the server says it.
     pub context: Option<usize>,
 }
 

@@ -57,7 +57,7 @@ impl Clock for SetClock {
     }
 }
 
-/// A clock that a file tells: whoever rewrites the file decides when the time has come.
+/// A clock that reads its time from a file: a test rewrites the file to move the time.
 pub(crate) struct ToldClock(pub PathBuf);
 
 impl Clock for ToldClock {

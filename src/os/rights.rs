@@ -17,7 +17,7 @@ use rustix::process::{DumpableBehavior, getuid, set_dumpable_behavior, umask};
 /// Files that a group may also change.
 const APPENDED_BY_PRODUCERS: &str = "queue.jsonl";
 
-/// Only the owner may use what this process makes from now on; nobody else may read its memory, its
+/// Only the owner may use what this process makes from now on; no other user may read its memory, its
 /// environment or a dump of it.
 pub(crate) fn keep_to_owner() {
     umask(Mode::RWXG | Mode::RWXO);

@@ -45,7 +45,7 @@ use crate::state::event::{Event, Note};
 const WAITING_MAX: usize = 16;
 /// How long one question waits for the answer to an order before it tells how far that is.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Answers nobody fetched that are kept.
+/// Most answers that are kept until a caller fetches them.
 const ANSWERS_KEPT: usize = 64;
 /// How long an ordered build waits for the Summary Bus beside a running service.
 const SUMMARIES_PATIENCE: Duration = Duration::from_secs(30);

@@ -85,7 +85,7 @@ enum Message {
     Finish,
 }
 
-/// The files are durable and nobody writes to them until they come back.
+/// The files are durable, and no thread writes to them until they come back.
 struct PausedProjections {
     ready: Sender<()>,
     back: Receiver<Projections>,

@@ -48,7 +48,7 @@ struct KnownSource {
     summaries: Vec<SourceSummary>,
 }
 
-/// A summary that tells of a source.
+/// A summary about a source.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct SourceSummary {
     id: String,

@@ -196,7 +196,7 @@ fn pack(
                     Some(error) => Err(error),
                     None => packing.end(&seal.mark),
                 };
-                // This fails only when the writer thread is gone, and then nobody waits for an answer.
+                // This fails only when the writer thread is gone, and then no caller waits for an answer.
                 let _ = batches.send(Batch { packed, seal });
             }
         }

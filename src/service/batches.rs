@@ -52,7 +52,7 @@ impl ServiceLoop {
         if sealed {
             return Ok(());
         }
-        // No event and no mark: nothing will be written, and nobody may wait for it.
+        // No event and no mark: no batch will be written, so no caller may wait for one.
         self.finish_writing()?;
         self.after_commit(&Arc::default())
     }

@@ -254,7 +254,7 @@ fn labels(record: &Value) -> Labels {
 }
 
 /// The time that upstream writes as text: with an offset, which milliseconds cannot carry, or as a day
-/// without a time. A time without an offset is told by the milliseconds.
+/// without a time. For a time without an offset the milliseconds count.
 fn written_time(record: &Value) -> Option<Moment> {
     let text = words(record, &["timestamp", "ts_abs", "date"])?;
     let is_day = text.parse::<Day>().is_ok();

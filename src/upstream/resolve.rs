@@ -272,7 +272,7 @@ fn locate<'a>(
     let mut located = match input {
         InputSpec::Ids { bus, ids } => plain(*bus, Cow::Borrowed(ids)),
         InputSpec::Query { bus, query } => {
-            // A misfit is told before a scan is paid for.
+            // Report a misfit before the scan, which is expensive.
             if !kind.fits(*bus) {
                 return Err(kind_bus_mismatch(kind, *bus));
             }

@@ -703,7 +703,7 @@ fn days_around(session: &OrderedSession) -> Vec<String> {
     days
 }
 
-/// A session that names an event nobody has is a broken session, not an unknown request id.
+/// A session that names an event that no day has is a broken session, not an unknown request id.
 fn dangling(upstream: &Upstream, session: &OrderedSession, defect: Defect) -> Defect {
     if defect.reason != ReasonCode::UnknownSourceId {
         return defect;

@@ -140,7 +140,7 @@ struct Tree<'a> {
     summaries: std::sync::OnceLock<Option<files::KnownSummaries>>,
 }
 
-/// Checks everything under a bus home. `progress` is told the bytes read so far.
+/// Checks everything under a bus home. `progress` gets the bytes read so far.
 pub fn verify_tree(
     disk: &Arc<dyn Disk>,
     root: &Path,

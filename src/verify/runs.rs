@@ -165,7 +165,7 @@ pub(super) fn check_rows(tree: &Tree<'_>, report: &mut Report) -> io::Result<()>
     Ok(())
 }
 
-/// Checks one selection manifest; files of another shape are nobody's business here.
+/// Checks one selection manifest; files of another form are not checked.
 pub(super) fn check_selection(tree: &Tree<'_>, path: &str, report: &mut Report) -> io::Result<()> {
     let bytes = tree.disk.read(&tree.root.join(path))?;
     let Ok(value) = serde_json::from_slice::<Value>(&bytes) else {

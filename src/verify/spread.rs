@@ -37,7 +37,7 @@ impl<'t> Helpers<'t> {
         Helpers { give: (threads > 1).then_some(give), take }
     }
 
-    /// Helps until nobody has anything left to give.
+    /// Helps until no thread has work left to give.
     pub fn help(self) {
         let Helpers { give, take } = self;
         drop(give);

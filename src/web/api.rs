@@ -206,7 +206,7 @@ fn days(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
     let mut found = Vec::new();
     let mut last = None;
     for key in keys {
-        // A day is told with all its streams or not at all.
+        // A day is shown with all its streams or not at all.
         if found.len() >= DAYS_MAX && last != Some(key.day) {
             return Ok(json!({"days": found, "next": last.map(|day: Day| day.to_string())}));
         }

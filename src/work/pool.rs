@@ -302,7 +302,7 @@ impl PoolThread {
         };
     }
 
-    /// False when nobody listens any more, which is only when the service is ending.
+    /// False when the receiver is gone, which is only when the service ends.
     fn send(&self, started: &StartedAttempt, outcomes: Vec<Outcome>) -> bool {
         let StartedAttempt { request, attempt, epoch, .. } = *started;
         let mut reports =

@@ -24,7 +24,7 @@ pub(crate) struct Prepared {
     /// The texts of its sources, in their order.
     pub texts: Vec<SourceText>,
     pub input: InputFacts,
-    /// What the flow is told beside the texts.
+    /// The context that the flow gets beside the texts.
     pub(crate) surroundings: Surroundings,
     /// What of that makes work another work.
     pub(crate) context: ContextIdentity,

@@ -40,9 +40,9 @@ pub struct AttemptRecorder<'a> {
     pub(super) log: &'a Reader,
     pub(super) request: Seq,
     pub(super) replies: &'a UncommittedReplies,
-    /// False when nobody listens any more, which is only when the service is ending.
+    /// False when the receiver is gone, which is only when the service ends.
     pub(super) report: &'a (dyn Fn(Outcome) -> bool + Sync),
-    /// Lets the time of the step begin again. False when nobody waits for the attempt any more.
+    /// Starts the time of the step again. False when the attempt has timed out.
     pub(super) go_on: &'a (dyn Fn() -> bool + Sync),
     pub(super) right_of_way: &'a (dyn Fn() -> RightOfWay + Sync),
     /// Ends the call of the attempt when nobody waits for it any more.
@@ -69,7 +69,7 @@ impl AttemptRecorder<'_> {
         (self.report)(Outcome::PassedOver(Box::new(failure)));
     }
 
-    /// A part of an answer arrived. False when nobody waits for the attempt any more.
+    /// A part of an answer arrived. False when the attempt has timed out.
     pub(crate) fn goes_on(&self) -> bool {
         (self.go_on)()
     }

@@ -106,7 +106,7 @@ pub(super) fn look_at_clock(context: &Context, log: &Reader, deep: bool, finding
     }
 }
 
-/// Upstream by the names of its files: data nobody vouches for, and buses that have stopped.
+/// Upstream by the names of its files: data without a manifest, and buses that have stopped.
 pub(super) fn look_at_upstream(context: &Context, home: &Home, findings: &mut Findings) {
     let disk = context.machine.disk.as_ref();
     let names = |dir: &Path| disk.list(dir).unwrap_or_default();

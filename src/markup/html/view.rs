@@ -4,7 +4,7 @@
 //! so whatever is said about the view can be pointed at in the source, byte for byte. A text without `<`
 //! and `&` has no view and costs one scan. Only what is certainly markup is taken for it: tags of HTML
 //! whose end tag, attributes or name leave no doubt, comments, references that end in `;`. `a < b`,
-//! `Vec<String>`, `cp <source> <target>`, anything between backticks, and names nobody closes stay as
+//! `Vec<String>`, `cp <source> <target>`, anything between backticks, and names that are never closed stay as
 //! they are. What a browser does not show (scripts, styles, navigation) is no text.
 //!
 //! Deliberately not here: a DOM, hidden elements by style sheet, and what a link points at beyond its

@@ -5,7 +5,7 @@
 //! snapshot says which event of the log it covers; after a restart the open segment is derived again
 //! from the end of the last closed one, and snapshots that were noted are taken at the same places
 //! without being noted twice. A snapshot that fails its checks is built once more from the segment
-//! as the log gives it again, record by record; nothing of what was in memory goes into that try. It
+//! as the log gives it again, record by record; the retry uses nothing that was in memory. It
 //! runs behind the sequencer and stops nothing: a segment whose snapshot fails twice is noted as
 //! failed, and the next one opens.
 //!

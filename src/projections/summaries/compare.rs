@@ -56,7 +56,7 @@ pub(super) fn compare_records(
     fold(log, Seq::ZERO, None, &mut |seq, stamp, event| {
         records.take(seq, stamp.at, &event).map(ControlFlow::Continue)
     })?;
-    // Without a sound cache nobody knows how far the publisher came, so everything has to be there.
+    // Without a sound cache it is unknown how far the publisher came, so every file must exist.
     let shown_to = match disk.stat(cache)? {
         Some(_) if matches!(Cache::damage(disk, cache), Ok(None)) => {
             SpillCache::open(disk, Some(cache)).position(log)?.map(|at| at.seq())

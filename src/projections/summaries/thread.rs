@@ -172,7 +172,7 @@ impl Work {
         }
     }
 
-    /// Publishes; a new kind of trouble is told once.
+    /// Publishes; a new kind of trouble is reported once.
     fn publish(&mut self) -> Option<PublicationFailure> {
         let published = self.summaries.publish(None).and_then(|published| {
             write(&mut self.beside).map_err(SummariesError::Beside)?;

@@ -1,4 +1,4 @@
-//! Idempotency in all its cases: a key never has two outputs, and nobody waits for ever.
+//! Idempotency in all its cases: a key never has two outputs, and no request waits for ever.
 
 use super::super::Status;
 use super::super::decide::{Arrival, RetryHint};

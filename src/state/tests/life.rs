@@ -1,4 +1,4 @@
-//! The life of one request: acceptance, rejections, tries, delays, endings.
+//! The life of one request: acceptance, rejections, attempts, delays, endings.
 
 use super::super::Status;
 use super::super::decide::{
