@@ -45,7 +45,7 @@ impl ServerAddress {
     }
 
     /// The same address with another path.
-    pub fn with_path(&self, path: &str) -> Option<ServerAddress> {
+    pub(crate) fn with_path(&self, path: &str) -> Option<ServerAddress> {
         let mut url = self.0.clone();
         url.set_path(path);
         ServerAddress::parse(url.as_str())

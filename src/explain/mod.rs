@@ -11,7 +11,7 @@
 //! See docs/adr/0049-explaining-from-log-and-files.md.
 
 mod check;
-pub mod event_json;
+pub(crate) mod event_json;
 mod story;
 mod texts;
 

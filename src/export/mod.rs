@@ -11,7 +11,7 @@
 //! [`difference`] says where files are not what the log says.
 
 pub mod ack;
-pub mod append_only;
+pub(crate) mod append_only;
 pub mod difference;
 pub(crate) mod exposition;
 pub(crate) mod feed;
@@ -20,7 +20,7 @@ pub mod item;
 pub mod publish;
 pub mod quarantine;
 pub mod run_record;
-pub mod session_fold;
+pub(crate) mod session_fold;
 pub mod summary_bus;
 pub(crate) mod versions;
 

@@ -191,7 +191,7 @@ impl Digester {
     }
 
     /// The same; a build gives up when the flag is set.
-    pub fn stopped_by(self, stop: Arc<AtomicBool>) -> Digester {
+    pub(crate) fn stopped_by(self, stop: Arc<AtomicBool>) -> Digester {
         Digester { stop, ..self }
     }
 

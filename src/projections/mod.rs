@@ -29,14 +29,14 @@
 pub mod caches;
 pub(crate) mod counts;
 mod day_files;
-pub mod digest_tree;
-pub mod digester;
+pub(crate) mod digest_tree;
+pub(crate) mod digester;
 pub mod exporter;
 pub mod exporters;
 pub mod feeds;
-pub mod line_files;
+pub(crate) mod line_files;
 pub mod metrics;
-pub mod own_run;
+pub(crate) mod own_run;
 pub mod projection;
 pub mod projector;
 pub mod runs;

@@ -68,7 +68,7 @@ impl AgentTypes {
     }
 
     /// Those to which research is given: the researchers, where agents of other kinds exist too.
-    pub fn researchers(&self) -> Vec<String> {
+    pub(crate) fn researchers(&self) -> Vec<String> {
         let research: Vec<String> =
             self.names.iter().filter(|name| name.contains(RESEARCHER)).cloned().collect();
         if research.is_empty() { self.names.clone() } else { research }

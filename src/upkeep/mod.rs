@@ -1,7 +1,7 @@
 //! Keeping a home in order: retention, recovery, copies, and watched folders.
 
 pub mod copy;
-pub mod kinship;
+pub(crate) mod kinship;
 pub mod recover;
 pub mod retention;
-pub mod run_watch;
+pub(crate) mod run_watch;

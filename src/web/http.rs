@@ -138,7 +138,7 @@ impl Request {
     }
 
     /// Whether a page of this same server sent it, as browsers say with every `POST`.
-    pub fn is_same_origin(&self) -> bool {
+    pub(crate) fn is_same_origin(&self) -> bool {
         let from = self.origin.as_deref().and_then(|origin| origin.strip_prefix("http://"));
         from.is_some_and(|from| from.eq_ignore_ascii_case(&self.host))
     }
@@ -176,7 +176,7 @@ impl Body {
 
     /// Reads it into nothing: a caller that still sends would lose the answer. A body that is too
     /// long is left.
-    pub fn discard(mut self, stream: &mut TcpStream, bytes_max: u64) {
+    pub(crate) fn discard(mut self, stream: &mut TcpStream, bytes_max: u64) {
         let mut buffer = [0; 16 << 10];
         self.left = self.left.min(bytes_max);
         while self.left > 0 {

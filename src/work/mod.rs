@@ -6,7 +6,7 @@
 
 mod attempt_facts;
 pub(crate) mod content_key;
-pub mod flow_worker;
+pub(crate) mod flow_worker;
 mod item;
 mod paid_replies;
 pub mod params;

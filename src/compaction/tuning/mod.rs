@@ -14,7 +14,7 @@
 
 pub mod choose;
 pub mod cost;
-pub mod log_sweep;
+pub(crate) mod log_sweep;
 pub mod metrics;
 pub mod plot;
 pub mod report;

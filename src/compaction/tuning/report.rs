@@ -319,7 +319,7 @@ impl TuningReport<'_> {
     }
 
     /// The parts of the cost of the chosen setting, with their weights.
-    pub fn cost_lines(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn cost_lines(&self) -> Vec<(&'static str, String)> {
         let (cost, weights) = (self.choice.costs[self.choice.chosen], self.weights);
         let line = |cost: f64, weight: f64, of: &str| format!("{cost:.1} ({weight} for each {of})");
         vec![

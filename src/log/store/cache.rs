@@ -83,7 +83,7 @@ impl Cache {
     }
 
     /// Which rows are not what was put, if any.
-    pub fn damaged_rows(&self) -> Option<String> {
+    pub(crate) fn damaged_rows(&self) -> Option<String> {
         let doing = "read a cache";
         let counted = guarded(doing, || {
             let txn = self.db.begin_read().map_err(engine(doing))?;
