@@ -110,7 +110,17 @@ fn a_folder_gives_a_summary_of_every_kind_and_names_what_it_skips() {
             "washing machine costs 85 EUR",
         ],
     );
-    says(&ran.err, &["skipped", "1 .key (damaged archive)", "1 .txt (empty)", "1 .png (picture)"]);
+    says(
+        &ran.err,
+        &[
+            "skipped",
+            "1 .key (damaged archive)",
+            "1 .txt (empty)",
+            "1 .png (picture)",
+            "1 .rtf (no reader)",
+            "1 .docx (temporary file)",
+        ],
+    );
     let rows = person.json(0, &["sum", "mine"]);
     let (last, rows) = rows.split_last().unwrap();
     assert_eq!(last["made"], rows.len());
@@ -212,7 +222,18 @@ fn a_folder_added_to_a_home_can_be_read_searched_and_digested() {
     let days: Vec<&str> = hits.iter().map(|hit| hit["day"].as_str().unwrap()).collect();
     assert!(days.is_sorted_by(|a, b| a >= b), "newest first: {days:?}");
     person.run(1, &home(&["search", "xylophone"]));
-    says(&person.run(0, &home(&["explain", "bike-repair.md"])).out, &["sentences", "chunks/"]);
+    let explained = person.run(0, &home(&["explain", "bike-repair.md", "--verify"])).out;
+    says(
+        &explained,
+        &["mine/notes/bike-repair.md\n", "2026-02-11 · life", "word for word", "all hold"],
+    );
+    let is_hash = |word: &str| word.len() >= 64 && word.chars().all(|c| c.is_ascii_hexdigit());
+    assert!(!explained.split_whitespace().any(is_hash), "{explained}");
+    let proof = person.run(0, &home(&["explain", "bike-repair.md", "--proof"])).out;
+    says(&proof, &["sentences", "chunks/"]);
+    let at = proof.split_whitespace().position(is_hash).unwrap();
+    let before = proof.split_whitespace().position(|word| word == "proof:").unwrap();
+    assert!(before < at, "hashes come last: {proof}");
     says(&person.run(0, &home(&["trace", "bike-repair.md"])).out, &["mine/notes/bike-repair.md"]);
     says(&person.run(0, &home(&["show", "bike-repair.md"])).out, &["chain", "RequestAccepted"]);
     says(&person.run(5, &home(&["digest", "show"])).err, &["digest build"]);
@@ -251,14 +272,8 @@ fn typos_get_the_nearest_name() {
     );
 }
 
-/// Runs a command on a terminal of some columns, which `script` of util-linux gives, and types Ctrl-C
-/// at some times. `None` where there is no `script`.
-fn on_terminal(
-    person: &Person,
-    columns: usize,
-    args: &str,
-    interrupts: &[Duration],
-) -> Option<(i32, String)> {
+/// A command on a terminal of some columns.
+fn terminal(person: &Person, columns: usize, args: &str) -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_summarizer")).display().to_string();
     let line = format!("stty cols {columns} rows 50; exec {program} {args}");
     let mut command = Command::new("script");
@@ -268,7 +283,18 @@ fn on_terminal(
     }
     command.env("TERM", "xterm").env("PAGER", "cat");
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().ok()?;
+    command
+}
+
+/// Runs a command on a terminal of some columns, which `script` of util-linux gives, and types Ctrl-C
+/// at some times. `None` where there is no `script`.
+fn on_terminal(
+    person: &Person,
+    columns: usize,
+    args: &str,
+    interrupts: &[Duration],
+) -> Option<(i32, String)> {
+    let mut child = terminal(person, columns, args).spawn().ok()?;
     let mut keys = child.stdin.take().unwrap();
     for pause in interrupts {
         std::thread::sleep(*pause);

@@ -1,11 +1,13 @@
-//! `explain`: from each sentence of a summary to the words, files, request and model behind it.
+//! `explain`: from each sentence of a summary to the words, files, request and model behind it. What a person
+//! reads comes first; hashes, bytes and events come last, and only with `--proof`.
 
 use clap::Args;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
 use super::inspect::{ask_by_name, text};
-use super::published::{Published, VersionChoice, named, open_bus};
+use super::prose::plain_line;
+use super::published::{Published, VersionChoice, named, open_bus, private_mark};
 use super::{Context, ui};
 use crate::control::question::Question;
 
@@ -21,6 +23,9 @@ pub(crate) struct ExplainArgs {
     /// Compute every hash on the way again, and exit with 1 when a link is broken
     #[arg(long)]
     verify: bool,
+    /// Also show every hash, byte and event, for checking by hand
+    #[arg(long)]
+    proof: bool,
     /// Render the prompts again and show them
     #[arg(long)]
     show_prompts: bool,
@@ -41,14 +46,14 @@ impl ExplainArgs {
             }
             context.ui.json(&explained);
         } else {
-            if let Some(one) = summary_of(context, &explained) {
-                context.ui.out(ui::bold(&one.name()));
-                one.warnings().iter().for_each(|warning| context.ui.out(format!("  {warning}")));
-                if let Some(by) = one.replaced_by() {
-                    context.ui.out(format!("  the summary in its place: {by}"));
-                }
+            let one = summary_of(context, &explained);
+            let mut lines = readable(&explained, one.as_ref());
+            if self.proof {
+                proof(&mut lines, &explained);
+            } else {
+                lines.push(ui::dim("`--proof` shows every hash, byte and event"));
             }
-            lines(&explained).iter().for_each(|line| context.ui.out(line));
+            lines.iter().for_each(|line| context.ui.out(line));
         }
         let broken = list(&explained["links"]).any(|link| link["standing"] == "broken");
         Ok(if broken { Exit::Wrong } else { Exit::Done })
@@ -77,34 +82,179 @@ fn quoted(value: &Value) -> String {
     }
 }
 
-fn lines(explained: &Value) -> Vec<String> {
-    let mut lines = vec![format!(
-        "{}  {}",
-        ui::bold(&text(&explained["summary_id"])),
-        text(&explained["title"])
-    )];
-    let generated = explained["model_generated"] == true;
-    let how = if generated { "written by a model" } else { "copied from its sources" };
-    lines.push(format!("  {how}"));
-    section(&mut lines, "sentences");
+/// What a person reads: the text, what each sentence rests on, the sources, and who made it when.
+fn readable(explained: &Value, one: Option<&Published>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let name = one.map(Published::name).unwrap_or_else(|| text(&explained["summary_id"]));
+    let mark = one.map_or(String::new(), |one| private_mark(one.is_private()));
+    lines.push(format!("{}{mark}", ui::bold(&name)));
+    let title = plain_line(&text(&explained["title"]));
+    if !title.is_empty() && title != name {
+        lines.push(format!("  {title}"));
+    }
+    if let Some(one) = one {
+        let project = one.project().map_or(String::new(), |project| format!(" · {project}"));
+        lines.push(ui::dim(&format!("  {}{project}", one.day_shown())));
+        lines.extend(one.warnings().into_iter().map(|warning| format!("  {warning}")));
+        lines.extend(one.replaced_by().map(|by| format!("  the summary in its place: {by}")));
+    }
+    let model = &explained["model"];
+    lines.push(match explained["model_generated"] == true {
+        true => {
+            format!("  written by {} ({})", text(&model["model_name"]), text(&model["provider"]))
+        }
+        false => "  copied from its sources by the embedded summarizer".to_owned(),
+    });
+    sentences(&mut lines, explained);
+    sources(&mut lines, explained, &name);
+    made(&mut lines, explained);
+    prompts(&mut lines, explained);
+    checked(&mut lines, explained);
+    lines
+}
+
+fn sentences(lines: &mut Vec<String>, explained: &Value) {
+    section(lines, "sentences");
+    let ids: Vec<String> = list(&explained["sources"]).map(|source| text(&source["id"])).collect();
     for sentence in list(&explained["sentences"]) {
+        let spans = sentence["spans"].as_array().map_or(&[][..], Vec::as_slice);
+        let said = text(&sentence["text"]);
+        if said.starts_with('#') && spans.is_empty() {
+            // A heading of the flow, which says nothing of the sources.
+            lines.push(format!("  {}", said.trim_start_matches(['#', ' '])));
+            continue;
+        }
         lines.push(format!("  {}", quoted(&sentence["text"])));
         let basis = match sentence["basis"].as_str() {
+            Some("exact") => ui::green("word for word"),
             Some("lexical") => ui::yellow("like"),
-            Some("none") => ui::yellow("nothing like it in the sources"),
-            basis => ui::green(basis.unwrap_or_default()),
+            Some("none") | None => ui::yellow("nothing like it in the sources"),
+            Some(other) => ui::green(other),
         };
-        if sentence["spans"].as_array().is_none_or(Vec::is_empty) {
+        if spans.is_empty() {
             lines.push(format!("    {basis}"));
         }
-        for span in list(&sentence["spans"]) {
-            let line = span["line"].as_u64().map_or(String::new(), |line| format!(":{line}"));
+        for span in spans {
+            // With one source there is no other place.
+            let at = ids.iter().position(|id| span["id"] == *id).filter(|_| ids.len() > 1);
+            let at = at.map_or(String::new(), |at| format!(" in [{}]", at + 1));
             let quote = match span["quote"] == sentence["text"] {
                 true => String::new(),
-                false => format!("  {}", ui::dim(&quoted(&span["quote"]))),
+                false => format!(": {}", ui::dim(&quoted(&span["quote"]))),
             };
+            lines.push(format!("    {basis}{at}{quote}"));
+        }
+    }
+}
+
+fn section(lines: &mut Vec<String>, name: &str) {
+    lines.push(ui::dim(name));
+}
+
+fn sources(lines: &mut Vec<String>, explained: &Value, name: &str) {
+    section(lines, "sources");
+    let count = list(&explained["sources"]).count();
+    for (at, source) in list(&explained["sources"]).enumerate() {
+        let size = ui::told(&source["text_bytes"], "byte");
+        let shown = match count {
+            1 => format!("  {name}, {size} of text"),
+            _ => format!("  [{}] {}, {size} of text", at + 1, text(&source["id"])),
+        };
+        let problem = source["problem"].as_str();
+        let problem = problem.map_or(String::new(), |why| format!("  {}", ui::red(why)));
+        lines.push(format!("{shown}{problem}"));
+    }
+    if explained["sources_omitted"].as_u64().is_some_and(|count| count > 0) {
+        lines.push(format!("  and {} more sources", explained["sources_omitted"]));
+    }
+}
+
+/// Who asked, which flow and model answered, and when.
+fn made(lines: &mut Vec<String>, explained: &Value) {
+    let (request, model) = (&explained["request"], &explained["model"]);
+    section(lines, "made");
+    let minute = |time: &Value| text(time).chars().take(16).collect::<String>().replace('T', " ");
+    for attempt in list(&explained["attempts"]) {
+        let message = attempt["message"].as_str().map_or(String::new(), |why| format!(": {why}"));
+        let outcome = text(&attempt["outcome"]);
+        let at = minute(&attempt["ended_at"]);
+        lines.push(format!("  attempt {} {outcome} at {at} UTC{message}", attempt["attempt"]));
+    }
+    let by = &request["record"]["requested_by"];
+    if let (Some(repo), Some(component)) = (by["repo"].as_str(), by["component"].as_str()) {
+        lines.push(format!("  asked by {repo} {component}"));
+    }
+    lines.push(format!("  flow {}", text(&explained["flow"]["template_id"])));
+    let usage = &explained["usage"];
+    lines.push(format!(
+        "  model {} {}, {} tokens in, {} out",
+        text(&model["provider"]),
+        text(&model["model_name"]),
+        usage["input_tokens"],
+        usage["output_tokens"]
+    ));
+    lines.push(format!("  summary {}", text(&explained["summary_id"])));
+    lines.push(format!("  request {}", text(&request["request_id"])));
+    if let Some(problem) = explained["published"]["problem"].as_str() {
+        lines.push(format!("  {}", ui::red(problem)));
+    }
+}
+
+fn prompts(lines: &mut Vec<String>, explained: &Value) {
+    let Some(prompts) = explained.get("prompts") else { return };
+    section(lines, "prompts, rendered again");
+    if let Some(problem) = prompts["problem"].as_str() {
+        lines.push(format!("  {}", ui::red(problem)));
+    } else if prompts["as_recorded"] != true {
+        lines.push(format!("  {}", ui::red("they are not what was recorded")));
+    }
+    for call in list(&prompts["calls"]) {
+        for message in list(&call["messages"]) {
+            lines.push(format!("  {} {}", text(&call["node"]), text(&message["role"])));
+            lines.extend(text(&message["text"]).lines().map(|line| format!("    {line}")));
+        }
+    }
+}
+
+/// How many links of the chain hold, and each that does not.
+fn checked(lines: &mut Vec<String>, explained: &Value) {
+    if explained.get("links").is_none() {
+        return;
+    }
+    section(lines, "checked");
+    let holds = list(&explained["links"]).filter(|link| link["standing"] == "holds").count();
+    let all = list(&explained["links"]).count();
+    lines.push(match holds == all {
+        true => format!(
+            "  {} from the sentences to the sources: {}",
+            ui::count(all, "link"),
+            ui::green("all hold")
+        ),
+        false => format!("  {holds} of {} hold", ui::count(all, "link")),
+    });
+    for link in list(&explained["links"]).filter(|link| link["standing"] != "holds") {
+        lines.push(link_line(link));
+    }
+}
+
+fn link_line(link: &Value) -> String {
+    let standing = text(&link["standing"]);
+    let shown = match standing.as_str() {
+        "holds" => ui::green(&standing),
+        "broken" => ui::red(&standing),
+        _ => ui::yellow(&standing),
+    };
+    format!("  {shown}  {}  {}", text(&link["link"]), text(&link["what"]))
+}
+
+/// Every hash, byte and event behind the summary.
+fn proof(lines: &mut Vec<String>, explained: &Value) {
+    section(lines, "proof: places of the quotes");
+    for sentence in list(&explained["sentences"]) {
+        for span in list(&sentence["spans"]) {
+            let line = span["line"].as_u64().map_or(String::new(), |line| format!(":{line}"));
             lines.push(format!(
-                "    {basis} {}{line}  {} bytes {}..{}{quote}",
+                "  {}{line}  {} bytes {}..{}",
                 text(&span["file"]),
                 text(&span["id"]),
                 span["start"],
@@ -112,36 +262,31 @@ fn lines(explained: &Value) -> Vec<String> {
             ));
         }
     }
-    upstream(&mut lines, explained);
-    request(&mut lines, explained);
-    flow(&mut lines, explained);
-    history(&mut lines, explained);
-    links(&mut lines, explained);
-    lines
+    proof_of_upstream(lines, explained);
+    proof_of_request(lines, explained);
+    proof_of_flow(lines, explained);
+    section(lines, "proof: events");
+    for event in list(&explained["events"]) {
+        let (seq, name) = (&event["seq"], text(&event["event"]));
+        lines.push(format!("  {seq}  {}  {name}  {}", text(&event["at"]), text(&event["hash"])));
+    }
+    if explained.get("links").is_some() {
+        section(lines, "proof: links");
+        lines.extend(list(&explained["links"]).map(link_line));
+    }
 }
 
-fn section(lines: &mut Vec<String>, name: &str) {
-    lines.push(ui::dim(name));
-}
-
-fn upstream(lines: &mut Vec<String>, explained: &Value) {
-    section(lines, "upstream");
+fn proof_of_upstream(lines: &mut Vec<String>, explained: &Value) {
+    section(lines, "proof: upstream");
     for source in list(&explained["sources"]) {
-        let mut line = format!(
+        lines.push(format!(
             "  {}:{}  {}  {} at {}",
             text(&source["file"]),
             source["line"],
             text(&source["id"]),
             ui::told(&source["len"], "byte"),
             source["offset"]
-        );
-        if let Some(problem) = source["problem"].as_str() {
-            line.push_str(&format!("  {}", ui::red(problem)));
-        }
-        lines.push(line);
-    }
-    if explained["sources_omitted"].as_u64().is_some_and(|count| count > 0) {
-        lines.push(format!("  and {} more sources", explained["sources_omitted"]));
+        ));
     }
     for input in list(&explained["upstream"]) {
         lines.push(format!("  {}  {}", text(&input["data_sha256"]), text(&input["path"])));
@@ -158,29 +303,22 @@ fn upstream(lines: &mut Vec<String>, explained: &Value) {
     }
 }
 
-fn request(lines: &mut Vec<String>, explained: &Value) {
-    let request = &explained["request"];
-    section(lines, "request");
-    lines.push(format!("  {}", text(&request["request_id"])));
+fn proof_of_request(lines: &mut Vec<String>, explained: &Value) {
+    let (request, published) = (&explained["request"], &explained["published"]);
+    section(lines, "proof: request");
     lines.push(format!(
         "  queue line {} at byte {}, {} bytes, event {}",
         request["line"], request["offset"], request["length"], request["seq"]
     ));
     lines.push(format!("  {}  the line", text(&request["sha256"])));
     lines.push(format!("  key {}", text(&request["idempotency_key"])));
-    section(lines, "published");
-    let published = &explained["published"];
     let line = published["line"].as_u64().map_or(String::new(), |line| format!(":{line}"));
-    lines.push(format!("  {}{line}", text(&published["path"])));
-    if let Some(problem) = published["problem"].as_str() {
-        lines.push(format!("  {}", ui::red(problem)));
-    }
+    lines.push(format!("  published as {}{line}", text(&published["path"])));
 }
 
-fn flow(lines: &mut Vec<String>, explained: &Value) {
+fn proof_of_flow(lines: &mut Vec<String>, explained: &Value) {
     let (flow, model) = (&explained["flow"], &explained["model"]);
-    section(lines, "flow");
-    lines.push(format!("  {}", text(&flow["template_id"])));
+    section(lines, "proof: flow");
     for (name, hash) in [
         ("pack", &flow["pack_hash"]),
         ("prompt", &flow["prompt_hash"]),
@@ -189,62 +327,9 @@ fn flow(lines: &mut Vec<String>, explained: &Value) {
         lines.push(format!("  {}  {name}", text(hash)));
     }
     lines.push(format!("  {} {}", text(&flow["engine"]), text(&flow["engine_version"])));
-    if let Some(prompts) = explained.get("prompts") {
-        section(lines, "prompts, rendered again");
-        if let Some(problem) = prompts["problem"].as_str() {
-            lines.push(format!("  {}", ui::red(problem)));
-        } else if prompts["as_recorded"] != true {
-            lines.push(format!("  {}", ui::red("they are not what was recorded")));
-        }
-        for call in list(&prompts["calls"]) {
-            for message in list(&call["messages"]) {
-                lines.push(format!("  {} {}", text(&call["node"]), text(&message["role"])));
-                lines.extend(text(&message["text"]).lines().map(|line| format!("    {line}")));
-            }
-        }
-    }
-    section(lines, "model");
-    lines.push(format!(
-        "  {} {} {}",
-        text(&model["provider"]),
-        text(&model["model_name"]),
-        text(&model["model_version"])
-    ));
-    let usage = &explained["usage"];
-    lines.push(format!("  {} tokens in, {} out", usage["input_tokens"], usage["output_tokens"]));
-}
-
-fn history(lines: &mut Vec<String>, explained: &Value) {
-    section(lines, "attempts");
+    lines.push(format!("  model version {}", text(&model["model_version"])));
     for attempt in list(&explained["attempts"]) {
-        let message = attempt["message"].as_str().map_or(String::new(), |why| format!("  {why}"));
-        lines.push(format!(
-            "  {}  {} to {}  {}{message}",
-            attempt["attempt"],
-            text(&attempt["started_at"]),
-            text(&attempt["ended_at"]),
-            text(&attempt["outcome"])
-        ));
-    }
-    section(lines, "events");
-    for event in list(&explained["events"]) {
-        let (seq, name) = (&event["seq"], text(&event["event"]));
-        lines.push(format!("  {seq}  {}  {name}  {}", text(&event["at"]), text(&event["hash"])));
-    }
-}
-
-fn links(lines: &mut Vec<String>, explained: &Value) {
-    if explained.get("links").is_none() {
-        return;
-    }
-    section(lines, "links");
-    for link in list(&explained["links"]) {
-        let standing = text(&link["standing"]);
-        let shown = match standing.as_str() {
-            "holds" => ui::green(&standing),
-            "broken" => ui::red(&standing),
-            _ => ui::yellow(&standing),
-        };
-        lines.push(format!("  {shown}  {}  {}", text(&link["link"]), text(&link["what"])));
+        let times = [&attempt["started_at"], &attempt["ended_at"]].map(text).join(" to ");
+        lines.push(format!("  attempt {} {times}", attempt["attempt"]));
     }
 }

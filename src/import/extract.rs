@@ -20,6 +20,8 @@ const LETTERS_MIN: usize = 8;
 /// The program that is used when the settings name no other. A program that a person chose may need any
 /// file, so only this one is jailed.
 const PDF_READER: &str = "pdftotext";
+/// A line of less than this share of the widest one ends early.
+const LINE_PERCENT_MIN: usize = 60;
 /// Most memory it may take.
 const MEMORY_BYTES_MAX: u64 = 4 << 30;
 
@@ -75,12 +77,24 @@ fn needed(program: &str) -> String {
     }
 }
 
-/// Paragraphs again: lines end where the page ends, and words are split by hyphens there.
+/// Paragraphs again: lines end where the page ends, and words are split by hyphens there. A line that ends
+/// early before one that begins anew is a heading, a row or a line of an address, and stays apart.
 fn joined_lines(text: &str) -> String {
+    let chars =
+        |line: &str| line.split_whitespace().map(|word| word.chars().count() + 1).sum::<usize>();
+    let widest: usize = text.lines().map(chars).max().unwrap_or(0);
+    let ends_early = |line: &str| chars(line) * 100 < widest * LINE_PERCENT_MIN;
+    let begins_anew = |line: &str| !line.starts_with(char::is_lowercase);
     let mut out = String::new();
     for paragraph in text.split("\n\n") {
         let mut joined = String::new();
+        let mut before = "";
         for line in paragraph.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            if !joined.is_empty() && ends_early(before) && begins_anew(line) {
+                out.push_str(&std::mem::take(&mut joined));
+                out.push_str("\n\n");
+            }
+            before = line;
             let splits_word = joined.ends_with('-')
                 && joined.chars().rev().nth(1).is_some_and(char::is_lowercase)
                 && line.chars().next().is_some_and(char::is_lowercase);
@@ -107,6 +121,13 @@ mod tests {
     fn lines_of_a_page_become_paragraphs() {
         let page = "  The gar-\nden needs\nwater.\n\nA well-\nKnown fact.\n\n\n 2 \n";
         assert_eq!(joined_lines(page), "The garden needs water.\n\nA well- Known fact.\n\n2");
+        let policy = "Home insurance 2026\nThe yearly premium rises to 236 EUR on 1 April, and\nYou pay it \
+                      at once.\nExcess\n200 EUR";
+        assert_eq!(
+            joined_lines(policy),
+            "Home insurance 2026\n\nThe yearly premium rises to 236 EUR on 1 April, and You pay it at \
+             once.\n\nExcess\n\n200 EUR"
+        );
     }
 
     #[test]

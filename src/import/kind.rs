@@ -101,6 +101,9 @@ impl FileKind {
         if head.is_empty() {
             return Ok(Err(Refusal::new("empty")));
         }
+        if is_lock(name) {
+            return Ok(Err(Refusal::new("temporary file")));
+        }
         if head.starts_with(b"PK\x03\x04") {
             return Ok(of_archive(&extension, &whole()?));
         }
@@ -172,7 +175,8 @@ fn by_magic(head: &[u8]) -> Option<Result<FileKind, Refusal>> {
     if head.starts_with(b"%PDF-") {
         return Some(Ok(FileKind::Pdf));
     }
-    let known: [(&[u8], &str); 9] = [
+    let known: [(&[u8], &str); 10] = [
+        (b"{\\rtf", "no reader"),
         (b"\x89PNG", "picture"),
         (b"\xff\xd8\xff", "picture"),
         (b"GIF8", "picture"),
@@ -236,6 +240,11 @@ fn of_text(extension: &str, text: &str) -> Result<FileKind, Refusal> {
         _ if chat_text::is_chat(text) => Ok(FileKind::ChatText),
         _ => Ok(FileKind::Text),
     }
+}
+
+/// Whether a file only marks that an Office program has a document open: `~$letter.docx`.
+fn is_lock(name: &Path) -> bool {
+    name.file_name().is_some_and(|name| name.to_string_lossy().starts_with("~$"))
 }
 
 /// Ends of names whose texts are for machines.
@@ -397,6 +406,8 @@ mod tests {
             ("a.png", "\u{89}PNG\u{0}\u{1}", "binary"),
             ("a.py", "import os\n", "program text or settings"),
             ("a.svg", "<svg xmlns='x'/>", "XML of an unknown kind"),
+            ("letter.txt", "{\\rtf1\\ansi The deed.\\par}", "no reader"),
+            ("~$letter.docx", "Nora", "temporary file"),
         ] {
             let found = kind(name, content);
             assert!(found.is_err(), "{name}: {found:?}");

@@ -93,13 +93,15 @@ pub fn write(root: &Path) {
             ),
         ]),
     );
-    put("office/invoice.pdf", b"%PDF-1.4\nthe program of this test does not look inside\n");
+    put("office/invoice.pdf", &pdf("The repair of the washing machine costs 85 EUR."));
+    put("office/deed.rtf", br"{\rtf1\ansi The lawyer wants the deed before 20 March.\par}");
+    put("office/~$roof-offer.docx", b"\x03Ana");
     put("pictures/lake.png", b"\x89PNG\r\n\x1a\n\0\0\0\0");
     put("pictures/hut.jpg", b"\xff\xd8\xff\xe0\0\0\0\0");
     put("office/slides.key", b"PK\x03\x04\0\0\0\0");
     put("office/~lock.docx.tmp", b"\0\x01\x02\x03\0\x01\x02\x03");
     put("code/build.py", b"import os\n");
-    for day in 1..=15 {
+    for day in 1..=13 {
         let text = format!(
             "# Day {day}\n\nToday I walked {} kilometres along the river and met Ana near the old mill. \
              We talked about the plan for the summer house. In the evening I read {} pages.\n",
@@ -147,6 +149,30 @@ const JSON_FEED: &str = r#"{"version": "https://jsonfeed.org/version/1.1", "item
 
 const DOCX: &str = r#"<w:document xmlns:w="w"><w:body><w:p><w:pPr><w:pStyle w:val="Heading1"/></w:pPr><w:r><w:t>Offer</w:t></w:r></w:p>
 <w:p><w:r><w:t>The repair of the roof costs 900 EUR without tax. The work takes two days and can start on 2 March. Half of the price is due before the work starts.</w:t></w:r></w:p></w:body></w:document>"#;
+
+/// A PDF of one page with one line of text.
+fn pdf(line: &str) -> Vec<u8> {
+    let content = format!("BT /F1 12 Tf 72 720 Td ({line}) Tj ET");
+    let objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
+        "<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_owned(),
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R \
+         /Resources << /Font << /F1 5 0 R >> >> >>"
+            .to_owned(),
+        format!("<< /Length {} >>\nstream\n{content}\nendstream", content.len()),
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>".to_owned(),
+    ];
+    let (mut out, mut table) = ("%PDF-1.4\n".to_owned(), String::new());
+    for (at, object) in objects.iter().enumerate() {
+        table.push_str(&format!("{:010} 00000 n \n", out.len()));
+        out.push_str(&format!("{} 0 obj\n{object}\nendobj\n", at + 1));
+    }
+    let start = out.len();
+    out.push_str(&format!(
+        "xref\n0 6\n0000000000 65535 f \n{table}trailer << /Size 6 /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n"
+    ));
+    out.into_bytes()
+}
 
 /// A zip archive whose entries are stored as they are.
 pub fn zip(files: &[(&str, &str)]) -> Vec<u8> {
