@@ -1,4 +1,4 @@
-//! `flow`: runs one pack outside the log, over one input or many lines, and writes a new pack.
+//! `flow`: runs packs outside the log, over one input or many lines, compares them, and writes a new pack.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::Context;
+use super::compare::CompareArgs;
 use super::failure::{Exit, Failure};
 use super::flow_runner::{calls_at_once, failed, load_pack, provider_for, run_patiently};
 use super::interrupt::{listen, stopped};
@@ -28,7 +29,7 @@ use crate::work::params::{python_of, python_settings};
 /// Longest input file.
 const INPUT_BYTES_MAX: u64 = 256 << 20;
 
-/// Run a flow pack, or write a new one
+/// Run a flow pack, compare candidates, or write a new one
 #[derive(Debug, Args)]
 pub(crate) struct FlowArgs {
     #[command(subcommand)]
@@ -38,6 +39,7 @@ pub(crate) struct FlowArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     Run(RunArgs),
+    Compare(CompareArgs),
     New(NewArgs),
 }
 
@@ -90,6 +92,7 @@ impl FlowArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.action {
             Action::Run(args) => args.run(context),
+            Action::Compare(args) => args.run(context),
             Action::New(args) => args.run(context),
         }
     }

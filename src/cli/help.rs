@@ -75,6 +75,10 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("registry add", "summarizer registry add my-pack"),
     ("registry seal", "summarizer registry seal --help"),
     ("flow run", "summarizer flow run docs.chunk_set.summarize.brief.v1 --input note.txt"),
+    (
+        "flow compare",
+        "summarizer flow compare docs.chunk_set.summarize.brief.v1 --providers builtin,ollama --inputs notes",
+    ),
     ("flow new", "summarizer flow new my.note.summarize.brief.v1"),
     ("schema", "summarizer schema summary_request.v1"),
     ("completions", "summarizer completions bash"),

@@ -9,6 +9,7 @@ mod all_new;
 pub mod backup;
 mod causes;
 pub mod compact;
+mod compare;
 mod complete;
 pub mod day;
 pub mod demo;
