@@ -33,6 +33,7 @@ mod inputs;
 pub mod lint;
 mod outcome;
 mod pack;
+pub mod page;
 mod plan;
 mod project;
 mod prompty;

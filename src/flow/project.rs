@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::pyvalue;
 use super::render::{Templates, Undefined, members};
 use super::yaml;
+use super::{page, pyvalue};
 
 /// Most entries of a list field.
 const LIST_MAX: usize = 200;
@@ -490,11 +490,13 @@ fn leaves(place: &str, value: &Value, quotes: &mut Vec<(String, String)>) {
     }
 }
 
-/// A Markdown answer as an object: the page, its front matter, the rest.
+/// A Markdown answer as an object: the page, its front matter, the rest. Nothing in it acts where a site
+/// is built from it.
 pub fn markdown(answer: &str) -> Value {
-    let page = unfenced(answer.trim_start_matches('\u{feff}').trim());
-    let (front, body) = front_matter(page).unwrap_or((Value::Object(Map::new()), page));
-    serde_json::json!({"markdown": page, "front_matter": front, "body": body.trim()})
+    let text = unfenced(answer.trim_start_matches('\u{feff}').trim());
+    let (front, body) = front_matter(text);
+    let (front, body) = (page::front_matter(&front), page::inert(body));
+    serde_json::json!({"markdown": page::written(&front, &body), "front_matter": front, "body": body})
 }
 
 /// The page inside a code fence, which many models put around it.
@@ -506,12 +508,16 @@ fn unfenced(page: &str) -> &str {
     inner.and_then(|inner| inner.strip_suffix("```")).map_or(page, str::trim)
 }
 
-fn front_matter(page: &str) -> Option<(Value, &str)> {
-    let rest = page.strip_prefix("---\n")?;
-    let (front, body) = rest.split_once("\n---")?;
-    let body = body.split_once('\n').map_or("", |(_, body)| body);
-    let front = yaml::parse(front).ok().filter(Value::is_object)?;
-    Some((front, body))
+/// The front matter of a page, and the rest of it. A head that is no list of members is text.
+fn front_matter(page: &str) -> (Map<String, Value>, &str) {
+    let parts = page.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---"));
+    let front = parts.and_then(|(front, _)| yaml::parse(front).ok());
+    match (front, parts) {
+        (Some(Value::Object(front)), Some((_, rest))) => {
+            (front, rest.split_once('\n').map_or("", |(_, body)| body))
+        }
+        _ => (Map::new(), page),
+    }
 }
 
 #[cfg(test)]
