@@ -85,7 +85,7 @@ fn entry(files: &PackFiles) -> Result<String, LoadError> {
     match prompty.as_slice() {
         [only] => Ok((*only).to_owned()),
         [] => Err(missing()),
-        [several @ ..] => Err(LoadError::Several { paths: several.join(", ") }),
+        several => Err(LoadError::Several { paths: several.join(", ") }),
     }
 }
 
