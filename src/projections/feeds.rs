@@ -5,7 +5,7 @@
 //! summaries of sources that became private. `exports.feed = true` turns feeds on; they are off by
 //! default. [`DayFiles`] keeps the files.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -59,12 +59,13 @@ struct Feeds {
 
 impl Feeds {
     fn entries(&mut self, rows: &StampedCache, day: Day) -> Outcome<&mut Entries> {
-        if !self.days.contains_key(&day) {
-            let row = rows.get(&day.to_string())?;
-            let entries = row.map(|row| serde_json::from_slice(&row)).transpose()?;
-            self.days.insert(day, entries.unwrap_or_default());
-        }
-        Ok(self.days.entry(day).or_default())
+        let place = match self.days.entry(day) {
+            btree_map::Entry::Occupied(known) => return Ok(known.into_mut()),
+            btree_map::Entry::Vacant(place) => place,
+        };
+        let row = rows.get(&day.to_string())?;
+        let entries = row.map(|row| serde_json::from_slice(&row)).transpose()?;
+        Ok(place.insert(entries.unwrap_or_default()))
     }
 }
 
