@@ -1,6 +1,6 @@
 //! Run logs and snapshots as files: resume, verify, damage, retries, and a crash at every disk
 //! operation.
-#![allow(clippy::unwrap_used, reason = "a test may")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test may")]
 
 use std::collections::BTreeMap;
 use std::io;

@@ -677,6 +677,7 @@ mod tests {
     use chrono_tz::Tz;
     use serde_json::Map;
     use std::collections::VecDeque;
+    use std::sync::atomic::AtomicBool;
 
     /// A clock that moves only during waits.
     #[derive(Default)]
