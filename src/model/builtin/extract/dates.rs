@@ -633,6 +633,13 @@ fn clock(rest: &str) -> Option<(Clock, usize, bool)> {
         let seconds = rest[used..].strip_prefix(':').and_then(|tail| digits(tail, 2));
         used += seconds.filter(|found| found.1 == 2).map_or(0, |_| 3);
     }
+    // `14 h 30`
+    if minute.is_none()
+        && let Some((value, width)) = spaced_minutes(&rest[used..])
+    {
+        used += width;
+        minute = Some((value, false));
+    }
     let (half, suffix) = half_day(&rest[used..]);
     used += suffix;
     let marked = suffix > 0;
@@ -653,6 +660,14 @@ fn clock(rest: &str) -> Option<(Clock, usize, bool)> {
     };
     let minute = minute.map_or(0, |found| found.0);
     (hour < 24 && minute < 60).then_some((Clock { hour, minute }, used, marked))
+}
+
+/// The minutes behind ` h `, with a space on each side.
+fn spaced_minutes(rest: &str) -> Option<(u32, usize)> {
+    const SPACES: [char; 3] = [' ', '\u{a0}', '\u{202f}'];
+    let tail = rest.strip_prefix(SPACES)?.strip_prefix('h')?.strip_prefix(SPACES)?;
+    let (value, 2) = digits(tail, 2)? else { return None };
+    (value < 60).then(|| (value, rest.len() - tail.len() + 2))
 }
 
 /// Whether `pm` (true), `am` (false) or a plain `h` follows, and the width of it.

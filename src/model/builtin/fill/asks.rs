@@ -43,6 +43,7 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
         .filter(|when| when.date.is_some())
         .map(|when| when.mention.sentence)
         .collect();
+    let notice = signals(scene).notice;
     let asks = |&at: &usize| {
         let block = scene.text.block_of(at);
         let prose = matches!(block.kind, Kind::Paragraph | Kind::Item | Kind::Table);
@@ -59,8 +60,10 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
             return !ticked;
         }
         let first = opening(scene, at, tokens);
+        // A machine's report orders nothing by the way: `Change your settings.`
+        let by_the_way = notice && !dated.contains(&at);
         requested.contains(&at)
-            || orders(scene, at, tokens, first, item)
+            || (!by_the_way && orders(scene, at, tokens, first, item))
             || (obliged.contains(&at) && (dated.contains(&at) || speaks_to_reader(scene, tokens)))
             || (item && (under.contains(&place(at)) || first.assigned))
     };
@@ -107,6 +110,13 @@ fn opening(scene: &Scene<'_, '_>, sentence: usize, tokens: &[Token]) -> Opening 
         let linked = matches!(gap.trim(), ":" | "-" | "–" | "—") && gap != "-";
         let to = lexicon().assigns.contains(scene.text.folded(&tokens[last + 1]));
         let verb = tokens.get(last + 2).map_or("", |token| scene.text.folded(token));
+        // `Bread: A Global History` is a title.
+        let title = scene.text.term(&tokens[last + 1]).is_none()
+            && high(&tokens[last + 1])
+            && !lexicon().ask.openers.contains(scene.text.folded(&tokens[last + 1]));
+        if linked && title {
+            break;
+        }
         if linked {
             opening = Opening { at: last + 1, assigned: true };
             break;
@@ -127,6 +137,9 @@ fn opening(scene: &Scene<'_, '_>, sentence: usize, tokens: &[Token]) -> Opening 
     }
     opening
 }
+
+/// Tokens of a label and its number, at most.
+const LABEL_TOKENS: usize = 5;
 
 /// Whether a verb that orders stands first.
 fn orders(
@@ -149,7 +162,15 @@ fn orders(
         let noun = tokens
             .get(first.at + 1)
             .is_some_and(|next| ask.noun_links.contains(scene.text.folded(next)));
+        // `Order 40-11872` and `Pick up code: 7731` are names of numbers.
+        let number = |token: &Token| {
+            scene.text.token_text(sentence, token).starts_with(|c: char| c.is_ascii_digit())
+        };
+        let label = tokens.len() <= first.at + LABEL_TOKENS
+            && tokens.last().is_some_and(number)
+            && (rest.contains(':') || tokens[first.at + 1..].iter().all(number));
         return !noun
+            && !label
             && tokens.len() > first.at + 1
             && !rest.starts_with(['_', '.', '-'])
             && !address;

@@ -10,6 +10,10 @@ use super::super::extract::dates::{self, DateTimeMention};
 use super::super::text::{Part, Text};
 use super::event;
 use super::scene::{Focus, Scene};
+use super::signals::signals;
+
+/// Sentences between a day and the only thing asked, at most.
+const APART_MAX: usize = 2;
 
 /// The deadline in the focus. `asked` prefers sentences that ask for something.
 pub(crate) fn deadline(
@@ -17,6 +21,9 @@ pub(crate) fn deadline(
     focus: &Focus,
     asked: bool,
 ) -> Option<DateTimeMention> {
+    if signals(scene).away {
+        return None;
+    }
     let inside = |when: &&DateTimeMention| {
         let at = when.mention.sentence;
         when.date.is_some()
@@ -31,6 +38,9 @@ pub(crate) fn deadline(
     if let Some(when) = due.iter().find(|when| asked && asks(when)).or(due.first()) {
         return Some(**when);
     }
+    if let Some(when) = only_due(scene, focus) {
+        return Some(when);
+    }
     let event = event::best(scene).filter(|_| asked).map(|found| found.when.mention);
     dates
         .into_iter()
@@ -44,6 +54,21 @@ pub(crate) fn day_in(sentence: &str, today: NaiveDate) -> Option<NaiveDate> {
     let dates = dates::find(&text, Some(today)).into_iter();
     let due = dates.filter(|when| event::is_due_in(&text, when)).find_map(|when| when.date);
     due.filter(|day| *day >= today)
+}
+
+/// The only last day of a text whose only request stands near it: `The fee is due on 29 May. Please pay online.`
+fn only_due(scene: &Scene<'_, '_>, focus: &Focus) -> Option<DateTimeMention> {
+    let [ask] = scene.asks() else { return None };
+    if focus.sentences.binary_search(ask).is_err() {
+        return None;
+    }
+    let named = scene.whens().iter().filter(|when| when.date.is_some());
+    let mut due = named.filter(|when| {
+        scene.is_said(when.mention.sentence) && !is_past(scene, when) && event::is_due(scene, when)
+    });
+    let found = due.next()?;
+    let near = found.mention.sentence.abs_diff(*ask) <= APART_MAX;
+    (near && due.all(|other| other.date == found.date)).then_some(*found)
 }
 
 fn is_past(scene: &Scene<'_, '_>, when: &DateTimeMention) -> bool {

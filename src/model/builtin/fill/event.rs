@@ -42,7 +42,7 @@ fn find(scene: &Scene<'_, '_>) -> Option<Appointment> {
     let offered = scene.index().sentences(mail.offers.iter().map(String::as_str));
     let subject = cued.iter().any(|&at| scene.text.block_of(at).kind == Kind::Header);
     let signs = signals(scene);
-    if signs.scam {
+    if signs.scam || signs.away {
         return None;
     }
     let weigh = |when: &DateTimeMention| {
@@ -63,6 +63,8 @@ fn find(scene: &Scene<'_, '_>) -> Option<Appointment> {
             7 * i64::from(when.date.zip(scene.anchor()).is_some_and(|(day, today)| day < today));
         score -= 3 * i64::from(signs.bulk);
         score -= i64::from(signs.automated);
+        // A machine gives the hour of what it did, or of a parcel.
+        score -= 7 * i64::from(signs.notice && !near(at));
         Appointment { when, score }
     };
     let dated = scene

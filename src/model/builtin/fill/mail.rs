@@ -6,7 +6,7 @@ use super::super::text::{Kind, Role};
 use super::filled::Filled;
 use super::rule::{Sign, SignStep};
 use super::scene::Scene;
-use super::signals::{Signals, says, sender, signals};
+use super::signals::{Named, Signals, named_after, says, sender, signals};
 use super::{due, event};
 
 /// Days within which a deadline is urgent.
@@ -62,6 +62,9 @@ fn is_person(scene: &Scene<'_, '_>) -> bool {
     if is_company(scene) {
         return false;
     }
+    if named_after(&from) == Some(Named::Person) {
+        return true;
+    }
     let high = |word: &str| word.starts_with(char::is_uppercase);
     let words: Vec<&str> = name.split([' ', ',']).filter(|word| !word.is_empty()).collect();
     let named = !words.is_empty() && words.len() <= 4 && words.iter().all(|word| high(word));
@@ -82,5 +85,6 @@ fn is_company(scene: &Scene<'_, '_>) -> bool {
         lexicon().names.organization.contains(word)
             || mail.office_names.iter().any(|one| one == word)
     });
-    office || organized || says(scene, &mail.to_customers)
+    let named = named_after(&from) == Some(Named::Company);
+    office || organized || named || says(scene, &mail.to_customers)
 }

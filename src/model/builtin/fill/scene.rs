@@ -295,6 +295,10 @@ impl<'t, 'a> Scene<'t, 'a> {
             asked = true;
             found.extend(with_purpose(self.index(), purpose, &over.cues));
             self.by_boxes(purpose, &mut found);
+            // Who asks has done nothing yet, and promises nothing.
+            if matches!(purpose, Purpose::Result | Purpose::Pending) {
+                found.retain(|&at| !self.text.sentence(at).trim_end().ends_with('?'));
+            }
         } else if !over.cues.is_empty() {
             asked = true;
             found.extend(self.index().sentences(over.cues.iter().map(String::as_str)));

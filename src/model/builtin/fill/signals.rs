@@ -10,6 +10,10 @@ pub(crate) struct Signals {
     pub(crate) bulk: bool,
     pub(crate) automated: bool,
     pub(crate) stake: bool,
+    /// A machine reports what it recorded, delivered or was paid.
+    pub(crate) notice: bool,
+    /// Somebody's mail program answers while they are away.
+    pub(crate) away: bool,
 }
 
 /// The signs that need nothing but words and the sender.
@@ -23,9 +27,13 @@ pub(crate) fn signals(scene: &Scene<'_, '_>) -> Signals {
     };
     let stake = says(scene, &mail.stakes);
     let scam = says(scene, &mail.scam);
-    let automated = local_is(&mail.automated_senders) || says(scene, &mail.automated);
+    let away = says(scene, &mail.away);
+    // People write about parcels and receipts too.
+    let notice = says(scene, &mail.notices) && named_after(&from) != Some(Named::Person);
+    let automated =
+        local_is(&mail.automated_senders) || says(scene, &mail.automated) || notice || away;
     let bulk = !stake && (local_is(&mail.bulk_senders) || says(scene, &mail.bulk));
-    Signals { scam, bulk, automated, stake: stake && !scam }
+    Signals { scam, bulk, automated, stake: stake && !scam, notice, away }
 }
 
 /// Whether a message reads like a fraud by its words alone: it holds a phrase of several words that
@@ -54,9 +62,35 @@ pub(crate) fn sender(from: &str) -> (String, String) {
     (fold(local.trim()), name.trim().trim_matches('"').to_string())
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Named {
+    Person,
+    Company,
+}
+
+/// Whom an address is named after: the shown name of a person stands before the `@`, that of a company
+/// behind it.
+pub(crate) fn named_after(from: &str) -> Option<Named> {
+    /// Letters of a word from which on it is found by chance no more.
+    const PERSON_LETTERS: usize = 3;
+    const COMPANY_LETTERS: usize = 4;
+    let (local, name) = sender(from);
+    let domain = from.rsplit_once('@').map_or("", |(_, rest)| rest.trim_end_matches(['>', ' ']));
+    let domain = fold(domain.rsplit_once('.').map_or(domain, |(rest, _)| rest));
+    let folded = fold(&name);
+    let mut words = folded.split(|c: char| !c.is_alphanumeric());
+    let is_in = |word: &str, least: usize, place: &str| {
+        word.chars().count() >= least && place.contains(word)
+    };
+    if words.clone().any(|word| is_in(word, PERSON_LETTERS, &local)) {
+        return Some(Named::Person);
+    }
+    words.any(|word| is_in(word, COMPANY_LETTERS, &domain)).then_some(Named::Company)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{reads_like_fraud, sender};
+    use super::{Named, named_after, reads_like_fraud, sender};
 
     #[test]
     fn a_fraud_is_known_by_a_phrase_and_not_by_a_word() {
@@ -64,6 +98,20 @@ mod tests {
         assert!(reads_like_fraud("Su cuenta será suspendida hoy."));
         assert!(!reads_like_fraud("Ganó un premio de traducción y una herencia."));
         assert!(!reads_like_fraud("We could verify the account of the treasurer."));
+    }
+
+    #[test]
+    fn an_address_is_named_after_a_person_or_a_company() {
+        let person = Some(Named::Person);
+        assert_eq!(named_after("Tobias Renn <t.renn@gmx.example>"), person);
+        assert_eq!(named_after("Anna Ott <anna@annaott.example>"), person);
+        assert_eq!(named_after("Islay Line <bookings@islayline.example>"), Some(Named::Company));
+        assert_eq!(
+            named_after("Stadtwerke Elm <post@stadtwerke-elm.example>"),
+            Some(Named::Company)
+        );
+        assert_eq!(named_after("Ana P <ap3@x.example>"), None);
+        assert_eq!(named_after("noreply@x.example"), None);
     }
 
     #[test]

@@ -170,6 +170,8 @@ lists!(#[serde(deny_unknown_fields)] Mail {
     bulk: Vec<String>,
     bulk_senders: Vec<String>,
     automated: Vec<String>,
+    notices: Vec<String>,
+    away: Vec<String>,
     automated_senders: Vec<String>,
     office_senders: Vec<String>,
     office_names: Vec<String>,
