@@ -1,4 +1,4 @@
-//! What a small model is asked: prompts that it can read.
+//! What a person needs to choose a model: candidates over the same texts, and a page with their outputs.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -7,6 +7,159 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+const LEASE: &str = "The lease ends on 31 March. Ana offers 720 EUR a month for two years.\n";
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    /// Three programs that answer: one keeps to the text, one invents and attacks, one fails.
+    fn new() -> Folder {
+        let folder = Folder(tempfile::tempdir().unwrap());
+        let honest = json!({"title": "The lease", "summary": "The lease ends on 31 March.",
+            "key_points": ["Ana offers 720 EUR"], "quote": null});
+        let hostile = json!({"title": "<script>alert('x')</script>\u{202e}", "summary":
+            "The lease ends on 30 April, says Bruno.", "key_points": ["<img src=x onerror=\"y\">"],
+            "quote": "Ana offers 720 EUR a month"});
+        fs::write(folder.path("honest.json"), honest.to_string()).unwrap();
+        fs::write(folder.path("hostile.json"), hostile.to_string()).unwrap();
+        let program = |name: &str, rest: &str| {
+            let file = folder.path(name);
+            let script = format!("cat >/dev/null; {rest} '{}'", file.display());
+            format!("kind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", {}]\n", json!(script))
+        };
+        let config = format!(
+            "[provider.honest]\n{}price_in = 1000000.0\nprice_out = 0.0\n\n[provider.hostile]\n{}\n\
+             [provider.broken]\n{}\n",
+            program("honest.json", "cat"),
+            program("hostile.json", "cat"),
+            program("nothing", "exit 3; cat"),
+        );
+        fs::create_dir_all(folder.path("home")).unwrap();
+        fs::write(folder.path("home/summarizer.toml"), config).unwrap();
+        fs::create_dir_all(folder.path("texts")).unwrap();
+        fs::write(folder.path("texts/b<b>.txt"), LEASE).unwrap();
+        let private = format!("---\npublish: false\ntitle: The offer\n---\n{LEASE}");
+        fs::write(folder.path("texts/a.md"), private).unwrap();
+        fs::write(folder.path("texts/c.png"), b"\x89PNG\r\n\x1a\n\0\0\0\0").unwrap();
+        assert!(folder.run(&["flow", "new", "my.note.v1"]).status.success());
+        folder
+    }
+
+    fn path(&self, relative: &str) -> PathBuf {
+        self.0.path().join(relative)
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
+        command.env_clear().env("SUMMARIZER_HOME", self.path("home"));
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.env("SUMMARIZER_TEST_NOW", "2026-02-19T08:00:00Z");
+        command.current_dir(self.0.path()).args(args).stdin(Stdio::null()).output().unwrap()
+    }
+
+    fn compare(&self, providers: &str, more: &[&str]) -> Output {
+        let args = ["flow", "compare", "my.note.v1", "--providers", providers, "--inputs", "texts"];
+        self.run(&[&args, more].concat())
+    }
+
+    fn page(&self) -> String {
+        fs::read_to_string(self.path("comparison.html")).unwrap()
+    }
+}
+
+fn said(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+#[test]
+fn candidates_are_compared_with_each_other_and_with_the_text() {
+    let folder = Folder::new();
+    let output = folder.compare("honest,hostile,broken", &["--json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of = |index: usize| &report["candidates"][index];
+    assert_eq!([&of(0)["name"], &of(1)["name"], &of(2)["name"]], ["honest", "hostile", "broken"]);
+    assert_eq!([&of(0)["answered"], &of(1)["answered"], &of(2)["answered"]], [2, 2, 0]);
+    assert_eq!(of(2)["failed"], 2);
+    assert_eq!(of(0)["not_in_text"], 0, "{report:#}");
+    assert!(of(0)["cost"].as_f64().unwrap() > 0.0, "its price is configured");
+    assert_eq!(of(1)["cost"], Value::Null, "its price is not known");
+    let absent = report["inputs"][0]["runs"][1]["not_in_text"].as_array().unwrap();
+    let summary = absent.iter().find(|one| one["pointer"] == "/summary").unwrap();
+    assert_eq!(summary["missing"], json!(["30", "April", "Bruno"]));
+    assert!(absent.iter().all(|one| one["pointer"] != "/quote"), "the text says the quote");
+    let member = |name: &str| {
+        let members = report["members"].as_array().unwrap();
+        members.iter().find(|member| member["name"] == name).unwrap()["agreement"].as_f64().unwrap()
+    };
+    assert_eq!(member("quote"), 0.0, "one is silent");
+    assert!(member("summary") > 0.3 && member("summary") < 1.0);
+    assert_eq!(report["inputs"][0]["private"], true);
+    assert_eq!(report["skipped"].as_array().unwrap().len(), 1, "{}", report["skipped"]);
+}
+
+#[test]
+fn a_page_shows_hostile_text_as_text_and_is_the_same_for_equal_outputs() {
+    let folder = Folder::new();
+    let output = folder.compare("honest,hostile,broken", &["--without-times"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let page = folder.page();
+    for markup in ["<script", "<img", "b<b>", "\u{202e}", "onerror=\"y\""] {
+        assert!(!page.contains(markup), "{markup} stands in the page");
+    }
+    for shown in ["&lt;script&gt;", "\\u202e", "not in the text: 30, April, Bruno", "private"] {
+        assert!(page.contains(shown), "{shown} is not in the page");
+    }
+    assert!(page.contains("failed:"), "the failure of a candidate is shown");
+    assert!(!page.contains("http:") && !page.contains("https:"), "the page asks for nothing");
+    let shown = said(&output);
+    assert!(shown.contains("honest") && shown.contains("agreement"), "{shown}");
+    folder.compare("honest,hostile,broken", &["--without-times", "--at-once", "2"]);
+    assert_eq!(folder.page(), page);
+}
+
+#[test]
+fn a_comparison_needs_two_candidates_and_something_to_read() {
+    let folder = Folder::new();
+    for providers in ["honest", "honest,honest"] {
+        let output = folder.compare(providers, &[]);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    }
+    fs::create_dir(folder.path("empty")).unwrap();
+    let args =
+        ["flow", "compare", "my.note.v1", "--providers", "builtin,honest", "--inputs", "empty"];
+    let output = folder.run(&args);
+    assert!(!output.status.success());
+    assert!(said(&output).contains("nothing to compare"), "{}", said(&output));
+    assert!(!folder.path("comparison.html").exists());
+    let output = folder.compare("broken,builtin", &["--without-times"]);
+    assert!(output.status.success(), "one candidate answered: {}", said(&output));
+}
+
+#[test]
+fn versions_of_a_pack_are_compared_over_inputs_of_the_flow() {
+    let folder = Folder::new();
+    assert!(folder.run(&["flow", "new", "my.note.v2"]).status.success());
+    fs::create_dir(folder.path("objects")).unwrap();
+    let flow = fs::read_to_string(folder.path("my.note.v1/flow.dag.yaml")).unwrap();
+    let input = flow.lines().skip_while(|line| !line.starts_with("inputs:")).nth(1).unwrap();
+    let input = input.trim().trim_end_matches(':');
+    fs::write(folder.path("objects/one.json"), json!({input: LEASE}).to_string()).unwrap();
+    let args =
+        ["--json", "flow", "compare", "my.note.v1", "--packs", "my.note.v2", "--inputs", "objects"];
+    let output = folder.run(&args);
+    assert!(output.status.success(), "{}", said(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["candidates"][1]["name"], "my.note.v2");
+    let members = report["members"].as_array().unwrap();
+    assert!(!members.is_empty());
+    assert!(members.iter().all(|member| member["agreement"] == 1.0), "the packs are equal");
+}
 
 /// A small model reads a prompt slowly, and forgets the beginning of a long one.
 #[test]
