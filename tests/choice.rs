@@ -229,3 +229,37 @@ fn tokens_of(text: &str) -> usize {
     }
     tokens
 }
+
+#[test]
+fn a_small_note_is_not_condensed_by_a_model_that_costs() {
+    let folder = Folder::new();
+    let brief = "docs.chunk_set.summarize.brief.v1";
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let recorded = root.join(format!("tests/golden/packs/{brief}/recorded.txt"));
+    // Without ids, because an unknown one is asked about.
+    let mut answer: Value = serde_json::from_slice(&fs::read(recorded).unwrap()).unwrap();
+    for point in answer["key_points"].as_array_mut().unwrap() {
+        point["chunk_ids"] = json!([]);
+    }
+    fs::write(folder.path("answer.json"), answer.to_string()).unwrap();
+    let answer = folder.path("answer.json");
+    let calls = folder.path("calls");
+    let script =
+        format!("cat >/dev/null; echo call >> '{}'; cat '{}'", calls.display(), answer.display());
+    let config = format!(
+        "[provider.model]\nkind = \"command\"\ncommand = [\"/bin/sh\", \"-c\", {}]\n",
+        json!(script)
+    );
+    fs::write(folder.path("home/summarizer.toml"), config).unwrap();
+    let calls_for = |text: &str| {
+        fs::write(folder.path("note.txt"), text).unwrap();
+        let _ = fs::remove_file(&calls);
+        let output =
+            folder.run(&["flow", "run", brief, "--provider", "model", "--input", "note.txt"]);
+        assert!(output.status.success(), "{}", said(&output));
+        fs::read_to_string(&calls).unwrap().lines().count()
+    };
+    assert_eq!(calls_for(LEASE), 1);
+    let long: String = (0..400).map(|n| format!("Sentence {n} tells of mile {n}. ")).collect();
+    assert!(calls_for(&long) > 2, "a long text is condensed, as the pack asks");
+}

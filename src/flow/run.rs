@@ -1,6 +1,6 @@
 //! One run of a flow: inputs bound, condensed where they are too long, and given to the nodes.
 //!
-//! See docs/adr/0070-splitting-inputs-that-do-not-fit.md.
+//! See docs/adr/0016-condensing-long-inputs.md and docs/adr/0070-splitting-inputs-that-do-not-fit.md.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use super::project::{self, Form};
 use super::python::PythonSettings;
 use super::render::RENDERED_BYTES_MAX;
 use super::source_ids::{CannotRemove, IdCheck, KnownIds};
-use super::tree::TreeJob;
+use super::tree::{LEAF_CHARS, TreeJob};
 use super::{extract, inputs, pyvalue};
 use crate::contract::schema;
 use crate::model::{Bill, CallSettings, Listener, ModelError, Provider, SourceText};
@@ -356,7 +356,10 @@ fn condense(
     let guessed = pack.is_imported() && !asker.provider.context_is_known();
     let room = if guessed { room_max } else { room.min(room_max) };
     let too_long = main_bytes > room;
-    if !too_long && !pack.projection.hierarchy().always {
+    // A text of one window has nothing to merge: its calls would cost, and the flow reads it whole.
+    let is_worth_calls = asker.provider.is_free() || main_bytes > LEAF_CHARS;
+    let is_wanted = pack.projection.hierarchy().always && is_worth_calls;
+    if !too_long && !is_wanted {
         return Ok(None);
     }
     if room < 1_000 {

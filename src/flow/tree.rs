@@ -23,7 +23,7 @@ use crate::contract::hash::sha256;
 use crate::model::{CallSettings, Message, Role, SourceSpan, SourceText};
 
 /// Characters of sources in one leaf, unless the pack says otherwise.
-const LEAF_CHARS: usize = 6_000;
+pub(super) const LEAF_CHARS: usize = 6_000;
 /// Children of one node, unless the pack says otherwise.
 const FAN_IN: usize = 8;
 /// Most leaves of one tree.
