@@ -7,6 +7,7 @@ mod path {
     pub mod folder;
 }
 
+use std::io::{BufRead as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -304,6 +305,129 @@ fn on_terminal(
     drop(keys);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Some((output.status.code().unwrap(), text))
+}
+
+/// Runs `open` until its link is there, hands the link over, and ends it as a person does. The text that
+/// was printed.
+fn opened(
+    mut command: Command,
+    with: impl Fn(&str),
+    end: impl Fn(&mut std::process::Child),
+) -> String {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut text = String::new();
+    while !text.contains("#token=") {
+        assert!(out.read_line(&mut text).unwrap() > 0, "no link in {text}");
+    }
+    with(text.lines().find(|line| line.contains("#token=")).unwrap().trim());
+    end(&mut child);
+    out.read_to_string(&mut text).unwrap();
+    assert!(child.wait().unwrap().success(), "{text}");
+    text
+}
+
+/// The page behind a link answers.
+fn page_answers(link: &str) {
+    let address = link.split_once("http://").unwrap().1.split('/').next().unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    says(&answer, &["200 OK", "<title>summarizer"]);
+}
+
+/// What the tutorial shows of the folder of forty files.
+const PLAYED: &[&str] = &[
+    "sum mine",
+    "--home home add --init mine --project life",
+    "--home home search heating",
+    "--home home digest build",
+    "--home home digest show project.weekly --day 2026-02-12",
+];
+const OPEN: &str = "--home home open bike-repair.md --print";
+
+/// The person of the transcript. Where `pdftotext` is installed, it reads the PDF.
+fn transcript_person() -> Person {
+    let mut person = Person::new();
+    if Command::new("pdftotext").arg("-v").output().is_ok() {
+        person.pdf = r#"["pdftotext", "-layout", "{}", "-"]"#;
+    }
+    person
+}
+
+/// A transcript without what differs in each run.
+fn told_alike(person: &Person, text: &str) -> String {
+    let text = text.replace(&person.dir.path().display().to_string(), "~");
+    let mut out = String::new();
+    for line in text.lines() {
+        let line = match (line.split_once("http://127.0.0.1:"), line.split_once("&view=")) {
+            (Some((before, _)), Some((_, view))) => {
+                let view = view.split_once("sum_").map_or(view, |(view, _)| view);
+                format!("{before}http://127.0.0.1:PORT/#token=TOKEN&view={view}…")
+            }
+            _ => line.to_owned(),
+        };
+        let is_id = |word: &str| word.starts_with("digests/") && word.contains("/bag_");
+        let shorter = |word: &str| match word.split_once("/bag_") {
+            Some((before, _)) if is_id(word) => format!("{before}/bag_…"),
+            _ => word.to_owned(),
+        };
+        let words: Vec<String> = line.split(' ').map(shorter).collect();
+        out.push_str(words.join(" ").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// Forty mixed files, played in a pipe and on a terminal. The tutorial shows what the pipe printed.
+#[test]
+fn the_tutorial_shows_what_forty_files_give() {
+    let person = transcript_person();
+    let mut transcript = String::new();
+    let mut printed = Vec::new();
+    for line in PLAYED {
+        let args: Vec<&str> = line.split(' ').collect();
+        let ran = person.run(0, &args);
+        transcript.push_str(&format!("$ summarizer {line}\n{}{}\n", ran.out, ran.err));
+        printed.push(ran.out);
+    }
+    let args: Vec<&str> = OPEN.split(' ').collect();
+    let out = opened(person.command(&args), page_answers, |child| {
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    });
+    transcript.push_str(&format!("$ summarizer {OPEN}\n{out}"));
+    let transcript = told_alike(&person, &transcript);
+
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/tutorial.md");
+    let text = std::fs::read_to_string(&page).unwrap();
+    let (before, rest) = text.split_once("```text\n$ summarizer").unwrap();
+    let (on_page, after) = rest.split_once("```").unwrap();
+    let on_page = format!("$ summarizer{on_page}");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&page, format!("{before}```text\n{transcript}```{after}")).unwrap();
+    } else {
+        assert_eq!(on_page, transcript, "UPDATE_GOLDEN=1 writes it again");
+    }
+
+    // On a terminal the same words stand in the same order, wrapped to its width.
+    let person = transcript_person();
+    for (line, printed) in PLAYED.iter().zip(&printed) {
+        let Some((exit, text)) = on_terminal(&person, 80, line, &[]) else { return };
+        assert_eq!(exit, 0, "{line}: {text}");
+        let seen = told_alike(&person, &shown(&text).join("\n"));
+        let mut left = seen.split_whitespace();
+        for word in told_alike(&person, printed).split_whitespace() {
+            assert!(left.any(|one| one == word), "{line}: no {word} in its place in\n{text}");
+        }
+    }
+    let mut command = terminal(&person, 80, OPEN);
+    command.stderr(Stdio::null());
+    let text = opened(command, page_answers, |child| {
+        child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
+    });
+    says(&text, &["view=/summary/"]);
 }
 
 /// What a terminal shows in the end: no codes of colours, and no line that was drawn over.

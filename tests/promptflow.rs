@@ -1,6 +1,10 @@
 //! Constructs of PromptFlow flows and prompty files, one row each: what runs, with its output, and what
 //! is refused, with the words that name it. To add a construct, add a row.
-#![allow(clippy::unwrap_used, reason = "a helper of tests may fail loudly")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of tests may fail loudly"
+)]
 
 #[path = "support/running.rs"]
 mod running;
