@@ -213,7 +213,7 @@ impl DoctorArgs {
             surroundings::probe_providers(context, &config, findings);
         }
         surroundings::look_at_units(context, findings);
-        surroundings::look_at_rights(&config, &home, findings);
+        surroundings::look_at_rights(context, &config, &home, findings);
         surroundings::look_at_jail(&config, findings);
         match home.exists(context.machine.disk.as_ref()) {
             Ok(true) => {}

@@ -535,7 +535,7 @@ mod tests {
             ("![x](../../secret.png) [y](#below)", "x [y](#below)"),
             ("[r]: javascript:x\n[r]", "\\[r\\]: javascript:x\n\\[r\\]"),
             ("a ` {x} b", "a \\` \\{x\\} b"),
-            ("| `a|{b}` | `c{d}` |", "| a\\|\\{b\\} | `c{d}` |"),
+            ("| `a|{b}` | `c{d}` |", "| a|\\{b\\} | `c{d}` |"),
             (":::danger\nx\n:::", "\\:\\:\\:danger\nx\n\\:\\:\\:"),
             ("- [ ] buy {milk}", "- [ ] buy \\{milk\\}"),
             ("costs $5 {x} and $6", "costs $5 \\{x\\} and $6"),

@@ -92,7 +92,7 @@ pub(crate) fn let_group_change(path: &Path, group: &str) -> io::Result<()> {
 }
 
 /// Whether others than the owner can use a file or folder.
-pub(crate) fn readable_by_others(path: &Path) -> io::Result<bool> {
+pub(crate) fn open_to_others(path: &Path) -> io::Result<bool> {
     Ok(fs::symlink_metadata(path)?.mode() & 0o077 != 0)
 }
 

@@ -32,6 +32,9 @@ impl ProcessHome {
     pub fn prepared(prepare: impl FnOnce(&Path)) -> ProcessHome {
         let dir = tempfile::tempdir().unwrap();
         prepare(dir.path());
+        // As `init` makes it: `doctor` warns of a home that others can read.
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(dir.path(), private).unwrap();
         let home = ProcessHome { dir };
         let registry = home.path("flow_registry");
         std::fs::create_dir_all(&registry).unwrap();

@@ -338,21 +338,31 @@ fn look_at_command(name: &str, section: &ProviderConfig, settings: &str, finding
 }
 
 /// Who may read the home.
-pub(super) fn look_at_rights(config: &Config, home: &Home, findings: &mut Findings) {
+pub(super) fn look_at_rights(
+    context: &Context,
+    config: &Config,
+    home: &Home,
+    findings: &mut Findings,
+) {
     const NAME: &str = "rights";
     if let Some(group) = &config.files_group {
         return findings.fine(NAME, format!("the owner and the group {group} can read the home"));
     }
-    // Where others cannot enter the home, the rights of what is in it do not matter.
+    // Where others cannot enter the home, the rights of what is in it do not matter. Where they can, they
+    // still read nothing as long as what is in it is closed.
+    let disk = context.machine.disk.as_ref();
+    let holds_open = |folder: &Path| {
+        let names = disk.list(folder).unwrap_or_default();
+        let is_open = |path: &Path| rights::open_to_others(path).unwrap_or(false);
+        is_open(folder) && names.iter().any(|name| is_open(&folder.join(name)))
+    };
     let around = [Some(home.buses.as_path()), home.queue.parent()];
     let outside = around.into_iter().flatten().filter(|path| !path.starts_with(&home.root));
-    let open = std::iter::once(home.root.as_path())
-        .chain(outside)
-        .find(|path| rights::readable_by_others(path).unwrap_or(false));
+    let open = std::iter::once(home.root.as_path()).chain(outside).find(|path| holds_open(path));
     match open {
         None => findings.fine(NAME, "only the owner can read the home"),
         Some(path) => {
-            let what = format!("other users may enter {}", path.display());
+            let what = format!("other users can read in {}", path.display());
             findings.add(NAME, Verdict::Notice, what, &format!("chmod -R go= {}", shell(path)));
             findings.hint("files.group lets one group in");
         }
