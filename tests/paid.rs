@@ -190,6 +190,44 @@ fn a_received_response_is_not_paid_for_again_after_a_kill() {
     assert_eq!(home.charges().len(), 2, "{:?}", home.charges());
 }
 
+/// What calls under way may still take is no money spent: requests wait for their end, and none for tomorrow.
+#[test]
+fn calls_under_way_put_no_request_off_to_another_day() {
+    let slow = Act::With(std::sync::Arc::new(|_: &Value| {
+        std::thread::sleep(Duration::from_millis(200));
+        good_answer()
+    }));
+    let server = Server::start(vec![slow]);
+    let budget = |tokens: u64| format!("[budget]\nmax_tokens_per_day = {tokens}\n");
+    let home = Home::new(&config(&server, "", &budget(1)));
+    // The refusal of a call that fits into no day names what a call may take.
+    home.ask_with("never", FLOW, "An idea for a course.", json!({"max_tokens": 2_000}));
+    home.ok(&["drain"]);
+    let words = home.last_ack("never")["message"].as_str().unwrap().to_owned();
+    let needed = words.split_once("may take ").unwrap().1.split(' ').next().unwrap();
+    let needed: u64 = needed.parse().unwrap();
+    home.configure(&config(&server, "", &budget(2 * needed)));
+    home.ask_with("first", FLOW, "The first idea for a course.", json!({"max_tokens": 2_000}));
+    home.ok(&["drain"]);
+    let spent = home.charges()[0].1;
+    assert!(spent * 4 < needed, "a call reserves {needed} and takes {spent}");
+
+    // There is room for one reservation at a time, and for what all calls take in the end.
+    home.configure(&config(&server, "", &budget(needed + 8 * spent)));
+    let names = ["second", "third", "fourth", "fifth"];
+    for name in names {
+        let text = format!("The {name} idea for a course.");
+        home.ask_with(name, FLOW, &text, json!({"max_tokens": 2_000}));
+    }
+    home.ok(&["drain"]);
+    for name in names {
+        let statuses: Vec<String> =
+            home.acks(name).iter().map(|ack| ack["status"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(statuses.last().map(String::as_str), Some("completed"), "{name}: {statuses:?}");
+        assert!(!statuses.contains(&"failed_transient".to_owned()), "{name}: {statuses:?}");
+    }
+}
+
 #[test]
 fn a_budget_survives_a_restart_and_a_reload() {
     let server = Server::start(vec![good()]);
