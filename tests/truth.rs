@@ -285,6 +285,10 @@ fn every_other_command(home: &Home, summary: &str) {
     let away = tempfile::tempdir().unwrap();
     let outside = |name: &str| away.path().join(name).to_string_lossy().into_owned();
     let (pack, copy, backup) = (path("run/pack"), outside("copy"), outside("backup"));
+    let (letter, tuned) = (path("buses/other/a.txt"), outside("tuned"));
+    let run_log = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/compaction/worked_example.jsonl");
+    let run_log = run_log.to_string_lossy().into_owned();
     let (selection, notes) = (path("buses/selection_manifests/day.json"), path("notes"));
     write(&home.path("notes"), "new.md", "# A pump\n\nThe pump was repaired on Monday by Ana.\n");
     let day = "2026-02-19";
@@ -313,6 +317,17 @@ fn every_other_command(home: &Home, summary: &str) {
         &["add", &notes],
         &["submit", "--all-new"],
         &["drain", "--digests"],
+        &["explain", summary],
+        &["trace", "other:a.txt"],
+        &["flow", "run", BRIEF, "--input", &letter],
+        &["import", "text", &notes],
+        &["compact", &run_log],
+        &["perspectives", "draft", "--objective", "Which pump lasts longest?"],
+        &["tune", "--runs", "2", "--events", "40", "--log-events", "0", "--out", &tuned],
+        &["service", "install", "--user", "--print"],
+        &["completions", "bash"],
+        &["man"],
+        &["schema"],
         &["pause"],
         &["resume"],
         &["retain"],
@@ -335,6 +350,41 @@ fn every_other_command(home: &Home, summary: &str) {
         .unwrap();
     assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
     checked(Path::new(&backup));
+    // A copy that lost its log gets one from its files.
+    std::fs::remove_file(Path::new(&backup).join("run/summarizer.redb")).unwrap();
+    for args in [&["recover"][..], &["verify"], &["replay", "--verify"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
+        command.env_clear().env("SUMMARIZER_TEST_NOW", "2026-02-19T08:00:00Z");
+        let ran = command.args(["--home", &backup]).args(args).output().unwrap();
+        assert!(ran.status.success(), "{args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+    checked(Path::new(&backup));
+    while_served(home);
+}
+
+/// The commands that ask a running service, and its end in order.
+fn while_served(home: &Home) {
+    let mut service = Command::new(env!("CARGO_BIN_EXE_summarizer"))
+        .env_clear()
+        .env("SUMMARIZER_HOME", home.0.path())
+        .env("SUMMARIZER_TEST_NOW", "2026-02-19T08:00:00Z")
+        .args(["serve", "--quiet"])
+        .spawn()
+        .unwrap();
+    let ended = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while home.run(&["--json", "status"]).status.code() != Some(0)
+        || !home.path("run/summarizer.sock").exists()
+    {
+        assert!(std::time::Instant::now() < ended, "the service does not answer");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    home.ok(&["--json", "reload"]);
+    home.ok(&["--json", "submit", "--flow", BRIEF, "--id", "b.md", "--again", "--wait"]);
+    home.ok(&["--json", "status"]);
+    let pid = rustix::process::Pid::from_child(&service);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(service.wait().unwrap().success());
+    home.ok(&["--json", "verify"]);
 }
 
 /// A program that knows the contracts and nothing of this one agrees, where there is Python.

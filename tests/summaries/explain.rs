@@ -112,7 +112,7 @@ fn every_sentence_leads_to_its_words_and_every_link_holds() {
     }
     // People read it too.
     let id = made(&home, "session")["summary_id"].as_str().unwrap().to_owned();
-    home.expect(0, &["explain", &id, "--verify"]).says(&[
+    home.expect(0, &["explain", &id, "--verify", "--proof"]).says(&[
         "Before midnight.",
         "eventbus/daily/2026-02-10.jsonl:1",
         "source_text_hash",
