@@ -14,7 +14,7 @@ use crate::facts::batch::BatchEnd;
 
 /// A question as a line of a batch.
 #[derive(Debug, Clone)]
-pub(crate) struct BatchLine {
+pub struct BatchLine {
     /// What is sent, as it would be sent alone.
     pub body: Value,
     /// Who is asked.
@@ -25,7 +25,7 @@ pub(crate) struct BatchLine {
 
 /// Whether the server has a batch that was about to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum FoundBatch {
+pub enum FoundBatch {
     /// The server's name for it.
     At(String),
     /// It never arrived.
@@ -36,7 +36,7 @@ pub(crate) enum FoundBatch {
 
 /// How far the server is with a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct BatchLook {
+pub struct BatchLook {
     /// `None`: it is under way.
     pub end: Option<BatchEnd>,
     /// What the server says about it as a whole.
@@ -45,7 +45,7 @@ pub(crate) struct BatchLook {
 
 /// What became of one question.
 #[derive(Debug, Clone)]
-pub(crate) enum BatchAnswer {
+pub enum BatchAnswer {
     Reply(Box<ModelReply>),
     /// The server refused it; asked alone, it says how it wants the question.
     Refused(String),
@@ -54,7 +54,7 @@ pub(crate) enum BatchAnswer {
 }
 
 /// The batch lane of a provider.
-pub(crate) trait BatchApi: Send + Sync {
+pub trait BatchApi: Send + Sync {
     /// Sends a batch; gives the server's name for it.
     fn submit(&self, tag: &str, lines: &[(String, Value)]) -> Result<String, ModelError>;
 

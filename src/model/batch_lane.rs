@@ -219,11 +219,6 @@ impl BatchLane {
         settled
     }
 
-    /// How many questions wait to be sent.
-    pub(crate) fn queued(&self) -> usize {
-        self.state.lock().queued.len()
-    }
-
     /// Waits until something may have to be done. False at the end.
     pub(crate) fn wait(&self, time: Duration) -> bool {
         let mut state = self.state.lock();

@@ -40,6 +40,8 @@ const BYTES_MAX: usize = 64 << 20;
 const COMMIT_BYTES: usize = 4 << 20;
 /// How often the thread looks whether something is due.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long the end of the service waits for an answer of a server.
+const END_WITHIN: Duration = Duration::from_secs(5);
 /// Longest wait after failures of a server.
 const REST_MAX: Duration = Duration::from_secs(900);
 
@@ -94,10 +96,14 @@ impl BatchThread {
         Arc::clone(&self.lane)
     }
 
-    /// Ends the thread. What was not sent is asked again by its requests.
+    /// Ends the thread. What was not sent is asked again by its requests. A thread that waits for a
+    /// server is left behind: what it sent is found at the next start.
     pub(crate) fn finish(self) {
         self.lane.stop();
-        let _ = self.thread.join();
+        let begun = Instant::now();
+        while !self.thread.is_finished() && begun.elapsed() < END_WITHIN {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
