@@ -185,7 +185,7 @@ impl Scene {
 fn ask(home: &Home, id: &str, urgency: &str) {
     let text = format!("An idea of {id} for a template that others could use.");
     std::fs::write(home.path(&format!("buses/other/{id}.txt")), text).unwrap();
-    let line = json!({
+    let mut line = json!({
         "schema_version": "summary_request.v1", "request_id": id,
         "created_at": "2026-02-19T08:00:00Z", "urgency": urgency,
         "requested_by": {"repo": "tests", "component": "batch", "version": "dev"},
@@ -194,6 +194,9 @@ fn ask(home: &Home, id: &str, urgency: &str) {
                  "flow_ref": {"kind": "registry", "flow_id": FLOW}, "params": {}},
         "input": {"mode": "ids", "bus": "other", "ids": [format!("{id}.txt")]},
     });
+    if urgency == "scheduled" {
+        line["not_before"] = "2026-02-19T09:00:00Z".into();
+    }
     let mut options = std::fs::OpenOptions::new();
     let queue = options.create(true).append(true).open(home.path("run/queue.jsonl"));
     writeln!(queue.unwrap(), "{line}").unwrap();
