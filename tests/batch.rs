@@ -312,6 +312,42 @@ fn a_batch_that_nobody_waits_for_is_cancelled() {
 }
 
 #[test]
+fn batches_of_a_provider_that_is_gone_end_and_their_requests_are_asked_again() {
+    let s = scene();
+    s.ask("one", "scheduled");
+    s.home.ok(&["drain"]);
+    assert_eq!(s.home.status()["batches"][0]["server_id"], "batch_0");
+    s.home.configure(
+        &std::fs::read_to_string(s.home.path("summarizer.toml"))
+            .unwrap()
+            .replace("provider.loop", "provider.other")
+            .replace("provider = \"loop\"", "provider = \"other\"")
+            .replace("batch = true", "batch = false"),
+    );
+    s.home.ok(&["drain"]);
+    assert_eq!(s.home.status()["batches"], json!([]));
+    assert_eq!(s.home.last_ack("one")["status"], "completed", "{}", s.home.last_ack("one"));
+    assert_eq!((s.sizes(), s.shelf.lock().unwrap().direct), (vec![1], 1));
+}
+
+#[test]
+fn batches_are_collected_after_batch_is_switched_off() {
+    let s = scene();
+    s.ask("one", "scheduled");
+    s.home.ok(&["drain"]);
+    s.home.configure(
+        &std::fs::read_to_string(s.home.path("summarizer.toml"))
+            .unwrap()
+            .replace("batch = true", "batch = false"),
+    );
+    s.with(|shelf| shelf.is_working = true);
+    s.home.ok(&["drain"]);
+    s.home.ok(&["drain"]);
+    assert_eq!(s.home.last_ack("one")["status"], "completed", "{}", s.home.last_ack("one"));
+    assert_eq!((s.sizes(), s.home.charges().len()), (vec![1], 1));
+}
+
+#[test]
 fn message_batches_are_collected_by_the_names_of_their_questions() {
     let answer: Value = serde_json::from_str(&good_answer()).unwrap();
     let orders: Arc<Mutex<Vec<Value>>> = Arc::default();

@@ -75,7 +75,7 @@ pub enum BatchEnd {
     Cancelled = 3,
     /// The server refused it as a whole.
     Refused = 4,
-    /// It never arrived at the server.
+    /// The server does not have it, or the server is not configured any more.
     Lost = 5,
 }
 

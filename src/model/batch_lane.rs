@@ -5,7 +5,7 @@
 //! may cost is reserved in the budget of the day until its batch has ended. A question that a batch
 //! refused is asked directly.
 //!
-//! See docs/adr/0112-batches-of-scheduled-questions.md.
+//! See docs/adr/0114-batches-of-scheduled-questions.md.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

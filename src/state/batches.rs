@@ -1,6 +1,6 @@
 //! The batches that are under way, and the questions that a batch refused.
 //!
-//! See docs/adr/0112-batches-of-scheduled-questions.md.
+//! See docs/adr/0114-batches-of-scheduled-questions.md.
 
 use std::collections::BTreeMap;
 

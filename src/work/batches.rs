@@ -5,7 +5,7 @@
 //! Each answer is an event before its request goes on. Questions without an answer are asked again in a
 //! later batch, alone. Questions that the server refused in a batch are asked directly.
 //!
-//! See docs/adr/0112-batches-of-scheduled-questions.md.
+//! See docs/adr/0114-batches-of-scheduled-questions.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -262,13 +262,10 @@ impl Looker {
     fn look(&mut self, name: &str) -> Result<(), Ending> {
         let Some(tracked) = self.open.get(name) else { return Ok(()) };
         let Some(provider) = self.worker.batch_provider(&tracked.batch.provider) else {
-            let error = ModelError::Permanent {
-                provider: tracked.batch.provider.clone(),
-                reason: "the configuration has no such provider with batches any more".to_owned(),
-                cause: FailureCause::Configuration,
-            };
-            self.failed(name, &error);
-            return Ok(());
+            // Nobody can ask for it any more. Its requests are asked as they are configured now.
+            let provider = &tracked.batch.provider;
+            let message = format!("the provider `{provider}` is not configured any more");
+            return self.ended(name, BatchEnd::Lost, message, false);
         };
         let Some(api) = provider.batches() else { return Ok(()) };
         let Some(id) = tracked.batch.server_id.clone() else { return self.find(name, api) };
