@@ -312,6 +312,29 @@ fn a_batch_that_nobody_waits_for_is_cancelled() {
 }
 
 #[test]
+fn an_answer_for_a_cancelled_request_is_charged_and_changes_nothing_else() {
+    let s = scene();
+    s.ask("one", "scheduled");
+    s.ask("two", "scheduled");
+    s.home.ok(&["drain"]);
+    let service = s.home.serve();
+    flow_home::wait_until("the service answers", || s.home.run(&["status"]).status.success());
+    s.home.ok(&["cancel", "two"]);
+    flow_home::wait_until("the request is cancelled", || {
+        s.home.last_ack("two")["status"] == "cancelled"
+    });
+    drop(service);
+    s.with(|shelf| shelf.is_working = true);
+    s.home.ok(&["drain"]);
+    assert_eq!(s.home.last_ack("one")["status"], "completed", "{}", s.home.last_ack("one"));
+    assert_eq!(s.home.last_ack("two")["status"], "cancelled");
+    assert!(s.shelf.lock().unwrap().cancelled.is_empty(), "the other request waits for the batch");
+    assert_eq!(s.home.status()["batches"], json!([]));
+    assert_eq!((s.sizes(), s.home.charges().len()), (vec![2], 2));
+    s.home.ok(&["replay", "--verify"]);
+}
+
+#[test]
 fn batches_of_a_provider_that_is_gone_end_and_their_requests_are_asked_again() {
     let s = scene();
     s.ask("one", "scheduled");
