@@ -321,13 +321,13 @@ fn an_answer_for_a_cancelled_request_is_charged_and_changes_nothing_else() {
     flow_home::wait_until("the service answers", || s.home.run(&["status"]).status.success());
     s.home.ok(&["cancel", "two"]);
     flow_home::wait_until("the request is cancelled", || {
-        s.home.last_ack("two")["status"] == "cancelled"
+        s.home.last_ack("two")["reason_code"] == "cancelled"
     });
     drop(service);
     s.with(|shelf| shelf.is_working = true);
     s.home.ok(&["drain"]);
     assert_eq!(s.home.last_ack("one")["status"], "completed", "{}", s.home.last_ack("one"));
-    assert_eq!(s.home.last_ack("two")["status"], "cancelled");
+    assert_eq!(s.home.last_ack("two")["reason_code"], "cancelled");
     assert!(s.shelf.lock().unwrap().cancelled.is_empty(), "the other request waits for the batch");
     assert_eq!(s.home.status()["batches"], json!([]));
     assert_eq!((s.sizes(), s.home.charges().len()), (vec![2], 2));
