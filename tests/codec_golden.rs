@@ -303,6 +303,25 @@ fn samples() -> Vec<Event> {
         }))
     }));
     samples.extend([
+        Event::ProviderPassedOver {
+            request,
+            attempt,
+            failure: Box::new(PassedOver {
+                provider: "first".into(),
+                model: "m".into(),
+                cause: FailureCause::ConnectionRefused,
+                message: "refused".into(),
+                answered_by: "local".into(),
+            }),
+        },
+        Event::WorkLeft(Box::new(WorkLeft {
+            waits: vec![WaitingWork {
+                reason: "budget".into(),
+                requests: 300,
+                next: Some(Timestamp(1_772_359_200_000)),
+            }],
+            unread_bytes: 1 << 40,
+        })),
         batch(BatchFact::Prepared(PreparedBatch {
             batch: "sumbatch_01".into(),
             provider: "hosted".into(),
@@ -325,25 +344,6 @@ fn samples() -> Vec<Event> {
             answered: 7,
             refused: vec![sha256("call")],
             message: "too late".into(),
-        })),
-        Event::ProviderPassedOver {
-            request,
-            attempt,
-            failure: Box::new(PassedOver {
-                provider: "first".into(),
-                model: "m".into(),
-                cause: FailureCause::ConnectionRefused,
-                message: "refused".into(),
-                answered_by: "local".into(),
-            }),
-        },
-        Event::WorkLeft(Box::new(WorkLeft {
-            waits: vec![WaitingWork {
-                reason: "budget".into(),
-                requests: 300,
-                next: Some(Timestamp(1_772_359_200_000)),
-            }],
-            unread_bytes: 1 << 40,
         })),
     ]);
     samples
