@@ -271,6 +271,7 @@ fn provider_client(address: &str) -> Box<dyn Fn() -> Box<dyn FnMut()> + Sync> {
                 listener: None,
                 model: None,
                 apart: false,
+                kept_as: "",
             };
             provider.call(&call).unwrap();
         })

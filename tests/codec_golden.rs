@@ -26,6 +26,9 @@ use summarizer::facts::agent_run::{
 use summarizer::facts::attempt::{
     InputFacts, Recovered, SelectionInput, SourceCounts, SourcePlace, SourcePlaces, UpstreamInput,
 };
+use summarizer::facts::batch::{
+    BatchEnd, BatchFact, BatchedQuestion, EndedBatch, PreparedBatch, SubmittedBatch,
+};
 use summarizer::facts::digest::{
     BagFacts, BagType, BagsCollected, BuildFinished, BuildPublished, BuildStarted, Channel,
     DigestFact, GroupFacts, MemoFacts, PairFacts, TaskSettled, WindowFacts, WindowType,
@@ -49,6 +52,10 @@ use summarizer::state::event::{
 use summarizer::state::flows::{Charged, DayCharged, Flows};
 use summarizer::state::schedule::Place;
 use summarizer::state::{Ledger, Open, Particulars, Row, SessionInfo, Status, Totals};
+
+fn batch(fact: BatchFact) -> Event {
+    Event::Batch(Box::new(fact))
+}
 
 fn head() -> AckHead {
     AckHead { request_id: "req-é".into(), key: "key".into(), line: 7, offset: 4096 }
@@ -314,6 +321,29 @@ fn samples() -> Vec<Event> {
                 next: Some(Timestamp(1_772_359_200_000)),
             }],
             unread_bytes: 1 << 40,
+        })),
+        batch(BatchFact::Prepared(PreparedBatch {
+            batch: "sumbatch_01".into(),
+            provider: "hosted".into(),
+            model: "m".into(),
+            questions: vec![BatchedQuestion {
+                request,
+                call: sha256("call"),
+                identity: ModelIdentity { provider: "hosted".into(), ..ModelIdentity::default() },
+                expected: Usage { input_tokens: 10, output_tokens: 20 },
+                redacted: 1,
+            }],
+        })),
+        batch(BatchFact::Submitted(SubmittedBatch {
+            batch: "sumbatch_01".into(),
+            server_id: "batch_0".into(),
+        })),
+        batch(BatchFact::Ended(EndedBatch {
+            batch: "sumbatch_01".into(),
+            end: BatchEnd::Expired,
+            answered: 7,
+            refused: vec![sha256("call")],
+            message: "too late".into(),
         })),
     ]);
     samples

@@ -490,6 +490,7 @@ fn ask(
         listener: None,
         model: None,
         apart: false,
+        kept_as: "",
     })
 }
 
@@ -578,6 +579,7 @@ fn call_with(
         listener: Some(listener),
         model: None,
         apart: false,
+        kept_as: "",
     })
 }
 

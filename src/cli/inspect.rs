@@ -198,6 +198,17 @@ impl StatusLines {
         for (provider, speed) in status["tokens_per_second"].as_object().into_iter().flatten() {
             self.line("speed", format!("{provider} writes {speed} tokens a second"));
         }
+        for batch in status["batches"].as_array().into_iter().flatten() {
+            let questions = ui::told(&batch["questions"], "question");
+            let (provider, model) = (text(&batch["provider"]), text(&batch["model"]));
+            let place = match batch["server_id"].as_str() {
+                Some(id) => format!("at the server as {id}"),
+                None => "not known to be at the server".to_owned(),
+            };
+            let since = text(&batch["prepared_at"]);
+            self.line("batch", format!("{questions} to {provider} ({model}), since {since}"));
+            self.line("", place);
+        }
         if status["quarantined"].as_u64() != Some(0) {
             self.line("quarantined", ui::red(&status["quarantined"].to_string()));
         }

@@ -43,6 +43,7 @@ use crate::service::{
 };
 use crate::state::event::PassedOver;
 use crate::upkeep::run_watch::RunWatch;
+use crate::work::batches::BatchThread;
 use crate::work::flow_worker::FlowWorker;
 
 /// Titles that a drain lists.
@@ -223,10 +224,21 @@ pub(crate) fn run_service(
         Until::Drained(_) => None,
     };
     let (folder_config, folder_home) = (config.clone(), home.clone());
+    let session = session_start(context, &config, command)?;
+    let batches = BatchThread::start(
+        Arc::clone(&worker),
+        Box::new(orders.clone()),
+        engine.state().batches(),
+        Arc::clone(&context.machine.clock),
+        &session.run_id,
+    );
+    let batches = batches.map_err(|error| {
+        Failure::new(Exit::Storage, "cannot start the thread for batches").because(&error)
+    })?;
     let service = Service {
         machine: context.machine.clone(),
         home,
-        session: session_start(context, &config, command)?,
+        session,
         next_session: next_session(context, &config, command),
         config,
         index,
@@ -240,6 +252,7 @@ pub(crate) fn run_service(
         runs: Some(Arc::clone(&runs)),
         notes: Some(incoming),
         digests: digests.as_ref().map(|digests| digests.client.clone()),
+        batches: Some(batches.lane()),
     };
     let folders = match until {
         Until::Stopped => FolderWatch::start(context, &folder_config, &folder_home),
@@ -253,6 +266,7 @@ pub(crate) fn run_service(
         context.ui.talk(format!("serving {}", context.home.display()));
     }
     let ran = service.run(engine, projector, control.as_ref(), until);
+    batches.finish();
     watching.finish();
     drop(folders);
     if let Some(digests) = digests {

@@ -56,12 +56,16 @@ impl ServerAddress {
         self.0.query_pairs().any(|(known, _)| known == name)
     }
 
-    /// The address of `path` below this one: without user, password and fragment, with the query.
+    /// The address of `path` below this one: without user, password and fragment. The query of
+    /// `path` follows the one of the address.
     pub fn below(&self, path: &str) -> String {
+        let (path, own) = path.split_once('?').unwrap_or((path, ""));
         let mut url = without_user(&self.0);
         url.set_path(&format!("{}{path}", self.path()));
         url.set_fragment(None);
-        url.set_query(self.0.query().filter(|query| !query.is_empty()));
+        let queries = [self.0.query().unwrap_or_default(), own];
+        let query = queries.into_iter().filter(|query| !query.is_empty()).collect::<Vec<_>>();
+        url.set_query(Some(query.join("&").as_str()).filter(|query| !query.is_empty()));
         url.into()
     }
 
@@ -180,6 +184,9 @@ mod tests {
         assert!(address.below("/models").starts_with("http://evil.example/"));
         let address = ServerAddress::parse("http://ana:pw@h:1/v1/?key=abc#x").unwrap();
         assert_eq!(address.below("/models"), "http://h:1/v1/models?key=abc");
+        assert_eq!(address.below("/list?limit=9"), "http://h:1/v1/list?key=abc&limit=9");
+        let address = ServerAddress::parse("http://h/v1").unwrap();
+        assert_eq!(address.below("/list?limit=9"), "http://h/v1/list?limit=9");
         assert_eq!(address.user().unwrap(), "ana:pw");
     }
 

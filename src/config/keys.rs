@@ -249,6 +249,9 @@ pub(crate) const PROVIDER_KEYS: &[&str] = &[
     "price_out",
     "fallback",
     "local",
+    "batch",
+    "batch_wait",
+    "batch_poll",
 ];
 
 /// Keys of `[flow."ID"]`.

@@ -24,6 +24,7 @@ pub(crate) use keys::KEYS;
 pub(crate) use keys::PROVIDER_KEYS;
 pub(crate) use keys::nearest;
 pub(crate) use provider::Reach;
+pub(crate) use provider::{BATCH_POLL_MS, BATCH_WAIT_MS};
 pub use provider::{ProviderConfig, ProviderKind};
 pub(crate) use quantity::parse_bytes;
 pub(crate) use quantity::parse_count;
@@ -645,6 +646,13 @@ impl Values {
         }
     }
 
+    fn optional_duration(&self, path: &str) -> Result<Option<i64>, ConfigError> {
+        match self.found.contains_key(path) {
+            false => Ok(None),
+            true => self.duration(path).map(Some),
+        }
+    }
+
     fn flag(&self, path: &str) -> Result<bool, ConfigError> {
         match self.value(path).0 {
             toml::Value::Boolean(flag) => Ok(flag),
@@ -787,7 +795,19 @@ impl Values {
                     false => None,
                     true => Some(self.flag(&at("local"))?),
                 },
+                batch: match self.found.contains_key(&at("batch")) {
+                    false => None,
+                    true => Some(self.flag(&at("batch"))?),
+                },
+                batch_wait_ms: self.optional_duration(&at("batch_wait"))?,
+                batch_poll_ms: self.optional_duration(&at("batch_poll"))?,
             };
+            let has_batches =
+                matches!(provider.kind, ProviderKind::OpenAi | ProviderKind::Anthropic);
+            if provider.batch == Some(true) && !has_batches {
+                let expected = "false: only the kinds openai and anthropic have batches";
+                return Err(self.bad(&at("batch"), expected));
+            }
             providers.insert(name, provider);
         }
         let default = self.text("provider.default")?;

@@ -4,6 +4,11 @@ use serde::Serialize;
 
 use super::address::ServerAddress;
 
+/// How long a question waits for others before its batch is sent, where nothing is configured.
+pub(crate) const BATCH_WAIT_MS: i64 = 300_000;
+/// How often a server is asked about a batch, where nothing is configured.
+pub(crate) const BATCH_POLL_MS: i64 = 60_000;
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProviderKind {
@@ -83,6 +88,9 @@ pub struct ProviderConfig {
     pub price_out: Option<f64>,
     pub fallback: Option<Vec<String>>,
     pub local: Option<bool>,
+    pub batch: Option<bool>,
+    pub batch_wait_ms: Option<i64>,
+    pub batch_poll_ms: Option<i64>,
 }
 
 impl ProviderConfig {

@@ -182,6 +182,7 @@ words! {
         Budget = 16 "budget",
         Configuration = 17 "configuration",
         Program = 18 "program",
+        Batch = 19 "batch",
     }
 }
 

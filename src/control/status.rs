@@ -65,6 +65,7 @@ pub(super) fn status(engine: &Engine, around: &QuestionContext<'_>) -> Result<Va
             "failures": failures(engine)?,
         },
         "failing_providers": failing_providers(state),
+        "batches": batches(state),
         "quarantined": totals.quarantined,
         "oldest_open": oldest,
         "next_eligible": state.next_eligible().map(|at| at.to_string()),
@@ -191,6 +192,19 @@ fn failing_providers(state: &State) -> Vec<Value> {
         })
     });
     failing.collect()
+}
+
+/// Batches of questions that have not ended.
+fn batches(state: &State) -> Vec<Value> {
+    let open = state.batches().into_iter().flat_map(|batches| &batches.open);
+    let open = open.map(|(name, batch)| {
+        json!({
+            "batch": name, "provider": batch.provider, "model": batch.model,
+            "server_id": batch.server_id, "questions": batch.questions.len(),
+            "answered": batch.answered, "prepared_at": batch.prepared_at.to_string(),
+        })
+    });
+    open.collect()
 }
 
 /// What models cost on the latest day on which they cost anything.

@@ -184,6 +184,7 @@ fn details(event: &Event) -> Value {
         Event::WorkLeft(left) => json!({"facts": left}),
         Event::AgentRun(fact) => json!(fact),
         Event::Digest(fact) => json!(fact),
+        Event::Batch(fact) => json!(fact),
         Event::Retention(fact) => json!(fact),
         Event::LogRecovered(report) => json!({"facts": report}),
         Event::ReceiptKept { body_sha256 } => json!({"body_sha256": body_sha256}),

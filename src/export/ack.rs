@@ -182,6 +182,7 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         | Event::WorkLeft(_)
         | Event::AgentRun(_)
         | Event::Digest(_)
+        | Event::Batch(_)
         | Event::Retention(_)
         | Event::LogRecovered(_)
         | Event::ReceiptKept { .. } => None,

@@ -15,6 +15,7 @@
 
 pub mod agent_run;
 pub mod attempt;
+pub mod batch;
 pub mod digest;
 pub mod failure;
 pub mod model;

@@ -278,6 +278,7 @@ impl Asker<'_> {
             listener: self.listener,
             model: None,
             apart: self.apart,
+            kept_as: "",
         };
         let cache = self.replies.filter(|_| !self.provider.is_free());
         let request_hash = match self.provider.is_free() {
@@ -298,7 +299,7 @@ impl Asker<'_> {
                 let node = question.node.to_owned();
                 let reply = self
                     .provider
-                    .call(&call)
+                    .call(&ModelCall { kept_as: &request_hash, ..call.clone() })
                     .map_err(|source| FlowProblem::Model { node, source })?;
                 if let Some(cache) = cache {
                     cache.put(&request_hash, &reply);

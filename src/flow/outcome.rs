@@ -314,7 +314,7 @@ impl FlowError {
 
 /// Whether a pause keeps to a limit. Otherwise the provider is left alone because it failed.
 fn is_a_limit(cause: FailureCause) -> bool {
-    matches!(cause, FailureCause::RateLimit | FailureCause::Budget)
+    matches!(cause, FailureCause::RateLimit | FailureCause::Budget | FailureCause::Batch)
 }
 
 /// Answers that were received before. A reply is stored here before it is used, so that a crash

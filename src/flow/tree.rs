@@ -215,10 +215,12 @@ impl TreeJob<'_> {
         prompt: &LevelPrompt<'_>,
     ) -> Result<Vec<TreeNode>, FlowProblem> {
         let mut nodes = Vec::with_capacity(drafts.size_hint().0);
+        // Questions that wait for a batch wait for the same one, so all of them are asked.
+        let mut waits = None;
         loop {
             let batch: Vec<Draft> = drafts.by_ref().take(self.concurrency.max(1)).collect();
             let answers: Vec<Result<String, FlowProblem>> = match batch.as_slice() {
-                [] => return Ok(nodes),
+                [] => return waits.map_or(Ok(nodes), Err),
                 [only] => vec![self.ask(only, prompt)],
                 batch => std::thread::scope(|scope| {
                     let asked: Vec<_> =
@@ -230,7 +232,12 @@ impl TreeJob<'_> {
                 }),
             };
             for (draft, text) in batch.into_iter().zip(answers) {
-                nodes.push(node(level, draft, text?));
+                match text {
+                    Err(FlowProblem::Model { source, node }) if source.waits_for_batch() => {
+                        waits = Some(FlowProblem::Model { source, node });
+                    }
+                    text => nodes.push(node(level, draft, text?)),
+                }
             }
         }
     }

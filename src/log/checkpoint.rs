@@ -17,6 +17,7 @@ const FINGERPRINT: &str = "fingerprint";
 const LEDGER: &str = "ledger";
 const FLOWS: &str = "flows";
 const FAILING_PROVIDERS: &str = "failing_providers";
+const BATCHES: &str = "batches";
 const STATE_DIGEST: &str = "state_digest";
 
 /// The tables do not read.
@@ -62,6 +63,9 @@ pub fn tables(state: &State) -> Checkpoint {
     if let Some(failing) = state.failing_providers() {
         documents.push((FAILING_PROVIDERS.into(), Some(codec::encode_failing(failing))));
     }
+    if let Some(batches) = state.batches() {
+        documents.push((BATCHES.into(), Some(codec::encode_batches(batches))));
+    }
     Checkpoint { rows, open, keys, documents, applied: state.applied }
 }
 
@@ -106,6 +110,8 @@ pub fn restore(log: &Reader, now: Timestamp) -> Result<(State, Digest), RestoreE
     };
     let failing = log.document(FAILING_PROVIDERS)?;
     let failing = failing.map(|bytes| codec::decode_failing(&bytes)).transpose()?;
+    let batches = log.document(BATCHES)?;
+    let batches = batches.map(|bytes| codec::decode_batches(&bytes)).transpose()?;
     let mut digest = Digest::ZERO;
     if let Some(bytes) = log.document(STATE_DIGEST)?
         && let Ok(bytes) = bytes.try_into()
@@ -129,6 +135,7 @@ pub fn restore(log: &Reader, now: Timestamp) -> Result<(State, Digest), RestoreE
         None => {
             let mut state = State::restore(log.applied(), ledger, flows, open, now);
             state.restore_failing_providers(failing);
+            state.restore_batches(batches);
             Ok((state, digest))
         }
     }

@@ -33,6 +33,9 @@ use crate::facts::attempt::{
     FilePlaces, InputFacts, Recovered, SelectionInput, SourceCounts, SourcePlace, SourcePlaces,
     UpstreamInput,
 };
+use crate::facts::batch::{
+    BatchEnd, BatchFact, BatchedQuestion, EndedBatch, PreparedBatch, SubmittedBatch,
+};
 use crate::facts::digest::{
     BagFacts, BagType, BagsCollected, BuildFinished, BuildPublished, BuildStarted, Channel,
     DigestFact, GroupFacts, MemoFacts, PairFacts, TaskSettled, WindowFacts, WindowType,
@@ -47,6 +50,7 @@ use crate::facts::retention::{
 };
 use crate::facts::session::{Host, Promoted, Promotion, SessionReport, WaitingWork, WorkLeft};
 use crate::limits::EVENT_BYTES_MAX;
+use crate::state::batches::{Batches, OpenBatch};
 use crate::state::event::{
     AckHead, BadLine, Charge, Event, PassedOver, PauseCause, RawLine, SessionEnd, SummaryPointer,
     Superseded, TakenRequest,
@@ -254,7 +258,7 @@ wire_word! {
     FailureCause: |word| word.code(), FailureCause::from_code;
 }
 
-wire_all! { BagType, Channel, Promotion, StopReason, WindowType }
+wire_all! { BagType, BatchEnd, Channel, Promotion, StopReason, WindowType }
 
 wire_struct! {
     AckHead { request_id, key, line, offset }
@@ -337,6 +341,12 @@ wire_struct! {
     PairFacts { count, lift, npmi, edge_score }
     MemoFacts { memo_slug, channel }
     TaskSettled { task_id, done, text, summary_id }
+    PreparedBatch { batch, provider, model, questions }
+    BatchedQuestion { request, call, identity, expected, redacted }
+    SubmittedBatch { batch, server_id }
+    EndedBatch { batch, end, answered, refused, message }
+    OpenBatch { provider, model, prepared_at, server_id, questions, answered }
+    Batches { open, direct }
     AnswersDropped { dropped, bytes, before }
     AcksMoved { through, lines, file }
     RetentionApplied { answers, acks, frames, by }
@@ -366,6 +376,11 @@ wire_enum! {
         4 Collected(fact),
         5 Finished(fact),
         6 TaskSettled(fact),
+    }
+    BatchFact {
+        1 Prepared(fact),
+        2 Submitted(fact),
+        3 Ended(fact),
     }
     RetentionFact {
         1 AnswersDropped(fact),
@@ -535,6 +550,7 @@ event_codec! {
     35 KeyYielded { request, head, behind, behind_request_id, warnings },
     36 ProviderPassedOver { request, attempt, failure },
     37 WorkLeft(left),
+    38 Batch(fact),
 }
 
 /// Tags for readers that look for one kind of event and skip the rest undecoded.
@@ -589,6 +605,16 @@ pub(crate) fn encode_failing(failing: &FailingProviders) -> Vec<u8> {
 /// The providers that fail behind their fallbacks from bytes.
 pub(crate) fn decode_failing(bytes: &[u8]) -> Result<FailingProviders, CodecError> {
     read("failing providers", bytes)
+}
+
+/// The batches under way as bytes.
+pub(crate) fn encode_batches(batches: &Batches) -> Vec<u8> {
+    bytes_of(batches)
+}
+
+/// The batches under way from bytes.
+pub(crate) fn decode_batches(bytes: &[u8]) -> Result<Batches, CodecError> {
+    read("batches", bytes)
 }
 
 /// What stays known of flows and models from bytes.

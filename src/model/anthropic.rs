@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
+use super::batch_api::{BatchApi, BatchLine};
 use super::call::{ModelCall, Role};
 use super::dialect::{Asked, Dialect, Dialects};
 use super::error::ModelError;
@@ -31,9 +32,9 @@ const ANSWER_TOOL: &str = "answer";
 
 #[derive(Debug)]
 pub struct Anthropic {
-    endpoint: Endpoint,
-    config: ProviderConfig,
-    dialects: Dialects,
+    pub(super) endpoint: Endpoint,
+    pub(super) config: ProviderConfig,
+    pub(super) dialects: Dialects,
     /// The beginnings of prompts that were asked a short time ago.
     asked: Mutex<HashMap<Digest, Instant>>,
 }
@@ -77,12 +78,12 @@ impl Anthropic {
     }
 
     /// The path of a resource below an address that may already end with the version.
-    fn path(&self, resource: &str) -> String {
+    pub(super) fn path(&self, resource: &str) -> String {
         let version = if self.endpoint.path_ends_with("/v1") { "" } else { "/v1" };
         format!("{version}/{resource}")
     }
 
-    fn headers(&self) -> Headers {
+    pub(super) fn headers(&self) -> Headers {
         let endpoint = &self.endpoint;
         let mut headers = vec![("anthropic-version", API_VERSION.to_owned())];
         headers.extend(endpoint.key.iter().map(|key| ("x-api-key", key.expose().to_owned())));
@@ -90,7 +91,7 @@ impl Anthropic {
         headers
     }
 
-    fn body(
+    pub(super) fn body(
         &self,
         call: &ModelCall<'_>,
         dialect: &Dialect,
@@ -156,12 +157,12 @@ impl Anthropic {
         dialect.speak(body, call.prompt_tokens())
     }
 
-    fn model<'a>(&'a self, call: &'a ModelCall<'_>) -> &'a str {
+    pub(super) fn model<'a>(&'a self, call: &'a ModelCall<'_>) -> &'a str {
         let named = call.model.or(self.config.model.as_deref());
         named.or(call.settings.model.as_deref()).unwrap_or_default()
     }
 
-    fn reply(
+    pub(super) fn reply(
         &self,
         call: &ModelCall<'_>,
         dialect: &Dialect,
@@ -244,6 +245,14 @@ impl Provider for Anthropic {
         let model = self.model(call);
         let (value, dialect) = self.dialects.ask(&asked, model, call.prompt_tokens(), body)?;
         self.reply(call, &dialect, &value)
+    }
+
+    fn batch_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
+        self.as_line(call)
+    }
+
+    fn batches(&self) -> Option<&dyn BatchApi> {
+        Some(self)
     }
 
     fn learned(&self) -> Vec<String> {

@@ -140,6 +140,13 @@ impl Budget {
         }
     }
 
+    /// Reserves for a call that an earlier process has sent.
+    pub(super) fn adopt(&self, wanted: Spent) {
+        let mut state = self.state.lock();
+        state.reserved = state.reserved.plus(wanted);
+        state.under_way += 1;
+    }
+
     /// Releases a reservation and adds what was used; returns the day it counts on.
     pub(super) fn settle(&self, reserved: Spent, used: Spent, now: Timestamp) -> Day {
         let mut state = self.state.lock();

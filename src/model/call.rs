@@ -11,6 +11,7 @@ use super::builtin::fill::hints::Hints;
 use super::ending::CallEnd;
 use super::reply::Bill;
 use crate::contract::hash::{Digest, sha256};
+use crate::contract::ids::Seq;
 use crate::contract::json::jcs;
 
 /// Who speaks in a conversation.
@@ -148,6 +149,11 @@ pub trait Listener: Send + Sync {
     fn end(&self) -> Option<&Arc<CallEnd>> {
         None
     }
+
+    /// The request whose answer may come hours later with a batch.
+    fn batch_for(&self) -> Option<Seq> {
+        None
+    }
 }
 
 /// One question to a model.
@@ -180,6 +186,8 @@ pub struct ModelCall<'a> {
     pub model: Option<&'a str>,
     /// Whether the sources are texts of their own rather than parts of one: each has its say.
     pub apart: bool,
+    /// The name under which the caller keeps the answer; empty when it keeps none.
+    pub kept_as: &'a str,
 }
 
 impl ModelCall<'_> {
@@ -247,6 +255,7 @@ mod tests {
                 listener: None,
                 model: None,
                 apart: false,
+                kept_as: "",
             };
             let whole = json!({
                 "flow_id": "a.b.v1", "variant": variant, "node": "ask", "messages": messages,

@@ -10,6 +10,7 @@ use super::ending::CallEnd;
 use super::error::ModelError;
 use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply};
+use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::os::Clock;
 
@@ -57,6 +58,10 @@ impl Listener for Listening<'_> {
 
     fn end(&self) -> Option<&Arc<CallEnd>> {
         self.to.and_then(Listener::end)
+    }
+
+    fn batch_for(&self) -> Option<Seq> {
+        self.to.and_then(Listener::batch_for)
     }
 }
 

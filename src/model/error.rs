@@ -81,6 +81,11 @@ impl ModelError {
         }
     }
 
+    /// Whether the answer comes with a batch.
+    pub(crate) fn waits_for_batch(&self) -> bool {
+        matches!(self, ModelError::Paused { cause: FailureCause::Batch, .. })
+    }
+
     pub fn cause(&self) -> FailureCause {
         match self {
             ModelError::Paused { cause, .. }

@@ -65,6 +65,8 @@ impl Provider for Fallback {
                 }
                 // A refusal is an answer: no other model is asked to override it.
                 Err(error) if error.class() == ErrorClass::Refused => return Err(error),
+                // Its answer is on the way.
+                Err(error) if error.waits_for_batch() => return Err(error),
                 Err(error) => errors.push(error),
             }
         }

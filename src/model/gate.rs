@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::batch_api::{BatchApi, BatchLine};
 use super::budget::{Budget, NotReserved, Spent};
 use super::call::{GIVE_WAY_SLICE, Listener, ModelCall, RightOfWay};
 use super::deadline::time_left;
@@ -50,7 +51,7 @@ const REST_LONGEST_MS: i64 = 300_000;
 const PAUSE_LEAST: Duration = Duration::from_millis(100);
 /// Tokens reserved for an answer without a limit.
 const ANSWER_TOKENS: u64 = 1_500;
-const TOKENS_PER_PRICE: f64 = 1_000_000.0;
+pub(super) const TOKENS_PER_PRICE: f64 = 1_000_000.0;
 /// How long a call that gives way waits at a time for the calls that go first.
 const GIVE_WAY_MS: i64 = 1_000;
 /// Time after which a call is tried again that the reservations of other calls kept back.
@@ -510,6 +511,13 @@ impl Gate {
     }
 }
 
+/// What is reserved for a call.
+pub(super) fn expected(call: &ModelCall<'_>, asked: &ModelIdentity) -> Usage {
+    let limit = call.settings.max_tokens.or(asked.max_tokens);
+    let output_tokens = limit.map_or(ANSWER_TOKENS, u64::from);
+    Usage { input_tokens: call.prompt_tokens(), output_tokens }
+}
+
 /// Whether another prompt might not have met this.
 fn may_be_the_prompt(cause: FailureCause) -> bool {
     use FailureCause::{InvalidAnswer, ServerError, Timeout};
@@ -598,12 +606,16 @@ impl Provider for Gate {
         self.state.lock().speed.tokens_per_second()
     }
 
+    fn batch_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
+        self.inner.batch_line(call)
+    }
+
+    fn batches(&self) -> Option<&dyn BatchApi> {
+        self.inner.batches()
+    }
+
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let limit = call.settings.max_tokens.or(self.identity().max_tokens);
-        let expected = Usage {
-            input_tokens: call.prompt_tokens(),
-            output_tokens: limit.map_or(ANSWER_TOKENS, u64::from),
-        };
+        let expected = expected(call, &self.identity());
         let wanted = self.cost(expected, Cached::default());
         let begun = self.clock.now();
         let mut left = self.limits.patience.min(call.timeout / 2);
@@ -775,6 +787,7 @@ mod tests {
             listener,
             model: None,
             apart: false,
+            kept_as: "",
         })
     }
 

@@ -21,6 +21,8 @@ use ureq::http::{HeaderMap, Response};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector as _, RustlsConnector};
 
+mod files;
+
 use super::call::Listener;
 use super::ending::{EndableConnector, may_end};
 use super::error::ModelError;

@@ -9,6 +9,9 @@
 //! data; the caller stores it).
 
 mod anthropic;
+mod anthropic_batch;
+mod batch_api;
+mod batch_lane;
 mod budget;
 pub mod builtin;
 mod call;
@@ -23,6 +26,7 @@ mod gate;
 mod health;
 mod http;
 mod openai;
+mod openai_batch;
 mod provider;
 mod providers;
 mod recorded;
@@ -36,6 +40,8 @@ mod stream;
 
 #[cfg(any(test, feature = "internals"))]
 pub use self::{anthropic::Anthropic, command::CommandProvider, openai::OpenAi, secret::Secret};
+pub(crate) use batch_api::{BatchAnswer, BatchApi, FoundBatch};
+pub(crate) use batch_lane::{BatchLane, BatchPrice, QueuedQuestion};
 pub(crate) use budget::Spent;
 pub use call::{
     Api, CallSettings, Listener, Message, ModelCall, ResponseFormat, RightOfWay, Role, SourceText,

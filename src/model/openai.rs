@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use super::batch_api::{BatchApi, BatchLine};
 use super::call::{Api, CallSettings, Message, ModelCall, ResponseFormat, Role};
 use super::context::{self, Contexts, was_cut};
 use super::dialect::{Asked, Dialect, Dialects, JSON_OBJECT, JSON_SCHEMA};
@@ -38,9 +39,9 @@ const MORE_THAN_TEXT: [&str; 8] =
 /// An OpenAI-compatible endpoint.
 #[derive(Debug)]
 pub struct OpenAi {
-    endpoint: Endpoint,
-    config: ProviderConfig,
-    dialects: Dialects,
+    pub(super) endpoint: Endpoint,
+    pub(super) config: ProviderConfig,
+    pub(super) dialects: Dialects,
     contexts: Contexts,
     azure: bool,
 }
@@ -62,7 +63,7 @@ impl OpenAi {
         }
     }
 
-    fn headers(&self) -> Headers {
+    pub(super) fn headers(&self) -> Headers {
         match &self.endpoint.key {
             Some(key) if self.azure => vec![("api-key", key.expose().to_owned())],
             _ => self.endpoint.bearer(),
@@ -71,7 +72,7 @@ impl OpenAi {
 
     /// The path of a resource below the configured address. An address of Azure that names only the
     /// host is completed: with a version in its query to the deployment, else to the newer form.
-    fn path(&self, resource: &'static str, model: &str) -> Cow<'static, str> {
+    pub(super) fn path(&self, resource: &'static str, model: &str) -> Cow<'static, str> {
         let Some(address) = self.endpoint.address().filter(|_| self.azure) else {
             return resource.into();
         };
@@ -89,7 +90,7 @@ impl OpenAi {
         }
     }
 
-    fn body(&self, call: &ModelCall<'_>, dialect: &Dialect) -> Map<String, Value> {
+    pub(super) fn body(&self, call: &ModelCall<'_>, dialect: &Dialect) -> Map<String, Value> {
         let settings = &call.settings;
         let mut body = Map::new();
         body.insert("model".into(), self.model(call).into());
@@ -126,12 +127,12 @@ impl OpenAi {
     }
 
     /// The model of the flow's configuration, else of the provider's, else of the node.
-    fn model<'a>(&'a self, call: &'a ModelCall<'_>) -> &'a str {
+    pub(super) fn model<'a>(&'a self, call: &'a ModelCall<'_>) -> &'a str {
         let named = call.model.or(self.config.model.as_deref());
         named.or(call.settings.model.as_deref()).unwrap_or_default()
     }
 
-    fn reply(
+    pub(super) fn reply(
         &self,
         call: &ModelCall<'_>,
         dialect: &Dialect,
@@ -251,6 +252,14 @@ impl Provider for OpenAi {
         self.reply(call, &dialect, &value)
     }
 
+    fn batch_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
+        self.as_line(call)
+    }
+
+    fn batches(&self) -> Option<&dyn BatchApi> {
+        Some(self)
+    }
+
     fn learned(&self) -> Vec<String> {
         self.dialects.of(self.config.model.as_deref().unwrap_or_default()).told()
     }
@@ -262,7 +271,7 @@ impl Provider for OpenAi {
 }
 
 /// Whether the answer is one text, so that nothing is lost when it is put together from parts.
-fn may_stream(settings: &CallSettings) -> bool {
+pub(super) fn may_stream(settings: &CallSettings) -> bool {
     let has = |name: &str| settings.extra.get(name).is_some_and(|value| !value.is_null());
     let several = settings.extra.get("n").and_then(Value::as_u64).is_some_and(|n| n > 1);
     !settings.whole_reply && !several && !MORE_THAN_TEXT.into_iter().any(has)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::batch_api::{BatchApi, BatchLine};
 use super::call::ModelCall;
 use super::error::ModelError;
 use super::reply::{ModelIdentity, ModelReply};
@@ -42,6 +43,16 @@ pub trait Provider: Send + Sync {
 
     /// Tokens a second of its newest answers; `None` until one was counted.
     fn tokens_per_second(&self) -> Option<f64> {
+        None
+    }
+
+    /// The call as a line of a batch; `None` where it must be asked alone.
+    fn batch_line(&self, _call: &ModelCall<'_>) -> Option<BatchLine> {
+        None
+    }
+
+    /// The batch lane, where there is one.
+    fn batches(&self) -> Option<&dyn BatchApi> {
         None
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::anthropic::Anthropic;
+use super::batch_lane::{BatchLane, BatchPrice, Batched};
 use super::budget::Budget;
 use super::call::{CallSettings, Listener, Message, ModelCall, ResponseFormat, Role};
 use super::command::CommandProvider;
@@ -49,6 +50,7 @@ pub(crate) struct Providers {
     local: BTreeMap<String, bool>,
     config: Config,
     budget: Arc<Budget>,
+    lane: Arc<BatchLane>,
     clock: Arc<dyn Clock>,
 }
 
@@ -62,7 +64,8 @@ impl Providers {
     ) -> Result<Providers, ProviderError> {
         let (cost, tokens) = (config.cost_per_day_max, config.tokens_per_day_max);
         let budget = Arc::new(Budget::new(cost, tokens, config.timezone));
-        Self::set_up(config, builtin, machine, budget, None)
+        let lane = Arc::new(BatchLane::new(Arc::clone(&budget), Arc::clone(&machine.clock)));
+        Self::set_up(config, builtin, machine, (budget, lane), None)
     }
 
     /// Sets up a changed configuration. The budget of the day stays, and so does every provider with
@@ -73,8 +76,8 @@ impl Providers {
         builtin: Arc<dyn Provider>,
         machine: &Machine,
     ) -> Result<Providers, ProviderError> {
-        let budget = Arc::clone(&self.budget);
-        let providers = Self::set_up(config, builtin, machine, budget, Some(self))?;
+        let shared = (Arc::clone(&self.budget), Arc::clone(&self.lane));
+        let providers = Self::set_up(config, builtin, machine, shared, Some(self))?;
         let (cost, tokens) = (config.cost_per_day_max, config.tokens_per_day_max);
         providers.budget.set_limits(cost, tokens, config.timezone);
         Ok(providers)
@@ -84,7 +87,7 @@ impl Providers {
         config: &Config,
         builtin: Arc<dyn Provider>,
         machine: &Machine,
-        budget: Arc<Budget>,
+        (budget, lane): (Arc<Budget>, Arc<BatchLane>),
         before: Option<&Providers>,
     ) -> Result<Providers, ProviderError> {
         let redaction = Redaction::of(&config.redact).unwrap_or_default();
@@ -102,13 +105,21 @@ impl Providers {
                         inner = Arc::new(Redacting::new(inner, redaction));
                     }
                     let limits = limits(config, section);
-                    Arc::new(Gate::new(
+                    let price = BatchPrice::of(limits.price_in, limits.price_out);
+                    let gate: Arc<dyn Provider> = Arc::new(Gate::new(
                         inner,
                         limits,
                         Arc::clone(&budget),
                         machine.clock.clone(),
                         Arc::new(RealTime),
-                    ))
+                    ));
+                    match section.batch {
+                        Some(true) => {
+                            let lane = Arc::clone(&lane);
+                            Arc::new(Batched { inner: gate, lane, price })
+                        }
+                        _ => gate,
+                    }
                 }
             };
             local_alone.insert(name.clone(), section.is_local());
@@ -125,7 +136,7 @@ impl Providers {
             local.insert(name.clone(), local_alone[name] && all_local);
         }
         let clock = Arc::clone(&machine.clock);
-        Ok(Providers { gated, local, config: config.clone(), budget, clock })
+        Ok(Providers { gated, local, config: config.clone(), budget, lane, clock })
     }
 
     /// The provider of this name, if another configuration does not change it.
@@ -188,6 +199,16 @@ impl Providers {
     pub fn speeds(&self) -> BTreeMap<String, f64> {
         let speeds = self.gated.iter();
         speeds.filter_map(|(name, one)| Some((name.clone(), one.tokens_per_second()?))).collect()
+    }
+
+    /// Where scheduled questions wait for their batch.
+    pub(crate) fn lane(&self) -> Arc<BatchLane> {
+        Arc::clone(&self.lane)
+    }
+
+    /// The provider of this name, without its fallbacks.
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<dyn Provider>> {
+        self.gated.get(name).cloned()
     }
 
     /// The budget that all providers share.
@@ -294,6 +315,7 @@ pub(crate) fn probed(
         listener: Some(&heard),
         model: None,
         apart: false,
+        kept_as: "",
     })?;
     let text = reply.text.as_str();
     let json = text.find('{').zip(text.rfind('}')).and_then(|(start, end)| text.get(start..=end));

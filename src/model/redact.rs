@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::batch_api::{BatchApi, BatchLine};
 use super::call::{Message, ModelCall};
 use super::error::ModelError;
 use super::provider::Provider;
@@ -161,6 +162,18 @@ impl Provider for Redacting {
 
     fn context_of(&self, model: &str) -> (usize, bool) {
         self.inner.context_of(model)
+    }
+
+    fn batch_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
+        let cleaned = call.messages.iter().map(|message| self.redaction.apply_to_message(message));
+        let (messages, counts): (Vec<Message>, Vec<u64>) = cleaned.unzip();
+        let call = ModelCall { messages: &messages, sources: &[], ..call.clone() };
+        let line = self.inner.batch_line(&call)?;
+        Some(BatchLine { redacted: counts.iter().sum(), ..line })
+    }
+
+    fn batches(&self) -> Option<&dyn BatchApi> {
+        self.inner.batches()
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {

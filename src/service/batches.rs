@@ -148,9 +148,22 @@ impl ServiceLoop {
                 self.raise(*behind);
             }
             Event::RequestCancelled { request, .. } | Event::RequestDuplicated { request, .. } => {
-                pool.forget(*request)
+                pool.forget(*request);
+                self.forget_questions(*request);
+            }
+            Event::SummaryProduced { request, .. }
+            | Event::RequestSkipped { request, .. }
+            | Event::AttemptFailed { request, retry_at: None, .. } => {
+                self.forget_questions(*request);
             }
             _ => {}
+        }
+    }
+
+    /// Nothing is asked for this request any more.
+    fn forget_questions(&self, request: Seq) {
+        if let Some(lane) = &self.service.batches {
+            lane.forget(request);
         }
     }
 

@@ -97,8 +97,10 @@ impl Failure {
 impl FailureKind {
     /// Whether a limit was kept and nothing went wrong.
     pub(crate) fn is_put_off(&self) -> bool {
-        matches!(self.cause, Some(FailureCause::Budget | FailureCause::RateLimit))
-            && !self.has_ended
+        matches!(
+            self.cause,
+            Some(FailureCause::Batch | FailureCause::Budget | FailureCause::RateLimit)
+        ) && !self.has_ended
     }
 }
 

@@ -10,6 +10,7 @@ use crate::contract::time::Timestamp;
 use crate::control::question::Answer;
 use crate::export::Committed;
 use crate::home::Home;
+use crate::model::BatchLane;
 use crate::os::Machine;
 use crate::projections::digester::DigestClient;
 use crate::projections::runs::{AgentRuns, NoteOrder};
@@ -102,4 +103,6 @@ pub struct Service {
     /// Orders of notes, about agent runs and digests.
     pub notes: Option<Receiver<NoteOrder>>,
     pub digests: Option<DigestClient>,
+    /// Where scheduled questions wait for their batch.
+    pub(crate) batches: Option<Arc<BatchLane>>,
 }

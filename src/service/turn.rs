@@ -145,7 +145,8 @@ impl ServiceLoop {
             (Some(by), Some(next)) => next <= by && self.now() <= by && !paused,
             _ => false,
         };
-        idle && !later
+        // What waits in the lane is sent before the end.
+        idle && !later && self.service.batches.as_ref().is_none_or(|lane| lane.is_settled())
     }
 
     fn sleep_time(&self) -> Duration {

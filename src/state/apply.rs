@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::event::{Event, TakenRequest};
+use super::event::{Event, OF_BATCH, TakenRequest};
 use super::schedule::Place;
 use super::{Digest16, Open, Particulars, Row, SessionInfo, State, Status};
 use crate::contract::hash::{Digest, sha256};
@@ -41,6 +41,10 @@ impl State {
             self.failing_providers.get_or_insert_default().passed_over(at, failure);
             return Ok(());
         }
+        if let Event::ModelResponded { request, attempt: OF_BATCH, call, .. } = event {
+            self.batch_answered(seq, at, *request, *call);
+            return Ok(());
+        }
         if let Event::SummaryProduced { provenance: Some(made), .. } = event {
             self.provider_answered(&made.model.provider);
         }
@@ -58,6 +62,7 @@ impl State {
                 self.session.take_if(|session| session.started == *started);
             }
             Event::LineQuarantined(_) => self.totals.quarantined += 1,
+            Event::Batch(fact) => self.batch_step(at, fact),
             Event::IntakePaused { cause } => {
                 self.paused.insert(*cause);
             }
@@ -354,6 +359,7 @@ impl State {
     /// the requests that waited for it.
     fn close(&mut self, request: Seq, from: Status, event: &Event) {
         let Some(open) = self.open.remove(&request) else { return };
+        self.no_batches_for(request);
         self.producers.closed(open.producer);
         self.changed.rows.insert(request, open.row);
         // A parked request never held its key; the request that it waited for still holds it.

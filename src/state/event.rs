@@ -14,6 +14,7 @@ use crate::contract::vocabulary::{
 };
 use crate::facts::agent_run::AgentRunFact;
 use crate::facts::attempt::{InputFacts, SourcePlaces};
+use crate::facts::batch::BatchFact;
 use crate::facts::digest::DigestFact;
 use crate::facts::failure::ErrorFacts;
 use crate::facts::model::{AnswerFacts, Provenance};
@@ -21,6 +22,9 @@ use crate::facts::publication::{DayOpened, PublishFailed};
 use crate::facts::recovery::RecoveryReport;
 use crate::facts::retention::RetentionFact;
 use crate::facts::session::{Host, SessionReport, WorkLeft};
+
+/// The attempt of an answer that came with a batch: none was under way for it.
+pub(crate) const OF_BATCH: u32 = 0;
 
 /// What every ack about a request repeats, so that an ack is a function of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -469,6 +473,8 @@ pub enum Event {
     AgentRun(Box<AgentRunFact>),
     /// A step of a digest build.
     Digest(DigestFact),
+    /// A step of a batch of questions.
+    Batch(Box<BatchFact>),
     /// A step of retention.
     Retention(RetentionFact),
     /// This log was made again from a damaged one and from files.
@@ -556,6 +562,7 @@ impl Event {
             | Event::WorkLeft(_)
             | Event::AgentRun(_)
             | Event::Digest(_)
+            | Event::Batch(_)
             | Event::Retention(_)
             | Event::LogRecovered(_)
             | Event::ReceiptKept { .. } => None,
@@ -620,6 +627,7 @@ impl Event {
             Event::WorkLeft(_) => "WorkLeft",
             Event::AgentRun(_) => "AgentRun",
             Event::Digest(_) => "Digest",
+            Event::Batch(_) => "Batch",
             Event::Retention(_) => "Retention",
             Event::LogRecovered(_) => "LogRecovered",
             Event::ReceiptKept { .. } => "ReceiptKept",

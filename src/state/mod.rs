@@ -12,6 +12,7 @@
 //! asked of [`Past`]; only `decide` asks, so replay needs no tables at all.
 
 pub mod apply;
+pub(crate) mod batches;
 pub mod decide;
 pub mod event;
 pub(crate) mod failing_providers;
@@ -32,6 +33,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{FailureCause, ReasonCode, Warnings};
+use batches::Batches;
 use event::{AckHead, Output, PauseCause, TakenRequest};
 use failing_providers::FailingProviders;
 use flows::Flows;
@@ -247,6 +249,8 @@ pub struct State {
     flows: Flows,
     /// `None`: no provider was ever passed over.
     failing_providers: Option<FailingProviders>,
+    /// `None`: there never was a batch.
+    batches: Option<Batches>,
     changed: Changed,
     /// What a checkpoint under way brings into the tables: looked at here until it is there.
     leaving: Changed,

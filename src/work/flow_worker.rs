@@ -10,11 +10,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Map, Value};
 
-use crate::config::Config;
+use crate::config::{BATCH_POLL_MS, BATCH_WAIT_MS, Config};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::request::Request;
@@ -29,7 +30,9 @@ use crate::flow::{self, LoadedPack, ReplyCache, RunOptions};
 use crate::home::Home;
 use crate::log::Reader;
 use crate::model::builtin::Builtin;
-use crate::model::{Bill, Deadline, Listener, Provider, ProviderError, Providers, SourceText};
+use crate::model::{
+    BatchLane, BatchPrice, Bill, Deadline, Listener, Provider, ProviderError, Providers, SourceText,
+};
 use crate::os::{Clock, Disk, Machine};
 use crate::registry::{REGISTRY_KIND, Registry, Resolution, label};
 use crate::state::Digest16;
@@ -125,6 +128,40 @@ impl FlowWorker {
         *self.setup.write() = Arc::new(Setup { config: config.clone(), registry, providers });
         self.packs.lock().clear();
         Ok(())
+    }
+
+    /// Where scheduled questions wait for their batch.
+    pub(crate) fn lane(&self) -> Arc<BatchLane> {
+        self.setup.read().providers.lane()
+    }
+
+    /// The provider of this name, if it has a batch lane.
+    pub(crate) fn batch_provider(&self, name: &str) -> Option<Arc<dyn Provider>> {
+        let provider = self.setup.read().providers.named(name)?;
+        provider.batches().is_some().then_some(provider)
+    }
+
+    /// The prices of its batches.
+    pub(crate) fn batch_price(&self, name: &str) -> BatchPrice {
+        let setup = self.setup.read();
+        let section = setup.config.providers.get(name);
+        let price = |price: Option<f64>| price.unwrap_or(0.0);
+        let (input, output) = section.map_or((None, None), |one| (one.price_in, one.price_out));
+        BatchPrice::of(price(input), price(output))
+    }
+
+    /// How long its questions wait for others.
+    pub(crate) fn batch_wait_ms(&self, name: &str) -> i64 {
+        let setup = self.setup.read();
+        let wait = setup.config.providers.get(name).and_then(|section| section.batch_wait_ms);
+        wait.unwrap_or(BATCH_WAIT_MS)
+    }
+
+    /// How often its server is asked about a batch.
+    pub(crate) fn batch_poll(&self, name: &str) -> Duration {
+        let setup = self.setup.read();
+        let poll = setup.config.providers.get(name).and_then(|section| section.batch_poll_ms);
+        Duration::from_millis(poll.unwrap_or(BATCH_POLL_MS).max(10).unsigned_abs())
     }
 
     /// Keeps the hash of what a request is made from, for a check of the same request later.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::contract::hash::sha256;
+use crate::contract::ids::Seq;
 use crate::facts::model::AnswerFacts;
 use crate::flow::ReplyCache;
 use crate::model::{
@@ -29,19 +30,13 @@ pub(super) struct PaidReplies<'a> {
 
 impl Bill for PaidReplies<'_> {
     fn charge(&self, charge: Charge) {
-        #[allow(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "prices are not negative, and the cast saturates"
-        )]
-        let cost_nanos = (charge.cost * NANOS).round() as u64;
         self.recorder.charged(event::Charge {
             provider: charge.identity.provider.clone(),
             model: model_name(&charge.identity).to_owned(),
             day: charge.day,
             input_tokens: charge.usage.input_tokens,
             output_tokens: charge.usage.output_tokens,
-            cost_nanos,
+            cost_nanos: nanos(charge.cost),
             estimated: charge.estimated,
         });
     }
@@ -69,6 +64,21 @@ impl Listener for PaidReplies<'_> {
     fn end(&self) -> Option<&Arc<CallEnd>> {
         Some(self.recorder.end())
     }
+
+    /// `now` never waits for a batch.
+    fn batch_for(&self) -> Option<Seq> {
+        (self.right_of_way() != RightOfWay::First).then_some(self.recorder.request)
+    }
+}
+
+/// Money in the unit of the log.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "prices are not negative, and the cast saturates"
+)]
+pub(super) fn nanos(cost: f64) -> u64 {
+    (cost * NANOS).round() as u64
 }
 
 /// The charges that the log knows, in the unit of the budget.

@@ -63,6 +63,8 @@ pub struct Seen {
     /// Header lines.
     pub head: String,
     pub body: Value,
+    /// The body as it arrived.
+    pub raw: String,
 }
 
 pub struct Server {
@@ -143,7 +145,8 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Seen> {
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     let path = head.split(' ').nth(1)?.to_owned();
-    Some(Seen { path, head, body: serde_json::from_slice(&body).unwrap_or_default() })
+    let raw = String::from_utf8_lossy(&body).into_owned();
+    Some(Seen { path, head, body: serde_json::from_slice(&body).unwrap_or_default(), raw })
 }
 
 /// False when the connection is to be closed.

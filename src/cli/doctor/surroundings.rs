@@ -185,6 +185,9 @@ pub(super) fn look_at_providers(context: &Context, config: &Config, findings: &m
             Reach::Program => look_at_command(name, section, &settings, findings),
             Reach::Inside => {}
         }
+        if section.batch == Some(true) {
+            findings.fine("batches", format!("{name}: scheduled questions go out together"));
+        }
     }
 }
 

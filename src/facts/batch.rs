@@ -1,0 +1,100 @@
+//! Questions that go to a provider as one batch, and what became of the batch.
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract::hash::Digest;
+use crate::contract::ids::Seq;
+use crate::facts::model::{ModelIdentity, Usage};
+
+/// A step of a batch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "fact", content = "content", rename_all = "snake_case")]
+pub enum BatchFact {
+    /// It is about to be sent.
+    Prepared(PreparedBatch),
+    /// The server has it.
+    Submitted(SubmittedBatch),
+    /// Its answers are in the log, or will never come.
+    Ended(EndedBatch),
+}
+
+/// A batch that is about to be sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PreparedBatch {
+    /// Our own name for it, which the server is told where it keeps such names.
+    pub batch: String,
+    pub provider: String,
+    pub model: String,
+    pub questions: Vec<BatchedQuestion>,
+}
+
+/// One question of a batch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BatchedQuestion {
+    /// The request it is for.
+    pub request: Seq,
+    /// Hash of everything that is asked. The server gets it as the name of the question.
+    pub call: Digest,
+    /// Who is asked, as far as that is known before the answer.
+    pub identity: ModelIdentity,
+    /// What is reserved for it in the budget of the day.
+    pub expected: Usage,
+    /// How many places of the prompt were redacted.
+    pub redacted: u64,
+}
+
+/// A batch that the server has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubmittedBatch {
+    pub batch: String,
+    /// The name that the server gave it.
+    pub server_id: String,
+}
+
+/// How a batch ended. Questions without an answer that are not refused are asked again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedBatch {
+    pub batch: String,
+    pub end: BatchEnd,
+    pub answered: u64,
+    /// Questions that are asked directly from now on, because the server refused them in a batch.
+    pub refused: Vec<Digest>,
+    /// What the server said, for people.
+    pub message: String,
+}
+
+/// How a batch ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum BatchEnd {
+    /// The server worked through it.
+    Completed = 1,
+    /// The server did not finish it in time.
+    Expired = 2,
+    Cancelled = 3,
+    /// The server refused it as a whole.
+    Refused = 4,
+    /// The server does not have it, or the server is not configured any more.
+    Lost = 5,
+}
+
+impl BatchEnd {
+    pub const ALL: [BatchEnd; 5] = [
+        BatchEnd::Completed,
+        BatchEnd::Expired,
+        BatchEnd::Cancelled,
+        BatchEnd::Refused,
+        BatchEnd::Lost,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            BatchEnd::Completed => "completed",
+            BatchEnd::Expired => "expired",
+            BatchEnd::Cancelled => "cancelled",
+            BatchEnd::Refused => "refused",
+            BatchEnd::Lost => "lost",
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What a provider with a batch lane can do: send many questions at once, and collect the answers later.
+//!
+//! The names of questions are hashes of what is asked, so an answer finds its question without help of
+//! the server.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::error::ModelError;
+use super::reply::{ModelIdentity, ModelReply};
+use crate::contract::time::Timestamp;
+use crate::facts::batch::BatchEnd;
+
+/// A question as a line of a batch.
+#[derive(Debug, Clone)]
+pub struct BatchLine {
+    /// What is sent, as it would be sent alone.
+    pub body: Value,
+    /// Who is asked.
+    pub identity: ModelIdentity,
+    /// How many places of the prompt were redacted.
+    pub redacted: u64,
+}
+
+/// Whether the server has a batch that was about to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundBatch {
+    /// The server's name for it.
+    At(String),
+    /// It never arrived.
+    Nowhere,
+    /// A batch that is not done may be it.
+    Perhaps,
+}
+
+/// How far the server is with a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BatchLook {
+    /// `None`: it is under way.
+    pub end: Option<BatchEnd>,
+    /// What the server says about it as a whole.
+    pub message: String,
+}
+
+/// What became of one question.
+#[derive(Debug, Clone)]
+pub enum BatchAnswer {
+    Reply(Box<ModelReply>),
+    /// The server refused it; asked alone, it says how it wants the question.
+    Refused(String),
+    /// It was not asked, or the server failed: it may be asked again.
+    Again,
+}
+
+/// The batch lane of a provider.
+pub trait BatchApi: Send + Sync {
+    /// Sends a batch; gives the server's name for it.
+    fn submit(&self, tag: &str, lines: &[(String, Value)]) -> Result<String, ModelError>;
+
+    /// Looks for a batch that was prepared at `since` with these names of questions.
+    fn find(
+        &self,
+        tag: &str,
+        names: &BTreeSet<String>,
+        since: Timestamp,
+    ) -> Result<FoundBatch, ModelError>;
+
+    fn look(&self, id: &str) -> Result<BatchLook, ModelError>;
+
+    /// The answers of a batch that ended, each with the name of its question.
+    fn answers(&self, id: &str) -> Result<Vec<(String, BatchAnswer)>, ModelError>;
+
+    fn cancel(&self, id: &str) -> Result<(), ModelError>;
+
+    /// Removes from the server what a collected batch left there, where it can be removed.
+    fn clear(&self, id: &str);
+}

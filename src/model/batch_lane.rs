@@ -1,0 +1,341 @@
+//! The lane of scheduled questions: they wait here until they are sent as a batch.
+//!
+//! Contract. A question of a scheduled request is put into the lane and its call fails with a pause that
+//! uses no attempt. A question that is in the lane or in a batch is not put there again. What a question
+//! may cost is reserved in the budget of the day until its batch has ended. A question that a batch
+//! refused is asked directly.
+//!
+//! See docs/adr/0114-batches-of-scheduled-questions.md.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use serde_json::Value;
+
+use super::batch_api::{BatchApi, BatchLine};
+use super::budget::{Budget, NotReserved, Spent};
+use super::call::{ModelCall, RightOfWay};
+use super::error::ModelError;
+use super::gate::{TOKENS_PER_PRICE, expected};
+use super::provider::Provider;
+use super::reply::{ModelIdentity, ModelReply, Usage};
+use crate::contract::hash::{Digest, sha256};
+use crate::contract::ids::Seq;
+use crate::contract::time::{Day, Timestamp};
+use crate::contract::vocabulary::FailureCause;
+use crate::facts::batch::BatchedQuestion;
+use crate::os::Clock;
+
+/// When a request looks again for its answer, if nobody tells it before.
+const LOOK_AGAIN: Duration = Duration::from_secs(900);
+/// The share of the usual price that a batch costs.
+const SHARE: f64 = 0.5;
+
+/// The prices of a batch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct BatchPrice {
+    per_input: f64,
+    per_output: f64,
+}
+
+impl BatchPrice {
+    /// From the usual prices of a million tokens.
+    pub fn of(price_in: f64, price_out: f64) -> BatchPrice {
+        BatchPrice { per_input: price_in * SHARE, per_output: price_out * SHARE }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "token counts are small")]
+    pub(crate) fn spent(self, usage: Usage) -> Spent {
+        let cost = usage.input_tokens as f64 * self.per_input
+            + usage.output_tokens as f64 * self.per_output;
+        Spent { cost: cost / TOKENS_PER_PRICE, tokens: usage.total() }
+    }
+}
+
+/// A question that waits to be sent.
+#[derive(Debug, Clone)]
+pub(crate) struct QueuedQuestion {
+    pub question: BatchedQuestion,
+    pub body: Value,
+    pub since: Timestamp,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Place {
+    /// In the lane or in a batch, with what is reserved for it until its cost is known.
+    Waits(Option<Spent>),
+    /// Its answer is in the log.
+    Answered,
+    /// It is asked directly.
+    Direct,
+}
+
+/// The questions of all providers.
+pub(crate) struct BatchLane {
+    state: Mutex<LaneState>,
+    changed: Condvar,
+    budget: Arc<Budget>,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Default)]
+struct LaneState {
+    queued: Vec<QueuedQuestion>,
+    places: BTreeMap<(Seq, Digest), Place>,
+    /// Requests that ended since they were last asked for.
+    ended: Vec<Seq>,
+    /// Everything that waits is sent now.
+    flush: bool,
+    /// The batches that an earlier process left were looked at.
+    has_looked: bool,
+    is_busy: bool,
+    stops: bool,
+}
+
+impl BatchLane {
+    pub fn new(budget: Arc<Budget>, clock: Arc<dyn Clock>) -> BatchLane {
+        BatchLane { state: Mutex::default(), changed: Condvar::new(), budget, clock }
+    }
+
+    /// A question in a batch of an earlier process.
+    pub(crate) fn adopt(&self, request: Seq, call: Digest, reserved: Spent) {
+        self.budget.adopt(reserved);
+        self.state.lock().places.insert((request, call), Place::Waits(Some(reserved)));
+    }
+
+    /// A question is asked directly from now on.
+    pub(crate) fn ask_directly(&self, request: Seq, call: Digest) {
+        self.state.lock().places.insert((request, call), Place::Direct);
+    }
+
+    /// The cost of a question is known. Gives the day on which it counts.
+    pub(crate) fn settle(&self, request: Seq, call: Digest, used: Spent) -> Day {
+        let place = self.state.lock().places.insert((request, call), Place::Waits(None));
+        let reserved = match place {
+            Some(Place::Waits(Some(reserved))) => reserved,
+            _ => {
+                self.budget.adopt(Spent::default());
+                Spent::default()
+            }
+        };
+        self.budget.settle(reserved, used, self.clock.now())
+    }
+
+    /// The answer of a question is in the log.
+    pub(crate) fn answered(&self, request: Seq, call: Digest) {
+        self.state.lock().places.insert((request, call), Place::Answered);
+    }
+
+    /// A question left the lane or its batch without an answer, if it is still there.
+    pub(crate) fn release(&self, request: Seq, call: Digest) {
+        let mut state = self.state.lock();
+        let Some(Place::Waits(reserved)) = state.places.get(&(request, call)).copied() else {
+            return;
+        };
+        state.places.remove(&(request, call));
+        drop(state);
+        if let Some(reserved) = reserved {
+            self.budget.settle(reserved, Spent::default(), self.clock.now());
+        }
+    }
+
+    /// A request has ended: what waits for it is not sent.
+    pub(crate) fn forget(&self, request: Seq) {
+        let mut state = self.state.lock();
+        let every = (request, Digest::ZERO)..=(request, Digest([0xff; 32]));
+        let places = state.places.range(every).map(|(key, place)| (*key, *place));
+        let places: Vec<((Seq, Digest), Place)> = places.collect();
+        if places.is_empty() {
+            return;
+        }
+        let (gone, kept) = std::mem::take(&mut state.queued)
+            .into_iter()
+            .partition::<Vec<_>, _>(|queued| queued.question.request == request);
+        state.queued = kept;
+        state.ended.push(request);
+        for (key, place) in places {
+            // What is in a batch keeps its reservation until the batch has ended.
+            if !matches!(place, Place::Waits(_)) {
+                state.places.remove(&key);
+            }
+        }
+        drop(state);
+        gone.into_iter().for_each(|queued| self.release(request, queued.question.call));
+        self.changed.notify_all();
+    }
+
+    /// The requests that ended since the last time.
+    pub(crate) fn take_ended(&self) -> Vec<Seq> {
+        std::mem::take(&mut self.state.lock().ended)
+    }
+
+    /// Takes the questions whose time has come: all of a kind, when one of them is due.
+    pub(crate) fn take_due(
+        &self,
+        is_due: impl Fn(&str, &QueuedQuestion, usize) -> bool,
+    ) -> Vec<QueuedQuestion> {
+        let mut state = self.state.lock();
+        let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
+        let kind = |queued: &QueuedQuestion| {
+            let identity = &queued.question.identity;
+            (identity.provider.clone(), identity.model_name.clone())
+        };
+        for queued in &state.queued {
+            *counts.entry(kind(queued)).or_default() += 1;
+        }
+        let flush = std::mem::take(&mut state.flush);
+        counts.retain(|kind_of, count| {
+            flush
+                || state
+                    .queued
+                    .iter()
+                    .any(|queued| kind(queued) == *kind_of && is_due(&kind_of.0, queued, *count))
+        });
+        let (due, kept) = std::mem::take(&mut state.queued)
+            .into_iter()
+            .partition::<Vec<_>, _>(|queued| counts.contains_key(&kind(queued)));
+        state.queued = kept;
+        state.is_busy = !due.is_empty();
+        due
+    }
+
+    /// What was taken has been sent, and earlier batches were looked at.
+    pub(crate) fn is_through(&self) {
+        let mut state = self.state.lock();
+        (state.has_looked, state.is_busy) = (true, false);
+    }
+
+    /// Whether nothing waits to be sent. What waits is sent at once from now on.
+    pub(crate) fn is_settled(&self) -> bool {
+        let mut state = self.state.lock();
+        let settled = state.has_looked && state.queued.is_empty() && !state.is_busy;
+        if !settled {
+            state.flush = true;
+            drop(state);
+            self.changed.notify_all();
+        }
+        settled
+    }
+
+    /// Waits until something may have to be done. False at the end.
+    pub(crate) fn wait(&self, time: Duration) -> bool {
+        let mut state = self.state.lock();
+        let has_work = state.flush || !state.ended.is_empty();
+        if !has_work && !state.stops {
+            self.changed.wait_for(&mut state, time);
+        }
+        !state.stops
+    }
+
+    pub(crate) fn stop(&self) {
+        self.state.lock().stops = true;
+        self.changed.notify_all();
+    }
+
+    /// Takes a question in. `None`: it is asked directly.
+    fn take(
+        &self,
+        (request, call): (Seq, Digest),
+        line: impl FnOnce() -> Option<(BatchLine, Usage, Spent)>,
+    ) -> Option<ModelError> {
+        let place = self.state.lock().places.get(&(request, call)).copied();
+        match place {
+            Some(Place::Direct) => return None,
+            Some(Place::Waits(_)) => return Some(waits(LOOK_AGAIN)),
+            Some(Place::Answered) => {
+                // The next attempt is given the answer. Once: an answer that was dropped is asked for.
+                self.state.lock().places.remove(&(request, call));
+                return Some(waits(Duration::ZERO));
+            }
+            None => {}
+        }
+        let (line, expected, wanted) = line()?;
+        let gives_way = || RightOfWay::GivesWay;
+        let now = || self.clock.now();
+        if let Err(error) = self.budget.reserve(wanted, Duration::ZERO, &now, &gives_way) {
+            let provider = line.identity.provider;
+            let cause = FailureCause::Budget;
+            return Some(match error {
+                NotReserved::Spent(error) => error,
+                NotReserved::Never(reason) => ModelError::Permanent { provider, reason, cause },
+                NotReserved::Reserved(reason) => {
+                    ModelError::Paused { provider, reason, retry_after: LOOK_AGAIN, cause }
+                }
+            });
+        }
+        let BatchLine { body, identity, redacted } = line;
+        let question = BatchedQuestion { request, call, identity, expected, redacted };
+        let mut state = self.state.lock();
+        state.queued.push(QueuedQuestion { question, body, since: self.clock.now() });
+        state.places.insert((request, call), Place::Waits(Some(wanted)));
+        Some(waits(LOOK_AGAIN))
+    }
+}
+
+fn waits(retry_after: Duration) -> ModelError {
+    ModelError::Paused {
+        provider: "a batch".to_owned(),
+        reason: "the answer comes with it; `summarizer status` shows the batches".to_owned(),
+        retry_after,
+        cause: FailureCause::Batch,
+    }
+}
+
+/// A provider whose scheduled questions go out as batches.
+pub(super) struct Batched {
+    pub inner: Arc<dyn Provider>,
+    pub lane: Arc<BatchLane>,
+    pub price: BatchPrice,
+}
+
+impl Provider for Batched {
+    fn identity(&self) -> ModelIdentity {
+        self.inner.identity()
+    }
+
+    fn context_tokens(&self) -> usize {
+        self.inner.context_tokens()
+    }
+
+    fn context_is_known(&self) -> bool {
+        self.inner.context_is_known()
+    }
+
+    fn context_of(&self, model: &str) -> (usize, bool) {
+        self.inner.context_of(model)
+    }
+
+    fn is_free(&self) -> bool {
+        self.inner.is_free()
+    }
+
+    fn learned(&self) -> Vec<String> {
+        self.inner.learned()
+    }
+
+    fn tokens_per_second(&self) -> Option<f64> {
+        self.inner.tokens_per_second()
+    }
+
+    fn batches(&self) -> Option<&dyn BatchApi> {
+        self.inner.batches()
+    }
+
+    fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
+        let request = call.listener.and_then(|listener| listener.batch_for());
+        let Some(request) = request.filter(|_| !call.kept_as.is_empty()) else {
+            return self.inner.call(call);
+        };
+        let line = || {
+            let line = self.inner.batch_line(call)?;
+            let expected = expected(call, &line.identity);
+            Some((line, expected, self.price.spent(expected)))
+        };
+        match self.lane.take((request, sha256(call.kept_as)), line) {
+            Some(error) => Err(error),
+            None => self.inner.call(call),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The batches that are under way, and the questions that a batch refused.
+//!
+//! See docs/adr/0114-batches-of-scheduled-questions.md.
+
+use std::collections::BTreeMap;
+
+use super::{State, Status};
+use crate::contract::hash::Digest;
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::facts::batch::{BatchFact, BatchedQuestion};
+
+/// A batch that has not ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OpenBatch {
+    pub(crate) provider: String,
+    pub(crate) model: String,
+    pub(crate) prepared_at: Timestamp,
+    /// The name that the server gave it; `None` until the server is known to have it.
+    pub(crate) server_id: Option<String>,
+    /// The questions without an answer in the log.
+    pub(crate) questions: BTreeMap<(Seq, Digest), BatchedQuestion>,
+    /// How many of its questions have an answer.
+    pub(crate) answered: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Batches {
+    /// By our own name.
+    pub(crate) open: BTreeMap<String, OpenBatch>,
+    /// Questions that are asked directly, by request.
+    pub(crate) direct: BTreeMap<Seq, Vec<Digest>>,
+}
+
+impl Batches {
+    fn waits(&self, request: Seq) -> bool {
+        let first = (request, Digest::ZERO);
+        let next = |batch: &OpenBatch| batch.questions.range(first..).next().map(|(key, _)| key.0);
+        self.open.values().any(|batch| next(batch) == Some(request))
+    }
+}
+
+impl State {
+    /// The batches under way, if there ever was one.
+    pub(crate) fn batches(&self) -> Option<&Batches> {
+        self.batches.as_ref()
+    }
+
+    /// Puts back what a checkpoint holds.
+    pub(crate) fn restore_batches(&mut self, batches: Option<Batches>) {
+        self.batches = batches;
+    }
+
+    /// A batch takes a step. Requests that wait for nothing of it any more may start.
+    pub(super) fn batch_step(&mut self, at: Timestamp, fact: &BatchFact) {
+        let batches = self.batches.get_or_insert_default();
+        match fact {
+            BatchFact::Prepared(prepared) => {
+                let questions = prepared.questions.iter();
+                let batch = OpenBatch {
+                    provider: prepared.provider.clone(),
+                    model: prepared.model.clone(),
+                    prepared_at: at,
+                    server_id: None,
+                    questions: questions
+                        .map(|one| ((one.request, one.call), one.clone()))
+                        .collect(),
+                    answered: 0,
+                };
+                batches.open.insert(prepared.batch.clone(), batch);
+            }
+            BatchFact::Submitted(submitted) => {
+                if let Some(batch) = batches.open.get_mut(&submitted.batch) {
+                    batch.server_id = Some(submitted.server_id.clone());
+                }
+            }
+            BatchFact::Ended(ended) => {
+                let Some(batch) = batches.open.remove(&ended.batch) else { return };
+                let left: Vec<(Seq, Digest)> = batch.questions.into_keys().collect();
+                for (request, call) in &left {
+                    if self.open.contains_key(request) && ended.refused.contains(call) {
+                        let batches = self.batches.get_or_insert_default();
+                        batches.direct.entry(*request).or_default().push(*call);
+                    }
+                    self.may_go_on(*request, at);
+                }
+            }
+        }
+    }
+
+    /// An answer came with a batch. It counts whatever its request does meanwhile.
+    pub(super) fn batch_answered(&mut self, seq: Seq, at: Timestamp, request: Seq, call: Digest) {
+        for batch in self.batches.iter_mut().flat_map(|batches| batches.open.values_mut()) {
+            if batch.questions.remove(&(request, call)).is_some() {
+                batch.answered += 1;
+            }
+        }
+        let Some(open) = self.open.get_mut(&request) else { return };
+        open.particulars_mut().replies.push(seq);
+        self.changed.open.insert(request);
+        self.may_go_on(request, at);
+    }
+
+    /// Ends the wait of a request none of whose questions are in a batch.
+    fn may_go_on(&mut self, request: Seq, at: Timestamp) {
+        if self.batches.as_ref().is_some_and(|batches| batches.waits(request)) {
+            return;
+        }
+        let Some(open) = self.open.get_mut(&request) else { return };
+        if open.row.status != Status::Backoff || open.eligible_at <= at {
+            return;
+        }
+        open.eligible_at = open.particulars().not_before.unwrap_or(Timestamp(i64::MIN));
+        self.changed.open.insert(request);
+        self.reschedule(request, at);
+    }
+
+    /// A request has ended, and nothing is asked for it any more.
+    pub(super) fn no_batches_for(&mut self, request: Seq) {
+        if let Some(batches) = &mut self.batches {
+            batches.direct.remove(&request);
+        }
+    }
+}

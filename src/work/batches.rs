@@ -1,0 +1,473 @@
+//! The thread that sends batches, looks after them, and brings their answers into the log.
+//!
+//! Contract. A batch is written into the log before it is sent, with the names of its questions. After a
+//! crash the server is asked whether it has the batch, so nothing is sent twice and nothing is lost.
+//! Each answer is an event before its request goes on. Questions without an answer are asked again in a
+//! later batch, alone. Questions that the server refused in a batch are asked directly.
+//!
+//! See docs/adr/0114-batches-of-scheduled-questions.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::flow_worker::FlowWorker;
+use super::item::model_name;
+use super::paid_replies::nanos;
+use crate::compaction::agent_runs::NoteCommitter;
+use crate::contract::hash::{Digest, sha256};
+use crate::contract::ids::Seq;
+use crate::contract::vocabulary::FailureCause;
+use crate::facts::batch::{
+    BatchEnd, BatchFact, BatchedQuestion, EndedBatch, PreparedBatch, SubmittedBatch,
+};
+use crate::facts::model::AnswerFacts;
+use crate::model::{
+    BatchAnswer, BatchApi, BatchLane, ErrorClass, FoundBatch, ModelError, ModelReply,
+    QueuedQuestion,
+};
+use crate::os::Clock;
+use crate::state::batches::{Batches, OpenBatch};
+use crate::state::event::{Charge, Event, Note, OF_BATCH};
+
+/// Most questions of one batch, and most bytes of them.
+const QUESTIONS_MAX: usize = 10_000;
+const BYTES_MAX: usize = 64 << 20;
+/// Answers are committed when they reach this size.
+const COMMIT_BYTES: usize = 4 << 20;
+/// How often the thread looks whether something is due.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long the end of the service waits for an answer of a server.
+const END_WITHIN: Duration = Duration::from_secs(5);
+/// Longest wait after failures of a server.
+const REST_MAX: Duration = Duration::from_secs(900);
+
+/// A batch that has not ended, as this process knows it.
+struct Tracked {
+    batch: OpenBatch,
+    /// What is sent; `None` for a batch of an earlier process.
+    lines: Option<Vec<(String, Value)>>,
+    next: Instant,
+    /// Failures in a row to reach the server.
+    failures: u32,
+    /// Requests that ended without an answer.
+    ended: BTreeSet<Seq>,
+    is_cancelled: bool,
+}
+
+/// The batches of a running service.
+pub(crate) struct BatchThread {
+    lane: Arc<BatchLane>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl BatchThread {
+    /// Begins with the batches that the log knows. `session` names this process.
+    pub fn start(
+        worker: Arc<FlowWorker>,
+        committer: Box<dyn NoteCommitter + Send>,
+        known: Option<&Batches>,
+        clock: Arc<dyn Clock>,
+        session: &str,
+    ) -> std::io::Result<BatchThread> {
+        let lane = worker.lane();
+        let mut open = BTreeMap::new();
+        for (name, batch) in known.into_iter().flat_map(|known| &known.open) {
+            for question in batch.questions.values() {
+                let reserved = worker.batch_price(&batch.provider).spent(question.expected);
+                lane.adopt(question.request, question.call, reserved);
+            }
+            open.insert(name.clone(), Tracked::of(batch.clone(), None));
+        }
+        for (request, calls) in known.into_iter().flat_map(|known| &known.direct) {
+            calls.iter().for_each(|call| lane.ask_directly(*request, *call));
+        }
+        let own = Arc::clone(&lane);
+        let (session, sent) = (session.to_owned(), AtomicU64::new(0));
+        let mut looker = Looker { worker, lane: own, committer, clock, session, sent, open };
+        let thread = std::thread::Builder::new().name("batches".to_owned());
+        Ok(BatchThread { lane, thread: thread.spawn(move || looker.run())? })
+    }
+
+    pub(crate) fn lane(&self) -> Arc<BatchLane> {
+        Arc::clone(&self.lane)
+    }
+
+    /// Ends the thread. What was not sent is asked again by its requests. A thread that waits for a
+    /// server is left behind: what it sent is found at the next start.
+    pub(crate) fn finish(self) {
+        self.lane.stop();
+        let begun = Instant::now();
+        while !self.thread.is_finished() && begun.elapsed() < END_WITHIN {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Tracked {
+    fn of(batch: OpenBatch, lines: Option<Vec<(String, Value)>>) -> Tracked {
+        let ended = BTreeSet::new();
+        Tracked { batch, lines, next: Instant::now(), failures: 0, ended, is_cancelled: false }
+    }
+}
+
+struct Looker {
+    worker: Arc<FlowWorker>,
+    lane: Arc<BatchLane>,
+    committer: Box<dyn NoteCommitter + Send>,
+    clock: Arc<dyn Clock>,
+    session: String,
+    sent: AtomicU64,
+    open: BTreeMap<String, Tracked>,
+}
+
+/// The service is ending: nothing can be committed any more.
+struct Ending;
+
+impl Looker {
+    fn run(&mut self) {
+        while self.pass().is_ok() && self.lane.wait(LOOK_EVERY) {}
+    }
+
+    fn pass(&mut self) -> Result<(), Ending> {
+        for request in self.lane.take_ended() {
+            for tracked in self.open.values_mut() {
+                tracked.ended.insert(request);
+            }
+        }
+        let now = Instant::now();
+        let due = self.open.iter().filter(|(_, tracked)| tracked.next <= now || tracked.unwanted());
+        let due: Vec<String> = due.map(|(name, _)| name.clone()).collect();
+        for name in due {
+            self.look(&name)?;
+        }
+        self.send()?;
+        self.lane.is_through();
+        Ok(())
+    }
+
+    /// Sends the questions whose time has come.
+    fn send(&mut self) -> Result<(), Ending> {
+        let (now, worker) = (self.clock.now(), Arc::clone(&self.worker));
+        let due = self.lane.take_due(|provider, queued, count| {
+            let waited = now.ms_since(queued.since);
+            count >= QUESTIONS_MAX || waited >= worker.batch_wait_ms(provider)
+        });
+        let mut kinds: BTreeMap<(String, String), Vec<QueuedQuestion>> = BTreeMap::new();
+        for queued in due {
+            let identity = &queued.question.identity;
+            let kind = (identity.provider.clone(), identity.model_name.clone());
+            kinds.entry(kind).or_default().push(queued);
+        }
+        for ((provider, model), queued) in kinds {
+            let (mut batch, mut bytes) = (Vec::new(), 0);
+            for one in queued {
+                let size = one.body.to_string().len();
+                if batch.len() == QUESTIONS_MAX || (bytes + size > BYTES_MAX && !batch.is_empty()) {
+                    self.send_one(&provider, &model, std::mem::take(&mut batch))?;
+                    bytes = 0;
+                }
+                bytes += size;
+                batch.push(one);
+            }
+            self.send_one(&provider, &model, batch)?;
+        }
+        Ok(())
+    }
+
+    fn send_one(
+        &mut self,
+        provider: &str,
+        model: &str,
+        queued: Vec<QueuedQuestion>,
+    ) -> Result<(), Ending> {
+        let number = self.sent.fetch_add(1, Ordering::Relaxed);
+        let first = queued.first().map(|one| one.question.call.hex()).unwrap_or_default();
+        let hash = sha256(format!("{} {number} {first}", self.session)).hex();
+        let name = format!("sumbatch_{}", &hash[..24]);
+        // Several requests may have the same question; it is asked once.
+        let mut lines = BTreeMap::new();
+        let mut questions = Vec::with_capacity(queued.len());
+        for QueuedQuestion { question, body, .. } in queued {
+            lines.insert(question.call.hex(), body);
+            questions.push(question);
+        }
+        let prepared = PreparedBatch {
+            batch: name.clone(),
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            questions: questions.clone(),
+        };
+        let batch = OpenBatch {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            prepared_at: self.clock.now(),
+            server_id: None,
+            questions: questions.into_iter().map(|one| ((one.request, one.call), one)).collect(),
+            answered: 0,
+        };
+        self.note(BatchFact::Prepared(prepared))?;
+        self.open.insert(name.clone(), Tracked::of(batch, Some(lines.into_iter().collect())));
+        self.submit(&name)
+    }
+
+    /// Sends a batch that the server does not have.
+    fn submit(&mut self, name: &str) -> Result<(), Ending> {
+        let Some(tracked) = self.open.get(name) else { return Ok(()) };
+        let Some(provider) = self.worker.batch_provider(&tracked.batch.provider) else {
+            return Ok(());
+        };
+        let (Some(api), Some(lines)) = (provider.batches(), &tracked.lines) else { return Ok(()) };
+        match api.submit(name, lines) {
+            Ok(server_id) => self.submitted(name, server_id),
+            Err(error) if error.class() == ErrorClass::Permanent => {
+                let message = error.to_string();
+                // Asked directly, each request is told the reason.
+                self.ended(name, BatchEnd::Refused, message, true)
+            }
+            Err(error) => {
+                self.failed(name, &error);
+                Ok(())
+            }
+        }
+    }
+
+    fn submitted(&mut self, name: &str, server_id: String) -> Result<(), Ending> {
+        let (batch, id) = (name.to_owned(), server_id.clone());
+        self.note(BatchFact::Submitted(SubmittedBatch { batch, server_id: id }))?;
+        if let Some(tracked) = self.open.get_mut(name) {
+            tracing::info!(batch = name, server_id, "a batch was submitted");
+            let poll = self.worker.batch_poll(&tracked.batch.provider);
+            (tracked.batch.server_id, tracked.lines) = (Some(server_id), None);
+            (tracked.failures, tracked.next) = (0, Instant::now() + poll);
+        }
+        Ok(())
+    }
+
+    /// The server could not be reached. Whether it got the batch is found out later.
+    fn failed(&mut self, name: &str, error: &ModelError) {
+        tracing::warn!(batch = name, %error, "the batch waits for its server");
+        if let Some(tracked) = self.open.get_mut(name) {
+            tracked.failures += 1;
+            let poll = self.worker.batch_poll(&tracked.batch.provider);
+            let rest = poll.saturating_mul(1 << tracked.failures.min(8)).min(REST_MAX);
+            tracked.next = Instant::now() + error.retry_after().unwrap_or_default().max(rest);
+        }
+    }
+
+    /// Asks the server about one batch.
+    fn look(&mut self, name: &str) -> Result<(), Ending> {
+        let Some(tracked) = self.open.get(name) else { return Ok(()) };
+        let Some(provider) = self.worker.batch_provider(&tracked.batch.provider) else {
+            // Nobody can ask for it any more. Its requests are asked as they are configured now.
+            let provider = &tracked.batch.provider;
+            let message = format!("the provider `{provider}` is not configured any more");
+            return self.ended(name, BatchEnd::Lost, message, false);
+        };
+        let Some(api) = provider.batches() else { return Ok(()) };
+        let Some(id) = tracked.batch.server_id.clone() else { return self.find(name, api) };
+        if tracked.unwanted() {
+            match api.cancel(&id) {
+                Ok(()) => tracing::info!(batch = name, "the batch is cancelled"),
+                Err(error) => tracing::warn!(batch = name, %error, "cannot cancel the batch"),
+            }
+            if let Some(tracked) = self.open.get_mut(name) {
+                tracked.is_cancelled = true;
+            }
+        }
+        let looked = match api.look(&id) {
+            Ok(looked) => looked,
+            Err(error) if error.cause() == FailureCause::NotFound => {
+                return self.ended(name, BatchEnd::Lost, error.to_string(), false);
+            }
+            Err(error) => {
+                self.failed(name, &error);
+                return Ok(());
+            }
+        };
+        let Some(end) = looked.end else {
+            if let Some(tracked) = self.open.get_mut(name) {
+                let poll = self.worker.batch_poll(&tracked.batch.provider);
+                (tracked.failures, tracked.next) = (0, Instant::now() + poll);
+            }
+            return Ok(());
+        };
+        if end == BatchEnd::Refused {
+            // An account that has too much under way takes the same batch later.
+            let later = looked.message.contains("limit");
+            return self.ended(name, end, looked.message, !later);
+        }
+        match api.answers(&id) {
+            Ok(answers) => {
+                self.collect(name, end, answers)?;
+                api.clear(&id);
+                Ok(())
+            }
+            Err(error) => {
+                self.failed(name, &error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Finds out whether the server has a batch that was about to be sent.
+    fn find(&mut self, name: &str, api: &dyn BatchApi) -> Result<(), Ending> {
+        let Some(tracked) = self.open.get(name) else { return Ok(()) };
+        let names = tracked.batch.questions.keys().map(|(_, call)| call.hex()).collect();
+        match api.find(name, &names, tracked.batch.prepared_at) {
+            Ok(FoundBatch::At(id)) => self.submitted(name, id),
+            Ok(FoundBatch::Nowhere) if tracked.lines.is_some() => self.submit(name),
+            Ok(FoundBatch::Nowhere) => {
+                let message = "it did not arrive at the server".to_owned();
+                self.ended(name, BatchEnd::Lost, message, false)
+            }
+            Ok(FoundBatch::Perhaps) => {
+                let poll = self.worker.batch_poll(&tracked.batch.provider);
+                if let Some(tracked) = self.open.get_mut(name) {
+                    tracked.next = Instant::now() + poll;
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.failed(name, &error);
+                Ok(())
+            }
+        }
+    }
+
+    /// Brings the answers into the log, then the end of the batch.
+    fn collect(
+        &mut self,
+        name: &str,
+        end: BatchEnd,
+        answers: Vec<(String, BatchAnswer)>,
+    ) -> Result<(), Ending> {
+        let Some(tracked) = self.open.get(name) else { return Ok(()) };
+        let mut of_call: BTreeMap<String, Vec<BatchedQuestion>> = BTreeMap::new();
+        for question in tracked.batch.questions.values() {
+            of_call.entry(question.call.hex()).or_default().push(question.clone());
+        }
+        let price = self.worker.batch_price(&tracked.batch.provider);
+        let (mut refused, mut answered) = (Vec::new(), tracked.batch.answered);
+        let (mut notes, mut bytes, mut stored) = (Vec::new(), 0, Vec::new());
+        let mut message = String::new();
+        for (call, answer) in answers {
+            let Some(questions) = of_call.remove(&call) else { continue };
+            let reply = match answer {
+                BatchAnswer::Reply(reply) => *reply,
+                BatchAnswer::Refused(why) => {
+                    message = why;
+                    refused.extend(questions.first().map(|one| one.call));
+                    continue;
+                }
+                BatchAnswer::Again => continue,
+            };
+            for (place, question) in questions.into_iter().enumerate() {
+                let (billed, estimated) = match reply.usage.total() {
+                    _ if place > 0 => (Default::default(), false),
+                    0 => (question.expected, true),
+                    _ => (reply.usage, false),
+                };
+                let used = price.spent(billed);
+                let day = self.lane.settle(question.request, question.call, used);
+                answered += 1;
+                let reply = of_question(&question, reply.clone());
+                let charge = Charge {
+                    provider: reply.identity.provider.clone(),
+                    model: model_name(&reply.identity).to_owned(),
+                    day,
+                    input_tokens: billed.input_tokens,
+                    output_tokens: billed.output_tokens,
+                    cost_nanos: nanos(used.cost),
+                    estimated,
+                };
+                let (request, attempt) = (question.request, OF_BATCH);
+                if place == 0 {
+                    notes.push(Note::new(Event::ModelCharged { request, attempt, charge }));
+                }
+                let Ok(body) = serde_json::to_vec(&reply) else { continue };
+                bytes += body.len();
+                let (identity, usage, stop) = (reply.identity, reply.usage, reply.stop);
+                let answer = Box::new(AnswerFacts { identity, usage, stop });
+                let (call, body_sha256) = (question.call, sha256(&body));
+                let event = Event::ModelResponded { request, attempt, call, body_sha256, answer };
+                notes.push(Note::with_body(event, body));
+                stored.push((request, call));
+            }
+            if bytes >= COMMIT_BYTES {
+                self.commit(std::mem::take(&mut notes))?;
+                stored.drain(..).for_each(|(request, call)| self.lane.answered(request, call));
+                bytes = 0;
+            }
+        }
+        if !notes.is_empty() {
+            self.commit(notes)?;
+        }
+        stored.into_iter().for_each(|(request, call)| self.lane.answered(request, call));
+        self.end(name, EndedBatch { batch: name.to_owned(), end, answered, refused, message })
+    }
+
+    /// A batch ends without answers.
+    fn ended(
+        &mut self,
+        name: &str,
+        end: BatchEnd,
+        message: String,
+        directly: bool,
+    ) -> Result<(), Ending> {
+        let Some(tracked) = self.open.get(name) else { return Ok(()) };
+        let calls: BTreeSet<Digest> =
+            tracked.batch.questions.keys().filter(|_| directly).map(|(_, call)| *call).collect();
+        let (answered, refused) = (tracked.batch.answered, calls.into_iter().collect());
+        self.end(name, EndedBatch { batch: name.to_owned(), end, answered, refused, message })
+    }
+
+    fn end(&mut self, name: &str, ended: EndedBatch) -> Result<(), Ending> {
+        let Some(tracked) = self.open.remove(name) else { return Ok(()) };
+        let (end, refused) = (ended.end.name(), ended.refused.len());
+        tracing::info!(batch = name, end, answered = ended.answered, refused, "a batch ended");
+        // Before the commit: it lets the requests start, and they must not find the old place.
+        for (request, call) in tracked.batch.questions.keys() {
+            self.lane.release(*request, *call);
+            if ended.refused.contains(call) {
+                self.lane.ask_directly(*request, *call);
+            }
+        }
+        self.note(BatchFact::Ended(ended))
+    }
+
+    fn note(&mut self, fact: BatchFact) -> Result<(), Ending> {
+        self.commit(vec![Note::new(Event::Batch(Box::new(fact)))])
+    }
+
+    fn commit(&mut self, notes: Vec<Note>) -> Result<(), Ending> {
+        self.committer.note(Box::new(move |_| notes)).map(drop).map_err(|_| Ending)
+    }
+}
+
+impl Tracked {
+    /// Nobody waits for any of its answers, and its server was not told yet.
+    fn unwanted(&self) -> bool {
+        let mut requests = self.batch.questions.keys().map(|(request, _)| request);
+        !self.is_cancelled
+            && !self.ended.is_empty()
+            && self.batch.server_id.is_some()
+            && requests.all(|request| self.ended.contains(request))
+    }
+}
+
+/// The answer as the question's own: a batch does not know who was asked how.
+fn of_question(question: &BatchedQuestion, reply: ModelReply) -> ModelReply {
+    let answered = match reply.identity.model_version.as_str() {
+        "" => reply.identity.model_name.as_str(),
+        version => version,
+    };
+    let mut identity = question.identity.clone();
+    if answered != identity.model_name {
+        identity.model_version = answered.to_owned();
+    }
+    ModelReply { identity, redacted: question.redacted, ..reply }
+}
