@@ -19,7 +19,7 @@ use crate::contract::request::Request;
 use crate::contract::source::InputContext;
 use crate::contract::vocabulary::FailureCause;
 use crate::export::item::{ContextIdentity, SummaryIdentity, summary_id, without_repetition};
-use crate::facts::attempt::{InputFacts, SelectionInput};
+use crate::facts::attempt::{SelectionInput, UpstreamInput};
 use crate::flow::context::Surroundings;
 use crate::flow::{self, FlowOutcome, LoadedPack, ReplyCache, RunOptions};
 use crate::model::builtin::Builtin;
@@ -300,7 +300,7 @@ fn files(chain: &mut Chain, upstream: &Upstream, story: &Story) {
 }
 
 /// Whether a file with a manifest is longer than it was when it was read.
-fn has_grown(upstream: &Upstream, input: &InputFacts) -> bool {
+fn has_grown(upstream: &Upstream, input: &UpstreamInput) -> bool {
     let now = upstream.disk().stat(&upstream.root().join(&input.path)).ok().flatten();
     input.data_bytes.is_some_and(|read| now.is_some_and(|now| now.len > read))
 }
