@@ -1,6 +1,6 @@
 //! The batch lane: scheduled questions go out together at half the price, survive crashes, and are asked
 //! again alone where the batch left them open. The servers keep files and batches as the real ones do.
-#![allow(clippy::unwrap_used, reason = "helpers of a test may panic")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "helpers of a test may panic")]
 
 #[path = "support/flow_home.rs"]
 mod flow_home;
