@@ -185,9 +185,9 @@ mod tests {
         let address = ServerAddress::parse("http://ana:pw@h:1/v1/?key=abc#x").unwrap();
         assert_eq!(address.below("/models"), "http://h:1/v1/models?key=abc");
         assert_eq!(address.below("/list?limit=9"), "http://h:1/v1/list?key=abc&limit=9");
+        assert_eq!(address.user().unwrap(), "ana:pw");
         let address = ServerAddress::parse("http://h/v1").unwrap();
         assert_eq!(address.below("/list?limit=9"), "http://h/v1/list?limit=9");
-        assert_eq!(address.user().unwrap(), "ana:pw");
     }
 
     #[test]
