@@ -290,6 +290,8 @@ fn every_other_command(home: &Home, summary: &str) {
         .join("tests/fixtures/compaction/worked_example.jsonl");
     let run_log = run_log.to_string_lossy().into_owned();
     let (selection, notes) = (path("buses/selection_manifests/day.json"), path("notes"));
+    let letters = path("letters");
+    write(&home.path("letters"), "old.md", "# A roof\n\nThe roof was repaired in May by Bo.\n");
     write(&home.path("notes"), "new.md", "# A pump\n\nThe pump was repaired on Monday by Ana.\n");
     let day = "2026-02-19";
     let commands: &[&[&str]] = &[
@@ -320,7 +322,7 @@ fn every_other_command(home: &Home, summary: &str) {
         &["explain", summary],
         &["trace", "other:a.txt"],
         &["flow", "run", BRIEF, "--input", &letter],
-        &["import", "text", &notes],
+        &["import", "text", &letters],
         &["compact", &run_log],
         &["perspectives", "draft", "--objective", "Which pump lasts longest?"],
         &["tune", "--runs", "2", "--events", "40", "--log-events", "0", "--out", &tuned],
