@@ -395,7 +395,8 @@ fn checked(home: &Path) {
     let Ok(ran) = Command::new("python3").arg(tools.join("check_bus.py")).arg(home).output() else {
         return;
     };
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+    let said = [ran.stdout, ran.stderr].concat();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&said));
 }
 
 /// A selection manifest over the Summary Bus.

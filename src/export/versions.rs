@@ -25,6 +25,7 @@ pub(crate) fn file_name(day: Day) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionMark {
     schema_version: String,
+    /// The summary that is listed.
     pub summary_id: String,
     /// The next newer summary of the same flow, question and sources.
     pub replaced_by: Option<String>,
