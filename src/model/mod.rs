@@ -58,4 +58,4 @@ pub(crate) use providers::{listed_models, probed};
 pub(crate) use recorded::Recorder;
 pub(crate) use reply::Bill;
 pub(crate) use reply::SourceSpan;
-pub use reply::{Cached, Charge, Evidence, ModelIdentity, ModelReply, StopReason, Usage};
+pub use reply::{Charge, Evidence, ModelIdentity, ModelReply, StopReason, Usage};
