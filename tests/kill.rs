@@ -92,7 +92,11 @@ fn a_service_killed_at_random_loses_nothing_and_repeats_nothing() {
         }
         match child.0.try_wait().unwrap() {
             Some(status) => {
-                assert_eq!(status.code(), Some(0), "{command} failed by itself");
+                // A drain that came to its end says with 1 that some of the requests failed for good,
+                // as the requests of this test do on purpose. A service has no such word.
+                let words = if command == "drain" { [0, 1].as_slice() } else { &[0] };
+                let code = status.code();
+                assert!(code.is_some_and(|code| words.contains(&code)), "{command}: {code:?}");
                 ended += 1;
             }
             None => {
