@@ -2,149 +2,27 @@
 //! again alone where the batch left them open. The servers keep files and batches as the real ones do.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "helpers of a test may panic")]
 
+#[path = "support/batch_server.rs"]
+mod batch_server;
+#[path = "batch/files.rs"]
+mod files;
 #[path = "support/flow_home.rs"]
 mod flow_home;
+#[path = "batch/kills.rs"]
+mod kills;
 #[path = "support/running.rs"]
 mod running;
 #[path = "support/server.rs"]
 mod server;
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 
+use batch_server::{Line, Shelf, serve_batches};
 use flow_home::{FLOW, Home, config, good_answer};
 use serde_json::{Value, json};
 use server::{Act, Seen, Server};
 use summarizer::state::event::Event;
-
-/// What the server does with one question of a batch.
-#[derive(Clone, Copy, PartialEq)]
-enum Line {
-    Answer,
-    /// The server fails at it.
-    Fail,
-    /// It is a bad request.
-    Refuse,
-    /// Time ran out before it was asked.
-    Expire,
-}
-
-/// The files and batches of a server.
-#[derive(Default)]
-struct Shelf {
-    files: BTreeMap<String, String>,
-    batches: Vec<Value>,
-    /// Batches are worked through when they are looked at.
-    is_working: bool,
-    /// The next order of a batch is carried out and then answered with a failure.
-    loses_answer: bool,
-    /// What happens to the questions, by their place in the batch.
-    fate: Vec<Line>,
-    direct: usize,
-    removed: Vec<String>,
-    cancelled: Vec<String>,
-}
-
-fn usage() -> Value {
-    json!({"prompt_tokens": 1000, "completion_tokens": 500})
-}
-
-fn completion() -> Value {
-    json!({
-        "model": "loop-1", "usage": usage(),
-        "choices": [{"index": 0, "finish_reason": "stop",
-                     "message": {"role": "assistant", "content": good_answer()}}],
-    })
-}
-
-impl Shelf {
-    fn work_through(&mut self, at: usize) {
-        let input = self.batches[at]["input_file_id"].as_str().unwrap().to_owned();
-        let (mut output, mut errors, mut expired) = (String::new(), String::new(), false);
-        for (place, line) in self.files[&input].clone().lines().enumerate() {
-            let line: Value = serde_json::from_str(line).unwrap();
-            let fate = self.fate.get(place).copied().unwrap_or(Line::Answer);
-            let response = |status: u16, body: Value| json!({"status_code": status, "body": body});
-            let mut answer = json!({"custom_id": line["custom_id"], "error": null});
-            match fate {
-                Line::Answer => answer["response"] = response(200, completion()),
-                Line::Fail => {
-                    answer["response"] = response(500, json!({"error": {"message": "oh"}}))
-                }
-                Line::Refuse => {
-                    let why = json!({"error": {"message": "Unsupported parameter: 'seed'"}});
-                    answer["response"] = response(400, why);
-                }
-                Line::Expire => {
-                    expired = true;
-                    answer["response"] = Value::Null;
-                    answer["error"] = json!({"code": "batch_expired", "message": "too late"});
-                }
-            }
-            let file = if fate == Line::Answer { &mut output } else { &mut errors };
-            file.push_str(&format!("{answer}\n"));
-        }
-        for (name, content) in [("output", output), ("error", errors)] {
-            if !content.is_empty() {
-                let id = format!("file-{name}-{at}");
-                self.files.insert(id.clone(), content);
-                self.batches[at][format!("{name}_file_id")] = id.into();
-            }
-        }
-        self.batches[at]["status"] = if expired { "expired" } else { "completed" }.into();
-    }
-
-    fn serve(&mut self, seen: &Seen) -> (u16, Value) {
-        let path = seen.path.split('?').next().unwrap().trim_start_matches("/v1");
-        let method = seen.head.split(' ').next().unwrap();
-        let batch_at = |shelf: &Shelf, id: &str| shelf.batches.iter().position(|b| b["id"] == id);
-        match (method, path.trim_matches('/').split('/').collect::<Vec<_>>().as_slice()) {
-            ("POST", ["files"]) => {
-                assert!(seen.raw.contains("name=\"purpose\"\r\n\r\nbatch\r\n"), "{}", seen.raw);
-                let lines = seen.raw.lines().filter(|line| line.starts_with('{'));
-                let id = format!("file-in-{}", self.files.len());
-                self.files.insert(id.clone(), lines.collect::<Vec<_>>().join("\n"));
-                (200, json!({"id": id, "object": "file"}))
-            }
-            ("POST", ["batches"]) => {
-                let mut batch = seen.body.clone();
-                batch["id"] = format!("batch_{}", self.batches.len()).into();
-                batch["status"] = "validating".into();
-                batch["created_at"] = 1_771_500_000.into();
-                self.batches.push(batch.clone());
-                match std::mem::take(&mut self.loses_answer) {
-                    true => (500, json!({"error": {"message": "the gateway failed"}})),
-                    false => (200, batch),
-                }
-            }
-            ("GET", ["batches"]) => (200, json!({"data": self.batches, "has_more": false})),
-            ("GET", ["batches", id]) => {
-                let at = batch_at(self, id).unwrap();
-                if self.is_working && self.batches[at]["status"] == "validating" {
-                    self.work_through(at);
-                }
-                (200, self.batches[at].clone())
-            }
-            ("POST", ["batches", id, "cancel"]) => {
-                let at = batch_at(self, id).unwrap();
-                self.cancelled.push((*id).to_owned());
-                self.batches[at]["status"] = "cancelled".into();
-                (200, self.batches[at].clone())
-            }
-            ("GET", ["files", id, "content"]) => (200, Value::String(self.files[*id].clone())),
-            ("DELETE", ["files", id]) => {
-                self.removed.push((*id).to_owned());
-                (200, json!({"deleted": true}))
-            }
-            ("POST", ["chat", "completions"]) => {
-                self.direct += 1;
-                (200, completion())
-            }
-            _ => (404, json!({"error": {"message": "no such thing"}})),
-        }
-    }
-}
 
 struct Scene {
     shelf: Arc<Mutex<Shelf>>,
@@ -152,16 +30,14 @@ struct Scene {
 }
 
 fn scene() -> Scene {
-    let shelf = Arc::new(Mutex::new(Shelf::default()));
-    let of_server = Arc::clone(&shelf);
-    let server = Server::start(vec![Act::Serve(Arc::new(move |seen: &Seen| {
-        let (status, body) = of_server.lock().unwrap().serve(seen);
-        // A file is sent as it is.
-        let body = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
-        (status, Vec::new(), body)
-    }))]);
-    let batch = "price_in = 2.0\nprice_out = 4.0\nbatch = true";
-    let home = Home::new(&config(&server, batch, ""));
+    scene_with("")
+}
+
+fn scene_with(more: &str) -> Scene {
+    let shelf = Arc::new(Mutex::new(Shelf::answering(&good_answer())));
+    let server = serve_batches(&shelf);
+    let batch = format!("price_in = 2.0\nprice_out = 4.0\nbatch = true\n{more}");
+    let home = Home::new(&config(&server, &batch, ""));
     Scene { shelf, home }
 }
 
@@ -434,4 +310,97 @@ fn message_batches_are_collected_by_the_names_of_their_questions() {
     }
     assert_eq!(orders.lock().unwrap().len(), 1, "the lost answer does not send the batch again");
     assert_eq!(home.charges().len(), 2);
+}
+
+/// A question that expired was not asked. It stands alone in the next batch.
+#[test]
+fn an_expired_question_of_a_message_batch_is_asked_again_alone() {
+    let answer: Value = serde_json::from_str(&good_answer()).unwrap();
+    let orders: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let of_server = Arc::clone(&orders);
+    let server = Server::start(vec![Act::Serve(Arc::new(move |seen: &Seen| {
+        let mut orders = of_server.lock().unwrap();
+        let count = |order: &Value| order["requests"].as_array().unwrap().len();
+        let entry = |at: usize, order: &Value| {
+            let expired = usize::from(at == 0);
+            json!({
+                "id": format!("msgbatch_{at}"), "type": "message_batch", "processing_status": "ended",
+                "created_at": running::test_now().trim_end_matches('+'), "archived_at": null,
+                "request_counts": {"processing": 0, "succeeded": count(order) - expired,
+                    "errored": 0, "canceled": 0, "expired": expired},
+            })
+        };
+        let message = json!({
+            "model": "claude-loop", "stop_reason": "tool_use",
+            "usage": {"input_tokens": 20, "output_tokens": 5},
+            "content": [{"type": "tool_use", "name": "answer", "input": answer}],
+        });
+        let path = seen.path.split('?').next().unwrap().trim_start_matches("/v1/messages/batches");
+        let method = seen.head.split(' ').next().unwrap();
+        let place = |path: &str| path.trim_start_matches("/msgbatch_").parse::<usize>().unwrap();
+        let body = match (method, path, path.strip_suffix("/results")) {
+            ("POST", "", _) => {
+                orders.push(seen.body.clone());
+                entry(orders.len() - 1, &seen.body).to_string()
+            }
+            ("GET", _, Some(path)) => {
+                let at = place(path);
+                let line = |(nth, request): (usize, &Value)| {
+                    let result = match (at, nth) {
+                        (0, 0) => json!({"type": "expired"}),
+                        _ => json!({"type": "succeeded", "message": message}),
+                    };
+                    json!({"custom_id": request["custom_id"], "result": result}).to_string()
+                };
+                let requests = orders[at]["requests"].as_array().unwrap().iter().enumerate();
+                requests.map(line).collect::<Vec<_>>().join("\n")
+            }
+            ("GET", _, None) => entry(place(path), &orders[place(path)]).to_string(),
+            _ => json!({"type": "message_batch_deleted"}).to_string(),
+        };
+        (200, Vec::new(), body)
+    }))]);
+    let home = Home::new(&format!(
+        "[provider.loop]\nkind = \"anthropic\"\nbase_url = \"{}\"\nmodel = \"claude-loop\"\n\
+         api_key_env = \"LOOP_KEY\"\nbatch = true\nbatch_poll = \"50 ms\"\n\
+         [flow.\"{FLOW}\"]\nprovider = \"loop\"\n",
+        server.base
+    ));
+    ask(&home, "one", "scheduled");
+    ask(&home, "two", "scheduled");
+    let is_done = |id: &str| home.last_ack(id)["status"] == "completed";
+    flow_home::wait_until("both are answered", || {
+        home.ok(&["drain"]);
+        is_done("one") && is_done("two")
+    });
+    let sent: Vec<Vec<String>> = orders.lock().unwrap().iter().map(names_of).collect();
+    assert_eq!(sent.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1], "{sent:?}");
+    assert_eq!(sent[0][0], sent[1][0], "the same question has the same name");
+    assert_eq!(home.charges().len(), 2, "what expired costs nothing");
+    let ended = home.status()["finished_batches"]["recent"].clone();
+    assert_eq!(
+        (&ended[1]["end"], &ended[1]["answered"]),
+        (&json!("expired"), &json!(1)),
+        "{ended}"
+    );
+}
+
+fn names_of(order: &Value) -> Vec<String> {
+    let requests = order["requests"].as_array().unwrap().iter();
+    requests.map(|request| request["custom_id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// What a server refuses for a reason that stays is asked directly, so that it is not sent again for ever.
+#[test]
+fn a_question_with_an_error_that_stays_is_asked_directly() {
+    let s = scene();
+    s.ask("one", "scheduled");
+    s.home.ok(&["drain"]);
+    s.with(|shelf| {
+        shelf.is_working = true;
+        shelf.fate = vec![Line::Invalid];
+    });
+    s.home.ok(&["drain"]);
+    assert_eq!(s.home.last_ack("one")["status"], "completed", "{}", s.home.last_ack("one"));
+    assert_eq!((s.sizes(), s.shelf.lock().unwrap().direct), (vec![1], 1));
 }

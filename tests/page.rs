@@ -4,6 +4,11 @@
 //! `SUMMARIZER_SCREENSHOTS=DIR` writes pictures of every view, light and dark, wide and narrow.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at a surprise")]
 
+#[path = "support/batch_server.rs"]
+mod batch_server;
+#[path = "support/server.rs"]
+mod server;
+
 mod page {
     pub mod devtools;
 }
@@ -13,9 +18,10 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use batch_server::{Shelf, serve_batches};
 use page::devtools::Tab;
 use serde_json::{Value, json};
 use summarizer::os::process;
@@ -411,6 +417,51 @@ fn the_page_shows_what_was_spent_on_which_day() {
         assert!(document.contains(words), "{words} is missing in\n{document}");
     }
     browser.pictures("spend", &url);
+}
+
+/// Batches under way and ended stand on the page, with their wait and what was saved.
+#[test]
+fn the_page_shows_batches_and_what_they_saved() {
+    let shelf = Arc::new(Mutex::new(Shelf::answering("It failed twice.")));
+    shelf.lock().unwrap().is_working = true;
+    let server = serve_batches(&shelf);
+    let home = ProcessHome::new();
+    let settings = format!(
+        "[status]\nhttp = \"127.0.0.1:0\"\n[provider]\ndefault = \"far\"\n[provider.far]\n\
+         kind = \"openai\"\nmodel = \"far-1\"\nbase_url = \"{}/v1\"\nprice_in = 1000\n\
+         price_out = 2000\nbatch = true\nbatch_wait = \"10 ms\"\nbatch_poll = \"20 ms\"\n",
+        server.base
+    );
+    std::fs::write(home.path("summarizer.toml"), settings).unwrap();
+    let served = Served::of(home, "2026-03-02T11:00:00Z+");
+    let ask = |id: &str| {
+        served.home.note(&format!("{id}.txt"), &format!("Note {id}: it failed twice on Monday."));
+        let line = with(request(id, ACTIVE, json!({})), "urgency", "scheduled");
+        served.home.append(&lines(&[with(line, "not_before", "2026-03-01T00:00:00Z")]));
+    };
+    let status = || served.json("/api/status");
+    assert_eq!((&status()["batches"], &status()["finished_batches"]), (&json!([]), &Value::Null));
+    ask("first");
+    until("the answers are collected", || status()["finished_batches"]["answered"] == 1);
+    shelf.lock().unwrap().is_working = false;
+    ask("second");
+    until("the other batch is at the server", || status()["batches"][0]["server_id"] == "batch_1");
+    let ended = status()["finished_batches"].clone();
+    let newest = &ended["recent"][0];
+    assert_eq!((&newest["server_id"], &newest["end"]), (&json!("batch_0"), &json!("completed")));
+    // 1,000 and 500 tokens at half of the prices.
+    assert_eq!((&newest["cost"], &ended["saved"]), (&json!(1.0), &json!(1.0)));
+    assert!(newest["waited_ms"].is_u64() && status()["batches"][0]["waited_ms"].is_u64());
+    let Some(browser) = Browser::found() else { return };
+    let url = format!("http://{}/#/providers", served.address);
+    let wanted =
+        ["1 batch ended", "1.00 saved", "batch_0", "completed", "batch_1", "at the server"];
+    let document =
+        browser.shows(&url, |document| wanted.iter().all(|words| document.contains(words)));
+    for words in wanted {
+        assert!(document.contains(words), "{words} is missing in\n{document}");
+    }
+    browser.pictures("batches", &url);
 }
 
 /// All paths are asked for repeatedly while requests arrive: each answer is complete and in order.

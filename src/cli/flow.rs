@@ -1,6 +1,5 @@
 //! `flow`: runs packs outside the log, over one input or many lines, compares them, and writes a new pack.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,7 +11,9 @@ use serde_json::{Map, Value, json};
 use super::Context;
 use super::compare::CompareArgs;
 use super::failure::{Exit, Failure};
+use super::flow_batch::BatchArgs;
 use super::flow_runner::{calls_at_once, failed, load_pack, provider_for, run_patiently};
+use super::given_input::{GivenInput, flat_row, given_day, given_params, object};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::ui::{LiveAnswer, bold, dim};
@@ -26,9 +27,6 @@ use crate::os::memory::use_small_pages;
 use crate::upstream::loose;
 use crate::work::params::{python_of, python_settings};
 
-/// Longest input file.
-const INPUT_BYTES_MAX: u64 = 256 << 20;
-
 /// Run a flow pack, compare candidates, or write a new one
 #[derive(Debug, Args)]
 pub(crate) struct FlowArgs {
@@ -39,6 +37,7 @@ pub(crate) struct FlowArgs {
 #[derive(Debug, Subcommand)]
 enum Action {
     Run(RunArgs),
+    Batch(BatchArgs),
     Compare(CompareArgs),
     New(NewArgs),
 }
@@ -92,6 +91,7 @@ impl FlowArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.action {
             Action::Run(args) => args.run(context),
+            Action::Batch(args) => args.run(context),
             Action::Compare(args) => args.run(context),
             Action::New(args) => args.run(context),
         }
@@ -162,14 +162,7 @@ impl RunArgs {
         let config = load_config(context)?;
         let record = pack.record();
         let mut params = config.flow_params(&record.flow_id, record.variant.as_deref());
-        for given in &self.params {
-            let (key, value) = given.split_once('=').ok_or_else(|| {
-                Failure::new(Exit::Usage, format!("`--param {given}` has no `=`"))
-            })?;
-            let value =
-                serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-            params.insert(key.to_owned(), value);
-        }
+        params.extend(given_params(&self.params)?);
         Ok(RunOptions {
             params,
             timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
@@ -205,13 +198,6 @@ impl RunArgs {
         Ok(inputs)
     }
 
-    /// The day that the parameters name, else today.
-    fn day(&self, context: &Context, config: &Config) -> String {
-        let named = self.params.iter().find_map(|param| param.strip_prefix("day="));
-        let today = || context.machine.clock.now().day_in(config.timezone).to_string();
-        named.map_or_else(today, str::to_owned)
-    }
-
     fn run_once(
         &self,
         context: &Context,
@@ -222,7 +208,7 @@ impl RunArgs {
         let named = self.named_inputs(pack)?;
         let config = load_config(context)?;
         let mut around = Surroundings {
-            day: Some(self.day(context, &config)),
+            day: Some(given_day(context, &config, &self.params)),
             zone: Some(config.timezone),
             profile: config.profile.clone(),
             ..Surroundings::default()
@@ -262,7 +248,7 @@ impl RunArgs {
     ) -> Result<(Map<String, Value>, Vec<SourceText>), Failure> {
         let name = given.name();
         if given.is_json() {
-            return Ok((self.object(&given.text(context)?, "the input")?, Vec::new()));
+            return Ok((object(&given.text(context)?, "the input")?, Vec::new()));
         }
         if document::has_known_name(&name) {
             let bytes = given.bytes(context)?;
@@ -283,16 +269,6 @@ impl RunArgs {
         Ok((Map::new(), vec![SourceText { id: name, text }]))
     }
 
-    fn object(&self, text: &str, what: &str) -> Result<Map<String, Value>, Failure> {
-        let no_object =
-            || Failure::new(Exit::Input, format!("{what} is not a JSON object of flow inputs"));
-        match serde_json::from_str(text) {
-            Ok(Value::Object(members)) => Ok(members),
-            Ok(_) => Err(no_object()),
-            Err(error) => Err(no_object().because(&error)),
-        }
-    }
-
     fn run_lines(
         &self,
         context: &Context,
@@ -305,7 +281,7 @@ impl RunArgs {
         let text = given.text(context)?;
         let mut lines = Vec::new();
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let mut inputs = self.object(line, &format!("line {}", index + 1))?;
+            let mut inputs = object(line, &format!("line {}", index + 1))?;
             for (name, value) in &named {
                 inputs.entry(name).or_insert_with(|| value.clone());
             }
@@ -383,91 +359,6 @@ impl LineResult {
             }
         }
     }
-}
-
-/// Where `--input` is read from.
-enum GivenInput {
-    File(PathBuf),
-    Json(String),
-    Stdin,
-}
-
-impl GivenInput {
-    fn of(given: &str) -> GivenInput {
-        match given {
-            "-" => GivenInput::Stdin,
-            json if json.trim_start().starts_with('{') => GivenInput::Json(json.to_owned()),
-            path => GivenInput::File(path.into()),
-        }
-    }
-
-    /// The name of the text as a source.
-    fn name(&self) -> String {
-        match self {
-            GivenInput::File(path) => {
-                path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-            }
-            GivenInput::Json(_) | GivenInput::Stdin => "standard input".to_owned(),
-        }
-    }
-
-    /// Whether it must be an object of inputs.
-    fn is_json(&self) -> bool {
-        match self {
-            GivenInput::File(path) => path.extension().is_some_and(|extension| extension == "json"),
-            GivenInput::Json(_) => true,
-            GivenInput::Stdin => false,
-        }
-    }
-
-    fn unreadable(&self) -> Failure {
-        let what = match self {
-            GivenInput::File(path) => path.display().to_string(),
-            GivenInput::Json(_) => "the input".to_owned(),
-            GivenInput::Stdin => "standard input".to_owned(),
-        };
-        Failure::new(Exit::Input, format!("cannot read {what}"))
-    }
-
-    fn bytes(&self, context: &Context) -> Result<Vec<u8>, Failure> {
-        let too_long =
-            || self.unreadable().hint(format!("it has more than {INPUT_BYTES_MAX} bytes"));
-        let path = match self {
-            GivenInput::File(path) => path,
-            GivenInput::Json(text) => return Ok(text.clone().into_bytes()),
-            GivenInput::Stdin => {
-                let mut bytes = Vec::new();
-                let read =
-                    std::io::stdin().lock().take(INPUT_BYTES_MAX + 1).read_to_end(&mut bytes);
-                read.map_err(|error| self.unreadable().because(&error))?;
-                return if bytes.len() as u64 > INPUT_BYTES_MAX {
-                    Err(too_long())
-                } else {
-                    Ok(bytes)
-                };
-            }
-        };
-        let disk = &*context.machine.disk;
-        match disk.stat(path) {
-            Ok(Some(stat)) if stat.len > INPUT_BYTES_MAX => return Err(too_long()),
-            Ok(Some(_)) => {}
-            Ok(None) => return Err(self.unreadable().hint("there is no such file")),
-            Err(error) => return Err(self.unreadable().because(&error)),
-        }
-        disk.read(path).map_err(|error| self.unreadable().because(&error))
-    }
-
-    fn text(&self, context: &Context) -> Result<String, Failure> {
-        let bytes = self.bytes(context)?;
-        String::from_utf8(bytes).map_err(|error| self.unreadable().because(&error))
-    }
-}
-
-/// The outputs of a line with its number, counted from 0, as readers of PromptFlow results expect.
-fn flat_row(index: usize, outputs: &Map<String, Value>) -> Value {
-    let mut row = Map::from_iter([("line_number".to_owned(), index.into())]);
-    row.extend(outputs.iter().map(|(name, value)| (name.clone(), value.clone())));
-    Value::Object(row)
 }
 
 fn report(

@@ -14,7 +14,7 @@ use crate::flow::folder::{self, FlowOnDisk};
 use crate::flow::{self, FlowError, FlowErrorClass, FlowOutcome, LoadedPack, RunOptions, scaffold};
 use crate::model::builtin::Builtin;
 use crate::model::{Listener, Provider, Providers, SourceText};
-use crate::registry::{Status, label};
+use crate::registry::{FlowPackRecord, PackFiles, Status, label};
 use crate::work::params::python_of;
 
 /// A flow with its provider, ready to be asked many times.
@@ -94,10 +94,22 @@ pub(super) fn load_pack(
     flow_id: &str,
     variant: Option<&str>,
 ) -> Result<LoadedPack, Failure> {
+    let (record, files) = pack_files(context, flow_id, variant)?;
+    LoadedPack::load(&record, &files).map_err(|error| unusable(flow_id, &error))
+}
+
+pub(super) fn unusable(flow_id: &str, error: &(dyn std::error::Error + 'static)) -> Failure {
+    Failure::new(Exit::Config, format!("cannot use the pack of {flow_id}")).because(error)
+}
+
+/// The record and the files of a registered flow, or of the flow at a path.
+pub(super) fn pack_files(
+    context: &Context,
+    flow_id: &str,
+    variant: Option<&str>,
+) -> Result<(FlowPackRecord, PackFiles), Failure> {
     let disk = &*context.machine.disk;
-    let unusable = |error: &(dyn std::error::Error + 'static)| {
-        Failure::new(Exit::Config, format!("cannot use the pack of {}", flow_id)).because(error)
-    };
+    let unusable = |error: &(dyn std::error::Error + 'static)| unusable(flow_id, error);
     let path = Path::new(flow_id);
     let stat = disk.stat(path).ok().flatten();
     if stat.is_some_and(|stat| stat.is_dir || folder::is_flow_file(path)) {
@@ -109,7 +121,7 @@ pub(super) fn load_pack(
         };
         let mut record = record.map_err(|error| unusable(&error))?;
         record.seal(&files, context.machine.clock.now().to_string());
-        return LoadedPack::load(&record, &files).map_err(|error| unusable(&error));
+        return Ok((record, files));
     }
     let registry = super::registry::load(context)?;
     let record = super::registry::find(&registry, flow_id, variant)?;
@@ -122,7 +134,7 @@ pub(super) fn load_pack(
         Status::Active => {}
     }
     let files = registry.verified_files(disk, record).map_err(|error| unusable(&error))?;
-    LoadedPack::load(record, &files).map_err(|error| unusable(&error))
+    Ok((record.clone(), files))
 }
 
 /// The provider that answers for a flow.

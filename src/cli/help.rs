@@ -79,6 +79,11 @@ const EXAMPLES: &[(&str, &str)] = &[
         "flow compare",
         "summarizer flow compare docs.chunk_set.summarize.brief.v1 --providers builtin,ollama --inputs notes",
     ),
+    (
+        "flow batch export",
+        "summarizer flow batch export docs.chunk_set.summarize.brief.v1 --input note.txt --into batch",
+    ),
+    ("flow batch import", "summarizer flow batch import batch results.jsonl"),
     ("flow new", "summarizer flow new my.note.summarize.brief.v1"),
     ("schema", "summarizer schema summary_request.v1"),
     ("completions", "summarizer completions bash"),

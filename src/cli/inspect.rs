@@ -195,6 +195,18 @@ impl StatusLines {
             self.line("failing", ui::yellow(&format!("{provider}: {cause}, last at {last}")));
             self.line("", format!("{why}; {instead} answered {calls} instead"));
         }
+        if let Some(traces) = status["telemetry"].as_object() {
+            let count = |name: &str| text(&traces[name]);
+            let (sent, lost) = (count("sent"), [count("dropped"), count("refused")]);
+            let is_lost = lost.iter().any(|count| count != "0");
+            let [dropped, refused] = lost;
+            let told = format!("{sent} spans sent, {dropped} dropped, {refused} refused");
+            self.line("traces", if is_lost { ui::yellow(&told) } else { told });
+            self.line("", format!("to {}", text(&traces["endpoint"])));
+            if let Some(why) = traces["last_error"].as_str().filter(|_| is_lost) {
+                self.line("", why.to_owned());
+            }
+        }
         for (provider, speed) in status["tokens_per_second"].as_object().into_iter().flatten() {
             self.line("speed", format!("{provider} writes {speed} tokens a second"));
         }
@@ -208,6 +220,22 @@ impl StatusLines {
             let since = text(&batch["prepared_at"]);
             self.line("batch", format!("{questions} to {provider} ({model}), since {since}"));
             self.line("", place);
+        }
+        if let Some(finished) = status["finished_batches"].as_object() {
+            let batches = ui::told(&finished["batches"], "batch");
+            let answers = ui::told(&finished["answered"], "answer");
+            let saved = finished["saved"].as_f64().unwrap_or_default();
+            let saved = match saved > 0.0 {
+                true => format!(", {saved:.4} saved"),
+                false => String::new(),
+            };
+            self.line("batches", format!("{batches} ended with {answers}{saved}"));
+            let newest = &finished["recent"][0];
+            let (end, at) = (text(&newest["end"]), text(&newest["ended_at"]));
+            let of = format!("{} of {}", text(&newest["answered"]), text(&newest["questions"]));
+            let message = text(&newest["message"]);
+            let why = if message.is_empty() { String::new() } else { format!(": {message}") };
+            self.line("", format!("the newest: {end} at {at}, {of} answered{why}"));
         }
         if status["quarantined"].as_u64() != Some(0) {
             self.line("quarantined", ui::red(&status["quarantined"].to_string()));

@@ -65,7 +65,8 @@ pub(super) fn status(engine: &Engine, around: &QuestionContext<'_>) -> Result<Va
             "failures": failures(engine)?,
         },
         "failing_providers": failing_providers(state),
-        "batches": batches(state),
+        "batches": batches(state, around.now),
+        "finished_batches": finished_batches(state),
         "quarantined": totals.quarantined,
         "oldest_open": oldest,
         "next_eligible": state.next_eligible().map(|at| at.to_string()),
@@ -195,16 +196,43 @@ fn failing_providers(state: &State) -> Vec<Value> {
 }
 
 /// Batches of questions that have not ended.
-fn batches(state: &State) -> Vec<Value> {
+fn batches(state: &State, now: Timestamp) -> Vec<Value> {
     let open = state.batches().into_iter().flat_map(|batches| &batches.open);
     let open = open.map(|(name, batch)| {
         json!({
             "batch": name, "provider": batch.provider, "model": batch.model,
             "server_id": batch.server_id, "questions": batch.questions.len(),
             "answered": batch.answered, "prepared_at": batch.prepared_at.to_string(),
+            "waited_ms": now.ms_since(batch.prepared_at).max(0),
         })
     });
     open.collect()
+}
+
+/// Batches that have ended: sums over all, and the newest ones. Answers of a batch cost half the price, so
+/// as much is saved as was paid.
+fn finished_batches(state: &State) -> Value {
+    let Some(finished) = state.finished_batches() else { return Value::Null };
+    let recent = finished.recent.iter().rev().map(|batch| {
+        json!({
+            "batch": batch.batch, "provider": batch.provider, "model": batch.model,
+            "server_id": batch.server_id, "end": batch.end.name(), "questions": batch.questions,
+            "answered": batch.answered, "asked_directly": batch.refused,
+            "prepared_at": batch.prepared_at.to_string(), "ended_at": batch.ended_at.to_string(),
+            "waited_ms": batch.ended_at.ms_since(batch.prepared_at).max(0),
+            "cost": money(batch.cost_nanos), "saved": money(batch.cost_nanos),
+            "message": batch.message,
+        })
+    });
+    json!({
+        "batches": finished.batches, "answered": finished.answered,
+        "cost": money(finished.cost_nanos), "saved": money(finished.cost_nanos),
+        "recent": recent.collect::<Vec<_>>(),
+    })
+}
+
+fn money(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
 }
 
 /// What models cost on the latest day on which they cost anything.

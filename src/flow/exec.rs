@@ -94,16 +94,24 @@ impl Executor<'_> {
         std::thread::scope(|scope| {
             let (sender, results) = unbounded();
             let mut running = 0;
+            // The answer of a node comes with a batch. The questions of all others go into the same one.
+            let mut waits = None;
             while !pending.is_empty() || running > 0 {
                 self.bypass(&mut pending, &mut finished)?;
                 let (mut ready, rest): (Vec<&Node>, Vec<&Node>) =
                     pending.into_iter().partition(|node| is_ready(node, &finished));
                 pending = rest;
+                if running == 0 && ready.is_empty() {
+                    // Only nodes that read one that waits are left.
+                    break;
+                }
                 if running == 0 && ready.len() == 1 {
                     // A single ready node needs no thread: no other node can end meanwhile.
                     let node = ready.remove(0);
-                    let done = self.node(node, &finished.outputs)?;
-                    self.record(node, done, &mut finished);
+                    match self.node(node, &finished.outputs) {
+                        Err(problem) if problem.waits_for_batch() => waits = Some(problem),
+                        done => self.record(node, done?, &mut finished),
+                    }
                     continue;
                 }
                 let room = self.concurrency.max(1).saturating_sub(running);
@@ -120,10 +128,13 @@ impl Executor<'_> {
                 if running > 0 {
                     let (node, done) = results.recv().map_err(|_| FlowProblem::Cancelled)?;
                     running -= 1;
-                    self.record(node, done?, &mut finished);
+                    match done {
+                        Err(problem) if problem.waits_for_batch() => waits = Some(problem),
+                        done => self.record(node, done?, &mut finished),
+                    }
                 }
             }
-            Ok(finished)
+            waits.map_or(Ok(finished), Err)
         })
     }
 

@@ -194,6 +194,11 @@ pub enum FlowProblem {
 }
 
 impl FlowProblem {
+    /// Whether its answer comes with a batch.
+    pub(crate) fn waits_for_batch(&self) -> bool {
+        matches!(self, FlowProblem::Model { source, .. } if source.waits_for_batch())
+    }
+
     /// Whether a shorter input may help: the answer stayed cut off, or the prompt was too long.
     pub(super) fn needs_shorter_input(&self) -> bool {
         match self {

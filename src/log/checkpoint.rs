@@ -18,6 +18,7 @@ const LEDGER: &str = "ledger";
 const FLOWS: &str = "flows";
 const FAILING_PROVIDERS: &str = "failing_providers";
 const BATCHES: &str = "batches";
+const FINISHED_BATCHES: &str = "finished_batches";
 const STATE_DIGEST: &str = "state_digest";
 
 /// The tables do not read.
@@ -66,6 +67,10 @@ pub fn tables(state: &State) -> Checkpoint {
     if let Some(batches) = state.batches() {
         documents.push((BATCHES.into(), Some(codec::encode_batches(batches))));
     }
+    if let Some(finished) = state.finished_batches() {
+        let bytes = codec::encode_finished_batches(finished);
+        documents.push((FINISHED_BATCHES.into(), Some(bytes)));
+    }
     Checkpoint { rows, open, keys, documents, applied: state.applied }
 }
 
@@ -112,6 +117,8 @@ pub fn restore(log: &Reader, now: Timestamp) -> Result<(State, Digest), RestoreE
     let failing = failing.map(|bytes| codec::decode_failing(&bytes)).transpose()?;
     let batches = log.document(BATCHES)?;
     let batches = batches.map(|bytes| codec::decode_batches(&bytes)).transpose()?;
+    let finished = log.document(FINISHED_BATCHES)?;
+    let finished = finished.map(|bytes| codec::decode_finished_batches(&bytes)).transpose()?;
     let mut digest = Digest::ZERO;
     if let Some(bytes) = log.document(STATE_DIGEST)?
         && let Ok(bytes) = bytes.try_into()
@@ -135,7 +142,7 @@ pub fn restore(log: &Reader, now: Timestamp) -> Result<(State, Digest), RestoreE
         None => {
             let mut state = State::restore(log.applied(), ledger, flows, open, now);
             state.restore_failing_providers(failing);
-            state.restore_batches(batches);
+            state.restore_batches(batches, finished);
             Ok((state, digest))
         }
     }

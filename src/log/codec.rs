@@ -50,7 +50,7 @@ use crate::facts::retention::{
 };
 use crate::facts::session::{Host, Promoted, Promotion, SessionReport, WaitingWork, WorkLeft};
 use crate::limits::EVENT_BYTES_MAX;
-use crate::state::batches::{Batches, OpenBatch};
+use crate::state::batches::{Batches, FinishedBatch, FinishedBatches, OpenBatch};
 use crate::state::event::{
     AckHead, BadLine, Charge, Event, PassedOver, PauseCause, RawLine, SessionEnd, SummaryPointer,
     Superseded, TakenRequest,
@@ -347,6 +347,11 @@ wire_struct! {
     EndedBatch { batch, end, answered, refused, message }
     OpenBatch { provider, model, prepared_at, server_id, questions, answered }
     Batches { open, direct }
+    FinishedBatch {
+        batch, provider, model, server_id, prepared_at, ended_at, questions, answered, refused, end,
+        cost_nanos, message,
+    }
+    FinishedBatches { spent, recent, batches, answered, cost_nanos }
     AnswersDropped { dropped, bytes, before }
     AcksMoved { through, lines, file }
     RetentionApplied { answers, acks, frames, by }
@@ -615,6 +620,16 @@ pub(crate) fn encode_batches(batches: &Batches) -> Vec<u8> {
 /// The batches under way from bytes.
 pub(crate) fn decode_batches(bytes: &[u8]) -> Result<Batches, CodecError> {
     read("batches", bytes)
+}
+
+/// The batches that have ended as bytes.
+pub(crate) fn encode_finished_batches(finished: &FinishedBatches) -> Vec<u8> {
+    bytes_of(finished)
+}
+
+/// The batches that have ended from bytes.
+pub(crate) fn decode_finished_batches(bytes: &[u8]) -> Result<FinishedBatches, CodecError> {
+    read("finished batches", bytes)
 }
 
 /// What stays known of flows and models from bytes.

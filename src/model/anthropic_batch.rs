@@ -28,6 +28,9 @@ const BATCHES: &str = "messages/batches";
 const PAGES_MAX: usize = 20;
 /// How much the clocks of this machine and of the server may differ, and how long the sending may take.
 const AROUND_MS: i64 = 3_600_000;
+/// Errors of the server itself. The same question may be answered later.
+const ASKED_LATER: &[&str] =
+    &["api_error", "overloaded_error", "rate_limit_error", "timeout_error"];
 
 impl Anthropic {
     pub(super) fn as_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
@@ -63,9 +66,34 @@ fn has_ended(batch: &Value) -> bool {
 }
 
 impl BatchApi for Anthropic {
+    fn question_line(&self, name: &str, body: &Value) -> Value {
+        json!({"custom_id": name, "params": body})
+    }
+
+    fn answer_line(&self, line: &Value) -> Option<(String, BatchAnswer)> {
+        let name = line["custom_id"].as_str()?;
+        let result = line.get("result")?;
+        let answer = match result["type"].as_str() {
+            Some("succeeded") => {
+                answer_of(|call| self.reply(call, &Dialect::default(), &result["message"]))
+            }
+            // Any other error would come again in each batch.
+            Some("errored") => {
+                let kind = result["error"]["error"]["type"].as_str().unwrap_or_default();
+                match kind.is_empty() || ASKED_LATER.contains(&kind) {
+                    true => BatchAnswer::Again,
+                    false => BatchAnswer::Refused(self.endpoint.line_error(&result["error"])),
+                }
+            }
+            // It was not asked: the batch expired or was cancelled.
+            _ => BatchAnswer::Again,
+        };
+        Some((name.to_owned(), answer))
+    }
+
     fn submit(&self, _tag: &str, lines: &[(String, Value)]) -> Result<String, ModelError> {
         let requests: Vec<Value> =
-            lines.iter().map(|(name, body)| json!({"custom_id": name, "params": body})).collect();
+            lines.iter().map(|(name, body)| self.question_line(name, body)).collect();
         let (path, order) = (self.path(BATCHES), json!({"requests": requests}));
         let made = self.endpoint.post(&path, &order, &self.headers(), SUBMIT_TIMEOUT, None)?;
         id_of(&self.endpoint, &self.accepted(made)?)
@@ -89,7 +117,9 @@ impl BatchApi for Anthropic {
                 is_older |= passed < -AROUND_MS;
                 let counts = entry["request_counts"].as_object().into_iter().flatten();
                 let sum: u64 = counts.filter_map(|(_, count)| count.as_u64()).sum();
-                if passed.abs() > AROUND_MS || sum != names.len() as u64 {
+                // After 29 days the results are gone, so nothing tells whether it is ours.
+                let is_archived = entry["archived_at"].is_string();
+                if passed.abs() > AROUND_MS || sum != names.len() as u64 || is_archived {
                     continue;
                 }
                 if !has_ended(entry) {
@@ -128,22 +158,7 @@ impl BatchApi for Anthropic {
 
     fn answers(&self, id: &str) -> Result<Vec<(String, BatchAnswer)>, ModelError> {
         let mut answers = Vec::new();
-        self.results(id, &mut |line| {
-            let Some(name) = line["custom_id"].as_str() else { return };
-            let result = &line["result"];
-            let error = || &result["error"]["error"]["type"];
-            let answer = match result["type"].as_str() {
-                Some("succeeded") => {
-                    answer_of(|call| self.reply(call, &Dialect::default(), &result["message"]))
-                }
-                // Anything but a bad request is a failure of the server.
-                Some("errored") if *error() == "invalid_request_error" => {
-                    BatchAnswer::Refused(self.endpoint.line_error(&result["error"]))
-                }
-                _ => BatchAnswer::Again,
-            };
-            answers.push((name.to_owned(), answer));
-        })?;
+        self.results(id, &mut |line| answers.extend(self.answer_line(&line)))?;
         Ok(answers)
     }
 

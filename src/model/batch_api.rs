@@ -55,6 +55,12 @@ pub enum BatchAnswer {
 
 /// The batch lane of a provider.
 pub trait BatchApi: Send + Sync {
+    /// A question as a line of a file of questions.
+    fn question_line(&self, name: &str, body: &Value) -> Value;
+
+    /// The name of the question and its answer in a line of a file of answers; `None` for any other line.
+    fn answer_line(&self, line: &Value) -> Option<(String, BatchAnswer)>;
+
     /// Sends a batch; gives the server's name for it.
     fn submit(&self, tag: &str, lines: &[(String, Value)]) -> Result<String, ModelError>;
 

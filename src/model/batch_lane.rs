@@ -319,6 +319,10 @@ impl Provider for Batched {
         self.inner.tokens_per_second()
     }
 
+    fn batch_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
+        self.inner.batch_line(call)
+    }
+
     fn batches(&self) -> Option<&dyn BatchApi> {
         self.inner.batches()
     }

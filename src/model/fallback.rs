@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::batch_api::{BatchApi, BatchLine};
 use super::call::{Listener, ModelCall};
 use super::deadline::Alive;
 use super::error::{ErrorClass, ModelError};
@@ -118,6 +119,14 @@ impl Provider for WithModel {
 
     fn is_free(&self) -> bool {
         self.inner.is_free()
+    }
+
+    fn batch_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
+        self.inner.batch_line(&ModelCall { model: Some(&self.model), ..call.clone() })
+    }
+
+    fn batches(&self) -> Option<&dyn BatchApi> {
+        self.inner.batches()
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {

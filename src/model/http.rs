@@ -21,6 +21,7 @@ use ureq::http::{HeaderMap, Response};
 use ureq::unversioned::resolver::DefaultResolver;
 use ureq::unversioned::transport::{Connector as _, RustlsConnector};
 
+pub(super) mod delivery;
 mod files;
 
 use super::call::Listener;

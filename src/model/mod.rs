@@ -29,6 +29,7 @@ mod openai;
 mod openai_batch;
 mod provider;
 mod providers;
+mod question_keeper;
 mod recorded;
 mod redact;
 mod refusal;
@@ -40,7 +41,7 @@ mod stream;
 
 #[cfg(any(test, feature = "internals"))]
 pub use self::{anthropic::Anthropic, command::CommandProvider, openai::OpenAi, secret::Secret};
-pub(crate) use batch_api::{BatchAnswer, BatchApi, FoundBatch};
+pub(crate) use batch_api::{BatchAnswer, BatchApi, BatchLine, FoundBatch};
 pub(crate) use batch_lane::{BatchLane, BatchPrice, QueuedQuestion};
 pub(crate) use budget::Spent;
 pub use call::{
@@ -50,11 +51,13 @@ pub(crate) use context::{MORE_CONTEXT, was_cut};
 pub(crate) use deadline::Deadline;
 pub use ending::CallEnd;
 pub use error::{ErrorClass, ModelError};
+pub(crate) use http::delivery::{Delivered, Delivery};
 pub(crate) use provider::BUILTIN;
 pub use provider::Provider;
 pub(crate) use providers::ProviderError;
 pub(crate) use providers::Providers;
 pub(crate) use providers::{listed_models, probed};
+pub(crate) use question_keeper::{KeptQuestion, KnownModel, QuestionKeeper};
 pub(crate) use recorded::Recorder;
 pub(crate) use reply::Bill;
 pub(crate) use reply::SourceSpan;

@@ -43,7 +43,7 @@ pub struct OpenAi {
     pub(super) config: ProviderConfig,
     pub(super) dialects: Dialects,
     contexts: Contexts,
-    azure: bool,
+    pub(super) azure: bool,
 }
 
 impl OpenAi {

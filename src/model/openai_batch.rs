@@ -25,14 +25,22 @@ const TAG: &str = "summarizer_batch";
 /// Pages of the list of batches that are looked at, and entries of each.
 const PAGES_MAX: usize = 20;
 const PAGE: usize = 100;
+const MODELS: &str = "/models";
+/// Codes of questions that were not asked, or that the server failed at.
+const ASKED_LATER: &[&str] = &["batch_expired", "batch_cancelled", "server_error"];
 
 impl OpenAi {
     pub(super) fn as_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
         let model = self.model(call);
         let dialect = self.dialects.of(model);
         let cuts = dialect.leaves_out("stop") && !call.settings.stop.is_empty();
+        // Below the address of one deployment Azure has no batches.
+        let address = self.endpoint.address();
+        let is_below = address.is_some_and(|address| address.path().contains("/deployments/"));
+        let is_deployment = self.azure && is_below;
         // What is more than one text needs the call to be read.
-        if call.settings.api != Api::Chat || !may_stream(&call.settings) || cuts {
+        let is_chat = call.settings.api == Api::Chat && may_stream(&call.settings);
+        if !is_chat || cuts || is_deployment {
             return None;
         }
         let mut body = self.body(call, &dialect);
@@ -59,16 +67,30 @@ impl OpenAi {
     }
 
     fn path_of(&self, resource: &str) -> String {
-        // Azure has its batches below `/openai`, whatever the deployment.
-        self.path("/batches", "").trim_end_matches("/batches").to_owned() + resource
+        // Azure has its batches beside its models, whatever the deployment.
+        self.path(MODELS, "").trim_end_matches(MODELS).to_owned() + resource
+    }
+
+    /// What is asked of each question. Azure with a version in its query names it without `/v1`.
+    fn asked_path(&self) -> &'static str {
+        let address = self.endpoint.address();
+        match self.azure && address.is_some_and(|address| address.has_parameter("api-version")) {
+            true => "/chat/completions",
+            false => "/v1/chat/completions",
+        }
     }
 
     fn answer(&self, line: &Value) -> BatchAnswer {
-        let response = &line["response"];
+        let (response, error) = (&line["response"], &line["error"]);
+        let code = error["code"].as_str().unwrap_or_default();
         match response["status_code"].as_u64() {
             Some(200) => answer_of(|call| self.reply(call, &Dialect::default(), &response["body"])),
-            Some(429) | Some(500..) | None => BatchAnswer::Again,
+            Some(429) | Some(500..) => BatchAnswer::Again,
             Some(_) => BatchAnswer::Refused(self.endpoint.line_error(&response["body"])),
+            // It was not asked: the batch expired or was cancelled.
+            None if code.is_empty() || ASKED_LATER.contains(&code) => BatchAnswer::Again,
+            // Any other reason would come again in each batch.
+            None => BatchAnswer::Refused(self.endpoint.line_error(&json!({"error": error}))),
         }
     }
 }
@@ -118,13 +140,20 @@ fn is_plain(id: &str) -> bool {
 }
 
 impl BatchApi for OpenAi {
+    fn question_line(&self, name: &str, body: &Value) -> Value {
+        json!({"custom_id": name, "method": "POST", "url": self.asked_path(), "body": body})
+    }
+
+    fn answer_line(&self, line: &Value) -> Option<(String, BatchAnswer)> {
+        let name = line["custom_id"].as_str()?;
+        let is_answer = line.get("response").is_some() || line.get("error").is_some();
+        is_answer.then(|| (name.to_owned(), self.answer(line)))
+    }
+
     fn submit(&self, tag: &str, lines: &[(String, Value)]) -> Result<String, ModelError> {
         let mut content = String::new();
         for (name, body) in lines {
-            let line = json!({
-                "custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": body,
-            });
-            content.push_str(&line.to_string());
+            content.push_str(&self.question_line(name, body).to_string());
             content.push('\n');
         }
         let (headers, file) = (self.headers(), format!("{tag}.jsonl"));
@@ -133,7 +162,7 @@ impl BatchApi for OpenAi {
         let uploaded = self.endpoint.upload(&path, purpose, file, &headers, UPLOAD_TIMEOUT)?;
         let file = id_of(&self.endpoint, &self.accepted(uploaded)?)?;
         let order = json!({
-            "input_file_id": file, "endpoint": "/v1/chat/completions",
+            "input_file_id": file, "endpoint": self.asked_path(),
             "completion_window": "24h", "metadata": {TAG: tag},
         });
         let made =
@@ -191,11 +220,7 @@ impl BatchApi for OpenAi {
         let files = ["output_file_id", "error_file_id"].map(|name| batch[name].as_str());
         for file in files.into_iter().flatten().filter(|id| is_plain(id)) {
             let path = self.path_of(&format!("/files/{file}/content"));
-            let mut each = |line: Value| {
-                if let Some(name) = line["custom_id"].as_str() {
-                    answers.push((name.to_owned(), self.answer(&line)));
-                }
-            };
+            let mut each = |line: Value| answers.extend(self.answer_line(&line));
             let read = self.endpoint.lines(&path, &self.headers(), UPLOAD_TIMEOUT, &mut each)?;
             self.accepted(read)?;
         }

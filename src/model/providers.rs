@@ -178,6 +178,32 @@ impl Providers {
         variant: Option<&str>,
         asked_for: Option<&str>,
     ) -> Result<Arc<dyn Provider>, ProviderError> {
+        let chosen = self.chosen(flow_id, variant, asked_for)?;
+        self.chain(&chosen.name, chosen.model)
+    }
+
+    /// The same provider without its fallbacks, for a file of questions: a person sends it to one server.
+    pub(crate) fn for_file(
+        &self,
+        flow_id: &str,
+        variant: Option<&str>,
+        asked_for: Option<&str>,
+    ) -> Result<(String, Arc<dyn Provider>), ProviderError> {
+        let ChosenProvider { name, model } = self.chosen(flow_id, variant, asked_for)?;
+        let unknown = || ProviderError::Unknown { name: name.clone() };
+        let provider = self.gated.get(&name).cloned().ok_or_else(unknown)?;
+        Ok(match model.filter(|_| !provider.is_free()) {
+            Some(model) => (name, Arc::new(WithModel::new(provider, model))),
+            None => (name, provider),
+        })
+    }
+
+    fn chosen<'a>(
+        &'a self,
+        flow_id: &str,
+        variant: Option<&str>,
+        asked_for: Option<&str>,
+    ) -> Result<ChosenProvider<'a>, ProviderError> {
         let own =
             variant.and_then(|variant| self.config.flows.get(&format!("{flow_id}@{variant}")));
         let general = self.config.flows.get(flow_id);
@@ -185,14 +211,15 @@ impl Providers {
         let configured = || sections().find_map(|section| section.provider.clone());
         let name = asked_for.map(str::to_owned).or_else(configured);
         let name = name.unwrap_or_else(|| self.config.provider_default.clone());
-        let model = sections().find_map(|section| section.model.as_deref());
-        let model = model.filter(|_| asked_for.is_none());
-        let provider = self.chain(&name, model)?;
+        if !self.gated.contains_key(&name) {
+            return Err(ProviderError::Unknown { name });
+        }
         let local_only = sections().any(|section| section.local_only);
         if local_only && self.local.get(&name) != Some(&true) {
             return Err(ProviderError::NotLocal { flow_id: flow_id.to_owned(), name });
         }
-        Ok(provider)
+        let model = sections().find_map(|section| section.model.as_deref());
+        Ok(ChosenProvider { name, model: model.filter(|_| asked_for.is_none()) })
     }
 
     /// Tokens a second of the newest answers of each provider that has answered.
@@ -215,6 +242,13 @@ impl Providers {
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
+}
+
+/// The provider that a flow is configured with.
+struct ChosenProvider<'a> {
+    name: String,
+    /// The model that the flow names.
+    model: Option<&'a str>,
 }
 
 /// What Anthropic takes for a token in its cache, as a part of its usual price.

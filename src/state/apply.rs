@@ -30,7 +30,10 @@ impl State {
             return self.take_in(seq, at, event, taken);
         }
         // About a request, but true also when that is over.
-        if let Event::ModelCharged { charge, .. } = event {
+        if let Event::ModelCharged { request, attempt, charge } = event {
+            if *attempt == OF_BATCH {
+                self.batch_charged(*request, charge);
+            }
             self.flows.charge(charge);
             if !charge.estimated {
                 self.provider_answered(&charge.provider);

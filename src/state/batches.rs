@@ -4,11 +4,15 @@
 
 use std::collections::BTreeMap;
 
+use super::event::Charge;
 use super::{State, Status};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
-use crate::facts::batch::{BatchFact, BatchedQuestion};
+use crate::facts::batch::{BatchEnd, BatchFact, BatchedQuestion};
+
+/// Ended batches that stay known one by one.
+const RECENT_MAX: usize = 20;
 
 /// A batch that has not ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +36,49 @@ pub(crate) struct Batches {
     pub(crate) direct: BTreeMap<Seq, Vec<Digest>>,
 }
 
+/// A batch that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FinishedBatch {
+    pub(crate) batch: String,
+    pub(crate) provider: String,
+    pub(crate) model: String,
+    pub(crate) server_id: Option<String>,
+    pub(crate) prepared_at: Timestamp,
+    pub(crate) ended_at: Timestamp,
+    pub(crate) questions: u64,
+    pub(crate) answered: u64,
+    /// Questions that are asked directly.
+    pub(crate) refused: u64,
+    pub(crate) end: BatchEnd,
+    /// What its answers cost, in billionths.
+    pub(crate) cost_nanos: u64,
+    pub(crate) message: String,
+}
+
+/// What stays known of batches that have ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct FinishedBatches {
+    /// What answers of batches under way have cost so far, by our own name.
+    pub(crate) spent: BTreeMap<String, u64>,
+    /// The newest ones, oldest first.
+    pub(crate) recent: Vec<FinishedBatch>,
+    pub(crate) batches: u64,
+    pub(crate) answered: u64,
+    pub(crate) cost_nanos: u64,
+}
+
+impl FinishedBatches {
+    fn add(&mut self, finished: FinishedBatch) {
+        self.batches += 1;
+        self.answered += finished.answered;
+        self.cost_nanos = self.cost_nanos.saturating_add(finished.cost_nanos);
+        if self.recent.len() >= RECENT_MAX {
+            self.recent.remove(0);
+        }
+        self.recent.push(finished);
+    }
+}
+
 impl Batches {
     fn waits(&self, request: Seq) -> bool {
         let first = (request, Digest::ZERO);
@@ -46,9 +93,32 @@ impl State {
         self.batches.as_ref()
     }
 
+    /// The batches that have ended, if there are any.
+    pub(crate) fn finished_batches(&self) -> Option<&FinishedBatches> {
+        self.finished_batches.as_ref()
+    }
+
     /// Puts back what a checkpoint holds.
-    pub(crate) fn restore_batches(&mut self, batches: Option<Batches>) {
-        self.batches = batches;
+    pub(crate) fn restore_batches(
+        &mut self,
+        batches: Option<Batches>,
+        finished: Option<FinishedBatches>,
+    ) {
+        (self.batches, self.finished_batches) = (batches, finished);
+    }
+
+    /// An answer that came with a batch was charged. It is charged before it leaves the batch.
+    pub(super) fn batch_charged(&mut self, request: Seq, charge: &Charge) {
+        let open = self.batches.iter().flat_map(|batches| &batches.open);
+        let first = (request, Digest::ZERO);
+        let of = open.filter(|(_, batch)| batch.provider == charge.provider).find(|(_, batch)| {
+            batch.questions.range(first..).next().is_some_and(|(key, _)| key.0 == request)
+        });
+        if let Some((name, _)) = of {
+            let spent = &mut self.finished_batches.get_or_insert_default().spent;
+            let spent = spent.entry(name.clone()).or_default();
+            *spent = spent.saturating_add(charge.cost_nanos);
+        }
     }
 
     /// A batch takes a step. Requests that wait for nothing of it any more may start.
@@ -76,6 +146,22 @@ impl State {
             }
             BatchFact::Ended(ended) => {
                 let Some(batch) = batches.open.remove(&ended.batch) else { return };
+                let finished = self.finished_batches.get_or_insert_default();
+                let cost_nanos = finished.spent.remove(&ended.batch).unwrap_or(0);
+                finished.add(FinishedBatch {
+                    batch: ended.batch.clone(),
+                    provider: batch.provider.clone(),
+                    model: batch.model.clone(),
+                    server_id: batch.server_id.clone(),
+                    prepared_at: batch.prepared_at,
+                    ended_at: at,
+                    questions: batch.answered + batch.questions.len() as u64,
+                    answered: batch.answered,
+                    refused: ended.refused.len() as u64,
+                    end: ended.end,
+                    cost_nanos,
+                    message: ended.message.clone(),
+                });
                 let left: Vec<(Seq, Digest)> = batch.questions.into_keys().collect();
                 for (request, call) in &left {
                     if self.open.contains_key(request) && ended.refused.contains(call) {

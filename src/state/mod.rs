@@ -33,7 +33,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{FailureCause, ReasonCode, Warnings};
-use batches::Batches;
+use batches::{Batches, FinishedBatches};
 use event::{AckHead, Output, PauseCause, TakenRequest};
 use failing_providers::FailingProviders;
 use flows::Flows;
@@ -251,6 +251,8 @@ pub struct State {
     failing_providers: Option<FailingProviders>,
     /// `None`: there never was a batch.
     batches: Option<Batches>,
+    /// `None`: no batch has ended or cost anything.
+    finished_batches: Option<FinishedBatches>,
     changed: Changed,
     /// What a checkpoint under way brings into the tables: looked at here until it is there.
     leaving: Changed,

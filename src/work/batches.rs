@@ -306,6 +306,10 @@ impl Looker {
                 api.clear(&id);
                 Ok(())
             }
+            // The server keeps answers for a month only.
+            Err(error) if error.cause() == FailureCause::NotFound => {
+                self.ended(name, BatchEnd::Lost, error.to_string(), false)
+            }
             Err(error) => {
                 self.failed(name, &error);
                 Ok(())

@@ -53,7 +53,7 @@ async function request(parameters, id) {
   const r = latest.request;
   const facts = h("dl");
   for (const [name, value] of [["flow", r.flow_id + (r.variant ? `@${r.variant}` : "")], ["from", r.repo], ["taken in", moment(latest.taken_at)], ["queue", `line ${r.line}, byte ${r.offset}`],
-    ["key", h("code", null, r.idempotency_key)], ["tries", count(latest.attempts)], ["reason", latest.reason_code ? words(latest.reason_code) + (latest.cause ? ": " + words(latest.cause) : "") : null], ["earlier", shown.earlier?.length ? some(shown.earlier.length, "earlier acceptance", "earlier acceptances") : null]])
+    ["key", h("code", null, r.idempotency_key)], ["tries", count(latest.attempts)], ["trace", latest.trace_id && h("code", null, latest.trace_id)], ["reason", latest.reason_code ? words(latest.reason_code) + (latest.cause ? ": " + words(latest.cause) : "") : null], ["earlier", shown.earlier?.length ? some(shown.earlier.length, "earlier acceptance", "earlier acceptances") : null]])
     if (value) add(facts, [h("dt", null, name), h("dd", null, value)]);
   const open = ["ready", "running", "delayed", "scheduled", "backoff", "held", "parked", "waiting"].includes(latest.state);
   const again = () => { setTimeout(() => { if (mine === turn) request(parameters, id).catch(fail); }, 700); };
@@ -170,9 +170,23 @@ async function ask() {
   };
 }
 
+// Batches under way, then the newest that ended. An answer of a batch costs half the price.
+function batches() {
+  const open = status?.batches || [], ended = status?.finished_batches;
+  if (!open.length && !ended) return [];
+  const row = (batch, state, tone, questions) => h("tr", null,
+    h("td", null, h("code", null, batch.server_id || batch.batch), batch.message && h("div", { class: "sub" }, batch.message)), h("td", { class: "wide" }, `${batch.provider} ${batch.model}`), h("td", null, badge(state, tone)),
+    h("td", { class: "num" }, questions), h("td", { class: "time", title: moment(batch.prepared_at) }, span(batch.waited_ms)), h("td", { class: "num wide" }, batch.cost ? money(batch.cost) : "–"), h("td", { class: "num wide" }, batch.saved ? money(batch.saved) : "–"));
+  const rows = open.map((batch) => row(batch, batch.server_id ? "at the server" : "being sent", "info", `${count(batch.answered)} of ${count(batch.answered + batch.questions)}`));
+  for (const batch of ended?.recent || []) rows.push(row(batch, batch.end, batch.end === "completed" ? "good" : "warn", `${count(batch.answered)} of ${count(batch.questions)}`));
+  const sums = ended ? `${some(ended.batches, "batch", "batches")} ended, ${some(ended.answered, "answer", "answers")}, ${money(ended.saved)} saved` : `${some(open.length, "batch", "batches")} under way`;
+  return [h("h2", { class: "between" }, "Batches ", h("span", { class: "sub" }, sums)), card(null, h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null,
+    ["Batch", "Provider", "State", "Answered", "Wait", "Cost", "Saved"].map((name, i) => h("th", { class: i === 3 ? "num" : i > 4 ? "num wide" : i === 1 ? "wide" : "" }, name)))), h("tbody", null, rows))))];
+}
+
 async function providers() {
-  const today = h("div"), recent = h("div"), box = h("div", { class: "grid two" });
-  show(h("h1", null, "Providers"), h("div", { class: "grid two" }, card("Spend today", today), card(h("span", null, "Recent days ", h("span", { class: "sub" }, "from the log")), recent)), h("h2", { class: "between" }, "Health ", h("span", { class: "sub" }, "since the service started")), box);
+  const today = h("div"), recent = h("div"), box = h("div", { class: "grid two" }), sent = h("div");
+  show(h("h1", null, "Providers"), h("div", { class: "grid two" }, card("Spend today", today), card(h("span", null, "Recent days ", h("span", { class: "sub" }, "from the log")), recent)), h("h2", { class: "between" }, "Health ", h("span", { class: "sub" }, "since the service started")), box, sent);
   const meter = (name, used, most, say) => {
     const part = most ? Math.min(1, used / most) : 0, fill = h("div", { class: `fill ${part >= 1 ? "bad" : part > 0.8 ? "warn" : "good"}` });
     fill.style.width = `${Math.max(1, 100 * part)}%`;
@@ -184,6 +198,8 @@ async function providers() {
       read = Date.now();
       paint(await get("spend"));
     }
+    sent.replaceChildren();
+    add(sent, batches());
     box.replaceChildren();
     add(box, (status?.providers || []).map((p) => {
       const facts = h("dl");

@@ -1,0 +1,271 @@
+//! `flow batch`: the questions of a flow as a file that a person sends as a batch, and the way back.
+//!
+//! Contract. The folder holds everything that the way back needs: flow, inputs, parameters, day and the
+//! model as it was known. A file of answers is refused as a whole when a line is no answer to a question of
+//! the folder. Importing a file twice changes nothing. What has no answer yet stands in a new file.
+//!
+//! See docs/adr/0115-batches-as-files.md.
+
+mod folder;
+mod results;
+mod rounds;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use self::folder::{BatchFolder, BatchManifest, StoredInput};
+use self::rounds::Round;
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::flow_runner::pack_files;
+use super::given_input::{GivenInput, flat_row, given_day, given_params, object};
+use super::settings::load_config;
+use super::ui::count;
+use crate::config::Config;
+use crate::markup::document;
+use crate::model::builtin::Builtin;
+use crate::model::{KnownModel, Provider, Providers};
+use crate::upstream::loose;
+use std::sync::Arc;
+
+/// Ask by files: write the questions of a flow as a batch, and read the answers days later
+#[derive(Debug, Args)]
+pub(super) struct BatchArgs {
+    #[command(subcommand)]
+    action: BatchAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum BatchAction {
+    Export(BatchExportArgs),
+    Import(BatchImportArgs),
+}
+
+/// Write the questions of a flow as a file in the form of OpenAI or Anthropic batches
+///
+/// Nothing is sent. The folder gets questions-1.jsonl, which you send yourself, and everything that
+/// `flow batch import` needs later. It holds your texts: only you can read it.
+#[derive(Debug, Args)]
+struct BatchExportArgs {
+    /// A registered flow, a folder with a flow, a flow.dag.yaml or a .prompty file
+    flow_id: String,
+    /// A text or a .json object of flow inputs, once for each run; with --lines one file with an object a line
+    #[arg(long, value_name = "FILE|JSON|-", required = true)]
+    input: Vec<String>,
+    /// The input holds one JSON object of flow inputs a line
+    #[arg(long)]
+    lines: bool,
+    /// A new folder for the questions and for the way back
+    #[arg(long, value_name = "DIR")]
+    into: PathBuf,
+    /// Its variant
+    #[arg(long)]
+    variant: Option<String>,
+    /// A parameter; a value that is valid JSON is read as JSON, else as text
+    #[arg(long = "param", value_name = "KEY=VALUE")]
+    params: Vec<String>,
+    /// Provider whose model and form the questions have [default: as configured]
+    #[arg(long)]
+    provider: Option<String>,
+    /// Let Python nodes of the pack run
+    #[arg(long)]
+    allow_python: bool,
+}
+
+/// Read the answers of a batch: print outputs, and write the questions that are left
+///
+/// Prints one line of outputs for each finished input, as `flow run --lines` does. A flow with several
+/// steps goes on: its next questions, and those that failed, stand in a new file. Importing a file again
+/// changes nothing.
+#[derive(Debug, Args)]
+struct BatchImportArgs {
+    /// The folder of the export
+    folder: PathBuf,
+    /// Files of answers: with OpenAI the output file and the error file, with Anthropic the results
+    #[arg(value_name = "FILE")]
+    answers: Vec<PathBuf>,
+    /// Let Python nodes of the pack run
+    #[arg(long)]
+    allow_python: bool,
+}
+
+impl BatchArgs {
+    pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        match &self.action {
+            BatchAction::Export(args) => args.run(context),
+            BatchAction::Import(args) => args.run(context),
+        }
+    }
+}
+
+/// The provider that the questions are for.
+fn provider_of(
+    context: &Context,
+    config: &Config,
+    (flow_id, variant): (&str, Option<&str>),
+    asked_for: Option<&str>,
+) -> Result<(String, Arc<dyn Provider>), Failure> {
+    let found = Providers::new(config, Arc::new(Builtin), &context.machine)
+        .and_then(|providers| providers.for_file(flow_id, variant, asked_for));
+    let (name, provider) = found.map_err(|error| {
+        Failure::new(Exit::Config, "cannot set up the provider")
+            .because(&error)
+            .hint("a provider is a section [provider.NAME] of summarizer.toml")
+    })?;
+    if provider.batches().is_none() {
+        let what = format!("the provider {name} has no batches");
+        let hint =
+            "choose one of kind openai or anthropic with --provider, or use `summarizer flow run`";
+        return Err(Failure::new(Exit::Config, what).hint(hint));
+    }
+    Ok((name, provider))
+}
+
+impl BatchExportArgs {
+    fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let config = load_config(context)?;
+        let (record, files) = pack_files(context, &self.flow_id, self.variant.as_deref())?;
+        let (flow_id, variant) = (record.flow_id.clone(), record.variant.clone());
+        let flow = (flow_id.as_str(), variant.as_deref());
+        let (name, provider) = provider_of(context, &config, flow, self.provider.as_deref())?;
+        let mut params = config.flow_params(&flow_id, variant.as_deref());
+        params.extend(given_params(&self.params)?);
+        let manifest = BatchManifest {
+            schema_version: folder::SCHEMA.to_owned(),
+            model: KnownModel::of(&*provider),
+            asked_for: self.provider.clone(),
+            provider: name,
+            record,
+            params,
+            repair_turns: config.repair_turns,
+            day: given_day(context, &config, &self.params),
+            timezone: config.timezone.to_string(),
+            profile: config.profile.clone(),
+            round: 0,
+            open: Vec::new(),
+        };
+        let folder =
+            BatchFolder::create(context, &self.into, manifest, &files, self.inputs(context)?)?;
+        let round = match Round::run(context, &folder, &*provider, &config, self.allow_python) {
+            Ok(round) if round.questions() > 0 => round,
+            // Nothing is to be sent, so nothing is to come back.
+            other => {
+                let _ = context.machine.disk.remove_dir_all(&self.into);
+                return Err(other.map_or_else(|failure| failure, |round| round.without_questions()));
+            }
+        };
+        let failed = round.failed();
+        let written = folder.finish(context, round.asked())?;
+        for row in failed.values() {
+            context.ui.talk(format!("cannot ask: {row}"));
+        }
+        let (questions, inputs) = (written.questions, round.inputs());
+        if context.ui.json {
+            context.ui.json(&json!({
+                "folder": self.into, "files": written.files, "questions": questions,
+                "inputs": inputs, "failed": failed.keys().collect::<Vec<_>>(),
+            }));
+        } else {
+            written.files.iter().for_each(|file| context.ui.out(file));
+            let what = count(questions, "question");
+            context.ui.talk(format!("{what} for {}; nothing was sent", count(inputs, "input")));
+            context.ui.talk(format!(
+                "then: summarizer flow batch import {} FILE_OF_ANSWERS",
+                self.into.display()
+            ));
+        }
+        Ok(if failed.is_empty() { Exit::Done } else { Exit::Wrong })
+    }
+
+    fn inputs(&self, context: &Context) -> Result<Vec<StoredInput>, Failure> {
+        if self.lines {
+            let [given] = self.input.as_slice() else {
+                return Err(Failure::new(Exit::Usage, "--lines takes one --input"));
+            };
+            let text = GivenInput::of(given).text(context)?;
+            let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+            let read = |(index, line)| object(line, &format!("line {}", index + 1));
+            let lines: Vec<Map<String, Value>> = lines.map(read).collect::<Result<_, _>>()?;
+            if lines.is_empty() {
+                return Err(Failure::new(Exit::Input, format!("{given} has no lines")));
+            }
+            return Ok(lines.into_iter().map(StoredInput::Inputs).collect());
+        }
+        let zone = load_config(context)?.timezone;
+        let one = |given: &String| {
+            let given = GivenInput::of(given);
+            if given.is_json() {
+                return Ok(StoredInput::Inputs(object(&given.text(context)?, "the input")?));
+            }
+            let (name, bytes) = (given.name(), given.bytes(context)?);
+            if document::has_known_name(&name) {
+                loose::read(&name, &bytes, zone).map_err(|why| given.unreadable().hint(why))?;
+            } else if let Err(error) = std::str::from_utf8(&bytes) {
+                return Err(given.unreadable().because(&error));
+            }
+            Ok(StoredInput::File { name, bytes })
+        };
+        self.input.iter().map(one).collect()
+    }
+}
+
+impl BatchImportArgs {
+    fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let mut folder = BatchFolder::open(context, &self.folder)?;
+        let mut config = load_config(context)?;
+        let manifest = &folder.manifest;
+        config.timezone = manifest.timezone.parse().unwrap_or(config.timezone);
+        let flow = (manifest.record.flow_id.as_str(), manifest.record.variant.as_deref());
+        let asked_for = manifest.asked_for.as_deref();
+        let (name, provider) = provider_of(context, &config, flow, asked_for)?;
+        let (now, before) = (provider.identity(), &manifest.model.identity);
+        if name != manifest.provider || now.model_name != before.model_name {
+            let what = format!(
+                "the questions are for the provider {} with the model {}, and the settings say {name} \
+                 with {}",
+                manifest.provider, before.model_name, now.model_name
+            );
+            let hint =
+                "put the old settings back, or export again; answers that were imported stay";
+            return Err(Failure::new(Exit::Config, what).hint(hint));
+        }
+        let imported = results::read(context, &folder, &*provider, &self.answers)?;
+        folder.keep(context, &imported.answers)?;
+        let round = Round::run(context, &folder, &*provider, &config, self.allow_python)?;
+        let written = folder.finish(context, round.asked())?;
+        let mut rows = round.rows(&imported, &written);
+        rows.sort_by_key(|(line, _)| *line);
+        rows.iter().for_each(|(_, row)| context.ui.json(row));
+        if let Some(metrics) = round.metrics() {
+            context.ui.json(&json!({"metrics": metrics}));
+        }
+        let (done, failed) = (round.done(), rows.len() - round.done());
+        let of_inputs = rows.iter().filter(|(place, _)| *place < round.inputs()).count();
+        let waiting = round.inputs() - of_inputs;
+        let left = written.questions;
+        if context.ui.json {
+            context.ui.json(&json!({"batch": {
+                "inputs": round.inputs(), "done": done, "failed": failed, "waiting": waiting,
+                "answers": imported.answers.len(), "questions": left, "files": written.files,
+            }}));
+        }
+        context.ui.talk(format!("{done} done, {failed} failed, {waiting} with further questions"));
+        if left > 0 {
+            let files = written.files.join(" ");
+            let to_send = count(left, "question");
+            context.ui.talk(match written.is_new {
+                true => format!("{to_send} to send: {files}"),
+                false => format!("{to_send} without an answer, as before: {files}"),
+            });
+        }
+        let is_done = failed == 0 && left == 0 && waiting == 0;
+        Ok(if is_done { Exit::Done } else { Exit::Wrong })
+    }
+}
+
+/// The row of a finished input.
+fn row_of(line: usize, outputs: &Map<String, Value>) -> Value {
+    flat_row(line, outputs)
+}

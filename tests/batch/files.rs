@@ -1,0 +1,450 @@
+//! `flow batch`: the questions of a flow as files, and the way back. The person between is this test.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use super::flow_home::Home;
+
+/// Two questions that do not wait for each other, then one that reads both.
+const DAG: &str = r#"
+inputs:
+  topic: {type: string}
+outputs:
+  text: {type: string, reference: "${join.output}"}
+nodes:
+- {name: good, type: llm, source: {type: code, path: good.jinja2}, inputs: {topic: "${inputs.topic}"}, api: chat, connection: c}
+- {name: bad, type: llm, source: {type: code, path: bad.jinja2}, inputs: {topic: "${inputs.topic}"}, api: chat, connection: c}
+- {name: join, type: llm, source: {type: code, path: join.jinja2}, inputs: {good: "${good.output}", bad: "${bad.output}"}, api: chat, connection: c}
+"#;
+
+struct Desk {
+    home: Home,
+}
+
+impl Desk {
+    fn new(kind: &str) -> Desk {
+        let home = Home::new(&format!(
+            "[provider]\ndefault = \"far\"\n[provider.far]\nkind = \"{kind}\"\nmodel = \"far-1\"\n\
+             base_url = \"http://127.0.0.1:9/v1\"\n"
+        ));
+        let desk = Desk { home };
+        let files = [
+            ("flow.dag.yaml", DAG),
+            ("good.jinja2", "user:\nName one advantage of {{topic}}.\n"),
+            ("bad.jinja2", "user:\nName one drawback of {{topic}}.\n"),
+            ("join.jinja2", "user:\nWeigh {{good}} against {{bad}}.\n"),
+        ];
+        for (name, text) in files {
+            desk.write(&format!("views/{name}"), text);
+        }
+        desk.write("topics.jsonl", "{\"topic\": \"tea\"}\n{\"topic\": \"coffee\"}\n");
+        desk
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn lines(&self, name: &str) -> Vec<Value> {
+        self.read(name).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.home.command(args);
+        command.current_dir(self.home.0.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    fn export(&self) {
+        let args = [
+            "flow",
+            "batch",
+            "export",
+            "views",
+            "--lines",
+            "--input",
+            "topics.jsonl",
+            "--into",
+            "sent",
+        ];
+        let ran = self.run(&args);
+        assert_eq!(ran.status.code(), Some(0), "{}", said(&ran));
+    }
+
+    /// The rows of an import, and its exit code.
+    fn import(&self, files: &[&str]) -> (Vec<Value>, i32) {
+        let ran = self.run(&[&["flow", "batch", "import", "sent"], files].concat());
+        let rows = String::from_utf8(ran.stdout.clone()).unwrap();
+        let rows = rows.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        (rows, ran.status.code().unwrap())
+    }
+
+    /// What an import says that must be refused.
+    fn refused(&self, files: &[&str]) -> String {
+        let before = tree(&self.path("sent"));
+        let ran = self.run(&[&["flow", "batch", "import", "sent"], files].concat());
+        assert_eq!(ran.status.code(), Some(5), "{}", said(&ran));
+        assert!(ran.stdout.is_empty());
+        assert_eq!(tree(&self.path("sent")), before, "a refused file changes nothing");
+        said(&ran)
+    }
+}
+
+fn said(ran: &Output) -> String {
+    String::from_utf8_lossy(&ran.stderr).into_owned()
+}
+
+fn tree(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(tree(&path)),
+            false => found.push((path.clone(), std::fs::read(&path).unwrap())),
+        }
+    }
+    found.sort();
+    found
+}
+
+fn asked(line: &Value) -> String {
+    let body = if line["body"].is_object() { &line["body"] } else { &line["params"] };
+    let content = &body["messages"][0]["content"];
+    let text = content.as_str().or_else(|| content[0]["text"].as_str());
+    text.unwrap_or_else(|| panic!("{line}")).to_owned()
+}
+
+/// The answer of an OpenAI server to a line.
+fn answered(line: &Value) -> Value {
+    let text = format!("<{}>", asked(line));
+    json!({
+        "id": "batch_req_1", "custom_id": line["custom_id"], "error": null,
+        "response": {"status_code": 200, "request_id": "r", "body": {
+            "model": "far-1-2026", "usage": {"prompt_tokens": 10, "completion_tokens": 3},
+            "choices": [{"index": 0, "finish_reason": "stop",
+                         "message": {"role": "assistant", "content": text}}],
+        }},
+    })
+}
+
+fn failed(line: &Value, status: u16) -> Value {
+    json!({
+        "id": "batch_req_2", "custom_id": line["custom_id"], "error": null,
+        "response": {"status_code": status, "request_id": "r",
+                     "body": {"error": {"message": "the engine is tired"}}},
+    })
+}
+
+fn expired(line: &Value) -> Value {
+    json!({
+        "id": "batch_req_3", "custom_id": line["custom_id"], "response": null,
+        "error": {"code": "batch_expired", "message": "too late"},
+    })
+}
+
+fn text_of(lines: &[Value]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_flow_of_several_steps_goes_on_from_file_to_file() {
+    let desk = Desk::new("openai");
+    desk.export();
+    let first = desk.lines("sent/questions-1.jsonl");
+    assert_eq!(first.len(), 4, "both first steps of both inputs stand in one file");
+    for line in &first {
+        assert_eq!(
+            (&line["method"], &line["url"]),
+            (&json!("POST"), &json!("/v1/chat/completions"))
+        );
+        assert_eq!(line["body"]["model"], "far-1");
+        assert!(line["custom_id"].as_str().unwrap().len() <= 64);
+        assert_eq!(line["body"].get("stream"), None);
+    }
+    // The clock of the days between, and another order of lines, change nothing.
+    let answers: Vec<Value> = first.iter().rev().map(answered).collect();
+    desk.write("answers-1.jsonl", &text_of(&answers));
+    let mut later = desk.command(&["flow", "batch", "import", "sent", "answers-1.jsonl"]);
+    let ran = later.env("SUMMARIZER_TEST_NOW", "2026-05-30T09:00:00Z").output().unwrap();
+    assert_eq!((ran.status.code(), ran.stdout.len()), (Some(1), 0), "{}", said(&ran));
+    let second = desk.lines("sent/questions-2.jsonl");
+    let mut questions: Vec<String> = second.iter().map(asked).collect();
+    questions.sort();
+    assert_eq!(
+        questions,
+        [
+            "Weigh <Name one advantage of coffee.> against <Name one drawback of coffee.>.",
+            "Weigh <Name one advantage of tea.> against <Name one drawback of tea.>.",
+        ]
+    );
+    desk.write("answers-2.jsonl", &text_of(&second.iter().map(answered).collect::<Vec<_>>()));
+    let (rows, exit) = desk.import(&["answers-2.jsonl"]);
+    let outputs = |topic: &str| {
+        format!("<Weigh <Name one advantage of {topic}.> against <Name one drawback of {topic}.>.>")
+    };
+    let wanted = json!([
+        {"line_number": 0, "text": outputs("tea")}, {"line_number": 1, "text": outputs("coffee")},
+    ]);
+    assert_eq!((json!(rows), exit), (wanted, 0));
+    // Again, with every file: the same outputs, and not one byte is written.
+    let before = tree(&desk.path("sent"));
+    assert_eq!(desk.import(&["answers-1.jsonl", "answers-2.jsonl"]), (rows.clone(), 0));
+    assert_eq!(desk.import(&[]), (rows, 0));
+    assert_eq!(tree(&desk.path("sent")), before);
+}
+
+#[test]
+fn what_failed_is_named_and_stands_alone_in_the_next_file() {
+    let desk = Desk::new("openai");
+    desk.export();
+    let first = desk.lines("sent/questions-1.jsonl");
+    let of = |words: &str| first.iter().find(|line| asked(line).contains(words)).unwrap();
+    let output = [answered(of("advantage of tea")), answered(of("drawback of tea"))];
+    desk.write("output.jsonl", &text_of(&output));
+    desk.write(
+        "errors.jsonl",
+        &text_of(&[failed(of("advantage of coffee"), 400), expired(of("drawback of coffee"))]),
+    );
+    let (rows, exit) = desk.import(&["output.jsonl", "errors.jsonl"]);
+    assert_eq!((rows.len(), exit, &rows[0]["line_number"]), (1, 1, &json!(1)), "{rows:?}");
+    let error = rows[0]["error"].as_str().unwrap();
+    assert!(error.contains("questions-2.jsonl"), "{error}");
+    let second = desk.lines("sent/questions-2.jsonl");
+    let ids = |lines: &[&Value]| {
+        let mut ids: Vec<String> =
+            lines.iter().map(|line| line["custom_id"].as_str().unwrap().to_owned()).collect();
+        ids.sort();
+        ids
+    };
+    let again: Vec<&Value> =
+        second.iter().filter(|line| !asked(line).starts_with("Weigh")).collect();
+    assert_eq!(ids(&again), ids(&[of("advantage of coffee"), of("drawback of coffee")]));
+    assert_eq!(second.len(), 3, "and the next step of the other input goes with them");
+    // The same files again write no third file.
+    desk.import(&["output.jsonl", "errors.jsonl"]);
+    assert!(!desk.path("sent/questions-3.jsonl").exists());
+    // An answer counts more than an older failure, in whatever order the files come.
+    desk.write("answers-2.jsonl", &text_of(&second.iter().map(answered).collect::<Vec<_>>()));
+    let (rows, _) = desk.import(&["answers-2.jsonl", "errors.jsonl"]);
+    assert_eq!((rows.len(), &rows[0]["line_number"]), (1, &json!(0)), "{rows:?}");
+    assert_eq!(desk.lines("sent/questions-3.jsonl").len(), 1);
+}
+
+#[test]
+fn files_that_do_not_belong_here_are_refused_by_name() {
+    let desk = Desk::new("openai");
+    desk.export();
+    let first = desk.lines("sent/questions-1.jsonl");
+    let one = answered(&first[0]);
+    let mut foreign = answered(&first[1]);
+    foreign["custom_id"] = "of-another-batch".into();
+    let mut other = one.clone();
+    other["response"]["body"]["choices"][0]["message"]["content"] = "something else".into();
+    let cases = [
+        (
+            "foreign",
+            text_of(&[one.clone(), foreign]),
+            "line 2 of foreign.jsonl: this batch has no question with the custom_id of-another-batch",
+        ),
+        ("twice", text_of(&[one.clone(), one.clone()]), "comes twice"),
+        ("torn", format!("{one}\n{{\"custom_id\": \"x"), "line 2 of torn.jsonl: it is not JSON"),
+        ("questions", desk.read("sent/questions-1.jsonl"), "this is the file that you send"),
+        (
+            "claude",
+            "{\"custom_id\": \"a\", \"result\": {\"type\": \"expired\"}}\n".to_owned(),
+            "no answer of a batch of this provider",
+        ),
+        ("empty", "[1, 2]\n".to_owned(), "no answer of a batch"),
+    ];
+    for (name, text, wanted) in cases {
+        let file = format!("{name}.jsonl");
+        desk.write(&file, &text);
+        let told = desk.refused(&[&file]);
+        assert!(told.contains(wanted), "{name}: {told}");
+    }
+    assert!(desk.refused(&["nowhere.jsonl"]).contains("there is no such file"));
+    desk.write("one.jsonl", &text_of(&[one]));
+    desk.import(&["one.jsonl"]);
+    desk.write("other.jsonl", &text_of(&[other]));
+    assert!(desk.refused(&["other.jsonl"]).contains("has another answer already"));
+}
+
+#[test]
+fn a_folder_is_never_written_over_and_settings_must_be_those_of_the_export() {
+    let desk = Desk::new("openai");
+    desk.export();
+    let args = [
+        "flow",
+        "batch",
+        "export",
+        "views",
+        "--lines",
+        "--input",
+        "topics.jsonl",
+        "--into",
+        "sent",
+    ];
+    let again = desk.run(&args);
+    assert!(said(&again).contains("already there"), "{}", said(&again));
+    let settings = desk.read("summarizer.toml");
+    desk.home.configure(&settings.replace("far-1", "far-2"));
+    let ran = desk.run(&["flow", "batch", "import", "sent"]);
+    assert_eq!(ran.status.code(), Some(3));
+    assert!(said(&ran).contains("far-1") && said(&ran).contains("far-2"), "{}", said(&ran));
+    desk.home.configure("");
+    let args = [
+        "flow",
+        "batch",
+        "export",
+        "views",
+        "--lines",
+        "--input",
+        "topics.jsonl",
+        "--into",
+        "other",
+    ];
+    let free = desk.run(&args);
+    assert!(said(&free).contains("has no batches"), "{}", said(&free));
+    assert!(!desk.path("other").exists());
+    // A flow that must stay on this machine gives no file for a server elsewhere.
+    let far = settings.replace("http://127.0.0.1:9/v1", "https://far.example/v1");
+    desk.home.configure(&format!("{far}[flow.\"views\"]\nlocal_only = true\n"));
+    let local = desk.run(&args);
+    assert!(said(&local).contains("local_only"), "{}", said(&local));
+    assert!(!desk.path("other").exists());
+}
+
+#[test]
+fn a_changed_flow_and_a_lost_text_do_not_lose_answers_that_were_paid_for() {
+    let desk = Desk::new("openai");
+    desk.export();
+    desk.write("views/join.jinja2", "user:\nSomething else about {{good}}.\n");
+    std::fs::remove_file(desk.path("topics.jsonl")).unwrap();
+    let first = desk.lines("sent/questions-1.jsonl");
+    desk.write("answers.jsonl", &text_of(&first.iter().map(answered).collect::<Vec<_>>()));
+    desk.import(&["answers.jsonl"]);
+    let second = desk.lines("sent/questions-2.jsonl");
+    assert_eq!(second.len(), 2);
+    assert!(second.iter().all(|line| asked(line).starts_with("Weigh <Name one")), "{second:?}");
+    // A folder that somebody changed is not used.
+    desk.write("sent/flow/join.jinja2", "user:\nSomething else.\n");
+    let ran = desk.run(&["flow", "batch", "import", "sent"]);
+    assert_eq!(ran.status.code(), Some(3), "{}", said(&ran));
+}
+
+/// An answer that does not fit the schema of its flow is corrected in the next file.
+#[test]
+fn an_answer_that_is_not_valid_is_corrected_in_the_next_file() {
+    let desk = Desk::new("openai");
+    desk.write("note.md", "---\ntitle: Tea\n---\nTea is mild.\n");
+    let flow = "docs.chunk_set.summarize.brief.v1";
+    let ran = desk.run(&["flow", "batch", "export", flow, "--input", "note.md", "--into", "sent"]);
+    assert_eq!(ran.status.code(), Some(0), "{}", said(&ran));
+    std::fs::remove_file(desk.path("note.md")).unwrap();
+    let first = desk.lines("sent/questions-1.jsonl");
+    let mut answer = answered(&first[0]);
+    answer["response"]["body"]["choices"][0]["message"]["content"] = "tea, I think".into();
+    desk.write("answers.jsonl", &text_of(&[answer]));
+    let (rows, exit) = desk.import(&["answers.jsonl"]);
+    assert_eq!((rows.len(), exit), (0, 1), "{rows:?}");
+    let second = desk.lines("sent/questions-2.jsonl");
+    let told = second[0]["body"]["messages"].to_string();
+    assert!(second.len() == 1 && told.contains("tea, I think"), "{told}");
+    assert_ne!(second[0]["custom_id"], first[0]["custom_id"]);
+}
+
+#[test]
+fn anthropic_files_have_the_form_of_message_batches() {
+    let desk = Desk::new("anthropic");
+    desk.export();
+    let first = desk.lines("sent/questions-1.jsonl");
+    assert_eq!(first.len(), 4);
+    let id = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    for line in &first {
+        let name = line["custom_id"].as_str().unwrap();
+        assert!((1..=64).contains(&name.len()) && name.chars().all(id), "{name}");
+        assert!(line["params"]["max_tokens"].is_u64() && line["params"]["model"] == "far-1");
+        assert_eq!(line["params"].get("stream"), None);
+    }
+    let result =
+        |line: &Value, result: Value| json!({"custom_id": line["custom_id"], "result": result});
+    let message = |line: &Value| {
+        json!({"type": "succeeded", "message": {
+            "id": "msg_1", "type": "message", "role": "assistant", "model": "far-1",
+            "content": [{"type": "text", "text": format!("<{}>", asked(line))}],
+            "stop_reason": "end_turn", "usage": {"input_tokens": 10, "output_tokens": 3},
+        }})
+    };
+    let error = json!({"type": "errored", "error": {"type": "error",
+        "error": {"type": "invalid_request_error", "message": "max_tokens is too large"}}});
+    let of = |words: &str| first.iter().find(|line| asked(line).contains(words)).unwrap();
+    let lines = [
+        result(of("advantage of tea"), message(of("advantage of tea"))),
+        result(of("drawback of tea"), json!({"type": "canceled"})),
+        result(of("advantage of coffee"), error),
+        result(of("drawback of coffee"), json!({"type": "expired"})),
+    ];
+    desk.write("results.jsonl", &text_of(&lines));
+    let (rows, exit) = desk.import(&["results.jsonl"]);
+    assert_eq!((rows.len(), exit), (2, 1), "{rows:?}");
+    let told = json!(rows).to_string();
+    assert!(told.contains("expired or was cancelled") || told.contains("too large"), "{told}");
+    assert_eq!(desk.lines("sent/questions-2.jsonl").len(), 3, "only what has no answer");
+}
+
+/// Steps that give another question each time would pay in each round.
+#[test]
+fn steps_that_change_each_time_are_told_and_not_asked_again() {
+    if !super::running::has_python() {
+        return;
+    }
+    let desk = Desk::new("openai");
+    let dag = r#"
+inputs:
+  topic: {type: string}
+outputs:
+  text: {type: string, reference: "${ask.output}"}
+nodes:
+- {name: dice, type: python, source: {type: code, path: dice.py}, inputs: {topic: "${inputs.topic}"}}
+- {name: ask, type: llm, source: {type: code, path: ask.jinja2}, inputs: {topic: "${dice.output}"}, api: chat, connection: c}
+"#;
+    desk.write("views/flow.dag.yaml", dag);
+    desk.write("views/ask.jinja2", "user:\nSay {{topic}}.\n");
+    let dice = "import uuid\nfrom promptflow.core import tool\n\n@tool\ndef dice(topic: str) -> str:\n    return topic + uuid.uuid4().hex\n";
+    desk.write("views/dice.py", dice);
+    let args = [
+        "flow",
+        "batch",
+        "export",
+        "views",
+        "--allow-python",
+        "--lines",
+        "--input",
+        "topics.jsonl",
+        "--into",
+        "sent",
+    ];
+    let ran = desk.run(&args);
+    assert_eq!(ran.status.code(), Some(0), "{}", said(&ran));
+    let first = desk.lines("sent/questions-1.jsonl");
+    desk.write("answers.jsonl", &text_of(&first.iter().map(answered).collect::<Vec<_>>()));
+    let (rows, exit) = desk.import(&["answers.jsonl", "--allow-python"]);
+    assert_eq!((rows.len(), exit), (2, 1), "{rows:?}");
+    assert!(rows[0]["error"].as_str().unwrap().contains("something else each time"), "{rows:?}");
+    assert!(!desk.path("sent/questions-2.jsonl").exists());
+}
