@@ -114,6 +114,8 @@ cfg_if::cfg_if! {
         #[doc(hidden)]
         pub mod synthesis;
         #[doc(hidden)]
+        pub mod telemetry;
+        #[doc(hidden)]
         pub mod upkeep;
         #[doc(hidden)]
         pub mod upstream;
@@ -149,6 +151,7 @@ cfg_if::cfg_if! {
         mod service;
         mod state;
         mod synthesis;
+        mod telemetry;
         mod upkeep;
         mod upstream;
         mod verify;

@@ -24,7 +24,7 @@ const LAYERS: &[&[&str]] = &[
     &["markup"],
     &["state", "config", "os"],
     &["flow", "model", "upstream", "registry", "seam", "export", "log"],
-    &["home", "compaction", "digest", "verify", "bus"],
+    &["home", "compaction", "digest", "verify", "bus", "telemetry"],
     &["sequencer"],
     &["work"],
     &["projections"],

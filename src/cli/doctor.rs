@@ -212,6 +212,7 @@ impl DoctorArgs {
         if self.probe {
             surroundings::probe_providers(context, &config, findings);
         }
+        surroundings::look_at_telemetry(context, &config, self.probe, findings);
         surroundings::look_at_units(context, findings);
         surroundings::look_at_rights(context, &config, &home, findings);
         surroundings::look_at_jail(&config, findings);

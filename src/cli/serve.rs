@@ -39,9 +39,10 @@ use crate::projections::summaries::{Pace, Summaries, SummariesThread};
 use crate::registry::FlowDirectory;
 use crate::service::{
     Failure as RequestFailure, FailureKind, FailureMessage, NextSession, Reload, Reloaded, Service,
-    SessionCounts, StopSignal, Until,
+    SessionCounts, StopSignal, Until, Watch,
 };
 use crate::state::event::PassedOver;
+use crate::telemetry::{RequestSpans, Telemetry, TelemetryError};
 use crate::upkeep::run_watch::RunWatch;
 use crate::work::batches::BatchThread;
 use crate::work::flow_worker::FlowWorker;
@@ -212,7 +213,9 @@ pub(crate) fn run_service(
     let charged = engine.state().flows().charged.as_ref();
     let (machine, of_worker) = (&context.machine, Arc::clone(&index));
     let worker = FlowWorker::new(machine, &home, &config, registry, of_worker, charged);
-    let worker = Arc::new(worker.map_err(|error| no_provider(&error))?);
+    let telemetry = Telemetry::start(&config).map_err(|error| no_telemetry(&error))?;
+    let worker = worker.map_err(|error| no_provider(&error))?.traced(telemetry.clone());
+    let worker = Arc::new(worker);
     let publishing = start_publishing(context, &home, &config, engine.log())?;
     let page = match control.as_ref().filter(|_| command == "serve") {
         Some(control) => Some(open_page(context, control, &config, &home, engine.log())?),
@@ -235,6 +238,9 @@ pub(crate) fn run_service(
     let batches = batches.map_err(|error| {
         Failure::new(Exit::Storage, "cannot start the thread for batches").because(&error)
     })?;
+    let traced = telemetry.clone();
+    let requests = traced.map(|telemetry| RequestSpans::new(telemetry, engine.log().clone()));
+    let watch = both(page.as_ref().map(Page::observer), requests.map(watch_of));
     let service = Service {
         machine: context.machine.clone(),
         home,
@@ -247,7 +253,7 @@ pub(crate) fn run_service(
         worker,
         stop,
         publishing: Some(publishing.client()),
-        watch: page.as_ref().map(Page::observer),
+        watch,
         page: page.map(Page::answerer),
         runs: Some(Arc::clone(&runs)),
         notes: Some(incoming),
@@ -267,6 +273,9 @@ pub(crate) fn run_service(
     }
     let ran = service.run(engine, projector, control.as_ref(), until);
     batches.finish();
+    if let Some(telemetry) = telemetry {
+        telemetry.finish();
+    }
     watching.finish();
     drop(folders);
     if let Some(digests) = digests {
@@ -362,6 +371,27 @@ fn reloader(
         *flows.write() = fresh;
         Ok(Reloaded { config, accepted })
     })
+}
+
+fn no_telemetry(error: &TelemetryError) -> Failure {
+    Failure::new(Exit::Config, "traces cannot be sent")
+        .because(error)
+        .hint("the section [telemetry] of summarizer.toml; endpoint = \"off\" sends none")
+}
+
+fn watch_of(mut requests: RequestSpans) -> Watch {
+    Box::new(move |events, engine| requests.observe(events, engine.state()))
+}
+
+/// What is called with each durable batch: both, one, or nothing at all.
+fn both(first: Option<Watch>, second: Option<Watch>) -> Option<Watch> {
+    match (first, second) {
+        (Some(mut first), Some(mut second)) => Some(Box::new(move |events, engine| {
+            first(events, engine);
+            second(events, engine);
+        })),
+        (first, second) => first.or(second),
+    }
 }
 
 fn no_provider(error: &ProviderError) -> Failure {

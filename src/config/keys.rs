@@ -227,6 +227,24 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Texts,
         "emails, phones, keys, accounts: out before a text leaves",
     ),
+    key(
+        "telemetry.endpoint",
+        "\"off\"",
+        Kind::Text,
+        "a collector for traces, such as http://127.0.0.1:4318; env: as OTEL_EXPORTER_OTLP_ENDPOINT says",
+    ),
+    key(
+        "telemetry.headers_env",
+        "\"OTEL_EXPORTER_OTLP_HEADERS\"",
+        Kind::Text,
+        "the variable with headers for the collector, NAME=VALUE,NAME=VALUE",
+    ),
+    key(
+        "telemetry.service_name",
+        "\"summarizer\"",
+        Kind::Text,
+        "the name of the service in traces",
+    ),
     key("status.http", "\"off\"", Kind::Text, "address of the status page, such as 127.0.0.1:7878"),
 ];
 

@@ -144,6 +144,16 @@ pub struct Exports {
     pub metrics: bool,
 }
 
+/// Where traces are sent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TelemetryConfig {
+    /// An address, or `env`; `None` sends none.
+    pub endpoint: Option<String>,
+    /// The environment variable with headers for the collector.
+    pub headers_env: String,
+    pub service_name: String,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "the fields are the keys of the configuration reference")]
 pub struct Config {
@@ -209,6 +219,7 @@ pub struct Config {
     pub(crate) research_root: Option<PathBuf>,
     pub agent_types: Vec<String>,
     pub redact: Vec<String>,
+    pub(crate) telemetry: TelemetryConfig,
     pub(crate) status_http: Option<std::net::SocketAddr>,
     /// Facts about the person that flows may use, by the names of their bindings.
     pub profile: BTreeMap<String, serde_json::Value>,
@@ -527,6 +538,11 @@ impl Values {
             research_root: self.optional_text("synthesis.research_root")?.map(PathBuf::from),
             agent_types: self.texts("synthesis.agent_types")?,
             redact: self.some_of("privacy.redact", &["emails", "phones", "keys", "accounts"])?,
+            telemetry: TelemetryConfig {
+                endpoint: self.collector("telemetry.endpoint")?,
+                headers_env: self.text("telemetry.headers_env")?,
+                service_name: self.text("telemetry.service_name")?,
+            },
             status_http: self.address("status.http")?,
             profile: self.profile()?,
             settings: self.settings(),
@@ -697,6 +713,18 @@ impl Values {
         }
         let parsed = text.parse().map(Some);
         parsed.map_err(|_| self.bad(path, "\"off\" or an address such as \"127.0.0.1:7878\""))
+    }
+
+    /// The address of a collector, or `env`; `None` for `off`.
+    fn collector(&self, path: &str) -> Result<Option<String>, ConfigError> {
+        match self.text(path)? {
+            off if off == "off" => Ok(None),
+            text if text == "env" || ServerAddress::parse(&text).is_some() => Ok(Some(text)),
+            _ => {
+                Err(self
+                    .bad(path, "\"off\", \"env\" or an address such as \"http://127.0.0.1:4318\""))
+            }
+        }
     }
 
     fn optional_text(&self, path: &str) -> Result<Option<String>, ConfigError> {

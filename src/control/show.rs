@@ -14,6 +14,7 @@ use crate::export::{Committed, ack};
 use crate::log::Reader;
 use crate::sequencer::engine::{Engine, EngineError};
 use crate::state::{Past as _, Row, State};
+use crate::telemetry::trace_id;
 
 use super::reply::{AnswerError, QuestionContext, Reply, later, not_found};
 use super::requests::open_word;
@@ -109,7 +110,7 @@ fn describe(state: &State, seq: Seq, row: &Row, now: Timestamp) -> (&'static str
 fn history(log: &Reader, seq: Seq, word: &str, row: &Row) -> Result<Value, AnswerError> {
     let mut events = Vec::new();
     let mut acks = Vec::new();
-    let mut request = Value::Null;
+    let (mut request, mut trace) = (Value::Null, None);
     let last = Seq(row.last.0.min(seq.0 + HISTORY_SCAN_MAX));
     log.try_scan::<AnswerError>(seq, Some(last), |entry| {
         let event = entry.event()?;
@@ -120,6 +121,7 @@ fn history(log: &Reader, seq: Seq, word: &str, row: &Row) -> Result<Value, Answe
             && let Some(taken) = event.taken()
         {
             request = taken_json(taken);
+            trace = Some(trace_id(seq, taken));
         }
         let committed = Committed { seq: entry.seq, at: entry.at, hash: entry.hash(), event };
         if let Some(line) = ack::line(&committed) {
@@ -131,6 +133,7 @@ fn history(log: &Reader, seq: Seq, word: &str, row: &Row) -> Result<Value, Answe
     })?;
     Ok(json!({
         "seq": seq.0, "state": word, "reason_code": row.reason, "cause": row.cause, "attempts": row.attempts,
-        "taken_at": row.taken_at.to_string(), "request": request, "acks": acks, "events": events,
+        "taken_at": row.taken_at.to_string(), "trace_id": trace,
+        "request": request, "acks": acks, "events": events,
     }))
 }

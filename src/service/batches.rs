@@ -133,6 +133,7 @@ impl ServiceLoop {
                 pool.begin(StartedAttempt {
                     request: *request,
                     attempt: *attempt,
+                    started: committed.seq,
                     epoch: self.engine.state().epoch(),
                     run_id: self.service.session.run_id.clone(),
                     replies: open.particulars().replies.clone(),

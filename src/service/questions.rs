@@ -67,6 +67,7 @@ impl ServiceLoop {
             if let Some(runs) = &self.service.runs {
                 status["compaction"]["set_aside"] = serde_json::json!(runs.all_set_aside());
             }
+            status["telemetry"] = serde_json::json!(self.service.worker.telemetry());
             status["tokens_per_second"] = serde_json::json!(self.service.worker.speeds());
             if let Some(digests) = &self.service.digests {
                 status["digests"] = digests.overview();

@@ -39,6 +39,7 @@ use crate::state::Digest16;
 use crate::state::decide::{Outcome, RetryHint};
 use crate::state::event::{Event, SummaryPointer, TakenRequest};
 use crate::state::flows::DayCharged;
+use crate::telemetry::Telemetry;
 use crate::upstream::context::context_of;
 use crate::upstream::selection::Roots;
 use crate::upstream::{self, IndexStore, InputSpec, Resolved, Upstream};
@@ -75,6 +76,8 @@ pub(crate) struct FlowWorker {
     packs: Mutex<BTreeMap<(String, Digest), Arc<LoadedPack>>>,
     /// What the requests of this process were made from, by key. The tables do not know them yet.
     recent: Mutex<HashMap<Digest16, Digest>>,
+    /// Where traces go; `None` while no collector is configured.
+    telemetry: Option<Arc<Telemetry>>,
     /// Flows whose pack this process has recorded in the log.
     told: Mutex<BTreeSet<(String, Digest)>>,
 }
@@ -111,8 +114,14 @@ impl FlowWorker {
             setup: RwLock::new(Arc::new(setup)),
             packs: Mutex::default(),
             recent: Mutex::default(),
+            telemetry: None,
             told: Mutex::default(),
         })
+    }
+
+    /// The same worker, whose calls are traced.
+    pub fn traced(self, telemetry: Option<Arc<Telemetry>>) -> FlowWorker {
+        FlowWorker { telemetry, ..self }
     }
 
     /// Puts another configuration and registry in force for attempts that begin from now on.
@@ -200,7 +209,11 @@ impl FlowWorker {
         let pack = self.pack(&setup.registry, &request, &found)?;
         refuse_params(&request, &pack, &found)?;
         self.tell(recorder, &pack);
-        let provider = provider_of(&setup, &request, &found)?;
+        let mut provider = provider_of(&setup, &request, &found)?;
+        if let Some(telemetry) = &self.telemetry {
+            let place = (recorder.request, job.attempt, job.started);
+            provider = telemetry.traced(provider, &self.clock, place, &job.taken);
+        }
         let (flow_id, variant) = (&request.work.flow_id, request.work.variant.as_deref());
         let configured = known_params(setup.config.flow_params(flow_id, variant), &pack);
         let params = with_request(configured.clone(), &request);
@@ -361,6 +374,10 @@ impl Worker for FlowWorker {
 
     fn speeds(&self) -> BTreeMap<String, f64> {
         self.setup.read().providers.speeds()
+    }
+
+    fn telemetry(&self) -> Option<Value> {
+        self.telemetry.as_ref().map(|telemetry| telemetry.overview())
     }
 
     fn source_changed(&self, log: &Reader, request: &TakenRequest, ended: Option<Seq>) -> bool {

@@ -40,6 +40,8 @@ enum Task {
 pub(crate) struct StartedAttempt {
     pub request: Seq,
     pub attempt: u32,
+    /// The event that started it.
+    pub started: Seq,
     /// The session that started it, by its first event.
     pub epoch: Seq,
     pub run_id: String,
@@ -325,6 +327,8 @@ impl PoolThread {
         }
         Ok(Job {
             run_id: started.run_id.clone(),
+            attempt: started.attempt,
+            started: started.started,
             timeout: self.timeout,
             taken: Arc::from(taken),
             replies,

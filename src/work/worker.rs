@@ -28,6 +28,10 @@ use super::replies::UncommittedReplies;
 pub struct Job {
     /// The session it belongs to.
     pub run_id: String,
+    /// Counted from 1. An attempt that does not count has the number of the one after it.
+    pub attempt: u32,
+    /// The event that started it.
+    pub started: Seq,
     /// Longest time one step may take.
     pub timeout: Duration,
     pub taken: Arc<TakenRequest>,
@@ -119,6 +123,11 @@ pub trait Worker: Send + Sync {
     /// Tokens a second of the newest answers of each provider that has answered.
     fn speeds(&self) -> BTreeMap<String, f64> {
         BTreeMap::new()
+    }
+
+    /// What became of the traces, where there are any.
+    fn telemetry(&self) -> Option<serde_json::Value> {
+        None
     }
 
     /// Whether upstream has another text now than the output of the key of a request was made from.

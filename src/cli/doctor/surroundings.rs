@@ -19,6 +19,7 @@ use crate::log::Reader;
 use crate::model::{ModelError, listed_models, probed};
 use crate::os::jail::{self, Support};
 use crate::os::rights;
+use crate::telemetry::try_collector;
 use crate::upstream::Family;
 
 /// A bus whose newest day is older than this is reported.
@@ -231,6 +232,28 @@ pub(super) fn probe_providers(context: &Context, config: &Config, findings: &mut
             Ok(None) => {}
             Err(error) => findings.wrong("probe", format!("{name}: {error}"), &settings),
         }
+    }
+}
+
+/// Where traces go. Only a probe sends anything.
+pub(super) fn look_at_telemetry(
+    context: &Context,
+    config: &Config,
+    probe: bool,
+    findings: &mut Findings,
+) {
+    let settings = edit(&config_file(context));
+    match try_collector(config, probe) {
+        Ok(None) => {}
+        Ok(Some(found)) => match found.answer {
+            None => findings.fine("telemetry", format!("traces go to {}", found.shown)),
+            Some(Ok(())) => findings.fine("telemetry", format!("{} takes traces", found.shown)),
+            Some(Err(why)) => {
+                findings.wrong("telemetry", format!("traces are lost: {why}"), &settings);
+                findings.hint("start the collector, or correct telemetry.endpoint and its headers");
+            }
+        },
+        Err(error) => findings.wrong("telemetry", error.to_string(), &settings),
     }
 }
 

@@ -1,0 +1,41 @@
+//! What is known of a server of a model without asking it.
+
+use super::span::SpanKind;
+use crate::config::{ProviderConfig, ProviderKind, Reach, ServerAddress};
+
+/// What the configuration says of who answers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ServerFacts {
+    /// As the conventions spell it.
+    pub provider_name: &'static str,
+    pub address: Option<(String, u16)>,
+    is_inside: bool,
+}
+
+impl ServerFacts {
+    pub fn of(section: &ProviderConfig) -> ServerFacts {
+        let address = section.address().and_then(ServerAddress::parse);
+        let host = address.as_ref().map(ServerAddress::host).unwrap_or_default();
+        let provider_name = match section.kind {
+            ProviderKind::Anthropic => "anthropic",
+            ProviderKind::OpenAi if host.ends_with(".openai.azure.com") => "azure.ai.openai",
+            ProviderKind::OpenAi if host == "generativelanguage.googleapis.com" => "gcp.gemini",
+            // The protocol of the server, whoever runs it.
+            ProviderKind::OpenAi => "openai",
+            ProviderKind::Builtin | ProviderKind::Command | ProviderKind::Recorded => "summarizer",
+        };
+        ServerFacts {
+            provider_name,
+            is_inside: section.kind.reach() == Reach::Inside,
+            address: address.map(|address| (address.host().to_owned(), address.port())),
+        }
+    }
+
+    pub fn inside() -> ServerFacts {
+        ServerFacts { provider_name: "summarizer", address: None, is_inside: true }
+    }
+
+    pub fn kind(&self) -> SpanKind {
+        if self.is_inside { SpanKind::Internal } else { SpanKind::Client }
+    }
+}
