@@ -430,7 +430,7 @@ fn provenance() -> Box<Provenance> {
         engine_version: "2".into(),
         model: identity(),
         usage: Usage { input_tokens: 300, output_tokens: 7 },
-        calls: StopReason::ALL.into_iter().map(call).collect(),
+        calls: StopReason::ALL.iter().copied().map(call).collect(),
         warnings: vec!["unknown_param".into()],
         configured_params: JsonObject(params.as_object().unwrap().clone()),
     })
@@ -449,7 +449,7 @@ fn report() -> Box<SessionReport> {
         lines: 2,
         commits: 3,
         outcomes: BTreeMap::from([("completed".to_owned(), 5)]),
-        outputs: Promotion::ALL.into_iter().map(output).collect(),
+        outputs: Promotion::ALL.iter().copied().map(output).collect(),
         snapshot: Some(SnapshotPointer {
             run_id: "run".into(),
             sequence: 4,
@@ -575,15 +575,16 @@ fn digests() -> Vec<DigestFact> {
             pair: Some(PairFacts { count: 3, lift: 1.5, npmi: -0.25, edge_score: 0.0 }),
             candidate: 300,
             selected: 2,
-            memos: Channel::ALL.into_iter().map(memo).collect(),
+            memos: Channel::ALL.iter().copied().map(memo).collect(),
             bag_meta_sha256: sha256("meta"),
             trace_sha256: sha256("trace"),
             created_at: "2026-02-11T00:00:00.000Z".into(),
             run_id: run_id(),
         }))
     };
-    let types = BagType::ALL.into_iter().cycle();
-    let bags = WindowType::ALL.into_iter().zip(types).map(|(window, of_bag)| bag(of_bag, window));
+    let types = BagType::ALL.iter().copied().cycle();
+    let bags =
+        WindowType::ALL.iter().copied().zip(types).map(|(window, of_bag)| bag(of_bag, window));
     let mut facts = vec![
         DigestFact::Started(BuildStarted { run_id: run_id(), trigger: "build".into() }),
         DigestFact::Published(BuildPublished { run_id: run_id(), bags: 2 }),

@@ -24,7 +24,6 @@ use super::{Context, ui};
 use crate::contract::ids::Seq;
 use crate::control::question::{Answer, Question};
 use crate::control::socket::ControlClient;
-use crate::explain::event_json::pause_word;
 use crate::home::Home;
 use crate::log::Reader;
 use crate::projections::exporters;
@@ -275,7 +274,7 @@ impl DoctorArgs {
             findings.add("last session", Verdict::Notice, what, "summarizer drain");
         }
         for cause in held.engine.state().paused() {
-            paused(pause_word(cause), findings);
+            paused(cause.as_str(), findings);
         }
         if let Some((_, open)) = held.engine.state().open_from(Seq(0)).next() {
             let many = ui::count(held.engine.state().open_count(), "open request");

@@ -1,12 +1,13 @@
-//! The closed word lists of the contracts. Each word is an enum variant with one spelling on the
-//! wire and one stable number in the log; numbers are never reused.
+//! The closed word lists of the contracts, and the macros that make a closed word list. Each word is
+//! an enum variant with one spelling on the wire. A word that the log keeps has a stable number
+//! there; numbers are never reused.
 
-macro_rules! words {
-    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $code:literal $text:literal,)+ }) => {
+/// A closed list of words: each variant has one spelling, for records and for people.
+macro_rules! spellings {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident $(= $code:literal)? $text:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[repr(u8)]
-        pub enum $name { $($(#[$variant_meta])* #[doc = concat!("`", $text, "`")] $variant = $code,)+ }
+        pub enum $name { $($(#[$variant_meta])* #[doc = concat!("`", $text, "`")] $variant $(= $code)?,)+ }
 
         impl $name {
             /// Every word, in the order of the contract.
@@ -14,24 +15,15 @@ macro_rules! words {
             pub const ALL: &[$name] = &[$($name::$variant,)+];
 
             /// The spelling on the wire.
+            #[allow(dead_code, reason = "some words are only read")]
             pub fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $text,)+ }
             }
 
             /// The word with this spelling.
+            #[allow(dead_code, reason = "some words are only written")]
             pub fn parse(text: &str) -> Option<Self> {
                 match text { $($text => Some($name::$variant),)+ _ => None }
-            }
-
-            /// The number in the log.
-            pub fn code(self) -> u8 {
-                self as u8
-            }
-
-            /// The word with this number.
-            #[allow(dead_code, reason = "some lists are never written as numbers")]
-            pub(crate) fn from_code(code: u8) -> Option<Self> {
-                match code { $($code => Some($name::$variant),)+ _ => None }
             }
         }
 
@@ -49,7 +41,7 @@ macro_rules! words {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                let text = <std::borrow::Cow<'de, str> as serde::Deserialize>::deserialize(deserializer)?;
                 $name::parse(&text).ok_or_else(|| {
                     serde::de::Error::unknown_variant(&text, &[$($text,)+])
                 })
@@ -57,6 +49,33 @@ macro_rules! words {
         }
     };
 }
+
+/// The same, and each word has the number by which the log keeps it.
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $code:literal $text:literal,)+ }) => {
+        crate::contract::vocabulary::spellings! {
+            $(#[$meta])*
+            #[repr(u8)]
+            $name { $($(#[$variant_meta])* $variant = $code $text,)+ }
+        }
+
+        impl $name {
+            /// The number in the log.
+            #[allow(dead_code, reason = "some lists are never written as numbers")]
+            pub fn code(self) -> u8 {
+                self as u8
+            }
+
+            /// The word with this number.
+            #[allow(dead_code, reason = "some lists are never written as numbers")]
+            pub(crate) fn from_code(code: u8) -> Option<Self> {
+                match code { $($code => Some($name::$variant),)+ _ => None }
+            }
+        }
+    };
+}
+
+pub(crate) use {spellings, words};
 
 words! {
     /// What is asked for: `work.summary_kind`.

@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
-use crate::explain::event_json::pause_word;
 use crate::log::codec;
 use crate::sequencer::engine::{Engine, EngineError};
 use crate::sequencer::mark::QueueMark;
@@ -49,7 +48,7 @@ pub(super) fn status(engine: &Engine, around: &QuestionContext<'_>) -> Result<Va
         json!({"taken_at": open.row.taken_at.to_string(),
                "waited_ms": around.now.ms_since(open.row.taken_at)})
     });
-    let paused: Vec<&str> = state.paused().iter().map(pause_word).collect();
+    let paused: Vec<&str> = state.paused().iter().map(|cause| cause.as_str()).collect();
     Ok(json!({
         "at": around.now.to_string(),
         "session": session,

@@ -15,31 +15,21 @@ use super::bag::BagKey;
 use super::tasks::Word;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::spellings;
 use crate::facts::digest::{BagFacts, BagType, BuildStarted, DigestFact};
 use crate::log::codec;
 use crate::log::{ReadError, Reader};
 use crate::state::event::Event;
 
-/// Why a bag left the indexes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// A newer bag stands for the same selector, window and group.
-    Superseded,
-    /// Its selector is gone or disabled.
-    SelectorGone,
-    /// Its selector no longer makes a bag of that window and group.
-    NoLongerSelected,
-}
-
-impl Reason {
-    /// As records spell it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Reason::Superseded => "superseded",
-            Reason::SelectorGone => "selector_gone",
-            Reason::NoLongerSelected => "no_longer_selected",
-        }
+spellings! {
+    /// Why a bag left the indexes.
+    Reason {
+        /// A newer bag stands for the same selector, window and group.
+        Superseded "superseded",
+        /// Its selector is gone or disabled.
+        SelectorGone "selector_gone",
+        /// Its selector no longer makes a bag of that window and group.
+        NoLongerSelected "no_longer_selected",
     }
 }
 

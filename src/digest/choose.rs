@@ -15,49 +15,28 @@ use super::project::scalar;
 use super::selector::{GroupBy, GroupRule, OrderKey, PublishRule, Selector};
 use super::tags::{canonical, lexeme};
 use crate::contract::time::Timestamp;
-use crate::contract::vocabulary::Stream;
+use crate::contract::vocabulary::{Stream, spellings};
 use crate::facts::window::Window;
 
-/// Why a candidate is not in a bag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum DropReason {
-    StreamNotMatched,
-    PublishNotMatched,
-    /// A newer summary of the same work took its place.
-    Replaced,
-    ProjectNotMatched,
-    TagMissing,
-    TagNotMatched,
-    TagExcluded,
-    MetaNotMatched,
-    ConfidenceTooLow,
-    NoTasks,
-    TasksClosed,
-    OtherGroup,
-    CapPerTag,
-    CapPerProject,
-    CapTotal,
-}
-
-impl DropReason {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            DropReason::StreamNotMatched => "stream_not_matched",
-            DropReason::PublishNotMatched => "publish_not_matched",
-            DropReason::Replaced => "replaced",
-            DropReason::ProjectNotMatched => "project_not_matched",
-            DropReason::TagMissing => "tag_missing",
-            DropReason::TagNotMatched => "tag_not_matched",
-            DropReason::TagExcluded => "tag_excluded",
-            DropReason::MetaNotMatched => "meta_not_matched",
-            DropReason::ConfidenceTooLow => "confidence_too_low",
-            DropReason::NoTasks => "no_tasks",
-            DropReason::TasksClosed => "tasks_closed",
-            DropReason::OtherGroup => "other_group",
-            DropReason::CapPerTag => "cap_per_tag",
-            DropReason::CapPerProject => "cap_per_project",
-            DropReason::CapTotal => "cap_total",
-        }
+spellings! {
+    /// Why a candidate is not in a bag.
+    DropReason {
+        StreamNotMatched "stream_not_matched",
+        PublishNotMatched "publish_not_matched",
+        /// A newer summary of the same work took its place.
+        Replaced "replaced",
+        ProjectNotMatched "project_not_matched",
+        TagMissing "tag_missing",
+        TagNotMatched "tag_not_matched",
+        TagExcluded "tag_excluded",
+        MetaNotMatched "meta_not_matched",
+        ConfidenceTooLow "confidence_too_low",
+        NoTasks "no_tasks",
+        TasksClosed "tasks_closed",
+        OtherGroup "other_group",
+        CapPerTag "cap_per_tag",
+        CapPerProject "cap_per_project",
+        CapTotal "cap_total",
     }
 }
 

@@ -10,40 +10,29 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::contract::vocabulary::spellings;
+
 pub(crate) const RULES_VERSION: &str = "project_rules.v1";
 
-/// Where a rule reads a project.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ProjectFrom {
-    /// `params.project` of the request.
-    Request,
-    /// The project that the source names.
-    Source,
-    Label,
-    Folder,
-    Feed,
-    Mailbox,
-    /// `requested_by.repo`.
-    Repo,
-    /// The project that the flow wrote.
-    Flow,
+spellings! {
+    /// Where a rule reads a project.
+    ProjectFrom {
+        /// `params.project` of the request.
+        Request "request",
+        /// The project that the source names.
+        Source "source",
+        Label "label",
+        Folder "folder",
+        Feed "feed",
+        Mailbox "mailbox",
+        /// `requested_by.repo`.
+        Repo "repo",
+        /// The project that the flow wrote.
+        Flow "flow",
+    }
 }
 
 impl ProjectFrom {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ProjectFrom::Request => "request",
-            ProjectFrom::Source => "source",
-            ProjectFrom::Label => "label",
-            ProjectFrom::Folder => "folder",
-            ProjectFrom::Feed => "feed",
-            ProjectFrom::Mailbox => "mailbox",
-            ProjectFrom::Repo => "repo",
-            ProjectFrom::Flow => "flow",
-        }
-    }
-
     /// The value of an item at this place.
     fn value(self, meta: &Map<String, Value>) -> Option<String> {
         let named = |name: &str| meta.get(name).and_then(scalar);

@@ -431,7 +431,7 @@ impl Digests {
     /// All bag folders, relative to the bus home, with the type and the id that their path names.
     fn folders(&self) -> Result<Vec<(String, BagType, String)>, DigestError> {
         let mut found = Vec::new();
-        for bag_type in BagType::ALL {
+        for &bag_type in BagType::ALL {
             let folder = self.buses.join(DIGESTS_DIR).join(LEVEL).join(bag_type.as_str());
             for name in self.list(&folder)? {
                 found.push((bag_path(bag_type, &name), bag_type, name));

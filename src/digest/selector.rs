@@ -18,7 +18,7 @@ use super::tags::canonical;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs_hash;
 use crate::contract::schema;
-use crate::contract::vocabulary::Stream;
+use crate::contract::vocabulary::{Stream, spellings};
 use crate::facts::digest::{BagType, Channel, WindowType};
 use crate::flow::lint::{Finding, Severity};
 use crate::os::Disk;
@@ -75,30 +75,16 @@ pub struct MatchRule {
     pub publish: PublishRule,
 }
 
-/// The property that summaries are grouped by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum GroupBy {
-    None,
-    Tag,
-    Pair,
-    Combo,
-    Project,
-    Stream,
-    Meta,
-}
-
-impl GroupBy {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            GroupBy::None => "none",
-            GroupBy::Tag => "tag",
-            GroupBy::Pair => "pair",
-            GroupBy::Combo => "combo",
-            GroupBy::Project => "project",
-            GroupBy::Stream => "stream",
-            GroupBy::Meta => "meta",
-        }
+spellings! {
+    /// The property that summaries are grouped by.
+    GroupBy {
+        None "none",
+        Tag "tag",
+        Pair "pair",
+        Combo "combo",
+        Project "project",
+        Stream "stream",
+        Meta "meta",
     }
 }
 
@@ -421,7 +407,6 @@ impl Selectors {
         }
     }
 
-    /// Reads a dataset.
     pub fn parse(bytes: &[u8]) -> Result<Selectors, SelectorsError> {
         let mut selectors: Vec<Selector> = Vec::new();
         let mut rules = None;
@@ -437,7 +422,7 @@ impl Selectors {
                 serde_json::from_slice(line).map_err(|error| bad(error.to_string()))?;
             if record["schema_version"] == RULES_VERSION {
                 if let Some(first) = schema::check(RULES_VERSION, &record).first() {
-                    return Err(bad(format!("at `{}`: {}", first.pointer, first.message)));
+                    return Err(bad(first.to_string()));
                 }
                 let read =
                     serde_json::from_value(record).map_err(|error| bad(error.to_string()))?;
@@ -447,7 +432,7 @@ impl Selectors {
                 continue;
             }
             if let Some(first) = schema::check(SELECTOR_VERSION, &record).first() {
-                return Err(bad(format!("at `{}`: {}", first.pointer, first.message)));
+                return Err(bad(first.to_string()));
             }
             let mut selector: Selector =
                 serde_json::from_value(record.clone()).map_err(|error| bad(error.to_string()))?;

@@ -4,16 +4,7 @@ use serde_json::{Value, json};
 
 use crate::export::Committed;
 use crate::facts::attempt::{SourcePlace, SourcePlaces};
-use crate::state::event::{Event, PauseCause, TakenRequest};
-
-/// What a cause of a pause is called.
-pub(crate) fn pause_word(cause: &PauseCause) -> &'static str {
-    match cause {
-        PauseCause::Operator => "operator",
-        PauseCause::OpenRequests => "open_requests",
-        PauseCause::DiskSpace => "disk_space",
-    }
-}
+use crate::state::event::{Event, TakenRequest};
 
 /// A request as it was taken in, with its line as JSON.
 pub(crate) fn taken_json(taken: &TakenRequest) -> Value {
@@ -154,7 +145,7 @@ fn details(event: &Event) -> Value {
             "facts": input,
         }),
         Event::IntakePaused { cause } | Event::IntakeResumed { cause } => {
-            json!({"cause": pause_word(cause)})
+            json!({"cause": cause})
         }
         Event::ConfigReloaded { config } => json!({"config": config.hex()}),
         Event::QuarantineReleased { quarantined, request_id } => {

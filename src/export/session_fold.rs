@@ -22,7 +22,9 @@ use super::run_record::{
 use super::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
-use crate::contract::vocabulary::{AckStatus, Bus, ErrorClass, FailureCause, ReasonCode, Warnings};
+use crate::contract::vocabulary::{
+    AckStatus, Bus, ErrorClass, FailureCause, ReasonCode, Warnings, spellings,
+};
 use crate::facts::agent_run::SnapshotPointer;
 use crate::facts::attempt::{InputFacts, UpstreamInput};
 use crate::facts::failure::{ErrorDetails, ErrorFacts};
@@ -82,35 +84,15 @@ struct OpenSession {
     leaves_work: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum StageName {
-    QueueRead,
-    InputResolution,
-    ModelExecute,
-    Promote,
-    AckEmit,
-    RunRecordEmit,
-}
-
-impl StageName {
-    const ALL: [StageName; 6] = [
-        StageName::QueueRead,
-        StageName::InputResolution,
-        StageName::ModelExecute,
-        StageName::Promote,
-        StageName::AckEmit,
-        StageName::RunRecordEmit,
-    ];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            StageName::QueueRead => "queue_read",
-            StageName::InputResolution => "input_resolution",
-            StageName::ModelExecute => "model_execute",
-            StageName::Promote => "promote",
-            StageName::AckEmit => "ack_emit",
-            StageName::RunRecordEmit => "run_record_emit",
-        }
+spellings! {
+    /// A part of the work of a session.
+    StageName {
+        QueueRead "queue_read",
+        InputResolution "input_resolution",
+        ModelExecute "model_execute",
+        Promote "promote",
+        AckEmit "ack_emit",
+        RunRecordEmit "run_record_emit",
     }
 }
 
@@ -794,7 +776,7 @@ impl OpenSession {
                 evidence,
             }
         };
-        StageName::ALL.into_iter().map(stage).collect()
+        StageName::ALL.iter().copied().map(stage).collect()
     }
 }
 

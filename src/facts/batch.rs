@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
+use crate::contract::vocabulary::words;
 use crate::facts::model::{ModelIdentity, Usage};
 
 /// A step of a batch.
@@ -63,38 +64,17 @@ pub struct EndedBatch {
     pub message: String,
 }
 
-/// How a batch ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[repr(u8)]
-pub enum BatchEnd {
-    /// The server worked through it.
-    Completed = 1,
-    /// The server did not finish it in time.
-    Expired = 2,
-    Cancelled = 3,
-    /// The server refused it as a whole.
-    Refused = 4,
-    /// The server does not have it, or the server is not configured any more.
-    Lost = 5,
-}
-
-impl BatchEnd {
-    pub const ALL: [BatchEnd; 5] = [
-        BatchEnd::Completed,
-        BatchEnd::Expired,
-        BatchEnd::Cancelled,
-        BatchEnd::Refused,
-        BatchEnd::Lost,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            BatchEnd::Completed => "completed",
-            BatchEnd::Expired => "expired",
-            BatchEnd::Cancelled => "cancelled",
-            BatchEnd::Refused => "refused",
-            BatchEnd::Lost => "lost",
-        }
+words! {
+    /// How a batch ended.
+    BatchEnd {
+        /// The server worked through it.
+        Completed = 1 "completed",
+        /// The server did not finish it in time.
+        Expired = 2 "expired",
+        Cancelled = 3 "cancelled",
+        /// The server refused it as a whole.
+        Refused = 4 "refused",
+        /// The server does not have it, or the server is not configured any more.
+        Lost = 5 "lost",
     }
 }

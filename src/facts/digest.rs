@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
+use crate::contract::vocabulary::words;
 
 /// A step of a digest build.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,94 +76,42 @@ pub struct BuildFinished {
     pub selectors: BTreeMap<String, String>,
 }
 
-/// What kind of bag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[repr(u8)]
-pub enum BagType {
-    /// Summaries that have one tag.
-    Tagbag = 1,
-    /// Summaries that have two tags which occur together.
-    Pairbag = 2,
-    /// Summaries that share a window and perhaps a project, a field or a set of tags.
-    Cohort = 3,
-}
-
-impl BagType {
-    pub const ALL: [BagType; 3] = [BagType::Cohort, BagType::Pairbag, BagType::Tagbag];
-
-    /// As records and folders spell it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            BagType::Tagbag => "tagbag",
-            BagType::Pairbag => "pairbag",
-            BagType::Cohort => "cohort",
-        }
+words! {
+    /// What kind of bag.
+    BagType {
+        /// Summaries that share a window and perhaps a project, a field or a set of tags.
+        Cohort = 3 "cohort",
+        /// Summaries that have two tags which occur together.
+        Pairbag = 2 "pairbag",
+        /// Summaries that have one tag.
+        Tagbag = 1 "tagbag",
     }
 }
 
-/// What a memo is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[repr(u8)]
-pub enum Channel {
-    /// Overview, timeline, achievements, pending tasks.
-    Digest = 1,
-    /// Pending tasks, oldest first.
-    Tasks = 2,
-    Achievements = 3,
-    /// One line for each summary, newest first.
-    Portfolio = 4,
-}
-
-impl Channel {
-    pub const ALL: [Channel; 4] =
-        [Channel::Digest, Channel::Tasks, Channel::Achievements, Channel::Portfolio];
-
-    /// As records spell it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Channel::Digest => "digest",
-            Channel::Tasks => "tasks",
-            Channel::Achievements => "achievements",
-            Channel::Portfolio => "portfolio",
-        }
+words! {
+    /// What a memo is about.
+    Channel {
+        /// Overview, timeline, achievements, pending tasks.
+        Digest = 1 "digest",
+        /// Pending tasks, oldest first.
+        Tasks = 2 "tasks",
+        Achievements = 3 "achievements",
+        /// One line for each summary, newest first.
+        Portfolio = 4 "portfolio",
     }
 }
 
-/// How long a window is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[repr(u8)]
-pub enum WindowType {
-    Day = 1,
-    /// Monday to Sunday.
-    IsoWeek = 2,
-    /// An odd ISO week and the even one after it; week 53 stands alone.
-    Fortnight = 3,
-    Month = 4,
-    /// Everything.
-    All = 5,
-}
-
-impl WindowType {
-    pub const ALL: [WindowType; 5] = [
-        WindowType::Day,
-        WindowType::IsoWeek,
-        WindowType::Fortnight,
-        WindowType::Month,
-        WindowType::All,
-    ];
-
-    /// As records spell it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            WindowType::Day => "day",
-            WindowType::IsoWeek => "iso_week",
-            WindowType::Fortnight => "fortnight",
-            WindowType::Month => "month",
-            WindowType::All => "all",
-        }
+words! {
+    /// How long a window is.
+    WindowType {
+        Day = 1 "day",
+        /// Monday to Sunday.
+        IsoWeek = 2 "iso_week",
+        /// An odd ISO week and the even one after it; week 53 stands alone.
+        Fortnight = 3 "fortnight",
+        Month = 4 "month",
+        /// Everything.
+        All = 5 "all",
     }
 }
 

@@ -4,25 +4,21 @@ use serde::{Deserialize, Serialize};
 
 use super::JsonObject;
 use crate::contract::hash::Digest;
+use crate::contract::vocabulary::words;
 
 /// Most tokens that one call can have: sums of counts must fit.
 const TOKENS_MAX: u64 = 1 << 30;
 
-/// Why the model stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[repr(u8)]
-pub enum StopReason {
-    /// It was done.
-    End = 1,
-    /// It ran into the token limit: the answer is cut off.
-    Length = 2,
-    /// The provider withheld the answer.
-    Filtered = 3,
-}
-
-impl StopReason {
-    pub const ALL: [StopReason; 3] = [StopReason::End, StopReason::Length, StopReason::Filtered];
+words! {
+    /// Why the model stopped.
+    StopReason {
+        /// It was done.
+        End = 1 "end",
+        /// It ran into the token limit: the answer is cut off.
+        Length = 2 "length",
+        /// The provider withheld the answer.
+        Filtered = 3 "filtered",
+    }
 }
 
 /// Tokens of a call, as the provider counted them.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::agent_run::SnapshotPointer;
 use crate::contract::hash::Digest;
 use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::words;
 
 /// The host that a process runs on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -19,20 +20,15 @@ pub struct Host {
     pub pid: u32,
 }
 
-/// How far an output came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[repr(u8)]
-pub enum Promotion {
-    /// Written, not visible.
-    Staged = 1,
-    /// Visible.
-    Promoted = 2,
-    NotWritten = 3,
-}
-
-impl Promotion {
-    pub const ALL: [Promotion; 3] = [Promotion::Staged, Promotion::Promoted, Promotion::NotWritten];
+words! {
+    /// How far an output came.
+    Promotion {
+        /// Written, not visible.
+        Staged = 1 "staged",
+        /// Visible.
+        Promoted = 2 "promoted",
+        NotWritten = 3 "not_written",
+    }
 }
 
 /// A day file that a session published.
@@ -78,7 +74,7 @@ pub struct SessionReport {
     /// Requests that ended, by the word that `status` uses.
     pub outcomes: BTreeMap<String, u64>,
     pub outputs: Vec<Promoted>,
-    /// The newest snapshot of the service's own run.
+    /// The newest snapshot of the service's own session.
     pub snapshot: Option<SnapshotPointer>,
     /// Why the session stopped, when it stopped on an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]

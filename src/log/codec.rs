@@ -136,19 +136,17 @@ macro_rules! wire_struct {
 }
 
 /// Words stored as their number.
-macro_rules! wire_word {
-    ($($name:ident: $code:expr, $from:expr;)+) => {$(
+macro_rules! wire_words {
+    ($($name:ident),+ $(,)?) => {$(
         impl Encode for $name {
             fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
-                let code: fn(&$name) -> u8 = $code;
-                code(self).encode(encoder)
+                self.code().encode(encoder)
             }
         }
         impl<C> Decode<C> for $name {
             fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
                 let code = u8::decode(decoder)?;
-                let from: fn(u8) -> Option<$name> = $from;
-                from(code).ok_or_else(|| {
+                $name::from_code(code).ok_or_else(|| {
                     DecodeError::OtherString(format!("no {} has number {code}", stringify!($name)))
                 })
             }
@@ -208,16 +206,6 @@ macro_rules! wire_enum {
     )+};
 }
 
-/// Fieldless enums with a list of all members, stored as their number.
-macro_rules! wire_all {
-    ($($name:ident),+ $(,)?) => {
-        wire_word! {$(
-            $name: |word| *word as u8,
-                |code| $name::ALL.into_iter().find(|word| *word as u8 == code);
-        )+}
-    };
-}
-
 wire_newtype! {
     Seq(u64);
     Timestamp(i64);
@@ -237,28 +225,11 @@ impl<C> Decode<C> for SharedBytes {
     }
 }
 
-wire_word! {
-    AckStatus: |word| word.code(), AckStatus::from_code;
-    Bus: |word| word.code(), Bus::from_code;
-    QuarantineReason: |word| word.code(), QuarantineReason::from_code;
-    ReasonCode: |word| word.code(), ReasonCode::from_code;
-    Stream: |word| word.code(), Stream::from_code;
-    SummaryKind: |word| word.code(), SummaryKind::from_code;
-    Urgency: |word| word.code(), Urgency::from_code;
-    Status: |status| *status as u8, Status::from_code;
-    PauseCause: |cause| *cause as u8, |code| {
-        [PauseCause::Operator, PauseCause::OpenRequests, PauseCause::DiskSpace]
-            .into_iter()
-            .find(|cause| *cause as u8 == code)
-    };
-    SessionEnd: |end| *end as u8, |code| {
-        [SessionEnd::Clean, SessionEnd::Failed, SessionEnd::Crashed].into_iter().find(|end| *end as u8 == code)
-    };
-    ErrorClass: |word| word.code(), ErrorClass::from_code;
-    FailureCause: |word| word.code(), FailureCause::from_code;
+wire_words! {
+    AckStatus, BagType, BatchEnd, Bus, Channel, ErrorClass, FailureCause, PauseCause, Promotion,
+    QuarantineReason, ReasonCode, SessionEnd, Status, StopReason, Stream, SummaryKind, Urgency,
+    WindowType,
 }
-
-wire_all! { BagType, BatchEnd, Channel, Promotion, StopReason, WindowType }
 
 wire_struct! {
     AckHead { request_id, key, line, offset }

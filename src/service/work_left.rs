@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
-use crate::explain::event_json::pause_word;
 use crate::facts::session::{WaitingWork, WorkLeft};
 use crate::state::{State, Status};
 
@@ -35,7 +34,7 @@ pub(super) fn work_left(state: &State, unread_bytes: u64) -> Option<WorkLeft> {
     let unread_bytes = if state.paused().is_empty() { 0 } else { unread_bytes };
     if is_held_up {
         waits.extend(state.paused().iter().map(|cause| WaitingWork {
-            reason: format!("paused:{}", pause_word(cause)),
+            reason: format!("paused:{cause}"),
             requests: ready,
             next: None,
         }));

@@ -10,7 +10,7 @@ use crate::contract::schema::Violation;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{
     AckStatus, Bus, FailureCause, QuarantineReason, ReasonCode, Stream, SummaryKind, Urgency,
-    Warning, Warnings,
+    Warning, Warnings, words,
 };
 use crate::facts::agent_run::AgentRunFact;
 use crate::facts::attempt::{InputFacts, SourcePlaces};
@@ -104,7 +104,7 @@ pub struct TakenRequest {
     pub created_at: Timestamp,
     /// Not to run before this.
     pub not_before: Option<Timestamp>,
-    /// Wanted by then.
+    /// The time by which the summary is wanted.
     pub deadline: Option<Timestamp>,
     /// What its acks warn of.
     pub warnings: Warnings,
@@ -158,28 +158,28 @@ pub struct BadLine {
     pub raw: RawLine,
 }
 
-/// Why nothing new is taken in or started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum PauseCause {
-    /// Somebody said `pause`.
-    Operator = 1,
-    /// Too many open requests.
-    OpenRequests = 2,
-    /// Too little free space.
-    DiskSpace = 3,
+words! {
+    /// Why nothing new is taken in or started.
+    PauseCause {
+        /// Somebody said `pause`.
+        Operator = 1 "operator",
+        /// Too many open requests.
+        OpenRequests = 2 "open_requests",
+        /// Too little free space.
+        DiskSpace = 3 "disk_space",
+    }
 }
 
-/// How a session ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum SessionEnd {
-    /// It finished its work and said so.
-    Clean = 1,
-    /// It stopped on an error and said so.
-    Failed = 2,
-    /// It wrote no end; the next session wrote it.
-    Crashed = 3,
+words! {
+    /// How a session ended.
+    SessionEnd {
+        /// It finished its work and said so.
+        Clean = 1 "clean",
+        /// It stopped on an error and said so.
+        Failed = 2 "failed",
+        /// It wrote no end; the next session wrote it.
+        Crashed = 3 "crashed",
+    }
 }
 
 /// What one call of a model cost.
@@ -407,7 +407,6 @@ pub enum Event {
     DelayEnded { request: Seq },
     /// Nothing new is taken in or started.
     IntakePaused { cause: PauseCause },
-    /// Work continues.
     IntakeResumed {
         /// Which cause went away.
         cause: PauseCause,

@@ -63,7 +63,7 @@ mod tests {
             Event::WorkReleased { request },
             Event::DelayEnded { request },
         ];
-        for status in Status::ALL.into_iter().filter(|status| !status.is_open()) {
+        for status in Status::ALL.iter().copied().filter(|status| !status.is_open()) {
             for event in &events {
                 assert_eq!(Status::after(Some(status), event), None, "{status:?} {event:?}");
             }

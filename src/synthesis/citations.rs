@@ -15,48 +15,29 @@ use super::inline::is_cid;
 use super::run_dir::{RelPath, RunDir, RunDirError};
 use super::url;
 use crate::contract::hash::sha256;
+use crate::contract::vocabulary::spellings;
 
 /// The scheme of the address of an item of the Summary Bus.
 pub(crate) const SUMMARY_SCHEME: &str = "summary-bus:";
 /// Most rows of a pool.
 pub(crate) const ROWS_MAX: usize = 1_000_000;
 
-/// The result of checking a citation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CitationStatus {
-    Valid,
-    /// The page exists behind a paywall.
-    Paywalled,
-    /// The page does not exist.
-    Invalid,
-    /// The check could not reach the page.
-    Blocked,
-    /// The page has other content.
-    Mismatch,
+spellings! {
+    /// The result of checking a citation.
+    CitationStatus {
+        Valid "valid",
+        /// The page exists behind a paywall.
+        Paywalled "paywalled",
+        /// The page does not exist.
+        Invalid "invalid",
+        /// The check could not reach the page.
+        Blocked "blocked",
+        /// The page has other content.
+        Mismatch "mismatch",
+    }
 }
 
 impl CitationStatus {
-    pub fn parse(text: &str) -> Option<CitationStatus> {
-        Some(match text {
-            "valid" => CitationStatus::Valid,
-            "paywalled" => CitationStatus::Paywalled,
-            "invalid" => CitationStatus::Invalid,
-            "blocked" => CitationStatus::Blocked,
-            "mismatch" => CitationStatus::Mismatch,
-            _ => return None,
-        })
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            CitationStatus::Valid => "valid",
-            CitationStatus::Paywalled => "paywalled",
-            CitationStatus::Invalid => "invalid",
-            CitationStatus::Blocked => "blocked",
-            CitationStatus::Mismatch => "mismatch",
-        }
-    }
-
     /// True when a claim may rest on it.
     pub(crate) fn is_usable(self) -> bool {
         matches!(self, CitationStatus::Valid | CitationStatus::Paywalled)

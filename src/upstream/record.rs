@@ -16,7 +16,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::text::normalize;
-use crate::contract::vocabulary::Stream;
+use crate::contract::vocabulary::{Stream, spellings};
 
 /// First millisecond after the plausible window of source times: the year 2200.
 const TIME_MS_END: i64 = 7_258_118_400_000;
@@ -317,33 +317,24 @@ pub(crate) struct ChunkRecord<'a> {
     embedding_ref: Value,
 }
 
-/// How chunks of a document are put in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ChunkOrder {
-    /// By `span.char_range.char_start`.
-    CharRange,
-    /// By `span.pages.page_start`.
-    Pages,
-    /// By `metadata.chunk_index` or `chunk_index`.
-    ChunkIndex,
-    /// By the line in the file.
-    FileOrder,
+spellings! {
+    /// How chunks of a document are put in order; the name stands in `selection.chunk_order`.
+    ChunkOrder {
+        /// By `span.char_range.char_start`.
+        CharRange "char_range",
+        /// By `span.pages.page_start`.
+        Pages "pages",
+        /// By `metadata.chunk_index` or `chunk_index`.
+        ChunkIndex "chunk_index",
+        /// By the line in the file.
+        FileOrder "file_order",
+    }
 }
 
 impl ChunkOrder {
     /// The rules that read a position from the chunk, the strongest first.
     pub(crate) const STATED: [ChunkOrder; 3] =
         [ChunkOrder::CharRange, ChunkOrder::Pages, ChunkOrder::ChunkIndex];
-
-    /// The name recorded in `selection.chunk_order`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ChunkOrder::CharRange => "char_range",
-            ChunkOrder::Pages => "pages",
-            ChunkOrder::ChunkIndex => "chunk_index",
-            ChunkOrder::FileOrder => "file_order",
-        }
-    }
 }
 
 impl<'a> ChunkRecord<'a> {

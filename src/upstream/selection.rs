@@ -23,39 +23,29 @@ use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::json::{jcs, jcs_hash, name_order};
 use crate::contract::schema::{self, Violation};
 use crate::contract::time::Day;
-use crate::contract::vocabulary::{Bus, ErrorClass, ReasonCode};
+use crate::contract::vocabulary::{Bus, ErrorClass, ReasonCode, spellings};
 
 /// Largest selection manifest that is read.
 const SELECTION_BYTES_MAX: u64 = 64 << 20;
 /// The version this service writes and verifies.
 pub(crate) const SELECTION_VERSION: &str = "selection_manifest.v1";
 
-/// In which order the items of a selection are summarized.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SelectionOrder {
-    /// As the manifest lists them.
-    AsListed,
-    /// Canonical upstream order, by time.
-    ByTime,
-    ById,
+spellings! {
+    /// In which order the items of a selection are summarized.
+    SelectionOrder {
+        /// As the manifest lists them.
+        AsListed "as_listed",
+        /// Canonical upstream order, by time.
+        ByTime "by_time",
+        ById "by_id",
+    }
 }
 
 impl SelectionOrder {
     /// The order that the manifest names; without a known word the order of its list.
     pub(crate) fn of(word: Option<&Value>) -> SelectionOrder {
-        match word.and_then(Value::as_str) {
-            Some("by_time") => SelectionOrder::ByTime,
-            Some("by_id") => SelectionOrder::ById,
-            _ => SelectionOrder::AsListed,
-        }
-    }
-
-    fn as_str(self) -> &'static str {
-        match self {
-            SelectionOrder::AsListed => "as_listed",
-            SelectionOrder::ByTime => "by_time",
-            SelectionOrder::ById => "by_id",
-        }
+        let named = word.and_then(Value::as_str).and_then(SelectionOrder::parse);
+        named.unwrap_or(SelectionOrder::AsListed)
     }
 }
 

@@ -431,7 +431,7 @@ impl Looker {
 
     fn end(&mut self, name: &str, ended: EndedBatch) -> Result<(), Ending> {
         let Some(tracked) = self.open.remove(name) else { return Ok(()) };
-        let (end, refused) = (ended.end.name(), ended.refused.len());
+        let (end, refused) = (ended.end.as_str(), ended.refused.len());
         tracing::info!(batch = name, end, answered = ended.answered, refused, "a batch ended");
         // Before the commit: it lets the requests start, and they must not find the old place.
         for (request, call) in tracked.batch.questions.keys() {
