@@ -568,6 +568,10 @@ impl ReplyCache for Answers {
 struct Silent(Arc<dyn Provider>);
 
 impl Provider for Silent {
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&*self.0)
+    }
+
     fn identity(&self) -> ModelIdentity {
         self.0.identity()
     }
@@ -576,8 +580,9 @@ impl Provider for Silent {
         self.0.context_tokens()
     }
 
-    fn context_is_known(&self) -> bool {
-        self.0.context_is_known()
+    fn is_free(&self) -> bool {
+        // Answers of the log count for every provider.
+        false
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {

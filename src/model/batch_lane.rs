@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
 
-use super::batch_api::{BatchApi, BatchLine};
+use super::batch_api::BatchLine;
 use super::budget::{Budget, NotReserved, Spent};
 use super::call::{ModelCall, RightOfWay};
 use super::error::ModelError;
@@ -291,40 +291,16 @@ pub(super) struct Batched {
 }
 
 impl Provider for Batched {
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&*self.inner)
+    }
+
     fn identity(&self) -> ModelIdentity {
         self.inner.identity()
     }
 
     fn context_tokens(&self) -> usize {
         self.inner.context_tokens()
-    }
-
-    fn context_is_known(&self) -> bool {
-        self.inner.context_is_known()
-    }
-
-    fn context_of(&self, model: &str) -> (usize, bool) {
-        self.inner.context_of(model)
-    }
-
-    fn is_free(&self) -> bool {
-        self.inner.is_free()
-    }
-
-    fn learned(&self) -> Vec<String> {
-        self.inner.learned()
-    }
-
-    fn tokens_per_second(&self) -> Option<f64> {
-        self.inner.tokens_per_second()
-    }
-
-    fn batch_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
-        self.inner.batch_line(call)
-    }
-
-    fn batches(&self) -> Option<&dyn BatchApi> {
-        self.inner.batches()
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {

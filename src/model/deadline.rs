@@ -80,20 +80,16 @@ impl<'a> Deadline<'a> {
 }
 
 impl Provider for Deadline<'_> {
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(self.inner)
+    }
+
     fn identity(&self) -> ModelIdentity {
         self.inner.identity()
     }
 
     fn context_tokens(&self) -> usize {
         self.inner.context_tokens()
-    }
-
-    fn context_is_known(&self) -> bool {
-        self.inner.context_is_known()
-    }
-
-    fn is_free(&self) -> bool {
-        self.inner.is_free()
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::batch_api::{BatchApi, BatchLine};
+use super::batch_api::BatchLine;
 use super::call::{Listener, ModelCall};
 use super::deadline::Alive;
 use super::error::{ErrorClass, ModelError};
@@ -29,20 +29,16 @@ impl Fallback {
 }
 
 impl Provider for Fallback {
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&*self.chain[0])
+    }
+
     fn identity(&self) -> ModelIdentity {
         self.chain[0].identity()
     }
 
     fn context_tokens(&self) -> usize {
         self.chain[0].context_tokens()
-    }
-
-    fn context_is_known(&self) -> bool {
-        self.chain[0].context_is_known()
-    }
-
-    fn is_free(&self) -> bool {
-        self.chain[0].is_free()
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
@@ -105,6 +101,10 @@ impl WithModel {
 }
 
 impl Provider for WithModel {
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&*self.inner)
+    }
+
     fn identity(&self) -> ModelIdentity {
         ModelIdentity { model_name: self.model.clone(), ..self.inner.identity() }
     }
@@ -117,16 +117,8 @@ impl Provider for WithModel {
         self.inner.context_of(&self.model).1
     }
 
-    fn is_free(&self) -> bool {
-        self.inner.is_free()
-    }
-
     fn batch_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
         self.inner.batch_line(&ModelCall { model: Some(&self.model), ..call.clone() })
-    }
-
-    fn batches(&self) -> Option<&dyn BatchApi> {
-        self.inner.batches()
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {

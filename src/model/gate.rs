@@ -31,7 +31,6 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::batch_api::{BatchApi, BatchLine};
 use super::budget::{Budget, NotReserved, Spent};
 use super::call::{GIVE_WAY_SLICE, Listener, ModelCall, RightOfWay};
 use super::deadline::time_left;
@@ -582,6 +581,10 @@ impl Drop for InFlight<'_> {
 }
 
 impl Provider for Gate {
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&*self.inner)
+    }
+
     fn identity(&self) -> ModelIdentity {
         self.inner.identity()
     }
@@ -590,28 +593,8 @@ impl Provider for Gate {
         self.inner.context_tokens()
     }
 
-    fn context_is_known(&self) -> bool {
-        self.inner.context_is_known()
-    }
-
-    fn context_of(&self, model: &str) -> (usize, bool) {
-        self.inner.context_of(model)
-    }
-
-    fn is_free(&self) -> bool {
-        self.inner.is_free()
-    }
-
     fn tokens_per_second(&self) -> Option<f64> {
         self.state.lock().speed.tokens_per_second()
-    }
-
-    fn batch_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
-        self.inner.batch_line(call)
-    }
-
-    fn batches(&self) -> Option<&dyn BatchApi> {
-        self.inner.batches()
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {

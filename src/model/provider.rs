@@ -11,7 +11,15 @@ use super::reply::{ModelIdentity, ModelReply};
 pub(crate) const BUILTIN: &str = "builtin";
 
 /// A model that answers.
+///
+/// A provider around another one names it as [`inner`](Provider::inner). What it does not say itself
+/// is what the inner provider says.
 pub trait Provider: Send + Sync {
+    /// The provider that this one is put around.
+    fn inner(&self) -> Option<&dyn Provider> {
+        None
+    }
+
     /// Who will answer, as far as that is known before the call.
     fn identity(&self) -> ModelIdentity;
 
@@ -20,12 +28,13 @@ pub trait Provider: Send + Sync {
 
     /// False when that number is a cautious guess: neither the configuration nor the server tells it.
     fn context_is_known(&self) -> bool {
-        true
+        self.inner().is_none_or(Provider::context_is_known)
     }
 
     /// The context of another of its models, and whether it is known.
-    fn context_of(&self, _model: &str) -> (usize, bool) {
-        (self.context_tokens(), self.context_is_known())
+    fn context_of(&self, model: &str) -> (usize, bool) {
+        let own = || (self.context_tokens(), self.context_is_known());
+        self.inner().map_or_else(own, |inner| inner.context_of(model))
     }
 
     /// Asks once.
@@ -33,32 +42,32 @@ pub trait Provider: Send + Sync {
 
     /// True when an answer is free and always the same, so that caching it is pointless.
     fn is_free(&self) -> bool {
-        false
+        self.inner().is_some_and(Provider::is_free)
     }
 
     /// What the configured model was found to refuse since the program started, one fact a line.
     fn learned(&self) -> Vec<String> {
-        Vec::new()
+        self.inner().map(Provider::learned).unwrap_or_default()
     }
 
     /// Tokens a second of its newest answers; `None` until one was counted.
     fn tokens_per_second(&self) -> Option<f64> {
-        None
+        self.inner().and_then(Provider::tokens_per_second)
     }
 
     /// The call as a line of a batch; `None` where it must be asked alone.
-    fn batch_line(&self, _call: &ModelCall<'_>) -> Option<BatchLine> {
-        None
+    fn batch_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
+        self.inner()?.batch_line(call)
     }
 
     /// The batch lane, where there is one.
     fn batches(&self) -> Option<&dyn BatchApi> {
-        None
+        self.inner()?.batches()
     }
 
     /// The models that the server lists; `None` where it lists none, or where there is no server.
     /// Sends no text and costs nothing.
-    fn models(&self, _within: Duration) -> Result<Option<Vec<String>>, ModelError> {
-        Ok(None)
+    fn models(&self, within: Duration) -> Result<Option<Vec<String>>, ModelError> {
+        self.inner().map_or(Ok(None), |inner| inner.models(within))
     }
 }

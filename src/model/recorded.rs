@@ -156,20 +156,16 @@ impl<P: AsRef<dyn Provider>> Recorder<P> {
 }
 
 impl<P: AsRef<dyn Provider> + Send + Sync> Provider for Recorder<P> {
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(self.inner.as_ref())
+    }
+
     fn identity(&self) -> ModelIdentity {
         self.inner.as_ref().identity()
     }
 
     fn context_tokens(&self) -> usize {
         self.inner.as_ref().context_tokens()
-    }
-
-    fn context_is_known(&self) -> bool {
-        self.inner.as_ref().context_is_known()
-    }
-
-    fn is_free(&self) -> bool {
-        self.inner.as_ref().is_free()
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {

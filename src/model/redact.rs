@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::batch_api::{BatchApi, BatchLine};
+use super::batch_api::BatchLine;
 use super::call::{Message, ModelCall};
 use super::error::ModelError;
 use super::provider::Provider;
@@ -148,6 +148,10 @@ impl Redacting {
 }
 
 impl Provider for Redacting {
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&*self.inner)
+    }
+
     fn identity(&self) -> ModelIdentity {
         self.inner.identity()
     }
@@ -156,24 +160,12 @@ impl Provider for Redacting {
         self.inner.context_tokens()
     }
 
-    fn context_is_known(&self) -> bool {
-        self.inner.context_is_known()
-    }
-
-    fn context_of(&self, model: &str) -> (usize, bool) {
-        self.inner.context_of(model)
-    }
-
     fn batch_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
         let cleaned = call.messages.iter().map(|message| self.redaction.apply_to_message(message));
         let (messages, counts): (Vec<Message>, Vec<u64>) = cleaned.unzip();
         let call = ModelCall { messages: &messages, sources: &[], ..call.clone() };
         let line = self.inner.batch_line(&call)?;
         Some(BatchLine { redacted: counts.iter().sum(), ..line })
-    }
-
-    fn batches(&self) -> Option<&dyn BatchApi> {
-        self.inner.batches()
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
