@@ -830,11 +830,11 @@ impl Values {
                 batch_wait_ms: self.optional_duration(&at("batch_wait"))?,
                 batch_poll_ms: self.optional_duration(&at("batch_poll"))?,
             };
-            let has_batches =
-                matches!(provider.kind, ProviderKind::OpenAi | ProviderKind::Anthropic);
-            if provider.batch == Some(true) && !has_batches {
-                let expected = "false: only the kinds openai and anthropic have batches";
-                return Err(self.bad(&at("batch"), expected));
+            if provider.batch == Some(true) && !provider.kind.has_batches() {
+                let with = ProviderKind::ALL.into_iter().filter(|kind| kind.has_batches());
+                let with: Vec<&str> = with.map(ProviderKind::name).collect();
+                let expected = format!("false: only the kinds {} have batches", with.join(" and "));
+                return Err(self.bad(&at("batch"), &expected));
             }
             providers.insert(name, provider);
         }

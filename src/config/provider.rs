@@ -36,6 +36,31 @@ pub enum Reach {
     Program,
 }
 
+/// What is known of a kind.
+struct KindFacts {
+    /// As the configuration spells it.
+    name: &'static str,
+    reach: Reach,
+    has_batches: bool,
+    cache: CacheShares,
+}
+
+impl KindFacts {
+    const fn of(name: &'static str, reach: Reach) -> KindFacts {
+        let cache = CacheShares { read: 1.0, write: 1.0 };
+        KindFacts { name, reach, has_batches: false, cache }
+    }
+}
+
+/// The cost of a token in the cache of a server, as a share of the usual price.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CacheShares {
+    /// To read it there.
+    pub read: f64,
+    /// To write it there.
+    pub write: f64,
+}
+
 impl ProviderKind {
     pub const ALL: [ProviderKind; 5] = [
         ProviderKind::Builtin,
@@ -45,25 +70,39 @@ impl ProviderKind {
         ProviderKind::Recorded,
     ];
 
-    /// The kind as the configuration spells it, and where it answers.
-    const fn facts(self) -> (&'static str, Reach) {
+    const fn facts(self) -> KindFacts {
         match self {
-            ProviderKind::Builtin => ("builtin", Reach::Inside),
-            ProviderKind::OpenAi => ("openai", Reach::Server { base: "https://api.openai.com/v1" }),
-            ProviderKind::Anthropic => {
-                ("anthropic", Reach::Server { base: "https://api.anthropic.com/v1" })
+            ProviderKind::Builtin => KindFacts::of("builtin", Reach::Inside),
+            ProviderKind::OpenAi => {
+                let reach = Reach::Server { base: "https://api.openai.com/v1" };
+                KindFacts { has_batches: true, ..KindFacts::of("openai", reach) }
             }
-            ProviderKind::Command => ("command", Reach::Program),
-            ProviderKind::Recorded => ("recorded", Reach::Inside),
+            ProviderKind::Anthropic => {
+                let reach = Reach::Server { base: "https://api.anthropic.com/v1" };
+                let cache = CacheShares { read: 0.1, write: 1.25 };
+                KindFacts { has_batches: true, cache, ..KindFacts::of("anthropic", reach) }
+            }
+            ProviderKind::Command => KindFacts::of("command", Reach::Program),
+            ProviderKind::Recorded => KindFacts::of("recorded", Reach::Inside),
         }
     }
 
     pub fn name(self) -> &'static str {
-        self.facts().0
+        self.facts().name
     }
 
     pub fn reach(self) -> Reach {
-        self.facts().1
+        self.facts().reach
+    }
+
+    /// Whether such a server answers batches.
+    pub(crate) fn has_batches(self) -> bool {
+        self.facts().has_batches
+    }
+
+    /// What a token in the cache of the server costs.
+    pub(crate) fn cache_shares(self) -> CacheShares {
+        self.facts().cache
     }
 }
 

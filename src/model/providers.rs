@@ -251,23 +251,16 @@ struct ChosenProvider<'a> {
     model: Option<&'a str>,
 }
 
-/// What Anthropic takes for a token in its cache, as a part of its usual price.
-const ANTHROPIC_READS: f64 = 0.1;
-const ANTHROPIC_WRITES: f64 = 1.25;
-
 fn limits(config: &Config, section: &ProviderConfig) -> Limits {
     let price_in = section.price_in.unwrap_or(0.0);
-    let (reads, writes) = match section.kind {
-        ProviderKind::Anthropic => (ANTHROPIC_READS, ANTHROPIC_WRITES),
-        _ => (1.0, 1.0),
-    };
+    let cache = section.kind.cache_shares();
     Limits {
         concurrency: config.in_flight_per_provider,
         requests_per_minute: section.requests_per_minute,
         tokens_per_minute: section.tokens_per_minute,
         price_in,
-        price_cached: section.price_cached.unwrap_or(price_in * reads),
-        price_cache_write: price_in * writes,
+        price_cached: section.price_cached.unwrap_or(price_in * cache.read),
+        price_cache_write: price_in * cache.write,
         price_out: section.price_out.unwrap_or(0.0),
         patience: Duration::from_millis(config.attempt_timeout_ms.max(0).unsigned_abs() / 2),
     }
