@@ -10,6 +10,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -119,18 +120,26 @@ pub(crate) struct VersionSelection {
     pub question_hash: Option<String>,
 }
 
-/// What the keys of an item are made of.
-pub(crate) struct VersionWords<'a> {
-    pub source_type: &'a str,
-    pub source_ids: &'a [String],
-    pub template_id: &'a str,
-    pub selection: &'a VersionSelection,
-    pub meta: &'a Map<String, Value>,
-    /// Source time.
-    pub at: Option<i64>,
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct VersionPrompt {
+    pub template_id: String,
 }
 
-/// What summaries share.
+/// The members of an item that its keys are made of. `Outputs` reads what a caller needs of `outputs`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct VersionedItem<Outputs = IgnoredAny> {
+    /// Source time.
+    pub ts_abs_ms: Option<i64>,
+    pub source_ids: Vec<String>,
+    pub source_type: String,
+    pub prompt: VersionPrompt,
+    pub selection: VersionSelection,
+    pub outputs: Outputs,
+    pub meta: Map<String, Value>,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct VersionKeys {
     /// Flow, question and sources; 0 for an item without a flow or without sources.
@@ -140,19 +149,19 @@ pub(crate) struct VersionKeys {
     pub word: SourceWord,
 }
 
-impl VersionWords<'_> {
+impl<Outputs> VersionedItem<Outputs> {
     pub(crate) fn keys(&self) -> VersionKeys {
         if self.source_ids.is_empty() {
             return VersionKeys::default();
         }
         let known: BTreeSet<Cow<'_, str>> = self.known_by();
         let mut work = vec![
-            self.source_type,
-            self.template_id,
+            self.source_type.as_str(),
+            &self.prompt.template_id,
             self.question(),
             self.meta_word("summary_subkind"),
         ];
-        // Parts of a source are told apart by their text, and pieces of many by their ids.
+        // Parts of one source differ in their text, and pieces of several sources in their ids.
         let (is_slice, is_pieces) =
             (self.selection.selection_type.ends_with("_slice"), self.source_type == "chunk_set");
         if is_slice && self.source_type != "event" {
@@ -162,7 +171,7 @@ impl VersionWords<'_> {
             true => work.extend(self.source_ids.iter().map(String::as_str)),
             false => work.extend(known.iter().map(Cow::as_ref)),
         }
-        let has_flow = !self.template_id.is_empty();
+        let has_flow = !self.prompt.template_id.is_empty();
         let mut origins: BTreeSet<u64> =
             known.iter().map(|one| number(&format!("origin\n{one}"))).collect();
         origins.extend(self.named().map(|name| number(&format!("origin\n{name}"))));
@@ -195,7 +204,7 @@ impl VersionWords<'_> {
         let conversation =
             if conversation.is_empty() { self.meta_word("source_name") } else { conversation };
         if self.source_type == "session" && !conversation.is_empty() {
-            let at = self.at.unwrap_or_default();
+            let at = self.ts_abs_ms.unwrap_or_default();
             return BTreeSet::from([format!("chat:{conversation}\n{at}").into()]);
         }
         self.source_ids.iter().map(|one| one.as_str().into()).collect()
@@ -233,19 +242,17 @@ mod tests {
     use super::*;
 
     fn keys(item: &Value) -> VersionKeys {
-        let word = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or("");
-        let ids: Vec<String> = serde_json::from_value(item["ids"].clone()).unwrap();
-        let selection: VersionSelection =
-            serde_json::from_value(item["selection"].clone()).unwrap_or_default();
-        VersionWords {
-            source_type: word("/type"),
-            source_ids: &ids,
-            template_id: word("/flow"),
-            selection: &selection,
-            meta: item["meta"].as_object().unwrap_or(&Map::new()),
-            at: item["at"].as_i64(),
-        }
-        .keys()
+        let word = |name: &str| item[name].as_str().unwrap_or("").to_owned();
+        let item: VersionedItem = VersionedItem {
+            source_type: word("type"),
+            source_ids: serde_json::from_value(item["ids"].clone()).unwrap(),
+            prompt: VersionPrompt { template_id: word("flow") },
+            selection: serde_json::from_value(item["selection"].clone()).unwrap_or_default(),
+            meta: item["meta"].as_object().cloned().unwrap_or_default(),
+            ts_abs_ms: item["at"].as_i64(),
+            ..VersionedItem::default()
+        };
+        item.keys()
     }
 
     fn document(id: &str, origin: &str) -> Value {

@@ -24,9 +24,7 @@ use super::tasks::{self, TaskMarks, TaskMembers};
 use crate::contract::ids::Seq;
 use crate::contract::publish;
 use crate::contract::time::{Day, Timestamp};
-use crate::contract::versions::{
-    SourceWord, VersionKeys, VersionOrder, VersionSelection, VersionWords,
-};
+use crate::contract::versions::{SourceWord, VersionKeys, VersionOrder, VersionedItem};
 use crate::contract::vocabulary::Stream;
 use crate::log::codec;
 use crate::log::{ReadError, Reader};
@@ -215,30 +213,6 @@ struct Facts {
     thread: u64,
     source: u64,
     versions: VersionKeys,
-}
-
-#[derive(Deserialize)]
-struct Line {
-    #[serde(default)]
-    ts_abs_ms: Option<i64>,
-    #[serde(default)]
-    source_ids: Vec<String>,
-    #[serde(default)]
-    source_type: String,
-    #[serde(default)]
-    prompt: Prompt,
-    #[serde(default)]
-    selection: VersionSelection,
-    #[serde(default)]
-    outputs: Outputs,
-    #[serde(default)]
-    meta: Map<String, Value>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Prompt {
-    template_id: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -602,7 +576,7 @@ fn facts(
     fields: &BTreeSet<String>,
     rules: &ProjectRules,
 ) -> serde_json::Result<Facts> {
-    let line: Line = serde_json::from_slice(body)?;
+    let line: VersionedItem<Outputs> = serde_json::from_slice(body)?;
     let (outputs, meta) = (&line.outputs, &line.meta);
     let texts = |values: &[Value]| -> Vec<String> {
         values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
@@ -626,15 +600,7 @@ fn facts(
         .collect();
     let thread = thread_of(meta, &line.source_ids);
     let flow = meta.get("flow_id").and_then(scalar).unwrap_or_default();
-    let versions = VersionWords {
-        source_type: &line.source_type,
-        source_ids: &line.source_ids,
-        template_id: &line.prompt.template_id,
-        selection: &line.selection,
-        meta,
-        at: line.ts_abs_ms,
-    };
-    let versions = versions.keys();
+    let versions = line.keys();
     let source = match versions.work {
         0 => tasks::key("source", &format!("{flow}\n{}", line.source_ids.join("\n"))),
         work => work,

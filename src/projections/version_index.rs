@@ -10,15 +10,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use super::projection::Outcome;
 use super::stamped_cache::StampedCache;
 use crate::contract::publish;
 use crate::contract::time::{Day, Timestamp};
-use crate::contract::versions::{
-    SourceWord, VersionKeys, VersionOrder, VersionSelection, VersionWords,
-};
+use crate::contract::versions::{SourceWord, VersionOrder, VersionedItem};
 use crate::export::Committed;
 use crate::export::versions::VersionMark;
 use crate::log::{ReadError, Reader};
@@ -76,43 +73,6 @@ struct VersionState {
 /// The summaries of a day that do not stand as they were made, by their ids.
 type DayVersions = BTreeMap<String, VersionState>;
 
-/// The part of an item that decides.
-#[derive(Deserialize)]
-struct VersionItem {
-    #[serde(default)]
-    ts_abs_ms: Option<i64>,
-    #[serde(default)]
-    source_ids: Vec<String>,
-    #[serde(default)]
-    source_type: String,
-    #[serde(default)]
-    prompt: Prompt,
-    #[serde(default)]
-    selection: VersionSelection,
-    #[serde(default)]
-    meta: Map<String, Value>,
-}
-
-#[derive(Default, Deserialize)]
-struct Prompt {
-    #[serde(default)]
-    template_id: String,
-}
-
-impl VersionItem {
-    fn keys(&self) -> VersionKeys {
-        let words = VersionWords {
-            source_type: &self.source_type,
-            source_ids: &self.source_ids,
-            template_id: &self.prompt.template_id,
-            selection: &self.selection,
-            meta: &self.meta,
-            at: self.ts_abs_ms,
-        };
-        words.keys()
-    }
-}
-
 #[derive(Default)]
 pub(super) struct VersionIndex {
     buckets: BTreeMap<u64, Bucket>,
@@ -139,7 +99,7 @@ impl VersionIndex {
             return Ok(());
         };
         let body = log.body(committed.seq)?.ok_or(ReadError::no_body(committed.seq))?;
-        let item: VersionItem = serde_json::from_slice(&body)?;
+        let item: VersionedItem = serde_json::from_slice(&body)?;
         let made = MadeSummary {
             order: VersionOrder { asked: *request, made: committed.seq },
             id: summary.summary_id.clone(),
