@@ -1,8 +1,10 @@
 //! What sentences of a summary say: a question, a decision, something done. Pure, by words of four
-//! languages; a sentence that fits no rule is only a sentence.
+//! languages (`said.toml`); a sentence that fits no rule is only a sentence.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
+use serde::Deserialize;
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
@@ -15,205 +17,22 @@ const STEM_CHARS: usize = 5;
 /// Most words of a sentence that are compared.
 const WORDS_MAX: usize = 16;
 
-const DECIDED: &[&str] = &[
-    "decided",
-    "we agreed",
-    "it was agreed",
-    "agreed to",
-    "agreed on",
-    "settled on",
-    "we chose",
-    "approved",
-    "we will use",
-    "decidio",
-    "decidimos",
-    "se acordo",
-    "acordamos",
-    "quedamos en",
-    "se resolvio",
-    "aprobo",
-    "aprobamos",
-    "entschieden",
-    "beschlossen",
-    "geeinigt",
-    "nous avons decide",
-    "il a ete decide",
-    "convenu",
-];
+/// The lists of `said.toml`, which says what each is for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Words {
+    decided: BTreeSet<String>,
+    denied: BTreeSet<String>,
+    done: BTreeSet<String>,
+    not_yet: BTreeSet<String>,
+    dates: BTreeSet<String>,
+    little: BTreeSet<String>,
+    verbs: Vec<Vec<String>>,
+}
 
-const DONE: &[&str] = &[
-    "done",
-    "finished",
-    "completed",
-    "fixed",
-    "solved",
-    "resolved",
-    "shipped",
-    "sent",
-    "paid",
-    "signed",
-    "submitted",
-    "delivered",
-    "booked",
-    "cancelled",
-    "renewed",
-    "merged",
-    "tagged",
-    "answered",
-    "tested",
-    "ordered",
-    "bought",
-    "hecho",
-    "hecha",
-    "listo",
-    "lista",
-    "termine",
-    "termino",
-    "terminado",
-    "terminada",
-    "envie",
-    "envio",
-    "enviado",
-    "enviada",
-    "mande",
-    "pague",
-    "pago",
-    "pagado",
-    "pagada",
-    "firme",
-    "firmado",
-    "firmada",
-    "reserve",
-    "reservado",
-    "reservada",
-    "resuelto",
-    "resuelta",
-    "entregado",
-    "entregada",
-    "probe",
-    "probado",
-    "probada",
-    "compre",
-    "comprado",
-    "comprada",
-    "erledigt",
-    "fertig",
-    "bezahlt",
-    "geschickt",
-    "gesendet",
-    "unterschrieben",
-    "fini",
-    "termine",
-    "envoye",
-    "envoyee",
-    "paye",
-    "payee",
-    "signe",
-];
-
-/// Words that make what is done something that is not done yet.
-const NOT_YET: &[&str] = &[
-    "not",
-    "never",
-    "no",
-    "cannot",
-    "isn",
-    "wasn",
-    "hasn",
-    "haven",
-    "didn",
-    "don",
-    "if",
-    "when",
-    "once",
-    "until",
-    "will",
-    "would",
-    "should",
-    "must",
-    "please",
-    "need",
-    "needs",
-    "to be",
-    "nunca",
-    "si",
-    "cuando",
-    "hasta",
-    "falta",
-    "faltan",
-    "hay que",
-    "debe",
-    "por favor",
-    "nicht",
-    "wenn",
-    "bis",
-    "pas",
-    "jamais",
-    "quand",
-];
-
-/// Verbs of tasks with the beginnings of their forms, so that `send` and `sent` are one word.
-const VERBS: &[&[&str]] = &[
-    &["send", "sent", "envia", "envie", "envio", "mand", "schick", "gesend", "envoy"],
-    &["pay", "paid", "paga", "pague", "bezahl", "zahl", "paye"],
-    &["sign", "firma", "firme", "unterschr"],
-    &["book", "reserv", "buch"],
-    &["write", "wrote", "written", "escrib", "schreib"],
-    &["buy", "bought", "compra", "compre", "kauf", "achet"],
-    &["test", "proba", "probe", "prueb"],
-    &["order", "pedi", "bestell", "command"],
-];
-
-/// Words of dates: a task has a day that the answer to it need not have.
-const DATES: &[&str] = &[
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-    "january",
-    "february",
-    "march",
-    "april",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-    "lunes",
-    "martes",
-    "miercoles",
-    "jueves",
-    "viernes",
-    "sabado",
-    "domingo",
-    "enero",
-    "febrero",
-    "marzo",
-    "abril",
-    "mayo",
-    "junio",
-    "julio",
-    "agosto",
-    "septiembre",
-    "octubre",
-    "noviembre",
-    "diciembre",
-];
-
-const LITTLE: &[&str] = &[
-    "about", "after", "again", "also", "before", "been", "could", "from", "have", "here", "into",
-    "just", "more", "next", "please", "should", "step", "that", "their", "them", "then", "there",
-    "they", "this", "today", "tomorrow", "until", "were", "what", "when", "will", "with", "would",
-    "your", "antes", "como", "cuando", "desde", "donde", "esta", "este", "esto", "falta", "favor",
-    "hasta", "para", "paso", "pero", "podes", "podria", "podrias", "porque", "proximo", "puede",
-    "puedes", "sobre", "todo", "kannst", "konnen", "pouvez", "aber", "auch", "bitte", "dass",
-    "eine", "einen", "nach", "noch", "oder", "avec", "dans", "elle", "nous", "pour", "vous",
-];
+static WORDS: LazyLock<Words> = LazyLock::new(|| {
+    toml::from_str(include_str!("said.toml")).expect("said.toml is read by a test")
+});
 
 /// The text without accents, in lower case.
 fn fold(text: &str) -> String {
@@ -263,7 +82,7 @@ fn spaced(sentence: &str) -> String {
     format!(" {} ", words.join(" "))
 }
 
-fn says(spaced: &str, phrases: &[&str]) -> bool {
+fn says(spaced: &str, phrases: &BTreeSet<String>) -> bool {
     phrases.iter().any(|phrase| spaced.contains(&format!(" {phrase} ")))
 }
 
@@ -273,14 +92,12 @@ pub(crate) fn is_question(sentence: &str) -> bool {
 
 pub(crate) fn is_decision(sentence: &str) -> bool {
     let words = spaced(sentence);
-    !sentence.ends_with('?')
-        && says(&words, DECIDED)
-        && !says(&words, &["not", "no", "nicht", "pas"])
+    !sentence.ends_with('?') && says(&words, &WORDS.decided) && !says(&words, &WORDS.denied)
 }
 
 pub(crate) fn is_done(sentence: &str) -> bool {
     let words = spaced(sentence);
-    !sentence.ends_with('?') && says(&words, DONE) && !says(&words, NOT_YET)
+    !sentence.ends_with('?') && says(&words, &WORDS.done) && !says(&words, &WORDS.not_yet)
 }
 
 /// Numbers that stand for the words that carry meaning, without endings.
@@ -288,11 +105,15 @@ pub(crate) fn content(sentence: &str) -> Vec<u32> {
     let words = fold(sentence);
     let mut numbers = BTreeSet::new();
     for word in words.split(|c: char| !c.is_alphanumeric()) {
-        let verb = VERBS.iter().find(|forms| forms.iter().any(|form| word.starts_with(form)));
+        let verb = WORDS
+            .verbs
+            .iter()
+            .find(|forms| forms.iter().any(|form| word.starts_with(form.as_str())));
         let long = word.chars().count() >= 4;
-        let empty = LITTLE.contains(&word) || DATES.contains(&word) || DONE.contains(&word);
+        let empty =
+            [&WORDS.little, &WORDS.dates, &WORDS.done].iter().any(|list| list.contains(word));
         let stem: String = match verb {
-            Some(forms) => forms[0].to_owned(),
+            Some(forms) => forms[0].clone(),
             None if !long || empty => continue,
             None => word.chars().take(STEM_CHARS).collect(),
         };

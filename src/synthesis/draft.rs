@@ -6,7 +6,9 @@
 //! are kept; drafted ones replace the others. The result is always a valid document.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
+use serde::Deserialize;
 use serde_json::{Number, Value, json};
 
 use super::agents::AgentTypes;
@@ -149,11 +151,11 @@ fn subject(objective: &str) -> String {
     format!("{whole}\u{2026}")
 }
 
-fn perspective(index: usize, subject: &str, topic: Topic, agent_types: &[String]) -> Perspective {
+fn perspective(index: usize, subject: &str, topic: &Topic, agent_types: &[String]) -> Perspective {
     const TRACKS: [Track; 3] = [Track::Standard, Track::Independent, Track::Contrarian];
     let track = TRACKS[index % TRACKS.len()];
     let round = index / TRACKS.len();
-    let angles = angles(track);
+    let angles = TABLE.angles.of(track);
     let again = match round / angles.len() {
         0 => String::new(),
         more => format!(" ({})", more + 1),
@@ -164,7 +166,7 @@ fn perspective(index: usize, subject: &str, topic: Topic, agent_types: &[String]
         track,
         agent_type: agent_types[index % agent_types.len()].clone(),
         prompt_contract: contract(),
-        expected_platforms: platforms(track, topic),
+        expected_platforms: topic.platforms.of(track).to_vec(),
         source_artifact: None,
     }
 }
@@ -182,158 +184,53 @@ fn contract() -> PromptContract {
     }
 }
 
-fn angles(track: Track) -> &'static [&'static str] {
-    match track {
-        Track::Standard => &[
-            "Established knowledge",
-            "Current practice",
-            "Measured results",
-            "Requirements and constraints",
-        ],
-        Track::Independent => &[
-            "First-hand evidence",
-            "Neighbouring fields",
-            "Independent measurements",
-            "What users report",
-        ],
-        Track::Contrarian => &[
-            "Strongest objections",
-            "Failures and retractions",
-            "Hidden costs and risks",
-            "Alternatives that win",
-        ],
-    }
+/// Texts for each track.
+#[derive(Deserialize)]
+struct ByTrack {
+    standard: Vec<String>,
+    independent: Vec<String>,
+    contrarian: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Topic {
-    Software,
-    Science,
-    Markets,
-    Policy,
-    General,
-}
-
-/// The topic with the most cue words; ties go to the first.
-fn topic(objective: &str) -> Topic {
-    const CUES: [(Topic, &[&str]); 4] = [
-        (
-            Topic::Software,
-            &[
-                "software",
-                "code",
-                "library",
-                "api",
-                "database",
-                "rust",
-                "python",
-                "kernel",
-                "server",
-                "queue",
-                "log",
-                "logs",
-                "programming",
-                "compiler",
-                "framework",
-                "llm",
-                "model",
-                "models",
-                "agent",
-                "agents",
-                "snapshot",
-                "snapshots",
-                "storage",
-            ],
-        ),
-        (
-            Topic::Science,
-            &[
-                "study",
-                "studies",
-                "clinical",
-                "health",
-                "disease",
-                "gene",
-                "protein",
-                "physics",
-                "chemistry",
-                "biology",
-                "climate",
-                "trial",
-                "trials",
-                "vaccine",
-                "therapy",
-            ],
-        ),
-        (
-            Topic::Markets,
-            &[
-                "market",
-                "markets",
-                "price",
-                "prices",
-                "revenue",
-                "startup",
-                "company",
-                "companies",
-                "investment",
-                "stock",
-                "stocks",
-                "inflation",
-                "bank",
-                "pricing",
-            ],
-        ),
-        (
-            Topic::Policy,
-            &[
-                "law",
-                "laws",
-                "regulation",
-                "policy",
-                "policies",
-                "government",
-                "court",
-                "election",
-                "treaty",
-                "tax",
-                "taxes",
-                "compliance",
-                "privacy",
-            ],
-        ),
-    ];
-    let lower = objective.to_lowercase();
-    let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).collect();
-    let mut best = (0, Topic::General);
-    for (topic, cues) in CUES {
-        let count = words.iter().filter(|word| cues.contains(word)).count();
-        if count > best.0 {
-            best = (count, topic);
+impl ByTrack {
+    fn of(&self, track: Track) -> &[String] {
+        match track {
+            Track::Standard => &self.standard,
+            Track::Independent => &self.independent,
+            Track::Contrarian => &self.contrarian,
         }
     }
-    best.1
 }
 
-fn platforms(track: Track, topic: Topic) -> Vec<String> {
-    let names: [&str; 3] = match (topic, track) {
-        (Topic::Software, Track::Standard) => ["docs", "github", "blog"],
-        (Topic::Software, Track::Independent) => ["benchmarks", "papers", "forums"],
-        (Topic::Software, Track::Contrarian) => ["issues", "postmortems", "forums"],
-        (Topic::Science, Track::Standard) => ["reviews", "guidelines", "papers"],
-        (Topic::Science, Track::Independent) => ["preprints", "datasets", "registries"],
-        (Topic::Science, Track::Contrarian) => ["retractions", "replications", "letters"],
-        (Topic::Markets, Track::Standard) => ["filings", "reports", "news"],
-        (Topic::Markets, Track::Independent) => ["statistics", "datasets", "papers"],
-        (Topic::Markets, Track::Contrarian) => ["short-reports", "litigation", "forums"],
-        (Topic::Policy, Track::Standard) => ["statutes", "agencies", "news"],
-        (Topic::Policy, Track::Independent) => ["papers", "statistics", "think-tanks"],
-        (Topic::Policy, Track::Contrarian) => ["dissents", "litigation", "civil-society"],
-        (Topic::General, Track::Standard) => ["encyclopedias", "news", "docs"],
-        (Topic::General, Track::Independent) => ["papers", "datasets", "interviews"],
-        (Topic::General, Track::Contrarian) => ["critiques", "forums", "news"],
-    };
-    names.map(str::to_owned).to_vec()
+#[derive(Deserialize)]
+struct Topic {
+    words: BTreeSet<String>,
+    platforms: ByTrack,
+}
+
+/// What `draft.toml` holds.
+#[derive(Deserialize)]
+struct Table {
+    angles: ByTrack,
+    topics: Vec<Topic>,
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    toml::from_str(include_str!("draft.toml")).expect("draft.toml is read by a test")
+});
+
+/// The topic with the most words in the objective; of equal ones the first, and without words the last.
+fn topic(objective: &str) -> &'static Topic {
+    let lower = objective.to_lowercase();
+    let words: Vec<&str> = lower.split(|c: char| !c.is_alphanumeric()).collect();
+    let count = |topic: &Topic| words.iter().filter(|word| topic.words.contains(**word)).count();
+    let mut best = TABLE.topics.last().expect("draft.toml has topics");
+    for topic in &TABLE.topics {
+        if count(topic) > count(best) {
+            best = topic;
+        }
+    }
+    best
 }
 
 #[cfg(test)]
