@@ -145,6 +145,16 @@ fn a_changed_pack_is_reported_everywhere_and_accepted_only_on_request() {
     home.ok(&["reload", "--accept-mutations"]);
     assert_eq!(home.status()["flows_mutated"], json!([]), "without a service, too");
     home.ok(&["replay", "--verify"]);
+
+    // A registry in another folder, such as that of a repository, takes the pack too.
+    let other = home.path("elsewhere");
+    std::fs::create_dir_all(&other).unwrap();
+    std::fs::write(other.join("registry.flow_packs.v1.jsonl"), "").unwrap();
+    let dataset = other.to_str().unwrap();
+    home.ok(&["registry", "add", folder, "--flow-id", "my.note.annotate.v1", "--dataset", dataset]);
+    assert!(other.join("packs/my.note.annotate.v1/annotate.jinja2").exists());
+    assert_eq!(home.ok(&["registry", "seal", "--dataset", dataset]), "", "its record is sealed");
+    assert!(!home.path("flow_registry/packs/my.note.annotate.v1").exists());
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -52,7 +52,7 @@ enum Action {
         #[arg(long)]
         variant: Option<String>,
     },
-    /// Copy a pack folder into the home's registry and register it
+    /// Copy a pack folder into a registry, and write its record
     Add {
         /// The folder
         folder: PathBuf,
@@ -68,10 +68,11 @@ enum Action {
         /// Say where an input comes from, such as `subject=source.title`; may be repeated
         #[arg(long = "bind", value_name = "INPUT=PATH")]
         bind: Vec<String>,
+        /// The folder with the dataset [default: the registry of the home]
+        #[arg(long, value_name = "DIR")]
+        dataset: Option<PathBuf>,
     },
     /// Write the hashes of edited packs into their records
-    ///
-    /// Example: summarizer registry seal docs.chunk_set.summarize.brief.v1
     Seal {
         /// Only this flow
         flow_id: Option<String>,
@@ -96,12 +97,14 @@ impl RegistryArgs {
             Action::Seal { flow_id, dataset } => {
                 seal(context, flow_id.as_deref(), dataset.as_deref())
             }
-            Action::Add { folder, flow_id, variant, accept_mutation, bind } => {
+            Action::Add { folder, flow_id, variant, accept_mutation, bind, dataset } => {
                 let name = || folder.file_name().map(|name| name.to_string_lossy().into_owned());
                 let flow_id = flow_id.clone().or_else(name).unwrap_or_default();
                 let binds = bindings(bind)?;
                 let wanted = Wanted { flow_id: &flow_id, variant: variant.as_deref(), binds };
-                add(context, &registry, folder, &wanted, *accept_mutation)
+                let root = dataset_folder(context, dataset.as_deref());
+                let registry = editable(context, &root)?;
+                add(context, (root.as_path(), &registry), folder, &wanted, *accept_mutation)
             }
         }
     }
@@ -301,7 +304,7 @@ fn hash(
 
 fn add(
     context: &Context,
-    registry: &Registry,
+    (root, registry): (&Path, &Registry),
     path: &Path,
     wanted: &Wanted<'_>,
     accept_mutation: bool,
@@ -309,12 +312,6 @@ fn add(
     let Wanted { flow_id, variant, binds } = wanted;
     let (flow_id, variant) = (*flow_id, *variant);
     let disk = &*context.machine.disk;
-    let root = context.home.join(HOME_FOLDER);
-    if !matches!(disk.stat(&root.join(DATASET)), Ok(Some(_))) {
-        let what = format!("{} has no registry of its own", context.home.display());
-        return Err(Failure::new(Exit::Config, what)
-            .hint("`summarizer init --with-registry` writes the embedded registry as files that you can edit"));
-    }
     let refused = |what: String| Failure::new(Exit::Input, what);
     let is_no_pack = |error: &(dyn std::error::Error + 'static)| {
         refused(format!("{} is no pack", path.display())).because(error)
@@ -356,7 +353,7 @@ fn add(
         return Err(refused(format!("flow_id_mutated: {name} {how} with another pack"))
             .hint("give a changed flow a new version suffix, or pass --accept-mutation"));
     }
-    write(context, registry, &root, &record, &files).map_err(|error| {
+    write(context, registry, root, &record, &files).map_err(|error| {
         Failure::new(Exit::Storage, "cannot write the registry").because(&error)
     })?;
     if context.ui.json {
@@ -390,17 +387,30 @@ fn bindings(words: &[String]) -> Result<Vec<(String, Binding)>, Failure> {
     words.iter().map(read).collect()
 }
 
+/// The folder with the registry to edit.
+fn dataset_folder(context: &Context, named: Option<&Path>) -> PathBuf {
+    named.map_or_else(|| context.home.join(HOME_FOLDER), Path::to_owned)
+}
+
+/// A registry that is files, so that it can be edited.
+fn editable(context: &Context, root: &Path) -> Result<Registry, Failure> {
+    let disk = &*context.machine.disk;
+    if !matches!(disk.stat(&root.join(DATASET)), Ok(Some(_))) {
+        let what = format!("there is no registry in {}", root.display());
+        return Err(Failure::new(Exit::Config, what)
+            .hint("`summarizer init --with-registry` writes the embedded registry as files that you can edit"));
+    }
+    Registry::open(disk, root).map_err(|error| {
+        Failure::new(Exit::Config, format!("cannot use the registry {}", root.display()))
+            .because(&error)
+    })
+}
+
 /// Writes the hashes of packs as they are now into their records.
 fn seal(context: &Context, only: Option<&str>, dataset: Option<&Path>) -> Result<Exit, Failure> {
     let disk = &*context.machine.disk;
-    let root = dataset.map_or_else(|| context.home.join(HOME_FOLDER), Path::to_owned);
-    let cannot = |error: RegistryError| {
-        let what = format!("{} has no registry that can be sealed", root.display());
-        Failure::new(Exit::Config, what)
-            .because(&error)
-            .hint("`summarizer init --with-registry` writes the embedded one as files to edit")
-    };
-    let registry = Registry::open(disk, &root).map_err(cannot)?;
+    let root = dataset_folder(context, dataset);
+    let registry = editable(context, &root)?;
     if let Some(flow_id) = only {
         find(&registry, flow_id, None)?;
     }

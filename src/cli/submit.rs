@@ -306,8 +306,7 @@ fn words<W: std::fmt::Display>(words: &[W]) -> String {
 }
 
 fn refused(index: usize, errors: &[crate::contract::schema::Violation]) -> Failure {
-    let list: Vec<String> =
-        errors.iter().map(|error| format!("{}: {}", error.pointer, error.message)).collect();
+    let list: Vec<String> = errors.iter().map(ToString::to_string).collect();
     Failure::new(
         Exit::Input,
         format!(

@@ -2,6 +2,7 @@
 //! and compiled on first use. A schema is never edited after a release; a change is a new version.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use jsonschema::{Draft, PatternOptions, Validator};
@@ -23,6 +24,16 @@ pub struct Violation {
     pub pointer: String,
     /// What is wrong, without quoting long values.
     pub message: String,
+}
+
+/// The message with its place. A violation of the whole record has no place.
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pointer.as_str() {
+            "" => f.write_str(&self.message),
+            place => write!(f, "at `{place}`: {}", self.message),
+        }
+    }
 }
 
 /// The names of all embedded schemas, sorted.

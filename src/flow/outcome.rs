@@ -152,7 +152,6 @@ pub enum FlowProblem {
     #[error("node {node}: the answer does not fit the output schema: {}", first(errors))]
     Schema {
         node: String,
-        /// Every violation.
         errors: Vec<Violation>,
         /// The last answer as received.
         raw: String,
@@ -213,16 +212,8 @@ impl FlowProblem {
 fn first(errors: &[Violation]) -> String {
     match errors {
         [] => String::new(),
-        [only] => placed(only),
-        [one, more @ ..] => format!("{} (and {} more)", placed(one), more.len()),
-    }
-}
-
-/// A violation with its place; one of the whole answer has none.
-fn placed(error: &Violation) -> String {
-    match error.pointer.as_str() {
-        "" => error.message.clone(),
-        place => format!("at `{place}`: {}", error.message),
+        [only] => only.to_string(),
+        [one, more @ ..] => format!("{one} (and {} more)", more.len()),
     }
 }
 

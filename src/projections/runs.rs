@@ -30,9 +30,9 @@ use crate::projections::own_run::{self, OwnRun, OwnRunError};
 use crate::projections::snapshot_files::Projected;
 use crate::state::event::{Event, Note};
 
-/// The name by which the open segment of the service's own run is asked for.
+/// The name by which the open segment of the service's own session is asked for.
 pub(crate) const OWN: &str = "service";
-/// How long a commit waits for the thread that follows the service's own run.
+/// How long a commit waits for the thread that follows the service's own session.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What can be asked of the runs of a home.
@@ -112,7 +112,7 @@ pub fn thresholds(config: &Config) -> Thresholds {
     }
 }
 
-/// The thresholds a configuration sets for the service's own run.
+/// The thresholds a configuration sets for the service's own session.
 pub(crate) fn own_thresholds(config: &Config) -> Thresholds {
     Thresholds {
         event_threshold: config.service_event_threshold,
@@ -189,14 +189,14 @@ impl AgentRuns {
         &self.log
     }
 
-    /// Brings the service's own run up to the log.
+    /// Brings the service's own session up to the log.
     pub(crate) fn follow_own(&self) {
         match self.own.lock().catch_up(&mut self.orders.clone()) {
             // The service is ending, and the code that ends it closes the run.
             Ok(()) | Err(OwnRunError::Commit(_)) => {}
             Err(error) => tracing::warn!(
                 error = described(&error),
-                "the service's own run cannot be followed"
+                "the service's own session cannot be followed"
             ),
         }
     }
@@ -296,10 +296,7 @@ pub fn answer(
 
 fn keep(notary: &mut dyn NoteCommitter, receipt: &Value) -> Result<Value, OrderError> {
     if let Some(first) = schema::check("synthesis_receipt.v1", receipt).first() {
-        return Err(OrderError::Refused(format!(
-            "no receipt: `{}`: {}",
-            first.pointer, first.message
-        )));
+        return Err(OrderError::Refused(format!("the receipt is invalid: {first}")));
     }
     let body = jcs(receipt).into_bytes();
     let note = Note::with_body(Event::ReceiptKept { body_sha256: sha256(&body) }, body);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::pack::{PackError, PackFiles};
 use super::record::{FlowPackRecord, RECORD_VERSION, Status, label};
 use crate::contract::hash::Digest;
-use crate::contract::schema::{self, REGISTRY, Violation};
+use crate::contract::schema::{self, REGISTRY};
 use crate::os::Disk;
 
 /// File name of the dataset inside a registry.
@@ -159,10 +159,8 @@ impl Registry {
             return Err(RegistryError::TooMany);
         }
         let value: Value = serde_json::from_slice(bytes).map_err(|error| bad(error.to_string()))?;
-        if let Some(Violation { pointer, message }) =
-            schema::check(RECORD_VERSION, &value).into_iter().next()
-        {
-            return Err(bad(format!("at `{pointer}`: {message}")));
+        if let Some(first) = schema::check(RECORD_VERSION, &value).first() {
+            return Err(bad(first.to_string()));
         }
         let record: FlowPackRecord =
             serde_json::from_value(value).map_err(|error| bad(error.to_string()))?;

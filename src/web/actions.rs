@@ -99,10 +99,7 @@ fn release_line(request: &Request, body: &[u8], shown: &Shown) -> Result<Value, 
         Ok(request_id) => Ok(json!({"done": "released", "request_id": request_id})),
         Err(ReleaseError::Asked(failure)) => Err(failure),
         Err(ReleaseError::Invalid(errors)) => {
-            let errors: Vec<String> = errors
-                .iter()
-                .map(|error| format!("{} {}", error.pointer, error.message).trim().to_owned())
-                .collect();
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
             Err((400, format!("the line is still not a valid request: {}", errors.join("; "))))
         }
         Err(ReleaseError::Append(error)) => {

@@ -78,8 +78,8 @@ pub(crate) fn line(
     };
     let version = item.stream.item_version();
     let value = item.into_value();
-    if let Some(first) = schema::check(version, &value).into_iter().next() {
-        return Err(format!("at `{}`: {}", first.pointer, first.message));
+    if let Some(first) = schema::check(version, &value).first() {
+        return Err(first.to_string());
     }
     Ok(crate::contract::json::line(&value).into_bytes())
 }
