@@ -1,6 +1,6 @@
 //! `add`: files and folders into a home, and what came out as text.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -49,7 +49,7 @@ pub(crate) struct AddArgs {
     /// File everything that names no project under this one
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
-    /// Make the home if there is none
+    /// Make the home when it does not exist
     #[arg(long)]
     init: bool,
     /// Print what would be read, and change nothing
@@ -102,47 +102,9 @@ impl AddArgs {
         if self.no_wait || ids.is_empty() {
             return Ok(imported.finish(context, &Ended::default(), ids.len()));
         }
-        let ended = if ControlClient::connect(&home.socket()).is_ok() {
-            let wait = Wait { socket: home.socket(), timeout: None };
-            // A service tries again by itself: say what it waits for.
-            let mut told = BTreeSet::new();
-            wait.run(context, &mut tail, &ids, |ack| {
-                let is_new =
-                    told.insert((ack["reason_code"].to_string(), ack["cause"].to_string()));
-                if ack["status"] == "failed_transient" && is_new && !context.ui.json {
-                    context.ui.complain(why(ack));
-                }
-            })?
-        } else {
-            let progress = AckProgress::start(context, &home, Some(ids.len() as u64));
-            let ran = super::serve::run_service(context, "drain", Until::Drained(None));
-            drop(progress);
-            ran?;
-            let mut ended = Ended::default();
-            let ours = |ack: &Value| {
-                ack["request_id"].as_str().is_some_and(|id| requests.contains_key(id))
-            };
-            tail.acks()?.into_iter().filter(ours).for_each(|ack| ended.take(ack));
-            ended
-        };
-        let name_of = |id: &str| requests.get(id).cloned();
-        for (id, ack) in &ended.acks {
-            if !matches!(ack["status"].as_str(), Some("completed" | "duplicate"))
-                && !context.ui.json
-            {
-                let name = name_of(id).unwrap_or_default();
-                context.ui.complain(format!("{}: {}", plain_line(&name), why(ack)));
-            }
-        }
+        let ended = work_off(context, &home, &mut tail, &ids)?;
         if !context.ui.json {
-            for (id, ack) in ended.failing.iter().take(FAILING_NAMED) {
-                let name = name_of(id).unwrap_or_default();
-                context.ui.complain(format!("{}: {}", plain_line(&name), why(ack)));
-            }
-            if ended.failing.len() > FAILING_NAMED {
-                let more = ended.failing.len() - FAILING_NAMED;
-                context.ui.complain(format!("and {more} more: see `summarizer requests`"));
-            }
+            name_failures(context, requests, &ended);
         }
         let exit = imported.finish(context, &ended, ids.len());
         match stop.is_raised() && ended.acks.len() < ids.len() {
@@ -192,6 +154,51 @@ impl AddArgs {
         }
         context.ui.talk("nothing was changed");
         Ok(Exit::Done)
+    }
+}
+
+/// Waits until the requests have ended, in a running service or else in this process.
+fn work_off(
+    context: &Context,
+    home: &Home,
+    tail: &mut AckTail,
+    ids: &[String],
+) -> Result<Ended, Failure> {
+    if ControlClient::connect(&home.socket()).is_ok() {
+        let wait = Wait { socket: home.socket(), timeout: None };
+        // A service tries again by itself: say what it waits for.
+        let mut told = BTreeSet::new();
+        return wait.run(context, tail, ids, |ack| {
+            let is_new = told.insert((ack["reason_code"].to_string(), ack["cause"].to_string()));
+            if ack["status"] == "failed_transient" && is_new && !context.ui.json {
+                context.ui.complain(why(ack));
+            }
+        });
+    }
+    let progress = AckProgress::start(context, home, Some(ids.len() as u64));
+    let ran = super::serve::run_service(context, "drain", Until::Drained(None));
+    drop(progress);
+    ran?;
+    let mut ended = Ended::default();
+    let own: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
+    let ours = |ack: &Value| ack["request_id"].as_str().is_some_and(|id| own.contains(id));
+    tail.acks()?.into_iter().filter(ours).for_each(|ack| ended.take(ack));
+    Ok(ended)
+}
+
+/// Names the requests without a summary, by the names of their sources.
+fn name_failures(context: &Context, names: &BTreeMap<String, String>, ended: &Ended) {
+    let failed = |(_, ack): &(&String, &Value)| {
+        !matches!(ack["status"].as_str(), Some("completed" | "duplicate"))
+    };
+    let failed = ended.acks.iter().filter(failed);
+    for (id, ack) in failed.chain(ended.failing.iter().take(FAILING_NAMED)) {
+        let name = names.get(id).map_or("", String::as_str);
+        context.ui.complain(format!("{}: {}", plain_line(name), why(ack)));
+    }
+    if ended.failing.len() > FAILING_NAMED {
+        let more = ended.failing.len() - FAILING_NAMED;
+        context.ui.complain(format!("and {more} more: see `summarizer requests`"));
     }
 }
 

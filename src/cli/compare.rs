@@ -7,7 +7,7 @@ mod page;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
 use parking_lot::Mutex;
@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::failure::{Exit, Failure};
-use super::flow_runner::{load_pack, provider_for, run_patiently};
+use super::flow_runner::{load_pack, provider_for, run_options, run_patiently};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::ui::count;
@@ -29,7 +29,6 @@ use crate::import::read::Readers;
 use crate::import::units::each_unit;
 use crate::model::{Bill, Charge, Provider, SourceText};
 use crate::registry::label;
-use crate::work::params::{python_of, python_settings};
 use judge::{GivenText, NotInText, agreement};
 
 /// Candidates that one page can show side by side.
@@ -291,7 +290,7 @@ impl CompareArgs {
                     model: identity.model_name.clone(),
                     sums: RunSums::default(),
                 });
-                let options = self.options(config, &pack)?;
+                let options = run_options(config, &pack, &self.params, self.allow_python)?;
                 runnable.push(RunnablePack { pack: Arc::clone(&pack), provider, options, priced });
             }
         }
@@ -312,28 +311,7 @@ impl CompareArgs {
         }
     }
 
-    fn options(&self, config: &Config, pack: &LoadedPack) -> Result<RunOptions<'static>, Failure> {
-        let record = pack.record();
-        let mut params = config.flow_params(&record.flow_id, record.variant.as_deref());
-        for given in &self.params {
-            let (key, value) = given.split_once('=').ok_or_else(|| {
-                Failure::new(Exit::Usage, format!("`--param {given}` has no `=`"))
-            })?;
-            let value =
-                serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-            params.insert(key.to_owned(), value);
-        }
-        Ok(RunOptions {
-            params,
-            timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
-            python: python_of(config)
-                .or_else(|| self.allow_python.then(|| python_settings(config))),
-            repair_turns: config.repair_turns,
-            ..RunOptions::default()
-        })
-    }
-
-    /// The inputs in the order of their names, and the files that are none, each with the reason.
+    /// The inputs in the order of their names, and the files that cannot be inputs, each with the reason.
     fn read(
         &self,
         context: &Context,

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use parking_lot::Mutex;
@@ -12,8 +11,10 @@ use super::Context;
 use super::compare::CompareArgs;
 use super::failure::{Exit, Failure};
 use super::flow_batch::BatchArgs;
-use super::flow_runner::{calls_at_once, failed, load_pack, provider_for, run_patiently};
-use super::given_input::{GivenInput, flat_row, given_day, given_params, object};
+use super::flow_runner::{
+    calls_at_once, failed, load_pack, provider_for, run_options, run_patiently,
+};
+use super::given_input::{GivenInput, flat_row, given_day, object};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::ui::{LiveAnswer, bold, dim};
@@ -25,7 +26,6 @@ use crate::model::Recorder;
 use crate::model::{Provider, SourceText};
 use crate::os::memory::use_small_pages;
 use crate::upstream::loose;
-use crate::work::params::{python_of, python_settings};
 
 /// Run a flow pack, compare candidates, or write a new one
 #[derive(Debug, Args)]
@@ -160,18 +160,8 @@ impl RunArgs {
         pack: &LoadedPack,
     ) -> Result<RunOptions<'static>, Failure> {
         let config = load_config(context)?;
-        let record = pack.record();
-        let mut params = config.flow_params(&record.flow_id, record.variant.as_deref());
-        params.extend(given_params(&self.params)?);
-        Ok(RunOptions {
-            params,
-            timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
-            python: python_of(&config)
-                .or_else(|| self.allow_python.then(|| python_settings(&config))),
-            repair_turns: config.repair_turns,
-            keep_prompts: self.show_prompts,
-            ..RunOptions::default()
-        })
+        let options = run_options(&config, pack, &self.params, self.allow_python)?;
+        Ok(RunOptions { keep_prompts: self.show_prompts, ..options })
     }
 
     /// The inputs that the arguments name.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use super::given_input::given_params;
 use super::settings::load_config;
 use crate::config::Config;
 use crate::flow::folder::{self, FlowOnDisk};
@@ -15,7 +16,7 @@ use crate::flow::{self, FlowError, FlowErrorClass, FlowOutcome, LoadedPack, RunO
 use crate::model::builtin::Builtin;
 use crate::model::{Listener, Provider, Providers, SourceText};
 use crate::registry::{FlowPackRecord, PackFiles, Status, label};
-use crate::work::params::python_of;
+use crate::work::params::{python_of, python_settings};
 
 /// A flow with its provider, ready to be asked many times.
 pub(super) struct FlowRunner {
@@ -33,13 +34,7 @@ impl FlowRunner {
         let config = load_config(context)?;
         let pack = load_pack(context, flow_id, None)?;
         let provider = provider_for(context, &pack, provider)?;
-        let options = RunOptions {
-            params: config.flow_params(flow_id, None),
-            timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
-            python: python_of(&config),
-            repair_turns: config.repair_turns,
-            ..RunOptions::default()
-        };
+        let options = run_options(&config, &pack, &[], false)?;
         Ok(FlowRunner { pack, provider, options })
     }
 
@@ -67,6 +62,25 @@ impl FlowRunner {
         };
         run_patiently(context, &self.pack, Map::new(), sources, &*self.provider, &options)
     }
+}
+
+/// The options that settings and command line give a flow.
+pub(super) fn run_options(
+    config: &Config,
+    pack: &LoadedPack,
+    given: &[String],
+    allow_python: bool,
+) -> Result<RunOptions<'static>, Failure> {
+    let record = pack.record();
+    let mut params = config.flow_params(&record.flow_id, record.variant.as_deref());
+    params.extend(given_params(given)?);
+    Ok(RunOptions {
+        params,
+        timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
+        python: python_of(config).or_else(|| allow_python.then(|| python_settings(config))),
+        repair_turns: config.repair_turns,
+        ..RunOptions::default()
+    })
 }
 
 /// How many questions a command asks at the same time.

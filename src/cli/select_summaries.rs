@@ -46,96 +46,127 @@ impl SummaryQuery<'_> {
     }
 }
 
+/// The summaries that fit, and what was left out.
+#[derive(Default)]
+struct Chosen {
+    items: Vec<BusSummary>,
+    /// Summaries that fit the days and filters.
+    candidates: u64,
+    private: u64,
+    replaced: u64,
+    /// Days of the range that no stream has.
+    missing: Vec<String>,
+}
+
 fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
-    let config = load_config(context)?;
-    let root = context.home.join(&config.bus_home);
+    let root = context.home.join(&load_config(context)?.bus_home);
+    let rules = super::registry::selectors(context)?.rules();
+    let chosen = choose(args, &root, &rules)?;
+    check_name(&args.name)?;
+    let manifest = manifest(args, context, &chosen, &rules);
+    let relative = format!("selection_manifests/{}.json", args.name);
+    let path = args.out.clone().unwrap_or_else(|| root.join(&relative));
+    write(context, &path, &manifest)?;
+    report(context, &path, &manifest, &chosen);
+    Ok(Exit::Done)
+}
+
+/// The summaries in the order of their time. Too many, and none, are errors.
+fn choose(args: &SummaryQuery<'_>, root: &Path, rules: &ProjectRules) -> Result<Chosen, Failure> {
     let days = days(args)?;
     let filters = filters(args)?;
-    let rules = super::registry::selectors(context)?.rules();
-    let missing = missing_days(&root, &days)?;
-    let (mut chosen, mut candidates) = (Vec::new(), 0_u64);
-    let (mut private, mut replaced) = (0_u64, 0_u64);
+    let mut chosen = Chosen { missing: missing_days(root, &days)?, ..Chosen::default() };
     let in_days = |day: &str| days.0.as_str() <= day && day <= days.1.as_str();
-    summary_items::each(&root, &mut |_, day| in_days(day), &mut |item| {
-        if !filters.iter().all(|(field, value)| has(&item, field, value, &rules)) {
+    summary_items::each(root, &mut |_, day| in_days(day), &mut |item| {
+        if !filters.iter().all(|(field, value)| has(&item, field, value, rules)) {
             return;
         }
-        candidates += 1;
+        chosen.candidates += 1;
         match item.publish {
-            Some(false) => private += 1,
-            _ if item.is_replaced && !args.all_versions => replaced += 1,
-            _ => chosen.push(item),
+            Some(false) => chosen.private += 1,
+            _ if item.is_replaced && !args.all_versions => chosen.replaced += 1,
+            _ => chosen.items.push(item),
         }
     })
     .map_err(|error| Failure::new(Exit::Input, "cannot select summaries").because(&error))?;
-    let limit = args.limit.unwrap_or(LIMIT);
-    if chosen.len() as u64 > limit {
-        let what = format!("{} summaries fit, and a selection has at most {limit}", chosen.len());
+    let (limit, count) = (args.limit.unwrap_or(LIMIT), chosen.items.len());
+    if count as u64 > limit {
+        let what = format!("{count} summaries fit, and a selection has at most {limit}");
         return Err(Failure::new(Exit::Input, what)
             .hint("choose fewer days, add --where FIELD=VALUE, or raise --limit"));
     }
-    if chosen.is_empty() {
+    if count == 0 {
+        let (missing, candidates) = (&chosen.missing, chosen.candidates);
         let what = match (missing.is_empty(), candidates) {
-            (false, 0) => format!("no summary fits, and {}", missing_words(&missing)),
+            (false, 0) => format!("no summary fits, and {}", missing_words(missing)),
             (true, 0) => "no published summary fits the selection".to_owned(),
             _ => format!("all {candidates} summaries that fit are marked publish: false"),
         };
         return Err(Failure::new(Exit::Input, what)
             .hint("`summarizer status` counts the summaries of the home; check days and --where"));
     }
-    chosen.sort_by(|a, b| (a.at_ms, &a.summary_id).cmp(&(b.at_ms, &b.summary_id)));
-    let items: Vec<Value> = chosen.iter().map(|item| listed(item, args.group_by, &rules)).collect();
+    chosen.items.sort_by(|a, b| (a.at_ms, &a.summary_id).cmp(&(b.at_ms, &b.summary_id)));
+    Ok(chosen)
+}
+
+fn manifest(
+    args: &SummaryQuery<'_>,
+    context: &Context,
+    chosen: &Chosen,
+    rules: &ProjectRules,
+) -> Value {
+    let items: Vec<Value> =
+        chosen.items.iter().map(|item| listed(item, args.group_by, rules)).collect();
     let selection = json!({"bus": "summary_bus", "items": items, "ordering": "by_time"});
-    let name = &args.name;
-    check_name(name)?;
+    let (private, replaced) = (chosen.private, chosen.replaced);
     let reasons: BTreeMap<&str, u64> = [("private", private), ("replaced", replaced)]
         .into_iter()
         .filter(|(_, count)| *count > 0)
         .collect();
     let mut manifest = json!({
         "schema_version": "selection_manifest.v1",
-        "selection_id": name,
+        "selection_id": args.name,
         "created_at": context.machine.clock.now().to_string(),
         "created_by": {
             "repo": "summarizer", "component": "select", "version": env!("CARGO_PKG_VERSION"),
         },
         "selection": selection,
         "selection_hash": jcs_hash(&selection).prefixed(),
-        "counts": {"candidates": candidates, "selected": chosen.len(), "dropped": private + replaced},
+        "counts": {
+            "candidates": chosen.candidates, "selected": items.len(), "dropped": private + replaced,
+        },
         "drop_reasons": reasons,
     });
-    if !missing.is_empty() {
-        manifest["missing_days"] = json!(missing);
+    if !chosen.missing.is_empty() {
+        manifest["missing_days"] = json!(chosen.missing);
     }
-    let relative = format!("selection_manifests/{name}.json");
-    let path = args.out.clone().unwrap_or_else(|| root.join(&relative));
-    write(context, &path, &manifest)?;
-    let shown = path.display().to_string();
-    if context.ui.json {
-        context.ui.json(&json!({
-            "path": shown, "selection_hash": manifest["selection_hash"], "items": chosen.len(),
+    manifest
+}
+
+fn report(context: &Context, path: &Path, manifest: &Value, chosen: &Chosen) {
+    let Chosen { private, replaced, missing, .. } = chosen;
+    let (shown, count) = (path.display().to_string(), chosen.items.len());
+    let ui = &context.ui;
+    if ui.json {
+        return ui.json(&json!({
+            "path": shown, "selection_hash": manifest["selection_hash"], "items": count,
             "missing_days": missing,
         }));
-    } else {
-        context
-            .ui
-            .out(format!("{shown} {}", manifest["selection_hash"].as_str().unwrap_or_default()));
-        context.ui.talk(format!("{} selected", chosen.len()));
-        if !missing.is_empty() {
-            let warning = super::ui::yellow("warning:");
-            context.ui.talk(format!("{warning} {}", missing_words(&missing)));
-        }
-        if private > 0 {
-            context.ui.talk(format!("{private} left out: marked publish: false"));
-        }
-        if replaced > 0 {
-            let what =
-                "a newer one of the same source took their place (--all-versions keeps them)";
-            context.ui.talk(format!("{replaced} left out: {what}"));
-        }
-        context.ui.talk(format!("next: summarizer pack build --from-selection {shown}"));
     }
-    Ok(Exit::Done)
+    ui.out(format!("{shown} {}", manifest["selection_hash"].as_str().unwrap_or_default()));
+    ui.talk(format!("{count} selected"));
+    if !missing.is_empty() {
+        let warning = super::ui::yellow("warning:");
+        ui.talk(format!("{warning} {}", missing_words(missing)));
+    }
+    if *private > 0 {
+        ui.talk(format!("{private} left out: marked publish: false"));
+    }
+    if *replaced > 0 {
+        let what = "a newer one of the same source took their place (--all-versions keeps them)";
+        ui.talk(format!("{replaced} left out: {what}"));
+    }
+    ui.talk(format!("next: summarizer pack build --from-selection {shown}"));
 }
 
 /// The days of a range that no stream has. The days before the first published one and after the last

@@ -54,15 +54,11 @@ impl ServiceArgs {
             Action::Install { print, name, timer, .. } => (print, name, timer.as_deref()),
             Action::Uninstall { name, .. } => return uninstall(context, name),
         };
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if name.is_empty() || !name.chars().all(plain) {
+        if name.is_empty() || !name.chars().all(in_names) {
             let what = format!("{name:?} is no name for a unit");
             return Err(Failure::new(Exit::Usage, what).hint("letters, digits, - _ and ."));
         }
         let config = load_config(context)?;
-        let failed = |what: &str, error: &std::io::Error| {
-            Failure::new(Exit::Storage, format!("cannot {what}")).because(error)
-        };
         let home =
             std::path::absolute(&context.home).map_err(|error| failed("name the home", &error))?;
         let binary =
@@ -79,48 +75,67 @@ impl ServiceArgs {
             }
             return Ok(Exit::Done);
         }
-        let folder = unit_folder()?;
-        let path = folder.join(format!("{name}.service"));
-        let disk = context.machine.disk.as_ref();
-        if let Some(other) = disk.read_if_present(&path).map_err(|e| failed("read the unit", &e))?
-            && !serves(&String::from_utf8_lossy(&other), &home)
-        {
-            let what = format!("{} serves another home", path.display());
-            let own = home.file_name().map_or_else(String::new, |own| own.to_string_lossy().into());
-            let own: String = own.chars().filter(|c| plain(*c)).collect();
-            let hint = format!("give this one a name of its own: --name {name}-{own}");
-            return Err(Failure::new(Exit::Usage, what).hint(hint));
-        }
-        disk.create_dir_all(&folder).map_err(|error| failed("make the unit's folder", &error))?;
-        disk.replace(&path, text.as_bytes(), 0o644)
-            .map_err(|error| failed("write the unit", &error))?;
-        let timer_path = folder.join(format!("{name}.timer"));
-        let started = match &schedule {
-            Some(schedule) => {
-                disk.replace(&timer_path, schedule.as_bytes(), 0o644)
-                    .map_err(|error| failed("write the timer", &error))?;
-                format!("{name}.timer")
-            }
-            None => {
-                disk.remove_file(&timer_path)
-                    .map_err(|error| failed("remove the timer", &error))?;
-                name.clone()
-            }
-        };
-        let next = [
-            "systemctl --user daemon-reload".to_owned(),
-            format!("systemctl --user enable --now {started}"),
-            "loginctl enable-linger    # also when you are not logged in".to_owned(),
-        ];
-        if context.ui.json {
-            context.ui.json(&json!({"unit": path, "next": next}));
-        } else {
-            context.ui.out(path.display().to_string());
-            context.ui.talk("now:");
-            next.iter().for_each(|command| context.ui.talk(format!("  {command}")));
-        }
-        Ok(Exit::Done)
+        install(context, name, &home, &text, schedule.as_deref())
     }
+}
+
+/// Whether a character may stand in the name of a unit.
+fn in_names(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+fn failed(what: &str, error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Storage, format!("cannot {what}")).because(error)
+}
+
+/// Writes a unit, and a timer where there is a schedule.
+fn install(
+    context: &Context,
+    name: &str,
+    home: &Path,
+    text: &str,
+    schedule: Option<&str>,
+) -> Result<Exit, Failure> {
+    let folder = unit_folder()?;
+    let path = folder.join(format!("{name}.service"));
+    let disk = context.machine.disk.as_ref();
+    if let Some(other) = disk.read_if_present(&path).map_err(|e| failed("read the unit", &e))?
+        && !serves(&String::from_utf8_lossy(&other), home)
+    {
+        let what = format!("{} serves another home", path.display());
+        let own = home.file_name().map_or_else(String::new, |own| own.to_string_lossy().into());
+        let own: String = own.chars().filter(|c| in_names(*c)).collect();
+        let hint = format!("give this one a name of its own: --name {name}-{own}");
+        return Err(Failure::new(Exit::Usage, what).hint(hint));
+    }
+    disk.create_dir_all(&folder).map_err(|error| failed("make the unit's folder", &error))?;
+    disk.replace(&path, text.as_bytes(), 0o644)
+        .map_err(|error| failed("write the unit", &error))?;
+    let timer_path = folder.join(format!("{name}.timer"));
+    let started = match schedule {
+        Some(schedule) => {
+            disk.replace(&timer_path, schedule.as_bytes(), 0o644)
+                .map_err(|error| failed("write the timer", &error))?;
+            format!("{name}.timer")
+        }
+        None => {
+            disk.remove_file(&timer_path).map_err(|error| failed("remove the timer", &error))?;
+            name.to_owned()
+        }
+    };
+    let next = [
+        "systemctl --user daemon-reload".to_owned(),
+        format!("systemctl --user enable --now {started}"),
+        "loginctl enable-linger    # also when you are not logged in".to_owned(),
+    ];
+    if context.ui.json {
+        context.ui.json(&json!({"unit": path, "next": next}));
+    } else {
+        context.ui.out(path.display().to_string());
+        context.ui.talk("now:");
+        next.iter().for_each(|command| context.ui.talk(format!("  {command}")));
+    }
+    Ok(Exit::Done)
 }
 
 /// Whether a unit serves a home.
@@ -130,9 +145,6 @@ pub fn serves(unit: &str, home: &Path) -> bool {
 }
 
 fn uninstall(context: &Context, name: &str) -> Result<Exit, Failure> {
-    let failed = |what: &str, error: &std::io::Error| {
-        Failure::new(Exit::Storage, format!("cannot {what}")).because(error)
-    };
     let home =
         std::path::absolute(&context.home).map_err(|error| failed("name the home", &error))?;
     let path = unit_folder()?.join(format!("{name}.service"));

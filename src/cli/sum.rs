@@ -58,10 +58,7 @@ pub(crate) struct SumArgs {
     /// The flow [default: by the kind of file, see `config`]
     #[arg(long, value_name = "FLOW_ID")]
     flow: Option<String>,
-    /// A summary for each source (default)
-    #[arg(long, conflicts_with = "together")]
-    each: bool,
-    /// One summary of all sources
+    /// One summary of all sources, instead of one for each
     #[arg(long)]
     together: bool,
     /// Show below each sentence the words it rests on

@@ -66,7 +66,6 @@ pub struct BuildOptions<'a> {
 
 /// The result of a build. Without a pack no file was written.
 pub struct PackBuild {
-    /// Everything found.
     pub findings: Findings,
     pub pack: Option<WrittenPack>,
     /// The receipt for the log of the home.
@@ -78,13 +77,10 @@ pub struct PackBuild {
 pub struct WrittenPack {
     pub pack: RelPath,
     pub meta: RelPath,
-    /// Summaries in it.
     pub summaries: usize,
-    /// Claims in them.
     pub claims: usize,
     /// Findings that are not in them. The sidecar lists each with the reason.
     pub left_out: usize,
-    /// Bytes of them.
     pub bytes: u64,
     pub inputs_digest: String,
     pub outputs_digest: String,
@@ -186,17 +182,9 @@ fn prepare<'a>(
         }
     }
     for ((source, (extracted, fitted)), given) in sources.iter().zip(claims).zip(&given) {
-        if fitted > *given {
-            continue;
+        if fitted <= *given {
+            without_claims(source, extracted, fitted, options.strict, findings);
         }
-        let severity = if options.strict { Findings::error } else { Findings::warn };
-        let (code, message) = match (extracted, fitted) {
-            (0, _) => (Code::NoCitedClaims, "no claim with a usable citation".to_owned()),
-            (_, 0) => (Code::SizeCapExceeded, no_room(extracted, "max_summary_kb")),
-            _ => (Code::SizeCapExceeded, no_room(extracted, "max_total_summary_kb")),
-        };
-        let message = format!("{} has {message}", source.id);
-        severity(findings, code, &source.artifact, String::new(), message);
     }
     let (algo, mode) = match options.summarize {
         Some(_) => (PROVIDER, "provider"),
@@ -217,6 +205,24 @@ fn prepare<'a>(
         generated_at,
     };
     Ok(Some(prepared))
+}
+
+/// Says why the summary of a source has no claim.
+fn without_claims(
+    source: &PackSource,
+    extracted: usize,
+    fitted: usize,
+    strict: bool,
+    findings: &mut Findings,
+) {
+    let severity = if strict { Findings::error } else { Findings::warn };
+    let (code, message) = match (extracted, fitted) {
+        (0, _) => (Code::NoCitedClaims, "no claim with a usable citation".to_owned()),
+        (_, 0) => (Code::SizeCapExceeded, no_room(extracted, "max_summary_kb")),
+        _ => (Code::SizeCapExceeded, no_room(extracted, "max_total_summary_kb")),
+    };
+    let message = format!("{} has {message}", source.id);
+    severity(findings, code, &source.artifact, String::new(), message);
 }
 
 fn no_room(claims: usize, limit: &str) -> String {
