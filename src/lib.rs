@@ -17,30 +17,8 @@
 //! of committed events: deleting it and projecting again gives the same bytes. Effects run after
 //! the commit and report back as new inputs, so repeating one after a crash is harmless.
 //!
-//! # The rooms
-//!
-//! From the bottom up; a room may use what stands below it. A test reads the `use` lines and fails
-//! on a violation.
-//!
-//! - [`contract`]: the words of the contracts: records, schemas, ids, hashes, time. Pure.
-//! - [`limits`]: limits that several rooms share. [`config`]: the settings as a value.
-//! - [`facts`]: the content of events as plain data.
-//! - [`markup`]: HTML, Markdown and mail read as text. Pure.
-//! - [`os`]: clock and disk behind two traits; the host, and a machine that can lose power.
-//! - [`state`]: the pure core. No clock, file, environment, random source or registry.
-//! - [`log`]: the durable log in one redb file; its module doc is the format specification.
-//! - [`seam`]: the queue. [`export`]: projections. [`registry`], [`upstream`], [`flow`], [`model`]:
-//!   from a flow reference and ids to text and an answer.
-//! - [`home`]: the places of a home, and its lock.
-//! - [`sequencer`]: inputs become durable batches. [`work`]: attempts. [`projections`]: what follows
-//!   from committed events. [`upkeep`]: retention, recovery, copies. [`explain`]: where a summary
-//!   comes from. [`control`]: questions and answers. [`service`]: the loop that joins them. Each
-//!   of these may use the ones before it.
-//! - [`replay`]: the state again from the log alone.
-//!   [`digest`]: bags of summaries. [`compaction`] and [`synthesis`]: run snapshots and bounded packs.
-//! - [`mod@import`], [`verify`], [`bus`]: data in, whole trees checked, a reader for others.
-//! - [`web`]: metrics, and the page: it shows the home and takes orders with a token.
-//! - [`cli`]: the only place that prints.
+//! Only [`append`] and [`bus`] are public. `docs/architecture.md` shows the rooms and which room may
+//! use which; `tests/tidy.rs` checks it.
 #![allow(
     rustdoc::private_intra_doc_links,
     reason = "the rooms are documented for those who work on this crate"

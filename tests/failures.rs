@@ -99,7 +99,7 @@ fn a_request_without_a_summary_is_explained_by_every_command_that_is_asked_for_i
         assert!(said.contains("(connection_refused)"), "{command}: {said}");
         assert!(!said.contains("did you mean"), "{command}: {said}");
     }
-    // `add` names what failed and when it is tried again, and is no success.
+    // `add` names what failed and when it is tried again, and exits with 1.
     let note = home.path("note.txt");
     std::fs::write(&note, "The meeting of the garden club moved to Tuesday.").unwrap();
     let note = note.to_str().unwrap();

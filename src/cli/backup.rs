@@ -42,7 +42,7 @@ const PUBLISHED: &[&str] = &["artifacts"];
 /// Copy a home to an absent or empty directory, consistently, also while the service runs
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
-    /// Where to
+    /// The directory of the copy
     dir: PathBuf,
     /// Do not copy the upstream buses
     #[arg(long)]

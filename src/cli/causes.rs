@@ -58,7 +58,7 @@ pub(crate) fn log_failed(error: &LogError) -> Failure {
         )),
         // The cause has its own advice.
         _ if failure.trouble().is_some() => failure,
-        _ => failure.hint("start again: recovery is the normal start"),
+        _ => failure.hint("start the command again; every start recovers"),
     }
 }
 

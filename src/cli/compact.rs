@@ -50,7 +50,7 @@ pub(crate) struct CompactArgs {
     /// Steps after which a snapshot is due [default: as configured, else 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     step_fallback: Option<u64>,
-    /// Also take a snapshot at the end of the log, even if none is due
+    /// Also take a snapshot at the end of the log, when it is not due yet
     #[arg(long, conflicts_with = "verify")]
     now: bool,
     /// Continue after the last snapshot that exists; a home always does

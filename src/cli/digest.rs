@@ -206,7 +206,7 @@ pub(super) fn carry_out(context: &Context, order: DigestOrder) -> Result<Value, 
         if context.stop.is_raised() {
             bar.finish_and_clear();
             let next = "`summarizer digest list` lists what is published";
-            return Err(stopped("the service goes on with the build", next));
+            return Err(stopped("the service continues the build", next));
         }
         answer = session.ask(context, &Question::DigestAnswer { ticket });
     }

@@ -169,7 +169,7 @@ fn sources(lines: &mut Vec<String>, explained: &Value, name: &str) {
     }
 }
 
-/// Who asked, which flow and model answered, and when.
+/// The program that asked, the flow and model that answered, and the time.
 fn made(lines: &mut Vec<String>, explained: &Value) {
     let (request, model) = (&explained["request"], &explained["model"]);
     section(lines, "made");

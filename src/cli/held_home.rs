@@ -39,9 +39,7 @@ pub(crate) const BRIEF_HOLDER: Duration = Duration::from_secs(30);
 
 /// A home that this process holds.
 pub struct HeldHome {
-    /// Settings.
     pub config: Config,
-    /// Where things lie.
     pub home: Home,
     /// Where upstream ids are looked up.
     pub index: Arc<dyn IndexStore>,

@@ -21,12 +21,12 @@ pub(crate) struct ImportArgs {
 
 #[derive(Debug, Subcommand)]
 enum ImportKind {
-    /// Day files of chat events, one JSON object a line, to the event bus
+    /// Put day files of chat events, one JSON object a line, on the event bus
     ChatExport {
         /// A file, or a folder of .jsonl files
         path: PathBuf,
     },
-    /// A folder of .md, .txt and .html files to the chunk bus
+    /// Put a folder of texts (.md, .txt, .html, .tex) on the chunk bus
     Text {
         /// The folder, or one file
         path: PathBuf,
@@ -34,17 +34,17 @@ enum ImportKind {
         #[arg(long, value_name = "NAME")]
         partition: Option<String>,
     },
-    /// Mail, .mbox or .eml, to the event bus
+    /// Put mail (.mbox or .eml) on the event bus
     Mail {
         /// A file, or a folder of them
         path: PathBuf,
     },
-    /// Feed items as JSON to the event bus
+    /// Put feed items in JSON on the event bus
     RssJson {
         /// A file, or a folder of .json and .jsonl files
         path: PathBuf,
     },
-    /// JSON lines of any shape to the event bus, by naming their fields
+    /// Put JSON lines of any shape on the event bus, by the names of their fields
     Jsonl(JsonlArgs),
 }
 

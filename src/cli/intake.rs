@@ -169,10 +169,10 @@ pub(super) fn request(
 }
 
 pub(super) fn not_added(error: &ImportError) -> Failure {
-    let failure = Failure::new(Exit::Input, "cannot add what was named").because(error);
+    let failure = Failure::new(Exit::Input, "cannot add these files").because(error);
     match error {
         ImportError::Foreign { .. } => {
-            failure.hint("only partitions that an import made are ever appended to")
+            failure.hint("imports append only to partitions that an import made")
         }
         _ => failure,
     }

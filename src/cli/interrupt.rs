@@ -1,5 +1,5 @@
 //! Ctrl-C in commands that take long: after the first one, what is under way ends and nothing new
-//! begins; the second ends the process at once.
+//! begins; the second ends the process immediately.
 
 use std::io::{self, IsTerminal as _};
 

@@ -104,7 +104,7 @@ Exit codes:
 #[derive(Debug, Parser)]
 #[command(name = "summarizer", version, after_long_help = EXIT_CODES)]
 pub(crate) struct Cli {
-    /// The service home: queue, log, buses [default: the current directory]
+    /// The home: queue, log, buses [default: the current directory]
     #[arg(long, global = true, env = "SUMMARIZER_HOME", value_name = "DIR")]
     home: Option<PathBuf>,
     /// Configuration file [default: HOME/summarizer.toml]
@@ -187,7 +187,6 @@ pub struct Context {
     pub(crate) home_given: bool,
     /// The configuration file the user named, if any.
     pub(crate) config_file: Option<PathBuf>,
-    /// Clock and disk.
     pub machine: Machine,
     /// Says that a person or the system asked the command to end.
     pub(crate) stop: StopSignal,

@@ -7,7 +7,7 @@ use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use crate::control::question::Question;
 
-/// Retry requests: end a backoff, or start again a request that ended without an output
+/// Start another attempt of requests: end a wait, or take up a request that ended without an output
 #[derive(Debug, Args)]
 pub(crate) struct RetryArgs {
     /// Request ids
@@ -15,7 +15,7 @@ pub(crate) struct RetryArgs {
     ids: Vec<String>,
 }
 
-/// End requests
+/// End requests without a summary
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
     /// Request ids

@@ -32,7 +32,7 @@ use crate::synthesis::{summary_items, written};
 /// The agent of the outputs that are made from summaries.
 const SELECTION_AGENT: &str = "summarizer";
 
-/// Build a summary pack, or hold one against Gate D
+/// Build a summary pack, or check one with Gate D
 #[derive(Debug, Args)]
 pub(crate) struct PackArgs {
     #[command(subcommand)]
@@ -43,7 +43,7 @@ pub(crate) struct PackArgs {
 enum Action {
     /// Build the summary pack of a run
     Build(BuildArgs),
-    /// Hold the summary pack of a run against Gate D; exit code 1 when it fails
+    /// Check the summary pack of a run with Gate D; exit with 1 when it fails
     Check(CheckArgs),
 }
 
@@ -67,10 +67,10 @@ struct BuildArgs {
     /// The time written into the pack [default: when the manifest last changed]
     #[arg(long, value_name = "TIME")]
     generated_at: Option<String>,
-    /// Hold citations to their schema and fail when a perspective has no cited claim
+    /// Check citations against their schema, and fail when a perspective has no cited claim
     #[arg(long)]
     strict: bool,
-    /// Let this provider write the summaries; they are held to the same rules of citation and size
+    /// Let this provider write the summaries; the rules of citation and size stay the same
     #[arg(long, value_name = "NAME")]
     provider: Option<String>,
     #[command(flatten)]
@@ -84,7 +84,7 @@ struct CheckArgs {
     /// Give the verdict of the original gate instead
     #[arg(long, conflicts_with = "strict")]
     compat: bool,
-    /// Hold citations to their schema and fail when a perspective has no cited claim
+    /// Check citations against their schema, and fail when a perspective has no cited claim
     #[arg(long)]
     strict: bool,
     /// Write the verdict into the gates file of the run

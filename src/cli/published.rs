@@ -27,7 +27,6 @@ const CANDIDATES: usize = 10;
 /// The word for what is not meant for others.
 pub(super) const PRIVATE: &str = "private";
 
-/// A published summary.
 pub(super) struct Published {
     pub item: Item,
     /// What newer summaries make of it.

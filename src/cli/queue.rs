@@ -26,7 +26,7 @@ pub(crate) struct QueueArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// After a deliberate rewrite or replacement: show what changed, record it, continue
+    /// Accept a queue file that was rewritten or replaced: show what changed, record it, and continue
     Adopt {
         /// Where to continue reading
         #[arg(long, value_enum, default_value_t = From::Start)]

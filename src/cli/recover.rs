@@ -517,7 +517,7 @@ fn keep_known_snapshots(
             let (kind, means) = match said["objective"] == OBJECTIVE {
                 _ if known > 0 => ("snapshots", means),
                 true => {
-                    ("service_runs", "snapshots of the service's own runs whose records are lost")
+                    ("service_runs", "snapshots of sessions of the service whose records are lost")
                 }
                 false => (
                     "runs",

@@ -15,7 +15,7 @@ use crate::upkeep::retention::{self, Policy, RetainError};
 /// A service that runs does it at the turn of each day where `retention.daily` is true.
 #[derive(Debug, Args)]
 pub(crate) struct RetainArgs {
-    /// Only say what would go
+    /// Only list what would be removed or moved
     #[arg(long)]
     dry_run: bool,
 }

@@ -27,7 +27,7 @@ pub struct ResearchOptions {
     /// ~/.config/opencode/research-runs]
     #[arg(long, env = "SUMMARIZER_RESEARCH_ROOT", value_name = "DIR")]
     research_root: Option<PathBuf>,
-    /// A runtime agent that exists; repeat for several [default: the files agents/*.md of the run
+    /// The name of an agent that exists; may be repeated [default: the files agents/*.md of the run
     /// or its repository and those that are configured; without them an unknown agent is a warning]
     #[arg(long = "agent-type", value_name = "NAME")]
     agent_types: Vec<String>,

@@ -33,7 +33,7 @@ const FILE_MODE: u32 = 0o640;
 /// in a temporary folder beside --out, or beside the home.
 #[derive(Debug, Args)]
 pub(crate) struct TuneArgs {
-    /// Recorded run logs; none means generated ones
+    /// Recorded run logs [default: generated ones]
     run_logs: Vec<PathBuf>,
     /// Write the table, the plots, the page and the settings into this directory
     #[arg(long, value_name = "DIR")]

@@ -123,7 +123,7 @@ impl Wait {
                 bar.finish_and_clear();
                 let open = ui::count(left.len(), "request");
                 let why = holder.obstacle();
-                let next = "the service goes on; `summarizer requests` lists them".to_owned();
+                let next = "the service continues; `summarizer requests` lists them".to_owned();
                 return Err(stopped(format!("{open} not ended yet"), why.unwrap_or(next)));
             }
             if let Some(timeout) = self.timeout.filter(|timeout| begun.elapsed() >= *timeout) {

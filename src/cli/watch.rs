@@ -73,7 +73,6 @@ struct Watcher<'a> {
     context: &'a Context,
     config: &'a Config,
     home: &'a Home,
-    /// What was taken.
     taken: Marks,
     /// What the last look found.
     seen: Marks,

@@ -70,7 +70,6 @@ pub struct Place {
 /// An evidence pointer as snapshots carry it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvidenceRef {
-    /// Stable identifier.
     pub evidence_id: SharedText,
     /// The chunk it points into.
     pub chunk_id: SharedText,

@@ -157,9 +157,7 @@ pub(crate) struct Excluded {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Reranker {
-    /// Model name.
     pub model: SharedText,
-    /// Model version.
     pub version: SharedText,
 }
 
@@ -201,7 +199,6 @@ pub struct EvidenceAttached {
 /// An evidence pointer as events carry it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EvidencePointer {
-    /// Stable identifier.
     pub evidence_id: SharedText,
     /// The chunk it points into.
     pub chunk_id: SharedText,

@@ -87,11 +87,9 @@ pub struct GateFailure {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CompactionReport {
     pub run_id: String,
-    /// Events read.
     pub events: u64,
     /// Snapshots that were in force before.
     pub resumed_after: u64,
-    /// Snapshots taken.
     pub taken: Vec<TakenSnapshot>,
     /// What a person should know.
     pub warnings: Vec<String>,

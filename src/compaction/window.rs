@@ -55,7 +55,6 @@ pub struct SinceSnapshot {
     pub roles: BTreeMap<AgentRole, BTreeMap<Terminal, u64>>,
     /// Steps with a manifest.
     pub manifest_steps: BTreeSet<u64>,
-    /// Retrieval diagnostics.
     pub(crate) retrieval: Retrieval,
     known_manifests: BTreeSet<SharedText>,
     last_step: Option<u64>,

@@ -17,7 +17,6 @@ pub(crate) enum Kind {
     Flag,
 }
 
-/// One key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     /// Dotted path.
@@ -97,13 +96,13 @@ pub(crate) const KEYS: &[Key] = &[
         "compaction.service_event_threshold",
         "193",
         Kind::Count,
-        "the same for the service's own run; 193 waits for the end of a segment",
+        "the same for a session of the service; 193 waits for the end of a segment",
     ),
     key(
         "compaction.service_step_fallback",
         "65",
         Kind::Count,
-        "the same for the service's own run; 65 waits for the end of a segment",
+        "the same for a session of the service; 65 waits for the end of a segment",
     ),
     key("compaction.cost_of_bytes", "1.0", Kind::Number, "what `tune` counts for a KiB written"),
     key(

@@ -24,14 +24,10 @@ pub(crate) const TRACE_FILE: &str = "meta/trace.json";
 
 /// The folder of indexes, relative to the bus home.
 pub(crate) const INDEX_DIR: &str = "index";
-/// All bags.
 pub(crate) const REGISTRY_FILE: &str = "digest_registry.json";
-/// Bags by window.
 pub(crate) const BY_WINDOW_FILE: &str = "l2_by_window.json";
 pub(crate) const LATEST_FILE: &str = "l2_latest.json";
-/// Bags by tag.
 pub(crate) const TAGS_FILE: &str = "tags_index.json";
-/// Bags by pair.
 pub(crate) const PAIRS_FILE: &str = "pairs_index.json";
 /// The hashes of the others.
 pub(crate) const SHA256_FILE: &str = "index.sha256";

@@ -136,7 +136,6 @@ impl Hasher {
         Self::default()
     }
 
-    /// Feeds more bytes.
     pub fn update(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         self.0.update(bytes.as_ref());
         self

@@ -45,7 +45,6 @@ pub enum KeyIndex {
 }
 
 impl KeyIndex {
-    /// Every index.
     pub const ALL: [KeyIndex; 3] =
         [KeyIndex::Idempotency, KeyIndex::RequestId, KeyIndex::SummaryId];
 }

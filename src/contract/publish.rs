@@ -44,7 +44,7 @@ enum PublishMark {
     Publish,
     /// Yes or no, or the date of publication.
     Published,
-    /// Silent where it is yes: what is public where it comes from may still be nobody's to pass on.
+    /// A yes says nothing: a text may be public at its origin, and its owner may not want it passed on.
     Public,
     /// Silent where it is no.
     Private,

@@ -128,11 +128,9 @@ pub struct SourceContext {
     pub ts: Option<String>,
     /// The local day of that moment in the home's zone.
     pub day: Option<String>,
-    /// Who wrote it.
     pub author: Option<Person>,
     /// The role of the author in a chat.
     pub role: Option<String>,
-    /// Who received it.
     pub to: Vec<Person>,
     /// Who received a copy.
     pub(crate) cc: Vec<Person>,
@@ -212,9 +210,7 @@ pub(crate) struct Place {
 /// When a session began and ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Window {
-    /// First moment.
     pub start: Option<Timestamp>,
-    /// Last moment.
     pub end: Option<Timestamp>,
     /// The zone its producer names.
     pub timezone: Option<String>,

@@ -68,7 +68,7 @@ pub fn collect(
 
 /// Removes retired bags that hold a summary of a source that became private since. Readers of other
 /// retired bags have until the next `gc`. Returns how many were removed.
-pub fn collect_private(
+pub(crate) fn collect_private(
     digests: &mut Digests,
     library: &Library,
     journal: &mut dyn Journal,

@@ -60,7 +60,7 @@ pub struct MemoTask {
 }
 
 impl MemoTask {
-    /// A task that its flow gave no day has the one that its words name, counted from the day on which
+    /// A task without a day from its flow has the day that its words name, counted from the day on which
     /// it was written.
     pub(crate) fn read_due(&mut self, written: Day) {
         if self.due.is_none() && self.text.contains(|c: char| c.is_ascii_digit()) {

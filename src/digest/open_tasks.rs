@@ -116,7 +116,7 @@ impl OpenTasks {
     }
 
     /// Whether an event after `seq` changed which tasks of a summary are open.
-    pub fn moved_after(&self, unit: &Unit, seq: Seq) -> bool {
+    pub(crate) fn moved_after(&self, unit: &Unit, seq: Seq) -> bool {
         self.moved.get(&unit.seq).is_some_and(|moved| *moved > seq)
     }
 }

@@ -55,7 +55,7 @@ impl Standing {
     }
 
     /// Whether a newer summary took the place of this one.
-    pub fn is_replaced(&self, unit: Stand<'_>) -> bool {
+    pub(crate) fn is_replaced(&self, unit: Stand<'_>) -> bool {
         self.replaced.contains_key(&unit.order.made)
     }
 
@@ -68,7 +68,7 @@ impl Standing {
     }
 
     /// Whether an event after `seq` changed how a summary stands.
-    pub fn moved_after(&self, unit: Stand<'_>, seq: Seq) -> bool {
+    pub(crate) fn moved_after(&self, unit: Stand<'_>, seq: Seq) -> bool {
         let replaced = self.replaced.get(&unit.order.made).copied();
         let words = self.newer_words(unit).map(|(at, _)| at);
         words.chain(replaced).any(|at| at.made > seq)

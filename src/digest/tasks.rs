@@ -49,7 +49,7 @@ pub(crate) struct TaskMembers {
 
 impl TaskMembers {
     /// Whether a flow says that nobody should act on the message.
-    pub fn doubts(&self) -> bool {
+    pub(crate) fn doubts(&self) -> bool {
         let values = [&self.sender_type, &self.route];
         values.iter().any(|value| value.as_str().is_some_and(|word| DOUBTFUL.contains(&word)))
     }
@@ -168,7 +168,7 @@ impl TaskMarks {
     }
 
     /// As rows of numbers, for the cache.
-    pub fn to_numbers(&self) -> Vec<u32> {
+    pub(crate) fn to_numbers(&self) -> Vec<u32> {
         let mut row = vec![u32::from(self.doubted), self.tasks.len() as u32];
         for task in &self.tasks {
             let day = task.passes.map_or(i32::MIN, number_of);
@@ -183,7 +183,7 @@ impl TaskMarks {
         row
     }
 
-    pub fn from_numbers(row: &[u32]) -> Option<TaskMarks> {
+    pub(crate) fn from_numbers(row: &[u32]) -> Option<TaskMarks> {
         let mut rest = row.iter().copied();
         let mut next = || rest.next();
         let mut marks = TaskMarks { doubted: next()? == 1, ..TaskMarks::default() };

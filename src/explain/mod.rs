@@ -64,10 +64,8 @@ impl From<LogError> for ExplainError {
 /// What is looked at.
 pub struct Around {
     pub log: Reader,
-    /// Clock and disk.
     pub machine: Machine,
     pub home: Home,
-    /// Settings.
     pub config: Config,
     /// Where upstream ids are looked up.
     pub index: Arc<dyn IndexStore>,
@@ -114,7 +112,6 @@ pub struct Explanation {
     pub prompts: Option<Prompts>,
     /// Who answered.
     pub model: Value,
-    /// Tokens.
     pub usage: Value,
     /// Every call of the flow.
     pub calls: Value,
@@ -147,7 +144,6 @@ pub struct Published {
     bytes: Option<Vec<u8>>,
 }
 
-/// One sentence.
 #[derive(Debug, Serialize)]
 pub struct Sentence {
     pub text: String,
@@ -177,7 +173,6 @@ pub struct Span {
     pub line: Option<u64>,
 }
 
-/// One source.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SourceLine {
     pub id: String,
@@ -229,7 +224,6 @@ pub struct Answered {
     pub facts: AnswerFacts,
 }
 
-/// One try.
 #[derive(Debug, Clone, Serialize)]
 pub struct Attempt {
     /// From 1.

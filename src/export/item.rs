@@ -101,7 +101,7 @@ impl ContextIdentity {
         Some(jcs_hash(&json!([days, selection["missing_days_count"]])))
     }
 
-    /// The value of `selection.context`; nothing when the sources say nothing.
+    /// The value of `selection.context`; absent when the sources have no context.
     pub(crate) fn to_value(self) -> Option<Value> {
         let mut members = Map::new();
         members.extend(self.sha256.map(|hash| ("sha256".to_owned(), hash.hex().into())));

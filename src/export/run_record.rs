@@ -39,9 +39,7 @@ pub(crate) enum RunStatus {
 pub(crate) enum StageStatus {
     /// It did its work.
     Success,
-    /// It had none.
     Skipped,
-    /// It failed.
     Error,
 }
 
@@ -49,9 +47,7 @@ pub(crate) enum StageStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Resolution {
-    /// It was.
     Present,
-    /// It was not.
     Missing,
     /// Something else was used.
     Substituted,
@@ -60,7 +56,6 @@ pub(crate) enum Resolution {
 /// Whose run it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Project {
-    /// Stable id.
     pub project_id: String,
     pub project_name: String,
 }
@@ -129,7 +124,6 @@ pub(crate) struct SchemaVersions {
 pub(crate) struct Counters {
     /// Files looked at.
     pub files_seen: u64,
-    /// Files read.
     pub files_processed: u64,
     /// Files left out.
     pub files_skipped: u64,
@@ -181,7 +175,6 @@ pub(crate) enum Severity {
     Fatal,
 }
 
-/// Something that failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunError {
     /// Unique in the run.

@@ -265,7 +265,6 @@ impl<W: Write> PartitionWriter<W> {
         Ok(())
     }
 
-    /// Ends the partition.
     pub fn finish(self, facts: &PartitionFacts) -> Result<Written<W>, RenderError> {
         self.reconcile(facts)?;
         let sha256 = self.hasher.finish();

@@ -52,17 +52,17 @@ impl VersionMark {
     }
 
     /// Whether another summary took its place.
-    pub fn is_replaced(&self) -> bool {
+    pub(crate) fn is_replaced(&self) -> bool {
         self.replaced_by.is_some()
     }
 
     /// Whether a source of it became private.
-    pub fn is_private(&self) -> bool {
+    pub(crate) fn is_private(&self) -> bool {
         self.publish == Some(false)
     }
 
     /// The day it was replaced, in UTC.
-    pub fn replaced_on(&self) -> Option<&str> {
+    pub(crate) fn replaced_on(&self) -> Option<&str> {
         self.replaced_at.as_deref()?.get(..10)
     }
 }

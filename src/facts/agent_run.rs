@@ -71,13 +71,13 @@ pub struct SnapshotTaken {
     pub previous: Seq,
     /// Hash of the snapshot's file form.
     pub sha256: Digest,
-    /// For the service's own run: the last event of this log that the snapshot covers.
+    /// For the service's own session: the last event of this log that the snapshot covers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covers: Option<Seq>,
-    /// For the service's own run: the first event of this log that the rest depends on.
+    /// For the service's own session: the first event of this log that the rest depends on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_from: Option<Seq>,
-    /// For the service's own run: whether this ended the segment.
+    /// For the service's own session: whether this ended the segment.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub closes: bool,
 }
@@ -92,10 +92,10 @@ pub struct CompactionFailed {
     pub after_seq: u64,
     /// What failed, for a person.
     pub message: String,
-    /// For the service's own run: the last event of this log the snapshot would have covered.
+    /// For the service's own session: the last event of this log the snapshot would have covered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub covers: Option<Seq>,
-    /// For the service's own run: the first event of this log that the rest depends on.
+    /// For the service's own session: the first event of this log that the rest depends on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_from: Option<Seq>,
 }

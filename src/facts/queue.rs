@@ -41,9 +41,7 @@ impl Position {
 /// Which file a position is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Device number.
     pub device: u64,
-    /// Inode number.
     pub inode: u64,
     /// How many of its first bytes the head hash covers.
     pub head_len: u32,

@@ -79,7 +79,6 @@ pub(super) struct Asker<'a> {
     pub ledger: Mutex<Ledger>,
 }
 
-/// One question.
 pub(super) struct Question<'a> {
     pub node: &'a str,
     pub messages: Vec<Message>,
@@ -109,7 +108,6 @@ fn held_text(held: &Option<Cleaned>) -> String {
     held.as_ref().map(|held| held.reply.text.clone()).unwrap_or_default()
 }
 
-/// One answer.
 pub(super) struct Answer {
     /// The parsed object, when a schema was asked for; else the text.
     pub value: Value,

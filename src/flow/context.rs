@@ -32,7 +32,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// The value that a binding gives, or nothing when upstream has no such value.
+    /// The value that a binding gives; `None` when upstream does not have it.
     pub(crate) fn value(
         &self,
         binding: &Binding,

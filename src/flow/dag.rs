@@ -34,15 +34,11 @@ impl BadFlow {
 /// PromptFlow's value types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueType {
-    /// Whole number.
     Int,
-    /// Floating point number.
     Double,
-    /// Truth value.
     Bool,
     /// Text.
     String,
-    /// Array.
     List,
     /// Object, or a string that is not JSON.
     Object,
@@ -139,7 +135,6 @@ pub(crate) enum Binding {
 }
 
 impl Binding {
-    /// Reads a binding.
     pub fn parse(value: &Value) -> Binding {
         let inside = value
             .as_str()
@@ -253,7 +248,6 @@ fn is_word(c: char) -> bool {
 #[derive(Debug, Clone, PartialEq)]
 pub struct InputDef {
     pub name: String,
-    /// Type.
     pub kind: ValueType,
     /// Value when the caller gives no value.
     pub default: Option<Value>,
@@ -294,7 +288,6 @@ pub(crate) struct Node {
     pub path: Option<String>,
     /// Name of the tool of a package.
     pub tool: Option<String>,
-    /// Inputs in order.
     pub inputs: Vec<(String, Binding)>,
     /// `chat` or `completion`.
     pub api: Option<String>,
@@ -336,11 +329,8 @@ pub(crate) struct Variants {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FlowFile {
-    /// Inputs in order.
     pub inputs: Vec<InputDef>,
-    /// Outputs in order.
     pub outputs: Vec<OutputDef>,
-    /// Nodes in order.
     pub nodes: Vec<Node>,
     /// Variants by node.
     pub variants: BTreeMap<String, Variants>,

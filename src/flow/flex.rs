@@ -226,7 +226,7 @@ fn pieces(text: &str) -> Vec<String> {
     pieces
 }
 
-/// One parameter. `*`, `/`, `*args` and `**kwargs` are none.
+/// One parameter; `None` for `*`, `/`, `*args` and `**kwargs`.
 fn parameter(piece: &str) -> Option<Parameter> {
     let mut depth = 0_i32;
     let equals = piece.char_indices().find(|(_, c)| {

@@ -95,7 +95,6 @@ pub struct SkippedSource {
 /// Which sources were used. Every selected source is counted exactly once.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Coverage {
-    /// Selected sources.
     pub sources_total: usize,
     pub sources_used: usize,
     /// Characters of all selected sources.

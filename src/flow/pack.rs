@@ -43,7 +43,7 @@ pub enum LoadError {
     /// A file the flow names is not in the pack.
     #[error("find {path}, which {by} names: the pack has no such file")]
     Missing { path: String, by: String },
-    /// A folder has several flows and none that goes first.
+    /// A folder has several flows and no main one.
     #[error("choose a flow: the folder has {paths}; name one of these files")]
     Several { paths: String },
     /// A JSON file or a schema cannot be used.

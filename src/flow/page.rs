@@ -247,7 +247,7 @@ impl Page {
     }
 }
 
-/// Writes what begins a line and is no text; gives the rest.
+/// Writes the marks at the beginning of a line, and returns the rest.
 fn block_marks<'t>(text: &'t str, out: &mut String) -> &'t str {
     for word in ["import", "export"] {
         let follows = text.strip_prefix(word).map(|rest| rest.chars().next());

@@ -95,16 +95,12 @@ pub struct SummaryOutputs {
     /// The summary in one to three sentences, for lists.
     #[serde(default)]
     pub summary: String,
-    /// Title.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub title: Option<String>,
-    /// Tags in order.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub tags: Vec<String>,
-    /// Topics in order.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub topics: Vec<String>,
-    /// Category.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub category: Option<String>,
     /// Things to do.
@@ -116,13 +112,11 @@ pub struct SummaryOutputs {
     /// Kind of text.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) format_type: Option<String>,
-    /// Notes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub notes: Option<String>,
     /// What the text leaves open.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub uncertainties: Vec<String>,
-    /// One sentence.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rendered_short: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -166,7 +166,7 @@ pub(super) struct KnownIds<'a> {
     pub condensed: &'a [String],
 }
 
-/// What an id of an answer stands for.
+/// The sources that an id of an answer names.
 enum Meaning {
     Itself,
     /// These sources.
@@ -175,7 +175,7 @@ enum Meaning {
 }
 
 impl GivenIds {
-    /// The ids of an input: those that it names, the numbers that its lines begin with, or the one that it is.
+    /// The ids of an input: its members, the numbers at the beginning of its lines, or its whole text.
     fn of(value: &Value) -> GivenIds {
         let mut given = GivenIds::default();
         given.read(value);
@@ -283,14 +283,14 @@ impl<'a> KnownIds<'a> {
 
     /// The main input was written by the caller: its ids are those of sources, and so are the labels
     /// `[1] id` above its texts.
-    pub fn with_input_of_caller(mut self, main: Option<&Value>) -> KnownIds<'a> {
+    pub(crate) fn with_input_of_caller(mut self, main: Option<&Value>) -> KnownIds<'a> {
         self.sources.iter().for_each(|source| self.of_sources.read_labels(&source.text));
         main.into_iter().for_each(|value| self.of_sources.read(value));
         self
     }
 
     /// The inputs whose ids the members of an answer may repeat.
-    pub fn with_inputs<'v>(
+    pub(crate) fn with_inputs<'v>(
         mut self,
         claims: &IdClaims,
         input: impl Fn(&str) -> Option<&'v Value>,

@@ -1,7 +1,7 @@
 //! Chats as lines of text: exports of WhatsApp on any telephone, and logs such as `[14:03] ana: …`.
 //!
 //! Contract: a text is a chat when its lines begin with a time or a name in the same way and people speak
-//! in it again and again. A line without a beginning of its own goes on with the message above it. What
+//! in it again and again. A line without a beginning of its own continues the message above it. What
 //! the program says (`Ana joined`) is kept and marked, a message that is only a picture is counted. The
 //! clock is that of the home: exports name no zone. A stamp whose day is not clear gives no time.
 
@@ -64,7 +64,7 @@ pub(super) fn is_chat(text: &str) -> bool {
     names.dedup();
     let is_log = names.iter().any(|name| LEVELS.contains(&name.to_lowercase().as_str()));
     let speak_again = names.len() < messages;
-    // Without a date in each line, a line that goes on is rare.
+    // Without a date in each line, a continued line is rare.
     messages >= 2
         && !is_log
         && before <= BEFORE_MAX
@@ -89,7 +89,7 @@ pub(super) fn conversation(text: &str, name: &str, zone: Tz) -> Option<Conversat
     for (line, text) in lines {
         match line.date {
             Some(date) => day = Some(date.day(order)?),
-            // A log of one day that goes on after midnight.
+            // A log of one day that continues after midnight.
             None => {
                 let turned = last.zip(line.clock).is_some_and(|(last, clock)| clock < last);
                 day = if turned { day?.succ_opt() } else { day };

@@ -13,7 +13,6 @@ use super::fields::time;
 use crate::contract::publish::said_by_record;
 use crate::contract::time::Timestamp;
 
-/// One conversation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Conversation {
     pub id: String,
@@ -30,7 +29,6 @@ pub(crate) struct Conversation {
     pub empty: u64,
 }
 
-/// One message.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Turn {
     pub id: String,

@@ -1,6 +1,6 @@
 //! The day of a document: what it says of itself, in any of the usual places.
 //!
-//! Contract: a day that is written. The time of an import and the times of a file are none of the text.
+//! Contract: a day that is written. The time of an import and the times of a file do not date a text.
 
 use serde_json::Value;
 

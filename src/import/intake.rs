@@ -33,7 +33,6 @@ type Read = Result<(Timestamp, NewRecord), String>;
 /// The partition of documents that lie in no folder.
 const NO_FOLDER: &str = "files";
 
-/// Something to summarize.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub kind: SummaryKind,

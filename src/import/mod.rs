@@ -98,13 +98,11 @@ pub struct Rejected {
 /// What an import did.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Files read.
     pub files: u64,
     /// Records put on a bus.
     pub added: u64,
     /// Records that were there already.
     pub known: u64,
-    /// Partitions that changed.
     pub partitions: Vec<String>,
     /// What was left out, the first of it.
     pub rejected: Vec<Rejected>,
@@ -227,8 +225,8 @@ fn name_of(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The files under a path with one of the extensions, sorted; a file is taken as it is. What is
-/// hidden or a link is passed over: a folder may link to itself, and to what is nobody's data.
+/// The files under a path with one of the extensions, sorted; a path to a file is that file. Hidden
+/// files and links are passed over: a link may lead back to its folder, or out of the person's data.
 pub fn files(
     disk: &dyn Disk,
     path: &Path,

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::archive::Archive;
 use crate::contract::publish::said_by_members;
 use crate::markup::document::Document;
-use crate::markup::html;
+use crate::markup::{html, markdown};
 
 /// Most elements of one XML file.
 const NODES_MAX: u32 = 5_000_000;
@@ -97,8 +97,8 @@ fn author(name: Option<String>) -> Map<String, Value> {
 }
 
 fn first_heading(text: &str) -> Option<String> {
-    let line = text.lines().find(|line| line.starts_with("# "))?;
-    Some(line[2..].trim().to_owned())
+    let first = markdown::headings(text).into_iter().find(|heading| heading.level == 1)?;
+    Some(first.title.to_owned())
 }
 
 /// Paragraphs and tables below a node, in order. What was deleted under tracked changes is left out.

@@ -61,7 +61,6 @@ impl<'a> Appender<'a> {
         Appender { target, family: Family::Sessions, growing: BTreeMap::new() }
     }
 
-    /// Appends chunks.
     pub fn chunks(target: Target<'a>) -> Appender<'a> {
         Appender { target, family: Family::Chunks, growing: BTreeMap::new() }
     }
@@ -335,7 +334,7 @@ impl Growing {
         Ok(path)
     }
 
-    /// Puts what was written in the place of what is there, and its manifest after it.
+    /// Replaces the data file by the written one, and then its manifest.
     fn show(&self, target: Target<'_>, family: Family, partition: &str) -> Result<(), ImportError> {
         let Some((temporary, bytes)) = &self.temporary else { return Ok(()) };
         let hash = self.hasher.finish().hex();

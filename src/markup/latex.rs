@@ -533,7 +533,7 @@ impl<'a> Reader<'a> {
                     self.at += end;
                     self.math(source, mark == '[');
                 } else {
-                    // The last byte may be the first of a mark that goes on behind it.
+                    // The last byte may be the first of a mark that continues behind it.
                     let searched = prefix(body, body.len().saturating_sub(1)).len();
                     self.open_mathematics[kind] = self.at + searched;
                 }

@@ -23,7 +23,6 @@ pub enum Kind<'a> {
     Text,
 }
 
-/// One line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
     /// From 1.

@@ -55,7 +55,6 @@ pub(crate) struct List {
     pub publish: Option<bool>,
 }
 
-/// One item of a list.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Record {
     /// The name it gives itself.

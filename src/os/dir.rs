@@ -13,7 +13,6 @@ use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 pub struct DirHandle(OwnedFd);
 
 impl DirHandle {
-    /// Opens a directory.
     pub fn open(path: &Path) -> io::Result<DirHandle> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(DirHandle(openat(CWD, path, flags, Mode::empty())?))

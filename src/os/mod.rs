@@ -28,7 +28,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::contract::time::Timestamp;
 
-/// Tells the time.
 pub trait Clock: Send + Sync {
     /// The wall clock, UTC. It may step back.
     fn now(&self) -> Timestamp;
@@ -51,11 +50,8 @@ pub enum Open {
 /// What the disk knows about a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// Length in bytes.
     pub len: u64,
-    /// Device number.
     pub device: u64,
-    /// Inode number.
     pub inode: u64,
     /// Modification time in nanoseconds since the epoch: a cache key, never a fact.
     pub(crate) modified_ns: i128,
@@ -100,7 +96,6 @@ pub trait DiskFile: Send + Sync {
 }
 
 pub trait Disk: Send + Sync {
-    /// Opens a file.
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>>;
     /// Facts about a path, following links; `None` when nothing is there.
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>>;

@@ -1,4 +1,4 @@
-//! Who may read what this process makes: files, sockets and memory.
+//! Rights to read what this process makes: files, sockets and memory.
 //!
 //! Contract: by default only the owner can read and write. A group can be let in by name: then it reads all
 //! files of a home, appends to the queue and uses the socket. The rules hold for everything that is made

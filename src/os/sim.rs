@@ -77,7 +77,6 @@ pub struct Faults {
 /// How often the disk was asked for something.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Write calls.
     pub writes: u64,
     /// Bytes in them.
     pub(crate) written_bytes: u64,

@@ -24,11 +24,9 @@ type ByName = BTreeMap<Cow<'static, str>, u64>;
 
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Counts {
-    /// Events by name.
     events: ByName,
     /// Outcomes by what `status` calls them.
     outcomes: ByName,
-    /// Providers by name.
     pub(crate) providers: BTreeMap<String, Provider>,
     /// How long attempts took: a count for each bound, and one beyond.
     durations: [u64; BOUNDS.len() + 1],
@@ -59,7 +57,6 @@ impl Provider {
 }
 
 impl Counts {
-    /// Counts one event.
     pub(crate) fn take(&mut self, committed: &Committed) {
         let at = committed.at;
         *self.events.entry(Cow::Borrowed(committed.event.name())).or_default() += 1;

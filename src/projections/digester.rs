@@ -124,7 +124,6 @@ pub enum DigestOrder {
 /// What digests of a home depend on.
 #[derive(Clone)]
 pub(crate) struct DigestSetup {
-    /// Clock and disk.
     pub machine: Machine,
     /// The service home: where selectors may be.
     pub home: PathBuf,
@@ -132,7 +131,6 @@ pub(crate) struct DigestSetup {
     pub log: Reader,
     /// Where what follows from the log is kept; it may be deleted at any time.
     pub kept: PathBuf,
-    /// Settings.
     pub config: Config,
     pub environment: Environment,
 }
@@ -269,7 +267,7 @@ impl Digester {
         self.kept.keep_catalog(self.digests.catalog(), self.digests.in_place(), changed);
     }
 
-    /// What there is, for a status.
+    /// The number of bags and the last build, for `status`.
     pub fn overview(&mut self) -> Result<Value, BuildError> {
         self.digests.read(None)?;
         Ok(queries::overview(&self.digests)?)
@@ -445,7 +443,6 @@ impl Digester {
         self.build(&order, journal)
     }
 
-    /// One build.
     pub fn build(
         &mut self,
         order: &BuildOrder,

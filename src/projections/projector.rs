@@ -130,7 +130,6 @@ pub struct Projector {
 }
 
 impl Projector {
-    /// Starts projecting.
     pub fn start(
         mut projections: Projections,
         snapshots: SnapshotFiles,

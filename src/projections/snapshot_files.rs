@@ -126,7 +126,6 @@ fn taken(log: &Reader, from: Seq, until: Option<Seq>) -> Result<Vec<Seq>, ReadEr
     Ok(taken)
 }
 
-/// Writes the files.
 pub struct SnapshotFiles {
     log: Reader,
     store: SnapshotStore,

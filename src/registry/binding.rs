@@ -16,9 +16,7 @@ pub enum SourceField {
     Id,
     /// Subject, headline, heading or name.
     Title,
-    /// Who wrote it.
     Author,
-    /// Who received it.
     To,
     /// Who received a copy.
     Cc,

@@ -57,7 +57,6 @@ pub struct DeclaredOutputs {
     pub output_schema_path: Option<String>,
 }
 
-/// One declared input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IoInput {
     pub name: String,
@@ -75,7 +74,6 @@ pub struct IoInput {
     pub from: Option<Binding>,
 }
 
-/// One declared output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IoOutput {
     pub name: String,
@@ -87,10 +85,8 @@ pub struct IoOutput {
 /// What goes in and what comes out.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct IoContract {
-    /// Inputs, in order.
     #[serde(default)]
     pub inputs: Vec<IoInput>,
-    /// Outputs, in order.
     #[serde(default)]
     pub outputs: Vec<IoOutput>,
 }

@@ -37,7 +37,7 @@ pub enum AppendError {
     Refused {
         /// Which record, from 0.
         index: usize,
-        /// Why.
+        /// The first rule that the request breaks.
         refusal: Box<Refusal>,
     },
     /// A record is longer than a line may be. Nothing was written.
@@ -52,9 +52,9 @@ pub enum AppendError {
     /// because their request ids and keys make repeats duplicates.
     #[error("could not {action} {}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed, as a verb.
         action: &'static str,
-        /// The queue file.
+        /// The file or folder it was for.
         path: PathBuf,
         /// What the system said.
         source: io::Error,

@@ -107,13 +107,13 @@ impl ServiceLoop {
         Ok(queue.map_or(0, |stat| stat.len.saturating_sub(position.offset)))
     }
 
-    /// Closes the service's own run log with a snapshot. A failure stops nothing: the end of the
+    /// Closes the service's own session with a snapshot. A failure stops nothing: the end of the
     /// session closes the run log all the same.
     fn close_own_run(&mut self) {
         let Some(runs) = self.service.runs.clone() else { return };
         if let Err(error) = runs.close_own(&mut CommitHere(self)) {
             let error = described(&error);
-            tracing::warn!(error, "the service's own run has no last snapshot yet");
+            tracing::warn!(error, "the service's own session has no last snapshot yet");
         }
     }
 }

@@ -187,7 +187,7 @@ impl State {
         self.may_go_on(request, at);
     }
 
-    /// Ends the wait of a request none of whose questions are in a batch.
+    /// Ends the wait of a request without a question in a batch.
     fn may_go_on(&mut self, request: Seq, at: Timestamp) {
         if self.batches.as_ref().is_some_and(|batches| batches.waits(request)) {
             return;

@@ -7,7 +7,6 @@ use crate::contract::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FailingProvider {
-    /// The last failure.
     pub(crate) failure: PassedOver,
     /// Calls that a fallback answered since the provider answered last.
     pub(crate) times: u64,

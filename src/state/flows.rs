@@ -46,7 +46,7 @@ pub struct DayCharged {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flows {
-    /// The pack each flow was first used with, or was accepted to stand for since.
+    /// The pack of each flow: the first one that was used, or the one that was accepted last.
     pub used: BTreeMap<FlowKey, Digest>,
     /// The latest day on which something was charged.
     pub charged: Option<DayCharged>,

@@ -98,7 +98,7 @@ pub struct Open {
 pub struct Particulars {
     /// First half of the digest of the item's id, once the input was resolved.
     pub work_item: Option<Digest16>,
-    /// Wanted by then.
+    /// The time by which the summary is wanted.
     pub deadline: Option<Timestamp>,
     /// Whatever retries, operators and clocks do, it never starts before this. Without one its
     /// delay is soft, and an operator may cut it short.
@@ -201,11 +201,9 @@ pub(crate) type DigestMap<V> = HashMap<Digest16, V, BuildHasherDefault<DigestHas
 /// How many requests there are in each status and with each reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Requests by status.
     pub by_status: BTreeMap<Status, u64>,
     /// Ended requests by reason.
     pub by_reason: BTreeMap<ReasonCode, u64>,
-    /// Lines in quarantine.
     pub quarantined: u64,
     /// Requests taken in over all time.
     pub taken: u64,

@@ -9,7 +9,6 @@ use crate::contract::time::Timestamp;
 
 const FILE: &str = "audit.jsonl";
 
-/// Appends a line.
 pub fn append(
     dir: &RunDir<'_>,
     logs_dir: &RelPath,

@@ -145,7 +145,6 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Adds an error.
     pub fn error(
         &mut self,
         code: Code,
@@ -156,7 +155,6 @@ impl Findings {
         self.add(Severity::Error, code, file, path.into(), what.into());
     }
 
-    /// Adds a warning.
     pub fn warn(
         &mut self,
         code: Code,

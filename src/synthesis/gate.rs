@@ -45,7 +45,6 @@ pub struct CheckOptions<'a> {
 
 /// The result of a check. Without a report there was too little to judge.
 pub struct GateCheck {
-    /// Everything found.
     pub findings: Findings,
     pub report: Option<GateReport>,
     /// The receipt for the log of the home.

@@ -40,11 +40,8 @@ pub struct GateReport {
     pub files: Vec<CheckedFile>,
     /// What the verdict follows from.
     pub inputs_digest: String,
-    /// Errors found.
     pub errors: u64,
-    /// Warnings found.
     pub warnings: u64,
-    /// Everything found.
     pub findings: Vec<Finding>,
     /// The words for the gates file.
     #[serde(skip)]

@@ -31,7 +31,6 @@ pub struct PackEntry {
 /// The limits a pack was built within.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PackLimits {
-    /// Largest summary.
     pub max_summary_kb: Number,
     /// Largest sum of all summaries.
     pub max_total_summary_kb: Number,

@@ -42,9 +42,7 @@ pub struct Receipt {
     pub inputs_digest: Option<String>,
     /// Digest of what came out, where one is defined.
     pub outputs_digest: Option<String>,
-    /// Errors found.
     pub errors: u64,
-    /// Warnings found.
     pub warnings: u64,
 }
 

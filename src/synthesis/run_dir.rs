@@ -43,14 +43,12 @@ pub enum RunDirError {
     /// A line is longer than any record may be.
     #[error("read {path}: line {line} is longer than {LINE_BYTES_MAX} bytes")]
     LineTooLong { path: String, line: u64 },
-    /// Reading failed.
     #[error("read {path}")]
     Read {
         path: String,
         #[source]
         source: io::Error,
     },
-    /// Writing failed.
     #[error("write {path}")]
     Write {
         path: String,

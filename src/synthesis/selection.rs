@@ -74,7 +74,6 @@ struct Picked {
 /// The limits of the run made from a selection.
 #[derive(Debug, Clone)]
 pub(crate) struct SelectionLimits {
-    /// Largest summary.
     pub(crate) max_summary: Kilobytes,
     /// Largest sum of all summaries.
     pub(crate) max_total: Kilobytes,
@@ -248,7 +247,7 @@ fn groups(selection: &PackSelection, found: &BTreeMap<String, BusSummary>) -> Ve
 }
 
 /// A short label for each summary that is cited: `s1`, `s2` and so on in the order of the groups. The
-/// pool of citations is the table that says what they stand for.
+/// pool of citations is the table with the address of each label.
 struct Labels(BTreeMap<String, String>);
 
 impl Labels {

@@ -20,7 +20,7 @@ pub struct BusSummary {
     pub title: String,
     /// When its source was made, in milliseconds.
     pub at_ms: i64,
-    /// Whether it may be shown to others; nothing where no source says so.
+    /// Whether it may be shown to others; `None` where no source says.
     pub publish: Option<bool>,
     /// Whether a newer summary of the same source took its place.
     pub is_replaced: bool,

@@ -44,11 +44,8 @@ pub struct WaveReport {
     pub status: Verdict,
     /// One entry for each perspective, by id.
     pub outputs: Vec<CheckedOutput>,
-    /// Errors found.
     pub errors: u64,
-    /// Warnings found.
     pub warnings: u64,
-    /// Everything found.
     pub findings: Vec<Finding>,
 }
 

@@ -58,7 +58,6 @@ pub(crate) struct Copied {
     pub hash: Digest,
 }
 
-/// Consecutive records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Page {
     pub records: Vec<Copied>,

@@ -1,5 +1,5 @@
 //! Watches a folder of run logs: lines that producers append there become part of the home's log. The
-//! same thread keeps the service's own run log up to the log.
+//! same thread keeps the service's own session up to the log.
 //!
 //! Contract. Each `*.jsonl` in the folder is one agent run, read in whole lines as it grows; an
 //! unfinished line is left for later. The position in a file is recorded with its events, with the

@@ -284,7 +284,7 @@ pub(crate) fn of_event(record: &Value, zone: Tz) -> SourceContext {
         ..SourceContext::default()
     };
     context.set_moment(written_time(record), zone);
-    // An import gives a record that changed another id, and names the one that it had first.
+    // An import gives a changed record another id, and names its first id.
     context.origins = words(record, &["source.version_of"]).into_iter().collect();
     context
 }

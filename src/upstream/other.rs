@@ -30,7 +30,6 @@ const KEY_DIGITS: usize = 16;
 pub struct OtherFile {
     /// Path relative to the bus home, `other/…`.
     pub path: String,
-    /// Length in bytes.
     pub bytes: u64,
     /// Hash of its bytes.
     pub sha256: Digest,
@@ -54,7 +53,6 @@ pub(crate) struct Items {
     places: HashMap<String, usize>,
 }
 
-/// One item of a list.
 pub(crate) struct Item {
     pub record: Record,
     /// Its line in the file, from 1.

@@ -658,7 +658,7 @@ fn distinct<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<String> {
     ids.filter(|id| seen.insert(*id)).map(str::to_owned).collect()
 }
 
-/// The chunks of a list have the titles of its items: none of them is that of the document.
+/// The chunks of a list have the titles of its items, and not the title of the document.
 fn of_documents(common: Common, sources: &Sources) -> Common {
     let title = only(sources.iter().map(|source| source.title));
     Common { title, ..common }

@@ -130,7 +130,6 @@ pub(super) struct Row {
     publish: Option<bool>,
 }
 
-/// Sources in order.
 #[derive(Clone, Default)]
 pub struct Sources {
     rows: Vec<Row>,
@@ -166,7 +165,6 @@ impl Sources {
         self.rows.is_empty()
     }
 
-    /// All, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Source<'_>> {
         self.rows.iter().map(|row| self.source(row))
     }

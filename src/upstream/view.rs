@@ -164,8 +164,8 @@ impl Upstream {
         }
     }
 
-    /// Why an id is nowhere: the defect of the broken partition that holds it, or that nobody
-    /// knows it.
+    /// Why an id was not found: the defect of the broken partition that holds it, or that no
+    /// partition has it.
     pub(crate) fn explain_absence(&self, family: Family, id: &str) -> Defect {
         let known = self.known.lock();
         let empty = BTreeMap::new();

@@ -30,7 +30,6 @@ struct Line {
     bytes: Vec<u8>,
 }
 
-/// Checks one feed.
 pub(super) fn check(tree: &Tree<'_>, name: &str, report: &mut Report) -> io::Result<()> {
     let path = format!("{FEEDS_DIR}/{name}");
     let Some(found) = tree.disk.read_if_present(&tree.root.join(&path))? else { return Ok(()) };

@@ -62,7 +62,6 @@ pub struct Report {
     pub files: u64,
     /// Lines looked at.
     pub lines: u64,
-    /// Bytes read.
     pub bytes: u64,
     /// Violations found, also those not listed.
     pub violations_total: u64,
@@ -114,7 +113,6 @@ impl Report {
 /// How much to check.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Threads to use.
     pub threads: usize,
     /// Whether text hashes and references are recomputed from upstream.
     pub sources: bool,

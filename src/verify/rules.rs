@@ -19,7 +19,6 @@ macro_rules! rules {
         $(#[doc = $holds] pub static $name: Rule =
             Rule { id: $id, class: ErrorClass::$class, holds: $holds };)+
 
-        /// Every rule.
         pub static ALL: &[&Rule] = &[$(&$name,)+];
     };
 }

@@ -57,7 +57,6 @@ fn rules_of(family: Family) -> FamilyRules {
     }
 }
 
-/// Checks one partition.
 pub(super) fn check<'t>(
     tree: &'t Tree<'t>,
     family: Family,

@@ -189,7 +189,6 @@ impl Body {
     }
 }
 
-/// Receives some bytes.
 fn receive(stream: &mut TcpStream, buffer: &mut [u8], deadline: Instant) -> Result<usize, Refused> {
     let late = Refused { status: 408, why: "the request took too long" };
     loop {

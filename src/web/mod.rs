@@ -51,7 +51,6 @@ pub struct Shown {
     /// The home, for its name.
     pub home: PathBuf,
     pub buses: PathBuf,
-    /// Snapshots of runs.
     pub snapshots: PathBuf,
     pub actions: Actions,
 }

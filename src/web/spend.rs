@@ -56,7 +56,6 @@ impl Sum {
 }
 
 impl Spend {
-    /// Counts one bill.
     pub(super) fn take(&self, charge: &Charge) {
         let mut days = self.days.lock();
         let sum = days.entry(charge.day).or_default().entry(charge.provider.clone()).or_default();

@@ -125,7 +125,6 @@ impl Pool {
         Ok(Pool { tasks, paid, paid_threads, waiting, at_work, replies, threads: handles })
     }
 
-    /// Begins an attempt.
     pub fn begin(&self, started: StartedAttempt) {
         let (request, gives_way) = (started.request, started.gives_way);
         self.tasks.push(Task::Begin(started), request, gives_way);

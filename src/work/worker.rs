@@ -23,7 +23,6 @@ use crate::state::event::{Charge, PassedOver, TakenRequest};
 
 use super::replies::UncommittedReplies;
 
-/// One attempt.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The session it belongs to.
@@ -115,7 +114,6 @@ pub enum Begun {
     Resolved(Outcome, Paid),
 }
 
-/// Makes summaries.
 pub trait Worker: Send + Sync {
     /// Finds the input of a request and names its item.
     fn begin(&self, job: &Job, recorder: &AttemptRecorder<'_>) -> Begun;

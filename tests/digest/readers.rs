@@ -70,7 +70,7 @@ fn readers_never_see_half_a_publication() {
             if round % 3 == 2 {
                 world.gc();
             }
-            // Each publication is met: one pass may have begun before it, the next did not.
+            // The reader sees each publication: one pass may have begun before it, but not the next one.
             let before = passes.load(Ordering::Relaxed);
             until("the reader went through twice", || {
                 reader.is_finished() || passes.load(Ordering::Relaxed) >= before + 2

@@ -26,9 +26,8 @@ const MISSING: &str = "INPUT_MISSING";
 const SCHEMA: &str = "SCHEMA_MISMATCH";
 const INTEGRITY: &str = "INTEGRITY_MISMATCH";
 
-/// Every code that the contracts of the upstream buses give to a defect of an input, the class it
-/// belongs to, and the code it is told as: one defect has one code here, whoever reads the file.
-/// Nothing of a cluster is ever read.
+/// Every code that the contracts of the upstream buses give to a defect of an input, its class, and
+/// the code that we report: one code for each defect. Clusters are not read.
 const CODES: &[(&str, &str, &str)] = &[
     ("MISSING_DAILY_FILE", MISSING, "MISSING_DAILY_FILE"),
     ("MISSING_EVENTBUS_DAILY_FILE", MISSING, "MISSING_DAILY_FILE"),
@@ -503,8 +502,8 @@ fn every_defect_upstream_ends_what_needs_it_and_nothing_else() {
     assert_eq!(others, [&json!([SCHEMA, "PROVENANCE_INVALID:missing_source"])]);
 }
 
-/// Where the data itself is gone nobody can say which ids it held: whoever is nowhere else may have
-/// been there. And a disk that does not let us look may heal.
+/// A missing data file does not say which ids it held, so an id without another place may have been
+/// in it. A disk that cannot be read may work again later.
 #[test]
 fn data_that_is_gone_or_cannot_be_read_ends_what_is_nowhere_else() {
     let home = home();
@@ -592,7 +591,7 @@ fn data_that_is_gone_or_cannot_be_read_ends_what_is_nowhere_else() {
     check_published(&home);
 }
 
-/// Clusters are no input of any request: whatever is wrong with them disturbs nobody.
+/// No request has clusters as its input, so a defect of them has no effect.
 #[test]
 fn clusters_are_never_read() {
     let home = home();

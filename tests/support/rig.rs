@@ -220,7 +220,6 @@ pub fn perform(taken: &TakenRequest, attempt: u32, healed: bool) -> VecDeque<Out
     outcomes.into()
 }
 
-/// The running service.
 pub struct Rig {
     pub world: World,
     pub engine: Engine,

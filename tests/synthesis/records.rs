@@ -96,7 +96,7 @@ fn hold(name: &str, good: &Value, rows: Rows<'_>) {
 }
 
 #[test]
-fn every_row_of_the_manifest_holds() {
+fn the_schema_of_a_manifest_checks_each_member() {
     let text = || vec![json!("x y"), json!("\u{e9}")];
     let blank = || vec![json!(""), json!(" "), json!(7), Value::Null];
     let number = || (vec![json!(0.5), json!(1), json!(100_000)], vec![json!("5"), Value::Null]);

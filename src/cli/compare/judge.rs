@@ -45,7 +45,7 @@ pub(in crate::cli) struct Lookup {
 /// What a flow was given, prepared for looking up values.
 #[derive(Debug, Default)]
 pub(in crate::cli) struct GivenText {
-    /// Everything as it stands, for addresses and ids.
+    /// The whole text, for addresses and ids.
     whole: String,
     stems: HashSet<String>,
     numbers: HashSet<String>,

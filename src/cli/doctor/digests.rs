@@ -89,7 +89,7 @@ pub(super) fn failed_build(last: &Value, findings: &mut Findings) {
         text("record"),
     );
     findings.wrong("digests", what, "summarizer digest build");
-    findings.hint("once what the record says is corrected");
+    findings.hint("run it after you corrected what the record names");
 }
 
 fn published(context: &Context, held: &HeldHome) -> bool {

@@ -142,18 +142,18 @@ const OVERVIEW: &str = "runs";
 pub struct Overview {
     /// The newest snapshot of any run that is not the service's own.
     pub latest: Option<SnapshotPointer>,
-    /// The newest snapshot of the service's own run.
+    /// The newest snapshot of the service's own session.
     pub service: Option<SnapshotPointer>,
     /// Snapshots in force.
     pub snapshots: u64,
     /// Runs and segments stopped by the gate.
     pub failed: u64,
     pub last_failure: Option<RunFailure>,
-    /// The last segment of the service's own run that ended.
+    /// The last segment of the service's own session that ended.
     pub closed: Option<ClosedSegment>,
 }
 
-/// The end of a segment of the service's own run.
+/// The end of a segment of the service's own session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClosedSegment {
     /// The run, without the segment's number.

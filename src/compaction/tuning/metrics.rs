@@ -14,7 +14,6 @@ const LOOP_WINDOW_STEPS: usize = 3;
 /// Figures of one run, or summed over many.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunMetrics {
-    /// Runs summed.
     pub runs: u64,
     pub events: u64,
     /// Claims verified at the end.
@@ -53,7 +52,6 @@ impl RunMetrics {
         }
     }
 
-    /// Adds another run.
     pub fn add(&mut self, other: &RunMetrics) {
         self.runs += other.runs;
         self.events += other.events;
@@ -85,7 +83,6 @@ struct StepFacts {
     evidence: bool,
 }
 
-/// Measures one run.
 pub fn measure(events: &[RunEvent]) -> (RunMetrics, Vec<ConstraintBreach>) {
     let mut metrics = RunMetrics { runs: 1, events: events.len() as u64, ..RunMetrics::default() };
     let mut steps: BTreeMap<u64, StepFacts> = BTreeMap::new();

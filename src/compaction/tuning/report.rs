@@ -146,7 +146,6 @@ impl TuningReport<'_> {
         text
     }
 
-    /// Everything for programs.
     pub fn json(&self) -> Value {
         let rows: Vec<Value> = self
             .sweep

@@ -47,7 +47,6 @@ pub(super) fn strangeness(thresholds: Thresholds) -> u64 {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepRow {
     pub thresholds: Thresholds,
-    /// Snapshots taken.
     pub snapshots: u64,
     /// Runs stopped because a snapshot failed its checks.
     pub(crate) failed_runs: u64,
@@ -72,7 +71,6 @@ pub struct SweepRow {
 pub struct Tails(Vec<u64>);
 
 impl Tails {
-    /// Counts one.
     pub fn note(&mut self, events: usize) {
         if self.0.len() <= events {
             self.0.resize(events + 1, 0);
@@ -432,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn tails_are_summed_up_right() {
+    fn mean_and_p95_and_longest_come_from_all_tails() {
         let mut tails = Tails::default();
         (1..=100).for_each(|events| tails.note(events));
         assert_eq!((tails.mean(), tails.p95(), tails.max()), (50.5, 95, 100));

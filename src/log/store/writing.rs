@@ -95,7 +95,7 @@ impl Store {
                 }
                 indexes = Some(next);
             }
-            // Beside the tables, so that a later open looks no further back than this.
+            // Written with the tables, so that a later open need not read older frames for it.
             if checkpoint.is_some() || (packed.hashes.is_empty() && !mark.is_empty()) {
                 self.write_mark(&txn, mark, packed.head.0)?;
             }

@@ -135,7 +135,7 @@ pub(super) enum Shown {
     Cell,
     /// The element and all in it is left out.
     Not,
-    /// As `Not`, and what it holds is no markup.
+    /// As `Not`, and its content is not markup.
     Raw,
 }
 

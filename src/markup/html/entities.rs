@@ -15,7 +15,7 @@ const NAME_BYTES_MAX: usize = 32;
 /// Longest name that needs no `;`.
 const OPEN_NAME_BYTES_MAX: usize = 6;
 
-/// What a reference stands for: one character or two.
+/// The characters of a reference: one or two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reference {
     pub(super) first: char,

@@ -609,14 +609,14 @@ fn hides_by_style(style: &str) -> bool {
     })
 }
 
-/// A text with its references as what they stand for: `&amp;` is `&`.
+/// A text with its references replaced by their characters: `&amp;` is `&`.
 pub(crate) fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     each_stretch(text, |stretch| plain.push_str(stretch));
     plain
 }
 
-/// The text between references, and what the references stand for, in order.
+/// The text between references and the characters of the references, in order.
 fn each_stretch(text: &str, mut take: impl FnMut(&str)) {
     let mut from = 0;
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! The service's own run: committed events become the facts of its life, and the snapshots of its
+//! The service's own session: committed events become the facts of its life, and the snapshots of its
 //! segments become facts of the log.
 //!
 //! Contract. The run events are derived, never stored: the same log gives the same segments. A
@@ -44,18 +44,17 @@ use crate::state::event::{Event, Note};
 /// Thresholds that no segment reaches: snapshots come where the log says they were.
 const NEVER: Thresholds = Thresholds { event_threshold: u64::MAX, step_fallback: u64::MAX };
 
-/// Why the service's own run cannot be followed.
+/// Why the service's own session cannot be followed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OwnRunError {
     /// The log does not hold what it should.
     #[error(transparent)]
     Fact(#[from] ReadError),
     /// A snapshot could not be committed.
-    #[error("commit: {0}")]
+    #[error("commit a snapshot of the session: {0}")]
     Commit(String),
 }
 
-/// Follows the log.
 pub(crate) struct OwnRun {
     log: Reader,
     thresholds: Thresholds,

@@ -59,7 +59,6 @@ const ITEMS_MAX: usize = if cfg!(test) { 50 } else { 1 << 16 };
 /// Days in memory above which they go to the cache.
 const DAYS_MAX: usize = 4096;
 
-/// All days.
 pub(super) struct DayIndex {
     cache: SpillCache,
     run: (String, String),

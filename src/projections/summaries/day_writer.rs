@@ -1,7 +1,7 @@
 //! Writes the lines of one day from the log into the file for that day.
 //!
 //! Contract: each line is read from the log once and checked once. Threads check ranges of lines;
-//! the writer appends them in order of their ids. Many lines are read at once, in the order of the
+//! the writer appends them in order of their ids. Many lines are read together, in the order of the
 //! log, because the ids of a day are spread over all of it. A line that cannot be read or is not
 //! valid ends the publication. Memory holds some megabytes of lines, as stored, and a few ranges.
 //!

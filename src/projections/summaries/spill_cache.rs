@@ -125,7 +125,6 @@ impl SpillCache {
         }
     }
 
-    /// One row.
     pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>, SummariesError> {
         match &self.0 {
             Some(cache) => cache.get(key).map_err(SummariesError::Cache),

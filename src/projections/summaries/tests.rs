@@ -121,7 +121,7 @@ impl World {
         self.engine.log().head().0
     }
 
-    /// What is published is what a publisher without a memory makes of the same log.
+    /// A publisher without a cache makes the same files from the same log.
     fn check(&self) {
         let fresh = self.dir.path().join("fresh");
         let mut summaries = Summaries::open(&self.disk, &fresh, self.engine.log(), None).unwrap();

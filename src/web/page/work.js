@@ -69,7 +69,7 @@ async function compaction() {
   const limits = status?.limits || {}, told = status?.compaction || {};
   const facts = h("dl");
   const newest = told.latest && h("a", { href: `#/run/${encodeURIComponent(told.latest.run_id)}?sequence=${told.latest.sequence}` }, `${told.latest.run_id}, snapshot ${told.latest.sequence}`);
-  for (const [name, value] of [["a run is folded after", `${count(limits.event_threshold)} counted events, or ${some(limits.step_fallback, "step", "steps")}`], ["the service's own run", `${count(limits.service_event_threshold)} counted events, or ${some(limits.service_step_fallback, "step", "steps")}`],
+  for (const [name, value] of [["a run is folded after", `${count(limits.event_threshold)} counted events, or ${some(limits.step_fallback, "step", "steps")}`], ["the service's own session", `${count(limits.service_event_threshold)} counted events, or ${some(limits.service_step_fallback, "step", "steps")}`],
     ["snapshots", count(told.snapshots)], ["failed", told.failed ? badge(`${count(told.failed)}`, "bad") : "none"], ["the newest", newest]])
     if (value) add(facts, [h("dt", null, name), h("dd", null, value)]);
   const trouble = told.last_failure && h("p", { class: "error" }, typeof told.last_failure === "string" ? told.last_failure : JSON.stringify(told.last_failure));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_columns_the_widest_is_the_headline() {
+    fn the_widest_of_several_columns_is_the_headline() {
         let source = "ID: 1 | Radio North | 2026-03-02 | Night ferry runs aground\nID: 2 | The Old Island Post | 2026-03-03 | Lighthouse for sale";
         assert_eq!(read(source), [(1, "Night ferry runs aground"), (2, "Lighthouse for sale")]);
     }

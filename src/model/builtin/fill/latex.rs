@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_lists_citations_and_mathematics() {
+    fn sections_lists_citations_and_mathematics_become_markdown() {
         let latex = "\\section{Data \\& model}\nWe use \\textbf{two} sets~\\cite{a, b} with $x_{1} < 2$. % note\n\
 \\begin{itemize}\n\\item First $\\alpha$\n\\item Second {set}\n\\end{itemize}\n\
 \\begin{equation}\n\\label{eq:1}\ny = \\frac{1}{2}\n\\end{equation}\nSee Eq.~\\ref{eq:1} and a < b, 5\\% of {all}.";
