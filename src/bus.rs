@@ -51,40 +51,40 @@ pub enum BusError {
     /// The file system failed.
     #[error("read {path}")]
     Read {
-        /// What was read.
+        /// The file, relative to the bus home.
         path: String,
-        /// Why it failed.
+        /// The error of the file system.
         #[source]
         source: io::Error,
     },
     /// The partition or bag does not exist.
     #[error("find {path}: it does not exist")]
     Missing {
-        /// The file that is not there.
+        /// The missing file, relative to the bus home.
         path: String,
     },
     /// A file is not valid.
     #[error("{path}{}: {what}", line.map(|line| format!(":{line}")).unwrap_or_default())]
     Malformed {
-        /// The file.
+        /// The file, relative to the bus home.
         path: String,
-        /// The line, where there is one.
+        /// The line, from 1, when the fault is in one line.
         line: Option<u64>,
-        /// What is wrong.
+        /// The fault, for people.
         what: String,
     },
     /// The version is unknown to this reader.
     #[error("{path}: version {seen} is not supported")]
     Version {
-        /// The file.
+        /// The file, relative to the bus home.
         path: String,
-        /// The version.
+        /// The version that the file names.
         seen: String,
     },
     /// The data does not match its manifest.
     #[error("{path} does not match its manifest or index")]
     Mismatch {
-        /// The data file.
+        /// The data file, relative to the bus home.
         path: String,
     },
 }
@@ -153,9 +153,9 @@ impl SummaryBus {
 /// A partition whose bytes match its manifest.
 #[derive(Debug, Clone)]
 pub struct Partition {
-    /// Which one.
+    /// Its stream and day.
     pub key: PartitionKey,
-    /// Its manifest.
+    /// The manifest that names the data file.
     pub manifest: Value,
     /// Hash of its data.
     pub sha256: Digest,
@@ -199,12 +199,12 @@ pub struct Item {
 }
 
 impl Item {
-    /// Its id.
+    /// The member `summary_id`; empty when it is missing.
     pub fn summary_id(&self) -> &str {
         self.value["summary_id"].as_str().unwrap_or_default()
     }
 
-    /// Its text.
+    /// The member `outputs.summary_text`; empty when it is missing.
     pub fn summary_text(&self) -> &str {
         self.value["outputs"]["summary_text"].as_str().unwrap_or_default()
     }

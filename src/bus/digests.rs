@@ -52,9 +52,9 @@ pub struct Indexes {
 /// A bag as the registry names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BagEntry {
-    /// Its id.
+    /// Such as `bag_5f0c…`; see docs/adr/0042-bag-ids.md.
     pub bag_id: String,
-    /// Its type.
+    /// `tagbag`, `pairbag` or `cohort`.
     pub bag_type: String,
     /// The selector that chose its summaries.
     pub selector_id: String,
@@ -87,13 +87,13 @@ pub struct Bag {
 /// A memo of a bag.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Memo {
-    /// Its slug.
+    /// The name of its file without `.md`.
     pub slug: String,
-    /// Its title.
+    /// The member `title` of its sidecar.
     pub title: String,
-    /// Its text.
+    /// The whole file, with front matter.
     pub markdown: String,
-    /// Its sidecar.
+    /// The file `<slug>.meta.json` beside it.
     pub meta: Value,
 }
 
