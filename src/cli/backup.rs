@@ -215,8 +215,9 @@ impl BackupArgs {
     ) -> Result<(), Failure> {
         let (disk, log) = (Arc::clone(disk), copy.reader());
         let site = Site { disk, home: to.clone(), log, own: false, exports, index: None };
+        exporters::write(&site, None).map_err(|error| exporter_failed(&error))?;
+        // After all of them: digests write run records into the folder of another exporter.
         for exporter in exporters::all(&site) {
-            exporter.write(&site, None).map_err(|error| exporter_failed(&error))?;
             for file in exporter.files {
                 self.note_tree(&site.disk, to, &to.root.join(file), copied)?;
             }

@@ -16,6 +16,20 @@ use parking_lot::Mutex;
 /// Most unused buffers in a pool.
 const KEPT: usize = 4;
 
+/// The place of the first of `count` sorted entries that is not below what is looked for.
+pub(crate) fn lower_bound(count: usize, is_below: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low.midpoint(high);
+        if is_below(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
 /// Buffers that are used again.
 #[derive(Clone, Default)]
 pub(crate) struct BufferPool(Arc<Mutex<Vec<Vec<u8>>>>);

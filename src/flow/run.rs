@@ -92,15 +92,12 @@ impl RunOptions<'_> {
     }
 }
 
-/// Runs a flow once.
-pub fn run(
-    pack: &LoadedPack,
-    inputs: Map<String, Value>,
-    sources: &[SourceText],
-    provider: &dyn Provider,
-    options: &RunOptions<'_>,
-) -> Result<FlowOutcome, FlowError> {
-    let asker = Asker {
+fn asker<'a>(
+    pack: &'a LoadedPack,
+    provider: &'a dyn Provider,
+    options: &'a RunOptions<'_>,
+) -> Asker<'a> {
+    Asker {
         flow_id: &pack.record.flow_id,
         variant: pack.record.variant.as_deref(),
         provider,
@@ -113,7 +110,18 @@ pub fn run(
         repair_turns: options.repair_turns,
         keep_prompts: options.keep_prompts,
         ledger: Default::default(),
-    };
+    }
+}
+
+/// Runs a flow once.
+pub fn run(
+    pack: &LoadedPack,
+    inputs: Map<String, Value>,
+    sources: &[SourceText],
+    provider: &dyn Provider,
+    options: &RunOptions<'_>,
+) -> Result<FlowOutcome, FlowError> {
+    let asker = asker(pack, provider, options);
     let ran = run_with(pack, inputs, sources, &asker, options);
     let ledger = ordered(pack, asker.ledger.into_inner());
     match ran {
@@ -149,20 +157,7 @@ pub(crate) fn aggregate_values(
     for (reference, value) in lines.into_iter().flatten() {
         columns.entry(reference).or_default().push(value);
     }
-    let asker = Asker {
-        flow_id: &pack.record.flow_id,
-        variant: pack.record.variant.as_deref(),
-        provider,
-        hints: pack.hints.as_ref(),
-        replies: options.replies,
-        bill: options.bill,
-        listener: options.listener,
-        apart: false,
-        timeout: options.timeout,
-        repair_turns: options.repair_turns,
-        keep_prompts: false,
-        ledger: Default::default(),
-    };
+    let asker = Asker { apart: false, keep_prompts: false, ..asker(pack, provider, options) };
     let overrides = CallSettings::default();
     let executor = Executor {
         pack,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use super::bloom::BloomFilter;
 use super::frame::{array, read_u64};
+use crate::contract::bytes;
 
 /// Bytes of one entry: a 16-byte digest and a value.
 pub(crate) const ENTRY: usize = 24;
@@ -74,16 +75,7 @@ pub(crate) fn push_entry(entries: &mut Vec<u8>, key: Key, value: u64) {
 
 /// Position of the first entry that is not below `key`.
 pub(crate) fn lower_bound(entries: &[u8], key: Key) -> usize {
-    let (mut low, mut high) = (0, entry_count(entries));
-    while low < high {
-        let middle = low.midpoint(high);
-        if entry(entries, middle).0 < key {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
+    bytes::lower_bound(entry_count(entries), |at| entry(entries, at).0 < key)
 }
 
 /// What is known of a segment without reading its chunks.

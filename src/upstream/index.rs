@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::contract::bytes;
 use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::log::bloom::BloomFilter;
 use crate::log::{Cache, LogError};
@@ -454,16 +455,7 @@ fn entry(page: &[u8], index: usize) -> (IdKey, RecordAt) {
 
 /// The first entry of a page that is not below an id.
 fn lower_bound(page: &[u8], id: IdKey) -> usize {
-    let (mut low, mut high) = (0, page.len() / ENTRY_BYTES);
-    while low < high {
-        let middle = low.midpoint(high);
-        if entry(page, middle).0 < id {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
+    bytes::lower_bound(page.len() / ENTRY_BYTES, |at| entry(page, at).0 < id)
 }
 
 /// The key of a partition's index in the store.

@@ -424,3 +424,22 @@ fn status_doctor_and_replay_report_digests() {
     run(&home, 0, &["doctor", "--deep"]);
     run(&home, 0, &["verify"]);
 }
+
+#[test]
+fn a_backup_names_the_hash_of_every_file() {
+    let root = tempfile::tempdir().unwrap();
+    let home = home(root.path());
+    more(&home, 1);
+    run(&home, 0, &["drain"]);
+    run(&home, 0, &["digest", "build"]);
+    let copy = root.path().join("copy");
+    run(&home, 0, &["backup", copy.to_str().unwrap()]);
+    let manifest = std::fs::read(copy.join("backup.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    let named = manifest["files"].as_object().unwrap();
+    let found = tree(&summarizer::os::real::HostDisk, &copy.join("buses"));
+    assert!(found.keys().any(|path| path.starts_with("artifacts/run_records/")));
+    let is_named = |path: &&String| named.contains_key(&format!("buses/{path}"));
+    let unnamed: Vec<&String> = found.keys().filter(|path| !is_named(path)).collect();
+    assert!(unnamed.is_empty(), "files without a hash: {unnamed:?}");
+}
