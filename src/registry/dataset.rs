@@ -337,7 +337,8 @@ mod tests {
         let error = Registry::parse(Source::Embedded, twice.as_bytes()).unwrap_err();
         assert_eq!(error.to_string(), "read line 2 of the registry: a.v1 is registered twice");
         let error = Registry::parse(Source::Embedded, b"\n{\"flow_id\":1}\n").unwrap_err();
-        assert!(error.to_string().starts_with("read line 2 of the registry: at"), "{error}");
+        let told = error.to_string();
+        assert!(told.starts_with("read line 2 of the registry: \"entry_dag\""), "{told}");
     }
 
     #[test]
