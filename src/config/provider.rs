@@ -100,6 +100,14 @@ impl ProviderKind {
         self.facts().has_batches
     }
 
+    /// Who answers, as traces name it: the protocol of a server, else this program.
+    pub(crate) fn maker(self) -> &'static str {
+        match self.reach() {
+            Reach::Server { .. } => self.name(),
+            Reach::Inside | Reach::Program => "summarizer",
+        }
+    }
+
     /// What a token in the cache of the server costs.
     pub(crate) fn cache_shares(self) -> CacheShares {
         self.facts().cache

@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -17,8 +16,8 @@ use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::model::{
-    Api, BatchApi, BatchLine, Bill, Charge, ModelCall, ModelError, ModelIdentity, ModelReply,
-    Provider, ResponseFormat, StopReason, Usage,
+    Api, Bill, Charge, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, ResponseFormat,
+    StopReason, Usage,
 };
 use crate::os::Clock;
 use crate::state::event::TakenRequest;
@@ -247,44 +246,16 @@ impl Telemetry {
 }
 
 impl Provider for TracedProvider {
+    fn inner(&self) -> Option<&dyn Provider> {
+        Some(&*self.inner)
+    }
+
     fn identity(&self) -> ModelIdentity {
         self.inner.identity()
     }
 
     fn context_tokens(&self) -> usize {
         self.inner.context_tokens()
-    }
-
-    fn context_is_known(&self) -> bool {
-        self.inner.context_is_known()
-    }
-
-    fn context_of(&self, model: &str) -> (usize, bool) {
-        self.inner.context_of(model)
-    }
-
-    fn is_free(&self) -> bool {
-        self.inner.is_free()
-    }
-
-    fn learned(&self) -> Vec<String> {
-        self.inner.learned()
-    }
-
-    fn tokens_per_second(&self) -> Option<f64> {
-        self.inner.tokens_per_second()
-    }
-
-    fn batch_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
-        self.inner.batch_line(call)
-    }
-
-    fn batches(&self) -> Option<&dyn BatchApi> {
-        self.inner.batches()
-    }
-
-    fn models(&self, within: Duration) -> Result<Option<Vec<String>>, ModelError> {
-        self.inner.models(within)
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {

@@ -1,7 +1,7 @@
 //! What is known of a server of a model without asking it.
 
 use super::span::SpanKind;
-use crate::config::{ProviderConfig, ProviderKind, Reach, ServerAddress};
+use crate::config::{ProviderConfig, Reach, ServerAddress};
 
 /// What the configuration says of who answers.
 #[derive(Debug, Clone, Default)]
@@ -16,13 +16,11 @@ impl ServerFacts {
     pub fn of(section: &ProviderConfig) -> ServerFacts {
         let address = section.address().and_then(ServerAddress::parse);
         let host = address.as_ref().map(ServerAddress::host).unwrap_or_default();
-        let provider_name = match section.kind {
-            ProviderKind::Anthropic => "anthropic",
-            ProviderKind::OpenAi if host.ends_with(".openai.azure.com") => "azure.ai.openai",
-            ProviderKind::OpenAi if host == "generativelanguage.googleapis.com" => "gcp.gemini",
-            // The protocol of the server, whoever runs it.
-            ProviderKind::OpenAi => "openai",
-            ProviderKind::Builtin | ProviderKind::Command | ProviderKind::Recorded => "summarizer",
+        // The protocol of the server, unless its host says who runs it.
+        let provider_name = match section.kind.maker() {
+            "openai" if host.ends_with(".openai.azure.com") => "azure.ai.openai",
+            "openai" if host == "generativelanguage.googleapis.com" => "gcp.gemini",
+            maker => maker,
         };
         ServerFacts {
             provider_name,
