@@ -215,7 +215,7 @@ fn finished_batches(state: &State) -> Value {
     let recent = finished.recent.iter().rev().map(|batch| {
         json!({
             "batch": batch.batch, "provider": batch.provider, "model": batch.model,
-            "server_id": batch.server_id, "end": batch.end.name(), "questions": batch.questions,
+            "server_id": batch.server_id, "end": batch.end, "questions": batch.questions,
             "answered": batch.answered, "asked_directly": batch.refused,
             "prepared_at": batch.prepared_at.to_string(), "ended_at": batch.ended_at.to_string(),
             "waited_ms": batch.ended_at.ms_since(batch.prepared_at).max(0),

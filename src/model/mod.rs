@@ -41,7 +41,7 @@ mod stream;
 
 #[cfg(any(test, feature = "internals"))]
 pub use self::{anthropic::Anthropic, command::CommandProvider, openai::OpenAi, secret::Secret};
-pub(crate) use batch_api::{BatchAnswer, BatchApi, BatchLine, FoundBatch};
+pub(crate) use batch_api::{BatchAnswer, BatchApi, FoundBatch};
 pub(crate) use batch_lane::{BatchLane, BatchPrice, QueuedQuestion};
 pub(crate) use budget::Spent;
 pub use call::{
