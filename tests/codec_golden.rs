@@ -39,7 +39,7 @@ use summarizer::facts::model::{
 };
 use summarizer::facts::publication::{DayOpened, PublishFailed};
 use summarizer::facts::queue::{ConsumedBatch, Identity, Position, QueueMark};
-use summarizer::facts::recovery::{Loss, RecoveryReport};
+use summarizer::facts::recovery::{Loss, RecoveryReport, RunRecordKept};
 use summarizer::facts::retention::{
     AcksArchived, AcksMoved, AnswersDropped, FramesArchived, RetentionApplied, RetentionFact,
 };
@@ -260,12 +260,18 @@ fn samples() -> Vec<Event> {
             queue_change: Some("shrank".into()),
             outputs_recognized: 4,
             outputs_adopted: 5,
+            run_records: 9,
             ended: 6,
             open: 7,
             unknown: BTreeMap::from([(
                 "days".to_owned(),
                 Loss { means: "no day".into(), count: 8, examples: vec!["req".into()] },
             )]),
+        })),
+        Event::RunRecordKept(Box::new(RunRecordKept {
+            run_id: "run".into(),
+            day: day(),
+            row: "{}".into(),
         })),
         Event::ReceiptKept { body_sha256: sha256("receipt") },
         Event::KeyYielded {

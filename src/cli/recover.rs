@@ -23,6 +23,7 @@ use crate::compaction::service_run::OBJECTIVE;
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::control::question::{Answer, Question};
+use crate::export::session_fold::RECOVER;
 use crate::facts::recovery::RecoveryReport;
 use crate::home::{Home, HomeLock};
 use crate::log::{Options, ReadError, Store};
@@ -186,7 +187,7 @@ impl RecoverArgs {
             Places { queue: &home.queue, acks: &acks, quarantine: &quarantine, buses: &home.buses };
         let rules = Rules {
             flows: &shared_flows(load_registry(context)?),
-            run: session_start(context, config, "recover")?,
+            run: session_start(context, config, RECOVER)?,
             tail: TailOptions {
                 max_line_bytes: config.line_bytes_max,
                 partial_line_grace_ms: config.partial_line_grace_ms,
@@ -561,6 +562,7 @@ fn show(
     line("line", report.lines, " of the queue taken in again");
     line("summary", report.outputs_recognized, " recognized by an ack");
     line("summary", report.outputs_adopted, " kept; the request behind it is unknown");
+    line("run record", report.run_records, " kept");
     line("request", report.ended, " ended as before");
     line("request", report.open, " open again");
     line("run log", recovered.run_logs, " taken in again");

@@ -178,6 +178,7 @@ fn details(event: &Event) -> Value {
         Event::Batch(fact) => json!(fact),
         Event::Retention(fact) => json!(fact),
         Event::LogRecovered(report) => json!({"facts": report}),
+        Event::RunRecordKept(kept) => json!({"facts": kept}),
         Event::ReceiptKept { body_sha256 } => json!({"body_sha256": body_sha256}),
     }
 }

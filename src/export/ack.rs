@@ -185,6 +185,7 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         | Event::Batch(_)
         | Event::Retention(_)
         | Event::LogRecovered(_)
+        | Event::RunRecordKept(_)
         | Event::ReceiptKept { .. } => None,
     }
 }

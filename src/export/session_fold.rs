@@ -36,6 +36,8 @@ use crate::state::event::{Event, PassedOver, SessionEnd};
 pub(crate) const SKIPS_LISTED_ABOVE: u64 = 1_000;
 /// Upstream files listed in one record; the rest are counted.
 const INPUTS_MAX: usize = 5_000;
+/// The command that makes a lost log again.
+pub(crate) const RECOVER: &str = "recover";
 /// Kinds of errors and warnings listed in one record; the rest are counted together.
 const KINDS_MAX: usize = 200;
 
@@ -165,11 +167,24 @@ impl OpenSession {
         *span.counters.entry(name).or_default() += by;
     }
 
+    /// Counts what a recovery repeats: the sessions that did it count it as made, read and failed.
+    fn repeats(&mut self, at: Timestamp, event: &Event) -> bool {
+        let repeats = self.command == RECOVER && input_of(event).is_some();
+        if repeats {
+            self.count(StageName::ModelExecute, at, "recovered", 1);
+            self.count(StageName::AckEmit, at, "acks", 1);
+        }
+        repeats
+    }
+
     fn take(&mut self, at: Timestamp, event: &Event) {
         use StageName::{AckEmit, InputResolution, ModelExecute, Promote, QueueRead};
         let (mut warned, mut acked) = (Warnings::default(), true);
         if let Some(request) = event.request().filter(|_| goes_on(event)) {
             self.failing.remove(&request);
+        }
+        if self.repeats(at, event) {
+            return;
         }
         match event {
             Event::LineQuarantined(line) => {
@@ -599,7 +614,8 @@ impl OpenSession {
     }
 
     fn status(&self, end: SessionEnd) -> RunStatus {
-        let produced = self.counter(StageName::ModelExecute, "produced");
+        let produced = self.counter(StageName::ModelExecute, "produced")
+            + self.counter(StageName::ModelExecute, "recovered");
         let skipped = self.counter(StageName::InputResolution, "skipped");
         let failed = self.counter(StageName::ModelExecute, "failed")
             + self.counter(StageName::InputResolution, "failed")

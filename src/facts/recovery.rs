@@ -4,6 +4,18 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::contract::time::Day;
+
+/// The row of a session or digest build whose events are lost. Its record is still on the bus.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunRecordKept {
+    pub run_id: String,
+    /// The day its row belongs to.
+    pub day: Day,
+    /// Its line in the run-records bus, published as it is.
+    pub row: String,
+}
+
 /// What was found, what was made of it, and what could not be known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RecoveryReport {
@@ -25,6 +37,8 @@ pub struct RecoveryReport {
     pub outputs_recognized: u64,
     /// Published summaries without an ack: kept under `recovered:SUMMARY_ID`.
     pub outputs_adopted: u64,
+    /// Run records of the lost part that are still on the bus.
+    pub run_records: u64,
     /// Requests that had ended without a summary, and still have.
     pub ended: u64,
     /// Requests that are open again.

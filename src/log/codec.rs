@@ -44,7 +44,7 @@ use crate::facts::failure::{ErrorDetails, ErrorFacts, ModelFailure};
 use crate::facts::model::{AnswerFacts, CallFacts, ModelIdentity, Provenance, StopReason, Usage};
 use crate::facts::publication::{DayOpened, PublishFailed};
 use crate::facts::queue::{ConsumedBatch, Identity, Position, QueueMark};
-use crate::facts::recovery::{Loss, RecoveryReport};
+use crate::facts::recovery::{Loss, RecoveryReport, RunRecordKept};
 use crate::facts::retention::{
     AcksArchived, AcksMoved, AnswersDropped, FramesArchived, RetentionApplied, RetentionFact,
 };
@@ -330,9 +330,10 @@ wire_struct! {
     FramesArchived { records, segments, bytes, before }
     RecoveryReport {
         records_kept, records_lost, damage, acks_read, acks_unreadable, lines, queue_change,
-        outputs_recognized, outputs_adopted, ended, open, unknown,
+        outputs_recognized, outputs_adopted, run_records, ended, open, unknown,
     }
     Loss { means, count, examples }
+    RunRecordKept { run_id, day, row }
     QueueMark { position, consumed }
     Position { offset, lines, identity, chain, tail_len, tail }
     Identity { device, inode, head_len, head }
@@ -527,6 +528,7 @@ event_codec! {
     36 ProviderPassedOver { request, attempt, failure },
     37 WorkLeft(left),
     38 Batch(fact),
+    39 RunRecordKept(kept),
 }
 
 /// Tags for readers that look for one kind of event and skip the rest undecoded.
@@ -537,6 +539,7 @@ pub(crate) const SUMMARY_PRODUCED: u16 = 15;
 pub(crate) const MODEL_CHARGED: u16 = 27;
 pub(crate) const AGENT_RUN: u16 = 30;
 pub(crate) const DIGEST: u16 = 31;
+pub(crate) const RUN_RECORD_KEPT: u16 = 39;
 
 /// A row as bytes.
 pub fn encode_row(row: &Row) -> Vec<u8> {

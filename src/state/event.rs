@@ -19,7 +19,7 @@ use crate::facts::digest::DigestFact;
 use crate::facts::failure::ErrorFacts;
 use crate::facts::model::{AnswerFacts, Provenance};
 use crate::facts::publication::{DayOpened, PublishFailed};
-use crate::facts::recovery::RecoveryReport;
+use crate::facts::recovery::{RecoveryReport, RunRecordKept};
 use crate::facts::retention::RetentionFact;
 use crate::facts::session::{Host, SessionReport, WorkLeft};
 
@@ -478,6 +478,8 @@ pub enum Event {
     Retention(RetentionFact),
     /// This log was made again from a damaged one and from files.
     LogRecovered(Box<RecoveryReport>),
+    /// The recovery found a run record of the lost part on the bus.
+    RunRecordKept(Box<RunRecordKept>),
     /// Something was synthesized or checked. The receipt, `synthesis_receipt.v1`, is the record's
     /// body.
     ReceiptKept {
@@ -564,6 +566,7 @@ impl Event {
             | Event::Batch(_)
             | Event::Retention(_)
             | Event::LogRecovered(_)
+            | Event::RunRecordKept(_)
             | Event::ReceiptKept { .. } => None,
         }
     }
@@ -629,6 +632,7 @@ impl Event {
             Event::Batch(_) => "Batch",
             Event::Retention(_) => "Retention",
             Event::LogRecovered(_) => "LogRecovered",
+            Event::RunRecordKept(_) => "RunRecordKept",
             Event::ReceiptKept { .. } => "ReceiptKept",
         }
     }

@@ -168,6 +168,12 @@ impl RunRecords {
             self.rows.insert((finished.day, finished.run_id.clone()), row);
             self.changed.insert(finished.day, seq);
         }
+        // A row that only the files told of. Nothing can write its record again.
+        if let Event::RunRecordKept(kept) = event {
+            let row = RunRow { row: kept.row.clone(), files: Vec::new() };
+            self.rows.insert((kept.day, kept.run_id.clone()), row);
+            self.changed.insert(kept.day, seq);
+        }
         if let Some(run) = self.sessions.take(seq, at, event) {
             let skips = run.lists_skips.then(|| skip_report_path(&run.record.run_id));
             let files = [run.record.path()].into_iter().chain(skips).collect();

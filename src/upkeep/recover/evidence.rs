@@ -1,6 +1,7 @@
 //! What queue, acks, quarantine and buses tell about the records that are lost.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,9 +9,11 @@ use serde_json::Value;
 
 use crate::bus::SummaryBus;
 use crate::contract::ids::Seq;
+use crate::contract::time::Day;
 use crate::contract::vocabulary::{AckStatus, Bus, QuarantineReason, Stream};
+use crate::export::run_record::{RUN_RECORDS_DIR, RUN_ROWS_DIR};
 use crate::facts::attempt::{InputFacts, Recovered, SelectionInput, UpstreamInput};
-use crate::facts::recovery::RecoveryReport;
+use crate::facts::recovery::{RecoveryReport, RunRecordKept};
 use crate::os::{Disk, Open};
 use crate::state::event::SummaryPointer;
 use crate::upstream::lines::Lines;
@@ -37,6 +40,8 @@ pub struct Evidence {
     /// By offset in the queue. A line without an ack was parked or never read.
     pub lines: BTreeMap<u64, LineAcks>,
     pub outputs: BTreeMap<String, Output>,
+    /// The rows of runs whose records are on the bus, by run id.
+    pub runs: BTreeMap<String, RunRecordKept>,
     /// Inputs of each partition, as its manifest lists them. The first item of the partition takes them.
     inputs: BTreeMap<(Stream, String), Value>,
     /// Where unfinished lines were cut off.
@@ -55,6 +60,7 @@ impl Evidence {
         let mut evidence = Evidence {
             lines: BTreeMap::new(),
             outputs: BTreeMap::new(),
+            runs: BTreeMap::new(),
             inputs: BTreeMap::new(),
             cuts: BTreeSet::new(),
             consumed: 0,
@@ -69,7 +75,46 @@ impl Evidence {
         })?;
         each_line(disk, places.quarantine, &mut |line| evidence.note_bad_line(line))?;
         evidence.read_bus(places.buses, report);
+        evidence.read_runs(disk, places.buses, report)?;
         Ok(evidence)
+    }
+
+    /// Reads the rows of runs. Those without a record on the bus prove nothing and are counted as lost.
+    fn read_runs(
+        &mut self,
+        disk: &Arc<dyn Disk>,
+        buses: &Path,
+        report: &mut RecoveryReport,
+    ) -> Result<(), RecoverError> {
+        let folder = buses.join(RUN_ROWS_DIR);
+        let failed = |source| RecoverError::Evidence { path: folder.display().to_string(), source };
+        let names = match disk.list(&folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            listed => listed.map_err(failed)?,
+        };
+        for name in names {
+            let day = name.strip_suffix(".jsonl").and_then(|day| day.parse::<Day>().ok());
+            let Some(day) = day else { continue };
+            let mut rows = Vec::new();
+            each_line(disk, &folder.join(&name), &mut |line| {
+                let row = String::from_utf8_lossy(line).into_owned();
+                let value = serde_json::from_str::<Value>(&row).unwrap_or_default();
+                let run_id = value["run_id"].as_str().unwrap_or_default().to_owned();
+                rows.push(RunRecordKept { run_id, day, row });
+            })?;
+            for row in rows {
+                let record = format!("{RUN_RECORDS_DIR}/{}.run_record.json", row.run_id);
+                if !row.run_id.is_empty()
+                    && disk.stat(&buses.join(record)).map_err(failed)?.is_some()
+                {
+                    self.runs.insert(row.run_id.clone(), row);
+                    continue;
+                }
+                let means = "rows of run records whose record is gone";
+                lose(report, "run_records", means, &format!("{day}: {}", row.run_id));
+            }
+        }
+        Ok(())
     }
 
     fn note(&mut self, ack: Ack) {

@@ -1,6 +1,7 @@
 //! Rebuilds the requests of a lost log from evidence, in the order of the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,8 +12,10 @@ use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{AckStatus, ReasonCode, Stream, SummaryKind, Urgency, Warnings};
 use crate::facts::attempt::Recovered;
+use crate::facts::digest::DigestFact;
 use crate::facts::recovery::RecoveryReport;
 use crate::facts::session::SessionReport;
+use crate::log::{ReadError, codec};
 use crate::os::{Disk, Machine};
 use crate::registry::SharedFlows;
 use crate::seam::arrival::{arrival, request_bytes};
@@ -70,6 +73,7 @@ pub fn rebuild(
     recovery.waiting_requests()?;
     recovery.acks_without_lines()?;
     recovery.adopt_outputs()?;
+    recovery.run_records()?;
     recovery.finish()
 }
 
@@ -397,6 +401,37 @@ impl Recovery<'_> {
         self.commit(None)
     }
 
+    /// Keeps the rows of runs that the kept records do not know. Summaries name these runs.
+    fn run_records(&mut self) -> Result<(), RecoverError> {
+        let mut rows = std::mem::take(&mut self.evidence.runs);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let log = self.engine.log().clone();
+        log.try_scan(Seq(1), None, |entry| {
+            let names_run = [codec::RUN_STARTED, codec::DIGEST, codec::RUN_RECORD_KEPT];
+            if names_run.contains(&entry.tag) {
+                let run_id = match entry.event()? {
+                    Event::SessionStarted { run_id, .. } => run_id,
+                    Event::Digest(DigestFact::Finished(finished)) => finished.run_id,
+                    Event::RunRecordKept(kept) => kept.run_id,
+                    _ => return Ok(ControlFlow::Continue(())),
+                };
+                rows.remove(&run_id);
+            }
+            Ok::<_, ReadError>(ControlFlow::Continue(()))
+        })
+        .map_err(EngineError::from)?;
+        for (index, kept) in rows.into_values().enumerate() {
+            self.report.run_records += 1;
+            self.engine.record(Event::RunRecordKept(Box::new(kept)), self.now)?;
+            if index % LINES_AT_ONCE == 0 {
+                self.commit(None)?;
+            }
+        }
+        self.commit(None)
+    }
+
     /// Records a request that is known only by its summary.
     fn made_by(
         &mut self,
@@ -457,8 +492,8 @@ impl Recovery<'_> {
     fn finish(mut self) -> Result<Engine, RecoverError> {
         self.report.open = self.engine.state().open_count() as u64;
         if self.report.records_lost {
-            let means = "histories of tries, paid answers without a summary, run and digest \
-                         records of the lost part: only files tell of them";
+            let means = "histories of tries, paid answers without a summary, and digest builds \
+                         of the lost part: only files tell of them";
             self.report.unknown.entry("histories".to_owned()).or_default().means = means.to_owned();
         }
         let report = Box::new(self.report.clone());
