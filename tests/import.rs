@@ -28,6 +28,23 @@ fn run(home: &Path, args: &[&str]) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// What a command prints, one object a line.
+fn run_lines(home: &Path, args: &[&str]) -> Vec<serde_json::Value> {
+    let output = Command::cargo_bin("summarizer")
+        .unwrap()
+        .env_clear()
+        .env("SUMMARIZER_TEST_NOW", "2026-02-20T00:00:00Z")
+        .args(["--json", "--home"])
+        .arg(home)
+        .args(args)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
 fn write(path: PathBuf, text: &[u8]) -> String {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(&path, text).unwrap();
@@ -301,4 +318,56 @@ fn verify_tells_what_is_wrong_and_exits_1() {
         .args(["verify", "/nowhere"])
         .assert()
         .code(5);
+}
+
+/// `add` and `import text` name files in different ways. A text that one of them took is not taken again by
+/// the other, and an edited file is a new version of the same document.
+#[test]
+fn a_text_that_was_added_is_not_imported_beside_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let docs = dir.path().join("notes");
+    let one = write(docs.join("one.md"), b"# A pump\n\nAna repaired the pump on Monday.\n");
+    write(docs.join("deep/two.txt"), b"Bo repaired the roof in May.\n");
+    let docs = docs.display().to_string();
+    let deep = dir.path().join("notes/deep").display().to_string();
+    let import = ["import", "text", &docs];
+    let add = ["add", "--no-wait", &docs];
+    let chunks = |home: &Path| {
+        let files = tree(&home.join("buses/chunks/canonical"));
+        let files = files.values().map(|bytes| String::from_utf8(bytes.clone()).unwrap());
+        files.map(|text| text.lines().count()).sum::<usize>()
+    };
+
+    let added = dir.path().join("added");
+    run(&added, &["init"]);
+    run_lines(&added, &add);
+    let before = tree(&added.join("buses"));
+    for args in [&import, &["import", "text", &deep], &["import", "text", &one]] {
+        let again = run(&added, args);
+        assert_eq!(
+            (&again["added"], again["known"].as_u64() > Some(0)),
+            (&0.into(), true),
+            "{args:?}"
+        );
+    }
+    assert_eq!(tree(&added.join("buses")), before);
+    // A partition that a person chose is theirs.
+    assert_eq!(run(&added, &["import", "text", &docs, "--partition", "mine"])["added"], 2);
+    std::fs::write(&one, "# A pump\n\nAna sold the pump on Friday.\n").unwrap();
+    assert_eq!(run(&added, &import)["added"], 1);
+    let grown = std::fs::read_to_string(added.join("buses/chunks/canonical/notes.jsonl")).unwrap();
+    let names: Vec<&str> = grown.lines().filter(|line| line.contains("pump")).collect();
+    assert_eq!(names.len(), 2);
+    assert!(names.iter().all(|line| line.contains("\"source_uri\":\"notes/one.md\"")), "{names:?}");
+    assert_eq!(run(&added, &["verify"])["violations_total"], 0);
+
+    let imported = dir.path().join("imported");
+    run(&imported, &["init"]);
+    assert_eq!(run(&imported, &import)["added"], 2);
+    run_lines(&imported, &add);
+    assert_eq!(chunks(&imported), 2, "add takes what is there");
+    run_lines(&imported, &["drain"]);
+    let read = run_lines(&imported, &["read"]);
+    assert_eq!(read.len(), 2, "and it is summarized: {read:?}");
+    assert_eq!(run(&imported, &["verify"])["violations_total"], 0);
 }

@@ -8,6 +8,7 @@ use super::Context;
 use super::failure::{Exit, Failure};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
+use super::source_files::name_for_home;
 use crate::import::{self, ImportError, Report, Target, documents, fields, mail};
 
 const REJECTED_SHOWN: usize = 10;
@@ -105,13 +106,20 @@ impl ImportArgs {
                 by_fields(context, target, &args.path, &args.mapping(), &mut report)
             }
             ImportKind::Text { path, partition } => {
-                let partition = match partition {
+                let folder = path.file_name().unwrap_or_default().to_string_lossy();
+                let name = match partition {
                     Some(name) => name.clone(),
-                    None => partition_name(path),
+                    None => import::partition_of_folder(&folder),
                 };
-                check_partition(&partition)?;
+                check_partition(&name)?;
                 let bar = context.ui.progress("reading", 0);
-                documents::import_folder(target, path, &partition, &mut report, || {
+                let name_of = |file: &Path| name_for_home(target.disk, &context.home, file);
+                let placing = documents::Placing {
+                    partition: &name,
+                    is_chosen: partition.is_some(),
+                    name_of: &name_of,
+                };
+                documents::import_folder(target, path, &placing, &mut report, || {
                     bar.inc_length(1);
                     bar.inc(1);
                     !stop.is_raised()
@@ -183,16 +191,6 @@ fn each(
 }
 
 /// The folder's name in the letters partition names may have.
-fn partition_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    let safe: String = name
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' })
-        .collect();
-    let safe = safe.trim_matches('-');
-    if safe.is_empty() { "imported".to_owned() } else { safe.to_owned() }
-}
-
 fn check_partition(name: &str) -> Result<(), Failure> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if !name.is_empty() && !name.starts_with('.') && name.len() <= 120 && name.chars().all(plain) {
@@ -254,8 +252,8 @@ mod tests {
 
     #[test]
     fn partitions_get_plain_names() {
-        assert_eq!(partition_name(Path::new("/x/My Notes (2026)")), "my-notes--2026");
-        assert_eq!(partition_name(Path::new("..")), "imported");
+        assert_eq!(import::partition_of_folder("My Notes (2026)"), "my-notes--2026");
+        assert_eq!(import::partition_of_folder(".."), "imported");
         assert!(check_partition("../x").is_err());
         assert!(check_partition("notes.2026_a-b").is_ok());
     }

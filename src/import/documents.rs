@@ -4,11 +4,12 @@
 //! its document, its position and its text. An edited file is a new document beside the old one,
 //! so whatever was summarized before stays traceable.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::partition::CHUNKING_POLICY;
+use super::partition::{CHUNKING_POLICY, partition_of};
 use super::{Appender, HELD_BYTES_MAX, ImportError, NewRecord, Report, Target, dated, files, read};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, document_id, stable_id};
@@ -40,40 +41,69 @@ const CONTEXT: [&str; 17] = [
 ];
 const EXTENSIONS: &[&str] = &["md", "markdown", "txt", "html", "htm", "tex"];
 
-/// Imports every text file under a folder into one partition.
+/// Where the files of a folder go.
+pub(crate) struct Placing<'a> {
+    pub partition: &'a str,
+    /// Whether a person chose the partition.
+    pub is_chosen: bool,
+    /// The name under which `add` takes a file.
+    pub name_of: &'a dyn Fn(&Path) -> String,
+}
+
+/// Imports every text file under a folder into one partition. A file that `add` took keeps its name and
+/// its partition, so that its text is there once.
 pub(crate) fn import_folder(
     target: Target<'_>,
     folder: &Path,
-    partition: &str,
+    placing: &Placing<'_>,
     report: &mut Report,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<(), ImportError> {
     let mut appender = Appender::chunks(target);
-    let (mut records, mut held, mut order) = (Vec::new(), 0, 0);
+    let (mut records, mut held, mut order) = (BTreeMap::new(), 0, 0);
     for file in files(target.disk, folder, EXTENSIONS)? {
         let relative = file.strip_prefix(folder).ok().filter(|path| *path != Path::new(""));
         let relative = relative.unwrap_or(Path::new(file.file_name().unwrap_or_default()));
         let uri = relative.to_string_lossy().replace('\\', "/");
         report.files += 1;
         let Some(bytes) = read(target, &file, report)? else { continue };
-        let returned = appender.returned(partition, &uri, &sha256(&bytes).hex(), report)?;
+        let named = (placing.name_of)(&file);
+        let added_to = match placing.is_chosen {
+            true => placing.partition.to_owned(),
+            false => partition_of(&named),
+        };
+        let (partition, uri) = match appender.holds(&added_to, &named, None, report)? {
+            true => (added_to, named),
+            false => (placing.partition.to_owned(), uri),
+        };
+        let returned = appender.returned(&partition, &uri, &sha256(&bytes).hex(), report)?;
         match document(&uri, &bytes, order, returned) {
             Ok(chunks) => {
                 (held, order) = (held + bytes.len(), order + chunks.len() as i64);
+                let records: &mut Vec<NewRecord> = records.entry(partition).or_default();
                 records.extend(chunks);
             }
             Err(why) => report.reject(&uri, 1, why),
         }
         if held >= HELD_BYTES_MAX {
-            appender.take(partition, std::mem::take(&mut records), report)?;
+            take_all(&mut appender, &mut records, report)?;
             held = 0;
         }
         if !go_on() {
             break;
         }
     }
-    appender.take(partition, records, report)?;
+    take_all(&mut appender, &mut records, report)?;
     appender.finish(report)
+}
+
+fn take_all(
+    appender: &mut Appender<'_>,
+    records: &mut BTreeMap<String, Vec<NewRecord>>,
+    report: &mut Report,
+) -> Result<(), ImportError> {
+    let mut records = std::mem::take(records).into_iter();
+    records.try_for_each(|(partition, records)| appender.take(&partition, records, report))
 }
 
 /// What becomes one chunk of a document.

@@ -12,7 +12,7 @@ use super::chats::{self, Conversation, Standing};
 use super::collect::NamedFile;
 use super::documents::{self, Described};
 use super::kind::{FileKind, Group};
-use super::partition::Appender;
+use super::partition::{Appender, partition_of, partition_of_folder};
 use super::read::{self, Readers};
 use super::sessions::{self, Talk};
 use super::stream::each_record;
@@ -29,9 +29,6 @@ use crate::upstream::index::IdKey;
 
 /// What one part of a file holds: an event at its time, or the reason why it is no event.
 type Read = Result<(Timestamp, NewRecord), String>;
-
-/// The partition of documents that lie in no folder.
-const NO_FOLDER: &str = "files";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subject {
@@ -184,12 +181,11 @@ impl<'a> Intake<'a> {
             }
         };
         let checksum = sha256(&bytes).hex();
-        let partition = partition_of(&file.name);
-        let returned = self.chunks.returned(&partition, &file.name, &checksum, report)?;
-        let id = document_id(&file.name, &checksum, returned);
+        let (partition, uri) = self.standing(&file.name, &checksum, report)?;
+        let returned = self.chunks.returned(&partition, &uri, &checksum, report)?;
+        let id = document_id(&uri, &checksum, returned);
         let project = self.settings.project.as_deref();
-        let described =
-            Described { uri: &file.name, checksum: &checksum, returned, id: &id, project };
+        let described = Described { uri: &uri, checksum: &checksum, returned, id: &id, project };
         let chunks = documents::chunks_of(&described, &parts, self.order);
         self.order += chunks.len() as i64;
         self.chunks.take(&partition, chunks, report)?;
@@ -205,6 +201,30 @@ impl<'a> Intake<'a> {
             },
         });
         Ok(())
+    }
+
+    /// The partition and the name under which a document is there already, or those that it gets. `import
+    /// text` names a file by its path below the folder that it was given.
+    fn standing(
+        &mut self,
+        name: &str,
+        content: &str,
+        report: &mut Report,
+    ) -> Result<(String, String), ImportError> {
+        let own = (partition_of(name), name.to_owned());
+        if self.chunks.holds(&own.0, name, None, report)? {
+            return Ok(own);
+        }
+        let below = name.match_indices('/').map(|(at, _)| (&name[..at], &name[at + 1..]));
+        let file = name.rsplit('/').next().unwrap_or(name);
+        for (folder, rest) in below.chain([(file, file)]) {
+            let folder = folder.rsplit('/').next().unwrap_or(folder);
+            let partition = partition_of_folder(folder);
+            if self.chunks.holds(&partition, rest, Some(content), report)? {
+                return Ok((partition, rest.to_owned()));
+            }
+        }
+        Ok(own)
     }
 
     /// The items of a list, or the whole of another file; why it cannot be read.
@@ -395,16 +415,5 @@ impl<'a> Intake<'a> {
 fn rename(id: &mut String, report: &Report) {
     if let Some(now) = report.renamed.get(id) {
         id.clone_from(now);
-    }
-}
-
-/// The partition of a document: the first folder of its name, in the letters partitions may have.
-fn partition_of(name: &str) -> String {
-    let folder = name.split_once('/').map_or(NO_FOLDER, |(folder, _)| folder);
-    let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' };
-    let safe: String = folder.to_lowercase().chars().map(safe).collect();
-    match safe.trim_matches('-') {
-        "" => NO_FOLDER.to_owned(),
-        safe => safe.to_owned(),
     }
 }

@@ -39,6 +39,7 @@ use crate::os::Disk;
 
 pub(crate) use partition::Appender;
 pub use partition::NewRecord;
+pub(crate) use partition::partition_of_folder;
 
 /// The producer named in manifests of imported partitions.
 pub(crate) const PRODUCER: &str = "summarizer-import";

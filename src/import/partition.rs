@@ -25,6 +25,8 @@ use crate::upstream::Family;
 use crate::upstream::index::IdKey;
 use crate::upstream::lines::Lines;
 
+/// The partition of documents that lie in no folder.
+const NO_FOLDER: &str = "files";
 /// The name of the rule that cuts documents into chunks, in manifests.
 pub(super) const CHUNKING_POLICY: &str = "headings_or_paragraphs.4000.v2";
 const MODE: u32 = 0o640;
@@ -41,6 +43,25 @@ pub struct NewRecord {
     pub order: i64,
     pub id: String,
     pub value: Value,
+}
+
+/// A name in the letters that partitions may have; `None` when no letter is left.
+fn in_partition_letters(name: &str) -> Option<String> {
+    let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' };
+    let safe: String = name.to_lowercase().chars().map(safe).collect();
+    let safe = safe.trim_matches('-');
+    (!safe.is_empty()).then(|| safe.to_owned())
+}
+
+/// The partition of a document: the first folder of its name, in the letters partitions may have.
+pub(super) fn partition_of(name: &str) -> String {
+    let folder = name.split_once('/').map_or(NO_FOLDER, |(folder, _)| folder);
+    in_partition_letters(folder).unwrap_or_else(|| NO_FOLDER.to_owned())
+}
+
+/// The partition of a folder that is imported.
+pub(crate) fn partition_of_folder(folder: &str) -> String {
+    in_partition_letters(folder).unwrap_or_else(|| "imported".to_owned())
 }
 
 /// Partitions of one family that grow.
@@ -111,6 +132,24 @@ impl<'a> Appender<'a> {
             Some(newest) if was_there => newest.changes + 1,
             _ => 0,
         })
+    }
+
+    /// Whether a partition of ours has a document of this file; with `content`, whether that is its newest.
+    pub(super) fn holds(
+        &mut self,
+        partition: &str,
+        file: &str,
+        content: Option<&str>,
+        report: &mut Report,
+    ) -> Result<bool, ImportError> {
+        match self.growing(partition, report) {
+            Ok(growing) => Ok(growing.files.get(file).is_some_and(|newest| {
+                content.is_none_or(|content| newest.content == IdKey::of(content))
+            })),
+            // Nothing of ours is in it. Whoever writes there gets the error.
+            Err(ImportError::Foreign { .. } | ImportError::Damaged { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// The files whose documents are in a partition, each with its newest content.

@@ -56,7 +56,12 @@ pub(super) fn write(
     let chats = fields::Mapping::chat_export();
     fields::import_file(target, &chats, &own.join("chats.jsonl"), &mut report)?;
     fields::import_file(target, &fields::Mapping::feed(), &own.join("news.json"), &mut report)?;
-    documents::import_folder(target, &own.join("documents"), "documents", &mut report, || true)?;
+    let placing = documents::Placing {
+        partition: "documents",
+        is_chosen: true,
+        name_of: &|file: &std::path::Path| file.display().to_string(),
+    };
+    documents::import_folder(target, &own.join("documents"), &placing, &mut report, || true)?;
     sessions(target)
 }
 
