@@ -54,8 +54,18 @@ enum PublishMark {
     Shared,
     /// Names its readers: `public`, `private`.
     Visibility,
-    /// How far its publication is, or for whom it is. Other things have such a name too.
+    /// How far its publication is, or how it is classified. Other things have such a name too.
     Status,
+    /// Of what kind it is. Most such names have nothing to do with publication.
+    Kind,
+    /// Names the people that it is for. Other things have such a name too.
+    Audience,
+    /// A list of its readers: an empty one is nobody.
+    Readers,
+    /// A name that ends in `public`: silent unless it is a clear no.
+    OpenFlag,
+    /// A name that ends in `private`, `draft` or `hide`: silent unless it is a clear yes.
+    ClosedFlag,
     /// Words that it is filed under.
     Labels,
     /// What programs that search may do with it.
@@ -95,6 +105,47 @@ const PRIVATE_WORDS: &[&str] = &[
 const RESTRICTED_WORDS: &[&str] =
     &["internal", "restricted", "hidden", "onlyme", "noindex", "restringido", "soloyo", "nurich"];
 
+/// Words for the person who wrote it, for a few people, and for nobody. They count in members that name
+/// the people that something is for.
+const SELF_WORDS: &[&str] = &[
+    "me",
+    "myself",
+    "justme",
+    "meonly",
+    "self",
+    "myeyesonly",
+    "owner",
+    "author",
+    "nobody",
+    "noone",
+    "none",
+    "never",
+    "personal",
+    "family",
+    "friends",
+    "yo",
+    "mi",
+    "nadie",
+    "ninguno",
+    "familia",
+    "amigos",
+    "ich",
+    "mich",
+    "niemand",
+    "familie",
+    "freunde",
+    "moi",
+    "personne",
+    "famille",
+    "amis",
+];
+
+/// Words for a text that its author has not finished.
+const UNFINISHED_WORDS: &[&str] = &["pending", "wip", "workinprogress"];
+
+/// Most words of a value in which each word is looked at: `private note`, `only me`.
+const FEW_WORDS: usize = 4;
+
 /// Words for everybody.
 const OPEN_WORDS: &[&str] = &[
     "public",
@@ -129,6 +180,31 @@ const WORD_BYTES_MAX: usize = 80;
 
 fn is_one_of(words: &[&str], word: &str) -> bool {
     word.len() <= WORD_BYTES_MAX && words.contains(&folded(word).as_str())
+}
+
+/// Whether a value is one of some words, or is short and has one of them.
+fn has_one_of(words: &[&str], value: &str) -> bool {
+    let is_separator = |c: char| !c.is_alphanumeric() && c != '\'';
+    let parts = || value.split(is_separator).filter(|part| !part.is_empty());
+    is_one_of(words, value)
+        || value.len() <= WORD_BYTES_MAX
+            && parts().count() <= FEW_WORDS
+            && parts().any(|part| is_one_of(words, part))
+}
+
+fn is_never(word: &str) -> bool {
+    matches!(&*folded(word), "never" | "none" | "nobody" | "nunca" | "nadie" | "nie" | "jamais")
+}
+
+/// The last word of a name: `Hide` of `dgHide`, `public` of `notion_public`.
+fn last_word(name: &str) -> &str {
+    let name = name.trim_end_matches(|c: char| !c.is_alphanumeric());
+    let begins = |(at, c): (usize, char)| match c {
+        c if !c.is_alphanumeric() => Some(at + c.len_utf8()),
+        c if c.is_uppercase() && !name[..at].ends_with(char::is_uppercase) => Some(at),
+        _ => None,
+    };
+    name.char_indices().filter_map(begins).next_back().map_or(name, |at| &name[at..])
 }
 
 fn is_private_word(word: &str) -> bool {
@@ -184,13 +260,74 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "nichtveroffentlichen"
         | "nichtveroeffentlichen"
         | "keineveroffentlichung"
-        | "nepaspublier" => PublishMark::Private,
-        "hidden" | "ishidden" | "internal" | "isinternal" | "restricted" | "isrestricted"
-        | "sensitive" | "issensitive" | "personal" | "ispersonal" | "oculto" | "interno"
+        | "nepaspublier"
+        | "notpublic"
+        | "nonpublic"
+        | "nopub"
+        | "noexport"
+        | "dontexport"
+        | "donotexport"
+        | "donotdistribute"
+        | "dontdistribute"
+        | "notfordistribution"
+        | "noredistribution"
+        | "formyeyesonly"
+        | "myeyesonly"
+        | "eyesonly"
+        | "onlyme"
+        | "onlyforme"
+        | "justforme"
+        | "soloparami"
+        | "nurfurmich"
+        | "pourmoiseul"
+        | "embargountil"
+        | "publishafter"
+        | "releaseafter"
+        | "password"
+        | "contrasena"
+        | "passwort"
+        | "motdepasse"
+        | "tlpred"
+        | "tlpamber" => PublishMark::Private,
+        "hidden"
+        | "hide"
+        | "ishidden"
+        | "exclude"
+        | "excluded"
+        | "protected"
+        | "encrypt"
+        | "encrypted"
+        | "wip"
+        | "drafts"
+        | "restrict"
+        | "limited"
+        | "nda"
+        | "undernda"
+        | "eleventyexcludefromcollections"
+        | "excludefromsearch"
+        | "intern"
+        | "nurintern"
+        | "personlich"
+        | "persoenlich"
+        | "personnel"
+        | "personnelle"
+        | "interne"
+        | "masque"
+        | "internal"
+        | "isinternal"
+        | "restricted"
+        | "isrestricted"
+        | "sensitive"
+        | "issensitive"
+        | "personal"
+        | "ispersonal"
+        | "oculto"
+        | "interno"
         | "versteckt" => PublishMark::Hidden,
         "share" | "shared" | "isshared" | "shareable" | "visible" | "isvisible" | "show"
         | "export" | "listed" | "searchable" | "sitemap" | "compartir" | "teilen" | "partager"
-        | "sichtbar" => PublishMark::Shared,
+        | "sichtbar" | "search" | "render" | "permalink" | "exportar" | "exportieren"
+        | "publicaccess" => PublishMark::Shared,
         "visibility"
         | "privacy"
         | "privacylevel"
@@ -207,17 +344,35 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "confidentialite"
         | "vertraulichkeit"
         | "tlp" => PublishMark::Visibility,
+        "audience" | "for" | "foreyes" | "list" | "access" | "accesslevel" | "scope"
+        | "restrictedto" | "limitedto" | "accessibleto" | "availableto" | "distribution"
+        | "circulation" | "audiencia" | "publicoobjetivo" | "para" | "acceso" | "alcance"
+        | "fur" | "fuer" | "zugriff" | "verteiler" | "pour" | "acces" | "diffusion" => {
+            PublishMark::Audience
+        }
+        "readers" | "reader" | "viewers" | "viewer" | "visibleto" | "visiblefor" | "sharewith"
+        | "sharedwith" | "shareto" | "whocansee" | "whocanread" | "visiblepara"
+        | "compartircon" | "compartidocon" | "lesbarfur" | "sichtbarfur" | "geteiltmit"
+        | "visiblepour" | "partageavec" => PublishMark::Readers,
         "status" | "poststatus" | "publishstatus" | "publicationstatus" | "publication"
-        | "publishto" | "state" | "access" | "accesslevel" | "classification" | "class"
-        | "permission" | "permissions" | "scope" | "security" | "securitylevel" | "audience"
-        | "license" | "type" | "estado" | "acceso" | "clasificacion" | "zustand" | "zugriff"
-        | "klassifizierung" | "etat" | "acces" => PublishMark::Status,
+        | "publishto" | "state" | "classification" | "class" | "permission" | "permissions"
+        | "security" | "securitylevel" | "sensibility" | "license" | "copyright" | "rights"
+        | "stage" | "phase" | "workflow" | "estado" | "clasificacion" | "zustand"
+        | "klassifizierung" | "etat" => PublishMark::Status,
+        "type" | "kind" | "mode" | "level" | "layout" | "tipo" | "nivel" | "typ" | "stufe"
+        | "niveau" => PublishMark::Kind,
         "tags" | "tag" | "labels" | "label" | "keywords" | "keyword" | "categories"
         | "category" | "flag" | "flags" | "gmaillabels" | "filetags" | "etiquetas" | "etiqueta"
         | "schlagworter" | "schlagworte" | "etiquettes" | "motscles" => PublishMark::Labels,
         "robots" | "googlebot" => PublishMark::Robots,
         word if PRIVATE_WORDS.contains(&word) => PublishMark::Private,
-        _ => return None,
+        _ => match folded(last_word(name)).as_str() {
+            "public" => PublishMark::OpenFlag,
+            "private" | "draft" | "hide" | "hidden" | "unlisted" | "noindex" | "confidential" => {
+                PublishMark::ClosedFlag
+            }
+            _ => return None,
+        },
     })
 }
 
@@ -302,6 +457,9 @@ fn is_nested(name: &str) -> bool {
         "hugo",
         "jekyll",
         "build",
+        "sitemap",
+        "search",
+        "quartz",
     ];
     name.len() <= WORD_BYTES_MAX && NESTED.contains(&folded(name).as_str())
 }
@@ -327,8 +485,11 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
         }
         PublishMark::Shared => {
             // A number counts: shared by nobody yet.
-            let is_flag = value.is_boolean() || word.is_some_and(|word| !is_bit(&word));
-            (is_flag && is_clear_no(value)).then_some(false)
+            let is_flag = value.is_boolean() || word.as_ref().is_some_and(|word| !is_bit(word));
+            let closes =
+                |word: &str| is_never(word) || is_one_of(&["onlyme", "justme", "me"], word);
+            let is_no = is_clear_no(value) || word.is_some_and(|word| closes(&word));
+            (is_flag && is_no).then_some(false)
         }
         PublishMark::Visibility => {
             let is_level =
@@ -341,14 +502,27 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
             let is_nested = value.is_object();
             (!value.is_null() && !is_open && !is_nested).then_some(false)
         }
-        PublishMark::Status => {
-            let closes = |word: &str| {
-                is_private_word(word)
-                    || is_one_of(RESTRICTED_WORDS, word)
-                    || folded(word) == "pending"
+        PublishMark::Status => words_of(value).iter().any(|word| closes(word)).then_some(false),
+        PublishMark::Kind => {
+            let names_it = |word: &&str| {
+                let is_phrase = word.split_whitespace().count() == 2;
+                is_one_of(RESTRICTED_WORDS, word)
+                    || is_private_word(word)
+                    || is_phrase && has_one_of(PRIVATE_WORDS, word)
             };
-            words_of(value).iter().any(|word| closes(word)).then_some(false)
+            words_of(value).iter().any(names_it).then_some(false)
         }
+        PublishMark::Audience => {
+            let names_few = |word: &&str| closes(word) || has_one_of(SELF_WORDS, word);
+            words_of(value).iter().any(names_few).then_some(false)
+        }
+        PublishMark::Readers => {
+            let names_few = |word: &&str| closes(word) || has_one_of(SELF_WORDS, word);
+            let is_nobody = value.as_array().is_some_and(Vec::is_empty) || is_clear_no(value);
+            (is_nobody || words_of(value).iter().any(names_few)).then_some(false)
+        }
+        PublishMark::OpenFlag => is_clear_no(value).then_some(false),
+        PublishMark::ClosedFlag => (said(Some(value)) == Some(true)).then_some(false),
         PublishMark::Labels => {
             labels_in(value).iter().any(|word| is_private_label(word)).then_some(false)
         }
@@ -358,6 +532,12 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
             words.iter().any(|text| labels_of(text).iter().any(closes)).then_some(false)
         }
     }
+}
+
+/// Whether a word says of a text that it is not for everybody, or not finished.
+fn closes(word: &str) -> bool {
+    let closing = [PRIVATE_WORDS, RESTRICTED_WORDS, UNFINISHED_WORDS];
+    closing.iter().any(|words| has_one_of(words, word))
 }
 
 /// Whether a word is a number that stands for yes or no.
@@ -408,7 +588,8 @@ pub(crate) fn said_by_line(name: &str, value: &str) -> Option<bool> {
         _ => {
             let word = Value::from(value);
             let is_word = is_private_word(value) || is_one_of(RESTRICTED_WORDS, value);
-            is_clear_no(&word) || is_clear_yes(value) || is_word || folded(value) == "never"
+            let names_few = is_one_of(SELF_WORDS, value) || is_one_of(&["onlyme"], value);
+            is_clear_no(&word) || is_clear_yes(value) || is_word || names_few
         }
     };
     said_by_member(name, &Value::from(value)).filter(|yes| decides && !yes)
@@ -464,6 +645,25 @@ mod tests {
             assert_eq!(said(Some(&flag)), expected, "{flag}");
         }
         assert_eq!(said(None), None);
+    }
+
+    #[test]
+    fn settings_of_generators_of_sites_are_read_where_they_lie() {
+        for record in [
+            json!({"_build": {"list": "never"}}),
+            json!({"build": {"render": "never"}}),
+            json!({"sitemap": {"exclude": true}}),
+            json!({"search": {"exclude": true}}),
+            json!({"quartz": {"publish": false}}),
+            json!({"params": {"private": true}}),
+        ] {
+            assert_eq!(said_by_record(record.as_object().unwrap()), Some(false), "{record}");
+            assert_eq!(said_in_line(record.to_string().as_bytes()), Some(false), "{record}");
+        }
+        for record in [json!({"build": {"list": "always"}}), json!({"sitemap": {"priority": 0.5}})]
+        {
+            assert_eq!(said_by_record(record.as_object().unwrap()), None, "{record}");
+        }
     }
 
     #[test]
@@ -552,6 +752,48 @@ mod tests {
             (json!({"labels": {"private": true}}), Some(false)),
             (json!({"labels": {"private": false}}), None),
             (json!({"category": {"name": "garden", "term": "draft"}}), Some(false)),
+            (json!({"audience": "me"}), Some(false)),
+            (json!({"audience": ["just me"]}), Some(false)),
+            (json!({"audience": "developers"}), None),
+            (json!({"audience": "people who know me well and others"}), None),
+            (json!({"for": "my eyes only: me"}), Some(false)),
+            (json!({"for": "Ana"}), None),
+            (json!({"f\u{fc}r": "mich"}), Some(false)),
+            (json!({"para": "m\u{ed}"}), Some(false)),
+            (json!({"for-my-eyes-only": true}), Some(false)),
+            (json!({"readers": []}), Some(false)),
+            (json!({"readers": ["everyone"]}), None),
+            (json!({"shared_with": ["me"]}), Some(false)),
+            (json!({"shared_with": null}), None),
+            (json!({"share": "never"}), Some(false)),
+            (json!({"visible": "only me"}), Some(false)),
+            (json!({"access": "owner"}), Some(false)),
+            (json!({"scope": "chapter two"}), None),
+            (json!({"status": "work in progress"}), Some(false)),
+            (json!({"status": "in progress"}), None),
+            (json!({"state": "pending review"}), Some(false)),
+            (json!({"classification": "internal use only"}), Some(false)),
+            (json!({"kind": "private note"}), Some(false)),
+            (json!({"type": "internal combustion engine"}), None),
+            (json!({"type": "PushEvent"}), None),
+            (json!({"level": 3}), None),
+            (json!({"dgHide": true}), Some(false)),
+            (json!({"notion_public": false}), Some(false)),
+            (json!({"notion_public": true}), None),
+            (json!({"republic": "France"}), None),
+            (json!({"is_note_private": "yes"}), Some(false)),
+            (json!({"is_note_private": "no"}), None),
+            (json!({"Is this private?": "yes"}), Some(false)),
+            (json!({"embargo_until": "2030-01-01"}), Some(false)),
+            (json!({"password": "hunter2"}), Some(false)),
+            (json!({"password": ""}), Some(false)),
+            (json!({"protected": false}), None),
+            (json!({"eleventyExcludeFromCollections": true}), Some(false)),
+            (json!({"permalink": false}), Some(false)),
+            (json!({"permalink": "/a/"}), None),
+            (json!({"search": false}), Some(false)),
+            (json!({"nur intern": "ja"}), Some(false)),
+            (json!({"TLP:RED": "yes"}), Some(false)),
         ] {
             assert_eq!(said_by_members(object.as_object().unwrap()), expected, "{object}");
         }
