@@ -1,10 +1,11 @@
 //! LaTeX: the text of a paper, with mathematics as it is written.
 //!
 //! `docs/source-text-hash.md` specifies it and `tests/golden/markup/vectors.json` has the examples.
-//! Macros are not expanded and no file is included: a command that is not known is left out and its
-//! arguments stay.
+//! Macros that the source defines are read as their definitions, except in mathematics. No file is included.
+//! Any other command that is not known is left out and its arguments stay.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use unicode_normalization::UnicodeNormalization as _;
@@ -24,6 +25,11 @@ const MATH_BYTES_MAX: usize = 64 << 10;
 /// Longest label of an item, read as LaTeX.
 const LABEL_BYTES_MAX: usize = 500;
 
+/// Most calls of macros that stand in one another.
+const DEPTH_MAX: usize = 16;
+/// Bytes of all definitions that are read in place of calls.
+const EXPANDED_BYTES_MAX: usize = 256 << 10;
+
 /// A paper as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Paper {
@@ -34,9 +40,10 @@ pub(crate) struct Paper {
 /// Reads a paper, or a part of one.
 pub(crate) fn paper(source: &str) -> Paper {
     let source = without_comments(source);
-    let theorems = theorems_of(&source);
-    let title = title_of(&source, &theorems);
-    Paper { title, text: text_of(document_of(&source), &theorems) }
+    let mut defined = Defined::by(&source);
+    let title = title_of(&source, &defined);
+    let document = defined.with_environments(document_of(&source));
+    Paper { title, text: text_of(&document, &defined) }
 }
 
 /// Whether a text is LaTeX: it has a command outside mathematics. What [`paper`] gives has none.
@@ -80,11 +87,11 @@ fn math_bytes(rest: &str) -> Option<usize> {
 /// Names of theorem-like environments and the words they are shown with.
 type Theorems = BTreeMap<String, String>;
 
-fn text_of(source: &str, theorems: &Theorems) -> String {
-    read(source, theorems, true)
+fn text_of(source: &str, defined: &Defined) -> String {
+    read(source, defined, true)
 }
 
-fn read(source: &str, theorems: &Theorems, has_emphasis: bool) -> String {
+fn read(source: &str, defined: &Defined, has_emphasis: bool) -> String {
     let mut reader = Reader {
         source,
         groups: Groups::of(source),
@@ -94,13 +101,12 @@ fn read(source: &str, theorems: &Theorems, has_emphasis: bool) -> String {
         open: Vec::new(),
         lists: Vec::new(),
         fence: None,
-        theorems,
+        defined,
         has_emphasis,
+        depth: 0,
+        is_in_table: false,
     };
-    reader.read();
-    while let Some(open) = reader.open.pop() {
-        reader.close(open);
-    }
+    reader.read_to_end();
     reader.layout.finish()
 }
 
@@ -111,16 +117,144 @@ fn document_of(source: &str) -> &str {
     body.find("\\end{document}").map_or(body, |end| &body[..end])
 }
 
-fn title_of(source: &str, theorems: &Theorems) -> Option<String> {
+fn title_of(source: &str, defined: &Defined) -> Option<String> {
     let at = source
         .match_indices("\\title")
         .map(|(at, name)| at + name.len())
         .find(|at| source[*at..].starts_with(['{', '[', ' ']))?;
     let rest = skip_optional(source[at..].trim_start());
     let (title, _) = Groups::of(rest).first(rest)?;
-    let title = read(title, theorems, false);
+    let title = read(title, defined, false);
     let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
     (!title.is_empty()).then_some(title)
+}
+
+/// What a source defines itself.
+struct Defined {
+    theorems: Theorems,
+    macros: BTreeMap<String, Macro>,
+    /// Bytes of definitions that may still stand in for calls.
+    left: Cell<usize>,
+}
+
+/// A command that the source defines.
+struct Macro {
+    /// How many arguments it takes.
+    arguments: usize,
+    /// The first argument where a call gives none.
+    default: Option<String>,
+    body: String,
+}
+
+impl Defined {
+    fn by(source: &str) -> Defined {
+        let macros = macros_of(source);
+        Defined { theorems: theorems_of(source), macros, left: Cell::new(EXPANDED_BYTES_MAX) }
+    }
+
+    /// Whether this many bytes of definitions are still allowed; they are used up then.
+    fn allows(&self, bytes: usize) -> bool {
+        let left = self.left.get().checked_sub(bytes);
+        left.inspect(|left| self.left.set(*left)).is_some()
+    }
+
+    /// The source in which a call of a macro that only begins or only ends an environment is replaced by its
+    /// definition: what it begins is ended by another macro.
+    fn with_environments<'s>(&mut self, source: &'s str) -> Cow<'s, str> {
+        let is_half = |known: &Macro| {
+            let count = |what: &str| known.body.matches(what).count();
+            known.arguments == 0 && count("\\begin") != count("\\end")
+        };
+        let all = std::mem::take(&mut self.macros).into_iter();
+        let (halves, whole): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            all.partition(|(_, known)| is_half(known));
+        self.macros = whole;
+        if halves.is_empty() {
+            return Cow::Borrowed(source);
+        }
+        let (mut out, mut copied) = (String::with_capacity(source.len()), 0);
+        for (at, _) in source.match_indices('\\') {
+            let name = letters_of(&source[at + 1..]);
+            let known = halves.get(name).filter(|known| self.allows(known.body.len()));
+            if let Some(known) = known {
+                out.push_str(&source[copied..at]);
+                out.push_str(&known.body);
+                copied = at + 1 + name.len();
+            }
+        }
+        out.push_str(&source[copied..]);
+        Cow::Owned(out)
+    }
+}
+
+/// The letters that a text begins with.
+fn letters_of(text: &str) -> &str {
+    &text[..text.bytes().take_while(u8::is_ascii_alphabetic).count()]
+}
+
+/// The macros that a source defines, in its order: a later definition counts, and `\providecommand` only
+/// gives one that is missing.
+fn macros_of(source: &str) -> BTreeMap<String, Macro> {
+    const COMMANDS: [&str; 4] =
+        ["newcommand", "renewcommand", "providecommand", "DeclareRobustCommand"];
+    let mut macros = BTreeMap::new();
+    if !source.contains("command") && !source.contains("Command") && !source.contains("\\def") {
+        return macros;
+    }
+    let groups = Groups::of(source);
+    for (at, _) in source.match_indices('\\') {
+        let word = letters_of(&source[at + 1..]);
+        let rest = &source[at + 1 + word.len()..];
+        let found = match word {
+            "def" => defined_by_def(rest, &groups),
+            _ if COMMANDS.contains(&word) => defined_by_command(rest, &groups),
+            _ => None,
+        };
+        if let Some((name, found)) = found
+            && (word != "providecommand" || !macros.contains_key(name))
+        {
+            macros.insert(name.to_owned(), found);
+        }
+    }
+    macros
+}
+
+/// `{\name}[2][default]{body}`, behind the command that defines.
+fn defined_by_command<'a>(rest: &'a str, groups: &Groups<'a>) -> Option<(&'a str, Macro)> {
+    let rest = rest.strip_prefix('*').unwrap_or(rest).trim_start();
+    let (name, rest) = match groups.first(rest) {
+        Some((inner, rest)) => {
+            let inner = inner.trim().strip_prefix('\\')?;
+            (Some(letters_of(inner)).filter(|name| *name == inner)?, rest)
+        }
+        None => {
+            let name = letters_of(rest.strip_prefix('\\')?);
+            (name, &rest[1 + name.len()..])
+        }
+    };
+    let (arguments, rest) = match optional(rest.trim_start()) {
+        Some((count, rest)) => (count.trim().parse().ok().filter(|count| *count <= 9)?, rest),
+        None => (0, rest),
+    };
+    let (default, rest) = match optional(rest.trim_start()).filter(|_| arguments > 0) {
+        Some((default, rest)) => (Some(default.to_owned()), rest),
+        None => (None, rest),
+    };
+    let (body, _) = groups.first(rest)?;
+    (!name.is_empty()).then(|| (name, Macro { arguments, default, body: body.to_owned() }))
+}
+
+/// `\name#1#2{body}`, behind `\def`.
+fn defined_by_def<'a>(rest: &'a str, groups: &Groups<'a>) -> Option<(&'a str, Macro)> {
+    let rest = rest.trim_start().strip_prefix('\\')?;
+    let name = letters_of(rest);
+    let (mut rest, mut arguments) = (&rest[name.len()..], 0);
+    while let Some(after) = rest.strip_prefix(&format!("#{}", arguments + 1)) {
+        (rest, arguments) = (after, arguments + 1);
+    }
+    let (body, _) = groups.first(rest)?;
+    let known = Macro { arguments, default: None, body: body.to_owned() };
+    (!name.is_empty() && arguments <= 9).then_some((name, known))
 }
 
 /// The environments that `\newtheorem` declares, beside the usual ones.
@@ -326,9 +460,13 @@ struct Reader<'a> {
     lists: Vec<Option<u32>>,
     /// How many backticks stand before and after code.
     fence: Option<usize>,
-    theorems: &'a Theorems,
+    defined: &'a Defined,
     /// Whether emphasis is marked.
     has_emphasis: bool,
+    /// How many calls of macros this source stands in for, one in another.
+    depth: usize,
+    /// Whether the outermost such call stands in a table.
+    is_in_table: bool,
 }
 
 /// An open group or environment, and what its end does.
@@ -353,6 +491,13 @@ enum End {
 impl<'a> Reader<'a> {
     fn rest(&self) -> &'a str {
         &self.source[self.at..]
+    }
+
+    fn read_to_end(&mut self) {
+        self.read();
+        while let Some(open) = self.open.pop() {
+            self.close(open);
+        }
     }
 
     fn read(&mut self) {
@@ -418,7 +563,7 @@ impl<'a> Reader<'a> {
             End::Table => Some(true),
             _ => open.name.map(|_| false),
         });
-        named.unwrap_or(false)
+        named.unwrap_or(self.is_in_table)
     }
 
     /// Mathematics between dollars, copied as it is.
@@ -638,6 +783,15 @@ impl<'a> Reader<'a> {
             return;
         }
         match name {
+            "newcommand"
+            | "renewcommand"
+            | "providecommand"
+            | "DeclareRobustCommand"
+            | "DeclareMathOperator"
+            | "def"
+            | "gdef"
+            | "edef"
+            | "xdef" => self.definition(name),
             "item" => self.item(),
             "footnote" | "footnotetext"
                 if self.groups.first(skip_optional(self.rest())).is_some() =>
@@ -689,12 +843,94 @@ impl<'a> Reader<'a> {
                 let keys: Vec<&str> = keys.split(',').map(str::trim).collect();
                 self.layout.text(&format!("[{}]", keys.join("; ")));
             }
+            _ if self.defined.macros.contains_key(name) => self.call(name),
             // An unknown command: its arguments stay.
             _ => {
                 self.skip_optionals();
                 self.after_word();
             }
         }
+    }
+
+    /// Passes over the definition of a macro.
+    fn definition(&mut self, command: &str) {
+        let rest = self.rest();
+        let name = rest.trim_start();
+        match name.strip_prefix('\\').map(letters_of) {
+            Some(letters) => self.at += rest.len() - name.len() + 1 + letters.len(),
+            None => drop(self.argument()),
+        }
+        if command.ends_with("def") {
+            let parameters = prefix(self.rest(), OPTION_BYTES_MAX).find(['{', '\n']);
+            self.at += parameters.unwrap_or(0);
+        }
+        self.argument();
+    }
+
+    /// Reads the definition of a macro in place of its call.
+    fn call(&mut self, name: &str) {
+        let defined = self.defined;
+        let Some(known) = defined.macros.get(name) else { return };
+        let mut arguments = Vec::new();
+        if let Some(default) = &known.default {
+            let given = optional(self.rest());
+            if let Some((_, after)) = given {
+                self.at = self.source.len() - after.len();
+            }
+            arguments.push(given.map_or(default.as_str(), |(given, _)| given));
+        }
+        while arguments.len() < known.arguments {
+            arguments.push(self.token());
+        }
+        let mut expanded = String::new();
+        let mut parts = known.body.split('#');
+        expanded.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let number = part.bytes().next().filter(u8::is_ascii_digit).map(|digit| digit - b'0');
+            let argument = number.and_then(|at| arguments.get(usize::from(at).checked_sub(1)?));
+            match argument {
+                Some(argument) => expanded.extend([*argument, &part[1..]]),
+                None => expanded.extend(["#", part]),
+            }
+        }
+        if self.depth >= DEPTH_MAX || !defined.allows(expanded.len()) {
+            return;
+        }
+        let fence = *self.fence.get_or_insert_with(|| fence_for(self.source));
+        let mut inner = Reader {
+            source: &expanded,
+            groups: Groups::of(&expanded),
+            open_mathematics: [0; 2],
+            at: 0,
+            layout: std::mem::take(&mut self.layout),
+            open: Vec::new(),
+            lists: std::mem::take(&mut self.lists),
+            fence: Some(fence),
+            defined,
+            has_emphasis: self.has_emphasis,
+            depth: self.depth + 1,
+            is_in_table: self.in_table(),
+        };
+        inner.read_to_end();
+        (self.layout, self.lists) = (inner.layout, inner.lists);
+    }
+
+    /// The next argument of a macro: a group, else a command, else a character.
+    fn token(&mut self) -> &'a str {
+        let rest = self.rest();
+        if let Some((inner, after)) = self.groups.first(rest) {
+            self.at = self.source.len() - after.len();
+            return inner;
+        }
+        let token = rest.trim_start();
+        let first = token.chars().next().map_or(0, char::len_utf8);
+        let bytes = match token.strip_prefix('\\').map(letters_of) {
+            Some("") => token.chars().take(2).map(char::len_utf8).sum(),
+            Some(letters) => 1 + letters.len(),
+            None => first,
+        };
+        self.at += rest.len() - token.len() + bytes;
+        &token[..bytes]
     }
 
     /// Goes into the next argument, whose words are emphasized as in Markdown.
@@ -737,7 +973,7 @@ impl<'a> Reader<'a> {
 
     fn label(&self, label: &str) -> String {
         match label.len() <= LABEL_BYTES_MAX {
-            true => text_of(label, self.theorems),
+            true => text_of(label, self.defined),
             false => label.to_owned(),
         }
     }
@@ -832,7 +1068,7 @@ impl<'a> Reader<'a> {
     fn begin_block(&mut self, name: &'a str, base: &str) {
         self.layout.breaks(Break::Paragraph);
         self.push(Some(name), End::Paragraph);
-        if let Some(words) = self.theorems.get(base) {
+        if let Some(words) = self.defined.theorems.get(base) {
             let rest = self.rest();
             let named = optional(rest.trim_start_matches([' ', '\t']));
             let words = match named {
@@ -918,16 +1154,7 @@ fn dropped_arguments(name: &str) -> usize {
         | "color" | "cline" | "cmidrule" | "title" | "author" | "date" | "affiliation"
         | "institute" | "phantom" | "RequirePackage" | "theoremstyle" | "hyphenation"
         | "usetikzlibrary" | "tikz" => 1,
-        "newcommand"
-        | "renewcommand"
-        | "providecommand"
-        | "setlength"
-        | "addtolength"
-        | "setcounter"
-        | "addtocounter"
-        | "newtheorem"
-        | "DeclareMathOperator"
-        | "markboth"
+        "setlength" | "addtolength" | "setcounter" | "addtocounter" | "newtheorem" | "markboth"
         | "fontsize" => 2,
         "newenvironment" | "renewenvironment" | "definecolor" | "addcontentsline" => 3,
         _ => 0,

@@ -202,6 +202,8 @@ PARAGRAPHS = """address article aside details dialog dl fieldset figure footer f
 main nav p search section""".split()
 LINES = """body caption center dd div dt figcaption head html legend optgroup option summary tbody
 tfoot thead""".split()
+APART = """audio button canvas embed iframe img input label meter object output progress select svg
+textarea video""".split()
 EMPTY = "area base br col embed hr img input link meta param source track wbr".split()
 PARTS = ["thead", "tbody", "tfoot", "caption"]
 CELL = ["td", "th", "caption", "table"]
@@ -259,6 +261,8 @@ class Html:
             self.page.text(text)
 
     def start_tag(self, name, attributes, end):
+        if name in APART and not self.hidden:
+            self.page.gap(SPACE)
         if name in RAW:
             close = re.compile("</" + name + r"[\s/>]", re.I | re.A).search(self.source, end)
             stop = close.start() if close else len(self.source)
@@ -362,6 +366,8 @@ class Html:
 
     def end_tag(self, name):
         if name not in BLOCKS and not self.hidden and name != "br":
+            if name in APART:
+                self.page.gap(SPACE)
             return
         barrier = [] if name == "table" else ["table"] if name in PARTS + ["tr", "td", "th"] else CELL
         if not self.end([name], barrier) and not self.hidden and name in ("p", "br"):
@@ -394,7 +400,8 @@ class Html:
             self.end(PARTS, ["table"]) or self.end(["tr"], ["table"])
         if name in HEADINGS and self.in_heading:
             self.end(HEADINGS, CELL)
-        if name in BLOCKS and any(entry[0] == "p" for entry in self.stack):
+        if name in BLOCKS and name not in ("option", "optgroup", "legend") and any(
+                entry[0] == "p" for entry in self.stack):
             self.end(["p"], CELL)
         if name in ("td", "th") and self.stack and self.stack[-1][0] in PARTS + ["table"]:
             if not self.hidden:
@@ -425,8 +432,7 @@ for count, names in [
      documentclass pagestyle thispagestyle index nocite hypersetup graphicspath color cline cmidrule
      title author date affiliation institute phantom RequirePackage theoremstyle hyphenation
      usetikzlibrary tikz"""),
-    (2, """newcommand renewcommand providecommand setlength addtolength setcounter addtocounter
-     newtheorem DeclareMathOperator markboth fontsize"""),
+    (2, "setlength addtolength setcounter addtocounter newtheorem markboth fontsize"),
     (3, "newenvironment renewenvironment definecolor addcontentsline"),
 ]:
     DROPPED.update(dict.fromkeys(names.split(), count))
@@ -501,10 +507,70 @@ def after_optionals(text, at):
     return at
 
 
+DEFINES = "newcommand renewcommand providecommand DeclareRobustCommand".split()
+DEFINITION = re.compile(
+    r"\\(?P<by>newcommand|renewcommand|providecommand|DeclareRobustCommand)(?![a-zA-Z])\*?\s*"
+    r"(?:\{\s*\\(?P<inner>[a-zA-Z]+)\s*\}|\\(?P<outer>[a-zA-Z]+))\s*"
+    r"|\\def(?![a-zA-Z])\s*\\(?P<name>[a-zA-Z]+)(?P<parameters>(?:#[1-9])*)")
+EXPANDED_MAX, DEPTH_MAX = 262_144, 16
+
+
+class Defined:
+    """The environments and macros that a source defines."""
+
+    def __init__(self, source):
+        self.theorems, self.macros, self.left = dict(THEOREMS), {}, EXPANDED_MAX
+        for match in re.finditer(r"\\newtheorem\**", source):
+            name = group(source, match.end())
+            words = name and group(source, after_optionals(source, name[1]))
+            if words:
+                self.theorems[name[0].strip()] = words[0].strip()
+        for match in DEFINITION.finditer(source):
+            name, at, count, default = match["inner"] or match["outer"], match.end(), 0, None
+            if match["name"]:
+                name, numbers = match["name"], match["parameters"].replace("#", "")
+                count = len(numbers)
+                if numbers != "123456789"[:count]:
+                    continue
+            elif found := optional(source, at):
+                if not re.fullmatch("[0-9]", found[0].strip()):
+                    continue
+                count, at = int(found[0]), re.compile(r"\s*").match(source, found[1]).end()
+                found = optional(source, at) if count else None
+                if found:
+                    default, at = found
+            body = group(source, at)
+            if body and (match["by"] != "providecommand" or name not in self.macros):
+                self.macros[name] = (count, default, body[0])
+
+    def allows(self, text):
+        size = len(text.encode())
+        if size > self.left:
+            return False
+        self.left -= size
+        return True
+
+    def with_environments(self, source):
+        halves = {name: known[2] for name, known in self.macros.items()
+                  if not known[0] and known[2].count("\\begin") != known[2].count("\\end")}
+        for name in halves:
+            del self.macros[name]
+
+        def replaced(match):
+            body = halves.get(match[1])
+            return match[0] if body is None or not self.allows(body) else body
+        return re.sub(r"\\([a-zA-Z]+)", replaced, source) if halves else source
+
+
 class Latex:
-    def __init__(self, source, theorems):
-        self.source, self.at, self.page, self.theorems = source, 0, Page(), theorems
-        self.stack, self.lists, self.fence = [], [], fence_for(source)
+    def __init__(self, source, defined, outer=None):
+        self.source, self.at, self.defined = source, 0, defined
+        self.page = outer.page if outer else Page()
+        self.lists = outer.lists if outer else []
+        self.fence = outer.fence if outer else fence_for(source)
+        self.depth = outer.depth + 1 if outer else 0
+        self.outer_table = bool(outer) and outer.in_table()
+        self.stack = []
         while self.at < len(source):
             self.step()
         while self.stack:
@@ -556,7 +622,7 @@ class Latex:
 
     def in_table(self):
         named = [entry for entry in self.stack if entry[0] is not None]
-        return bool(named) and named[-1][1] == "table"
+        return named[-1][1] == "table" if named else self.outer_table
 
     def math(self, text, display):
         if not display:
@@ -670,6 +736,16 @@ class Latex:
         elif name in DROPPED:
             for _ in range(DROPPED[name]):
                 self.argument()
+        elif name in DEFINES + ["DeclareMathOperator", "def", "gdef", "edef", "xdef"]:
+            plain = re.compile(r"\s*\\[a-zA-Z]*").match(source, self.at)
+            if plain:
+                self.at = plain.end()
+            else:
+                self.argument()
+            if name.endswith("def"):
+                parameters = re.compile(r"[^{\n]*").match(source, self.at)
+                self.at = parameters.end() if parameters.end() < len(source) else self.at
+            self.argument()
         elif name == "item":
             marker = "-"
             if self.lists and self.lists[-1]:
@@ -680,7 +756,7 @@ class Latex:
             label = optional(source, re.compile(r"[ \t]*").match(source, self.at).end())
             if label:
                 self.at = label[1]
-                page.text(Latex(label[0], self.theorems).page.out.rstrip(":") + ": ")
+                page.text(Latex(label[0], self.defined).page.out.rstrip(":") + ": ")
         elif name in ("footnote", "footnotetext"):
             if group(source, after_optionals(source, self.at)):
                 page.gap(SPACE)
@@ -730,9 +806,30 @@ class Latex:
                 autoref cref Cref pageref nameref vref""".split():
             keys = (self.argument() or "").split(",")
             page.text("[" + "; ".join(key.strip() for key in keys) + "]")
+        elif name in self.defined.macros:
+            self.call(*self.defined.macros[name])
         else:
             self.at = after_optionals(source, self.at)
             self.after_word()
+
+    def call(self, count, default, body):
+        arguments = []
+        if default is not None:
+            found = optional(self.source, self.at)
+            arguments.append(found[0] if found else default)
+            self.at = found[1] if found else self.at
+        while len(arguments) < count:
+            found = group(self.source, self.at)
+            if found:
+                argument, self.at = found
+            else:
+                token = re.compile(r"\s*(\\[a-zA-Z]+|\\.|.|)", re.S).match(self.source, self.at)
+                argument, self.at = token[1], token.end()
+            arguments.append(argument)
+        places = re.compile("#([1-9])")
+        text = places.sub(lambda m: arguments[int(m[1]) - 1] if int(m[1]) <= count else m[0], body)
+        if self.depth < DEPTH_MAX and self.defined.allows(text):
+            Latex(text, self.defined, self)
 
     def begin(self, start):
         source, page = self.source, self.page
@@ -782,14 +879,14 @@ class Latex:
         else:
             page.gap(PARAGRAPH)
             self.push(name, "paragraph")
-            if base in self.theorems:
+            if base in self.defined.theorems:
                 label = optional(source, re.compile(r"[ \t]*").match(source, self.at).end())
                 if label:
                     self.at = label[1]
-                    words = Latex(label[0], self.theorems).page.out
-                    page.text(f"{self.theorems[base]} ({words}). ")
+                    words = Latex(label[0], self.defined).page.out
+                    page.text(f"{self.defined.theorems[base]} ({words}). ")
                 else:
-                    page.text(f"{self.theorems[base]}. ")
+                    page.text(f"{self.defined.theorems[base]}. ")
                 return
             self.at = after_optionals(source, self.at)
             counts = dict(minipage=1, multicols=1, adjustbox=1, column=1, subfigure=1, spacing=1,
@@ -800,14 +897,10 @@ class Latex:
 
 def latex(source):
     source = without_comments(source)
-    theorems = dict(THEOREMS)
-    for match in re.finditer(r"\\newtheorem\**", source):
-        name = group(source, match.end())
-        words = name and group(source, after_optionals(source, name[1]))
-        if words:
-            theorems[name[0].strip()] = words[0].strip()
+    defined = Defined(source)
     source = source.partition("\\begin{document}")[2] if "\\begin{document}" in source else source
-    return Latex(source.partition("\\end{document}")[0], theorems).page.out
+    document = defined.with_environments(source.partition("\\end{document}")[0])
+    return Latex(document, defined).page.out
 
 
 FENCES = {"---": ("---", "..."), "+++": ("+++",), "{": ("}",)}

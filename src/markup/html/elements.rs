@@ -27,16 +27,19 @@ pub(crate) enum Element {
     Hidden,
     /// Shown, but no text: menus and controls.
     Navigation,
+    /// A control of a form and what names it: its text stands alone.
+    Control,
 }
 
-const INLINE: &str = " abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark meter output progress q ruby rt rp s \
-samp small span strike strong sub sup time tt u var wbr img map area picture source track audio video canvas input param embed link meta base \
+const INLINE: &str = " abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd mark q ruby rt rp s \
+samp small span strike strong sub sup time tt u var wbr img map area picture source track audio video canvas param embed link meta base \
 col colgroup nobr ";
 const BLOCK: &str = " address article aside body caption center dd details dialog dir div dl dt fieldset figcaption figure footer form header \
 hgroup hr html legend main p section summary table tbody tfoot thead ";
 const HIDDEN: &str =
     " script style noscript template svg math iframe object applet frameset textarea datalist ";
 const NAVIGATION: &str = " nav menu button select option optgroup ";
+const CONTROL: &str = " label meter output progress input ";
 const VOID: &str = " area base col embed img input link meta param source track ";
 /// Names that mean nothing else, so that they need neither attributes nor an end.
 const ALONE: &str = " br hr wbr ";
@@ -62,6 +65,7 @@ pub(crate) fn element(name: &str) -> Element {
         "a" => Element::Anchor,
         _ if says(HIDDEN, name) => Element::Hidden,
         _ if says(NAVIGATION, name) => Element::Navigation,
+        _ if says(CONTROL, name) => Element::Control,
         _ if says(INLINE, name) => Element::Inline,
         _ => Element::Block,
     }
@@ -169,6 +173,30 @@ pub(super) fn shown(name: &str) -> Shown {
         | "legend" | "optgroup" | "option" | "summary" | "tbody" | "tfoot" | "thead" => Shown::Line,
         _ => Shown::Inline,
     }
+}
+
+/// Whether an element in a line stands apart from the words beside it: a control of a form, or something
+/// that is shown and is no text.
+pub(super) fn stands_apart(name: &str) -> bool {
+    matches!(
+        name,
+        "audio"
+            | "button"
+            | "canvas"
+            | "embed"
+            | "iframe"
+            | "img"
+            | "input"
+            | "label"
+            | "meter"
+            | "object"
+            | "output"
+            | "progress"
+            | "select"
+            | "svg"
+            | "textarea"
+            | "video"
+    )
 }
 
 /// Whether the element can hold nothing.

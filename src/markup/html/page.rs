@@ -196,6 +196,9 @@ impl<'a> Reader<'a> {
     fn start_tag(&mut self, rest: &'a str) -> Option<usize> {
         let mut start = Start::read(rest)?;
         let shown = elements::shown(&start.name);
+        if self.hidden == 0 && elements::stands_apart(&start.name) {
+            self.layout.breaks(Break::Space);
+        }
         if shown == Shown::Raw {
             let end = raw_end(&rest[start.end..], &start.name);
             self.raw(&start, &rest[start.end..start.end + end]);
@@ -372,6 +375,9 @@ impl<'a> Reader<'a> {
         let end = tag::scan(rest, named, |_, _| ())?;
         let shown = elements::shown(&name);
         if shown == Shown::Inline && self.hidden == 0 {
+            if elements::stands_apart(&name) {
+                self.layout.breaks(Break::Space);
+            }
             return Some(end);
         }
         // An end tag does not reach out of the table cell it stands in, or out of the table.
@@ -427,7 +433,8 @@ impl<'a> Reader<'a> {
         if matches!(shown, Shown::Heading(_)) && self.in_heading {
             self.end(&["h1", "h2", "h3", "h4", "h5", "h6"], CELL);
         }
-        let inside = matches!(shown, Shown::Inline | Shown::Break | Shown::Not);
+        let inside = matches!(shown, Shown::Inline | Shown::Break | Shown::Not)
+            || matches!(name, "option" | "optgroup" | "legend");
         if self.paragraphs > 0 && !inside {
             self.end(&["p"], CELL);
         }

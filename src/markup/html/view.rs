@@ -280,7 +280,9 @@ impl<'a> Reader<'a> {
         }
         self.copy(from, at);
         let element = match elements::element(&tag.name) {
-            Element::Inline | Element::Hidden | Element::Navigation if self.declared => {
+            Element::Inline | Element::Hidden | Element::Navigation | Element::Control
+                if self.declared =>
+            {
                 Element::Block
             }
             element => element,
@@ -350,7 +352,8 @@ impl<'a> Reader<'a> {
 
     fn open(&mut self, element: Element, tag: &Tag<'_>, at: usize) {
         match element {
-            Element::Inline | Element::Hidden | Element::Navigation => {}
+            Element::Inline | Element::Hidden => {}
+            Element::Navigation | Element::Control => self.breaks(Break::Line),
             Element::Break => self.breaks(Break::Line),
             Element::Block => self.breaks(Break::Block),
             Element::Heading(level) => self.breaks(Break::Marked("#".repeat(level) + " ")),
@@ -397,7 +400,8 @@ impl<'a> Reader<'a> {
 
     fn close(&mut self, element: Element, tag: &Tag<'_>) {
         match element {
-            Element::Inline | Element::Hidden | Element::Navigation => {}
+            Element::Inline | Element::Hidden => {}
+            Element::Navigation | Element::Control => self.breaks(Break::Line),
             Element::Break => self.breaks(Break::Line),
             Element::Block => self.breaks(Break::Block),
             Element::Heading(_) => self.ends(Break::Block),
