@@ -141,7 +141,7 @@ fn prepare<'a>(
     if !run.complete || !findings.passes() {
         return Ok(None);
     }
-    let not_drafts = NotDrafts::of(dir, &run.manifest)?;
+    let not_drafts = NotDrafts::of(dir, &run.manifest, &run.perspectives)?;
     let mut spilled = SpilledSummaries::open(dir, &run.manifest.paths.summaries_dir)?;
     let (mut sources, mut kinds) = (Vec::new(), Vec::new());
     let (mut total, mut claims) = (0, Vec::new());

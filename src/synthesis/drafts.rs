@@ -1,27 +1,42 @@
 //! Which file a perspective is summarized from: the draft of an agent if there is one, else the output of
 //! its wave.
 //!
-//! Contract: a file that a pack lists as its own summary is no draft. Another tool writes its summaries
-//! under the names of drafts, and what it wrote there was never said by an agent. The sidecar of our
-//! pack remembers such files with their hash: once an agent writes another text there, it is a draft.
+//! Contract: a file that a pack lists as its own summary is no draft, and neither is a copy of it. Another
+//! tool writes its summaries under the names of drafts, and what it wrote there was never said by an agent.
+//! What counts is that the pack names the file: the shape of the pack, the way it writes paths, and a
+//! pack that is damaged make no difference. The sidecar of our pack remembers such files with their hash:
+//! once an agent writes another text there, it is a draft.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+
+use serde_json::Value;
 
 use super::finding::Findings;
 use super::manifest::RunManifest;
 use super::pack::{NotDraft, SourceKind, meta_path};
 use super::run::{Assigned, read_json};
-use super::run_dir::{MARKDOWN_BYTES_MAX, RelPath, RunDir, RunDirError};
-use crate::contract::hash::sha256;
+use super::run_dir::{JSON_BYTES_MAX, MARKDOWN_BYTES_MAX, RelPath, RunDir, RunDirError};
+use crate::contract::hash::{Digest, Hasher, sha256};
+
+/// Longest path that is looked for.
+const PATH_BYTES_MAX: usize = 4096;
+/// Last segments of a path that are looked for in the run.
+const PATH_SEGMENTS_MAX: usize = 16;
+/// Paths of a pack that are looked for.
+const PATHS_MAX: usize = 10_000;
 
 /// Files that look like drafts and are summaries of a pack, by path, with their hash.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NotDrafts(BTreeMap<String, String>);
 
 impl NotDrafts {
-    /// Those that the existing pack and its sidecar name.
-    pub fn of(dir: &RunDir<'_>, manifest: &RunManifest) -> Result<NotDrafts, RunDirError> {
+    /// Those of these perspectives that the existing pack and its sidecar name.
+    pub fn of(
+        dir: &RunDir<'_>,
+        manifest: &RunManifest,
+        perspectives: &[Assigned],
+    ) -> Result<NotDrafts, RunDirError> {
         let mut found = BTreeMap::new();
         // A pack that cannot be read is reported elsewhere.
         let mut ignored = Findings::default();
@@ -32,15 +47,26 @@ impl NotDrafts {
                 found.insert(plain_path(path, dir.root()), sha256.to_owned());
             }
         }
-        let pack = read_json(dir, &manifest.paths.pack, &mut ignored)?;
-        for entry in pack.iter().filter_map(|pack| pack["summaries"].as_array()).flatten() {
-            let listed = entry["summary_md"].as_str().unwrap_or_default();
-            let plain = plain_path(listed, dir.root());
-            let Some(path) = RelPath::parse(&plain) else { continue };
-            match dir.read(&path, MARKDOWN_BYTES_MAX) {
-                Ok(Some(bytes)) => drop(found.insert(plain, sha256(&bytes).hex())),
-                Ok(None) | Err(RunDirError::TooLarge { .. } | RunDirError::Escapes { .. }) => {}
-                Err(error) => return Err(error),
+        let pack = there(dir, &manifest.paths.pack, JSON_BYTES_MAX)?.unwrap_or_default();
+        let listed = ListedPaths::of(&pack);
+        let (mut paths, mut texts) = (BTreeSet::new(), BTreeSet::new());
+        for written in &listed.summaries {
+            let Some((path, bytes)) = file_of(dir, manifest, written)? else { continue };
+            texts.insert(words(&bytes));
+            paths.insert(path.as_str().to_owned());
+        }
+        // The summary of a short draft may have the same words.
+        let mut sources = BTreeSet::new();
+        for written in &listed.sources {
+            let found = file_of(dir, manifest, written)?;
+            sources.extend(found.map(|(path, _)| path.as_str().to_owned()));
+        }
+        for assigned in perspectives {
+            let draft = draft_path(manifest, assigned);
+            let Some(bytes) = there(dir, &draft, MARKDOWN_BYTES_MAX)? else { continue };
+            let is_copy = !sources.contains(draft.as_str()) && texts.contains(&words(&bytes));
+            if is_copy || paths.contains(draft.as_str()) {
+                found.insert(draft.as_str().to_owned(), sha256(&bytes).hex());
             }
         }
         Ok(NotDrafts(found))
@@ -55,6 +81,109 @@ impl NotDrafts {
         });
         listed.collect()
     }
+}
+
+/// A file of the run, when it is there and not too large.
+fn there(dir: &RunDir<'_>, path: &RelPath, limit: u64) -> Result<Option<Vec<u8>>, RunDirError> {
+    match dir.read(path, limit) {
+        Err(RunDirError::TooLarge { .. } | RunDirError::Escapes { .. }) => Ok(None),
+        read => read,
+    }
+}
+
+/// The hash of a text in which white space does not count.
+fn words(bytes: &[u8]) -> Digest {
+    let text = String::from_utf8_lossy(bytes);
+    let mut hasher = Hasher::new();
+    for word in text.split_whitespace() {
+        hasher.update(word).update(" ");
+    }
+    hasher.finish()
+}
+
+/// The Markdown files that a pack names.
+#[derive(Default)]
+struct ListedPaths {
+    summaries: Vec<String>,
+    /// Those that it names as what it was made from.
+    sources: Vec<String>,
+}
+
+impl ListedPaths {
+    fn of(pack: &[u8]) -> ListedPaths {
+        let text = String::from_utf8_lossy(pack);
+        let mut found = ListedPaths::default();
+        match serde_json::from_str(text.trim_start_matches('\u{feff}')) {
+            Ok(value) => found.add_all(&value, false),
+            // Whatever stands in quotes and ends as a path does.
+            Err(_) => {
+                let parts: Vec<&str> = text.split('"').collect();
+                for (at, part) in parts.iter().enumerate() {
+                    let member = match at.checked_sub(2).zip(at.checked_sub(1)) {
+                        Some((name, colon)) if parts[colon].trim() == ":" => parts[name],
+                        _ => "",
+                    };
+                    found.add(&part.replace("\\/", "/"), names_sources(member));
+                }
+            }
+        }
+        found
+    }
+
+    fn add_all(&mut self, value: &Value, is_source: bool) {
+        match value {
+            Value::String(text) => self.add(text, is_source),
+            Value::Array(values) => {
+                values.iter().for_each(|value| self.add_all(value, is_source));
+            }
+            Value::Object(members) => {
+                for (name, value) in members {
+                    self.add(name, is_source);
+                    self.add_all(value, is_source || names_sources(name));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, text: &str, is_source: bool) {
+        let is_markdown = text.len() > 3 && text.to_lowercase().ends_with(".md");
+        if is_markdown && text.len() <= PATH_BYTES_MAX && !text.contains('\n') {
+            let list = if is_source { &mut self.sources } else { &mut self.summaries };
+            if list.len() < PATHS_MAX {
+                list.push(text.to_owned());
+            }
+        }
+    }
+}
+
+/// Whether a member of a pack says what a summary was made from.
+fn names_sources(member: &str) -> bool {
+    let member = member.to_lowercase();
+    ["source", "input", "draft", "wave", "from"].iter().any(|word| member.contains(word))
+}
+
+/// The file of the run that a pack means. It may have been written where the run lay before, so the
+/// longest end of the path that exists counts; a bare name lies beside the pack or among the summaries.
+fn file_of(
+    dir: &RunDir<'_>,
+    manifest: &RunManifest,
+    written: &str,
+) -> Result<Option<(RelPath, Vec<u8>)>, RunDirError> {
+    let decoded = percent_encoding::percent_decode_str(written).decode_utf8_lossy();
+    let plain = plain_path(decoded.strip_prefix("file://").unwrap_or(&decoded), dir.root());
+    let segments: Vec<&str> = plain.split('/').filter(|segment| *segment != "..").collect();
+    let first = segments.len().saturating_sub(PATH_SEGMENTS_MAX);
+    let ends = (first..segments.len()).map(|at| segments[at..].join("/"));
+    let name = segments.last().copied().unwrap_or_default();
+    let beside = manifest.paths.pack.parent().map(|folder| folder.join(name));
+    let beside = beside.into_iter().chain([manifest.paths.summaries_dir.join(name)]);
+    for path in ends.filter_map(|end| RelPath::parse(&end)).chain(beside) {
+        if let Some(bytes) = there(dir, &path, MARKDOWN_BYTES_MAX)? {
+            return Ok(Some((path, bytes)));
+        }
+    }
+    Ok(None)
 }
 
 /// A path as the names of drafts are written: relative to the run, without empty segments and `.`, with

@@ -312,7 +312,7 @@ fn current_inputs(
     algo: &str,
 ) -> Result<Option<String>, RunDirError> {
     let mut sources = Vec::with_capacity(run.perspectives.len());
-    let not_drafts = NotDrafts::of(dir, &run.manifest)?;
+    let not_drafts = NotDrafts::of(dir, &run.manifest, &run.perspectives)?;
     for assigned in &run.perspectives {
         let read = source_path(dir, &run.manifest, assigned, &not_drafts)
             .and_then(|(path, ..)| Ok(dir.read(&path, MARKDOWN_BYTES_MAX)?.map(|b| (path, b))));

@@ -435,6 +435,56 @@ fn a_summary_of_another_pack_is_no_draft_of_an_agent() {
     assert!(home.check().findings.passes());
 }
 
+/// However another tool writes the path of its summary, and whatever the shape of its pack is.
+#[test]
+fn every_way_to_list_a_summary_is_known() {
+    let stock = format!("## Findings\n\n- Stock text of a template [@{FIRST_CID}]\n");
+    let listed = |member: &str, path: &str| {
+        json!({"run_id": "dr_demo_001", "summaries": [{"perspective_id": "p1", member: path,
+            "source_artifact": "wave-1/p1.md"}]})
+        .to_string()
+    };
+    let plain = listed("summary_md", "summaries/p1.md");
+    let mut packs = vec![
+        listed("path", "summaries/p1.md"),
+        listed("summary_md", "p1.md"),
+        listed("summary_md", "/moved/since/run/summaries/p1.md"),
+        listed("summary_md", "file:///moved/since/run/summaries/p1.md"),
+        listed("summary_md", "runs/one/summaries/p1.md"),
+        listed("summary_md", "../one/summaries/p1.md"),
+        listed("summary_md", "summaries/p%31.md"),
+        listed("summary_md", "C:\\runs\\one\\summaries\\p1.MD"),
+        json!({"summaries": {"p1": {"file": "summaries/p1.md"}}}).to_string(),
+        json!({"summaries": {"summaries/p1.md": "p1"}}).to_string(),
+        json!({"files": ["summaries/p1.md"]}).to_string(),
+        format!("\u{feff}{plain}"),
+        plain[..plain.len() - 2].to_owned(),
+        plain.replace('/', "\\/"),
+    ];
+    // A copy of a listed file, also with other line ends.
+    packs.push(listed("summary_md", "summaries/own.md"));
+    for pack in packs {
+        let home = Home::demo();
+        home.write("summaries/p1.md", &stock);
+        home.write("summaries/own.md", stock.replace('\n', "\r\n"));
+        home.write("summaries/summary-pack.json", &pack);
+        for _ in 0..2 {
+            let built = home.build();
+            assert!(built.findings.has(Code::DraftIsOutput), "{pack}: {:?}", built.findings);
+            let made = home.value("summaries/summary-pack.json");
+            assert_eq!(made["summaries"][0]["source_artifact"], "wave-1/p1.md", "{pack}");
+        }
+    }
+    // What a pack names as its source is a draft of an agent.
+    for member in ["source_artifact", "draft_path", "input"] {
+        let home = Home::demo();
+        home.write("summaries/p1.md", &stock);
+        let pack = json!({"summaries": [{"perspective_id": "p1", member: "summaries/p1.md"}]});
+        home.write("summaries/summary-pack.json", pack.to_string());
+        assert!(home.build().findings.has(Code::DraftPreferred), "{member}");
+    }
+}
+
 #[test]
 fn dropped_findings_are_listed_with_the_reason() {
     let home = Home::demo();
