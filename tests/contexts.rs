@@ -450,3 +450,60 @@ fn an_item_records_the_hash_of_its_context_and_explain_notices_a_change() {
     let problem = explained[0]["prompts"]["problem"].as_str().unwrap().to_owned();
     assert!(problem.contains("changed since"), "{problem}");
 }
+
+/// A digest over texts that do not fit into one prompt: each text is condensed under its title, alone or
+/// with others, and the question for the digest still says which titles and days a part is of.
+#[test]
+fn the_titles_of_long_sources_reach_the_prompt_of_a_digest() {
+    for (sources, sentences) in [(4, 300), (16, 44)] {
+        let home = Home::new();
+        let asked = home.path("asked");
+        std::fs::create_dir_all(&asked).unwrap();
+        let script = format!(
+            "file=$(mktemp '{}/XXXXXX'); cat > \"$file\"; echo 'The text was condensed.'",
+            asked.display()
+        );
+        let config = format!(
+            "{CONFIG}\n[provider]\ndefault = \"script\"\n[provider.script]\nkind = \"command\"\n\
+             command = [\"/bin/sh\", \"-c\", {}]\ncontext_tokens = 6000\n",
+            json!(script)
+        );
+        std::fs::write(home.path("summarizer.toml"), config).unwrap();
+        for number in 1..=sources {
+            let sentence = format!("Marker{number}x is one of many words about it. ");
+            let text = format!(
+                "---\ntitle: The papers of house {number}x\ndate: 2026-02-{number:02}\n---\n{}\n",
+                sentence.repeat(sentences)
+            );
+            write(&home.path("buses"), &format!("other/{number}.md"), text);
+        }
+        let ids: Vec<String> = (1..=sources).map(|number| format!("{number}.md")).collect();
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let flow = "digest.weekly.summarize.weekly_digest.v1";
+        home.ask("weekly", flow, "document_summary", "other", &ids, json!({}));
+        // The script answers no digest.
+        assert_eq!(home.run(&["--json", "drain"]).status.code(), Some(1));
+
+        let mut prompts: Vec<String> = Vec::new();
+        for entry in std::fs::read_dir(&asked).unwrap() {
+            prompts.push(std::fs::read_to_string(entry.unwrap().path()).unwrap());
+        }
+        let (digests, parts): (Vec<String>, Vec<String>) =
+            prompts.into_iter().partition(|prompt| prompt.contains("BEGIN ITEMS"));
+        let digest = digests.first().expect("the digest is asked for");
+        assert!(!digest.contains("Marker"), "the whole text did not fit: {digest}");
+        for number in 1..=sources {
+            let (marker, title) =
+                (format!("Marker{number}x"), format!("The papers of house {number}x"));
+            let mut of_it = parts.iter().filter(|part| part.contains(&marker)).peekable();
+            assert!(of_it.peek().is_some(), "{title} was not condensed");
+            for part in of_it {
+                assert!(part.contains(&title), "{title}: {part}");
+            }
+            assert!(digest.contains(&title), "{title}: {digest}");
+        }
+        for day in ["2026-02-01".to_owned(), format!("2026-02-{sources:02}")] {
+            assert!(digest.contains(&day), "{day}: {digest}");
+        }
+    }
+}

@@ -51,7 +51,7 @@ impl Surroundings {
         }
     }
 
-    /// What is known of condensed texts: the title and the days of the sources that each stands for.
+    /// What is known of condensed texts: the titles and the days of the sources that each stands for.
     pub(super) fn of_condensed(&self, texts: &[SourceText], nodes: &[TreeNode]) -> Surroundings {
         let known: BTreeMap<&str, &SourceContext> =
             self.input.sources.iter().map(|source| (source.id.as_str(), source)).collect();
@@ -61,10 +61,10 @@ impl Surroundings {
         let sources = nodes.map(|node| {
             let of: Vec<&SourceContext> =
                 node.source_ids.iter().filter_map(|id| known.get(id.as_str()).copied()).collect();
-            let title = shared(&of, |source| source.title.as_deref());
+            let title = titles(&of);
             SourceContext {
                 id: node.node_id.clone(),
-                title: title.map(str::to_owned),
+                title,
                 day: days(&of),
                 ..SourceContext::default()
             }
@@ -196,15 +196,6 @@ impl Surroundings {
     }
 }
 
-/// What all sources say alike.
-fn shared<'s>(
-    sources: &[&'s SourceContext],
-    of: fn(&'s SourceContext) -> Option<&'s str>,
-) -> Option<&'s str> {
-    let first = of(sources.first()?)?;
-    sources.iter().all(|source| of(source) == Some(first)).then_some(first)
-}
-
 /// The day of some sources, or the first and the last.
 fn days(sources: &[&SourceContext]) -> Option<String> {
     let all = || sources.iter().filter_map(|source| source.day.as_deref());
@@ -290,9 +281,45 @@ fn describe(context: &SourceContext, members: &mut Map<String, Value>) {
     }
 }
 
+/// Titles that a condensed text names; the others are counted.
+const TITLES_MAX: usize = 4;
+/// Longest such title in characters.
+const TITLE_CHARS_MAX: usize = 120;
+
+/// The titles of sources, each once, in their order.
+fn titles(of: &[&SourceContext]) -> Option<String> {
+    let mut titles: Vec<&str> = Vec::new();
+    for title in of.iter().filter_map(|source| source.title.as_deref()) {
+        if !titles.contains(&title) {
+            titles.push(title);
+        }
+    }
+    let cut = |title: &&str| match title.char_indices().nth(TITLE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", title[..end].trim_end()),
+        None => (*title).to_owned(),
+    };
+    let mut named: Vec<String> = titles.iter().take(TITLES_MAX).map(cut).collect();
+    if titles.len() > TITLES_MAX {
+        named.push(format!("and {} more", titles.len() - TITLES_MAX));
+    }
+    (!named.is_empty()).then(|| named.join("; "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_titles_are_counted_and_long_ones_are_cut() {
+        let of: Vec<SourceContext> = ["a", "b", "a", "c", "d", "e", "f"]
+            .map(|title| SourceContext { title: Some(title.into()), ..SourceContext::default() })
+            .into();
+        let of: Vec<&SourceContext> = of.iter().collect();
+        assert_eq!(titles(&of).as_deref(), Some("a; b; c; d; and 2 more"));
+        let long = SourceContext { title: Some("x".repeat(200)), ..SourceContext::default() };
+        assert_eq!(titles(&[&long]), Some(format!("{}…", "x".repeat(TITLE_CHARS_MAX))));
+        assert_eq!(titles(&[&SourceContext::default()]), None);
+    }
 
     #[test]
     fn condensed_texts_keep_the_title_and_the_days_of_their_sources() {
@@ -324,7 +351,7 @@ mod tests {
         let all = [text("n0"), text("n1"), text("n2")];
         assert_eq!(
             around.of_condensed(&all, &nodes).joined(&all),
-            "[1] n0 | Roof | 2026-03-02 to 2026-03-04\nWords.\n\n[2] n1 | 2026-03-04\nWords.\n\n\
+            "[1] n0 | Roof | 2026-03-02 to 2026-03-04\nWords.\n\n[2] n1 | Roof; Lease | 2026-03-04\nWords.\n\n\
              [3] n2 | Lease | 2026-03-04\nWords."
         );
         let one = [text("n2")];
