@@ -50,6 +50,7 @@ pub mod recover;
 pub mod registry;
 pub mod replay;
 pub mod retain;
+mod returned;
 pub mod schema;
 mod search;
 pub mod select;

@@ -17,6 +17,7 @@ use super::held_home::make_home;
 use super::identity::random_bytes;
 use super::outcome::{Made, made_lines};
 use super::prose::Prose;
+use super::returned::came_back;
 use super::serve::moment;
 use super::settings::{load_config, load_registry};
 use super::waiting::{Wait, tell_obstacle};
@@ -31,6 +32,9 @@ use crate::work::content_key::content_key;
 
 /// Requests appended with one lock and one sync.
 const APPEND_AT_ONCE: usize = 1024;
+
+/// The parameter whose number grows, so that the same work has another key and another summary.
+const AGAIN: &str = "again";
 
 /// Validate requests and append them to the queue
 #[derive(Debug, Args)]
@@ -252,11 +256,10 @@ impl SubmitArgs {
         }
         let now = context.machine.clock.now();
         if self.again {
-            // A number that grows: with it the same work has another key and another summary.
-            params.insert("again".to_owned(), now.0.into());
+            params.insert(AGAIN.to_owned(), now.0.into());
         }
         let not_before = self.not_before.as_deref().map(moment).transpose()?;
-        let parts = RequestParts {
+        let mut parts = RequestParts {
             request_id: self.request_id.clone(),
             requested_by: RequestedBy {
                 repo: self.repo.clone(),
@@ -280,17 +283,29 @@ impl SubmitArgs {
         let random = random_bytes().map_err(|error| {
             Failure::new(Exit::Storage, "cannot get random bytes").because(&error)
         })?;
-        let mut record = build_request(&parts, now, random);
-        // An invalid request is refused later, with all that is wrong with it.
-        if let Ok(request) = Request::parse(record.to_string().as_bytes())
-            && request.idempotency_key.is_none()
+        let config = load_config(context)?;
+        let home = Home::new(&context.home, &config);
+        let build = |parts: &RequestParts| {
+            let mut record = build_request(parts, now, random);
+            // An invalid request is refused later, with all that is wrong with it.
+            let request = Request::parse(record.to_string().as_bytes()).ok();
+            let request = request.filter(|request| request.idempotency_key.is_none());
+            let key = request
+                .map(|request| content_key(&context.machine, &home.buses, &config, &request));
+            if let Some(key) = &key {
+                record["idempotency_key"] = key.as_str().into();
+            }
+            (record.to_string(), key)
+        };
+        let (record, key) = build(&parts);
+        if let Some(key) = key
+            && !self.again
+            && came_back(context, &home, &key)?
         {
-            let config = load_config(context)?;
-            let home = Home::new(&context.home, &config);
-            let key = content_key(&context.machine, &home.buses, &config, &request);
-            record["idempotency_key"] = key.into();
+            parts.params.insert(AGAIN.to_owned(), now.0.into());
+            return Ok(build(&parts).0);
         }
-        Ok(record.to_string())
+        Ok(record)
     }
 }
 

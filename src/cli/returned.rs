@@ -1,0 +1,69 @@
+//! Whether a source has a content again that it had before: the summary of that content exists, and a
+//! newer one of another content stands in its place. Asked as always, such a request would end as a
+//! duplicate of the old summary, and readers would go on showing the other one.
+//!
+//! See docs/adr/0091-keys-of-our-own-requests.md.
+
+use serde::Deserialize;
+
+use super::Context;
+use super::failure::{Exit, Failure};
+use super::published::{Published, VersionChoice, named, open_bus, unread};
+use crate::home::Home;
+use crate::os::{Disk, Open};
+use crate::upstream::lines::Lines;
+
+/// Newer versions that are followed.
+const VERSIONS_MAX: usize = 1_000;
+
+#[derive(Deserialize)]
+struct AckOfKey {
+    idempotency_key: Option<String>,
+    summary: Option<AckedSummary>,
+}
+
+#[derive(Deserialize)]
+struct AckedSummary {
+    summary_id: String,
+}
+
+/// Whether the summary that a request with this key would get is of an older content than the newest.
+pub(super) fn came_back(context: &Context, home: &Home, key: &str) -> Result<bool, Failure> {
+    let disk = context.machine.disk.as_ref();
+    let made = summary_of(disk, home, key)
+        .map_err(|error| Failure::new(Exit::Storage, "cannot read the acks").because(&error))?;
+    let Some(made) = made else { return Ok(false) };
+    let Ok(bus) = open_bus(context) else { return Ok(false) };
+    let find = |id: &str| -> Result<Option<Published>, Failure> {
+        let found = named(&bus, id, VersionChoice::AllVersions).map_err(|error| unread(&error))?;
+        Ok(found.into_iter().find(|one| one.id() == id))
+    };
+    let Some(old) = find(&made)? else { return Ok(false) };
+    let text = |one: &Published| one.item.value["selection"]["source_text_hash"].clone();
+    let (first, mut newest) = (text(&old), old);
+    for _ in 0..VERSIONS_MAX {
+        let Some(by) = newest.replaced_by().map(str::to_owned) else { break };
+        let Some(newer) = find(&by)? else { break };
+        newest = newer;
+    }
+    Ok(text(&newest) != first)
+}
+
+/// The summary that the last request with a key led to.
+fn summary_of(disk: &dyn Disk, home: &Home, key: &str) -> std::io::Result<Option<String>> {
+    let path = home.acks();
+    let Some(stat) = disk.stat(&path)? else { return Ok(None) };
+    let mut lines = Lines::new(disk.open(&path, Open::Read)?, stat.len);
+    let finder = memchr::memmem::Finder::new(key);
+    let mut found = None;
+    while let Some((_, line)) = lines.next_line()? {
+        let Some(_) = finder.find(line) else { continue };
+        let Ok(ack) = serde_json::from_slice::<AckOfKey>(line) else { continue };
+        if ack.idempotency_key.as_deref() == Some(key)
+            && let Some(made) = ack.summary
+        {
+            found = Some(made.summary_id);
+        }
+    }
+    Ok(found)
+}
