@@ -8,6 +8,7 @@
 
 mod bus_support;
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -17,26 +18,47 @@ use serde_json::{Value, json};
 const BRIEF: &str = "docs.chunk_set.summarize.brief.v1";
 const WEEKLY: &str = "digest.weekly.summarize.weekly_digest.v1";
 
-struct Home(tempfile::TempDir);
+struct Home {
+    dir: tempfile::TempDir,
+    /// The arguments of every command that did what it was asked.
+    done: RefCell<Vec<Vec<String>>>,
+}
 
 impl Home {
     fn new() -> Home {
-        let home = Home(tempfile::tempdir().unwrap());
+        let home = Home { dir: tempfile::tempdir().unwrap(), done: RefCell::default() };
         std::fs::create_dir_all(home.path("run")).unwrap();
         let config = "timezone = \"Europe/Madrid\"\n[exports]\nfeed = true\n";
         std::fs::write(home.path("summarizer.toml"), config).unwrap();
         home
     }
 
+    fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
     fn path(&self, relative: &str) -> PathBuf {
-        self.0.path().join(relative)
+        self.root().join(relative)
     }
 
     fn run(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
-        command.env_clear().env("SUMMARIZER_HOME", self.0.path());
+        let mut command = program();
+        command.env("SUMMARIZER_HOME", self.root()).env("HOME", self.path("person"));
         command.env("SUMMARIZER_TEST_NOW", "2026-02-19T08:00:00Z").args(args);
         command.output().unwrap()
+    }
+
+    /// Runs a command in another home, or in none.
+    fn elsewhere(&self, command: &mut Command, args: &[&str]) {
+        let ran = command.args(args).output().unwrap();
+        let said = [ran.stdout, ran.stderr].concat();
+        assert!(ran.status.success(), "{args:?}: {}", String::from_utf8_lossy(&said));
+        self.note_done(args);
+    }
+
+    fn note_done(&self, args: &[&str]) {
+        let words = args.iter().filter(|arg| !arg.starts_with('-'));
+        self.done.borrow_mut().push(words.map(|arg| (*arg).to_owned()).collect());
     }
 
     fn ok(&self, args: &[&str]) -> Vec<Value> {
@@ -46,6 +68,7 @@ impl Home {
         // Requests may fail on purpose: then `drain` exits with 1.
         let is_drained = args.contains(&"drain") && output.status.code() == Some(1);
         assert!(output.status.success() || is_drained, "{args:?}: {said}{lines}");
+        self.note_done(args);
         lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
@@ -102,6 +125,35 @@ impl Home {
     }
 }
 
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
+    command.env_clear();
+    command
+}
+
+/// Commands that ask a person or a server in between, and the test that runs them.
+const ELSEWHERE: &[(&[&str], &str)] = &[
+    (&["flow", "batch", "export"], "tests/batch/files.rs"),
+    (&["flow", "batch", "import"], "tests/batch/files.rs"),
+];
+
+/// The names that lead to each command, read from the help as a person reads it.
+fn commands_of_the_help(path: &[String]) -> Vec<Vec<String>> {
+    let ran = program().args(path).arg("--help").output().unwrap();
+    let help = String::from_utf8(ran.stdout).unwrap();
+    let before = help.split("\nOptions:").next().unwrap();
+    let list = match path {
+        [] => Some(before),
+        _ => before.split_once("\nCommands:").map(|(_, list)| list),
+    };
+    let Some(list) = list else { return vec![path.to_vec()] };
+    // A line of a list begins with two spaces and a name.
+    let lines = list.lines().filter_map(|line| line.strip_prefix("  "));
+    let lines = lines.filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+    let names = lines.filter_map(|line| line.split(' ').next()).filter(|name| *name != "help");
+    names.flat_map(|name| commands_of_the_help(&[path, &[name.to_owned()]].concat())).collect()
+}
+
 /// Every file below a folder.
 fn files(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -121,6 +173,9 @@ const MAIL: &str = "Message-ID: <lease@example.org>\r\nFrom: Ana Ruiz <ana@examp
     To: Marta Gil <marta@example.org>\r\nCc: bo@example.org\r\nList-Id: <flats.example.org>\r\n\
     Subject: Lease for the flat\r\nDate: Wed, 11 Feb 2026 18:00:00 -0500\r\n\r\n\
     Can you send the signed lease by Friday? The flat costs EUR 1,250 a month.\r\n";
+
+const FEED: &str = "{\"title\": \"News\", \"items\": [{\"id\": \"n1\", \"title\": \"Library\", \
+    \"date_published\": \"2026-03-03T10:00:00Z\", \"content_text\": \"The library opens at nine on Monday.\"}]}\n";
 
 const OPPORTUNITIES: &str = "{\"id\": \"op-1\", \"title\": \"Open data grant\", \"org\": \"City of Quito\", \
     \"deadline\": \"2026-03-01\", \"url\": \"https://example.org/op-1\", \
@@ -273,9 +328,35 @@ fn every_kind_of_upstream_goes_through_every_command() {
         inner.components().any(|part| part.as_os_str().to_string_lossy().starts_with('.'))
     });
     assert_eq!(unfinished.collect::<Vec<_>>(), Vec::<PathBuf>::new());
-    checked(home.0.path());
+    checked(home.root());
     every_other_command(&home, of[0]);
-    checked(home.0.path());
+    checked(home.root());
+    requests_that_do_not_run_through(&home);
+    packs_and_research(&home);
+    checked(home.root());
+    // The copy of a home that lost its log, and the commands that need a service.
+    recovered(&home);
+    while_served(&home);
+    checked(home.root());
+
+    let known = commands_of_the_help(&[]);
+    for name in [&["sum"][..], &["wave", "check"], &["log", "archive"], &["import", "jsonl"]] {
+        assert!(known.iter().any(|one| one == name), "the help does not list {name:?}: {known:?}");
+    }
+    for (name, test) in ELSEWHERE {
+        let test = Path::new(env!("CARGO_MANIFEST_DIR")).join(test);
+        let text = std::fs::read_to_string(&test).unwrap_or_default();
+        let is_run = name.iter().all(|word| text.contains(&format!("\"{word}\"")));
+        assert!(is_run, "{} does not run {name:?}", test.display());
+    }
+    let done = home.done.borrow();
+    let is_run = |path: &[String]| {
+        let elsewhere = ELSEWHERE.iter().any(|(name, _)| path == *name);
+        elsewhere || done.iter().any(|args| args.starts_with(path))
+    };
+    let left = known.iter().filter(|path| !is_run(path));
+    let left: Vec<String> = left.map(|path| path.join(" ")).collect();
+    assert_eq!(left, Vec::<String>::new(), "commands of the help that this test does not run");
 }
 
 /// The commands that look, choose, copy and keep: each succeeds over every kind of upstream, and none of
@@ -293,6 +374,18 @@ fn every_other_command(home: &Home, summary: &str) {
     let letters = path("letters");
     write(&home.path("letters"), "old.md", "# A roof\n\nThe roof was repaired in May by Bo.\n");
     write(&home.path("notes"), "new.md", "# A pump\n\nThe pump was repaired on Monday by Ana.\n");
+    write(
+        &home.path("grown/notes"),
+        "roof.md",
+        "# A roof\n\nThe roof was repaired in May by Bo.\n",
+    );
+    let (chats, mails) = (path("chats.jsonl"), path("own.eml"));
+    let turn =
+        json!({"timestamp": MIDNIGHT + 1_728_000_000, "role": "user", "content": "Is it open?"});
+    write(home.root(), "chats.jsonl", format!("{turn}\n"));
+    write(home.root(), "own.eml", MAIL.replace("Wed, 11 Feb", "Mon, 02 Mar"));
+    write(home.root(), "feed.json", FEED);
+    let (feed, notes_again) = (path("feed.json"), path("grown/notes"));
     let day = "2026-02-19";
     let commands: &[&[&str]] = &[
         &["status"],
@@ -323,6 +416,13 @@ fn every_other_command(home: &Home, summary: &str) {
         &["trace", "other:a.txt"],
         &["flow", "run", BRIEF, "--input", &letter],
         &["import", "text", &letters],
+        &["import", "text", &notes],
+        // The partition that summaries of `notes` were made from grows.
+        &["import", "text", &notes_again],
+        &["import", "chat-export", &chats],
+        &["import", "mail", &mails],
+        &["import", "rss-json", &feed],
+        &["import", "jsonl", &chats, "--time", "timestamp", "--text", "content"],
         &["compact", &run_log],
         &["perspectives", "draft", "--objective", "Which pump lasts longest?"],
         &["tune", "--runs", "2", "--events", "40", "--log-events", "0", "--out", &tuned],
@@ -345,33 +445,197 @@ fn every_other_command(home: &Home, summary: &str) {
     for args in commands {
         home.ok(&[&["--json"], *args].concat());
     }
-    let copied = Command::new(env!("CARGO_BIN_EXE_summarizer"))
-        .env_clear()
-        .args(["--home", &backup, "verify"])
-        .output()
-        .unwrap();
-    assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+    home.elsewhere(program().args(["--home", &backup]), &["verify"]);
     checked(Path::new(&backup));
-    // A copy that lost its log gets one from its files.
-    std::fs::remove_file(Path::new(&backup).join("run/summarizer.redb")).unwrap();
-    for args in [&["recover"][..], &["verify"], &["replay", "--verify"]] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
-        command.env_clear().env("SUMMARIZER_TEST_NOW", "2026-02-19T08:00:00Z");
-        let ran = command.args(["--home", &backup]).args(args).output().unwrap();
-        assert!(ran.status.success(), "{args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+}
+
+/// Requests that fail, are cancelled, are tried again, or begin as a line that is no request; a queue file
+/// that was replaced; a log whose beginning was moved away.
+fn requests_that_do_not_run_through(home: &Home) {
+    let ask = |id: &str, name: &str| home.ask(id, BRIEF, "document_summary", "other", &[name]);
+    ask("absent", "late.txt");
+    ask("not-wanted", "never.txt");
+    let queue = home.path("run/queue.jsonl");
+    let lines = std::fs::read_to_string(&queue).unwrap();
+    let waits = lines.lines().last().unwrap().replace(
+        "\"urgency\":\"now\"",
+        "\"urgency\":\"scheduled\",\"not_before\":\"2030-01-01T00:00:00Z\"",
+    );
+    let waits = waits.replace("not-wanted", "waits");
+    std::fs::write(&queue, format!("{lines}{waits}\n{{\"request_id\": \"broken\"\n")).unwrap();
+    home.ok(&["--json", "drain"]);
+    assert_eq!(home.ack("absent")["reason_code"], "unknown_source_id");
+    assert_eq!(home.ack("waits")["status"], "accepted");
+
+    // The file comes late, and the request that failed for want of it succeeds.
+    let late = "The ferry leaves at ten. Bring the keys of the boat.";
+    write(&home.path("buses"), "other/late.txt", late);
+    home.ok(&["--json", "retry", "absent"]);
+    home.ok(&["--json", "cancel", "waits"]);
+    let broken = home.ok(&["--json", "quarantine", "list"]);
+    let broken = broken.last().unwrap()["seq"].to_string();
+    home.ok(&["--json", "quarantine", "show", &broken]);
+    let line = lines.lines().find(|line| line.contains("\"absent\"")).unwrap();
+    write(
+        home.root(),
+        "mended.json",
+        line.replace("absent", "mended").replace("late.txt", "a.txt"),
+    );
+    let mended = home.path("mended.json").to_string_lossy().into_owned();
+    home.ok(&["--json", "quarantine", "release", &broken, &mended]);
+    home.ok(&["--json", "drain"]);
+    assert_eq!(home.ack("absent")["status"], "completed");
+    assert_eq!(home.item("absent")["source_ids"], json!(["other:late.txt"]));
+    assert_eq!(home.ack("waits")["reason_code"], "cancelled");
+    // `a.txt` has a summary of this flow already.
+    assert_eq!(home.ack("mended")["status"], "duplicate");
+    assert_eq!(home.made("mended"), home.made("a.txt"));
+
+    // Another file with the same bytes takes the place of the queue.
+    let bytes = std::fs::read(&queue).unwrap();
+    std::fs::write(home.path("run/other-queue"), bytes).unwrap();
+    std::fs::rename(home.path("run/other-queue"), &queue).unwrap();
+    assert!(
+        !home.run(&["drain"]).status.success(),
+        "a replaced queue is not read as if it were known"
+    );
+    home.ok(&["--json", "queue", "adopt", "--from", "same-offset"]);
+    home.ok(&["--json", "drain"]);
+    home.ok(&["--json", "log", "stats"]);
+    home.ok(&["--json", "log", "archive", "--before", "40"]);
+    home.ok(&["--json", "log", "verify"]);
+    home.ok(&["--json", "replay", "--verify"]);
+
+    // A task that a person ends and opens again, and two digests beside each other.
+    home.ok(&["--json", "digest", "build"]);
+    let tasks = home.ok(&["--json", "task", "list", "--all"]);
+    let task = tasks[0]["task_id"].as_str().unwrap_or_else(|| panic!("{tasks:?}")).to_owned();
+    home.ok(&["--json", "task", "done", &task]);
+    home.ok(&["--json", "task", "reopen", &task]);
+    home.ok(&["--json", "digest", "build"]);
+    let bags = home.ok(&["--json", "digest", "list"]);
+    let id = |at: usize| bags[0]["bags"][at]["bag_id"].as_str().unwrap().to_owned();
+    home.ok(&["--json", "digest", "diff", &id(0), &id(1)]);
+    home.ok(&["--json", "verify"]);
+}
+
+/// Packs of one's own, and the run of an agent that does research.
+fn packs_and_research(home: &Home) {
+    let away = tempfile::tempdir().unwrap();
+    let path = |name: &str| away.path().join(name).to_string_lossy().into_owned();
+    let (own, new) = (path("own"), "my.note.summarize.brief.v1");
+    let at = |args: &[&str]| {
+        let mut command = program();
+        command.current_dir(away.path()).args(["--json", "--home", &own]);
+        home.elsewhere(&mut command, args);
+    };
+    at(&["init", "--with-registry"]);
+    at(&["flow", "new", new]);
+    at(&["registry", "add", new]);
+    at(&["registry", "seal"]);
+    at(&["registry", "show", new]);
+    at(&["registry", "hash", new]);
+    at(&["registry", "check"]);
+    let (letters, page) = (path("letters"), path("page.html"));
+    write(Path::new(&letters), "a.txt", "The pump needs a new filter each year. It costs EUR 40.");
+    let fast = format!("{BRIEF}@fast");
+    at(&["flow", "compare", BRIEF, "--packs", &fast, "--inputs", &letters, "--out", &page]);
+    // The clock of a test does not move, and the demo waits for it.
+    home.elsewhere(program().arg("--json"), &["demo", &path("demo")]);
+
+    let (run, golden) = (home.path("research"), "tests/golden/synthesis/demo");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(golden);
+    for (from, to) in [
+        ("citations.jsonl", "citations/citations.jsonl"),
+        ("wave-1/p1.md", "wave-1/p1.md"),
+        ("wave-1/p2.md", "wave-1/p2.md"),
+    ] {
+        write(&run, to, std::fs::read_to_string(golden.join(from)).unwrap());
     }
-    while_served(home);
+    write(&run, "manifest.json", research_manifest(&run).to_string());
+    write(&run, "gates.json", research_gates().to_string());
+    let perspectives = golden.join("perspectives.json").to_string_lossy().into_owned();
+    let run = run.to_string_lossy().into_owned();
+    home.ok(&["--json", "perspectives", "write", &run, "--from", &perspectives]);
+    home.ok(&["--json", "perspectives", "check", &run]);
+    home.ok(&["--json", "wave", "check", &run]);
+    home.ok(&["--json", "pack", "build", &run]);
+    home.ok(&["--json", "pack", "check", &run]);
+    home.ok(&["--json", "service", "install", "--user"]);
+    home.ok(&["--json", "service", "uninstall", "--user"]);
+}
+
+fn research_manifest(root: &Path) -> Value {
+    json!({
+        "schema_version": "manifest.v1", "run_id": "dr_demo_001",
+        "created_at": "2026-02-14T08:00:00Z", "updated_at": "2026-02-14T10:00:00Z",
+        "revision": 7, "mode": "standard", "status": "running",
+        "query": {"text": "How should logs be compacted?"},
+        "stage": {"current": "summaries", "started_at": "2026-02-14T10:00:00Z", "history": []},
+        "limits": {"max_wave1_agents": 6, "max_wave2_agents": 6, "max_summary_kb": 5,
+            "max_total_summary_kb": 60, "max_review_iterations": 4},
+        "agents": {},
+        "artifacts": {"root": root, "paths": {"wave1_dir": "wave-1", "wave2_dir": "wave-2",
+            "citations_dir": "citations", "summaries_dir": "summaries",
+            "synthesis_dir": "synthesis", "logs_dir": "logs", "gates_file": "gates.json",
+            "perspectives_file": "perspectives.json",
+            "citations_file": "citations/citations.jsonl",
+            "summary_pack_file": "summaries/summary-pack.json", "pivot_file": "pivot.json"}},
+        "metrics": {}, "failures": []
+    })
+}
+
+fn research_gates() -> Value {
+    let gate = |id: &str| {
+        let class = if id == "F" { "soft" } else { "hard" };
+        json!({"id": id, "name": format!("Gate {id}"), "class": class, "status": "not_run",
+            "checked_at": null, "metrics": {}, "artifacts": [], "warnings": [], "notes": ""})
+    };
+    let gates = ["A", "B", "C", "D", "E", "F"].map(|id| (id.to_owned(), gate(id)));
+    json!({
+        "schema_version": "gates.v1", "run_id": "dr_demo_001", "revision": 3,
+        "updated_at": "2026-02-14T09:00:00Z", "inputs_digest": "sha256:0",
+        "gates": serde_json::Map::from_iter(gates),
+    })
+}
+
+/// A copy that lost its log gets one from its files, and a program that knows only the contracts finds
+/// everything in it, before and after new work.
+fn recovered(home: &Home) {
+    let away = tempfile::tempdir().unwrap();
+    let copy = away.path().join("copy").to_string_lossy().into_owned();
+    home.ok(&["--json", "backup", &copy]);
+    std::fs::remove_file(Path::new(&copy).join("run/summarizer.redb")).unwrap();
+    let at = |args: &[&str]| {
+        let mut command = program();
+        command
+            .env("SUMMARIZER_TEST_NOW", "2026-02-20T08:00:00Z")
+            .args(["--json", "--home", &copy]);
+        home.elsewhere(&mut command, args);
+    };
+    at(&["recover"]);
+    at(&["verify"]);
+    at(&["replay", "--verify"]);
+    checked(Path::new(&copy));
+    at(&["submit", "--flow", BRIEF, "--id", "c.html", "--again"]);
+    at(&["drain"]);
+    at(&["digest", "build"]);
+    // The lost log knew bags that the new one does not know.
+    at(&["digest", "gc", "--orphans", "--yes"]);
+    at(&["export", "--repair"]);
+    at(&["verify"]);
+    checked(Path::new(&copy));
 }
 
 /// The commands that ask a running service, and its end in order.
 fn while_served(home: &Home) {
-    let mut service = Command::new(env!("CARGO_BIN_EXE_summarizer"))
-        .env_clear()
-        .env("SUMMARIZER_HOME", home.0.path())
+    let mut service = program()
+        .env("SUMMARIZER_HOME", home.root())
         .env("SUMMARIZER_TEST_NOW", "2026-02-19T08:00:00Z")
         .args(["serve", "--quiet"])
         .spawn()
         .unwrap();
+    home.note_done(&["serve"]);
     let ended = std::time::Instant::now() + std::time::Duration::from_secs(120);
     while home.run(&["--json", "status"]).status.code() != Some(0)
         || !home.path("run/summarizer.sock").exists()
@@ -380,6 +644,7 @@ fn while_served(home: &Home) {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     home.ok(&["--json", "reload"]);
+    home.ok(&["--json", "open", "--print"]);
     home.ok(&["--json", "submit", "--flow", BRIEF, "--id", "b.md", "--again", "--wait"]);
     home.ok(&["--json", "status"]);
     let pid = rustix::process::Pid::from_child(&service);
@@ -428,6 +693,10 @@ const PRIVATE: &[(&str, &str)] = &[
     ("classification", "\"Confidential\""),
     ("Do not share", "true"),
     ("sichtbarkeit", "\"privat\""),
+    ("audience", "\"only me\""),
+    ("shared_with", "\"nobody\""),
+    ("kind", "\"private note\""),
+    ("noteHidden", "true"),
 ];
 
 /// Files that say themselves that they are private; `%` stands for their text.
@@ -610,4 +879,37 @@ fn a_private_text_leaves_in_no_file() {
         looked_at += usize::from(text.contains("map of Quito"));
     }
     assert!(looked_at >= 2, "the open summary stands in {looked_at} files");
+}
+
+/// The text of the newest summary that `read` shows is the text of now, also when an old text comes back.
+#[test]
+fn a_file_with_an_earlier_text_again_has_a_summary_of_that_text() {
+    let home = Home::new();
+    let read = || {
+        let shown = home.ok(&["--json", "read"]);
+        assert_eq!(shown.len(), 1, "one version is shown");
+        shown[0]["outputs"]["summary_text"].as_str().unwrap().to_owned()
+    };
+    let mut made = std::collections::BTreeSet::new();
+    let steps = [
+        ("The pump needs a filter each year.", true),
+        ("The pump is sold. Bo bought it.", true),
+        ("The pump needs a filter each year.", true),
+        ("The pump needs a filter each year.", false),
+        ("The pump is sold. Bo bought it.", true),
+    ];
+    for (second, (text, is_new)) in steps.into_iter().enumerate() {
+        write(&home.path("buses"), "other/pump.txt", text);
+        for args in
+            [&["submit", "--flow", BRIEF, "--bus", "other", "--id", "pump.txt"][..], &["drain"]]
+        {
+            let mut command = program();
+            command.env("SUMMARIZER_HOME", home.root());
+            command.env("SUMMARIZER_TEST_NOW", format!("2026-02-19T08:00:0{second}Z"));
+            home.elsewhere(&mut command, args);
+        }
+        assert_eq!(read(), text);
+        let shown = home.ok(&["--json", "read"])[0]["summary_id"].to_string();
+        assert_eq!(made.insert(shown), is_new, "{text}");
+    }
 }
