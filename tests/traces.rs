@@ -226,6 +226,32 @@ fn a_request_is_a_trace_of_attempts_and_calls_with_the_ids_of_the_log() {
 }
 
 #[test]
+fn a_provider_that_failed_before_its_fallback_answered_stands_in_the_call() {
+    let traces = collector();
+    let model = Server::start(vec![status(500, &[], "{\"error\": {\"message\": \"herring\"}}")]);
+    let home = Home::new(&config(&model, "fallback = [\"builtin\"]", &telemetry(&traces)));
+    home.ask("one", FLOW, SECRET_TEXT);
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("one")["status"], "completed", "{}", home.last_ack("one"));
+    let (root, below) = tree(&spans_of(&traces), seq_of(&home, "one"));
+    let attempt = &below[&root.text("spanId")][0];
+    let call = &below[&attempt.text("spanId")][0];
+    // The embedded model answers inside this process.
+    assert_eq!(
+        (&call.whole["kind"], call.attribute("summarizer.provider")),
+        (&json!(1), json!("builtin"))
+    );
+    let event = &call.whole["events"][0];
+    assert_eq!(event["name"], "summarizer.provider.passed_over");
+    let told = attributes(event);
+    assert_eq!(
+        (&told["summarizer.provider"], &told["error.type"]),
+        (&json!("loop"), &json!("server_error"))
+    );
+    assert!(!call.whole.to_string().contains("herring"));
+}
+
+#[test]
 fn the_answer_of_a_batch_is_a_call_of_its_request() {
     let traces = collector();
     let shelf = Arc::new(Mutex::new(Shelf::answering(&good_answer())));

@@ -458,6 +458,7 @@ fn show_one(context: &Context, shown: &Value) {
     context.ui.out(format!("  from   {}", text(&request["repo"])));
     context.ui.out(format!("  queue  line {} at byte {}", request["line"], request["offset"]));
     context.ui.out(format!("  key    {}", text(&request["idempotency_key"])));
+    context.ui.out(format!("  trace  {}", text(&shown["trace_id"])));
     for event in shown["events"].as_array().into_iter().flatten() {
         let mut line =
             format!("  {}  {:>8}  {}", text(&event["at"]), event["seq"], text(&event["event"]));

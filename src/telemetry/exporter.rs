@@ -206,10 +206,11 @@ impl Telemetry {
         while !thread.is_finished() && begun.elapsed() < END_WITHIN {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let overview = self.overview();
-        let lost = self.spans.len() as u64 + self.counts.dropped.load(Ordering::Relaxed);
+        let lost = [&self.counts.dropped, &self.counts.refused];
+        let lost: u64 = lost.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        let lost = lost + self.spans.len() as u64;
         if lost > 0 {
-            tracing::warn!(lost, %overview, "spans did not reach the collector");
+            tracing::warn!(lost, collector = self.shown, "spans did not reach the collector");
         }
     }
 }

@@ -246,6 +246,40 @@ fn what_failed_is_named_and_stands_alone_in_the_next_file() {
 }
 
 #[test]
+fn two_imports_at_the_same_time_keep_the_answers_of_both() {
+    let desk = Desk::new("openai");
+    desk.export();
+    let first = desk.lines("sent/questions-1.jsonl");
+    for (name, line) in ["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"].iter().zip(&first) {
+        desk.write(name, &text_of(&[answered(line)]));
+    }
+    let mut running: Vec<_> = ["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"]
+        .iter()
+        .map(|name| {
+            let mut command = desk.command(&["flow", "batch", "import", "sent", name]);
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    for child in &mut running {
+        child.wait().unwrap();
+    }
+    assert_eq!(desk.lines("sent/answers.jsonl").len(), 4);
+    let (rows, _) = desk.import(&[]);
+    assert!(rows.is_empty());
+    let files: Vec<String> = tree(&desk.path("sent"))
+        .into_iter()
+        .filter(|(path, _)| path.to_string_lossy().contains("questions-"))
+        .map(|(path, _)| path.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    let newest = files.iter().max().unwrap();
+    let left = desk.lines(&format!("sent/{newest}"));
+    assert!(
+        left.len() == 2 && left.iter().all(|line| asked(line).starts_with("Weigh")),
+        "{files:?}"
+    );
+}
+
+#[test]
 fn files_that_do_not_belong_here_are_refused_by_name() {
     let desk = Desk::new("openai");
     desk.export();

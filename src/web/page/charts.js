@@ -140,6 +140,7 @@ async function overview() {
       ["log", `${count(status.log.head)} events, ${bytes(status.log.bytes)}`], ["head", h("code", null, status.log.hash.slice(0, 16))],
       ["checkpoint", `at event ${count(status.log.checkpoint)}`], ["disk", `${bytes(status.disk.free_bytes)} free`],
       ["spend", `${money(spent())} today`],
+      ...(status.telemetry ? [["traces", `${some(status.telemetry.sent, "span", "spans")} sent, ${count(status.telemetry.dropped)} dropped, ${count(status.telemetry.refused)} refused`]] : []),
     ]) add(facts, [h("dt", null, name), h("dd", null, value)]);
   }
   paint();
