@@ -2,8 +2,10 @@
 //!
 //! A server in another process answers each question after 50 ms. Three clients ask it: a plain client
 //! (blocking sockets that stay open, fixed bytes, no parsing), the provider of this program, and
-//! `flow run --lines` with `workers.max_in_flight_per_provider`. The table shows calls a second and
-//! their share of what the plain client reaches, the processor time of a call, the connections that were
+//! `flow run --lines` with `workers.max_in_flight_per_provider`. The three follow one another in each
+//! round; a row is the median of the rounds. The table shows calls a second, their share of what the plain
+//! client reached in the same round, the processor time of a call, the calls that one core can do at that
+//! price, the share of the smaller of both (what is possible on one core), the connections that were
 //! opened, and resident memory for each call in flight.
 #![allow(
     missing_docs,
@@ -49,15 +51,39 @@ fn main() {
     let seconds = if measured { 4.0 } else { 0.2 };
     println!("one question takes the server {} ms", LATENCY.as_millis());
     println!(
-        "{:>9} {:>22} {:>9} {:>7} {:>9} {:>12} {:>11}",
-        "in flight", "client", "calls/s", "share", "µs a call", "connections", "kB a call"
+        "{:>9} {:>22} {:>9} {:>7} {:>9} {:>11} {:>12} {:>11} {:>11}",
+        "in flight",
+        "client",
+        "calls/s",
+        "share",
+        "µs a call",
+        "a core does",
+        "of one core",
+        "connections",
+        "kB a call"
     );
+    let rounds = if measured { 3 } else { 1 };
     for in_flight in sizes {
         let calls = (in_flight as f64 * seconds / LATENCY.as_secs_f64()) as usize;
-        let plain = measure(in_flight, calls, plain_client);
-        plain.print(in_flight, "plain", &plain);
-        measure(in_flight, calls, provider_client).print(in_flight, "provider", &plain);
-        program(in_flight, calls).print(in_flight, "flow run --lines", &plain);
+        let mut found: [Vec<Compared>; 3] = Default::default();
+        for _ in 0..rounds {
+            let plain = measure(in_flight, calls, plain_client);
+            let provider = measure(in_flight, calls, provider_client);
+            let program = program(in_flight, calls);
+            let rate = plain.rate;
+            for (rows, reached) in found.iter_mut().zip([plain, provider, program]) {
+                rows.push(Compared { share: reached.rate / rate, plain: rate, reached });
+            }
+        }
+        for (mut rows, client) in found.into_iter().zip(["plain", "provider", "flow run --lines"]) {
+            rows.sort_by(|a, b| a.share.total_cmp(&b.share));
+            let middle = rows.len() / 2;
+            // The plain client is compared with itself, so its median is that of the rate.
+            if client == "plain" {
+                rows.sort_by(|a, b| a.plain.total_cmp(&b.plain));
+            }
+            rows[middle].print(in_flight, client);
+        }
     }
 }
 
@@ -69,15 +95,22 @@ struct Reached {
     kilobytes: f64,
 }
 
-impl Reached {
-    fn print(&self, in_flight: usize, client: &str, plain: &Reached) {
+/// What a client reached, beside the plain one of the same round.
+struct Compared {
+    reached: Reached,
+    share: f64,
+    plain: f64,
+}
+
+impl Compared {
+    fn print(&self, in_flight: usize, client: &str) {
+        let Reached { rate, cpu_micros, connections, kilobytes } = self.reached;
+        let core = 1e6 / cpu_micros.max(1.0);
+        let of_core = rate / self.plain.min(core);
         println!(
-            "{in_flight:>9} {client:>22} {:>9.0} {:>7.2} {:>9.0} {:>12} {:>11.0}",
-            self.rate,
-            self.rate / plain.rate,
-            self.cpu_micros,
-            self.connections,
-            self.kilobytes
+            "{in_flight:>9} {client:>22} {rate:>9.0} {:>7.2} {cpu_micros:>9.0} {core:>11.0} \
+             {of_core:>12.2} {connections:>11} {kilobytes:>11.0}",
+            self.share
         );
     }
 }

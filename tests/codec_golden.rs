@@ -29,6 +29,7 @@ use summarizer::facts::attempt::{
 use summarizer::facts::batch::{
     BatchEnd, BatchFact, BatchedQuestion, EndedBatch, PreparedBatch, SubmittedBatch,
 };
+use summarizer::facts::dialect::{Dialect, LearnedDialect};
 use summarizer::facts::digest::{
     BagFacts, BagType, BagsCollected, BuildFinished, BuildPublished, BuildStarted, Channel,
     DigestFact, GroupFacts, MemoFacts, PairFacts, TaskSettled, WindowFacts, WindowType,
@@ -350,6 +351,19 @@ fn samples() -> Vec<Event> {
             answered: 7,
             refused: vec![sha256("call")],
             message: "too late".into(),
+        })),
+        Event::DialectLearned(Box::new(LearnedDialect {
+            provider: "hosted".into(),
+            server: "http://127.0.0.1:1/v1".into(),
+            model: "m".into(),
+            dialect: Dialect {
+                left_out: ["seed".to_owned(), "top_p".to_owned()].into(),
+                renamed: [("max_tokens".to_owned(), "max_completion_tokens".to_owned())].into(),
+                refused_json: ["json_schema".to_owned()].into(),
+                no_system: true,
+                answer_max: Some(4_096),
+                context: Some(8_192),
+            },
         })),
     ]);
     samples

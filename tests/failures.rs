@@ -625,3 +625,57 @@ fn a_run_of_a_paused_home_says_that_work_waits() {
     home.ok(&["drain"]);
     assert_eq!(last_record(&home)["status"], "success");
 }
+
+#[test]
+fn what_a_model_accepts_is_remembered_by_the_log_for_a_week() {
+    let answer = flow_home::good_answer();
+    let server = Server::start(vec![Act::Serve(Arc::new(move |seen: &server::Seen| {
+        let refused =
+            ["temperature", "max_tokens"].into_iter().find(|name| !seen.body[name].is_null());
+        if !seen.path.ends_with("/chat/completions") {
+            return (404, vec![], "{}".to_owned());
+        }
+        if let Some(name) = refused {
+            let words =
+                format!("Unsupported parameter: '{name}' is not supported with this model.");
+            let error = json!({"error": {"message": words, "param": name, "code": "unsupported_parameter"}});
+            return (400, vec![], error.to_string());
+        }
+        let reply = json!({"model": "loop-1", "usage": {"prompt_tokens": 9, "completion_tokens": 9},
+            "choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": answer}}]});
+        (200, vec![], reply.to_string())
+    }))]);
+    let settings =
+        |more: &str| config(&server, &format!("temperature = 0.2\nmax_tokens = 900\n{more}"), "");
+    let home = Home::new(&settings(""));
+    let questions = || {
+        let seen = server.seen();
+        seen.iter().filter(|seen| seen.path.ends_with("/chat/completions")).count()
+    };
+    let rows = [
+        ("2026-02-19T09:00:00Z", 3, "two refusals"),
+        ("2026-02-19T09:10:00Z", 1, "the log knows the dialect"),
+        ("2026-02-25T09:00:00Z", 1, "and does for a week"),
+        ("2026-02-26T09:00:01Z", 3, "then the model is asked anew"),
+        ("2026-03-01T09:00:00Z", 1, "and the dialect is kept again"),
+    ];
+    for (number, (now, asked, why)) in rows.into_iter().enumerate() {
+        let before = questions();
+        home.ask(&format!("r{number}"), FLOW, &format!("Text {number}."));
+        home.ok_at(now, &["drain"]);
+        assert_eq!(home.last_ack(&format!("r{number}"))["status"], "completed", "{why}");
+        assert_eq!(questions() - before, asked, "{why}");
+        home.ok(&["replay", "--verify"]);
+    }
+    let dump = home.ok(&["log", "dump"]);
+    let learned: Vec<&str> = dump.lines().filter(|line| line.contains("DialectLearned")).collect();
+    assert_eq!(learned.len(), 2, "{learned:?}");
+    assert!(learned[0].contains("max_completion_tokens"), "{learned:?}");
+    // Another address is another server.
+    home.configure(&settings("").replace("127.0.0.1", "localhost"));
+    let before = questions();
+    home.ask("elsewhere", FLOW, "One more text.");
+    home.ok_at("2026-03-01T10:00:00Z", &["drain"]);
+    assert_eq!(questions() - before, 3);
+    home.ok(&["verify"]);
+}

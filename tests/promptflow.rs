@@ -1,5 +1,6 @@
-//! Constructs of PromptFlow flows and prompty files, one row each: what runs, with its output, and what
-//! is refused, with the words that name it. To add a construct, add a row.
+//! Constructs of PromptFlow flows and prompty files, a folder of `tests/corpus/promptflow` for each: what
+//! runs, with its output, and what is refused, with the words that name it. To add a construct, add a
+//! folder. `tests/tools/compare_promptflow.py` runs the same folders in PromptFlow.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -11,7 +12,7 @@ mod running;
 #[path = "support/server.rs"]
 mod server;
 
-use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -19,194 +20,51 @@ use server::{Act, Server};
 use summarizer::config::{ProviderConfig, ProviderKind};
 use summarizer::flow::{self, LoadedPack, PythonSettings, RunOptions, scaffold};
 use summarizer::model::OpenAi;
+use summarizer::os::Machine;
 use summarizer::registry::PackFiles;
 
-/// What a row must give.
+/// What a row must give: `expect.json` of its folder.
 enum Gives {
     Outputs(Value),
     /// The run fails with these words.
-    Fails(&'static [&'static str]),
+    Fails(Vec<String>),
     /// The pack does not load, with these words.
-    Refused(&'static [&'static str]),
+    Refused(Vec<String>),
 }
 use Gives::{Fails, Outputs, Refused};
 
-/// A flow of one Python node `n` with the inputs `a` and `k`.
-const ONE_NODE: &str = "inputs:\n  a: {type: string, default: x}\noutputs:\n  o: {type: string, reference: '${n.output}'}\nenvironment_variables: {MODE: fast}\nnodes:\n- {name: n, type: python, source: {type: code, path: n.py}, inputs: {a: '${inputs.a}', k: '3'}}\n";
-
-fn python(program: &'static str) -> Vec<(&'static str, &'static str)> {
-    vec![("flow.dag.yaml", ONE_NODE), ("n.py", program)]
+/// A construct: a folder of the corpus.
+struct Row {
+    name: String,
+    files: PackFiles,
+    gives: Gives,
 }
-
-fn flex(flow: &'static str, program: &'static str) -> Vec<(&'static str, &'static str)> {
-    vec![("flow.flex.yaml", flow), ("main.py", program)]
-}
-
-fn prompty(file: &'static str) -> Vec<(&'static str, &'static str)> {
-    vec![("a.prompty", file)]
-}
-
-fn package(node: &'static str) -> Vec<(&'static str, &'static str)> {
-    vec![("flow.dag.yaml", node)]
-}
-
-/// A name, the files of a package, and what it gives.
-type Row = (&'static str, Vec<(&'static str, &'static str)>, Gives);
 
 fn rows() -> Vec<Row> {
-    vec![
-        (
-            "a function",
-            python(
-                "from promptflow.core import tool\n@tool\ndef n(a: str, k: int):\n    return a * k\n",
-            ),
-            Outputs(json!({"o": "xxx"})),
-        ),
-        (
-            "an asynchronous function",
-            python(
-                "from promptflow import tool\n@tool\nasync def n(a: str, k: int):\n    return a\n",
-            ),
-            Outputs(json!({"o": "x"})),
-        ),
-        (
-            "a generator",
-            python(
-                "from promptflow import tool\n@tool\ndef n(a: str, k: int):\n    for _ in range(k):\n        yield a\n",
-            ),
-            Outputs(json!({"o": "xxx"})),
-        ),
-        (
-            "an asynchronous generator",
-            python(
-                "from promptflow import tool\n@tool\nasync def n(a: str, k: int):\n    yield a\n    yield 'y'\n",
-            ),
-            Outputs(json!({"o": "xy"})),
-        ),
-        (
-            "a class with its own inputs",
-            python(
-                "from promptflow import tool, ToolProvider\nclass N(ToolProvider):\n    def __init__(self, k: int):\n        super().__init__()\n        self.k = k\n    @tool\n    def n(self, a: str):\n        return a * self.k\n",
-            ),
-            Outputs(json!({"o": "xxx"})),
-        ),
-        (
-            "tracing, contracts and entities",
-            python(
-                "from promptflow.tracing import trace, start_trace\nfrom promptflow.contracts.types import PromptTemplate\nfrom promptflow.entities import CustomConnection\nfrom promptflow.exceptions import UserErrorException\nfrom promptflow.core import tool\nstart_trace()\n@trace\ndef inner(a):\n    return a\n@tool\ndef n(a: PromptTemplate, k: int):\n    return inner(a)\n",
-            ),
-            Outputs(json!({"o": "x"})),
-        ),
-        (
-            "environment variables",
-            python(
-                "import os\nfrom promptflow.core import tool\n@tool\ndef n(a: str, k: int):\n    return os.environ['MODE']\n",
-            ),
-            Outputs(json!({"o": "fast"})),
-        ),
-        (
-            "a flow that is a function",
-            flex(
-                "entry: main:talk\n",
-                "def talk(name: str = 'Eva', n: int = 2, **more):\n    return {'said': name * n}\n",
-            ),
-            Outputs(json!({"output": {"said": "EvaEva"}})),
-        ),
-        (
-            "a flow that is a class, with declared types, samples and outputs",
-            flex(
-                "entry: main:Talk\ninit:\n  tone: {type: string, default: warm}\ninputs:\n  n: {type: int, default: 2}\noutputs:\n  output: {type: string}\n",
-                "from promptflow.tracing import trace\nclass Talk:\n    def __init__(self, tone: str):\n        self.tone = tone\n    @trace\n    async def __call__(self, n: int) -> str:\n        return self.tone * n\n",
-            ),
-            Outputs(json!({"output": "warmwarm"})),
-        ),
-        (
-            "a flow whose program lacks its entry",
-            flex("entry: main:talk\n", "def walk(): pass\n"),
-            Fails(&["node entry", "find talk in main.py"]),
-        ),
-        (
-            "a connection nobody knows",
-            python(
-                "from promptflow.core import tool\nfrom promptflow.connections import CustomConnection\n@tool\ndef n(a: CustomConnection, k: int):\n    return a.key\n",
-            ),
-            Fails(&["node n", "find the connection x"]),
-        ),
-        (
-            "an object as output",
-            python(
-                "from promptflow.core import tool\n@tool\ndef n(a: str, k: int):\n    return {'deep': [object()]}\n",
-            ),
-            Fails(&["node n", "the output['deep'][0]", "type object"]),
-        ),
-        (
-            "an infinite number",
-            python(
-                "from promptflow.core import tool\n@tool\ndef n(a: str, k: int):\n    return float('inf')\n",
-            ),
-            Fails(&["node n", "inf, which JSON cannot hold"]),
-        ),
-        (
-            "a package that is not installed",
-            python(
-                "import no_such_package\nfrom promptflow.core import tool\n@tool\ndef n(a: str, k: int):\n    return a\n",
-            ),
-            Fails(&["node n", "no_such_package", "python.interpreter"]),
-        ),
-        (
-            "a package tool",
-            package(
-                "inputs: {}\noutputs:\n  o: {type: string, reference: '${s.output}'}\nnodes:\n- {name: s, type: python, source: {type: package, tool: promptflow.tools.serpapi.SerpAPI.search}, inputs: {query: hi}}\n",
-            ),
-            Fails(&["node s", "promptflow.tools.serpapi.SerpAPI.search", "use a Python node"]),
-        ),
-        (
-            "a package tool that asks a model",
-            package(
-                "inputs: {}\noutputs:\n  o: {type: string, reference: '${s.output}'}\nnodes:\n- {name: s, type: custom_llm, source: {type: package, tool: promptflow.tools.open_model_llm.OpenModelLLM.call}, inputs: {}}\n",
-            ),
-            Fails(&["node s", "use a node of type llm"]),
-        ),
-        (
-            "a prompty file of the first edition",
-            prompty(
-                "---\nmodel:\n  api: chat\n  parameters: {max_tokens: 9}\ninputs:\n  who: {type: string, default: Ana}\n---\nuser:\nHello {{who}}\n",
-            ),
-            Outputs(json!({"output": "Hello Ana"})),
-        ),
-        (
-            "a prompty file of the second edition",
-            prompty(
-                "---\nmodel:\n  id: m\n  apiType: chat\n  options: {maxOutputTokens: 9}\ninputs:\n  - {name: who, kind: string, default: Ana}\n---\nuser:\nHello {{who}}\n",
-            ),
-            Outputs(json!({"output": "Hello Ana"})),
-        ),
-        (
-            "an input of an unknown kind",
-            prompty(
-                "---\nmodel: m\ninputs:\n  - {name: talk, kind: thread}\n---\nuser:\nHello {{talk}}\n",
-            ),
-            Refused(&["a.prompty", "inputs.talk", "thread"]),
-        ),
-        (
-            "a mustache template",
-            prompty(
-                "---\nmodel: m\ntemplate: {format: {kind: mustache}}\n---\nuser:\nHello {{#people}}{{name}}{{/people}}\n",
-            ),
-            Refused(&["a.prompty", "mustache", "jinja2"]),
-        ),
-        (
-            "an empty answer",
-            prompty("---\nmodel: m\n---\nuser:\nnothing\n"),
-            Fails(&["node prompty", "no text"]),
-        ),
-    ]
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/promptflow");
+    let mut folders: Vec<PathBuf> =
+        std::fs::read_dir(corpus).unwrap().map(|entry| entry.unwrap().path()).collect();
+    folders.sort();
+    folders.iter().map(|folder| row(folder)).collect()
 }
 
-fn load(files: &[(&str, &str)]) -> Result<LoadedPack, String> {
-    let map: BTreeMap<String, Vec<u8>> =
-        files.iter().map(|(path, text)| ((*path).to_owned(), text.as_bytes().to_vec())).collect();
-    let files = PackFiles::from_map(map).unwrap();
+fn row(folder: &Path) -> Row {
+    let files = PackFiles::read(&*Machine::real().disk, folder).unwrap();
+    let expect =
+        files.get("expect.json").unwrap().expect("a folder of the corpus expects something");
+    let expect: Value = serde_json::from_slice(expect).unwrap();
+    let words = |name: &str| serde_json::from_value(expect[name].clone()).unwrap();
+    let gives = match expect.as_object().unwrap().keys().next().unwrap().as_str() {
+        "outputs" => Outputs(expect["outputs"].clone()),
+        "fails" => Fails(words("fails")),
+        "refused" => Refused(words("refused")),
+        other => panic!("{other} is nothing that a row gives"),
+    };
+    let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+    Row { name, files, gives }
+}
+
+fn load(files: PackFiles) -> Result<LoadedPack, String> {
     let mut record = scaffold::record_for("test.flow.v1", None, "packs/x", &files)
         .map_err(|error| error.to_string())?;
     record.seal(&files, "2026-01-01T00:00:00.000Z".into());
@@ -215,9 +73,18 @@ fn load(files: &[(&str, &str)]) -> Result<LoadedPack, String> {
 
 #[test]
 fn every_construct_runs_or_is_refused_by_its_name() {
-    let server = Server::start(vec![Act::With(Arc::new(|body| {
-        let said = body["messages"][0]["content"].as_str().unwrap().trim();
-        if said == "nothing" { String::new() } else { said.to_owned() }
+    // It repeats what it is asked, and nothing where it is asked for nothing.
+    let server = Server::start(vec![Act::Serve(Arc::new(|seen: &server::Seen| {
+        let said = seen.body["messages"][0]["content"].as_str().unwrap_or("continued").trim();
+        let said = if said == "nothing" { "" } else { said };
+        let mut choice = json!({"finish_reason": "stop", "index": 0});
+        match seen.path.ends_with("/chat/completions") {
+            true => choice["message"] = json!({"role": "assistant", "content": said}),
+            false => choice["text"] = said.into(),
+        }
+        let usage = json!({"prompt_tokens": 11, "completion_tokens": 7});
+        let status = if seen.body.is_null() { 404 } else { 200 };
+        (status, vec![], json!({"model": "m", "usage": usage, "choices": [choice]}).to_string())
     }))]);
     let config = ProviderConfig {
         kind: ProviderKind::OpenAi,
@@ -226,25 +93,79 @@ fn every_construct_runs_or_is_refused_by_its_name() {
     };
     let model = OpenAi::new("loop", &config, None);
     let options = RunOptions { python: Some(PythonSettings::default()), ..RunOptions::default() };
-    for (what, files, gives) in rows() {
+    let mut wrong = Vec::new();
+    for Row { name, files, gives } in rows() {
         if files.iter().any(|(name, _)| name.ends_with(".py")) && !running::has_python() {
             continue;
         }
         let ran =
-            load(&files).map(|pack| flow::run(&pack, Default::default(), &[], &model, &options));
+            load(files).map(|pack| flow::run(&pack, Default::default(), &[], &model, &options));
+        let holds = |said: &str, words: &[String]| words.iter().all(|word| said.contains(word));
         match (ran, gives) {
-            (Ok(Ok(outcome)), Outputs(outputs)) => {
-                assert_eq!(Value::Object(outcome.outputs), outputs, "{what}");
+            (Ok(Ok(outcome)), Outputs(outputs))
+                if Value::Object(outcome.outputs.clone()) == outputs => {}
+            (Ok(Err(error)), Fails(words)) if holds(&error.to_string(), &words) => {}
+            (Err(said), Refused(words)) if holds(&said, &words) => {}
+            (ran, _) => {
+                wrong.push(format!("{name}: {:?}", ran.map(|ran| ran.map(|it| it.outputs))))
             }
-            (Ok(Err(error)), Fails(words)) => {
-                let said = error.to_string();
-                assert!(words.iter().all(|word| said.contains(word)), "{what}: {said}");
-            }
-            (Err(said), Refused(words)) => {
-                assert!(words.iter().all(|word| said.contains(word)), "{what}: {said}");
-            }
-            (ran, _) => panic!("{what}: {ran:?}"),
         }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn an_installed_promptflow_is_told_to_start_no_service() {
+    if !running::has_python() {
+        return;
+    }
+    let flow = "inputs: {}\noutputs:\n  o: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: python, source: {type: code, path: n.py}, inputs: {}}\n";
+    let program = "import os\nfrom promptflow.core import tool\n@tool\ndef n():\n    return os.environ['PF_TRACING_SKIP_LOCAL_SETUP']\n";
+    let files = [("flow.dag.yaml", flow), ("n.py", program)];
+    let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
+    let options = RunOptions { python: Some(PythonSettings::default()), ..RunOptions::default() };
+    let model = OpenAi::new("none", &ProviderConfig::default(), None);
+    let pack = load(PackFiles::from_map(files.into()).unwrap()).unwrap();
+    let outcome = flow::run(&pack, Default::default(), &[], &model, &options).unwrap();
+    assert_eq!(outcome.outputs["o"], "true");
+}
+
+#[test]
+fn a_prompty_file_reaches_what_its_repository_shares_and_nothing_hidden() {
+    let shared = "---\nbase: ../common/base.prompty\nmodel: {parameters: {tools: '${file:../common/tools.json}'}}\ninputs: {who: {type: string, default: Ana}}\n---\nuser:\nHello {{who}}\n";
+    let repository = Repository::new(&[
+        ("repo/.git/HEAD", "ref"),
+        ("repo/.secrets/key.json", "[]"),
+        ("elsewhere/key.json", "[]"),
+        (
+            "repo/common/base.prompty",
+            "---\nmodel: {api: chat, parameters: {max_tokens: 9}}\n---\nuser:\nx\n",
+        ),
+        ("repo/common/tools.json", "[]"),
+        ("repo/one/a.prompty", shared),
+        (
+            "repo/two/a.prompty",
+            "---\nmodel: {parameters: {tools: '${file:../.secrets/key.json}'}}\n---\nuser:\nx\n",
+        ),
+        (
+            "repo/three/a.prompty",
+            "---\nmodel: {parameters: {tools: '${file:../../elsewhere/key.json}'}}\n---\nuser:\nx\n",
+        ),
+        (
+            "repo/four/a.prompty",
+            "---\nmodel: {parameters: {tools: '${file:../common/gone.json}'}}\n---\nuser:\nx\n",
+        ),
+    ]);
+    for path in ["repo/one", "repo/one/a.prompty"] {
+        assert_eq!(repository.run(&[path], ""), Ok("Hello Ana".into()), "{path}");
+    }
+    for (path, words) in [
+        ("repo/two", ["../.secrets/key.json", "outside"]),
+        ("repo/three", ["../../elsewhere/key.json", "outside"]),
+        ("repo/four", ["../common/gone.json", "no file"]),
+    ] {
+        let said = repository.run(&[path], "").unwrap_err();
+        assert!(words.iter().all(|word| said.contains(word)), "{path}: {said}");
     }
 }
 
@@ -293,13 +214,13 @@ impl Repository {
     }
 }
 
-const GREETING: &str = "inputs:\n  who: {type: string, default: Ana}\n  times: {type: int, default: 2}\noutputs:\n  o: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: llm, source: {type: code, path: tone.jinja2}, inputs: {who: '${inputs.who}', times: '${inputs.times}'}, api: chat}\nadditional_includes: [../../shared/tone.jinja2]\n";
+const GREETING: &str = "inputs:\n  who: {type: string, default: Ana}\n  times: {type: int, default: 2}\noutputs:\n  o: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: llm, source: {type: code, path: tone.jinja2}, inputs: {who: '${inputs.who}', times: '${inputs.times}'}, api: chat}\nadditional_includes: [../../common/tone.jinja2]\n";
 
 #[test]
 fn a_flow_runs_where_it_lies_with_inputs_in_every_form() {
     let repository = Repository::new(&[
         ("repo/.git/HEAD", "ref"),
-        ("repo/shared/tone.jinja2", "# user:\nHello {{who}} {{times}}"),
+        ("repo/common/tone.jinja2", "# user:\nHello {{who}} {{times}}"),
         ("repo/flows/hello/flow.dag.yaml", GREETING),
         (
             "repo/a.prompty",
@@ -345,7 +266,7 @@ fn a_flow_runs_where_it_lies_with_inputs_in_every_form() {
 
 #[test]
 fn what_a_flow_at_a_path_may_not_do_is_told() {
-    let outside = GREETING.replace("../../shared", "../../../elsewhere");
+    let outside = GREETING.replace("../../common", "../../../elsewhere");
     let repository = Repository::new(&[
         ("repo/.git/HEAD", "ref"),
         ("elsewhere/tone.jinja2", "# user:\nsecret"),
@@ -362,7 +283,7 @@ fn what_a_flow_at_a_path_may_not_do_is_told() {
     ]);
     let rows: &[(&[&str], &[&str])] = &[
         (&["repo/flows/hello"], &["../../../elsewhere/tone.jinja2", "outside"]),
-        (&["repo/flows/gone"], &["../../shared/tone.jinja2", "additional_includes"]),
+        (&["repo/flows/gone"], &["../../common/tone.jinja2", "additional_includes"]),
         (&["repo/two"], &["a.prompty, b.prompty", "name one of these"]),
         (&["repo/one"], &["the flow needs the input who"]),
         (&["repo/one", "whom=Ana"], &["has no input whom", "the inputs of the flow are who"]),

@@ -4,6 +4,8 @@
 
 #[path = "support/server.rs"]
 mod server;
+#[path = "support/tls_server.rs"]
+mod tls_server;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,8 +16,9 @@ use summarizer::config::{ProviderConfig, ProviderKind};
 use summarizer::contract::vocabulary::FailureCause;
 use summarizer::model::{
     Anthropic, CallEnd, CallSettings, ErrorClass, Listener, Message, ModelCall, ModelError,
-    ModelReply, OpenAi, Provider, ResponseFormat, Role, Secret,
+    ModelReply, OpenAi, Provider, ResponseFormat, Role, Secret, StopReason,
 };
+use tls_server::TlsServer;
 
 const KEY: &str = "sk-very-secret-0123";
 /// The words of the prompt that each server finds too long, and that Ollama cuts.
@@ -47,6 +50,31 @@ struct Row {
     /// What it says when the limit of a minute is used up, and the pause that it asks for.
     limited: fn() -> Response,
     pause: Option<u64>,
+    /// What it says when the account or the day has nothing left, where it has accounts.
+    spent: Option<fn() -> Response>,
+    /// What it says when a guard declines the prompt, where it has one.
+    declined: Option<fn() -> Response>,
+    /// What it says when it does not have the model.
+    absent: fn() -> Response,
+    /// An answer without text.
+    empty: fn() -> Value,
+}
+
+/// An answer without text, of a model that thought until its limit.
+fn thought_only(member: &str) -> Value {
+    json!({"model": "m", "usage": {"prompt_tokens": 9, "completion_tokens": 2}, "choices": [
+        {"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": "", member: "Hm, hm."}}]})
+}
+
+fn openai_spent() -> Response {
+    let words = "You exceeded your current quota, please check your plan and billing details.";
+    let error = json!({"message": words, "type": "insufficient_quota", "param": null, "code": "insufficient_quota"});
+    no(429, json!({"error": error}))
+}
+
+fn openai_absent() -> Response {
+    let words = "The model `o-next` does not exist or you do not have access to it.";
+    openai_error(404, words, "model", "model_not_found")
 }
 
 fn no(status: u16, body: Value) -> Response {
@@ -118,6 +146,13 @@ const SERVERS: &[Row] = &[
         context: 4096,
         limited: openai_limited,
         pause: Some(20_000),
+        spent: Some(openai_spent),
+        declined: Some(|| {
+            let words = "Invalid prompt: your prompt was flagged as potentially violating our usage policy. Please try again with a different prompt.";
+            openai_error(400, words, "", "invalid_prompt")
+        }),
+        absent: openai_absent,
+        empty: || thought_only("refusal_note"),
     },
     Row {
         name: "Azure OpenAI",
@@ -147,6 +182,20 @@ const SERVERS: &[Row] = &[
             )
         },
         pause: Some(1_250),
+        spent: Some(openai_spent),
+        declined: Some(|| {
+            let words = "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. Please modify your prompt and retry.";
+            no(
+                400,
+                json!({"error": {"message": words, "type": null, "param": "prompt", "code": "content_filter", "status": 400,
+                    "innererror": {"code": "ResponsibleAIPolicyViolation", "content_filter_result": {"violence": {"filtered": true, "severity": "medium"}}}}}),
+            )
+        }),
+        absent: || {
+            let words = "The API deployment for this resource does not exist. If you created the deployment within the last 5 minutes, please wait a moment and try again.";
+            no(404, json!({"error": {"code": "DeploymentNotFound", "message": words}}))
+        },
+        empty: || thought_only("annotations"),
     },
     Row {
         name: "OpenRouter",
@@ -185,6 +234,25 @@ const SERVERS: &[Row] = &[
             )
         },
         pause: Some(9_000),
+        spent: Some(|| {
+            no(
+                402,
+                json!({"error": {"message": "This request requires more credits, or fewer max_tokens. You requested up to 9000 tokens, but can only afford 12.", "code": 402, "metadata": {"limit_source": "openrouter_credits"}}}),
+            )
+        }),
+        declined: Some(|| {
+            no(
+                403,
+                json!({"error": {"message": "maker/model-1 requires moderation on Maker. Your input was flagged for \"violence\".", "code": 403, "metadata": {"reasons": ["violence"], "flagged_input": "…"}}}),
+            )
+        }),
+        absent: || {
+            no(
+                404,
+                json!({"error": {"message": "No endpoints found for maker/model-1.", "code": 404}}),
+            )
+        },
+        empty: || thought_only("reasoning"),
     },
     Row {
         name: "Gemini's compatible endpoint",
@@ -228,6 +296,27 @@ const SERVERS: &[Row] = &[
             )
         },
         pause: Some(34_500),
+        // The pause in it is that of a minute, and the quota that of a day.
+        spent: Some(|| {
+            no(
+                429,
+                json!([{"error": {"code": 429, "message": "You exceeded your current quota, please check your plan and billing details. Please retry in 38.863719904s.", "status": "RESOURCE_EXHAUSTED", "details": [
+                    {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaMetric": "generate_content_free_tier_requests", "quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]},
+                    {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "38s"}]}}]),
+            )
+        }),
+        declined: None,
+        absent: || {
+            no(
+                404,
+                json!([{"error": {"code": 404, "message": "models/own-model is not found for API version v1main, or is not supported for generateContent.", "status": "NOT_FOUND"}}]),
+            )
+        },
+        // A model that thinks may leave out the content.
+        empty: || {
+            json!({"model": "m", "usage": {"prompt_tokens": 9, "completion_tokens": 2},
+                "choices": [{"index": 0, "finish_reason": "length", "message": {"role": "assistant"}}]})
+        },
     },
     Row {
         name: "vLLM",
@@ -260,6 +349,15 @@ const SERVERS: &[Row] = &[
         context: 4_096,
         limited: || no(503, json!({"message": "Too many requests"})),
         pause: None,
+        spent: None,
+        declined: None,
+        absent: || {
+            no(
+                404,
+                json!({"error": {"message": "The model `own/model` does not exist.", "type": "NotFoundError", "param": "model", "code": 404}}),
+            )
+        },
+        empty: || thought_only("reasoning_content"),
     },
     Row {
         name: "LM Studio",
@@ -293,6 +391,13 @@ const SERVERS: &[Row] = &[
         context: 4_096,
         limited: || no(503, json!({"error": "busy"})),
         pause: None,
+        spent: None,
+        declined: None,
+        absent: || {
+            let words = "No models loaded. Please load a model in the developer page or use the 'lms load' command.";
+            openai_error(404, words, "model", "model_not_found")
+        },
+        empty: || thought_only("reasoning_content"),
     },
     Row {
         name: "llama.cpp",
@@ -330,6 +435,15 @@ const SERVERS: &[Row] = &[
             )
         },
         pause: None,
+        spent: None,
+        declined: None,
+        absent: || {
+            no(
+                404,
+                json!({"error": {"code": 404, "message": "model not found", "type": "not_found_error"}}),
+            )
+        },
+        empty: || thought_only("reasoning_content"),
     },
     Row {
         name: "Ollama",
@@ -360,6 +474,16 @@ const SERVERS: &[Row] = &[
             )
         },
         pause: None,
+        spent: None,
+        declined: None,
+        absent: || {
+            let words = "model \"small\" not found, try pulling it first";
+            no(
+                404,
+                json!({"error": {"message": words, "type": "api_error", "param": null, "code": null}}),
+            )
+        },
+        empty: || thought_only("reasoning"),
     },
     Row {
         name: "Anthropic",
@@ -405,6 +529,28 @@ const SERVERS: &[Row] = &[
             )
         },
         pause: Some(7_000),
+        spent: Some(|| {
+            no(
+                400,
+                json!({"type": "error", "error": {"type": "invalid_request_error", "message": "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits."}}),
+            )
+        }),
+        declined: Some(|| {
+            no(
+                200,
+                json!({"model": "m", "stop_reason": "refusal", "usage": {"input_tokens": 9, "output_tokens": 2}, "content": []}),
+            )
+        }),
+        absent: || {
+            no(
+                404,
+                json!({"type": "error", "error": {"type": "not_found_error", "message": "model: claude-next"}}),
+            )
+        },
+        empty: || {
+            json!({"model": "m", "stop_reason": "max_tokens", "usage": {"input_tokens": 9, "output_tokens": 2},
+                "content": [{"type": "thinking", "thinking": "Hm, hm.", "signature": "x"}]})
+        },
     },
 ];
 
@@ -877,16 +1023,77 @@ fn every_pause_that_a_server_asks_for_is_kept() {
 }
 
 #[test]
-fn an_account_without_credit_is_told_as_that() {
-    let words = "You exceeded your current quota, please check your plan and billing details.";
-    let server = Server::start(vec![Act::Serve(Arc::new(move |_: &Seen| {
-        let body = json!({"error": {"message": words, "type": "insufficient_quota", "param": null, "code": "insufficient_quota"}});
-        (429, vec![], body.to_string())
-    }))]);
-    let error =
-        ask(&*provider(&SERVERS[0], &server), "Hello", CallSettings::default(), None).unwrap_err();
-    assert_eq!(error.class(), ErrorClass::Permanent);
-    assert!(error.to_string().contains("add credit"), "{error}");
+fn an_account_or_a_day_without_a_rest_is_told_as_that() {
+    for row in SERVERS.iter().filter(|row| row.spent.is_some()) {
+        let server = start(row, |row, _| row.spent.map(|spent| spent()));
+        let error =
+            ask(&*provider(row, &server), "Hello", CallSettings::default(), None).unwrap_err();
+        assert_eq!(error.cause(), FailureCause::QuotaUsedUp, "{}: {error}", row.name);
+        match error.class() {
+            // A day passes; an account is filled by its owner.
+            ErrorClass::Transient => {
+                assert_eq!(error.retry_after(), Some(Duration::from_secs(3600)), "{}", row.name);
+            }
+            class => {
+                assert_eq!(class, ErrorClass::Permanent, "{}: {error}", row.name);
+                assert!(error.to_string().contains("credit"), "{}: {error}", row.name);
+            }
+        }
+        assert_eq!(questions(row, &server), 1, "{}: it is not asked in another way", row.name);
+    }
+}
+
+#[test]
+fn a_prompt_that_a_guard_declines_is_asked_of_nobody_else() {
+    for row in SERVERS.iter().filter(|row| row.declined.is_some()) {
+        let server = start(row, |row, _| row.declined.map(|declined| declined()));
+        let error =
+            ask(&*provider(row, &server), "Hello", CallSettings::default(), None).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Refused, "{}: {error}", row.name);
+        assert_eq!(questions(row, &server), 1, "{}", row.name);
+    }
+}
+
+#[test]
+fn a_model_that_a_server_does_not_have_is_named() {
+    for row in SERVERS {
+        let server = start(row, |row, _| Some((row.absent)()));
+        let error =
+            ask(&*provider(row, &server), "Hello", CallSettings::default(), None).unwrap_err();
+        assert_eq!(
+            (error.class(), error.cause()),
+            (ErrorClass::Permanent, FailureCause::NotFound),
+            "{}: {error}",
+            row.name
+        );
+        let said = error.to_string();
+        assert!(said.contains("provider.p.model") && said.contains(row.model), "{said}");
+        assert_eq!(questions(row, &server), 1, "{}: {said}", row.name);
+    }
+}
+
+#[test]
+fn an_answer_without_text_is_no_answer_at_any_server() {
+    for row in SERVERS {
+        let server = start(row, |row, _| Some(no(200, (row.empty)())));
+        let reply = ask(&*provider(row, &server), "Hello", CallSettings::default(), None);
+        let reply = reply.unwrap_or_else(|error| panic!("{}: {error}", row.name));
+        assert_eq!((reply.text.as_str(), reply.stop), ("", StopReason::Length), "{}", row.name);
+        assert_eq!(reply.usage.output_tokens, 2, "{}: what it cost is known", row.name);
+    }
+}
+
+#[test]
+fn a_busy_router_asks_for_a_wait_with_the_status_of_an_empty_account() {
+    let row = SERVERS.iter().find(|row| row.name == "OpenRouter").unwrap();
+    let server = start(row, |_, _| {
+        let words = "Too many requests in flight for your balance.";
+        let error = json!({"error": {"message": words, "code": 402, "metadata": {"limit_source": "openrouter_in_flight_budget"}}});
+        Some((402, vec![("retry-after", "3")], error))
+    });
+    let error = ask(&*provider(row, &server), "Hello", CallSettings::default(), None).unwrap_err();
+    assert_eq!((error.class(), error.cause()), (ErrorClass::Transient, FailureCause::RateLimit));
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
 }
 
 #[test]
@@ -912,4 +1119,57 @@ fn a_host_of_azure_needs_no_path() {
         ask(&provider, "Hello", CallSettings::default(), None).unwrap();
         assert_eq!(server.seen()[0].path, asks);
     }
+}
+
+#[test]
+fn connections_are_used_again_over_tls_and_further_ones_continue_the_session() {
+    let home = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: String| {
+        let path = home.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let prompty = file("a.prompty", "---\nmodel: m\n---\nuser:\nHello {{who}}\n".to_owned());
+    let lines = (0..40).map(|n| format!("{{\"who\": \"{n}\"}}\n")).collect();
+    let lines = file("lines.jsonl", lines);
+    let one = file("one.jsonl", "{\"who\": \"1\"}\n".to_owned());
+    let run = |server: &TlsServer, in_flight: usize, trust: &str, lines: &str| {
+        file(
+            "summarizer.toml",
+            format!(
+                "[workers]\nmax_in_flight_per_provider = {in_flight}\n[provider]\ndefault = \"own\"\n\
+                 [provider.own]\nkind = \"openai\"\nbase_url = \"{}/v1\"\nmodel = \"m\"\n\
+                 context_tokens = 4096\n{trust}",
+                server.base
+            ),
+        );
+        let mut program = assert_cmd::Command::new(env!("CARGO_BIN_EXE_summarizer"));
+        program.env_clear().current_dir(home.path()).args(["--home", ".", "flow", "run"]);
+        program.args([prompty.as_str(), "--lines", "--input", lines]).output().unwrap()
+    };
+    let trust = format!("ca_file = {:?}\n", tls_server::authority());
+    let body = completion("Hi.", 9);
+
+    let server = TlsServer::start(body.clone(), false);
+    let ran = run(&server, 4, &trust, &lines);
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert_eq!(server.questions(), 40);
+    let [whole, resumed] = server.handshakes();
+    assert!(whole + resumed <= 4, "{whole} whole, {resumed} resumed: one for each call in flight");
+
+    // A server that closes each connection after its answer.
+    let server = TlsServer::start(body.clone(), true);
+    assert!(run(&server, 1, &trust, &lines).status.success());
+    assert_eq!((server.questions(), server.handshakes()), (40, [1, 39]));
+
+    // A certificate that nobody vouches for is not accepted, and the error says what to do.
+    let server = TlsServer::start(body, false);
+    let ran = run(&server, 1, "", &one);
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(!ran.status.success());
+    assert!(said.contains("certificate") && said.contains("provider.own.ca_file"), "{said}");
+    assert_eq!(server.questions(), 0, "no question was sent");
+    let ran = run(&server, 1, "ca_file = \"one.jsonl\"\n", &one);
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(said.contains("ca_file") && said.contains("no certificate"), "{said}");
 }

@@ -216,6 +216,8 @@ pub(crate) fn run_service(
     let telemetry = Telemetry::start(&config).map_err(|error| no_telemetry(&error))?;
     let worker = worker.map_err(|error| no_provider(&error))?.traced(telemetry.clone());
     let worker = Arc::new(worker);
+    let now = context.machine.clock.now();
+    worker.recall(engine.state().dialects().into_iter().flat_map(|known| known.spoken(now)));
     let publishing = start_publishing(context, &home, &config, engine.log())?;
     let page = match control.as_ref().filter(|_| command == "serve") {
         Some(control) => Some(open_page(context, control, &config, &home, engine.log())?),

@@ -253,6 +253,7 @@ pub(crate) const PROVIDER_KEYS: &[&str] = &[
     "base_url",
     "model",
     "api_key_env",
+    "ca_file",
     "command",
     "recordings",
     "temperature",

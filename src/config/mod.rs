@@ -803,6 +803,7 @@ impl Values {
                 base_url: self.optional_text(&at("base_url"))?,
                 model: self.optional_text(&at("model"))?,
                 api_key_env: self.optional_text(&at("api_key_env"))?,
+                ca_file: self.optional_text(&at("ca_file"))?,
                 command: self.optional_texts(&at("command"))?,
                 recordings: self.optional_text(&at("recordings"))?,
                 temperature: self.optional_number(&at("temperature"))?,

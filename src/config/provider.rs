@@ -122,6 +122,7 @@ pub struct ProviderConfig {
     pub base_url: Option<String>,
     pub model: Option<String>,
     pub api_key_env: Option<String>,
+    pub ca_file: Option<String>,
     pub command: Option<Vec<String>>,
     pub recordings: Option<String>,
     pub temperature: Option<f64>,

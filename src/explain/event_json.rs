@@ -176,6 +176,7 @@ fn details(event: &Event) -> Value {
         Event::AgentRun(fact) => json!(fact),
         Event::Digest(fact) => json!(fact),
         Event::Batch(fact) => json!(fact),
+        Event::DialectLearned(learned) => json!({"facts": learned}),
         Event::Retention(fact) => json!(fact),
         Event::LogRecovered(report) => json!({"facts": report}),
         Event::RunRecordKept(kept) => json!({"facts": kept}),

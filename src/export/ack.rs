@@ -183,6 +183,7 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         | Event::AgentRun(_)
         | Event::Digest(_)
         | Event::Batch(_)
+        | Event::DialectLearned(_)
         | Event::Retention(_)
         | Event::LogRecovered(_)
         | Event::RunRecordKept(_)

@@ -16,6 +16,7 @@
 pub mod agent_run;
 pub mod attempt;
 pub mod batch;
+pub mod dialect;
 pub mod digest;
 pub mod failure;
 pub mod model;

@@ -5,7 +5,8 @@
 //! are the outputs: those the file declares, else all. With `response: all` the output is the unchanged
 //! reply of the server. Ignored are the connection in `configuration` (the provider comes from our
 //! configuration, and a file cannot ask for environment variables) and `stream`, which does not change
-//! the answer. A file of the second edition is read as the first ([`prompty_v2`]).
+//! the answer. What the file does not say itself comes from the file that it names as `base`. A file of
+//! the second edition is read as the first ([`prompty_v2`]).
 
 use serde_json::{Map, Value};
 
@@ -16,12 +17,84 @@ use crate::registry::PackFiles;
 /// Name of the one node of a prompty flow.
 pub(crate) const NODE: &str = "prompty";
 
+/// Where a pack keeps what lies above its folder: this stands for each `..`.
+pub(super) const ABOVE: &str = "_above";
+/// Most prompty files that build on one another.
+const BASES_MAX: usize = 8;
+
 /// The text of a file of the pack by its path from the folder of the flow file.
 pub fn beside(files: &PackFiles, entry: &str, name: &str) -> Option<String> {
-    let folder = entry.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
-    let path = crate::registry::clean_path(&format!("{folder}{name}")).ok()?;
-    let bytes = files.get(&path).ok()??;
+    let bytes = files.get(&path_in_pack(entry, name)?).ok()??;
     String::from_utf8(bytes.to_vec()).ok()
+}
+
+/// The path in the pack of what a file of the pack names by its path from its own folder.
+pub(super) fn path_in_pack(from: &str, name: &str) -> Option<String> {
+    if name.starts_with('/') {
+        return None;
+    }
+    let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut path: Vec<&str> = Vec::new();
+    for part in folder.split('/').chain(name.split('/')) {
+        match part {
+            "" | "." => {}
+            ".." if path.last().is_some_and(|last| *last != ABOVE) => drop(path.pop()),
+            ".." => path.push(ABOVE),
+            part => path.push(part),
+        }
+    }
+    (!path.is_empty()).then(|| path.join("/"))
+}
+
+/// A file that a prompty file names.
+pub(super) struct Reference {
+    pub name: String,
+    /// Whether the flow can run without it: it is only an example.
+    pub is_example: bool,
+}
+
+/// The files that a prompty file names; none where it cannot be read, because loading it tells why.
+pub(super) fn references(text: &str) -> Vec<Reference> {
+    let Ok(Prompty { config, .. }) = Prompty::parse("", text) else { return Vec::new() };
+    let has_inputs = config.contains_key("inputs");
+    let mut found = Vec::new();
+    for (member, value) in &config {
+        let is_example = has_inputs && member == "sample";
+        let mut names = Vec::new();
+        if let ("base", Some(base)) = (member.as_str(), value.as_str()) {
+            names.push(base.to_owned());
+        }
+        files_in(value, &mut names);
+        found.extend(names.into_iter().map(|name| Reference { name, is_example }));
+    }
+    found
+}
+
+fn files_in(value: &Value, names: &mut Vec<String>) {
+    match value {
+        Value::String(text) => {
+            names.extend(file_of(text).map(str::to_owned));
+        }
+        Value::Array(items) => items.iter().for_each(|item| files_in(item, names)),
+        Value::Object(members) => members.values().for_each(|member| files_in(member, names)),
+        _ => {}
+    }
+}
+
+/// The kind of a text `${KIND:NAME}`, and the name.
+fn reference(text: &str) -> Option<(String, &str)> {
+    let (kind, name) = text.strip_prefix("${")?.strip_suffix('}')?.split_once(':')?;
+    let is_word = !kind.is_empty() && kind.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    is_word.then(|| (kind.to_ascii_lowercase(), name))
+}
+
+/// The file of `${file:NAME}`, also in the form `file:NAME` of older prompty files.
+fn file_of(text: &str) -> Option<&str> {
+    let old = || text.strip_prefix("file:").filter(|name| !name.contains(char::is_whitespace));
+    match reference(text) {
+        Some((kind, name)) => (kind == "file").then_some(name),
+        None => old(),
+    }
 }
 
 /// A prompty file taken apart.
@@ -50,22 +123,14 @@ impl Prompty {
         Ok(Prompty { template: body.to_owned(), config })
     }
 
-    /// The same with the files it refers to; a sample counts only where no inputs are declared.
+    /// The same with the files it refers to and what it takes from its base; a sample counts only where
+    /// no inputs are declared.
     fn with_files(
         &self,
         path: &str,
-        read: impl Fn(&str) -> Option<String>,
+        read: &impl Fn(&str) -> Option<String>,
     ) -> Result<Prompty, BadFlow> {
-        let mut prompty = self.clone();
-        let has_inputs = prompty.config.contains_key("inputs");
-        for (name, value) in &mut prompty.config {
-            let inserted = insert_files(value, &format!("{path}: {name}"), &read);
-            // A sample beside declared inputs is only an example, and may be elsewhere.
-            match has_inputs && name == "sample" {
-                true => drop(inserted),
-                false => inserted?,
-            }
-        }
+        let mut prompty = self.resolved(path, "", read, 0)?;
         let is_second = prompty_v2::is_second_edition(&prompty.config);
         if is_second {
             prompty.config = prompty_v2::as_first_edition(path, &prompty.config)?;
@@ -75,6 +140,66 @@ impl Prompty {
             prompty.name_inputs();
         }
         Ok(prompty)
+    }
+
+    /// `folder` leads from the flow file to the folder of this file, and ends with a slash.
+    fn resolved(
+        &self,
+        path: &str,
+        folder: &str,
+        read: &impl Fn(&str) -> Option<String>,
+        depth: usize,
+    ) -> Result<Prompty, BadFlow> {
+        let mut prompty = self.clone();
+        let has_inputs = prompty.config.contains_key("inputs");
+        let read_here = |name: &str| read(&format!("{folder}{name}"));
+        for (name, value) in &mut prompty.config {
+            if NOT_USED.contains(&name.as_str()) {
+                continue;
+            }
+            let resolved = resolve(value, &format!("{path}: {name}"), &read_here);
+            // A sample beside declared inputs is only an example, and may be elsewhere.
+            match has_inputs && name == "sample" {
+                true => drop(resolved),
+                false => resolved?,
+            }
+        }
+        let Some(base) = prompty.config.shift_remove("base") else { return Ok(prompty) };
+        let place = format!("{path}: base");
+        let Some(name) = base.as_str() else {
+            return Err(BadFlow::new(place, "not the path of a prompty file"));
+        };
+        if depth == BASES_MAX {
+            let what = format!("more than {BASES_MAX} prompty files build on one another");
+            return Err(BadFlow::new(place, what));
+        }
+        let missing = || BadFlow::new(place, format!("there is no file {name} in the pack"));
+        let text = read_here(name).ok_or_else(missing)?;
+        let folder = match name.rsplit_once('/') {
+            Some((below, _)) => format!("{folder}{below}/"),
+            None => folder.to_owned(),
+        };
+        let base = Prompty::parse(name, &text)?.resolved(name, &folder, read, depth + 1)?;
+        prompty.take_missing(&base.config);
+        Ok(prompty)
+    }
+
+    /// Takes what this file does not say itself from the file that it builds on.
+    fn take_missing(&mut self, base: &Map<String, Value>) {
+        const MODEL: [&str; 7] =
+            ["configuration", "parameters", "connection", "options", "api", "apiType", "response"];
+        if let Some(of_base) = base.get("model").and_then(Value::as_object) {
+            let model = self.config.entry("model").or_insert_with(|| Map::new().into());
+            for name in MODEL {
+                let (Some(model), Some(value)) = (model.as_object_mut(), of_base.get(name)) else {
+                    continue;
+                };
+                add_missing(model.entry(name).or_insert_with(|| value.clone()), value);
+            }
+        }
+        if let Some(sample) = base.get("sample").filter(|sample| sample.is_object()) {
+            add_missing(self.config.entry("sample").or_insert_with(|| sample.clone()), sample);
+        }
     }
 
     /// Refuses a file for another template engine: its marks would stay blanks.
@@ -131,7 +256,7 @@ impl Prompty {
         path: &str,
         read: impl Fn(&str) -> Option<String>,
     ) -> Result<FlowFile, BadFlow> {
-        let prompty = self.with_files(path, read)?;
+        let prompty = self.with_files(path, &read)?;
         let inputs = prompty.inputs(path)?;
         let bindings = inputs
             .iter()
@@ -199,34 +324,92 @@ impl Prompty {
     }
 }
 
-/// Puts the content of a file where `${file:name.json}` stands: JSON and YAML as values, anything else as text.
-fn insert_files(
+/// Members that say nothing about the run.
+const NOT_USED: [&str; 7] =
+    ["name", "displayName", "description", "authors", "tags", "version", "metadata"];
+/// Members of the model that are not read: the provider comes from our configuration.
+const CONNECTION: [&str; 2] = ["configuration", "connection"];
+
+/// Adds the members of `from` that `to` does not have.
+fn add_missing(to: &mut Value, from: &Value) {
+    let (Some(to), Some(from)) = (to.as_object_mut(), from.as_object()) else { return };
+    for (name, value) in from {
+        to.entry(name).or_insert_with(|| value.clone());
+    }
+}
+
+/// Puts the content of a file where `${file:name.json}` stands (JSON and YAML as values, anything else
+/// as text), and the default where `${env:NAME:DEFAULT}` stands. Other references are refused by name.
+fn resolve(
     value: &mut Value,
     place: &str,
     read: &impl Fn(&str) -> Option<String>,
 ) -> Result<(), BadFlow> {
     match value {
         Value::String(text) => {
-            let name = text.strip_prefix("${file:").and_then(|rest| rest.strip_suffix('}'));
-            let Some(name) = name else { return Ok(()) };
-            let bad = |what: String| BadFlow::new(place, what);
-            let text =
-                read(name).ok_or_else(|| bad(format!("there is no file {name} in the pack")))?;
-            let is_data = [".json", ".yml", ".yaml"].iter().any(|end| name.ends_with(end));
-            *value = match is_data {
-                true => yaml::parse(&text).map_err(|error| bad(format!("{name}: {}", error.0)))?,
-                false => text.into(),
-            };
+            if let Some(resolved) = resolved_text(text, place, read)? {
+                *value = resolved;
+            }
         }
         Value::Array(items) => {
-            items.iter_mut().try_for_each(|item| insert_files(item, place, read))?;
+            items.iter_mut().try_for_each(|item| resolve(item, place, read))?;
         }
         Value::Object(members) => {
-            members.iter_mut().try_for_each(|(_, member)| insert_files(member, place, read))?;
+            let is_model = place.ends_with(": model");
+            for (name, member) in members {
+                let is_name = is_model && name == "id";
+                let is_used = !(is_model && CONNECTION.contains(&name.as_str()));
+                let place = format!("{place}.{name}");
+                match resolve(member, &place, read) {
+                    // Without a name of its own the flow is asked of the configured model.
+                    Err(_) if is_name => *member = Value::Null,
+                    Err(error) if is_used => return Err(error),
+                    _ => {}
+                }
+            }
         }
         _ => {}
     }
     Ok(())
+}
+
+/// What a text refers to; `None` for a text that refers to nothing.
+fn resolved_text(
+    text: &str,
+    place: &str,
+    read: &impl Fn(&str) -> Option<String>,
+) -> Result<Option<Value>, BadFlow> {
+    let bad = |what: String| Err(BadFlow::new(place, what));
+    if let Some(name) = file_of(text) {
+        let is_old = !text.starts_with("${");
+        let Some(text) = read(name) else {
+            // The older form looks like a text, and is one where there is no such file.
+            return if is_old {
+                Ok(None)
+            } else {
+                bad(format!("there is no file {name} in the pack"))
+            };
+        };
+        let is_data = [".json", ".yml", ".yaml"].iter().any(|end| name.ends_with(end));
+        return match is_data {
+            true => match yaml::parse(&text) {
+                Ok(value) => Ok(Some(value)),
+                Err(error) => bad(format!("{name}: {}", error.0)),
+            },
+            false => Ok(Some(text.into())),
+        };
+    }
+    let Some((kind, name)) = reference(text) else { return Ok(None) };
+    if kind != "env" {
+        return bad(format!("{text} is a reference of kind {kind}; only file and env are known"));
+    }
+    match name.split_once(':') {
+        Some((_, default)) if !default.is_empty() => Ok(Some(default.into())),
+        _ => bad(format!(
+            "{text} asks for the environment, which a flow file cannot read; write the value, or a \
+             default in the form ${{env:NAME:DEFAULT}}"
+        )),
+    }
 }
 
 fn output(name: &str, kind: &str, property: &str) -> OutputDef {
@@ -301,6 +484,83 @@ mod tests {
         let kinds: Vec<ValueType> = inputs.iter().map(|input| input.kind).collect();
         assert_eq!(kinds, [ValueType::Int, ValueType::List]);
         assert!(prompty.flow("a", |_| None).unwrap_err().to_string().contains("s.json"));
+    }
+
+    #[test]
+    fn references_are_followed_from_the_folder_of_the_file_that_names_them() {
+        let top = "---\nbase: ../common/base.prompty\nmodel: {parameters: {temperature: 0.1, stop: '${env:STOP:END}'}}\nsample: {who: Ana}\n---\nuser:\n{{who}} {{city}}\n";
+        let base = "---\nbase: deep/more.prompty\nmodel: {api: completion, parameters: {temperature: 1, max_tokens: 9}}\nsample: ${FILE:city.json}\n---\nuser:\nnot this\n";
+        let more =
+            "---\nmodel: {configuration: {model: m-1}, parameters: '${file:../all.yaml}'}\n---\nx";
+        let read = |name: &str| {
+            let text = match name {
+                "../common/base.prompty" => base,
+                "../common/city.json" => r#"{"city": "Rio", "who": "Eva"}"#,
+                "../common/deep/more.prompty" => more,
+                "../common/deep/../all.yaml" => "seed: 3",
+                _ => return None,
+            };
+            Some(text.to_owned())
+        };
+        let flow = Prompty::parse("a.prompty", top).unwrap().flow("a.prompty", read).unwrap();
+        let samples: Vec<Value> = flow.inputs.iter().filter_map(|it| it.sample.clone()).collect();
+        assert_eq!(samples, [json!("Ana"), json!("Rio")]);
+        let node = &flow.nodes[0];
+        assert_eq!(node.api.as_deref(), Some("completion"));
+        let parameters = Value::from(node.prompty.clone().unwrap().parameters);
+        assert_eq!(
+            parameters,
+            json!({"temperature": 0.1, "stop": "END", "max_tokens": 9, "seed": 3, "model": "m-1"})
+        );
+        let round = "---\nbase: a.prompty\n---\nx";
+        let error = Prompty::parse("a", round).unwrap().flow("a", |_| Some(round.to_owned()));
+        assert!(error.unwrap_err().to_string().contains("more than 8"));
+        let names = references(top).into_iter().chain(references(base)).map(|one| one.name);
+        let named = ["../common/base.prompty", "deep/more.prompty", "city.json"];
+        assert_eq!(names.collect::<Vec<_>>(), named);
+    }
+
+    #[test]
+    fn a_reference_that_cannot_be_followed_is_refused_by_its_name() {
+        let with = |front: &str| {
+            let text = format!("---\n{front}\n---\nuser:\nhello\n");
+            Prompty::parse("a", &text).unwrap().flow("a", |_| None)
+        };
+        for (front, named) in [
+            ("model: {parameters: {temperature: '${env:T}'}}", "${env:T}"),
+            ("model: m\ninputs: [{name: a, default: '${env:T}'}]", "${env:T}"),
+            ("model: {parameters: {user: '${vault:me}'}}", "vault"),
+            ("model: m\ntools: ${file:tools.json}", "tools.json"),
+            ("base: [1]", "base"),
+            ("base: b.prompty", "b.prompty"),
+        ] {
+            let error = with(front).unwrap_err().to_string();
+            assert!(error.contains(named), "{front}: {error}");
+        }
+        for front in [
+            "description: ${env:T}\nmodel: {configuration: {api_key: '${env:K}', x: '${vault:y}'}}",
+            "model: {id: '${env:MODEL}', connection: {apiKey: '${env:K}'}}",
+            "model: {api: chat}\ninputs: {a: {type: string}}\nsample: ${file:gone.json}",
+            "model: {api: chat}\nsample: {a: '${not a reference}', b: 'file:not one'}",
+        ] {
+            with(front).unwrap();
+        }
+    }
+
+    #[test]
+    fn paths_above_the_pack_have_a_place_in_it() {
+        for (from, name, path) in [
+            ("a.prompty", "x.json", Some("x.json")),
+            ("a.prompty", "./b/../x.json", Some("x.json")),
+            ("a.prompty", "../x.json", Some("_above/x.json")),
+            ("in/a.prompty", "../x.json", Some("x.json")),
+            ("in/a.prompty", "../../c/x.json", Some("_above/c/x.json")),
+            ("_above/c/a.prompty", "../../x.json", Some("_above/_above/x.json")),
+            ("a.prompty", "/etc/passwd", None),
+            ("a.prompty", ".", None),
+        ] {
+            assert_eq!(path_in_pack(from, name).as_deref(), path, "{from} {name}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A new pack, and a record for a folder without one.
 
 use super::dag::FlowFile;
-use super::folder::{DAG, FLEX};
+use super::folder::flow_file;
 use super::pack::LoadError;
 use super::prompty::Prompty;
 use super::{dag, flex, yaml};
@@ -28,7 +28,7 @@ pub fn record_for(
     pack_dir: &str,
     files: &PackFiles,
 ) -> Result<FlowPackRecord, LoadError> {
-    record_of(flow_id, variant, pack_dir, files, entry(files)?)
+    record_of(flow_id, variant, pack_dir, files, flow_file(files)?)
 }
 
 /// The same for the flow file of this name.
@@ -69,24 +69,6 @@ pub(crate) fn record_of(
         integrity: Default::default(),
         more: Default::default(),
     })
-}
-
-/// The flow file of a folder: `flow.dag.yaml`, else `flow.flex.yaml`, else its only prompty file.
-fn entry(files: &PackFiles) -> Result<String, LoadError> {
-    let missing = || LoadError::Missing { path: DAG.to_owned(), by: "a pack".to_owned() };
-    if files.get(DAG)?.is_some() {
-        return Ok(DAG.to_owned());
-    }
-    if files.get(FLEX)?.is_some() {
-        return Ok(FLEX.to_owned());
-    }
-    let prompty: Vec<&str> =
-        files.iter().map(|(path, _)| path).filter(|path| path.ends_with(".prompty")).collect();
-    match prompty.as_slice() {
-        [only] => Ok((*only).to_owned()),
-        [] => Err(missing()),
-        several => Err(LoadError::Several { paths: several.join(", ") }),
-    }
 }
 
 fn read(entry: &str, files: &PackFiles) -> Result<FlowFile, LoadError> {

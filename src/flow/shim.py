@@ -173,6 +173,8 @@ def is_connection(annotation):
 
 
 def set_environment():
+    # The tracing of an installed PromptFlow would start a service, which no node may do.
+    os.environ.setdefault("PF_TRACING_SKIP_LOCAL_SETUP", "true")
     for key, value in read_env_file().items():
         os.environ.setdefault(key, value)
     for key, value in request["environment"].items():

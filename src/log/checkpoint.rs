@@ -19,6 +19,7 @@ const FLOWS: &str = "flows";
 const FAILING_PROVIDERS: &str = "failing_providers";
 const BATCHES: &str = "batches";
 const FINISHED_BATCHES: &str = "finished_batches";
+const DIALECTS: &str = "dialects";
 const STATE_DIGEST: &str = "state_digest";
 
 /// The tables do not read.
@@ -71,6 +72,9 @@ pub fn tables(state: &State) -> Checkpoint {
         let bytes = codec::encode_finished_batches(finished);
         documents.push((FINISHED_BATCHES.into(), Some(bytes)));
     }
+    if let Some(dialects) = state.dialects() {
+        documents.push((DIALECTS.into(), Some(codec::encode_dialects(dialects))));
+    }
     Checkpoint { rows, open, keys, documents, applied: state.applied }
 }
 
@@ -119,6 +123,8 @@ pub fn restore(log: &Reader, now: Timestamp) -> Result<(State, Digest), RestoreE
     let batches = batches.map(|bytes| codec::decode_batches(&bytes)).transpose()?;
     let finished = log.document(FINISHED_BATCHES)?;
     let finished = finished.map(|bytes| codec::decode_finished_batches(&bytes)).transpose()?;
+    let dialects = log.document(DIALECTS)?;
+    let dialects = dialects.map(|bytes| codec::decode_dialects(&bytes)).transpose()?;
     let mut digest = Digest::ZERO;
     if let Some(bytes) = log.document(STATE_DIGEST)?
         && let Ok(bytes) = bytes.try_into()
@@ -143,6 +149,7 @@ pub fn restore(log: &Reader, now: Timestamp) -> Result<(State, Digest), RestoreE
             let mut state = State::restore(log.applied(), ledger, flows, open, now);
             state.restore_failing_providers(failing);
             state.restore_batches(batches, finished);
+            state.restore_dialects(dialects);
             Ok((state, digest))
         }
     }

@@ -36,6 +36,7 @@ use crate::facts::attempt::{
 use crate::facts::batch::{
     BatchEnd, BatchFact, BatchedQuestion, EndedBatch, PreparedBatch, SubmittedBatch,
 };
+use crate::facts::dialect::{Dialect, LearnedDialect};
 use crate::facts::digest::{
     BagFacts, BagType, BagsCollected, BuildFinished, BuildPublished, BuildStarted, Channel,
     DigestFact, GroupFacts, MemoFacts, PairFacts, TaskSettled, WindowFacts, WindowType,
@@ -51,6 +52,7 @@ use crate::facts::retention::{
 use crate::facts::session::{Host, Promoted, Promotion, SessionReport, WaitingWork, WorkLeft};
 use crate::limits::EVENT_BYTES_MAX;
 use crate::state::batches::{Batches, FinishedBatch, FinishedBatches, OpenBatch};
+use crate::state::dialects::{KnownDialect, KnownDialects};
 use crate::state::event::{
     AckHead, BadLine, Charge, Event, PassedOver, PauseCause, RawLine, SessionEnd, SummaryPointer,
     Superseded, TakenRequest,
@@ -323,6 +325,10 @@ wire_struct! {
         cost_nanos, message,
     }
     FinishedBatches { spent, recent, batches, answered, cost_nanos }
+    Dialect { left_out, renamed, refused_json, no_system, answer_max, context }
+    LearnedDialect { provider, server, model, dialect }
+    KnownDialect { server, dialect, learned_at }
+    KnownDialects { by_model }
     AnswersDropped { dropped, bytes, before }
     AcksMoved { through, lines, file }
     RetentionApplied { answers, acks, frames, by }
@@ -529,6 +535,7 @@ event_codec! {
     37 WorkLeft(left),
     38 Batch(fact),
     39 RunRecordKept(kept),
+    40 DialectLearned(learned),
 }
 
 /// Tags for readers that look for one kind of event and skip the rest undecoded.
@@ -604,6 +611,16 @@ pub(crate) fn encode_finished_batches(finished: &FinishedBatches) -> Vec<u8> {
 /// The batches that have ended from bytes.
 pub(crate) fn decode_finished_batches(bytes: &[u8]) -> Result<FinishedBatches, CodecError> {
     read("finished batches", bytes)
+}
+
+/// The dialects of models as bytes.
+pub(crate) fn encode_dialects(dialects: &KnownDialects) -> Vec<u8> {
+    bytes_of(dialects)
+}
+
+/// The dialects of models from bytes.
+pub(crate) fn decode_dialects(bytes: &[u8]) -> Result<KnownDialects, CodecError> {
+    read("dialects", bytes)
 }
 
 /// What stays known of flows and models from bytes.

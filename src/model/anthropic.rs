@@ -19,9 +19,11 @@ use super::provider::Provider;
 use super::reply::{Cached, ModelIdentity, ModelReply, StopReason, Usage};
 use super::secret::Secret;
 use super::stream::STREAM;
+use super::tls::Certificate;
 use crate::config::ProviderConfig;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::vocabulary::FailureCause;
+use crate::facts::dialect::LearnedDialect;
 
 const API_VERSION: &str = "2023-06-01";
 /// The API requires a limit; this one is used when neither the node nor the configuration sets one.
@@ -58,6 +60,12 @@ impl Anthropic {
             dialects: Dialects::default(),
             asked: Mutex::default(),
         }
+    }
+
+    /// The same with a server whose certificate comes from one of these.
+    pub(super) fn trusting(mut self, certificates: Option<&[Certificate<'static>]>) -> Anthropic {
+        self.endpoint = self.endpoint.trusting(certificates);
+        self
     }
 
     /// Whether the beginning of a prompt (tools and system text) was asked so short a time ago that it
@@ -241,7 +249,8 @@ impl Provider for Anthropic {
         let comes_again = OnceCell::new();
         let body = |dialect: &Dialect| self.body(call, dialect, &comes_again);
         let (endpoint, headers, timeout) = (&self.endpoint, &headers, call.timeout);
-        let asked = Asked { endpoint, path: &path, headers, timeout, listener: call.listener };
+        let (listener, bill) = (call.listener, call.bill);
+        let asked = Asked { endpoint, path: &path, headers, timeout, listener, bill };
         let model = self.model(call);
         let (value, dialect) = self.dialects.ask(&asked, model, call.prompt_tokens(), body)?;
         self.reply(call, &dialect, &value)
@@ -253,6 +262,12 @@ impl Provider for Anthropic {
 
     fn batches(&self) -> Option<&dyn BatchApi> {
         Some(self)
+    }
+
+    fn recall(&self, learned: &LearnedDialect, left: Duration) {
+        if learned.server == self.endpoint.shown("") {
+            self.dialects.recall(&learned.model, &learned.dialect, left);
+        }
     }
 
     fn learned(&self) -> Vec<String> {

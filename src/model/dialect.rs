@@ -1,5 +1,5 @@
-//! What a model calls things, and what it does not accept: learned from its refusals, and remembered
-//! for as long as the process lives.
+//! What a model calls things, and what it does not accept: learned from its refusals, told to whoever
+//! asked, so that the log remembers it, and forgotten after a week.
 //!
 //! Contract: a request begins with the names most servers know. A server that refuses a parameter is
 //! asked again with another name for it, or without it; each refusal changes the dialect, so the
@@ -8,8 +8,8 @@
 //!
 //! See docs/adr/0088-dialects-are-learned.md.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
 use serde_json::{Map, Value};
@@ -17,8 +17,11 @@ use serde_json::{Map, Value};
 use super::call::Listener;
 use super::error::ModelError;
 use super::http::{Endpoint, Headers};
+use super::reply::Bill;
 use super::server_error::ServerError;
 use super::stream::{STREAM, STREAM_OPTIONS};
+pub(super) use crate::facts::dialect::Dialect;
+use crate::facts::dialect::{KEPT_FOR_MS, LearnedDialect};
 
 /// The types of a request for JSON, as `response_format` spells them.
 pub(super) const JSON_SCHEMA: &str = "json_schema";
@@ -70,45 +73,103 @@ pub(super) struct Asked<'a> {
     pub headers: &'a Headers,
     pub timeout: Duration,
     pub listener: Option<&'a dyn Listener>,
+    /// Hears how the dialect changed.
+    pub bill: Option<&'a dyn Bill>,
 }
 
 /// The dialects of the models of one server.
 #[derive(Debug, Default)]
-pub(super) struct Dialects(RwLock<BTreeMap<String, Dialect>>);
+pub(super) struct Dialects(RwLock<BTreeMap<String, Spoken>>);
 
-/// The dialect of one model.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Dialect {
-    left_out: BTreeSet<String>,
-    renamed: BTreeMap<String, String>,
-    /// The types of a request for JSON that were refused.
-    refused_json: BTreeSet<String>,
-    /// Whether system texts go into the first turn of the user.
-    pub no_system: bool,
-    pub answer_max: Option<u32>,
-    /// The context as the server told it, or as far as it reads.
-    pub context: Option<usize>,
+/// How long what is learned now is spoken.
+fn until() -> Instant {
+    Instant::now() + Duration::from_millis(KEPT_FOR_MS.unsigned_abs())
+}
+
+/// A dialect, and how long it is spoken.
+#[derive(Debug)]
+struct Spoken {
+    dialect: Dialect,
+    until: Instant,
+}
+
+impl Spoken {
+    fn is_over(&self) -> bool {
+        self.until <= Instant::now()
+    }
+
+    /// The dialect of a model as far as it is known; an old one begins again.
+    fn renewed<'a>(all: &'a mut BTreeMap<String, Spoken>, model: &str) -> &'a mut Spoken {
+        let fresh = || Spoken { dialect: Dialect::default(), until: until() };
+        let spoken = all.entry(model.to_owned()).or_insert_with(fresh);
+        if spoken.is_over() {
+            *spoken = fresh();
+        }
+        spoken
+    }
 }
 
 impl Dialects {
     pub fn of(&self, model: &str) -> Dialect {
-        self.0.read().get(model).cloned().unwrap_or_default()
+        let all = self.0.read();
+        let spoken = all.get(model).filter(|spoken| !spoken.is_over());
+        spoken.map(|spoken| spoken.dialect.clone()).unwrap_or_default()
+    }
+
+    /// Speaks a dialect that was learned earlier, unless this process learned something since.
+    pub fn recall(&self, model: &str, dialect: &Dialect, left: Duration) {
+        let spoken = Spoken { dialect: dialect.clone(), until: Instant::now() + left };
+        self.0.write().entry(model.to_owned()).or_insert(spoken);
     }
 
     /// The context that was learned for a model; without a model, the smallest one learned.
     pub fn context(&self, model: &str) -> Option<usize> {
         let all = self.0.read();
-        match model {
-            "" => all.values().filter_map(|dialect| dialect.context).min(),
-            model => all.get(model)?.context,
-        }
+        let context = |spoken: &Spoken| spoken.dialect.context.filter(|_| !spoken.is_over());
+        let tokens = match model {
+            "" => all.values().filter_map(context).min(),
+            model => context(all.get(model)?),
+        };
+        tokens.map(|tokens| usize::try_from(tokens).unwrap_or(usize::MAX))
     }
 
     /// Remembers the context of a model; the smallest number stands.
-    pub fn learn_context(&self, model: &str, tokens: usize) {
-        let mut all = self.0.write();
-        let dialect = all.entry(model.to_owned()).or_default();
-        dialect.context = Some(dialect.context.map_or(tokens, |known| known.min(tokens)));
+    pub fn learn_context(
+        &self,
+        endpoint: &Endpoint,
+        bill: Option<&dyn Bill>,
+        model: &str,
+        tokens: usize,
+    ) {
+        let before = self.of(model);
+        {
+            let mut all = self.0.write();
+            let learned = Spoken::renewed(&mut all, model);
+            let tokens = tokens as u64;
+            if learned.dialect.context.is_none_or(|known| tokens < known) {
+                learned.dialect.context = Some(tokens);
+                learned.until = until();
+            }
+        }
+        self.tell_change(endpoint, bill, model, &before);
+    }
+
+    /// Tells how a dialect changed, if it did.
+    fn tell_change(
+        &self,
+        endpoint: &Endpoint,
+        bill: Option<&dyn Bill>,
+        model: &str,
+        before: &Dialect,
+    ) {
+        let dialect = self.of(model);
+        let Some(bill) = bill.filter(|_| dialect != *before) else { return };
+        bill.learned(LearnedDialect {
+            provider: endpoint.provider.clone(),
+            server: endpoint.shown(""),
+            model: model.to_owned(),
+            dialect,
+        });
     }
 
     /// Asks a model in its dialect; again in a better one after each refusal that changes it.
@@ -120,14 +181,15 @@ impl Dialects {
         prompt_tokens: u64,
         body: impl Fn(&Dialect) -> Map<String, Value>,
     ) -> Result<(Value, Dialect), ModelError> {
-        let Asked { endpoint, path, headers, timeout, listener } = *asked;
-        let mut refusals = 0;
-        loop {
-            let dialect = self.of(model);
+        let Asked { endpoint, path, headers, timeout, listener, bill } = *asked;
+        let (first, mut refusals) = (self.of(model), 0);
+        let mut dialect = first.clone();
+        let result = loop {
             let body = Value::Object(body(&dialect));
-            let refused = match endpoint.post(path, &body, headers, timeout, listener)? {
-                Ok(value) => return Ok((value, dialect)),
-                Err(refused) => refused,
+            let refused = match endpoint.post(path, &body, headers, timeout, listener) {
+                Ok(Ok(value)) => break Ok((value, dialect)),
+                Ok(Err(refused)) => refused,
+                Err(error) => break Err(error),
             };
             refusals += 1;
             // A failure of the server is about the request only when its error has a message.
@@ -139,9 +201,14 @@ impl Dialects {
                 self.learn(model, &dialect, sent, prompt_tokens, &refused.error)
             });
             if !learned || refusals > REFUSALS_MAX {
-                return Err(endpoint.judge(&refused, model));
+                break Err(endpoint.judge(&refused, model));
             }
+            dialect = self.of(model);
+        };
+        if refusals > 0 {
+            self.tell_change(endpoint, bill, model, &first);
         }
+        result
     }
 
     /// Changes the dialect of a model after a refusal. `spoken` is the dialect of the refused request
@@ -155,12 +222,14 @@ impl Dialects {
         error: &ServerError,
     ) -> bool {
         let mut all = self.0.write();
-        let dialect = all.entry(model.to_owned()).or_default();
-        if dialect != spoken {
+        let known = all.get(model).filter(|known| !known.is_over());
+        if *spoken != known.map(|known| known.dialect.clone()).unwrap_or_default() {
             // Another call learned meanwhile; perhaps the same.
             return true;
         }
-        let Some(change) = dialect.change(sent, prompt_tokens, error) else { return false };
+        let learned = Spoken::renewed(&mut all, model);
+        let Some(change) = learned.dialect.change(sent, prompt_tokens, error) else { return false };
+        learned.until = until();
         tracing::info!(model, "the model's server refuses a part of the request: {change}");
         true
     }
@@ -170,7 +239,7 @@ impl Dialect {
     /// The body in this dialect. The answer may have what the prompt leaves of a learned context.
     pub fn speak(&self, body: Map<String, Value>, prompt_tokens: u64) -> Map<String, Value> {
         let prompt_tokens = prompt_tokens.saturating_add(FRAME_TOKENS);
-        let left = self.context.map(|context| (context as u64).saturating_sub(prompt_tokens));
+        let left = self.context.map(|context| context.saturating_sub(prompt_tokens));
         let left =
             left.filter(|left| *left >= ANSWER_MIN).and_then(|left| u32::try_from(left).ok());
         let answer_max = [self.answer_max, left].into_iter().flatten().min();
@@ -229,10 +298,10 @@ impl Dialect {
                 .then(|| "the system text goes to the user's turn".to_owned());
         }
         if error.is_too_long() {
-            let context = error.context()?;
+            let context = error.context()? as u64;
             let known = self.context.replace(context);
             // Ask again only where the prompt fits and the limit of the answer was too high.
-            let fits = (context as u64).saturating_sub(prompt_tokens) >= ANSWER_MIN;
+            let fits = context.saturating_sub(prompt_tokens) >= ANSWER_MIN;
             let limited = sent.keys().any(|name| is_answer_limit(name));
             return (known != Some(context) && fits && limited)
                 .then(|| format!("prompt and answer have {context} tokens together"));
@@ -431,6 +500,24 @@ mod tests {
         assert!(dialects.of("m").speak(body.as_object().unwrap().clone(), 10).is_empty());
         assert!(!refuse("max_completion_tokens"), "nothing is left to change");
         assert_eq!(dialects.of("another"), Dialect::default());
+    }
+
+    #[test]
+    fn a_dialect_of_an_earlier_process_is_spoken_until_its_time_is_over() {
+        let dialects = Dialects::default();
+        let known = Dialect { no_system: true, context: Some(4_096), ..Dialect::default() };
+        dialects.recall("m", &known, Duration::from_secs(60));
+        assert_eq!((dialects.of("m"), dialects.context("m")), (known.clone(), Some(4_096)));
+        dialects.recall("m", &Dialect::default(), Duration::from_secs(60));
+        assert_eq!(dialects.of("m"), known, "what this process knows stands");
+        dialects.recall("old", &known, Duration::ZERO);
+        assert_eq!((dialects.of("old"), dialects.context("old")), (Dialect::default(), None));
+        let sent = json!({"seed": 3});
+        let error = ServerError { param: "seed".into(), ..ServerError::default() };
+        let sent = sent.as_object().unwrap();
+        assert!(dialects.learn("old", &Dialect::default(), sent, 10, &error));
+        assert!(dialects.of("old").leaves_out("seed"), "it is learned again");
+        assert!(!dialects.of("old").no_system, "without what was known before");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 
 use std::fmt;
 use std::io::{ErrorKind, Read};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -18,19 +19,19 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use ureq::Agent;
 use ureq::http::{HeaderMap, Response};
-use ureq::unversioned::resolver::DefaultResolver;
-use ureq::unversioned::transport::{Connector as _, RustlsConnector};
 
 pub(super) mod delivery;
 mod files;
 
 use super::call::Listener;
-use super::ending::{EndableConnector, may_end};
+use super::connections::Connections;
+use super::ending::may_end;
 use super::error::ModelError;
-use super::refusal::{Asked, Refusal};
+use super::refusal::{Asked, OUT_OF_QUOTA, Refusal};
 use super::secret::Secret;
 use super::server_error::{self, ServerError};
 use super::stream::{Assembled, EVENT_STREAM, Events, STREAM, StreamEvent};
+use super::tls::{self, Certificate};
 use crate::config::{ProviderConfig, ServerAddress, shown_address};
 use crate::contract::vocabulary::FailureCause;
 
@@ -46,20 +47,18 @@ const READ_BYTES: usize = 16 << 10;
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Most commas and opening brackets of a response: each becomes a value many times its size.
 const VALUES_MAX: usize = 400_000;
-/// How `refusal` names an account with nothing left to spend.
-const OUT_OF_QUOTA: &str = "insufficient_quota";
 /// What an address ends with that was copied with the path of a question.
 const QUESTIONS: [&str; 3] = ["/chat/completions", "/completions", "/messages"];
+/// What TLS says of a certificate that it does not trust.
+const BAD_CERTIFICATE: &str = "invalid peer certificate";
 /// Longest wait for a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// Most connections that are kept for the next call. Each call in flight holds one.
-const IDLE_CONNECTIONS_MAX: usize = 1024;
 /// How many characters of a server's message are repeated.
 const WORDS_MAX: usize = 200;
 
 /// A server that answers in JSON.
 pub(super) struct Endpoint {
-    agent: Agent,
+    connections: Arc<Connections>,
     pub provider: String,
     pub key: Option<Secret>,
     /// The environment variable that holds the key.
@@ -76,6 +75,24 @@ impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Endpoint({} at {})", self.provider, self.shown(""))
     }
+}
+
+/// The connections to a server whose certificate comes from one of these, or from a public authority.
+fn connections(trusted: Option<&[Certificate<'static>]>) -> Arc<Connections> {
+    let config = Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .proxy(None)
+        .tls_config(tls::settings(trusted))
+        .timeout_connect(Some(CONNECT_MAX))
+        .max_response_header_size(HEAD_BYTES_MAX)
+        .input_buffer_size(HEAD_BYTES_MAX)
+        .output_buffer_size(READ_BYTES)
+        .max_idle_connections(1)
+        .max_idle_connections_per_host(1)
+        .user_agent(concat!("summarizer/", env!("CARGO_PKG_VERSION")))
+        .build();
+    Arc::new(Connections::new(config))
 }
 
 /// Success with a JSON body, or a refusal.
@@ -100,20 +117,6 @@ pub(super) type Headers = Vec<(&'static str, String)>;
 impl Endpoint {
     /// The server of a configured provider.
     pub fn new(provider: &str, config: &ProviderConfig, key: Option<Secret>) -> Endpoint {
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .proxy(None)
-            .timeout_connect(Some(CONNECT_MAX))
-            .max_response_header_size(HEAD_BYTES_MAX)
-            .input_buffer_size(HEAD_BYTES_MAX)
-            .output_buffer_size(READ_BYTES)
-            .max_idle_connections(IDLE_CONNECTIONS_MAX)
-            .max_idle_connections_per_host(IDLE_CONNECTIONS_MAX)
-            .user_agent(concat!("summarizer/", env!("CARGO_PKG_VERSION")))
-            .build();
-        let connector = ().chain(EndableConnector::default()).chain(RustlsConnector::default());
-        let agent = Agent::with_parts(agent, connector, DefaultResolver::default());
         let address = config.address().and_then(ServerAddress::parse);
         // Portals show the address of a question; people copy it whole.
         let address = address.map(|address| {
@@ -131,7 +134,7 @@ impl Endpoint {
         secrets.retain(|secret| !secret.is_short());
         let user = address.as_ref().and_then(ServerAddress::user);
         Endpoint {
-            agent,
+            connections: connections(None),
             provider: provider.to_owned(),
             key,
             key_env: config.api_key_env.clone(),
@@ -139,6 +142,13 @@ impl Endpoint {
             basic: user.map(|user| format!("Basic {}", BASE64.encode(user))),
             secrets,
         }
+    }
+
+    /// The same with a server whose certificate comes from one of these; with none named, from a public
+    /// authority.
+    pub fn trusting(mut self, certificates: Option<&[Certificate<'static>]>) -> Endpoint {
+        self.connections = connections(certificates);
+        self
     }
 
     pub(crate) fn address(&self) -> Option<&ServerAddress> {
@@ -196,7 +206,8 @@ impl Endpoint {
         listener: Option<&dyn Listener>,
     ) -> Result<HttpReply, ModelError> {
         let begun = Instant::now();
-        let config = self.agent.post(self.url(path)?).config();
+        let agent = self.connections.lend();
+        let config = agent.post(self.url(path)?).config();
         let mut request = match body.get(STREAM).and_then(Value::as_bool) {
             Some(true) => config
                 .timeout_global(Some(STREAM_MAX))
@@ -225,8 +236,8 @@ impl Endpoint {
         timeout: Duration,
     ) -> Result<HttpReply, ModelError> {
         let begun = Instant::now();
-        let mut request =
-            self.agent.get(self.url(path)?).config().timeout_global(Some(timeout)).build();
+        let agent = self.connections.lend();
+        let mut request = agent.get(self.url(path)?).config().timeout_global(Some(timeout)).build();
         for (name, value) in headers {
             request = request.header(*name, value);
         }
@@ -242,7 +253,7 @@ impl Endpoint {
             address.with_path(&root)
         });
         Endpoint {
-            agent: self.agent.clone(),
+            connections: Arc::clone(&self.connections),
             provider: self.provider.clone(),
             key: self.key.clone(),
             key_env: self.key_env.clone(),
@@ -405,7 +416,8 @@ impl Endpoint {
             code = OUT_OF_QUOTA.to_owned();
         }
         let (words, asked) = (shorten(&error.words), self.shown(path));
-        let refusal = Refusal { status, words, code, asked, elsewhere, retry_after };
+        let is_of_day = error.is_of_day();
+        let refusal = Refusal { status, words, code, asked, elsewhere, retry_after, is_of_day };
         Box::new(Refused { refusal, error })
     }
 
@@ -489,6 +501,15 @@ impl Endpoint {
                     ),
                     None,
                 ),
+                _ if error.to_string().contains(BAD_CERTIFICATE) => {
+                    let what = format!(
+                        "{}: {}; if its certificate is one of your own, set \
+                         provider.{provider}.ca_file to the file of its authority",
+                        self.shown(path),
+                        shorten(&error.to_string())
+                    );
+                    self.transient(FailureCause::Unreachable, what, None)
+                }
                 // Among these is a host name that does not resolve.
                 _ => {
                     unreachable(FailureCause::Unreachable, &shorten(&self.hide(&error.to_string())))

@@ -8,6 +8,7 @@
 //! Deliberately not here: prompts and the validation of answers (`flow`), and persistence (a reply is
 //! data; the caller stores it).
 
+mod addresses;
 mod anthropic;
 mod anthropic_batch;
 mod batch_api;
@@ -16,6 +17,7 @@ mod budget;
 pub mod builtin;
 mod call;
 mod command;
+mod connections;
 mod context;
 mod deadline;
 mod dialect;
@@ -38,6 +40,7 @@ mod secret;
 mod server_error;
 mod speed;
 mod stream;
+mod tls;
 
 #[cfg(any(test, feature = "internals"))]
 pub use self::{anthropic::Anthropic, command::CommandProvider, openai::OpenAi, secret::Secret};

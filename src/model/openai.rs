@@ -21,8 +21,10 @@ use super::provider::Provider;
 use super::reply::{Cached, ModelIdentity, ModelReply, StopReason, Usage};
 use super::secret::Secret;
 use super::stream::{STREAM, STREAM_OPTIONS};
+use super::tls::Certificate;
 use crate::config::ProviderConfig;
 use crate::contract::vocabulary::FailureCause;
+use crate::facts::dialect::LearnedDialect;
 
 /// Context where the configuration names none.
 const CONTEXT_TOKENS: usize = 8_192;
@@ -63,6 +65,12 @@ impl OpenAi {
         }
     }
 
+    /// The same with a server whose certificate comes from one of these.
+    pub(super) fn trusting(mut self, certificates: Option<&[Certificate<'static>]>) -> OpenAi {
+        self.endpoint = self.endpoint.trusting(certificates);
+        self
+    }
+
     pub(super) fn headers(&self) -> Headers {
         match &self.endpoint.key {
             Some(key) if self.azure => vec![("api-key", key.expose().to_owned())],
@@ -93,7 +101,10 @@ impl OpenAi {
     pub(super) fn body(&self, call: &ModelCall<'_>, dialect: &Dialect) -> Map<String, Value> {
         let settings = &call.settings;
         let mut body = Map::new();
-        body.insert("model".into(), self.model(call).into());
+        // A server that has one model needs no name, and refuses an empty one.
+        if !self.model(call).is_empty() {
+            body.insert("model".into(), self.model(call).into());
+        }
         let text = settings.api == Api::Completion;
         if text {
             let texts: Vec<&str> =
@@ -183,7 +194,7 @@ impl OpenAi {
         let cached = value["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap_or(0);
         if was_cut(call.messages, usage) {
             let read = usize::try_from(usage.input_tokens).unwrap_or(usize::MAX);
-            self.dialects.learn_context(self.model(call), read);
+            self.dialects.learn_context(&self.endpoint, call.bill, self.model(call), read);
         }
         let mut said = content(if text { &choice["text"] } else { &message["content"] });
         if dialect.leaves_out("stop") {
@@ -247,7 +258,8 @@ impl Provider for OpenAi {
         let path = self.path(resource, model);
         let body = |dialect: &Dialect| self.body(call, dialect);
         let (endpoint, headers, timeout) = (&self.endpoint, &headers, call.timeout);
-        let asked = Asked { endpoint, path: &path, headers, timeout, listener: call.listener };
+        let (listener, bill) = (call.listener, call.bill);
+        let asked = Asked { endpoint, path: &path, headers, timeout, listener, bill };
         let (value, dialect) = self.dialects.ask(&asked, model, call.prompt_tokens(), body)?;
         self.reply(call, &dialect, &value)
     }
@@ -258,6 +270,12 @@ impl Provider for OpenAi {
 
     fn batches(&self) -> Option<&dyn BatchApi> {
         Some(self)
+    }
+
+    fn recall(&self, learned: &LearnedDialect, left: Duration) {
+        if learned.server == self.endpoint.shown("") {
+            self.dialects.recall(&learned.model, &learned.dialect, left);
+        }
     }
 
     fn learned(&self) -> Vec<String> {

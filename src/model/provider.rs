@@ -6,6 +6,7 @@ use super::batch_api::{BatchApi, BatchLine};
 use super::call::ModelCall;
 use super::error::ModelError;
 use super::reply::{ModelIdentity, ModelReply};
+use crate::facts::dialect::LearnedDialect;
 
 /// Name of the embedded provider.
 pub(crate) const BUILTIN: &str = "builtin";
@@ -48,6 +49,13 @@ pub trait Provider: Send + Sync {
     /// What the configured model was found to refuse since the program started, one fact a line.
     fn learned(&self) -> Vec<String> {
         self.inner().map(Provider::learned).unwrap_or_default()
+    }
+
+    /// Speaks a dialect that was learned before this process began, for the time that is left of it.
+    fn recall(&self, learned: &LearnedDialect, left: Duration) {
+        if let Some(inner) = self.inner() {
+            inner.recall(learned, left);
+        }
     }
 
     /// Tokens a second of its newest answers; `None` until one was counted.

@@ -21,8 +21,10 @@ use super::recorded::{self, Recorded};
 use super::redact::{Redacting, Redaction};
 use super::reply::ModelReply;
 use super::secret::Secret;
+use super::tls::{Certificate, certificates};
 use crate::config::{Config, ProviderConfig, ProviderKind, Reach};
 use crate::contract::vocabulary::FailureCause;
+use crate::facts::dialect::LearnedDialect;
 use crate::os::{Clock, Machine};
 
 /// Most tokens of the answer to a probe; models that think first need more than the answer has.
@@ -228,6 +230,13 @@ impl Providers {
         speeds.filter_map(|(name, one)| Some((name.clone(), one.tokens_per_second()?))).collect()
     }
 
+    /// Speaks a dialect that the log knows, for the time that is left of it.
+    pub(crate) fn recall(&self, learned: &LearnedDialect, left: Duration) {
+        if let Some(provider) = self.gated.get(&learned.provider) {
+            provider.recall(learned, left);
+        }
+    }
+
     /// Where scheduled questions wait for their batch.
     pub(crate) fn lane(&self) -> Arc<BatchLane> {
         Arc::clone(&self.lane)
@@ -379,8 +388,14 @@ fn configured(
     let setup = |reason: String| ProviderError::Setup { name: name.to_owned(), reason };
     let provider: Result<Arc<dyn Provider>, ProviderError> = match section.kind {
         ProviderKind::Builtin => return None,
-        ProviderKind::OpenAi => Ok(Arc::new(OpenAi::new(name, section, key_of(section)))),
-        ProviderKind::Anthropic => Ok(Arc::new(Anthropic::new(name, section, key_of(section)))),
+        ProviderKind::OpenAi => trusted(name, section, machine).map_err(setup).map(|trusted| {
+            let provider = OpenAi::new(name, section, key_of(section));
+            Arc::new(provider.trusting(trusted.as_deref())) as Arc<dyn Provider>
+        }),
+        ProviderKind::Anthropic => trusted(name, section, machine).map_err(setup).map(|trusted| {
+            let provider = Anthropic::new(name, section, key_of(section));
+            Arc::new(provider.trusting(trusted.as_deref())) as Arc<dyn Provider>
+        }),
         ProviderKind::Command => {
             let argv = section.command.clone().filter(|argv| !argv.is_empty());
             let missing = || setup(format!("set provider.{name}.command to the program"));
@@ -394,6 +409,20 @@ fn configured(
             .map(|lines| Arc::new(Recorded::new(name, lines)) as Arc<dyn Provider>),
     };
     Some(provider)
+}
+
+/// The certificates that the server's certificate must come from, where the section names a file.
+fn trusted(
+    name: &str,
+    section: &ProviderConfig,
+    machine: &Machine,
+) -> Result<Option<Vec<Certificate<'static>>>, String> {
+    let Some(path) = &section.ca_file else { return Ok(None) };
+    let bad = |what: String| format!("provider.{name}.ca_file {path}: {what}");
+    let bytes = machine.disk.read(std::path::Path::new(path));
+    let bytes = bytes.map_err(|error| bad(error.to_string()))?;
+    let found = certificates(&bytes).map_err(bad)?;
+    Ok(Some(found))
 }
 
 fn recordings(

@@ -5,6 +5,9 @@ use std::time::Duration;
 use super::error::ModelError;
 use crate::contract::vocabulary::FailureCause;
 
+/// The code of an account with nothing left to spend, whatever the server calls it.
+pub(super) const OUT_OF_QUOTA: &str = "insufficient_quota";
+
 /// A response that is not a success.
 pub(super) struct Refusal {
     pub status: u16,
@@ -17,6 +20,8 @@ pub(super) struct Refusal {
     /// The address that a redirect names, without secrets.
     pub elsewhere: Option<String>,
     pub retry_after: Option<Duration>,
+    /// Whether a quota of the day is used up.
+    pub is_of_day: bool,
 }
 
 /// What the advice on a refusal depends on.
@@ -50,7 +55,14 @@ impl Refusal {
                      that holds it"
                 ),
             },
-            402 => "the account is out of credit".to_owned(),
+            402 if self.retry_after.is_none() => {
+                "the account is out of credit: add credit where the key was made".to_owned()
+            }
+            _ if self.code == OUT_OF_QUOTA => {
+                "the account has nothing left to spend: add credit, or raise its limit, where the \
+                 key was made"
+                    .to_owned()
+            }
             403 => format!(
                 "check what the key may do, and whether it may use provider.{name}.model (now \
                  {model:?})"
@@ -60,11 +72,7 @@ impl Refusal {
                  was {})",
                 self.asked
             ),
-            429 if self.code == "insufficient_quota" => {
-                "the account has nothing left to spend: add \
-                 credit, or raise its limit, where the key was made"
-                    .to_owned()
-            }
+            429 if self.is_of_day => "the quota of the day is used up".to_owned(),
             429 => format!("set provider.{name}.requests_per_minute to what it allows"),
             _ => return None,
         })
@@ -73,10 +81,12 @@ impl Refusal {
     /// What the server objects to, as far as the status says it.
     fn cause(&self) -> FailureCause {
         match self.status {
+            _ if self.code == OUT_OF_QUOTA => FailureCause::QuotaUsedUp,
             300..=399 => FailureCause::Configuration,
             401 | 403 => FailureCause::Unauthorized,
+            402 if self.retry_after.is_some() => FailureCause::RateLimit,
             402 => FailureCause::QuotaUsedUp,
-            429 if self.code == "insufficient_quota" => FailureCause::QuotaUsedUp,
+            429 if self.is_of_day => FailureCause::QuotaUsedUp,
             404 | 405 => FailureCause::NotFound,
             408 => FailureCause::Timeout,
             429 => FailureCause::RateLimit,
@@ -101,10 +111,11 @@ impl Refusal {
             |signs: &[&str]| signs.iter().any(|sign| lower.contains(sign) || code.contains(sign));
         let cause = self.cause();
         match status {
-            429 if code == "insufficient_quota" => {
-                ModelError::Permanent { provider, reason, cause }
-            }
+            _ if code == OUT_OF_QUOTA => ModelError::Permanent { provider, reason, cause },
             408 | 409 | 425 | 429 | 500..=599 => {
+                ModelError::Transient { provider, reason, retry_after: *retry_after, cause }
+            }
+            402 if retry_after.is_some() => {
                 ModelError::Transient { provider, reason, retry_after: *retry_after, cause }
             }
             413 => ModelError::OverLimit { provider, reason },
@@ -125,7 +136,14 @@ const TOO_LONG: [&str; 6] = [
     "maximum context",
 ];
 /// Signs in a message that a guard declined the prompt.
-const DECLINED: [&str; 3] = ["content_filter", "content_policy", "content management policy"];
+const DECLINED: [&str; 6] = [
+    "content_filter",
+    "content_policy",
+    "content management policy",
+    "requires moderation",
+    "was flagged",
+    "violating our usage policy",
+];
 
 #[cfg(test)]
 mod tests {
@@ -139,6 +157,7 @@ mod tests {
             asked: "http://h/v1/x".into(),
             elsewhere: Some("http://other/".into()),
             retry_after: None,
+            is_of_day: false,
         }
     }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::error::ModelError;
 
 use crate::contract::time::Day;
+use crate::facts::dialect::LearnedDialect;
 pub use crate::facts::model::{ModelIdentity, StopReason, Usage};
 
 /// The cost of one call.
@@ -29,6 +30,9 @@ pub trait Bill: Send + Sync {
 
     /// Hears of each provider that failed before one of its fallbacks answered.
     fn passed_over(&self, _failed: &ModelIdentity, _error: &ModelError, _answered_by: &str) {}
+
+    /// Hears how the dialect of a model changed.
+    fn learned(&self, _learned: LearnedDialect) {}
 }
 
 /// A stretch of one source: `start..end` are UTF-8 byte offsets into `sources[source].text`.

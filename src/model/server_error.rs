@@ -27,6 +27,8 @@ pub(super) struct ServerError {
     pub status: Option<u16>,
     /// The pause that the body asks for.
     pub pause: Option<Duration>,
+    /// Whether the quota that is used up is that of a day, by its id.
+    pub(super) of_day: bool,
     /// The context of the model, where the body has it as a member.
     pub(super) n_ctx: Option<usize>,
 }
@@ -77,6 +79,7 @@ impl ServerError {
             status: error.get("code").and_then(Value::as_u64).and_then(|n| u16::try_from(n).ok()),
             n_ctx: error.get("n_ctx").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()),
             pause: retry_info(error),
+            of_day: names_day(error),
             words: String::new(),
         };
         if found.code.is_empty() {
@@ -134,6 +137,7 @@ impl ServerError {
         }
         self.pause = self.pause.or(inner.pause);
         self.n_ctx = self.n_ctx.or(inner.n_ctx);
+        self.of_day |= inner.of_day;
     }
 
     fn lower(&self) -> String {
@@ -150,6 +154,12 @@ impl ServerError {
     pub fn is_out_of_quota(&self) -> bool {
         let said = self.lower();
         OUT_OF_QUOTA.iter().any(|sign| said.contains(sign))
+    }
+
+    /// Whether a quota of the day is used up. It is open again tomorrow.
+    pub fn is_of_day(&self) -> bool {
+        let said = self.lower();
+        self.of_day || OF_DAY.iter().any(|sign| said.contains(sign))
     }
 
     /// The context of the model, where the server tells it.
@@ -196,6 +206,8 @@ const OUT_OF_QUOTA: [&str; 7] = [
     "billing_not_active",
     "requires more credits",
 ];
+/// Words which say that the limit of a day is reached.
+const OF_DAY: [&str; 3] = ["per-day", "per day", "daily limit"];
 /// Phrases before the number of tokens that a model holds.
 const CONTEXT_IS: [&str; 10] = [
     "maximum context length is ",
@@ -234,6 +246,14 @@ fn word(error: &Value, names: &[&str]) -> String {
     said.unwrap_or_default().to_owned()
 }
 
+/// Whether `QuotaFailure` among the details of a Google error names a quota of the day.
+fn names_day(error: &Value) -> bool {
+    let details = error.get("details").and_then(Value::as_array).into_iter().flatten();
+    let violations = details.filter_map(|detail| detail.get("violations")?.as_array()).flatten();
+    let mut ids = violations.filter_map(|violation| violation.get("quotaId")?.as_str());
+    ids.any(|id| id.contains("PerDay"))
+}
+
 /// `RetryInfo` among the details of a Google error.
 fn retry_info(error: &Value) -> Option<Duration> {
     let details = error.get("details")?.as_array()?;
@@ -246,6 +266,10 @@ pub(super) fn pause(
     status: u16,
     error: &ServerError,
 ) -> Option<Duration> {
+    // The pause that comes with it is that of a minute.
+    if status == 429 && error.of_day {
+        return Some(PAUSE_MAX);
+    }
     let ms = header("retry-after-ms").and_then(|text| text.trim().parse::<f64>().ok());
     let ms = ms.and_then(|ms| bounded(ms / 1000.0));
     let date = header("date");
@@ -253,7 +277,8 @@ pub(super) fn pause(
     let limited = matches!(status, 429 | 503 | 529);
     let told = || error.pause.or_else(|| said(&error.words)).filter(|_| limited);
     let reset = || reset(&header, date.as_deref()).filter(|_| status == 429);
-    ms.or_else(after).or_else(told).or_else(reset)
+    let day = || (status == 429 && error.is_of_day()).then_some(PAUSE_MAX);
+    ms.or_else(after).or_else(told).or_else(reset).or_else(day)
 }
 
 /// `Retry-After` in seconds, or as a date, which is compared with the server's own clock.

@@ -66,6 +66,9 @@ impl State {
             }
             Event::LineQuarantined(_) => self.totals.quarantined += 1,
             Event::Batch(fact) => self.batch_step(at, fact),
+            Event::DialectLearned(learned) => {
+                self.dialects.get_or_insert_default().learned(at, learned);
+            }
             Event::IntakePaused { cause } => {
                 self.paused.insert(*cause);
             }

@@ -19,6 +19,7 @@ use crate::contract::vocabulary::{
     AckStatus, FailureCause, ReasonCode, Urgency, Warning, Warnings,
 };
 use crate::facts::attempt::{InputFacts, SourcePlaces};
+use crate::facts::dialect::LearnedDialect;
 use crate::facts::failure::ErrorFacts;
 use crate::facts::model::{AnswerFacts, Provenance};
 
@@ -107,6 +108,8 @@ pub enum Outcome {
     Charged(Charge),
     /// A provider failed, and one of its fallbacks answered.
     PassedOver(Box<PassedOver>),
+    /// The dialect of a model changed.
+    Learned(Box<LearnedDialect>),
     /// The item is made.
     Produced {
         summary: SummaryPointer,
@@ -419,6 +422,12 @@ impl State {
             }
             (Outcome::PassedOver(failure), _) => {
                 Note::new(Event::ProviderPassedOver { request, attempt, failure })
+            }
+            (Outcome::Learned(learned), _) => {
+                if self.dialects().is_some_and(|known| known.says(&learned, now)) {
+                    return Ok(());
+                }
+                Note::new(Event::DialectLearned(learned))
             }
             (_, None) => return Ok(()),
             (Outcome::Resolved { summary, warnings, input, sources }, Some(about)) => {

@@ -15,6 +15,7 @@ use crate::contract::vocabulary::{
 use crate::facts::agent_run::AgentRunFact;
 use crate::facts::attempt::{InputFacts, SourcePlaces};
 use crate::facts::batch::BatchFact;
+use crate::facts::dialect::LearnedDialect;
 use crate::facts::digest::DigestFact;
 use crate::facts::failure::ErrorFacts;
 use crate::facts::model::{AnswerFacts, Provenance};
@@ -462,6 +463,8 @@ pub enum Event {
         attempt: u32,
         failure: Box<PassedOver>,
     },
+    /// What a model accepts was learned from a refusal or from a prompt that was cut.
+    DialectLearned(Box<LearnedDialect>),
     /// An operator made a day exist.
     DayOpened(Box<DayOpened>),
     /// Committed summaries could not be published.
@@ -564,6 +567,7 @@ impl Event {
             | Event::AgentRun(_)
             | Event::Digest(_)
             | Event::Batch(_)
+            | Event::DialectLearned(_)
             | Event::Retention(_)
             | Event::LogRecovered(_)
             | Event::RunRecordKept(_)
@@ -630,6 +634,7 @@ impl Event {
             Event::AgentRun(_) => "AgentRun",
             Event::Digest(_) => "Digest",
             Event::Batch(_) => "Batch",
+            Event::DialectLearned(_) => "DialectLearned",
             Event::Retention(_) => "Retention",
             Event::LogRecovered(_) => "LogRecovered",
             Event::RunRecordKept(_) => "RunRecordKept",

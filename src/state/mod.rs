@@ -14,6 +14,7 @@
 pub mod apply;
 pub(crate) mod batches;
 pub mod decide;
+pub(crate) mod dialects;
 pub mod event;
 pub(crate) mod failing_providers;
 pub mod flows;
@@ -34,6 +35,7 @@ use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{FailureCause, ReasonCode, Warnings};
 use batches::{Batches, FinishedBatches};
+use dialects::KnownDialects;
 use event::{AckHead, Output, PauseCause, TakenRequest};
 use failing_providers::FailingProviders;
 use flows::Flows;
@@ -247,6 +249,8 @@ pub struct State {
     flows: Flows,
     /// `None`: no provider was ever passed over.
     failing_providers: Option<FailingProviders>,
+    /// `None`: no model refused anything.
+    dialects: Option<KnownDialects>,
     /// `None`: there never was a batch.
     batches: Option<Batches>,
     /// `None`: no batch has ended or cost anything.
@@ -382,6 +386,16 @@ impl State {
     /// Puts back what a checkpoint holds.
     pub(crate) fn restore_failing_providers(&mut self, failing: Option<FailingProviders>) {
         self.failing_providers = failing;
+    }
+
+    /// The dialects of models, if one was ever learned.
+    pub(crate) fn dialects(&self) -> Option<&KnownDialects> {
+        self.dialects.as_ref()
+    }
+
+    /// Puts back what a checkpoint holds.
+    pub(crate) fn restore_dialects(&mut self, dialects: Option<KnownDialects>) {
+        self.dialects = dialects;
     }
 
     /// What stays known of flows and models.

@@ -24,6 +24,7 @@ use crate::contract::time::Day;
 use crate::contract::vocabulary::{ErrorClass, ReasonCode, Warning};
 use crate::export::item::ContextIdentity;
 use crate::facts::attempt::InputFacts;
+use crate::facts::dialect::LearnedDialect;
 use crate::facts::failure::ErrorDetails;
 use crate::flow::context::Surroundings;
 use crate::flow::{self, LoadedPack, ReplyCache, RunOptions};
@@ -137,6 +138,14 @@ impl FlowWorker {
         *self.setup.write() = Arc::new(Setup { config: config.clone(), registry, providers });
         self.packs.lock().clear();
         Ok(())
+    }
+
+    /// Speaks the dialects that the log knows, each for as many milliseconds.
+    pub(crate) fn recall(&self, dialects: impl Iterator<Item = (LearnedDialect, u64)>) {
+        let setup = self.setup.read();
+        for (learned, left_ms) in dialects {
+            setup.providers.recall(&learned, Duration::from_millis(left_ms));
+        }
     }
 
     /// Where scheduled questions wait for their batch.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
+use crate::facts::dialect::LearnedDialect;
 use crate::facts::model::AnswerFacts;
 use crate::flow::ReplyCache;
 use crate::model::{
@@ -49,6 +50,10 @@ impl Bill for PaidReplies<'_> {
             message: error.to_string(),
             answered_by: answered_by.to_owned(),
         });
+    }
+
+    fn learned(&self, learned: LearnedDialect) {
+        self.recorder.learned(learned);
     }
 }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
+use crate::facts::dialect::LearnedDialect;
 use crate::facts::model::AnswerFacts;
 use crate::log::{ReadError, Reader};
 use crate::model::{CallEnd, ModelReply, RightOfWay};
@@ -70,6 +71,11 @@ impl AttemptRecorder<'_> {
     /// Records that a provider failed while one of its fallbacks answered.
     pub(crate) fn passed_over(&self, failure: PassedOver) {
         (self.report)(Outcome::PassedOver(Box::new(failure)));
+    }
+
+    /// Records what a model was found to accept.
+    pub(crate) fn learned(&self, learned: LearnedDialect) {
+        (self.report)(Outcome::Learned(Box::new(learned)));
     }
 
     /// A part of an answer arrived. False when the attempt has timed out.

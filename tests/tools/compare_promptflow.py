@@ -12,6 +12,10 @@ messages byte for byte, and every parameter.
 A `*.prompty` file that lies alone in its folder is compared likewise. PromptFlow runs a copy whose
 `configuration` is the server's; ours reads the original. tests/golden/flow/prompty holds some of our own.
 
+A folder of tests/corpus/promptflow is one construct, and its `expect.json` says what ours does with it. The
+table at the end has a row for each flow: whether PromptFlow and whether we accept it, and whether both
+gave the same requests and outputs. Where PromptFlow refuses a flow, ours must refuse it too, or run it.
+
 A flow is run from a copy, unmodified but for `default_variant_id`, which is how PromptFlow is told
 to choose a variant; ours is told by `--variant` and reads the original. Ends with 1 when anything differs.
 """
@@ -55,6 +59,13 @@ JSON_ANSWERS = [
     "no JSON at all",
     "[1, 2]",
 ]
+
+
+# What a request for a text says where the flow says nothing.
+COMPLETION_DEFAULTS = {
+    "best_of": 1, "echo": False, "frequency_penalty": 0, "logit_bias": {}, "n": 1, "presence_penalty": 0,
+    "temperature": 1.0, "top_p": 1.0, "user": "", "stop": None, "suffix": None, "logprobs": None,
+}
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -195,7 +206,9 @@ def theirs(folder, flow, choice, lines, server, azure):
             flow["node_variants"][choice[0]]["default_variant_id"] = choice[1]
             (copy / "flow.dag.yaml").write_text(dump_yaml(flow), encoding="utf-8")
         made = connections(flow, server.base(), azure)
-        before, path = os.getcwd(), list(sys.path)
+        before, path, environment = os.getcwd(), list(sys.path), dict(os.environ)
+        # As PromptFlow's own batch run sets them.
+        os.environ.update(flow.get("environment_variables") or {})
         modules = set(sys.modules)
         try:
             os.chdir(copy)
@@ -218,6 +231,8 @@ def theirs(folder, flow, choice, lines, server, azure):
             return outputs, metrics
         finally:
             os.chdir(before)
+            os.environ.clear()
+            os.environ.update(environment)
             sys.path[:] = path
             for name in set(sys.modules) - modules:
                 if str(getattr(sys.modules[name], "__file__", "")).startswith(str(copy)):
@@ -306,16 +321,28 @@ def differences(mine, yours, what):
         mine, yours = [json.loads(x) for x in mine], [json.loads(x) for x in yours]
         for a, b in zip(mine, yours):
             # With a deployment and no model PromptFlow asks an OpenAI endpoint for nobody.
-            a["model"] = a["model"] if b["model"] else ""
+            if not b.get("model"):
+                a.pop("model", None), b.pop("model", None)
+            # What the protocol does without being told, and the model that the tool for texts asks by default.
+            if "prompt" in b:
+                a.pop("model", None), b.pop("model", None)
+                for name, value in COMPLETION_DEFAULTS.items():
+                    if name in b and b[name] == value:
+                        b.pop(name), a.pop(name, None)
             # For a prompty file it leaves out what is the default of the protocol.
-            if "stream" not in b and a.get("stream") is False:
-                del a["stream"]
+            # An answer that arrives in parts is the same answer.
+            for name in ("stream", "stream_options"):
+                if not b.get(name):
+                    a.pop(name, None), b.pop(name, None)
             if "response_format" not in a and b.get("response_format") == {"type": "text"}:
                 del b["response_format"]
     if len(mine) != len(yours):
         yield f"{what}: {len(yours)} by PromptFlow, {len(mine)} by us"
     for at, (a, b) in enumerate(zip(mine, yours)):
         if isinstance(a, dict) and a.get("failed") and isinstance(b, dict) and b.get("failed"):
+            continue
+        # An answer without text is an error of ours, with advice.
+        if isinstance(a, dict) and a.get("failed") and "and no text" in a.get("why", ""):
             continue
         if a != b:
             keys = {k for k in {*a, *b} if a.get(k) != b.get(k)} if isinstance(a, dict) else ()
@@ -326,8 +353,64 @@ def differences(mine, yours, what):
                 yield f"{what} {at}: PromptFlow {b.get('why')} / ours {a.get('why')}"
 
 
+TABLE = []
+
+
+def accepts(program, folder):
+    """Whether ours runs a flow, fails in its run, or does not load it, and what it says."""
+    with tempfile.TemporaryDirectory() as home:
+        given = Path(home) / "lines.jsonl"
+        given.write_text("{}\n")
+        command = [program, "--home", home, "flow", "run", str(folder), "--allow-python", "--lines", "--input", str(given)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        said = (ran.stdout if ran.returncode in (0, 1) else ran.stderr).strip().splitlines()
+        return {0: "accepted", 1: "fails"}.get(ran.returncode, "refused"), said
+
+
+def refused(program, folder, name, error):
+    """PromptFlow does not load it: what does ours?"""
+    ours_too, said = accepts(program, folder)
+    TABLE.append((name, "refused", ours_too, "-"))
+    print(f"refused by PromptFlow: {name}: {first_line(error)}\n      ours: {ours_too}: {said[:2]}", flush=True)
+
+
+def theirs_flex(folder, lines):
+    from promptflow._utils.yaml_utils import load_yaml
+    from promptflow.executor._script_executor import ScriptExecutor
+
+    outputs, before, path, modules = [], os.getcwd(), list(sys.path), set(sys.modules)
+    with tempfile.TemporaryDirectory() as home:
+        copy = Path(home) / "flow"
+        shutil.copytree(folder, copy)
+        try:
+            os.chdir(copy)
+            sys.path.insert(0, str(copy))
+            init = load_yaml(copy / "flow.flex.yaml").get("init") or {}
+            init = {name: body["default"] for name, body in init.items() if "default" in body}
+            executor = ScriptExecutor(copy / "flow.flex.yaml", {}, copy, init_kwargs=init)
+            for at, line in enumerate(lines):
+                ran = executor.exec_line(dict(line), index=at, run_id="r")
+                done = ran.run_info.status.value == "Completed"
+                why = (ran.run_info.error or {}).get("message")
+                outputs.append(plain({"output": ran.output}) if done else {"failed": True, "why": why})
+        finally:
+            os.chdir(before)
+            sys.path[:] = path
+            for name in set(sys.modules) - modules:
+                if str(getattr(sys.modules[name], "__file__", "")).startswith(str(copy)):
+                    del sys.modules[name]
+    return outputs, {}
+
+
+def table():
+    width = max([len(row[0]) for row in TABLE], default=4)
+    for row in [("flow", "PromptFlow", "ours", "requests and outputs")] + sorted(TABLE):
+        print(f"{row[0]:<{width}}  {row[1]:<10}  {row[2]:<8}  {row[3]}")
+
+
 def tell(name, count, found):
     print(f"{'DIFFERS' if found else 'same   '} {name} ({count})", flush=True)
+    TABLE.append((name, "accepted", "accepted", "different" if found else "same"))
     for text in dict.fromkeys(found):
         print("    " + text, flush=True)
 
@@ -363,7 +446,7 @@ def main():
                     theirs(folder, flow, choice, [], server, options.azure)
                 except Exception as error:
                     left_out += 1
-                    print(f"left out {name}: PromptFlow cannot load it here: {first_line(error)}")
+                    refused(options.summarizer, folder, name, error)
                     continue
                 for server.round in range(options.rounds * (5 if dice else 1)):
                     outputs, metrics = theirs(folder, flow, choice, lines, server, options.azure)
@@ -385,25 +468,47 @@ def main():
                 count = f"{len(lines)} lines x {options.rounds}, {failures} fail in PromptFlow"
                 differ, same = differ + bool(found), same + (not found)
                 tell(name, count, found)
+        for file in sorted(root.rglob("flow.flex.yaml")):
+            name, lines = "/".join(file.parts[-2:]), [{}]
+            try:
+                outputs, _ = theirs_flex(file.parent, lines)
+            except Exception as error:
+                left_out += 1
+                refused(options.summarizer, file.parent, name, error)
+                continue
+            own_outputs, _ = ours(options.summarizer, file.parent, (None, None), lines, server)
+            found = list(differences(own_outputs, outputs, "line"))
+            differ, same = differ + bool(found), same + (not found)
+            tell(name, "1 line", found)
         for file in sorted(root.rglob("*.prompty")):
             if (file.parent / "flow.dag.yaml").exists() or len(list(file.parent.glob("*.prompty"))) > 1:
                 continue
             name, found, failures = "/".join(file.parts[-2:]), [], 0
-            lines = prompty_lines(file, 2 + options.lines)
+            try:
+                lines = prompty_lines(file, 2 + options.lines)
+            except Exception as error:
+                left_out += 1
+                refused(options.summarizer, file.parent, name, error)
+                continue
             for server.round in range(options.rounds):
                 try:
                     outputs, _ = theirs_prompty(file, lines, server)
                 except Exception as error:
-                    found.append(f"PromptFlow cannot load it: {first_line(error)}")
+                    left_out += 1
+                    refused(options.summarizer, file.parent, name, error)
+                    lines = None
                     break
                 asked = server.taken()
                 failures += sum(1 for line in outputs if line.get("failed"))
                 own_outputs, _ = ours(options.summarizer, file.parent, (None, None), lines, server)
                 found += differences(own_outputs, outputs, "line")
                 found += differences(server.taken(), asked, "request")
+            if lines is None:
+                continue
             differ, same = differ + bool(found), same + (not found)
             tell(name, f"{len(lines)} lines x {options.rounds}, {failures} fail in PromptFlow", found)
-    print(f"{same} the same, {differ} different, {left_out} left out")
+    table()
+    print(f"{same} the same, {differ} different, {left_out} refused by PromptFlow")
     return 1 if differ else 0
 
 

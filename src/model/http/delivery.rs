@@ -50,7 +50,8 @@ impl Delivery {
         let Ok(url) = self.endpoint.url(self.path) else {
             return Delivered::Refused("its address is no web address".to_owned());
         };
-        let config = self.endpoint.agent.post(url).config().timeout_global(Some(timeout));
+        let agent = self.endpoint.connections.lend();
+        let config = agent.post(url).config().timeout_global(Some(timeout));
         let mut request = config.build().header("content-type", "application/json");
         let has_own = headers.iter().any(|(name, _)| name == "authorization");
         if let Some((name, value)) = self.endpoint.basic().filter(|_| !has_own) {

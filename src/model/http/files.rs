@@ -26,7 +26,8 @@ impl Endpoint {
         timeout: Duration,
     ) -> Result<HttpReply, ModelError> {
         let begun = std::time::Instant::now();
-        let config = self.agent.post(self.url(path)?).config().timeout_global(Some(timeout));
+        let agent = self.connections.lend();
+        let config = agent.post(self.url(path)?).config().timeout_global(Some(timeout));
         let kind = format!("multipart/form-data; boundary={BOUNDARY}");
         let mut request = config.build().header("content-type", kind);
         for (name, value) in headers {
@@ -45,7 +46,8 @@ impl Endpoint {
     /// Removes something; what the server says does not matter.
     pub(crate) fn delete(&self, path: &str, headers: &Headers, timeout: Duration) {
         let Ok(url) = self.url(path) else { return };
-        let mut request = self.agent.delete(url).config().timeout_global(Some(timeout)).build();
+        let agent = self.connections.lend();
+        let mut request = agent.delete(url).config().timeout_global(Some(timeout)).build();
         for (name, value) in headers {
             request = request.header(*name, value);
         }
@@ -60,7 +62,8 @@ impl Endpoint {
         timeout: Duration,
         each: &mut dyn FnMut(Value),
     ) -> Result<HttpReply, ModelError> {
-        let config = self.agent.get(self.url(path)?).config();
+        let agent = self.connections.lend();
+        let config = agent.get(self.url(path)?).config();
         let config = config.timeout_recv_response(Some(timeout)).timeout_per_read(Some(timeout));
         let mut request = config.build();
         for (name, value) in headers {

@@ -1,0 +1,2 @@
+def n(a: str):
+    return a

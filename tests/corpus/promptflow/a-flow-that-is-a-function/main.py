@@ -1,0 +1,2 @@
+def talk(name: str = 'Eva', n: int = 2, **more):
+    return {'said': name * n}

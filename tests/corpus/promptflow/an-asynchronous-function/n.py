@@ -1,0 +1,4 @@
+from promptflow import tool
+@tool
+async def n(a: str, k: int):
+    return a

@@ -1,0 +1,4 @@
+from promptflow.core import tool
+@tool
+def n(a: str, k: int):
+    return {'deep': [object()]}

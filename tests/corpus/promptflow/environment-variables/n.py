@@ -1,0 +1,5 @@
+import os
+from promptflow.core import tool
+@tool
+def n(a: str, k: int):
+    return os.environ['MODE']

@@ -1,0 +1,2 @@
+def said(a):
+    return a + ' from a helper'

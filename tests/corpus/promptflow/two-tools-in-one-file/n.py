@@ -1,0 +1,7 @@
+from promptflow.core import tool
+@tool
+def n(a: str):
+    return a
+@tool
+def m(a: str):
+    return a
