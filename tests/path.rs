@@ -244,6 +244,10 @@ fn a_folder_added_to_a_home_can_be_read_searched_and_digested() {
     says(&person.run(5, &home(&["digest", "show"])).err, &["digest build"]);
     person.run(0, &home(&["digest", "build"]));
     says(&person.run(0, &home(&["digest", "show", "--day", "2026-02-11"])).out, &["2026-02-11"]);
+    says(&person.run(0, &home(&["digest", "show", "2026-02-11"])).out, &["2026-02-11"]);
+    says(&person.run(0, &home(&["digest", "show", "2026-W07"])).out, &["week 7 of 2026"]);
+    says(&person.run(5, &home(&["digest", "show", "2026-W30"])).err, &["2026-W30", "2026-W07"]);
+    person.run(2, &home(&["digest", "show", "2026-W07", "--window", "2026-W08"]));
     let typo = person.run(2, &home(&["digest", "show", "overview.dayly"]));
     says(&typo.err, &["did you mean overview.daily?"]);
     let no_window = person.run(5, &home(&["digest", "show", "--day", "2026-02-13"]));
@@ -257,6 +261,55 @@ fn a_folder_added_to_a_home_can_be_read_searched_and_digested() {
     let typo = person.run(5, &home(&["task", "done", &typo]));
     says(&typo.err, &[&format!("did you mean {id}?")]);
     person.run(0, &home(&["verify"]));
+}
+
+#[test]
+fn an_export_tells_of_its_empty_conversations_and_of_its_account() {
+    let person = Person::new();
+    std::fs::create_dir_all(person.path("export")).unwrap();
+    let said = |id: &str, text: &str| {
+        let message = serde_json::json!({
+            "id": id, "author": {"role": "user"}, "create_time": 1_770_800_000,
+            "content": {"content_type": "text", "parts": [text]},
+        });
+        serde_json::json!({"id": id, "parent": null, "children": [], "message": message})
+    };
+    let talk = |id: &str, title: &str, node: serde_json::Value| serde_json::json!({"title": title, "conversation_id": id, "current_node": "a", "mapping": {"a": node}});
+    let nothing = serde_json::json!({"id": "a", "parent": null, "children": [], "message": null});
+    let talks = serde_json::json!([
+        talk("c0", "New chat", nothing),
+        talk("c1", "Prices", said("a", "The lamp costs 40 EUR, and the desk costs 90 EUR.")),
+    ]);
+    std::fs::write(person.path("export/conversations.json"), talks.to_string()).unwrap();
+    let user = r#"{"id": "user-1", "email": "me@example.org", "chatgpt_plus_user": false}"#;
+    std::fs::write(person.path("export/user.json"), user).unwrap();
+    let added = person.run(0, &home(&["add", "--init", "export"]));
+    says(&added.err, &["a conversation without words", "account data of an export"]);
+    says(&added.out, &["The lamp costs 40 EUR"]);
+    let summed = person.run(0, &["sum", "export"]);
+    says(&summed.err, &["a conversation without words", "account data of an export"]);
+}
+
+#[test]
+fn reading_knows_the_projects_that_digests_know() {
+    let person = Person::new();
+    std::fs::create_dir_all(person.path("garden")).unwrap();
+    let note = "The tomatoes grow well on the new trellis. Water them on Monday.\n";
+    std::fs::write(person.path("garden/beds.md"), note).unwrap();
+    person.run(0, &home(&["add", "--init", "garden"]));
+    // No flag named a project: it is the folder, by the rules of the selectors.
+    let read = person.run(0, &home(&["read", "--project", "Garden"])).out;
+    says(&read, &["tomatoes", "· garden ·"]);
+    let hits = person.json(0, &home(&["search", "tomatoes", "--project", "garden"]));
+    assert_eq!(hits[0]["project"], "garden");
+    says(&person.run(0, &home(&["explain", "beds.md"])).out, &["· garden"]);
+    // Another rule gives another name, without another summary.
+    let rules = r#"{"schema_version": "project_rules.v1", "rules": [{"from": "folder", "project": "outdoors"}]}"#;
+    let file = person.path("home/flow_registry/registry.selectors.v1.jsonl");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, format!("{rules}\n")).unwrap();
+    says(&person.run(0, &home(&["read", "--project", "outdoors"])).out, &["tomatoes"]);
+    says(&person.run(2, &home(&["read", "--project", "garden"])).err, &["outdoors"]);
 }
 
 #[test]

@@ -346,7 +346,7 @@ impl CompareArgs {
                     texts: unit.texts,
                     context: unit.context,
                 }),
-                Err(why) => skipped.push(named(&file.name, &why)),
+                Err(why) => skipped.push(named(&file.name, &why.to_string())),
             });
             if let Err(error) = read {
                 skipped.push(named(&file.name, &error.to_string()));

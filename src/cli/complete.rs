@@ -68,9 +68,10 @@ fn names(context: &Context, kind: Kind) -> Option<Vec<String>> {
         Kind::Summaries | Kind::Projects => {
             let bus = open_bus(context).ok()?;
             let (mut known, mut found) = (BTreeSet::new(), Vec::new());
+            let rules = super::registry::project_rules(context);
             each_newest(&bus, None, VersionChoice::Newest, &mut |one| {
                 let name = match kind {
-                    Kind::Projects => one.project().map(str::to_owned),
+                    Kind::Projects => one.project(&rules),
                     _ => Some(one.name()),
                 };
                 found.extend(name.filter(|name| known.insert(name.clone())));

@@ -55,9 +55,10 @@ enum Action {
     #[command(after_help = "Examples:
   summarizer digest show
   summarizer digest show tasks
+  summarizer digest show 2026-W07
   summarizer digest show overview.daily --day 2026-02-11")]
     Show {
-        /// The selector, or a word of its id [default: overview.daily]
+        /// The selector, a word of its id, or the label of a window [default: overview.daily]
         selector: Option<String>,
         /// The digest whose window holds this day [default: the newest]
         #[arg(long, value_name = "DAY")]
@@ -119,8 +120,17 @@ impl DigestArgs {
                 ask(context, order, show_list)
             }
             Action::Show { selector, day, window } => {
-                check_label(window.as_deref())?;
-                super::digest_show::run(context, selector.as_deref(), *day, window.as_deref())
+                // No selector begins with a digit, so a label needs no flag.
+                let label = selector.as_deref().filter(|word| word.starts_with(char::is_numeric));
+                if label.is_some() && (day.is_some() || window.is_some()) {
+                    let what = "a window was named twice";
+                    return Err(Failure::new(Exit::Usage, what)
+                        .hint("`summarizer digest show SELECTOR --window LABEL` names both"));
+                }
+                let selector = selector.as_deref().filter(|_| label.is_none());
+                let window = window.as_deref().or(label);
+                check_label(window)?;
+                super::digest_show::run(context, selector, *day, window)
             }
             Action::Preview { selector, window, limit } => {
                 check_label(window.as_deref())?;
@@ -259,7 +269,8 @@ fn show_build(context: &Context, report: &Value) {
     }
     let bags = report["bags"].as_array().map(Vec::as_slice).unwrap_or_default();
     for bag in bags.iter().take(NAMED) {
-        context.ui.out(format!("{}  {}", text(&bag[0]), text(&bag[1])));
+        // Its folder is in `--json` and in `digest list`.
+        context.ui.out(format!("  {}", text(&bag[1])));
     }
     if bags.len() > NAMED {
         context.ui.out(format!("and {} more", bags.len() - NAMED));

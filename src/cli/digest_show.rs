@@ -42,10 +42,16 @@ pub(super) fn run(
     if selectors.is_empty() {
         return Err(no_digests(&BusError::Missing { path: "index".to_owned() }));
     }
-    let wanted = match selector {
-        Some(word) => named("published digest of selector", &selectors, word)?,
-        None if selectors.contains(&OVERVIEW) => OVERVIEW,
-        None => selectors[0],
+    let wanted = match (selector, window) {
+        (Some(word), _) => named("published digest of selector", &selectors, word)?,
+        // The weekly overview tells of a week, and the daily one of a day.
+        (None, Some(label)) => [OVERVIEW]
+            .iter()
+            .chain(&selectors)
+            .find(|id| bags.iter().any(|bag| bag.selector_id == **id && bag.window_label == label))
+            .ok_or_else(|| no_digest_of_window(&bags, label))?,
+        (None, None) if selectors.contains(&OVERVIEW) => OVERVIEW,
+        (None, None) => selectors[0],
     };
     let mut chosen: Vec<&BagEntry> = bags.iter().filter(|bag| bag.selector_id == wanted).collect();
     let known: Vec<&str> = chosen.iter().map(|bag| bag.window_label.as_str()).collect();
@@ -128,6 +134,18 @@ pub(super) fn named<'a>(what: &str, selectors: &[&'a str], word: &str) -> Result
         [only] => Ok(**only),
         _ => Err(names::unknown(what, word, selectors.iter().copied())),
     }
+}
+
+/// No selector has a bag of a window: name the nearest ones of its kind, which has labels of its length.
+fn no_digest_of_window(bags: &[BagEntry], label: &str) -> Failure {
+    let labels = bags.iter().map(|bag| bag.window_label.as_str());
+    let near = around(labels.filter(|one| one.len() == label.len()).collect(), label);
+    let near = match near.is_empty() {
+        true => String::new(),
+        false => format!("; the nearest windows: {}", near.join(", ")),
+    };
+    Failure::new(Exit::Input, format!("no selector has a digest of {label}"))
+        .hint(format!("`summarizer digest build` builds what is due{near}"))
 }
 
 /// The windows just before and after a time. Labels are written so that their order is that of texts.

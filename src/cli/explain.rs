@@ -8,6 +8,7 @@ use super::failure::{Exit, Failure};
 use super::inspect::{ask_by_name, text};
 use super::prose::plain_line;
 use super::published::{Published, VersionChoice, named, open_bus, private_mark};
+use super::registry::project_rules;
 use super::{Context, ui};
 use crate::control::question::Question;
 
@@ -47,7 +48,7 @@ impl ExplainArgs {
             context.ui.json(&explained);
         } else {
             let one = summary_of(context, &explained);
-            let mut lines = readable(&explained, one.as_ref());
+            let mut lines = readable(context, &explained, one.as_ref());
             if self.proof {
                 proof(&mut lines, &explained);
             } else {
@@ -83,7 +84,7 @@ fn quoted(value: &Value) -> String {
 }
 
 /// What a person reads: the text, what each sentence rests on, the sources, and who made it when.
-fn readable(explained: &Value, one: Option<&Published>) -> Vec<String> {
+fn readable(context: &Context, explained: &Value, one: Option<&Published>) -> Vec<String> {
     let mut lines = Vec::new();
     let name = one.map(Published::name).unwrap_or_else(|| text(&explained["summary_id"]));
     let mark = one.map_or(String::new(), |one| private_mark(one.is_private()));
@@ -93,7 +94,9 @@ fn readable(explained: &Value, one: Option<&Published>) -> Vec<String> {
         lines.push(format!("  {title}"));
     }
     if let Some(one) = one {
-        let project = one.project().map_or(String::new(), |project| format!(" · {project}"));
+        let rules = project_rules(context);
+        let project = one.project(&rules).map(|project| format!(" · {project}"));
+        let project = project.unwrap_or_default();
         lines.push(ui::dim(&format!("  {}{project}", one.day_shown())));
         lines.extend(one.warnings().into_iter().map(|warning| format!("  {warning}")));
         lines.extend(one.replaced_by().map(|by| format!("  the summary in its place: {by}")));

@@ -10,6 +10,7 @@ use super::home_access::HomeAccess;
 use super::prose::{Prose, shortened};
 use super::published::{PRIVATE, Published, VersionChoice, named, one_named, open_bus};
 use super::read::{nearest_name, summary_lines};
+use super::registry::project_rules;
 use super::since::since;
 use super::{Context, names, ui};
 use crate::control::question::Question;
@@ -431,7 +432,8 @@ fn newest_named(context: &Context, word: &str) -> Result<Option<String>, Failure
 fn show_text(context: &Context, shown: &Value) {
     if let Some(mut one) = summary_of(context, shown) {
         one.look_for_file(context);
-        let lines = summary_lines(Prose::of_stdout(), &one, false, false);
+        let rules = project_rules(context);
+        let lines = summary_lines(Prose::of_stdout(), &one, &rules, false, false);
         lines.iter().for_each(|line| context.ui.out(line));
         if let Some(by) = one.replaced_by() {
             context.ui.out(format!("  the summary in its place: {by}"));

@@ -7,6 +7,7 @@ use super::acks::Ended;
 use super::prose::Prose;
 use super::published::{Published, open_bus, private_mark};
 use super::{Context, ui};
+use crate::digest::project::ProjectRules;
 
 /// How long a command waits until what it made is published.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -59,11 +60,11 @@ impl Made {
         made
     }
 
-    pub(super) fn as_json(&self) -> serde_json::Value {
+    pub(super) fn as_json(&self, rules: &ProjectRules) -> serde_json::Value {
         let one = &self.published;
         serde_json::json!({
             "summary_id": one.id(), "source": one.name(), "title": one.title(), "day": one.day(),
-            "project": one.project(), "flow_id": one.flow(), "summary": one.text(),
+            "project": one.project(rules), "flow_id": one.flow(), "summary": one.text(),
             "short": one.short(), "private": one.is_private(),
         })
     }

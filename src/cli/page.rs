@@ -10,12 +10,14 @@ use serde_json::{Value, json};
 use super::failure::{Exit, Failure};
 use super::identity::random_bytes;
 use super::intake::{RequestSettings, not_added, rename_for_home, take_in};
+use super::registry::selectors;
 use super::settings::load_config;
 use super::{Context, names, ui};
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::control::question::Answer;
 use crate::control::socket::Asker;
+use crate::digest::project::ProjectRules;
 use crate::home::Home;
 use crate::import::collect::collect;
 use crate::log::Reader;
@@ -61,6 +63,7 @@ impl Page {
                 take_given(&taking, given).map_err(|failure| failure.in_short())
             }),
         };
+        let (reading, kept) = (context.clone(), Mutex::new(ProjectRules::default()));
         let shown = Shown {
             asker,
             tally: Arc::new(Tally::new(config)),
@@ -68,6 +71,14 @@ impl Page {
             buses: home.buses.clone(),
             snapshots: home.snapshots(),
             actions,
+            project_rules: Arc::new(move || {
+                // A file that does not read any more changes nothing, as at a reload.
+                let mut kept = kept.lock();
+                if let Ok(selectors) = selectors(&reading) {
+                    *kept = selectors.rules();
+                }
+                kept.clone()
+            }),
         };
         let (log, until) = (log.clone(), log.head().0);
         Ok(Page { context: context.clone(), shown, log, until, address: Arc::default() })

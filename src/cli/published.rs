@@ -21,6 +21,7 @@ use crate::contract::source::TimePrecision;
 use crate::contract::time::Day;
 use crate::contract::versions::file_of;
 use crate::contract::vocabulary::Stream;
+use crate::digest::project::ProjectRules;
 
 /// Sources that an error lists when a word fits several.
 const CANDIDATES: usize = 10;
@@ -110,8 +111,10 @@ impl Published {
         plain_line(self.item.value["title"].as_str().unwrap_or_default())
     }
 
-    pub(super) fn project(&self) -> Option<&str> {
-        self.item.value["meta"]["project"].as_str()
+    /// Its project by the rules of the home, as digests have it.
+    pub(super) fn project(&self, rules: &ProjectRules) -> Option<String> {
+        let meta = self.item.value["meta"].as_object()?;
+        rules.project(meta).map(|(project, _)| project)
     }
 
     /// What tells its source from others of the same name: a file is known by its name, everything else by

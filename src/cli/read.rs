@@ -13,12 +13,14 @@ use super::prose::{Prose, plain_line};
 use super::published::{
     PRIVATE, Published, VersionChoice, day_facts, each_newest, named, open_bus, unread,
 };
+use super::registry::{project_rules, selectors};
 use super::since::first_day;
 use super::{Context, names, ui};
 use crate::bus::SummaryBus;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 use crate::control::question::Question;
+use crate::digest::project::ProjectRules;
 
 /// Summaries that are shown when nothing else is asked for.
 const LAST: usize = 5;
@@ -84,12 +86,13 @@ impl ReadArgs {
             return Ok(Exit::Done);
         }
         let prose = Prose::of_stdout();
+        let rules = project_rules(context);
         let mut lines = Vec::new();
         for one in &found {
             if !lines.is_empty() {
                 lines.push(String::new());
             }
-            lines.extend(summary_lines(prose, one, self.long, self.evidence));
+            lines.extend(summary_lines(prose, one, &rules, self.long, self.evidence));
         }
         show(context, prose, &lines);
         Ok(Exit::Done)
@@ -102,6 +105,10 @@ impl ReadArgs {
             self.day.is_some() || since.is_some() || self.project.is_some() || flow.is_some();
         let most = self.last.unwrap_or(if filtered { usize::MAX } else { LAST });
         let project = self.project.as_deref();
+        let rules = match project {
+            Some(_) => selectors(context)?.rules(),
+            None => project_rules(context),
+        };
         let mut found = Vec::new();
         let mut projects = std::collections::BTreeSet::new();
         let wanted = self.day.map(|day| day.to_string());
@@ -110,10 +117,11 @@ impl ReadArgs {
             self.day.max(since),
             VersionChoice::of(self.all_versions),
             &mut |one| {
-                projects.extend(one.project().map(str::to_owned));
+                let its = one.project(&rules);
                 let fits = wanted.as_deref().is_none_or(|day| one.day() == day)
-                    && project.is_none_or(|name| is_same(one.project(), name))
+                    && project.is_none_or(|name| is_same(its.as_deref(), name))
                     && flow.as_deref().is_none_or(|flow| one.flow() == flow);
+                projects.extend(its);
                 if fits {
                     found.push(one);
                 }
@@ -233,6 +241,7 @@ pub(super) fn summary_of_request(context: &Context, id: &str) -> Result<Option<S
 pub(super) fn summary_lines(
     prose: Prose,
     one: &Published,
+    rules: &ProjectRules,
     long: bool,
     evidence: bool,
 ) -> Vec<String> {
@@ -247,7 +256,7 @@ pub(super) fn summary_lines(
         }
     }
     let mut from = vec![one.day_shown()];
-    from.extend(one.project().map(plain_line));
+    from.extend(one.project(rules).map(|project| plain_line(&project)));
     from.extend(one.is_private().then(|| PRIVATE.to_owned()));
     from.extend(one.warnings());
     if one.item.value["outputs"]["model_generated"] == true {

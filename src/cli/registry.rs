@@ -10,6 +10,7 @@ use super::failure::{Exit, Failure};
 use super::home_access::flows_used;
 use super::ui::{green, red, yellow};
 use crate::contract::hash::Digest;
+use crate::digest::project::ProjectRules;
 use crate::digest::selector::{Selector, Selectors};
 use crate::flow::lint::{self, Severity};
 use crate::flow::{folder, scaffold};
@@ -274,6 +275,12 @@ pub fn selectors(context: &Context) -> Result<Selectors, Failure> {
             .because(&error)
             .hint("`summarizer schema selector.v1` prints the schema of a line")
     })
+}
+
+/// How summaries get their project, for a command that shows texts. Texts can be shown although the file
+/// of selectors is wrong, so the default rules stand in for it.
+pub(super) fn project_rules(context: &Context) -> ProjectRules {
+    selectors(context).map(|selectors| selectors.rules()).unwrap_or_default()
 }
 
 fn hash(

@@ -10,6 +10,7 @@ use super::failure::{Exit, Failure};
 use super::prose::{Prose, plain, plain_line};
 use super::published::{Published, VersionChoice, each_newest, open_bus, private_mark, unread};
 use super::read::{is_same, show};
+use super::registry::{project_rules, selectors};
 use super::since::first_day;
 use super::{Context, names, ui};
 use crate::bus::search::{self, Hit, folded, hit};
@@ -52,13 +53,19 @@ impl SearchArgs {
         let since = self.since.as_deref().map(|when| first_day(context, when)).transpose()?;
         let bus = open_bus(context)?;
         let most = if self.limit == 0 { usize::MAX } else { self.limit };
+        let rules = match self.project {
+            Some(_) => selectors(context)?.rules(),
+            None => project_rules(context),
+        };
         let mut projects = BTreeSet::new();
         let prose = Prose::of_stdout();
         let (mut hits, mut more, mut lines) = (0, false, Vec::new());
         let read = each_newest(&bus, since, VersionChoice::of(self.all_versions), &mut |one| {
+            let project = one.project(&rules);
             if let Some(name) = &self.project {
-                projects.extend(one.project().map(str::to_owned));
-                if !is_same(one.project(), name) {
+                let fits = is_same(project.as_deref(), name);
+                projects.extend(project.clone());
+                if !fits {
                     return ControlFlow::Continue(());
                 }
             }
@@ -71,7 +78,7 @@ impl SearchArgs {
             if context.ui.json {
                 context.ui.json(&json!({
                     "summary_id": one.id(), "source": one.name(), "title": one.title(),
-                    "day": one.day(), "project": one.project(), "private": one.is_private(),
+                    "day": one.day(), "project": project, "private": one.is_private(),
                     "sentence": sentence, "replaced_by": one.replaced_by(),
                 }));
             } else {

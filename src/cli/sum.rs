@@ -21,6 +21,7 @@ use super::{Context, names, ui};
 use crate::config::{Config, DefaultFlows};
 use crate::flow::context::Surroundings;
 use crate::flow::{EvidenceRef, FlowError, FlowOutcome};
+use crate::import::LeftOut;
 use crate::import::collect::{Collected, NamedFile, Skipped, collect, in_short};
 use crate::import::kind::{FileKind, Group, HEAD_BYTES, Refusal};
 use crate::import::read::Readers;
@@ -292,7 +293,8 @@ impl<'a> Sources<'a> {
             let read = each_unit(disk, &self.readers, file, self.zone, &mut |unit| match unit {
                 Ok(unit) => take(unit),
                 Err(why) => {
-                    skipped.push(Skipped { name: file.name.clone(), why, named: true });
+                    let (name, named) = (file.name.clone(), why != LeftOut::EmptyConversation);
+                    skipped.push(Skipped { name, why: why.to_string(), named });
                 }
             });
             if let Err(error) = read {

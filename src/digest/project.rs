@@ -34,8 +34,7 @@ spellings! {
 
 impl ProjectFrom {
     /// The value of an item at this place.
-    fn value(self, meta: &Map<String, Value>) -> Option<String> {
-        let named = |name: &str| meta.get(name).and_then(scalar);
+    fn value(self, named: &dyn Fn(&str) -> Option<String>) -> Option<String> {
         let text = match self {
             ProjectFrom::Request | ProjectFrom::Source | ProjectFrom::Flow => {
                 // Items of other programs have a project and not the rule that named it.
@@ -106,8 +105,16 @@ impl Default for ProjectRules {
 impl ProjectRules {
     /// The project of an item, and where it was read.
     pub fn project(&self, meta: &Map<String, Value>) -> Option<(String, ProjectFrom)> {
+        self.project_by(&|name| meta.get(name).and_then(scalar))
+    }
+
+    /// The same for an item whose `meta` is read by names.
+    pub(crate) fn project_by(
+        &self,
+        named: &dyn Fn(&str) -> Option<String>,
+    ) -> Option<(String, ProjectFrom)> {
         self.rules.iter().find_map(|rule| {
-            let value = rule.from.value(meta)?;
+            let value = rule.from.value(named)?;
             let fits = (rule.only.is_empty() || is_one_of(&value, &rule.only))
                 && !is_one_of(&value, &rule.not);
             fits.then(|| (rule.project.clone().unwrap_or(value), rule.from))
@@ -116,7 +123,7 @@ impl ProjectRules {
 }
 
 /// A scalar as text, as selectors compare it.
-pub(super) fn scalar(value: &Value) -> Option<String> {
+pub(crate) fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),

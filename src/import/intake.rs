@@ -281,6 +281,11 @@ impl<'a> Intake<'a> {
         each_record(disk, &file.path, &mut |number, record| match record
             .and_then(|record| chats::conversation(&record))
         {
+            Ok(one) if one.turns.iter().all(|turn| turn.standing != Standing::Shown) => {
+                report.found_empty(&file.name, number);
+                // What its person does not see is kept beside.
+                self.conversation(file, one, report)
+            }
             Ok(conversation) => self.conversation(file, conversation, report),
             Err(why) => {
                 report.reject(&file.name, number, why);

@@ -215,7 +215,12 @@ fn of_text(extension: &str, text: &str) -> Result<FileKind, Refusal> {
         && extension != "tex"
         && let Some(kind) = of_json(extension, start)
     {
-        return Ok(kind);
+        return match kind {
+            FileKind::Json if is_about_account(start) => {
+                Err(Refusal::new("account data of an export"))
+            }
+            kind => Ok(kind),
+        };
     }
     if start.starts_with('<')
         && !matches!(extension, "md" | "markdown")
@@ -319,6 +324,17 @@ fn of_json(extension: &str, start: &str) -> Option<FileKind> {
     Some(FileKind::Json)
 }
 
+/// Whether JSON tells of the account of an export of ChatGPT or Claude: who the user is, which answers
+/// were liked, what was shared. It lies beside the conversations, and holds no text of its own.
+fn is_about_account(start: &str) -> bool {
+    let has = |key: &str| start.contains(&format!("\"{key}\""));
+    let all = |keys: &[&str]| keys.iter().all(|key| has(key));
+    all(&["email", "chatgpt_plus_user"])
+        || all(&["uuid", "full_name", "email_address"])
+        || all(&["conversation_id", "is_anonymous"])
+        || all(&["conversation_id", "user_id", "rating"])
+}
+
 /// Whether members are those of an export of Telegram, Messenger, Discord or Slack.
 fn is_chat_export(has: &dyn Fn(&str) -> bool) -> bool {
     let all = |names: &[&str]| names.iter().all(|name| has(name));
@@ -408,6 +424,26 @@ mod tests {
             ("a.svg", "<svg xmlns='x'/>", "XML of an unknown kind"),
             ("letter.txt", "{\\rtf1\\ansi The deed.\\par}", "no reader"),
             ("~$letter.docx", "Nora", "temporary file"),
+            (
+                "user.json",
+                "{\"id\":\"user-1\",\"email\":\"a@x\",\"chatgpt_plus_user\":false}",
+                "account data of an export",
+            ),
+            (
+                "users.json",
+                "[{\"uuid\":\"u\",\"full_name\":\"A\",\"email_address\":\"a@x\"}]",
+                "account data of an export",
+            ),
+            (
+                "shared_conversations.json",
+                "[{\"id\":\"s\",\"conversation_id\":\"c\",\"title\":\"T\",\"is_anonymous\":true}]",
+                "account data of an export",
+            ),
+            (
+                "message_feedback.json",
+                "[{\"conversation_id\":\"c\",\"user_id\":\"u\",\"rating\":\"thumbs_up\"}]",
+                "account data of an export",
+            ),
         ] {
             let found = kind(name, content);
             assert!(found.is_err(), "{name}: {found:?}");

@@ -87,6 +87,16 @@ pub(crate) fn disk_error(
     move |source| ImportError::Disk { operation, path, source }
 }
 
+/// Why a part of a file gives nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LeftOut {
+    #[error("{0}")]
+    Unread(String),
+    /// Nobody said anything in it, which is no fault.
+    #[error("a conversation without words")]
+    EmptyConversation,
+}
+
 /// Something that could not be imported, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rejected {
@@ -94,6 +104,8 @@ pub struct Rejected {
     /// The line or message, counted from 1.
     pub number: u64,
     pub why: String,
+    /// Whether there was nothing to import, which is no fault.
+    pub is_empty: bool,
 }
 
 /// What an import did.
@@ -118,8 +130,19 @@ impl Report {
     /// Something was left out.
     pub(crate) fn reject(&mut self, file: &str, number: u64, why: String) {
         match self.rejected.len() < REJECTED_MAX {
-            true => self.rejected.push(Rejected { file: file.to_owned(), number, why }),
+            true => {
+                let file = file.to_owned();
+                self.rejected.push(Rejected { file, number, why, is_empty: false });
+            }
             false => self.rejected_omitted += 1,
+        }
+    }
+
+    /// A conversation in which nobody said anything.
+    pub(crate) fn found_empty(&mut self, file: &str, number: u64) {
+        self.reject(file, number, LeftOut::EmptyConversation.to_string());
+        if let Some(last) = self.rejected.last_mut() {
+            last.is_empty |= last.number == number && last.file == file;
         }
     }
 

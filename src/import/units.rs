@@ -8,7 +8,7 @@ use super::collect::NamedFile;
 use super::kind::FileKind;
 use super::read::{self, Readers};
 use super::stream::each_record;
-use super::{ImportError, NewRecord, dated, disk_error, feed, fields, mail, talks};
+use super::{ImportError, LeftOut, NewRecord, dated, disk_error, feed, fields, mail, talks};
 use crate::contract::publish::{said_by_record, together};
 use crate::contract::source::{
     InputContext, Labels, Origin, Person, SourceContext, SourceKind, Window, zoned,
@@ -90,7 +90,7 @@ impl Unit {
 }
 
 /// Takes a unit, or the reason why a part is no unit.
-pub(crate) type TakeUnit<'t> = dyn FnMut(Result<Unit, String>) + 't;
+pub(crate) type TakeUnit<'t> = dyn FnMut(Result<Unit, LeftOut>) + 't;
 
 /// Hands over the units of a file, in its order.
 pub(crate) fn each_unit(
@@ -108,8 +108,10 @@ pub(crate) fn each_unit(
                 match found {
                     Ok((at, record)) => take(Ok(of_mail(file, many, at, record, zone))),
                     // A draft has no date; alone in its file it still is a mail with words.
-                    Err(_) if !many => take(document(disk, readers, file, zone)),
-                    Err(why) => take(Err(format!("message {number}: {why}"))),
+                    Err(_) if !many => {
+                        take(document(disk, readers, file, zone).map_err(LeftOut::Unread))
+                    }
+                    Err(why) => take(Err(LeftOut::Unread(format!("message {number}: {why}")))),
                 }
                 Ok(())
             })
@@ -118,8 +120,8 @@ pub(crate) fn each_unit(
             let read = record.and_then(|record| chats::conversation(&record));
             match read.map(|one| of_conversation(file, one, zone)) {
                 Ok(Some(unit)) => take(Ok(unit)),
-                Ok(None) => take(Err(format!("conversation {number}: no words"))),
-                Err(why) => take(Err(format!("conversation {number}: {why}"))),
+                Ok(None) => take(Err(LeftOut::EmptyConversation)),
+                Err(why) => take(Err(LeftOut::Unread(format!("conversation {number}: {why}")))),
             }
             Ok(())
         }),
@@ -127,7 +129,7 @@ pub(crate) fn each_unit(
             let bytes = disk.read(path).map_err(disk_error("read", path))?;
             let found = talks::exported(file.kind, &bytes, name, zone);
             if found.is_empty() {
-                take(document(disk, readers, file, zone));
+                take(document(disk, readers, file, zone).map_err(LeftOut::Unread));
             }
             let units = found.into_iter().filter_map(|one| of_conversation(file, one, zone));
             units.for_each(|unit| take(Ok(unit)));
@@ -143,7 +145,7 @@ pub(crate) fn each_unit(
                 }
                 Ok(())
             })?;
-            problems.into_iter().for_each(|why| take(Err(why)));
+            problems.into_iter().for_each(|why| take(Err(LeftOut::Unread(why))));
             of_events(file, events, zone).into_iter().for_each(|unit| take(Ok(unit)));
             Ok(())
         }
@@ -153,7 +155,7 @@ pub(crate) fn each_unit(
             fields::each_event(disk, &mapping, path, name, &mut |number, found| {
                 match found {
                     Ok((_, record)) => events.push(record),
-                    Err(why) => take(Err(format!("item {number}: {why}"))),
+                    Err(why) => take(Err(LeftOut::Unread(format!("item {number}: {why}")))),
                 }
                 Ok(())
             })?;
@@ -171,17 +173,17 @@ pub(crate) fn each_unit(
                             Err(why) => problems.push(why),
                         }
                     }
-                    problems.into_iter().for_each(|why| take(Err(why)));
+                    problems.into_iter().for_each(|why| take(Err(LeftOut::Unread(why))));
                     let unit = of_events(file, events, zone);
                     let whole = |unit: Unit| titled(unit, feed.title.clone());
                     unit.map(whole).into_iter().for_each(|unit| take(Ok(unit)));
                 }
-                Err(why) => take(Err(why)),
+                Err(why) => take(Err(LeftOut::Unread(why))),
             }
             Ok(())
         }
         _ => {
-            take(document(disk, readers, file, zone));
+            take(document(disk, readers, file, zone).map_err(LeftOut::Unread));
             Ok(())
         }
     }

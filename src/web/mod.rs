@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::control::socket::Asker;
+use crate::digest::project::ProjectRules;
 use http::{Method, Refused, Request, Response};
 
 pub use actions::{Actions, Given};
@@ -53,6 +54,8 @@ pub struct Shown {
     pub buses: PathBuf,
     pub snapshots: PathBuf,
     pub actions: Actions,
+    /// How summaries get their project now.
+    pub project_rules: Arc<dyn Fn() -> ProjectRules + Send + Sync>,
 }
 
 /// Starts answering; gives the address, which the system chose when port 0 was asked for.

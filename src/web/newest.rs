@@ -25,6 +25,7 @@ use crate::bus::versions::{DayVersions, VersionMark};
 use crate::contract::publish;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
+use crate::digest::project::{ProjectRules, scalar};
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::os::dir::DirHandle;
 
@@ -59,12 +60,25 @@ struct Line<'a> {
     model: Model<'a>,
 }
 
+/// The places of a summary that the rules for projects read, and what a list shows.
 #[derive(Default, Deserialize)]
 struct Meta<'a> {
     #[serde(borrow, default)]
     source_name: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     project: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    project_from: Option<Cow<'a, str>>,
+    #[serde(default)]
+    label: Option<Value>,
+    #[serde(default)]
+    feed: Option<Value>,
+    #[serde(default)]
+    mailbox: Option<Value>,
+    #[serde(default)]
+    folder: Option<Value>,
+    #[serde(default)]
+    repo: Option<Value>,
     #[serde(borrow, default)]
     flow_id: Option<Cow<'a, str>>,
     #[serde(default)]
@@ -94,8 +108,20 @@ impl Line<'_> {
         name.or(self.source_ids.first()).map_or(&self.summary_id, |name| name)
     }
 
-    fn project(&self) -> Option<&str> {
-        self.meta.project.as_deref()
+    /// Its project by the rules of the home, as digests have it.
+    fn project(&self, rules: &ProjectRules) -> Option<String> {
+        let meta = &self.meta;
+        let place = |name: &str| match name {
+            "project" => meta.project.as_deref().map(str::to_owned),
+            "project_from" => meta.project_from.as_deref().map(str::to_owned),
+            "label" => meta.label.as_ref().and_then(scalar),
+            "feed" => meta.feed.as_ref().and_then(scalar),
+            "mailbox" => meta.mailbox.as_ref().and_then(scalar),
+            "folder" => meta.folder.as_ref().and_then(scalar),
+            "repo" => meta.repo.as_ref().and_then(scalar),
+            _ => None,
+        };
+        rules.project_by(&place).map(|(project, _)| project)
     }
 
     /// The longest text of the summary.
@@ -108,14 +134,20 @@ impl Line<'_> {
             .unwrap_or(short)
     }
 
-    fn row(&self, key: PartitionKey, mark: Option<&VersionMark>, hit: Option<&str>) -> Value {
+    fn row(
+        &self,
+        key: PartitionKey,
+        rules: &ProjectRules,
+        mark: Option<&VersionMark>,
+        hit: Option<&str>,
+    ) -> Value {
         let (text, is_cut) = head_of(&self.outputs.summary_text);
         let is_private = mark.is_some_and(VersionMark::is_private)
             || publish::said(self.meta.publish.as_ref()) == Some(false);
         json!({
             "summary_id": self.summary_id, "name": self.name(), "title": self.title,
             "day": key.day.to_string(), "at_ms": self.ts_abs_ms, "stream": key.stream.as_str(),
-            "project": self.project(), "flow": self.meta.flow_id, "text": text, "cut": is_cut,
+            "project": self.project(rules), "flow": self.meta.flow_id, "text": text, "cut": is_cut,
             "private": is_private, "hit": hit,
             "replaced_by": mark.and_then(|mark| mark.replaced_by.as_deref()),
             "replaced_on": mark.and_then(VersionMark::replaced_on),
@@ -174,10 +206,11 @@ struct Wanted {
     /// Summaries that a newer one of the same source replaced, too.
     all_versions: bool,
     after: Option<Place>,
+    rules: ProjectRules,
 }
 
 impl Wanted {
-    fn of(request: &Request) -> Result<Wanted, HttpFailure> {
+    fn of(request: &Request, shown: &Shown) -> Result<Wanted, HttpFailure> {
         let day = |name: &str| match request.parameter(name) {
             None => Ok(None),
             Some(day) => {
@@ -198,6 +231,7 @@ impl Wanted {
             words: words(request.parameter("q").unwrap_or_default()),
             all_versions: request.parameter("versions") == Some("all"),
             after,
+            rules: (shown.project_rules)(),
         })
     }
 
@@ -216,27 +250,29 @@ impl Wanted {
         if !self.all_versions && mark.is_some_and(VersionMark::is_replaced) {
             return None;
         }
-        let project = line.project().map(str::to_lowercase);
-        if self.project.is_some() && project != self.project {
-            return None;
+        if self.project.is_some() {
+            let project = line.project(&self.rules).map(|project| project.to_lowercase());
+            if project != self.project {
+                return None;
+            }
         }
         if self.flow.is_some() && line.meta.flow_id.as_deref() != self.flow.as_deref() {
             return None;
         }
         if self.words.is_empty() {
-            return Some(line.row(key, mark, None));
+            return Some(line.row(key, &self.rules, mark, None));
         }
         let title = line.title.as_deref().unwrap_or_default();
         match hit(&[line.name(), title], line.long(), &self.words)? {
-            Hit::Sentence(sentence) => Some(line.row(key, mark, Some(&sentence))),
-            Hit::Name => Some(line.row(key, mark, None)),
+            Hit::Sentence(sentence) => Some(line.row(key, &self.rules, mark, Some(&sentence))),
+            Hit::Name => Some(line.row(key, &self.rules, mark, None)),
         }
     }
 }
 
 /// A page of summaries, newest first.
 pub(super) fn newest(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
-    let wanted = Wanted::of(request)?;
+    let wanted = Wanted::of(request, shown)?;
     let limit = request.number("limit").unwrap_or(ROWS).clamp(1, ROWS_MAX) as usize;
     let until = Instant::now() + READ_FOR;
     let (mut rows, mut next): (Vec<Value>, Option<Place>) = (Vec::new(), None);
@@ -283,13 +319,13 @@ fn page(rows: Vec<Value>, next: Option<Place>) -> Value {
 
 /// One published summary as its reader sees it: the names of its source, and the whole text.
 pub(super) fn published(shown: &Shown, stream: Stream, day: Day, id: &str) -> Option<Value> {
-    let mut found = None;
+    let (mut found, rules) = (None, (shown.project_rules)());
     let key = PartitionKey { stream, day };
     let versions = versions(shown, day).unwrap_or_default();
     // A day that does not read has no summary to show; what the log holds of it is shown.
     let _ = each_line(shown, key, &mut |line| {
         if line.summary_id == id {
-            let mut row = line.row(key, versions.mark(id), None);
+            let mut row = line.row(key, &rules, versions.mark(id), None);
             row["text"] = line.outputs.summary_text.as_ref().into();
             row["cut"] = false.into();
             found = Some(row);
@@ -303,7 +339,7 @@ pub(super) fn projects(request: &Request, shown: &Shown) -> Result<Value, HttpFa
     let after: Option<Day> = request.parameter("after").and_then(|day| day.parse().ok());
     let until = Instant::now() + READ_FOR;
     let mut found: BTreeMap<Option<String>, (u64, Day)> = BTreeMap::new();
-    let mut next: Option<Day> = None;
+    let (mut next, rules): (Option<Day>, _) = (None, (shown.project_rules)());
     for (day, streams) in days(shown, |day| after.is_none_or(|after| day < after))? {
         if next.is_some() && (Instant::now() >= until || found.len() >= PROJECTS_MAX) {
             return Ok(projects_page(&found, next));
@@ -314,7 +350,7 @@ pub(super) fn projects(request: &Request, shown: &Shown) -> Result<Value, HttpFa
                 if versions.mark(&line.summary_id).is_some_and(VersionMark::is_replaced) {
                     return;
                 }
-                let project = line.project().map(str::to_owned);
+                let project = line.project(&rules);
                 if found.len() < PROJECTS_MAX || found.contains_key(&project) {
                     found.entry(project).or_insert((0, day)).0 += 1;
                 }
