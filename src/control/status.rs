@@ -32,9 +32,9 @@ pub(super) fn status(engine: &Engine, around: &QuestionContext<'_>) -> Result<Va
     });
     let totals = state.totals();
     let by_status: Map<String, Value> = Status::ALL
-        .into_iter()
+        .iter()
         .map(|status| {
-            let count = totals.by_status.get(&status).copied().unwrap_or(0);
+            let count = totals.by_status.get(status).copied().unwrap_or(0);
             (status.as_str().to_owned(), count.into())
         })
         .collect();
