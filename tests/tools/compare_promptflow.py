@@ -392,6 +392,8 @@ def theirs_flex(folder, lines):
                 ran = executor.exec_line(dict(line), index=at, run_id="r")
                 done = ran.run_info.status.value == "Completed"
                 why = (ran.run_info.error or {}).get("message")
+                if isinstance(ran.output, dict):
+                    ran.output.pop("line_number", None)
                 outputs.append(plain({"output": ran.output}) if done else {"failed": True, "why": why})
         finally:
             os.chdir(before)
