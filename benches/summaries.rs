@@ -8,6 +8,7 @@
 //!   speed of the disk. Processor time is that of all threads; use `taskset -c 0` to measure one core.
 //! - export: everything written again into an empty folder, from the log alone.
 //! - verify: the published tree checked again, on one core and on all, without upstream.
+//! - size: published bytes for each byte of a source.
 //! - end to end: short events through the queue, the embedded summarizer and the publisher, until
 //!   everything is published, with the service's own syncs.
 //!
@@ -64,6 +65,44 @@ fn main() {
     let dir = scratch("end-to-end");
     end_to_end(&dir, events);
     std::fs::remove_dir_all(&dir).unwrap();
+    sizes();
+}
+
+/// Bytes on the bus for each byte of a source, for notes of three sizes.
+fn sizes() {
+    for bytes in [208, 2_000, 20_000] {
+        let dir = scratch("sizes");
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut note = String::new();
+        for number in 0.. {
+            let more = format!(
+                "Pump {number} ran dry on {} May because valve {} was closed. ",
+                number % 28 + 1,
+                number * 7 % 31
+            );
+            if note.len() + more.len() > bytes {
+                break;
+            }
+            note.push_str(&more);
+        }
+        std::fs::write(dir.join("note.txt"), &note).unwrap();
+        let ran = Command::new(env!("CARGO_BIN_EXE_summarizer"))
+            .env_clear()
+            .current_dir(&dir)
+            .args(["--home", "home", "add", "--init", "note.txt"])
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        let folder = dir.join("home/buses/summaries/documents");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+        let published: u64 = files.map(|file| file.metadata().unwrap().len()).sum();
+        println!(
+            "size      a note of {} bytes: {published} published bytes, {:.2} for each",
+            note.len(),
+            published as f64 / note.len() as f64
+        );
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 }
 
 fn per_second(bytes: u64, took: Duration) -> f64 {

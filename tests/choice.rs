@@ -6,8 +6,10 @@
 )]
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -139,6 +141,57 @@ fn a_comparison_needs_two_candidates_and_something_to_read() {
     assert!(!folder.path("comparison.html").exists());
     let output = folder.compare("broken,builtin", &["--without-times"]);
     assert!(output.status.success(), "one candidate answered: {}", said(&output));
+}
+
+/// The first Ctrl-C lets the input under way end; the page has what was compared.
+#[test]
+fn an_interrupted_comparison_keeps_what_is_done() {
+    let folder = Folder::new();
+    let (begun, go) = (folder.path("begun"), folder.path("go"));
+    let script = format!(
+        "trap '' INT; cat >/dev/null; touch '{}'; until [ -e '{}' ]; do sleep 0.05; done; cat '{}'",
+        begun.display(),
+        go.display(),
+        folder.path("honest.json").display()
+    );
+    let config = fs::read_to_string(folder.path("home/summarizer.toml")).unwrap();
+    let command = json!(["/bin/sh", "-c", script]);
+    let slow = format!("{config}[provider.slow]\nkind = \"command\"\ncommand = {command}\n");
+    fs::write(folder.path("home/summarizer.toml"), slow).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_summarizer"));
+    child.env_clear().env("SUMMARIZER_HOME", folder.path("home"));
+    child.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    child.current_dir(folder.path(".")).stdin(Stdio::null());
+    child.args([
+        "flow",
+        "compare",
+        "my.note.v1",
+        "--providers",
+        "slow,builtin",
+        "--inputs",
+        "texts",
+    ]);
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while !begun.exists() {
+        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "nothing began");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let interrupt = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupt.success());
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    while !told.contains("stopping: the input under way ends first") {
+        assert!(errors.read_line(&mut told).unwrap() > 0, "the interrupt was heard: {told}");
+    }
+    fs::write(&go, "").unwrap();
+    errors.read_to_string(&mut told).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{told}");
+    assert!(told.contains("1 of 2 inputs were compared, and are on the page"), "{told}");
+    assert!(told.contains("run the same command again"), "{told}");
+    let page = folder.page();
+    assert!(page.contains("The lease ends on 31 March."), "{page}");
+    assert!(page.contains("a.md") != page.contains("b&lt;b&gt;.txt"), "one input: {page}");
 }
 
 #[test]

@@ -308,3 +308,70 @@ fn a_parameter_that_replaces_the_sources_or_is_misspelled_is_refused() {
         (&json!("completed"), &json!(["unknown_param"]))
     );
 }
+
+const BRIEF: &str = "docs.chunk_set.summarize.brief.v1";
+
+/// A small model gets a short question with the id of the only source; rules fill the rest, and the item
+/// says so and can be checked, also when the configuration changed.
+#[test]
+fn a_small_model_is_asked_for_eight_members_and_the_item_has_all() {
+    let answer = json!({
+        "summary_text": "The roof was repaired on Monday. Ana paid 90 EUR. Bob is not sure why it leaked.",
+        "one_line": "The roof was repaired.",
+        "key_points": [{"text": "Ana paid 90 EUR.", "chunk_ids": ["[1]"]}],
+        "uncertainties": ["Why it leaked."], "research_question": null, "method": null,
+        "main_contribution": null, "limitations": null,
+    });
+    let server = Server::start(vec![chat(&answer.to_string())]);
+    let whole = config(&server, BRIEF);
+    let home = Home::new(&whole.replace("model =", "profile = \"small\"\nmodel ="));
+    let text = "The roof was repaired on Monday. Ana paid 90 EUR. Bob may know why it leaked.";
+    home.ask("roof", BRIEF, text);
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("roof")["status"], "completed");
+    let seen = server.seen();
+    assert_eq!(seen.len(), 1, "no repair turn");
+    let schema = &seen[0].body["response_format"]["json_schema"]["schema"];
+    let names: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(names.len(), 8, "{names:?}");
+    let said = |turn: usize| seen[0].body["messages"][turn]["content"].as_str().unwrap().to_owned();
+    let (rules, data) = (said(0), said(1));
+    assert!(rules.contains("- `summary_text`") && rules.contains("- `key_points`"), "{rules}");
+    for derived in
+        ["rendered_short", "rendered_long", "suggested_tags", "`confidence`", "data_tags"]
+    {
+        assert!(!rules.contains(derived), "{derived} is not asked for: {rules}");
+    }
+    assert!(data.contains("[1] other:roof.txt"), "{data}");
+
+    let item = only_item(&home);
+    let outputs = &item["outputs"];
+    let structured = &outputs["structured"];
+    assert_eq!(structured["key_points"][0]["chunk_ids"], json!(["other:roof.txt"]));
+    assert_eq!(outputs["rendered_short"], "The roof was repaired on Monday. Ana paid 90 EUR.");
+    assert!(outputs.get("rendered_long").is_none(), "it is equal to the text: {outputs}");
+    assert!(structured["confidence"].is_number() && structured["suggested_tags"].is_object());
+    let id = item["summary_id"].as_str().unwrap();
+    home.configure(&whole);
+    let told = home.ok(&["--json", "explain", id, "--verify"]);
+    assert!(told.contains("filled by rule, not by the model: rendered_short"), "{told}");
+}
+
+/// What a note of 208 bytes costs on the bus: each thing once.
+#[test]
+fn the_item_of_a_short_note_says_each_thing_once() {
+    let text = "The import failed on Monday because the disk was full. Ana moved the archive to the new \
+                server on Tuesday. We decided to check the free space every night. Please send Ana the \
+                list of old projects by Friday.";
+    let home = Home::new("");
+    home.ask("note", BRIEF, text);
+    home.ok(&["drain"]);
+    let item = only_item(&home);
+    let outputs = &item["outputs"];
+    for name in ["rendered_short", "rendered_medium", "rendered_long"] {
+        assert_ne!(outputs[name], outputs["summary_text"], "{name}");
+    }
+    let bytes = item.to_string().len();
+    println!("{bytes} bytes for a note of {} bytes", text.len());
+    assert!(bytes <= 4_700, "{bytes} bytes: {item}");
+}

@@ -267,6 +267,7 @@ pub(crate) const PROVIDER_KEYS: &[&str] = &[
     "price_out",
     "fallback",
     "local",
+    "profile",
     "batch",
     "batch_wait",
     "batch_poll",

@@ -25,7 +25,7 @@ pub(crate) use keys::PROVIDER_KEYS;
 pub(crate) use keys::nearest;
 pub(crate) use provider::Reach;
 pub(crate) use provider::{BATCH_POLL_MS, BATCH_WAIT_MS};
-pub use provider::{ProviderConfig, ProviderKind};
+pub use provider::{Profile, ProviderConfig, ProviderKind};
 pub(crate) use quantity::parse_bytes;
 pub(crate) use quantity::parse_count;
 pub(crate) use quantity::parse_duration_ms;
@@ -823,6 +823,13 @@ impl Values {
                 local: match self.found.contains_key(&at("local")) {
                     false => None,
                     true => Some(self.flag(&at("local"))?),
+                },
+                profile: match self.found.contains_key(&at("profile")) {
+                    false => None,
+                    true => match self.one_of(&at("profile"), &Profile::NAMES)?.as_str() {
+                        "small" => Some(Profile::Small),
+                        _ => Some(Profile::Whole),
+                    },
                 },
                 batch: match self.found.contains_key(&at("batch")) {
                     false => None,

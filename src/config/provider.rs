@@ -114,6 +114,21 @@ impl ProviderKind {
     }
 }
 
+/// How much one question asks of the models of a provider.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// Every member that a pack has.
+    #[default]
+    Whole,
+    /// The members that a pack names for small models; rules fill the others.
+    Small,
+}
+
+impl Profile {
+    pub const NAMES: [&str; 2] = ["whole", "small"];
+}
+
 /// Settings of one model provider.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[allow(missing_docs, reason = "the fields are the keys of the configuration reference")]
@@ -136,6 +151,7 @@ pub struct ProviderConfig {
     pub price_out: Option<f64>,
     pub fallback: Option<Vec<String>>,
     pub local: Option<bool>,
+    pub profile: Option<Profile>,
     pub batch: Option<bool>,
     pub batch_wait_ms: Option<i64>,
     pub batch_poll_ms: Option<i64>,

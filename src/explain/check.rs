@@ -21,7 +21,7 @@ use crate::contract::vocabulary::FailureCause;
 use crate::export::item::{ContextIdentity, SummaryIdentity, summary_id, without_repetition};
 use crate::facts::attempt::{SelectionInput, UpstreamInput};
 use crate::flow::context::Surroundings;
-use crate::flow::{self, FlowOutcome, LoadedPack, ReplyCache, RunOptions};
+use crate::flow::{self, FILLED_BY_RULE, FlowOutcome, LoadedPack, ReplyCache, RunOptions};
 use crate::model::builtin::Builtin;
 use crate::model::{
     BUILTIN, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Providers,
@@ -376,7 +376,9 @@ fn quotes(chain: &mut Chain, story: &Story, texts: &Texts) {
         let quote = sha256(text("quote"));
         let span = Span { start, end, unit: SpanUnit::Utf8Byte };
         let id = evidence_id(text("namespace"), text("chunk_id"), span, Some(quote));
-        if quote.hex() != text("quote_sha256") || id != text("evidence_id") {
+        // Items of earlier versions also name the hash of the quote.
+        let named = pointer["quote_sha256"].as_str();
+        if named.is_some_and(|named| named != quote.hex()) || id != text("evidence_id") {
             wrong.insert(format!("{} is not the pointer it says", text("evidence_id")));
         }
         let source = texts.sources.iter().find(|source| source.id == text("chunk_id"));
@@ -478,7 +480,12 @@ pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> RerunR
     let answers = Answers::read(around, story)?;
     let provider: Arc<dyn Provider> = match story.item["model"]["provider"] == BUILTIN {
         true => Arc::new(Builtin),
-        false => Arc::new(Silent(configured(around, &request)?)),
+        false => {
+            let warnings = story.provenance.as_ref().map(|made| made.warnings.as_slice());
+            let mut warnings = warnings.unwrap_or_default().iter();
+            let small = warnings.any(|warning| warning.starts_with(FILLED_BY_RULE));
+            Arc::new(Silent { provider: configured(around, &request)?, small })
+        }
     };
     let surroundings = surroundings(around, story, &request)?;
     let options = RunOptions {
@@ -565,7 +572,11 @@ impl ReplyCache for Answers {
 }
 
 /// A provider that is known and is not asked.
-struct Silent(Arc<dyn Provider>);
+struct Silent {
+    provider: Arc<dyn Provider>,
+    /// Whether its question was a short one.
+    small: bool,
+}
 
 impl Provider for Silent {
     fn inner(&self) -> Option<&dyn Provider> {
@@ -573,16 +584,20 @@ impl Provider for Silent {
     }
 
     fn identity(&self) -> ModelIdentity {
-        self.0.identity()
+        self.provider.identity()
     }
 
     fn context_tokens(&self) -> usize {
-        self.0.context_tokens()
+        self.provider.context_tokens()
     }
 
     fn is_free(&self) -> bool {
         // Answers of the log count for every provider.
         false
+    }
+
+    fn is_small(&self) -> bool {
+        self.small
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {

@@ -282,15 +282,29 @@ impl SummaryItem {
     }
 }
 
-/// The texts of `outputs` that `structured` does not repeat.
-const RENDERINGS: [&str; 4] =
-    ["summary_text", "rendered_short", "rendered_medium", "rendered_long"];
+/// The text that a reader takes where a rendering is missing.
+const TEXT: &str = "summary_text";
+/// Renderings of it, which are left out where they are equal to it.
+const RENDERINGS: [&str; 3] = ["rendered_short", "rendered_medium", "rendered_long"];
 
-/// The flow's answer without the texts that `outputs` has under the same name.
+/// Takes the renderings out that only repeat the text, and returns their names.
+pub(crate) fn take_equal_renderings(outputs: &mut Map<String, Value>) -> Vec<&'static str> {
+    let text = outputs.get(TEXT).cloned();
+    let is_equal = |name: &&str| text.is_some() && outputs.get(*name) == text.as_ref();
+    let equal: Vec<&'static str> = RENDERINGS.into_iter().filter(is_equal).collect();
+    outputs.retain(|name, _| !equal.contains(&name.as_str()));
+    equal
+}
+
+/// The flow's answer without the texts that `outputs` has: under the same name, or as the text that
+/// stands for a missing rendering.
 pub(crate) fn without_repetition(mut structured: Value, outputs: &Map<String, Value>) -> Value {
     if let Some(members) = structured.as_object_mut() {
         members.retain(|name, value| {
-            !RENDERINGS.contains(&name.as_str()) || outputs.get(name) != Some(value)
+            let is_rendering = RENDERINGS.contains(&name.as_str());
+            let stands_for =
+                outputs.get(name).or_else(|| outputs.get(TEXT).filter(|_| is_rendering));
+            !(is_rendering || name == TEXT) || stands_for != Some(value)
         });
     }
     structured

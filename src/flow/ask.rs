@@ -26,7 +26,7 @@ use crate::contract::hash::{Digest, sha256};
 use crate::contract::json as canonical;
 use crate::contract::schema::{self, Violation};
 use crate::markup::prefix;
-use crate::model::builtin::fill::hints::Hints;
+use crate::model::builtin::{self, fill::hints::Hints};
 use crate::model::{
     Bill, CallSettings, Listener, Message, ModelCall, ModelError, ModelIdentity, ModelReply,
     Provider, ResponseFormat, Role, SourceText, StopReason, Usage, was_cut,
@@ -60,6 +60,8 @@ pub(super) struct Ledger {
     pub reading: Reading,
     /// Numbers of answers that were outside their scale, by pointer.
     pub clamped: Vec<String>,
+    /// Members that rules filled, because a small model was not asked for them.
+    pub derived: Vec<String>,
 }
 
 /// What all questions of one run of a flow share.
@@ -253,22 +255,22 @@ impl Asker<'_> {
         after > before
     }
 
-    fn call(
-        &self,
-        question: &Question<'_>,
-        messages: &[Message],
+    fn model_call<'c>(
+        &'c self,
+        question: &Question<'c>,
+        schema: Option<&'c OutputSchema>,
+        messages: &'c [Message],
         settings: &CallSettings,
-        turn: u32,
-    ) -> Result<ModelReply, FlowProblem> {
-        let call = ModelCall {
+    ) -> ModelCall<'c> {
+        ModelCall {
             flow_id: self.flow_id,
             variant: self.variant,
             node: question.node,
             messages,
             inputs: question.inputs,
             sources: question.sources,
-            schema: question.schema.map(|schema| &schema.value),
-            validator: question.schema.map(|schema| &schema.validator),
+            schema: schema.map(|schema| &schema.value),
+            validator: schema.map(|schema| &schema.validator),
             hints: self.hints,
             settings: settings.clone(),
             timeout: self.timeout,
@@ -277,7 +279,38 @@ impl Asker<'_> {
             model: None,
             apart: self.apart,
             kept_as: "",
-        };
+        }
+    }
+
+    /// The answer to a short question, completed: rules fill the `derived` members of the whole schema.
+    pub fn complete(
+        &self,
+        question: &Question<'_>,
+        whole: &OutputSchema,
+        derived: &[String],
+        answer: Answer,
+    ) -> Result<Answer, FlowProblem> {
+        let Answer { value: Value::Object(given), mut reply } = answer else { return Ok(answer) };
+        let call = self.model_call(question, Some(whole), &[], &question.settings);
+        let (value, evidence) = builtin::complete(&call, &given);
+        let errors = schema::violations(&whole.validator, &value);
+        if !errors.is_empty() {
+            let (node, raw) = (question.node.to_owned(), value.to_string());
+            return Err(FlowProblem::Schema { node, errors, raw });
+        }
+        reply.evidence.extend(evidence);
+        self.ledger.lock().derived = derived.to_vec();
+        Ok(Answer { value, reply })
+    }
+
+    fn call(
+        &self,
+        question: &Question<'_>,
+        messages: &[Message],
+        settings: &CallSettings,
+        turn: u32,
+    ) -> Result<ModelReply, FlowProblem> {
+        let call = self.model_call(question, question.schema, messages, settings);
         let cache = self.replies.filter(|_| !self.provider.is_free());
         let request_hash = match self.provider.is_free() {
             true => String::new(),

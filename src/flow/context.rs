@@ -16,6 +16,15 @@ use crate::registry::binding::{Binding, SourceField};
 
 use super::hierarchy::TreeNode;
 
+/// Which texts of a prompt stand under a label with their id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Labels {
+    /// Several texts, so that they can be told apart.
+    OfSeveral,
+    /// A single text too: the answer names the ids of its sources.
+    Always,
+}
+
 /// The context of one run of a flow: the request, the home and the sources.
 #[derive(Debug, Clone, Default)]
 pub struct Surroundings {
@@ -38,10 +47,11 @@ impl Surroundings {
         binding: &Binding,
         params: &Map<String, Value>,
         sources: &[SourceText],
+        labels: Labels,
     ) -> Option<Value> {
         match binding {
             Binding::Sources => Some(Value::Array(self.list(sources))),
-            Binding::Text => Some(self.joined(sources).into()),
+            Binding::Text => Some(self.joined(sources, labels).into()),
             Binding::Source(field) => self.field(*field, sources),
             Binding::RequestDay => self.day.clone().map(Value::from),
             Binding::Param(name) => params.get(name).filter(|value| !value.is_null()).cloned(),
@@ -150,13 +160,14 @@ impl Surroundings {
         })
     }
 
-    /// All texts as one: a single text as it is, several under a label each, a session as its
-    /// messages.
-    pub(crate) fn joined(&self, sources: &[SourceText]) -> String {
+    /// All texts as one: a single text as it is, unless its id is asked for; several under a label
+    /// each, a session as its messages.
+    pub(crate) fn joined(&self, sources: &[SourceText], labels: Labels) -> String {
         let is_session = self.input.window.is_some();
         if let [only] = sources
             && !is_session
             && !self.condensed
+            && labels == Labels::OfSeveral
         {
             return only.text.clone();
         }
@@ -350,13 +361,13 @@ mod tests {
         let text = |id: &str| SourceText { id: id.into(), text: "Words.".into() };
         let all = [text("n0"), text("n1"), text("n2")];
         assert_eq!(
-            around.of_condensed(&all, &nodes).joined(&all),
+            around.of_condensed(&all, &nodes).joined(&all, Labels::OfSeveral),
             "[1] n0 | Roof | 2026-03-02 to 2026-03-04\nWords.\n\n[2] n1 | Roof; Lease | 2026-03-04\nWords.\n\n\
              [3] n2 | Lease | 2026-03-04\nWords."
         );
         let one = [text("n2")];
         let around = around.of_condensed(&one, &nodes);
-        assert_eq!(around.joined(&one), "[1] n2 | Lease | 2026-03-04\nWords.");
+        assert_eq!(around.joined(&one, Labels::OfSeveral), "[1] n2 | Lease | 2026-03-04\nWords.");
         assert_eq!(around.list(&one)[0]["day"], "2026-03-04");
     }
 }

@@ -19,6 +19,7 @@ use super::outcome::FlowProblem;
 use super::pack::{LoadedPack, OutputSchema, Step};
 use super::python::{self, PythonCall, PythonSettings};
 use super::reading::Shows;
+use super::small::SmallForm;
 use super::source_ids::IdCheck;
 use super::{extract, pyvalue, roles};
 use crate::contract::hash::{Digest, sha256};
@@ -260,7 +261,11 @@ impl Executor<'_> {
                 let rendered = match given.and_then(|given| given.as_str()) {
                     Some(prompt) if marked.contains("prompt") => prompt.to_owned(),
                     Some(prompt) => roles::without_marks(prompt),
-                    None => self.pack.templates.render(template, members(&values), marked)?,
+                    None => {
+                        let short = self.small(node).map(|_| SmallForm::template(template));
+                        let template = short.as_deref().unwrap_or(template);
+                        self.pack.templates.render(template, members(&values), marked)?
+                    }
                 };
                 let messages = if *chat {
                     roles::split(&rendered)
@@ -325,6 +330,20 @@ impl Executor<'_> {
         Ok(Done { output: Output::Value(output), reply: None, metrics })
     }
 
+    /// The schema of the pack, for the node whose answer must fit it.
+    fn whole_schema(&self, node: &Node) -> Option<&OutputSchema> {
+        let is_structured = self.pack.structured_node.as_deref() == Some(&node.name);
+        let wants_json = self.pack.form() == super::project::Form::Json;
+        self.pack.schema.as_ref().filter(|_| is_structured && wants_json)
+    }
+
+    /// What a small model is asked for, where one answers this node.
+    fn small(&self, node: &Node) -> Option<&SmallForm> {
+        let is_prompt = matches!(self.pack.steps.get(&node.name), Some(Step::Llm { .. }));
+        let form = self.pack.small.as_ref().filter(|_| is_prompt && node.input("prompt").is_none());
+        form.filter(|_| self.asker.provider.is_small() && self.whole_schema(node).is_some())
+    }
+
     fn ask(
         &self,
         node: &Node,
@@ -334,11 +353,11 @@ impl Executor<'_> {
         own_schema: Option<&OutputSchema>,
     ) -> Result<Done, FlowProblem> {
         let is_structured = self.pack.structured_node.as_deref() == Some(&node.name);
-        let wants_json = self.pack.form() == super::project::Form::Json;
-        let schema = match &self.pack.schema {
-            Some(schema) if is_structured && wants_json => Some(schema),
-            _ => own_schema,
-        };
+        let whole_schema = self.whole_schema(node);
+        let small = self.small(node);
+        let short = self.pack.small_schema.as_ref().filter(|_| small.is_some());
+        let asked = short.or(whole_schema);
+        let schema = asked.or(own_schema);
         let prompty = node.prompty.as_ref();
         let mut settings = match prompty {
             Some(call) => ask::settings_of_prompty(&call.parameters),
@@ -384,7 +403,10 @@ impl Executor<'_> {
             whole: is_structured && !self.pack.is_imported(),
             settings,
         };
-        let answer = self.asker.ask(&question)?;
+        let mut answer = self.asker.ask(&question)?;
+        if let (Some(small), Some(whole)) = (small, whole_schema) {
+            answer = self.asker.complete(&question, whole, &small.derived, answer)?;
+        }
         let output = match &answer.reply.message {
             _ if wants_all => whole_reply(&answer.reply),
             Some(message) if wants_message && (prompty.is_none() || calls_tools(message)) => {

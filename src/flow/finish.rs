@@ -20,6 +20,8 @@ use crate::model::{BUILTIN, Provider, SourceText};
 
 /// How many members of an answer that the schema does not know are named in the warning.
 const UNDECLARED_SHOWN: usize = 10;
+/// The warning of an outcome whose question was a short one for a small model, before the members.
+pub(crate) const FILLED_BY_RULE: &str = "filled by rule, not by the model: ";
 /// The summary of a flow that gave no text.
 const NO_TEXT: &str = "There is no text.";
 /// Most characters of the summary in a few sentences.
@@ -98,6 +100,9 @@ impl GraphOutput<'_> {
                 ledger.clamped.iter().take(UNDECLARED_SHOWN).map(String::as_str).collect();
             warnings
                 .push(format!("numbers beyond their scale became its end: {}", numbers.join(", ")));
+        }
+        if !ledger.derived.is_empty() {
+            warnings.push(format!("{FILLED_BY_RULE}{}", ledger.derived.join(", ")));
         }
         if ledger.redacted > 0 {
             warnings.push(format!("{} passages were redacted before sending", ledger.redacted));

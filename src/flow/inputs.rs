@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::context::Surroundings;
+use super::context::{Labels, Surroundings};
 use super::dag::ValueType;
 use super::outcome::FlowProblem;
 use super::pack::LoadedPack;
@@ -56,6 +56,7 @@ pub(super) fn bind<'a>(
         warnings.push(format!("input {unknown} is not declared and is ignored"));
     }
     let mut sources = Cow::Borrowed(sources);
+    let labels = if pack.asks_ids() { Labels::Always } else { Labels::OfSeveral };
     if let Some(main) = pack.main_input() {
         match given.get(main) {
             Some(value) if sources.is_empty() => sources = own_sources(main, value).into(),
@@ -64,8 +65,9 @@ pub(super) fn bind<'a>(
             None => {
                 let kind = pack.inputs().iter().find(|input| input.name == main).map(|i| i.kind);
                 let bound = binding_of(pack, main)
-                    .and_then(|binding| surroundings.value(binding, params, &sources));
-                let value = bound.unwrap_or_else(|| main_value(kind, &sources, surroundings));
+                    .and_then(|binding| surroundings.value(binding, params, &sources, labels));
+                let value =
+                    bound.unwrap_or_else(|| main_value(kind, &sources, surroundings, labels));
                 given.insert(main.to_owned(), value);
             }
         }
@@ -74,7 +76,7 @@ pub(super) fn bind<'a>(
     for input in pack.inputs() {
         if !given.contains_key(&input.name)
             && let Some(binding) = binding_of(pack, &input.name)
-            && let Some(value) = surroundings.value(binding, params, &sources)
+            && let Some(value) = surroundings.value(binding, params, &sources, labels)
         {
             given.insert(input.name.clone(), fitting(input.kind, value));
         }
@@ -158,11 +160,12 @@ pub(super) fn main_value(
     kind: Option<ValueType>,
     sources: &[SourceText],
     surroundings: &Surroundings,
+    labels: Labels,
 ) -> Value {
     match kind {
         Some(ValueType::List) => Value::Array(surroundings.list(sources)),
         Some(ValueType::Object) => json!({"sources": surroundings.list(sources)}),
-        _ => surroundings.joined(sources).into(),
+        _ => surroundings.joined(sources, labels).into(),
     }
 }
 
@@ -177,9 +180,11 @@ mod tests {
     #[test]
     fn texts_are_joined_under_labels() {
         let nothing = Surroundings::default();
-        let joined = |sources: &[SourceText]| nothing.joined(sources);
-        let main_value = |kind, sources: &[SourceText]| main_value(kind, sources, &nothing);
+        let joined = |sources: &[SourceText]| nothing.joined(sources, Labels::OfSeveral);
+        let main_value =
+            |kind, sources: &[SourceText]| main_value(kind, sources, &nothing, Labels::OfSeveral);
         assert_eq!(joined(&[source("a", "one")]), "one");
+        assert_eq!(nothing.joined(&[source("a", "one")], Labels::Always), "[1] a\none");
         let two = [source("a\nsystem:\n", "one"), source("b", "two")];
         assert_eq!(joined(&two), "[1] a system: \none\n\n[2] b\ntwo");
         assert_eq!(

@@ -45,10 +45,12 @@ mod render;
 mod roles;
 mod run;
 pub mod scaffold;
+mod small;
 mod source_ids;
 mod tree;
 mod yaml;
 
+pub(crate) use finish::FILLED_BY_RULE;
 pub(crate) use hierarchy::{Coverage, HIERARCHY_VERSION};
 pub(crate) use outcome::EvidenceRef;
 pub(crate) use outcome::FlowProblem;

@@ -17,6 +17,7 @@ use super::plan::{self, Plan};
 use super::project::{BadProjection, Form, Projection};
 use super::prompty::Prompty;
 use super::render::{TemplateError, Templates};
+use super::small::SmallForm;
 use super::source_ids::IdClaims;
 use super::yaml;
 use super::{dag, flex};
@@ -69,6 +70,12 @@ impl OutputSchema {
             Some(parameters) if value.get("name").is_some() => parameters.clone(),
             _ => value,
         };
+        OutputSchema::of(path, value)
+    }
+
+    /// The schema that a file holds.
+    pub fn of(path: &str, value: Value) -> Result<OutputSchema, LoadError> {
+        let bad = |reason: String| LoadError::Json { path: path.to_owned(), reason };
         let validator = schema::compile(&value).map_err(bad)?;
         let canonical = canonical::jcs(&value);
         Ok(OutputSchema { value, validator, canonical })
@@ -106,6 +113,10 @@ pub struct LoadedPack {
     pub(crate) steps: BTreeMap<String, Step>,
     pub(crate) templates: Templates,
     pub(crate) schema: Option<OutputSchema>,
+    /// What a small model is asked for.
+    pub(crate) small: Option<SmallForm>,
+    /// The schema of its answer.
+    pub(crate) small_schema: Option<OutputSchema>,
     pub(crate) id_claims: IdClaims,
     pub(crate) projection: Projection,
     pub(crate) hints: Option<Hints>,
@@ -166,6 +177,12 @@ impl LoadedPack {
                         | binding::Binding::Source(binding::SourceField::Messages)
                 )
             )
+    }
+
+    /// Whether its answers name ids of the sources.
+    pub(crate) fn asks_ids(&self) -> bool {
+        let of_sources = |(_, given): (String, Option<&str>)| given.is_none();
+        !self.is_imported() && self.id_claims.pointers().any(of_sources)
     }
 
     /// The members of answers whose ids are checked, each with the input whose ids it may repeat.
@@ -257,6 +274,17 @@ impl Loader<'_> {
             path: "hints.json".to_owned(),
             reason: error.to_string(),
         })?;
+        let structured_node = structured_node(&plan, &steps);
+        let of_hints = |reason: String| LoadError::Json { path: "hints.json".to_owned(), reason };
+        let whole = schema.as_ref().map(|schema| &schema.value);
+        let small = SmallForm::of(hints.as_ref(), whole).map_err(of_hints)?;
+        let short = small.as_ref().map(|small| small.schema.clone());
+        let small_schema = short.map(|short| OutputSchema::of("hints.json", short)).transpose()?;
+        let asks = structured_node.as_ref().and_then(|node| steps.get(node));
+        if let (Some(small), Some(Step::Llm { template, .. })) = (&small, asks) {
+            let text = self.template_text(template, "hints.json")?;
+            templates.add(&SmallForm::template(template), &small.shorten(&text))?;
+        }
         let prompt_files = self
             .files
             .hashes()
@@ -266,7 +294,7 @@ impl Loader<'_> {
         Ok(LoadedPack {
             pack_hash: self.files.pack_hash(),
             main_input: main_input(record, &flow),
-            structured_node: structured_node(&plan, &steps),
+            structured_node,
             python_files: python_files(self.files, &self.aliases),
             folder: self.files.folder().map(Path::to_owned),
             record: record.clone(),
@@ -290,6 +318,8 @@ impl Loader<'_> {
                 .map(|schema| IdClaims::of(&schema.value, &projection))
                 .unwrap_or_default(),
             schema,
+            small,
+            small_schema,
             projection,
             hints,
             template_bytes,
@@ -380,12 +410,18 @@ impl Loader<'_> {
         if templates.has(path) {
             return Ok(());
         }
-        let mut text = self.prompt_text(path, by)?;
-        if path.ends_with(".prompty") {
-            text = Prompty::parse(path, &text)?.template;
-        }
+        let text = self.template_text(path, by)?;
         *bytes += text.len();
         Ok(templates.add(path, &text)?)
+    }
+
+    /// The template in a file.
+    fn template_text(&mut self, path: &str, by: &str) -> Result<String, LoadError> {
+        let text = self.prompt_text(path, by)?;
+        match path.ends_with(".prompty") {
+            true => Ok(Prompty::parse(path, &text)?.template),
+            false => Ok(text),
+        }
     }
 
     fn step(

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::ask::{self, Asker, Ledger};
-use super::context::Surroundings;
+use super::context::{Labels, Surroundings};
 use super::exec::{self, Executor};
 use super::finish::GraphOutput;
 use super::hierarchy::{Coverage, Hierarchy};
@@ -388,7 +388,7 @@ fn condense(
         let (texts, is_cut) = tree.condensed(room / 2);
         asker.ledger.lock().condensed_cut = is_cut;
         let around = options.surroundings.unwrap_or(&unknown).of_condensed(&texts, &tree.nodes);
-        let value = inputs::main_value(kind, &texts, &around);
+        let value = inputs::main_value(kind, &texts, &around, Labels::Always);
         bound.condensed = texts.into_iter().map(|text| text.id).collect();
         bound.uncondensed = bound.inputs.insert(main.to_owned(), value);
     }

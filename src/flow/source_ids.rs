@@ -83,7 +83,6 @@ impl IdClaims {
     }
 
     /// The pointers that are checked, each with the input whose ids it may repeat.
-    #[cfg(any(test, feature = "internals"))]
     pub fn pointers(&self) -> impl Iterator<Item = (String, Option<&str>)> {
         let pointers = self.paths.iter().map(|path| format!("/{}", path.join("/")));
         pointers.zip(self.given.iter().map(Option::as_deref))

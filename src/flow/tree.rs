@@ -11,7 +11,7 @@
 use serde_json::{Map, Value};
 
 use super::ask::{Asker, Question};
-use super::context::Surroundings;
+use super::context::{Labels, Surroundings};
 use super::extract;
 use super::hierarchy::{Hierarchy, TreeNode, first_sentence, floor};
 use super::outcome::FlowProblem;
@@ -244,7 +244,8 @@ impl TreeJob<'_> {
 
     fn ask(&self, draft: &Draft, prompt: &LevelPrompt<'_>) -> Result<String, FlowProblem> {
         let name = format!("#{}", draft.node_id);
-        let text = super::inputs::main_value(None, &draft.texts, self.surroundings);
+        let text =
+            super::inputs::main_value(None, &draft.texts, self.surroundings, Labels::OfSeveral);
         let title = Value::from(draft.title.as_str());
         let values = members(self.inputs).chain([("text", &text), ("title", &title)]);
         let rendered = prompt.render(values)?;

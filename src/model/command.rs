@@ -14,7 +14,7 @@ use super::provider::Provider;
 use super::redact::Redaction;
 use super::reply::{ModelIdentity, ModelReply, Usage};
 use super::secret::Secret;
-use crate::config::ProviderConfig;
+use crate::config::{Profile, ProviderConfig};
 use crate::contract::shown::steers;
 use crate::contract::vocabulary::FailureCause;
 use crate::os::process::{self, ProcessError, Program};
@@ -60,6 +60,10 @@ impl Provider for CommandProvider {
 
     fn context_tokens(&self) -> usize {
         self.config.context_tokens.map_or(CONTEXT_TOKENS, |tokens| tokens as usize)
+    }
+
+    fn is_small(&self) -> bool {
+        self.config.profile == Some(Profile::Small)
     }
 
     fn context_is_known(&self) -> bool {

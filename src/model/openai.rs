@@ -22,7 +22,7 @@ use super::reply::{Cached, ModelIdentity, ModelReply, StopReason, Usage};
 use super::secret::Secret;
 use super::stream::{STREAM, STREAM_OPTIONS};
 use super::tls::Certificate;
-use crate::config::ProviderConfig;
+use crate::config::{Profile, ProviderConfig};
 use crate::contract::vocabulary::FailureCause;
 use crate::facts::dialect::LearnedDialect;
 
@@ -231,6 +231,10 @@ impl Provider for OpenAi {
 
     fn context_tokens(&self) -> usize {
         self.context_of(self.config.model.as_deref().unwrap_or_default()).0
+    }
+
+    fn is_small(&self) -> bool {
+        self.config.profile == Some(Profile::Small)
     }
 
     fn context_is_known(&self) -> bool {

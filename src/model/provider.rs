@@ -46,6 +46,11 @@ pub trait Provider: Send + Sync {
         self.inner().is_some_and(Provider::is_free)
     }
 
+    /// Whether it answers short questions only: `profile = "small"`.
+    fn is_small(&self) -> bool {
+        self.inner().is_some_and(Provider::is_small)
+    }
+
     /// What the configured model was found to refuse since the program started, one fact a line.
     fn learned(&self) -> Vec<String> {
         self.inner().map(Provider::learned).unwrap_or_default()

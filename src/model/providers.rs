@@ -404,9 +404,10 @@ fn configured(
                 Arc::new(provider) as Arc<dyn Provider>
             })
         }
-        ProviderKind::Recorded => recordings(name, section, machine)
-            .map_err(setup)
-            .map(|lines| Arc::new(Recorded::new(name, lines)) as Arc<dyn Provider>),
+        ProviderKind::Recorded => recordings(name, section, machine).map_err(setup).map(|lines| {
+            let small = section.profile == Some(Profile::Small);
+            Arc::new(Recorded::new(name, small, lines)) as Arc<dyn Provider>
+        }),
     };
     Some(provider)
 }

@@ -68,10 +68,12 @@ pub(crate) struct Recorded {
     by_node: Mutex<BTreeMap<(String, String), Vec<ModelReply>>>,
     identity: Option<ModelIdentity>,
     context_tokens: usize,
+    small: bool,
 }
 
 impl Recorded {
-    pub fn new(name: &str, recordings: Vec<Recording>) -> Recorded {
+    /// `small` means that short questions were asked.
+    pub fn new(name: &str, small: bool, recordings: Vec<Recording>) -> Recorded {
         let identity = recordings.first().map(|recording| recording.reply.identity.clone());
         let context_tokens = recordings.first().and_then(|first| first.context_tokens);
         let mut by_hash = BTreeMap::new();
@@ -94,6 +96,7 @@ impl Recorded {
             by_node: Mutex::new(by_node),
             identity,
             context_tokens: context_tokens.unwrap_or(CONTEXT_TOKENS),
+            small,
         }
     }
 }
@@ -109,6 +112,10 @@ impl Provider for Recorded {
 
     fn context_tokens(&self) -> usize {
         self.context_tokens
+    }
+
+    fn is_small(&self) -> bool {
+        self.small
     }
 
     fn context_is_known(&self) -> bool {

@@ -14,7 +14,9 @@ use crate::contract::publish;
 use crate::contract::schema;
 use crate::contract::time::Timestamp;
 use crate::contract::versions::question_hash;
-use crate::export::item::{ModelIdentity, PromptIdentity, SummaryItem, without_repetition};
+use crate::export::item::{
+    ModelIdentity, PromptIdentity, SummaryItem, take_equal_renderings, without_repetition,
+};
 use crate::facts::attempt::SourceCounts;
 use crate::flow::{Coverage, EvidenceRef, FlowOutcome, HIERARCHY_VERSION};
 use crate::model;
@@ -140,6 +142,7 @@ fn owned(ids: Vec<&str>) -> Vec<String> {
 fn outputs(prepared: &Prepared, made: FlowOutcome) -> Map<String, Value> {
     let mut outputs = object(json!(made.summary));
     outputs.remove("meta");
+    let left_out = take_equal_renderings(&mut outputs);
     let mut put = |name: &str, value: Value| {
         outputs.insert(name.to_owned(), value);
     };
@@ -154,7 +157,7 @@ fn outputs(prepared: &Prepared, made: FlowOutcome) -> Map<String, Value> {
     }
     put("quality", quality);
     put("coverage", json!(made.coverage));
-    let (located, unlocated) = evidence_refs(prepared, &made.evidence);
+    let (located, unlocated) = evidence_refs(prepared, &made.evidence, &left_out);
     put("evidence_refs", located);
     if unlocated > 0 {
         put("evidence_unlocated", unlocated.into());
@@ -172,12 +175,19 @@ fn outputs(prepared: &Prepared, made: FlowOutcome) -> Map<String, Value> {
 }
 
 /// An evidence pointer for each passage of a source that the answer quotes, with the places in the answer
-/// that quote it, and the number of quotes that no source holds.
-fn evidence_refs(prepared: &Prepared, evidence: &[EvidenceRef]) -> (Value, usize) {
+/// that quote it, and the number of quotes that no source holds. A rendering that was `left_out` is no place.
+fn evidence_refs(
+    prepared: &Prepared,
+    evidence: &[EvidenceRef],
+    left_out: &[&str],
+) -> (Value, usize) {
     let mut refs: Vec<Value> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut unlocated = 0;
-    for one in evidence {
+    let is_left_out = |one: &&EvidenceRef| {
+        one.pointer.strip_prefix('/').is_some_and(|name| left_out.contains(&name))
+    };
+    for one in evidence.iter().filter(|one| !is_left_out(one)) {
         let Some((id, passage)) = passage(prepared, one) else {
             unlocated += 1;
             continue;
@@ -210,7 +220,6 @@ fn passage(prepared: &Prepared, evidence: &EvidenceRef) -> Option<(String, Value
         "chunk_id": id,
         "span": span,
         "quote": words,
-        "quote_sha256": quote.hex(),
         "pointers": [],
     });
     Some((evidence_id, passage))

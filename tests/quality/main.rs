@@ -4,6 +4,7 @@
 //! unless `QUALITY_SHOW=hidden` asks for it. `cargo test --test quality -- --nocapture` prints the table;
 //! `QUALITY_PAGE=FILE` writes a page with texts, outputs and labels side by side; `QUALITY_SHOW=seen`
 //! prints the fields that differ from their labels, `QUALITY_PACK=event` only those of one pack.
+//! `QUALITY_WORST=seen` prints the ten worst outputs in full, and `QUALITY_HALF=seen` scores one half only.
 //!
 //! A field scores 0 to 1 (see `score`), an input the mean of its fields, a pack the mean of its inputs.
 //! A wrong value costs as much as a missing one, and a value where the label is null is an invention.
@@ -264,18 +265,47 @@ fn show(judged: &[Judged<'_>]) {
     }
 }
 
+/// Outputs that are printed in full.
+const WORST: usize = 10;
+
+/// The worst outputs of a half: the text, what was made of it, and what its labels say.
+fn show_worst(judged: &[Judged<'_>]) {
+    for (place, one) in worst(judged).into_iter().take(WORST).enumerate() {
+        println!("\n{}. {} {}, score {:.2}", place + 1, one.pack, one.sample.id, one.score());
+        println!("--- text\n{}", one.sample.text);
+        println!("--- output\n{}", serde_json::to_string_pretty(&one.output).unwrap());
+        println!("--- labels that it misses");
+        for field in one.fields.iter().filter(|field| field.score < 0.99) {
+            println!("{:.2} /{}: {} wanted {}", field.score, field.name, field.found, field.wanted);
+        }
+    }
+}
+
+/// All outputs, the worst first.
+pub(crate) fn worst<'j, 's>(judged: &'j [Judged<'s>]) -> Vec<&'j Judged<'s>> {
+    let mut order: Vec<&Judged<'_>> = judged.iter().collect();
+    order.sort_by(|a, b| a.score().total_cmp(&b.score()));
+    order
+}
+
 #[test]
 fn the_packs_reach_their_floors_on_both_halves() {
     let packs = packs();
     let mut page = String::new();
-    for (half, floors) in &FLOORS {
+    let asks =
+        |name: &str, half: Half| std::env::var(name).is_ok_and(|asked| asked == half.folder());
+    let only = std::env::var_os("QUALITY_HALF").is_some();
+    for (half, floors) in FLOORS.iter().filter(|(half, _)| !only || asks("QUALITY_HALF", *half)) {
         let samples = corpus::read(*half);
         let judged = judge_all(&packs, &samples);
         let rows = rows(&judged);
         let coverage = baselines::coverage(&judged);
         print_table(*half, &rows, &coverage);
-        if std::env::var("QUALITY_SHOW").is_ok_and(|asked| asked == half.folder()) {
+        if asks("QUALITY_SHOW", *half) {
             show(&judged);
+        }
+        if asks("QUALITY_WORST", *half) {
+            show_worst(&judged);
         }
         page::append(&mut page, *half, &judged);
         let low: Vec<&&str> =

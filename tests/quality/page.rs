@@ -10,9 +10,7 @@ fn escape(text: &str) -> String {
 
 pub fn append(page: &mut String, half: Half, judged: &[Judged<'_>]) {
     page.push_str(&format!("<h1>{half:?}</h1>\n"));
-    let mut order: Vec<&Judged<'_>> = judged.iter().collect();
-    order.sort_by(|a, b| a.score().total_cmp(&b.score()));
-    for one in order {
+    for one in super::worst(judged) {
         let row = |field: &super::score::Field| {
             let class = match (field.judgement, field.score > 0.99) {
                 (_, true) => "right",

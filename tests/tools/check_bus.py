@@ -235,6 +235,9 @@ def check_texts(where, stream, item, upstream):
     check(item["selection"]["counts"]["used"] <= used, where, "counts.used")
     checked["texts"] += len(texts)
     by_id, places = dict(zip(sources, texts)), set()
+    for name in ["rendered_short", "rendered_medium", "rendered_long"]:
+        said = item["outputs"].get(name)
+        check(said != item["outputs"]["summary_text"], where, f"{name} repeats summary_text")
     for ref in item["outputs"].get("evidence_refs", []):
         text, span = by_id.get(ref["chunk_id"]), ref["span"]
         if not check(text is not None, where, f"evidence in {ref['chunk_id']}, no source of it"):
@@ -242,12 +245,14 @@ def check_texts(where, stream, item, upstream):
         check(span["unit"] == "utf8_byte", where, "unit of a span")
         quote = text.encode()[span["start"]: span["end"]]
         check(quote == ref["quote"].encode() and quote, where, f"evidence {ref['evidence_id']}")
-        check(sha256(quote) == ref["quote_sha256"], where, "quote_sha256")
         named = canonical(["evidence.v1", ref["namespace"], ref["chunk_id"], span["start"],
-                           span["end"], span["unit"], ref["quote_sha256"]])
+                           span["end"], span["unit"], sha256(quote)])
         check(ref["evidence_id"] == f"ev_{sha256(named)[:32]}", where, "evidence_id")
         check(ref["evidence_id"] not in places, where, "a passage has two entries")
         places.add(ref["evidence_id"])
+        left_out = {"/rendered_short", "/rendered_medium", "/rendered_long"}
+        left_out -= {f"/{name}" for name in item["outputs"]}
+        check(not left_out & set(ref["pointers"]), where, "a pointer to a rendering that is left out")
         check(ref["pointers"] and all(p.startswith("/") for p in ref["pointers"]), where, "pointers")
         checked["evidence"] += 1
 

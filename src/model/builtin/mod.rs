@@ -17,6 +17,8 @@ pub mod phrases;
 pub mod rank;
 pub mod text;
 
+use serde_json::{Map, Value};
+
 use super::{
     Evidence, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, SourceSpan, StopReason,
     Usage,
@@ -30,7 +32,7 @@ use rank::select::QuotedRange;
 use text::{Part, Text};
 
 /// Version of the algorithm; any change of its output changes it.
-const ALGORITHM: &str = "1.7.0";
+const ALGORITHM: &str = "1.8.0";
 /// The name it has in the configuration and in provenance.
 const PROVIDER: &str = "builtin";
 /// Bytes counted as one token in usage and context.
@@ -65,23 +67,7 @@ impl Provider for Builtin {
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        let none = Hints::default();
-        let hints = match call.hints {
-            Some(hints) if !call.node.starts_with(SYNTHESIS_MARK) => hints,
-            _ => &none,
-        };
-        let parts = gather(call, hints);
-        let read: usize = parts.iter().map(|part| part.text.len()).sum();
-        let parts = excerpt(parts);
-        let text = Text::new(
-            parts.iter().map(|part| Part { id: id_of(part, call), text: &part.text }).collect(),
-        );
-        let percent = percent(call, hints);
-        let mut scene = Scene::new(&text, &parts, call.inputs, hints, percent);
-        scene.apart = call.apart;
-        let (text_out, pieces) = answer(&scene, call, hints);
-        let evidence =
-            pieces.iter().filter_map(|(pointer, piece)| evidence(pointer, piece, &parts)).collect();
+        let (text_out, evidence, read) = read(call, answer);
         let usage = Usage {
             input_tokens: read.div_ceil(TOKEN_BYTES) as u64,
             output_tokens: text_out.len().div_ceil(TOKEN_BYTES) as u64,
@@ -102,6 +88,40 @@ impl Provider for Builtin {
     fn is_free(&self) -> bool {
         true
     }
+}
+
+/// Fills the members of the call's schema that another model did not give.
+pub(crate) fn complete(call: &ModelCall<'_>, given: &Map<String, Value>) -> (Value, Vec<Evidence>) {
+    let none = Value::Null;
+    let schema = call.schema.unwrap_or(&none);
+    let (value, evidence, _) =
+        read(call, |scene, call, hints| fill::fill(scene, schema, call.validator, hints, given));
+    (value, evidence)
+}
+
+/// Reads the texts of a call, and answers: what is answered, its evidence, and how many bytes were read.
+fn read<T>(
+    call: &ModelCall<'_>,
+    answer: impl FnOnce(&Scene<'_, '_>, &ModelCall<'_>, &Hints) -> (T, Vec<(String, QuotedRange)>),
+) -> (T, Vec<Evidence>, usize) {
+    let none = Hints::default();
+    let hints = match call.hints {
+        Some(hints) if !call.node.starts_with(SYNTHESIS_MARK) => hints,
+        _ => &none,
+    };
+    let parts = gather(call, hints);
+    let read: usize = parts.iter().map(|part| part.text.len()).sum();
+    let parts = excerpt(parts);
+    let text = Text::new(
+        parts.iter().map(|part| Part { id: id_of(part, call), text: &part.text }).collect(),
+    );
+    let percent = percent(call, hints);
+    let mut scene = Scene::new(&text, &parts, call.inputs, hints, percent);
+    scene.apart = call.apart;
+    let (answer, pieces) = answer(&scene, call, hints);
+    let evidence =
+        pieces.iter().filter_map(|(pointer, piece)| evidence(pointer, piece, &parts)).collect();
+    (answer, evidence, read)
 }
 
 /// `1.0.0+unicode-17.0.0`: the tables decide what a letter is.
@@ -131,7 +151,7 @@ fn answer(
     }
     match call.schema {
         Some(schema) => {
-            let (value, pieces) = fill::fill(scene, schema, call.validator, hints);
+            let (value, pieces) = fill::fill(scene, schema, call.validator, hints, &Map::new());
             (value.to_string(), pieces)
         }
         None => plain(Filled::Nothing, scene, hints, call),

@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::super::lexicon::lexicon;
+use super::super::lexicon::{Language, lexicon};
+use super::super::text::language::language_of;
 use super::super::text::words::fold;
 use super::super::text::{Kind, lines};
 use super::compare::content_words;
@@ -23,6 +24,10 @@ const PIECE_WORDS_MAX: usize = 9;
 /// What the input says, by clauses that affirm and clauses that deny.
 struct KnownWords {
     words: BTreeSet<String>,
+    /// The most years that it states.
+    years: Option<u32>,
+    /// Written in another language than the statements: other words may mean the same.
+    foreign: bool,
     affirmed: Vec<String>,
     denied: Vec<String>,
 }
@@ -32,14 +37,20 @@ impl KnownWords {
         let clauses =
             input.split(['.', ';', '\n', ',']).map(fold).filter(|one| !one.trim().is_empty());
         let (denied, affirmed): (Vec<String>, Vec<String>) = clauses.partition(|one| denies(one));
-        KnownWords { words: words(&affirmed.join(". "), check), affirmed, denied }
+        let years = affirmed.iter().filter_map(|clause| years(clause, check)).max();
+        let words = words(&affirmed.join(". "), check);
+        KnownWords { words, years, foreign: false, affirmed, denied }
     }
 }
 
 /// The statements of a check, each with whether it is `met` and, where it is a part of a sentence, its
 /// `statement`.
 pub(crate) fn statements(scene: &Scene<'_, '_>, check: &Check, focus: &Focus) -> Vec<Focus> {
-    let known = KnownWords::of(&scene.input_text(&check.with, focus).unwrap_or_default(), check);
+    let input = scene.input_text(&check.with, focus).unwrap_or_default();
+    let mut known = KnownWords::of(&input, check);
+    let written = language_of([input.as_str()]);
+    let undetermined = [written, scene.text.language].contains(&Language::UNDETERMINED);
+    known.foreign = !undetermined && written != scene.text.language;
     let mut found = Vec::new();
     for (sentence, piece) in find(scene, check, focus) {
         let said = piece.as_deref().unwrap_or_else(|| scene.text.sentence(sentence));
@@ -157,6 +168,11 @@ fn met(statement: &str, known: &KnownWords, check: &Check) -> Option<bool> {
         return formal(statement, known, check);
     }
     let asked = words(statement, check);
+    let enough =
+        years(&fold(statement), check).zip(known.years).map(|(least, stated)| stated >= least);
+    if asked.is_empty() && enough.is_some() {
+        return enough;
+    }
     if (known.words.is_empty() && known.denied.is_empty()) || asked.is_empty() {
         return None;
     }
@@ -174,7 +190,18 @@ fn met(statement: &str, known: &KnownWords, check: &Check) -> Option<bool> {
     let alternatives = said
         .split(|c: char| !c.is_alphanumeric())
         .any(|word| check.alternatives.iter().any(|other| other == word));
-    Some(shared.len() * 2 >= asked.len() || (alternatives && !shared.is_empty()))
+    let met = shared.len() * 2 >= asked.len() || (alternatives && !shared.is_empty());
+    // The years fit, and only the words differ; or the words are those of another language.
+    let may_be_met = enough == Some(true) || (known.foreign && shared.is_empty());
+    (met || !may_be_met).then_some(met)
+}
+
+/// The years that a folded text states: `3+ years`, `12 anos`.
+fn years(folded: &str, check: &Check) -> Option<u32> {
+    let words: Vec<&str> = folded.split(|c: char| !c.is_alphanumeric()).collect();
+    let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+    let stated = words.windows(2).filter(|pair| check.years.iter().any(|cue| fits(cue, pair[1])));
+    stated.filter_map(|pair| pair[0].parse().ok()).max()
 }
 
 fn is_formal(folded: &str, check: &Check) -> bool {
@@ -244,7 +271,7 @@ mod tests {
     fn check() -> Check {
         serde_json::from_value(json!({
             "with": "profile", "most": 9, "common": ["experience", "years"], "alternatives": ["or"],
-            "formal": ["visa*", "right to work"], "permitted": ["permit", "citizen"],
+            "years": ["year*"], "formal": ["visa*", "right to work"], "permitted": ["permit", "citizen"],
             "same": [["german", "deutsch*"]], "levels": [["b1"], ["b2"], ["c1", "fluent"]]
         }))
         .unwrap()
@@ -258,6 +285,19 @@ mod tests {
         assert_eq!(met("Kubernetes and Terraform"), Some(false));
         assert_eq!(met("Airflow or Prefect or Dagster"), Some(true));
         assert_eq!(super::met("Python", &KnownWords::of("", &check()), &check()), None);
+    }
+
+    #[test]
+    fn years_that_fit_and_words_of_another_language_are_no_gap() {
+        let known = KnownWords::of("Baker, 6 years, sourdough. Spanish", &check());
+        let met = |statement, known: &KnownWords| super::met(statement, known, &check());
+        assert_eq!(met("3 years of experience", &known), Some(true));
+        assert_eq!(met("10 years of experience", &known), Some(false));
+        assert_eq!(met("5 years in a large kitchen", &known), None);
+        assert_eq!(met("8 years in a large kitchen", &known), Some(false));
+        assert_eq!(met("Conocimiento de masa madre", &known), Some(false));
+        let foreign = KnownWords { foreign: true, ..known };
+        assert_eq!(met("Conocimiento de masa madre", &foreign), None);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use super::super::rank::select::{Quoted, shorten};
+use super::super::text::sentences;
 use super::filled::Filled;
 use super::rule::Rule;
 use super::scene::{Focus, Scene};
@@ -31,6 +33,17 @@ pub(crate) fn dependent(
         }
         Rule::Copy { field } => member(field).cloned().unwrap_or_default(),
         Rule::Found { field } => Filled::Value(json!(member(field).is_some_and(says_something))),
+        Rule::Shortened { field, sentences, bytes } => match member(field) {
+            Some(Filled::Text(whole)) => Filled::quoted(beginning(whole, *sentences, *bytes)),
+            Some(Filled::Value(Value::String(text))) => {
+                Filled::quoted(beginning(&Quoted::plain(text.clone()), *sentences, *bytes))
+            }
+            _ => Filled::Nothing,
+        },
+        Rule::Where { field, of } => match member(field).is_some_and(says_something) {
+            true => dependent(scene, of, members, focus),
+            false => Filled::Nothing,
+        },
         Rule::Said { cues, of } => match scene.saying(cues, focus).is_empty() {
             true => Filled::Nothing,
             false => dependent(scene, of, members, focus),
@@ -41,6 +54,17 @@ pub(crate) fn dependent(
         }
         other => scene.eval(other, focus),
     }
+}
+
+/// The first sentences of a text, as many as fit; at least a part of the first.
+fn beginning(whole: &Quoted, most: usize, bytes: usize) -> Quoted {
+    let text = whole.text.as_str();
+    let mut ends = Vec::new();
+    sentences::split(text, 0..text.len(), |range| ends.push(range.end));
+    let fitting = ends.into_iter().take(most).take_while(|end| *end <= bytes).last();
+    let end = fitting.unwrap_or_else(|| shorten(text, bytes).len());
+    let pieces = whole.pieces.iter().filter(|piece| piece.output_end <= end).copied().collect();
+    Quoted { text: text[..end].trim_end().to_owned(), pieces }
 }
 
 fn says_something(value: &Filled) -> bool {

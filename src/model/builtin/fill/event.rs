@@ -261,10 +261,14 @@ fn place_in(scene: &Scene<'_, '_>, sentence: usize) -> Option<Mention> {
                     || number(next)
                     || names.place_links.contains(word(next))
                     || place_word(next)
-                    || (named && end == first && !names.place_stops.contains(word(next))));
+                    || (named && end == first && !names.place_stops.contains(word(next)))
+                    // `salle des fêtes`: a link takes one word with it.
+                    || (named && end == first + 1 && names.place_links.contains(word(end))));
+            // `room 2.14` is no time.
+            let numbered = number(next) && place_word(end);
             if !(goes_on || comma)
                 || calendar(next)
-                || in_time(next)
+                || (in_time(next) && !numbered)
                 || names.place_stops.contains(word(next))
             {
                 break;

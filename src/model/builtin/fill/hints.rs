@@ -36,6 +36,18 @@ pub struct Hints {
     pub checks: BTreeMap<String, Check>,
     pub ranking: Option<Ranking>,
     pub tables: BTreeMap<String, Table>,
+    /// The question for a small model.
+    pub small: Option<SmallHint>,
+}
+
+/// The members that a small model is asked for. Rules fill the others.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SmallHint {
+    pub ask: Vec<String>,
+    /// Rules that go before those of `fields`: they may look at what the model said.
+    #[serde(default)]
+    pub fields: BTreeMap<String, Rule>,
 }
 
 impl<'de> Deserialize<'de> for Hints {
@@ -144,6 +156,9 @@ pub struct Check {
     /// Words for levels, the lowest first: a statement with a level needs that level or a higher one.
     #[serde(default)]
     pub(crate) levels: Vec<Vec<String>>,
+    /// Words for years: a statement that asks for some is compared by their number too.
+    #[serde(default)]
+    pub(crate) years: Vec<String>,
     /// Words that join alternatives: one of them is enough.
     #[serde(default)]
     pub(crate) alternatives: Vec<String>,

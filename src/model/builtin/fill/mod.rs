@@ -37,7 +37,7 @@ mod subject;
 mod texts;
 
 use jsonschema::Validator;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::rank::select::QuotedRange;
 use crate::contract::schema;
@@ -50,21 +50,27 @@ use scene::{Focus, Scene};
 /// Rounds of replacing what the real validator still refuses.
 const REPAIRS_MAX: usize = 8;
 
-/// The answer to a call with a schema: the object, and the pieces of its strings by JSON pointer.
+/// The answer to a call with a schema: the object, and the pieces of its strings by JSON pointer. The
+/// members that are `given` stand as they are.
 pub fn fill(
     scene: &Scene<'_, '_>,
     schema: &Value,
     validator: Option<&Validator>,
     hints: &Hints,
+    given: &Map<String, Value>,
 ) -> (Value, Vec<(String, QuotedRange)>) {
     let node = Node::root(schema);
     let focus = scene.all();
     let found = match node.properties() {
-        Some(_) => Filled::Object(members(scene, node, hints, &focus)),
+        Some(_) => Filled::Object(members(scene, node, hints, &focus, given)),
         None => guess::guess("", node, scene, &focus),
     };
     let mut pieces = Vec::new();
     let mut value = conform(found, node).into_value("", &mut pieces);
+    if let Some(members) = value.as_object_mut() {
+        let known = given.iter().filter(|(name, _)| node.property(name).is_some());
+        members.extend(known.map(|(name, value)| (name.clone(), value.clone())));
+    }
     match validator {
         Some(validator) => repair(&mut value, schema, validator, &mut pieces),
         // A schema that does not compile accepts whatever was found.
@@ -82,11 +88,18 @@ fn members(
     node: Node<'_>,
     hints: &Hints,
     focus: &Focus,
+    given: &Map<String, Value>,
 ) -> Vec<(String, Filled)> {
     let mut members: Vec<(String, Filled)> = Vec::new();
     let mut waiting = Vec::new();
+    let beside = hints.small.as_ref().filter(|_| !given.is_empty());
     for name in node.properties().into_iter().flat_map(|properties| properties.keys()) {
-        let found = match hints.fields.get(name) {
+        if let Some(value) = given.get(name) {
+            members.push((name.clone(), Filled::Value(value.clone())));
+            continue;
+        }
+        let beside = beside.and_then(|small| small.fields.get(name));
+        let found = match beside.or_else(|| hints.fields.get(name)) {
             Some(rule) if rule.depends() => {
                 waiting.push((name, rule));
                 Filled::Nothing

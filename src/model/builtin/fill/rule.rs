@@ -23,6 +23,9 @@ pub enum Rule {
         inputs: Vec<String>,
         #[serde(default = "short_text")]
         bytes: usize,
+        /// A heading that says one of these names a part, and not the text.
+        #[serde(default)]
+        without: Vec<String>,
     },
     /// The value of an input, of the item at hand or of the flow; dots reach inside.
     Input {
@@ -276,6 +279,19 @@ pub enum Rule {
     Found {
         field: String,
     },
+    /// The first sentences of another member.
+    Shortened {
+        field: String,
+        #[serde(default = "three")]
+        sentences: usize,
+        #[serde(default = "medium_text")]
+        bytes: usize,
+    },
+    /// Another rule, but only where another member says something.
+    Where {
+        field: String,
+        of: Box<Rule>,
+    },
     /// `en`, `es`, … or `und`.
     Language,
     /// A list of objects: each member by its own rule, which looks at its element.
@@ -355,7 +371,9 @@ impl Rule {
             Rule::Confidence { .. }
             | Rule::QuoteOf { .. }
             | Rule::Copy { .. }
-            | Rule::Found { .. } => true,
+            | Rule::Found { .. }
+            | Rule::Shortened { .. }
+            | Rule::Where { .. } => true,
             Rule::First { of } => of.iter().any(Rule::depends),
             Rule::Said { of, .. } => of.depends(),
             _ => false,

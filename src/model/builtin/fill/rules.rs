@@ -38,7 +38,7 @@ impl Scene<'_, '_> {
             Rule::Summary { sentences, bytes } => {
                 Filled::quoted(self.summary(focus, *sentences, *bytes))
             }
-            Rule::Title { inputs, bytes } => self.title(inputs, *bytes, focus),
+            Rule::Title { inputs, bytes, without } => self.title(inputs, *bytes, without, focus),
             Rule::Input { names } => self.given(names, focus),
             Rule::Const { value } => Filled::Value(value.clone()),
             Rule::First { of } => of
@@ -198,7 +198,9 @@ impl Scene<'_, '_> {
             Rule::Confidence { .. }
             | Rule::QuoteOf { .. }
             | Rule::Copy { .. }
-            | Rule::Found { .. } => Filled::Nothing,
+            | Rule::Found { .. }
+            | Rule::Shortened { .. }
+            | Rule::Where { .. } => Filled::Nothing,
         }
     }
 
@@ -242,7 +244,7 @@ impl Scene<'_, '_> {
         found.find(|value| !value.is_empty()).unwrap_or_default()
     }
 
-    fn title(&self, inputs: &[String], bytes: usize, focus: &Focus) -> Filled {
+    fn title(&self, inputs: &[String], bytes: usize, without: &[String], focus: &Focus) -> Filled {
         if let Some(given) = inputs.iter().find_map(|name| self.input_text(name, focus)) {
             let line = given.lines().next().unwrap_or_default();
             return Filled::text(shorten(strip_reply_marks(line), bytes));
@@ -254,8 +256,10 @@ impl Scene<'_, '_> {
         if !subject.is_empty() {
             return subject;
         }
+        let parts = self.saying(without, focus);
         let of_kind = |wanted: fn(&Kind) -> bool| {
-            focus.sentences.iter().copied().find(|&at| wanted(&self.text.block_of(at).kind))
+            let named = |at: &usize| wanted(&self.text.block_of(*at).kind) && !parts.contains(at);
+            focus.sentences.iter().copied().find(named)
         };
         let opens = |at: &usize| focus.sentences.iter().take(2).any(|first| first == at);
         if let Some(heading) = of_kind(|kind| matches!(kind, Kind::Heading(_))).filter(opens) {

@@ -114,6 +114,8 @@ struct Splitter<'a> {
     speaker: Option<Range<usize>>,
     section: usize,
     in_code: bool,
+    /// Inside a query of a database that no fence marks.
+    in_query: bool,
     in_headers: bool,
     in_quote: bool,
     in_signature: bool,
@@ -140,6 +142,7 @@ impl<'a> Splitter<'a> {
             speaker: None,
             section: 0,
             in_code: false,
+            in_query: false,
             in_headers: true,
             in_quote: false,
             in_signature: false,
@@ -161,11 +164,16 @@ impl<'a> Splitter<'a> {
         }
         if trimmed.is_empty() {
             self.close();
+            self.in_query = false;
             self.in_headers &= self.blocks.is_empty();
             return;
         }
         let text = start + lines::indent(line)..start + line.trim_end().len();
         if self.in_code {
+            return self.extend(Kind::Code, text);
+        }
+        if self.in_query || lines::begins_query(trimmed) {
+            self.in_query = !trimmed.ends_with(';');
             return self.extend(Kind::Code, text);
         }
         if self.turn(start, line) {

@@ -320,6 +320,22 @@ fn begins_with_greeting(said: &str) -> bool {
     })
 }
 
+/// Whether a line begins a query of a database, whose keywords stand in capitals.
+pub(crate) fn begins_query(line: &str) -> bool {
+    const QUERIES: [(&str, &str); 6] = [
+        ("SELECT ", ""),
+        ("INSERT INTO ", ""),
+        ("DELETE FROM ", ""),
+        ("CREATE TABLE ", ""),
+        ("ALTER TABLE ", ""),
+        ("UPDATE ", " SET "),
+    ];
+    let is_query = |(start, inside): &(&str, &str)| {
+        line.starts_with(start) && line.contains(inside) && line.contains(char::is_lowercase)
+    };
+    QUERIES.iter().any(is_query)
+}
+
 /// Whether a line frames a text and says nothing of it: navigation, a subscription line, a page footer.
 pub(crate) fn is_frame(line: &str) -> bool {
     const FRAME_BYTES_MAX: usize = 160;
@@ -571,6 +587,16 @@ pub(crate) fn opens_entry(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_query_begins_with_its_keywords_in_capitals() {
+        for line in ["SELECT c.name FROM orders", "UPDATE jobs SET state = 1", "INSERT INTO a"] {
+            assert!(begins_query(line), "{line}");
+        }
+        for line in ["Select a date", "SELECT ONE", "UPDATE on the roof", "update jobs set a"] {
+            assert!(!begins_query(line), "{line}");
+        }
+    }
 
     #[test]
     fn headings_and_items_are_recognized_with_their_text() {
