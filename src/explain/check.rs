@@ -580,7 +580,7 @@ struct Silent {
 
 impl Provider for Silent {
     fn inner(&self) -> Option<&dyn Provider> {
-        Some(&*self.0)
+        Some(&*self.provider)
     }
 
     fn identity(&self) -> ModelIdentity {

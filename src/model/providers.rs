@@ -22,7 +22,7 @@ use super::redact::{Redacting, Redaction};
 use super::reply::ModelReply;
 use super::secret::Secret;
 use super::tls::{Certificate, certificates};
-use crate::config::{Config, ProviderConfig, ProviderKind, Reach};
+use crate::config::{Config, Profile, ProviderConfig, ProviderKind, Reach};
 use crate::contract::vocabulary::FailureCause;
 use crate::facts::dialect::LearnedDialect;
 use crate::os::{Clock, Machine};

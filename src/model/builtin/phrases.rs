@@ -202,14 +202,9 @@ fn joined(gap: &str) -> bool {
 
 fn is_content(text: &Text<'_>, sentence: usize, token: &Token) -> bool {
     let word = text.token_text(sentence, token);
-    // `1s` and `Q2` say nothing alone, and little in a phrase.
-    let letters = word.chars().filter(|c| c.is_alphabetic()).take(2).count() == 2;
-    let plain = text.term(token).is_some() && letters && word.len() <= 40;
+    let plain =
+        text.term(token).is_some() && word.chars().any(char::is_alphabetic) && word.len() <= 40;
     plain
-        && !lexicon().mail.reply_marks.contains(text.folded(token))
-        // `EST` is a zone, and `wet` is not.
-        && !(word.chars().all(char::is_uppercase)
-            && lexicon().dates.zones.contains(text.folded(token)))
         && !super::extract::dates::is_calendar_word(text.folded(token))
         && !lexicon().phrases.verbs.contains(text.folded(token))
         && !is_unit(text.folded(token))
@@ -240,21 +235,10 @@ fn note(
         }
         None => {
             found.insert(terms.clone(), phrases.len());
-            let elided = elided(text.token_text(sentence, &run[0]));
-            let (start, end) = (run[0].start as usize + elided, run[run.len() - 1].end as usize);
+            let (start, end) = (run[0].start as usize, run[run.len() - 1].end as usize);
             phrases.push(Phrase { terms, sentence, start, end, score: 0, count: 1, named });
         }
     }
-}
-
-/// Bytes of the article that a word begins with: `l'hiver`. A name such as `O'Brien` has none.
-fn elided(word: &str) -> usize {
-    const ARTICLE_CHARS_MAX: usize = 2;
-    let Some((article, noun)) = word.split_once(['\'', '’']) else { return 0 };
-    let is_article = article.chars().count() <= ARTICLE_CHARS_MAX
-        && article.chars().all(char::is_lowercase)
-        && noun.chars().count() > ARTICLE_CHARS_MAX;
-    if is_article { word.len() - noun.len() } else { 0 }
 }
 
 fn worth(phrase: &Phrase, weights: &[u64]) -> u64 {
@@ -312,20 +296,5 @@ mod tests {
                 .count(),
             1
         );
-    }
-
-    #[test]
-    fn articles_reply_marks_and_bits_are_no_part_of_a_phrase() {
-        assert_eq!(
-            (elided("l'hiver"), elided("d’eau"), elided("O'Brien"), elided("a")),
-            (2, 4, 0, 0)
-        );
-        let source = "Re: l'hiver à Lyon. Q2 and 1s are bits. L'hiver est long.";
-        let text = Text::new(vec![Part { id: "a", text: source }]);
-        let all: Vec<usize> = (0..text.sentences.len()).collect();
-        let found = key_phrases(&text, &all, 9);
-        let said: Vec<&str> = found.iter().map(|one| &source[one.start..one.end]).collect();
-        assert!(said.iter().any(|one| one.starts_with("hiver")), "{said:?}");
-        assert!(!said.iter().any(|one| ["Re", "Q2", "1s"].contains(one)), "{said:?}");
     }
 }
