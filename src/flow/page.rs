@@ -399,7 +399,14 @@ impl<'t> Inline<'t> {
         let code = &self.text[after..closing];
         // In a row of a table a bar ends the cell and with it the code.
         if code.contains('|') && code.contains(['{', '}', '<', '[']) {
-            Inline { text: code, ticks: BTreeMap::new(), is_label: self.is_label }.write(out);
+            // Each mark is escaped: with the text before and behind it, a part of it could be a link, an
+            // image or a directive.
+            for c in code.chars() {
+                if c.is_ascii_punctuation() && c != '|' {
+                    out.push('\\');
+                }
+                out.push(c);
+            }
         } else {
             out.push_str(&self.text[at..closing + length]);
         }
@@ -536,6 +543,10 @@ mod tests {
             ("[r]: javascript:x\n[r]", "\\[r\\]: javascript:x\n\\[r\\]"),
             ("a ` {x} b", "a \\` \\{x\\} b"),
             ("| `a|{b}` | `c{d}` |", "| a|\\{b\\} | `c{d}` |"),
+            // What stands beside code that a table would cut makes nothing out of it.
+            ("!`[a](https://e.org)|`", "!\\[a\\]\\(https\\:\\/\\/e\\.org\\)|"),
+            (":`:x|{`", ":\\:x|\\{"),
+            ("````- [ ] |](https://e````[", "\\- \\[ \\] |\\]\\(https\\:\\/\\/e\\["),
             (":::danger\nx\n:::", "\\:\\:\\:danger\nx\n\\:\\:\\:"),
             ("- [ ] buy {milk}", "- [ ] buy \\{milk\\}"),
             ("costs $5 {x} and $6", "costs $5 \\{x\\} and $6"),
