@@ -1,6 +1,7 @@
 //! The servers people use, imitated: each refuses what the real one refuses, in its words. A row of
 //! `SERVERS` is a server; a test is a behaviour that every row shows. To add a server, add a row.
 #![allow(clippy::unwrap_used, reason = "a helper of tests may fail loudly")]
+#![allow(clippy::disallowed_methods, reason = "the test writes the certificate of its server")]
 
 #[path = "support/server.rs"]
 mod server;
