@@ -11,8 +11,10 @@ use super::failure::{Exit, Failure};
 use super::published::{Published, VersionChoice, named, open_bus, unread};
 use crate::home::Home;
 use crate::os::{Disk, Open};
-use crate::upstream::lines::Lines;
+use crate::upstream::lines::read_range;
 
+/// Bytes at the end of the acks that are read, so that asking costs the same however long a home lives.
+const ACK_BYTES: u64 = 32 << 20;
 /// Newer versions that are followed.
 const VERSIONS_MAX: usize = 1_000;
 
@@ -49,21 +51,29 @@ pub(super) fn came_back(context: &Context, home: &Home, key: &str) -> Result<boo
     Ok(text(&newest) != first)
 }
 
-/// The summary that the last request with a key led to.
+/// The summary that the last request with a key led to, as far as the newest acks tell.
 fn summary_of(disk: &dyn Disk, home: &Home, key: &str) -> std::io::Result<Option<String>> {
     let path = home.acks();
     let Some(stat) = disk.stat(&path)? else { return Ok(None) };
-    let mut lines = Lines::new(disk.open(&path, Open::Read)?, stat.len);
-    let finder = memchr::memmem::Finder::new(key);
-    let mut found = None;
-    while let Some((_, line)) = lines.next_line()? {
-        let Some(_) = finder.find(line) else { continue };
-        let Ok(ack) = serde_json::from_slice::<AckOfKey>(line) else { continue };
-        if ack.idempotency_key.as_deref() == Some(key)
+    let newest = stat.len.min(ACK_BYTES);
+    let file = disk.open(&path, Open::Read)?;
+    let bytes = match read_range(&*file, stat.len - newest, newest as usize) {
+        // The acks were archived just now.
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    };
+    let finder = memchr::memmem::FinderRev::new(key);
+    let mut rest = bytes.as_slice();
+    while let Some(at) = finder.rfind(rest) {
+        let start = memchr::memrchr(b'\n', &rest[..at]).map_or(0, |end| end + 1);
+        let end = memchr::memchr(b'\n', &rest[at..]).map_or(rest.len(), |length| at + length);
+        if let Ok(ack) = serde_json::from_slice::<AckOfKey>(&rest[start..end])
+            && ack.idempotency_key.as_deref() == Some(key)
             && let Some(made) = ack.summary
         {
-            found = Some(made.summary_id);
+            return Ok(Some(made.summary_id));
         }
+        rest = &rest[..start];
     }
-    Ok(found)
+    Ok(None)
 }
