@@ -243,7 +243,8 @@ impl Page {
         let mut out = lead.to_owned();
         let rest = block_marks(rest, &mut out);
         Inline::new(rest).write(&mut out);
-        self.push(&out);
+        // Code may have ended with blanks, which are none at the end of a line.
+        self.push(out.trim_end());
     }
 }
 
@@ -401,11 +402,18 @@ impl<'t> Inline<'t> {
         if code.contains('|') && code.contains(['{', '}', '<', '[']) {
             // Each mark is escaped: with the text before and behind it, a part of it could be a link, an
             // image or a directive.
+            let mut begins = self.text[..at].trim_start().chars().all(char::is_alphabetic);
             for c in code.chars() {
-                if c.is_ascii_punctuation() && c != '|' {
+                if begins && c.is_alphabetic() {
+                    // At the start of a line it could be one of the words that MDX reads as code.
+                    let _ = write!(out, "&#{};", u32::from(c));
+                } else if c.is_ascii_punctuation() && c != '|' {
                     out.push('\\');
+                    out.push(c);
+                } else {
+                    out.push(c);
                 }
-                out.push(c);
+                begins &= c.is_whitespace();
             }
         } else {
             out.push_str(&self.text[at..closing + length]);
@@ -422,7 +430,12 @@ fn formula(rest: &str) -> Option<&str> {
         return None;
     }
     let most = inside.len().min(MATH_BYTES_MAX);
-    let end = inside.bytes().take(most).position(|byte| byte == b'$')?;
+    let mut is_escaped = false;
+    let end = inside.bytes().take(most).position(|byte| {
+        let ends = byte == b'$' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        ends
+    })?;
     let formula = &inside[..end];
     let fits = !formula.ends_with(char::is_whitespace) && !formula.contains(['`', '|']);
     (fits && formula.contains(['{', '}', '<'])).then_some(formula)
@@ -546,6 +559,9 @@ mod tests {
             // What stands beside code that a table would cut makes nothing out of it.
             ("!`[a](https://e.org)|`", "!\\[a\\]\\(https\\:\\/\\/e\\.org\\)|"),
             (":`:x|{`", ":\\:x|\\{"),
+            ("`import x|{`", "&#105;mport x|\\{"),
+            ("imp`ort x|{`", "imp&#111;rt x|\\{"),
+            ("$$`<$$|`", "$$\\<\\$\\$|"),
             ("````- [ ] |](https://e````[", "\\- \\[ \\] |\\]\\(https\\:\\/\\/e\\["),
             (":::danger\nx\n:::", "\\:\\:\\:danger\nx\n\\:\\:\\:"),
             ("- [ ] buy {milk}", "- [ ] buy \\{milk\\}"),
