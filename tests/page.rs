@@ -632,7 +632,8 @@ fn a_real_browser_shows_every_view_and_runs_no_injected_code() {
         ("read", "#/", &["Newest", "of a Vec&lt;Mail&gt; has", "3 summaries, that is all"]),
         ("found", "#/read?q=EVERY%20import", &["class=\"hit\">every", "<blockquote"]),
         ("days", "#/days", &["3 summaries"]),
-        ("projects", "#/projects", &["3 summaries belong to no project"]),
+        // By the rules of the selectors, the repository that asked is the project.
+        ("projects", "#/projects", &["#/read?project=office", "3 summaries, newest"]),
         (
             "summary",
             &summary,
