@@ -409,3 +409,87 @@ fn several_files_together_are_replaced_by_the_same_set_only() {
     let rows = person.json(&["read", "--all-versions"]);
     assert!(rows.iter().all(|row| row["private"] == true), "{rows:?}");
 }
+
+/// The caches note how far the files are. A process that is killed has written newer files than they say, or
+/// none of a new day.
+#[test]
+fn files_that_are_newer_than_the_caches_are_no_difference() {
+    let person = Person::new();
+    person.add_plan(40, "");
+    let caches = ["run/version-index.redb", "run/publisher-index.redb"];
+    let caches = caches.map(|name| person.path("home").join(name));
+    let old = caches.each_ref().map(|path| std::fs::read(path).unwrap());
+    person.add_plan(90, "");
+    assert!(person.path("home/buses/versions").read_dir().unwrap().next().is_some());
+    for (path, bytes) in caches.iter().zip(&old) {
+        std::fs::write(path, bytes).unwrap();
+    }
+    person.run(0, &["replay", "--verify"]);
+    // An older state of the file is one before the checkpoint, or another text: that is a difference.
+    let list =
+        person.path("home/buses/versions").read_dir().unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(&list).unwrap();
+    std::fs::write(&list, text.replace("sum_", "sum-")).unwrap();
+    says(&person.run(1, &["replay", "--verify"]).out, &["differs: versions"]);
+    std::fs::write(&list, text).unwrap();
+
+    // The first process was killed before it noted anything, or before it published anything.
+    for path in &caches {
+        std::fs::remove_file(path).unwrap();
+    }
+    let made = person.path("home/buses/versions");
+    std::fs::remove_dir_all(&made).unwrap();
+    std::fs::remove_dir_all(person.path("home/buses/summaries")).unwrap();
+    person.run(0, &["replay", "--verify"]);
+    // A cache that was begun is no cache.
+    drop(std::fs::remove_file(&caches[0]));
+    std::fs::write(person.path("home/run/version-index.redb.begun"), "half").unwrap();
+    person.run(0, &["drain"]);
+    person.run(0, &["replay", "--verify"]);
+    assert!(made.exists() && !person.path("home/run/version-index.redb.begun").exists());
+}
+
+#[test]
+fn a_digest_build_that_was_killed_before_its_last_file_is_no_difference() {
+    let person = Person::new();
+    person.add_plan(40, "");
+    let run_id = person.json(&["digest", "build"])[0]["run_id"].as_str().unwrap().to_owned();
+    let record = format!("home/buses/artifacts/run_records/{run_id}.run_record.json");
+    let record = person.path(&record);
+    std::fs::remove_file(&record).unwrap();
+    std::fs::remove_dir_all(person.path("home/buses/index")).unwrap();
+    let bags = person.path("home/buses/digests/L2/cohort");
+    let bag = bags.read_dir().unwrap().next().unwrap().unwrap().path();
+    std::fs::remove_dir_all(&bag).unwrap();
+    std::fs::create_dir_all(person.path("home/buses/index")).unwrap();
+    let told = person.run(0, &["replay", "--verify"]);
+    says(&told.err, &["not published whole"]);
+    // A build begins with what is missing.
+    person.run(0, &["digest", "build"]);
+    assert!(record.exists() && bag.exists());
+    person.run(0, &["replay", "--verify"]);
+    std::fs::remove_dir_all(&bag).unwrap();
+    says(&person.run(1, &["replay", "--verify"]).out, &["is missing"]);
+}
+
+#[test]
+fn a_service_that_is_killed_while_it_publishes_leaves_what_replay_accepts() {
+    for round in 0..8_u32 {
+        let person = Person::new();
+        let config = person.path("home/summarizer.toml");
+        let text = std::fs::read_to_string(&config).unwrap_or_default();
+        std::fs::write(&config, format!("{text}\n[export]\nmin_interval = \"10 ms\"\n")).unwrap();
+        person.write("home/buses/other/plan.md", &plan(round, ""));
+        let submit = ["submit", "--silent", "--flow", "brief", "--id", "plan.md"];
+        person.run(0, &submit);
+        let service = person.service();
+        for budget in 0..round {
+            person.write("home/buses/other/plan.md", &plan(100 + budget, ""));
+            person.run(0, &submit);
+        }
+        service.kill();
+        person.run(0, &["replay", "--verify"]);
+        person.run(0, &["drain"]);
+        person.run(0, &["replay", "--verify"]);
+    }
+}

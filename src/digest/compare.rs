@@ -12,6 +12,7 @@ use std::sync::Arc;
 use super::index;
 use super::publish::{DigestError, Digests, disk_error};
 use crate::contract::digest_bus::INDEX_DIR;
+use crate::contract::ids::Seq;
 use crate::export::difference::Comparison;
 use crate::export::run_record::RUN_RECORDS_DIR;
 use crate::log::{ReadError, Reader};
@@ -47,8 +48,14 @@ pub fn with_log(
         }
         return Ok(found);
     }
+    let waits = waiting(disk, buses, &digests)?;
     for entry in digests.catalog().entries().values() {
         let path = entry.facts.path();
+        let root = buses.join(&path);
+        let may_miss = waits.as_ref().is_some_and(|waits| entry.seq > waits.after);
+        if may_miss && disk.stat(&root).map_err(disk_error("inspect", &root))?.is_none() {
+            continue;
+        }
         let meant = digests.files_in_log(entry.seq, &entry.facts)?;
         let meant = meant.into_iter().map(|(name, text)| (name, text.into_bytes())).collect();
         folder(disk, buses, &path, &meant, &mut found)?;
@@ -56,7 +63,9 @@ pub fn with_log(
     let indexes = index::render(digests.catalog())?;
     let indexes: BTreeMap<String, Vec<u8>> =
         indexes.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect();
-    folder(disk, buses, INDEX_DIR, &indexes, &mut found)?;
+    if waits.is_none() {
+        folder(disk, buses, INDEX_DIR, &indexes, &mut found)?;
+    }
     let known = found.differences.len();
     for path in digests.orphans()? {
         let what = match digests.was_removed(&path) {
@@ -67,17 +76,51 @@ pub fn with_log(
     }
     let strange = found.differences.len() - known;
     for (run_id, seq) in digests.catalog().runs() {
-        let path = format!("{RUN_RECORDS_DIR}/{run_id}.run_record.json");
+        if waits.as_ref().is_some_and(|waits| waits.run_id == *run_id) {
+            continue;
+        }
+        let path = record_path(run_id);
         let file = buses.join(&path);
         let there = disk.read_if_present(&file).map_err(disk_error("read", &file))?;
         let meant = log.body(*seq).map_err(ReadError::Log)?.ok_or(ReadError::no_body(*seq))?;
         found.file(path, Some(&meant), there.as_deref());
+    }
+    if let Some(UnpublishedBuild { run_id, .. }) = waits {
+        found.notes.push(format!(
+            "the files of the digest build {run_id} are not published whole: the next start does it"
+        ));
     }
     // A folder that no event speaks of cannot be written again from the log.
     if strange > 0 && strange == found.differences.len() {
         found.fix = Some("summarizer digest gc --orphans");
     }
     Ok(found)
+}
+
+fn record_path(run_id: &str) -> String {
+    format!("{RUN_RECORDS_DIR}/{run_id}.run_record.json")
+}
+
+/// The last build, when its files are not published whole. Its record is the last of them.
+struct UnpublishedBuild {
+    run_id: String,
+    /// Bags of later events belong to it.
+    after: Seq,
+}
+
+fn waiting(
+    disk: &dyn Disk,
+    buses: &Path,
+    digests: &Digests,
+) -> Result<Option<UnpublishedBuild>, DigestError> {
+    let mut runs: Vec<(Seq, &String)> =
+        digests.catalog().runs().iter().map(|(run_id, seq)| (*seq, run_id)).collect();
+    runs.sort_unstable();
+    let Some((_, run_id)) = runs.pop() else { return Ok(None) };
+    let record = buses.join(record_path(run_id));
+    let there = disk.stat(&record).map_err(disk_error("inspect", &record))?;
+    let after = runs.last().map_or(Seq::ZERO, |(seq, _)| *seq);
+    Ok(there.is_none().then(|| UnpublishedBuild { run_id: run_id.clone(), after }))
 }
 
 /// Compares the files of a folder with the files that should be in it.

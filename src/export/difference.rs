@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// What is wrong with a file that does not exist.
+pub(crate) const MISSING: &str = "is missing";
+
 /// One file or folder that is not what the log says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
@@ -51,7 +54,7 @@ impl Comparison {
             (Some(meant), Some(found)) if meant == found => {}
             (None, None) => {}
             (Some(_), Some(_)) => self.differs(path, "differs from the log"),
-            (Some(_), None) => self.differs(path, "is missing"),
+            (Some(_), None) => self.differs(path, MISSING),
             (None, Some(_)) => self.differs(path, "is not in the log"),
         }
     }

@@ -5,7 +5,7 @@
 //! cache file with the stamp of the last event that it covers; only rows that were needed since the
 //! last checkpoint are in memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
@@ -14,6 +14,7 @@ use super::stamped_cache::StampedCache;
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::export::Committed;
+use crate::export::difference::{Difference, MISSING};
 use crate::home::Home;
 use crate::log::codec::Cursor;
 use crate::log::{Cache, Reader};
@@ -117,6 +118,43 @@ impl<F: DayFold> DayFiles<F> {
         }
         Ok(())
     }
+
+    /// The files of the changed days that are not what this fold says, by name.
+    fn different(&mut self) -> Outcome<BTreeMap<String, Difference>> {
+        let mut different = BTreeMap::new();
+        for day in self.days.changed().clone() {
+            let mut one = Comparison::default();
+            let (name, meant) = (F::file_name(day), self.content(day)?);
+            let there = self.site.disk.read_if_present(&self.folder().join(&name))?;
+            one.file(format!("{}/{name}", F::FOLDER), meant.as_deref(), there.as_deref());
+            different.extend(one.differences.pop().map(|difference| (name, difference)));
+        }
+        Ok(different)
+    }
+
+    /// Forgets the files that are what the log says at some event after a checkpoint: a process that was killed
+    /// may have written them and not its cache.
+    fn forget_newer(&self, kept: Seq, different: &mut BTreeMap<String, Difference>) -> Outcome<()> {
+        let mut again = DayFiles { is_open: true, ..DayFiles::<F>::new(&self.site) };
+        follow(&self.site.log, Seq::ZERO, None, &mut |batch| {
+            for (at, one) in batch.iter().enumerate() {
+                again.fold(&batch[at..=at])?;
+                if one.seq <= kept {
+                    continue;
+                }
+                again.days.changed().retain(|day| different.contains_key(&F::file_name(*day)));
+                let days = again.days.changed().clone();
+                let still = again.different()?;
+                for name in days.into_iter().map(F::file_name) {
+                    if !still.contains_key(&name) {
+                        different.remove(&name);
+                    }
+                }
+                again.days.changed().clear();
+            }
+            Ok(())
+        })
+    }
 }
 
 impl<F: DayFold> Projection for DayFiles<F> {
@@ -164,30 +202,37 @@ impl<F: DayFold> Projection for DayFiles<F> {
     fn compare(&mut self) -> Outcome<Comparison> {
         // Opening a damaged cache would make it anew, and a comparison writes nothing.
         let index = F::index(&self.site.home);
-        if self.is_open || Cache::damage(&self.site.disk, &index)?.is_none() {
+        let was_begun = [&index, &self.folder()].map(|path| self.site.disk.stat(path));
+        let [has_index, has_folder] = was_begun.map(|stat| stat.map(|stat| stat.is_some()));
+        let is_sound = self.is_open || Cache::damage(&self.site.disk, &index)?.is_none();
+        if is_sound {
             self.open()?;
         }
         let until = (self.kept > Seq::ZERO).then_some(self.kept);
         let mut again = DayFiles { is_open: true, ..DayFiles::<F>::new(&self.site) };
         again.advance(until)?;
-        let mut found = Comparison::default();
-        let mut known = BTreeSet::new();
-        for day in again.days.changed().clone() {
-            let (name, meant) = (F::file_name(day), again.content(day)?);
-            let there = self.site.disk.read_if_present(&self.folder().join(&name))?;
-            found.file(format!("{}/{name}", F::FOLDER), meant.as_deref(), there.as_deref());
-            known.insert(name);
-        }
+        let mut different = again.different()?;
+        let known: BTreeSet<String> =
+            again.days.changed().iter().map(|day| F::file_name(*day)).collect();
         let listed = match self.site.disk.list(&self.folder()) {
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             listed => listed?,
         };
         for name in listed.into_iter().filter(|name| !name.starts_with('.')) {
             if !known.contains(&name) {
-                found.differs(format!("{}/{name}", F::FOLDER), "is not in the log");
+                let path = format!("{}/{name}", F::FOLDER);
+                different.insert(name, Difference::new(path, "is not in the log"));
             }
         }
-        Ok(found)
+        // A process that was killed before its first checkpoint wrote some files or none.
+        let is_first = self.kept == Seq::ZERO && is_sound && (has_index? || !has_folder?);
+        if is_first {
+            different.retain(|_, one| one.what != MISSING);
+        }
+        if !different.is_empty() {
+            self.forget_newer(self.kept, &mut different)?;
+        }
+        Ok(Comparison { differences: different.into_values().collect(), ..Comparison::default() })
     }
 
     fn repair(&mut self) -> Outcome<usize> {

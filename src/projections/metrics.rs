@@ -16,6 +16,7 @@ use super::stamped_cache::StampedCache;
 use crate::contract::ids::Seq;
 use crate::export::Committed;
 use crate::export::exposition::Exposition;
+use crate::log::Cache;
 use crate::log::codec::Cursor;
 
 pub(crate) const EXPORTER: Exporter = Exporter {
@@ -137,6 +138,14 @@ impl Projection for Metrics {
     /// fit the number of events, so that change is found as well.
     fn compare(&mut self) -> Outcome<Comparison> {
         let found = self.site.disk.read_if_present(&self.path())?;
+        let index = self.site.home.metrics_index();
+        if found.is_none() && Cache::damage(&self.site.disk, &index)?.is_none() {
+            self.open()?;
+            if self.kept == Seq::ZERO {
+                // A process that was killed before its first checkpoint wrote no file.
+                return Ok(Comparison::default());
+            }
+        }
         let until = found.as_deref().and_then(position_of);
         let mut again = Metrics { is_open: true, ..Metrics::new(&self.site) };
         again.advance(until)?;

@@ -45,15 +45,29 @@ impl Cache {
     /// Opens the file. One that is missing, damaged or of another layout is made anew. `Busy` when
     /// another process has it.
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, layout: &str) -> Result<Cache, LogError> {
+        Cache::create(disk, path, layout)?;
         match Cache::open_as_is(disk, path, layout) {
             Err(LogError::Busy) => Err(LogError::Busy),
             Err(error) => {
                 tracing::warn!(path = %path.display(), %error, "a cache is made anew");
                 disk.remove_file(path).map_err(LogError::io("remove a damaged cache"))?;
+                Cache::create(disk, path, layout)?;
                 Cache::open_as_is(disk, path, layout)
             }
             opened => opened,
         }
+    }
+
+    /// Makes the file where it is missing. It gets its name when it is whole: a process that is killed here
+    /// leaves no file that looks damaged.
+    fn create(disk: &Arc<dyn Disk>, path: &Path, layout: &str) -> Result<(), LogError> {
+        if disk.stat(path).map_err(LogError::io("look at a cache"))?.is_some() {
+            return Ok(());
+        }
+        let begun = path.with_extension("redb.begun");
+        disk.remove_file(&begun).map_err(LogError::io("remove the beginning of a cache"))?;
+        drop(Cache::open_as_is(disk, &begun, layout)?);
+        disk.rename(&begun, path).map_err(LogError::io("name a cache"))
     }
 
     fn open_database(disk: &Arc<dyn Disk>, path: &Path) -> Result<Database, LogError> {

@@ -1,8 +1,8 @@
 //! Compares the published Summary Bus and the run records with the log, byte for byte.
 //!
 //! The whole log is folded again; of what the publisher remembers, only its position counts. A day
-//! whose manifest is of an earlier event is no difference, and neither is a missing record of a
-//! session that ended after that position: the publisher has yet to come to them.
+//! whose manifest is of an earlier event is no difference, and neither is a missing day that began, or a
+//! missing record of a session that ended, after that position: the publisher has yet to come to them.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -31,14 +31,16 @@ pub(super) fn compare_summaries(
     disk: &Arc<dyn Disk>,
     buses: &Path,
     log: &Reader,
+    cache: &Path,
 ) -> Result<Comparison, SummariesError> {
+    let shown_to = shown_to(disk, buses, log, cache)?;
     let mut index = DayIndex::open(SpillCache::default(), None);
     fold(log, Seq::ZERO, None, &mut |seq, stamp, event| {
         index.take(log, seq, event, stamp).map(ControlFlow::Continue)
     })?;
     let mut found = Comparison::default();
     for key in index.keys()? {
-        if let Some((path, what)) = day(disk.as_ref(), buses, log, &index, key)? {
+        if let Some((path, what)) = day(disk.as_ref(), buses, log, &index, key, shown_to)? {
             found.differs(format!("{SUMMARIES_DIR}/{path}"), what);
         }
     }
@@ -56,14 +58,29 @@ pub(super) fn compare_records(
     fold(log, Seq::ZERO, None, &mut |seq, stamp, event| {
         records.take(seq, stamp.at, &event).map(ControlFlow::Continue)
     })?;
+    records.compare(log, shown_to(disk, buses, log, cache)?)
+}
+
+/// An event that the publisher came to for certain. It notes its position when it ends, so a process that was
+/// killed published more.
+fn shown_to(
+    disk: &Arc<dyn Disk>,
+    buses: &Path,
+    log: &Reader,
+    cache: &Path,
+) -> Result<Seq, SummariesError> {
+    let is_there = disk.stat(cache)?.is_some();
+    if !is_there && disk.stat(&buses.join(SUMMARIES_DIR))?.is_none() {
+        // No publisher has worked here yet.
+        return Ok(Seq::ZERO);
+    }
+    if is_there && matches!(Cache::damage(disk, cache), Ok(None)) {
+        let at = SpillCache::open(disk, Some(cache)).position(log)?;
+        // A publisher that never ended has no position.
+        return Ok(at.map_or(Seq::ZERO, |at| at.seq()));
+    }
     // Without a sound cache it is unknown how far the publisher came, so every file must exist.
-    let shown_to = match disk.stat(cache)? {
-        Some(_) if matches!(Cache::damage(disk, cache), Ok(None)) => {
-            SpillCache::open(disk, Some(cache)).position(log)?.map(|at| at.seq())
-        }
-        _ => None,
-    };
-    records.compare(log, shown_to.unwrap_or(log.head().0))
+    Ok(log.head().0)
 }
 
 #[derive(Deserialize)]
@@ -77,10 +94,16 @@ fn day(
     log: &Reader,
     index: &DayIndex,
     key: PartitionKey,
+    shown_to: Seq,
 ) -> Result<Option<(String, &'static str)>, SummariesError> {
     let Some(facts) = index.facts(log, &key)? else { return Ok(None) };
     let live = buses.join(SUMMARIES_DIR);
     let Some(manifest) = disk.read_if_present(&live.join(key.manifest_file()))? else {
+        // Items of a day keep the events that made them, so the first of them is when it began.
+        let first = index.items(&key).min().unwrap_or(Seq(facts.stamp.sequence));
+        if first > shown_to {
+            return Ok(None);
+        }
         return Ok(Some((key.manifest_file(), "is missing")));
     };
     let published = serde_json::from_slice::<Published>(&manifest);

@@ -83,7 +83,7 @@ impl Projection for SummaryBus {
 
     fn compare(&mut self) -> Outcome<Comparison> {
         let Site { disk, home, log, .. } = &self.site;
-        Ok(compare_summaries(disk, &home.buses, log)?)
+        Ok(compare_summaries(disk, &home.buses, log, &home.publisher_index())?)
     }
 
     fn repair(&mut self) -> Outcome<usize> {
