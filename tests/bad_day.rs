@@ -200,6 +200,66 @@ fn a_lost_log_is_recovered() {
 }
 
 #[test]
+fn digests_of_a_lost_log_are_built_again() {
+    let home = lived_in();
+    home.expect(0, &["digest", "build"]);
+    home.note("more.txt", "Ana painted the roof on Friday. Bo paid for the colour.");
+    home.append(&lines(&[request("more", ACTIVE, json!({}))]));
+    home.expect(0, &["drain"]);
+    home.expect(0, &["digest", "build"]);
+    let before = published(&home);
+    let memos = |home: &ProcessHome| -> Vec<Vec<u8>> {
+        let shown = home.expect(0, &["digest", "list", "--json"]).json();
+        let bags = shown["bags"].as_array().unwrap_or_else(|| panic!("{shown}")).iter();
+        let memo = |bag: &Value| {
+            let path = home.path("buses").join(bag["path"].as_str().unwrap());
+            let mut files = BTreeMap::new();
+            collect(&path.join("memo"), &mut files);
+            files.into_values().collect::<Vec<_>>().concat()
+        };
+        bags.map(memo).collect()
+    };
+    let told = memos(&home);
+    let retired = home.expect(0, &["digest", "list", "--retired", "--json"]).json();
+    let retired = retired["bags"].as_array().map_or(0, Vec::len);
+    assert!(!told.is_empty() && retired > 0, "{retired} bags were replaced");
+    std::fs::remove_file(home.path(STORE)).unwrap();
+    let report = recovers(&home, &before);
+    assert_eq!(report["report"]["bags"].as_u64().unwrap() as usize, told.len());
+    assert_eq!(memos(&home).len(), told.len());
+    let moved = &report["report"]["unknown"]["bags"];
+    assert!(moved["count"].as_u64().unwrap() >= retired as u64, "{report}");
+    let aside = PathBuf::from(report["set_aside"].as_str().unwrap());
+    for path in moved["examples"].as_array().unwrap() {
+        let path = path.as_str().unwrap();
+        assert!(aside.join(path).join("meta/bag.json").exists(), "{path} is kept");
+        assert!(!home.path("buses").join(path).exists(), "{path} is no part of the tree");
+    }
+    home.expect(0, &["digest", "build"]);
+    is_sound(&home);
+}
+
+#[test]
+fn digests_that_cannot_be_built_again_stay_and_the_last_line_says_what_to_do() {
+    let home = lived_in();
+    home.expect(0, &["digest", "build"]);
+    std::fs::remove_file(home.path(STORE)).unwrap();
+    std::fs::create_dir_all(home.path("flow_registry")).unwrap();
+    let selectors = home.path("flow_registry/registry.selectors.v1.jsonl");
+    std::fs::write(&selectors, "no selector\n").unwrap();
+    let ran = home.expect(0, &["recover"]);
+    ran.says(&["summarizer digest build && summarizer digest gc --orphans --yes"]);
+    home.expect(0, &["verify", "--no-sources"]);
+    std::fs::remove_file(&selectors).unwrap();
+    let report = home.run(&["doctor", "--json"]).json();
+    let fix = "summarizer digest build && summarizer digest gc --orphans --yes";
+    assert!(report["findings"].as_array().unwrap().iter().any(|one| one["fix"] == fix), "{report}");
+    home.expect(0, &["digest", "build"]);
+    home.expect(0, &["digest", "gc", "--orphans", "--yes"]);
+    is_sound(&home);
+}
+
+#[test]
 fn a_log_that_is_cut_empty_or_another_file_is_recovered() {
     for damage in ["half", "empty", "other"] {
         let home = lived_in();

@@ -47,6 +47,7 @@ pub mod quarantine;
 pub mod queue;
 mod read;
 pub mod recover;
+mod recover_digests;
 pub mod registry;
 pub mod replay;
 pub mod retain;

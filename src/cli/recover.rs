@@ -15,6 +15,7 @@ use super::failure::{Exit, Failure, is_damage};
 use super::held_home::HeldHome;
 use super::identity::{random_bytes, session_start};
 use super::lost_log::other_log;
+use super::recover_digests::{RebuiltDigests, copy, rebuild_digests};
 use super::settings::{load_config, load_registry, shared_flows};
 use super::{Context, ui};
 use crate::compaction::agent_runs::facts::head_of;
@@ -27,7 +28,7 @@ use crate::export::session_fold::RECOVER;
 use crate::facts::recovery::RecoveryReport;
 use crate::home::{Home, HomeLock};
 use crate::log::{Options, ReadError, Store};
-use crate::os::{Disk, Open};
+use crate::os::Disk;
 use crate::projections::exporters;
 use crate::projections::line_files::{ACKS, ACKS_FLOOR, QUARANTINE};
 use crate::projections::runs::{RunQuestion, described};
@@ -43,7 +44,8 @@ use crate::upkeep::recover::{Places, RecoverError, Rules, rebuild, salvage};
 ///
 /// Agent runs are read again from their run logs in the watched folder (compaction.run_logs).
 /// Snapshots whose run log is missing are moved away with the old log and named; `compact RUN_LOG`
-/// makes them again.
+/// makes them again. Digests are built again from the summaries; bags that the summaries do not lead to
+/// are moved away too.
 #[derive(Debug, Args)]
 pub(crate) struct RecoverArgs {
     /// Only print what would be done
@@ -98,9 +100,17 @@ struct Recovered {
     run_logs: u64,
     /// Snapshots of runs whose files are what they were.
     snapshots: u64,
+    /// Bags of digests that were built again.
+    bags: u64,
+    /// Why the digests are those of the lost log, if they are.
+    digests_failed: Option<String>,
 }
 
 impl Recovered {
+    fn of(report: RecoveryReport) -> Recovered {
+        Recovered { report, run_logs: 0, snapshots: 0, bags: 0, digests_failed: None }
+    }
+
     fn lose(&mut self, kind: &'static str, means: &'static str, example: &str) {
         let loss = self.report.unknown.entry(kind.to_owned()).or_default();
         means.clone_into(&mut loss.means);
@@ -108,6 +118,12 @@ impl Recovered {
         if loss.examples.len() < LISTED_MAX {
             loss.examples.push(example.to_owned());
         }
+    }
+
+    fn take_digests(&mut self, rebuilt: RebuiltDigests) {
+        (self.bags, self.digests_failed) = (rebuilt.bags, rebuilt.failed);
+        let means = "bags of digests that the summaries do not lead to; they are with the old log";
+        rebuilt.moved.iter().for_each(|path| self.lose("bags", means, path));
     }
 }
 
@@ -139,7 +155,7 @@ impl RecoverArgs {
         let aside = set_aside(context, &home)?;
         let report = self.rebuild(context, &config, &home, &found)?;
         drop(lock);
-        check(context, &aside, &found, Recovered { report, run_logs: 0, snapshots: 0 })
+        check(context, &aside, &found, Recovered::of(report))
     }
 
     /// Builds the new store beside the old one and puts it in its place.
@@ -383,26 +399,6 @@ fn link_all(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> std::io::Result<()>
     disk.sync_dir(to)
 }
 
-fn copy(disk: &Arc<dyn Disk>, from: &Path, to: &Path) -> std::io::Result<()> {
-    let source = match disk.open(from, Open::Read) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        other => other?,
-    };
-    let target = disk.open(to, Open::CreateNew(0o640))?;
-    let mut buffer = vec![0; 1 << 20];
-    let mut at = 0;
-    loop {
-        let count = source.read_at(&mut buffer, at)?;
-        if count == 0 {
-            break;
-        }
-        target.write_all_at(&buffer[..count], at)?;
-        at += count as u64;
-    }
-    target.sync()?;
-    disk.sync_dir(to.parent().unwrap_or(Path::new(".")))
-}
-
 /// Opens the home as any command does, publishes, and checks that log, files and buses agree.
 fn check(
     context: &Context,
@@ -417,11 +413,12 @@ fn check(
     let before = aside.join("snapshots");
     keep_known_snapshots(disk, &held, &before, &mut report)
         .map_err(|error| failed("look at the snapshots of runs", &error))?;
+    let site = held.site(context);
+    exporters::write(&site, None).map_err(|error| exporter_failed(&error))?;
+    report.take_digests(rebuild_digests(context, &mut held, aside)?);
     let text = serde_json::to_vec_pretty(&report).unwrap_or_default();
     disk.replace(&aside.join("report.json"), &text, 0o640)
         .map_err(|error| failed("write the report", &error))?;
-    let site = held.site(context);
-    exporters::write(&site, None).map_err(|error| exporter_failed(&error))?;
     let mut wrong = replay(&log, Until::Head, Compare::Tables, &mut |_| {})
         .map(|replayed| replayed.differences)
         .unwrap_or_else(|error| vec![error.to_string()]);
@@ -567,6 +564,7 @@ fn show(
     line("request", report.open, " open again");
     line("run log", recovered.run_logs, " taken in again");
     line("snapshot", recovered.snapshots, " of a run as before");
+    line("bag", recovered.bags, " of digests built again");
     if let Some(change) = &report.queue_change {
         context.ui.out(ui::yellow(change));
     }
@@ -584,4 +582,9 @@ fn show(
         context.ui.out(format!("{} {difference}", ui::red("differs:")));
     }
     context.ui.talk(format!("the old files and the report are in {}", aside.display()));
+    if let Some(why) = &recovered.digests_failed {
+        let what = format!("the digests are those of the lost log, because a build failed: {why}");
+        context.ui.talk(ui::yellow(&what));
+        context.ui.talk("next: summarizer digest build && summarizer digest gc --orphans --yes");
+    }
 }

@@ -22,7 +22,12 @@ pub(super) fn look_at_digests(context: &Context, held: &HeldHome, findings: &mut
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let last = &overview["last_build"];
     match (last["ok"].as_bool(), overview["updated_at"].as_str()) {
-        (Some(false), _) => failed_build(last, findings),
+        (Some(false), updated) => {
+            failed_build(last, findings);
+            if updated.is_none() && published(context, held) {
+                of_earlier_log(findings);
+            }
+        }
         (_, Some(updated)) => {
             let index = held.home.buses.join("index/digest_registry.json");
             let bags = overview["bags"].as_u64().unwrap_or(0);
@@ -36,12 +41,7 @@ pub(super) fn look_at_digests(context: &Context, held: &HeldHome, findings: &mut
             }
             damaged(context, held, findings);
         }
-        (_, None) if published(context, held) => {
-            let what = "what is published is of an earlier log, and is served until a build \
-                        replaces it";
-            let fix = "summarizer digest build && summarizer digest gc --orphans";
-            findings.add("digests", Verdict::Notice, what, fix);
-        }
+        (_, None) if published(context, held) => of_earlier_log(findings),
         (_, None) => {
             let what = "none were built yet";
             findings.add("digests", Verdict::Notice, what, "summarizer digest build");
@@ -61,6 +61,13 @@ pub(super) fn look_at_digests(context: &Context, held: &HeldHome, findings: &mut
         findings.add("digests", Verdict::Notice, what, "summarizer digest gc");
         findings.hint("once it is clear why");
     }
+}
+
+/// Digests that the log does not know are published.
+fn of_earlier_log(findings: &mut Findings) {
+    let what = "what is published is of an earlier log, and is served until a build replaces it";
+    let fix = "summarizer digest build && summarizer digest gc --orphans --yes";
+    findings.add("digests", Verdict::Notice, what, fix);
 }
 
 /// Bags whose files somebody or something changed.
