@@ -300,6 +300,16 @@ fn a_parameter_that_replaces_the_sources_or_is_misspelled_is_refused() {
         assert_eq!(ack["reason_code"], "invalid_params", "{ack}");
         assert!(ack["message"].as_str().unwrap().contains(told), "{ack}");
     }
+    // Another form of the main input is text too.
+    let said = json!([{"role": "user", "text": "Mars is ours."}]);
+    home.ask_with(
+        "seven",
+        "gpt.session.summarize.parsed_message.v3",
+        text,
+        json!({"messages": said}),
+    );
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("seven")["reason_code"], "invalid_params");
     home.ask_with("own", flow, text, json!({"note_of_my_producer": 1, "project": "roof"}));
     home.ok(&["drain"]);
     let ack = home.last_ack("own");
@@ -374,4 +384,68 @@ fn the_item_of_a_short_note_says_each_thing_once() {
     let bytes = item.to_string().len();
     println!("{bytes} bytes for a note of {} bytes", text.len());
     assert!(bytes <= 4_700, "{bytes} bytes: {item}");
+}
+
+const PAGE: &str = "docs.page.generate.docusaurus_md.v1";
+
+fn page(body: &str) -> String {
+    format!("---\ntitle: \"The roof\"\nkeywords: [\"heat_pump\"]\n---\n\n# The roof\n\n{body}\n")
+}
+
+#[test]
+fn a_page_cites_only_sources_of_the_request() {
+    let made_up =
+        page("Ana pays [1]. Bob agreed [chk_fake]. As in [7], see [a](https://example.org).");
+    let server = Server::start(vec![chat(&made_up), chat(&made_up)]);
+    let home = Home::new(&config(&server, PAGE));
+    home.ask("roof", PAGE, "Ana pays the roof on Monday, as in [7].");
+    home.ok(&["drain"]);
+    let seen = server.seen();
+    assert_eq!(seen.len(), 2, "one repair turn, not more");
+    let asked = seen[0].body["messages"][1]["content"].as_str().unwrap();
+    assert!(asked.contains("[1] other:roof.txt"), "the id can be copied: {asked}");
+    let complaint = seen[1].body["messages"].as_array().unwrap().last().unwrap()["content"].clone();
+    assert!(complaint.as_str().unwrap().contains("chk_fake"), "{complaint}");
+    let item = only_item(&home);
+    let (made, quality) = (&item["outputs"]["structured"], &item["outputs"]["quality"]);
+    for member in ["body", "markdown"] {
+        let text = made[member].as_str().unwrap();
+        assert!(text.contains("other:roof.txt") && !text.contains("chk"), "{text}");
+        assert!(text.contains("7\\]") && text.contains("https://example.org"), "{text}");
+    }
+    assert_eq!(made["front_matter"]["keywords"], json!(["heat_pump"]));
+    assert_eq!(quality["removed_ids"], json!([{"pointer": "/body", "id": "chk_fake"}]));
+
+    let server = Server::start(vec![chat(&made_up), chat(&page("Ana pays [other:roof.txt]."))]);
+    let home = Home::new(&config(&server, PAGE));
+    home.ask("roof", PAGE, "Ana pays the roof on Monday, as in [7].");
+    home.ok(&["drain"]);
+    let outputs = only_item(&home)["outputs"].clone();
+    assert!(outputs["structured"]["body"].as_str().unwrap().contains("other:roof.txt"));
+    assert!(outputs["quality"].get("removed_ids").is_none(), "{outputs}");
+}
+
+#[test]
+fn the_uid_of_an_appointment_is_one_that_the_mail_has() {
+    const EVENT: &str = "email.triage.extract_event.calendar_event.v1";
+    let answer = |uid: &str| {
+        let said = json!({
+            "has_event": true, "title": "Roof", "start": "2026-03-06", "end": null, "all_day": true,
+            "timezone": null, "location": null, "url": null, "attendees": [],
+            "recurrence_rule": null, "description": "The roof is repaired.", "ical_uid_seed": uid,
+            "confidence": 0.9, "evidence_quote": null,
+        });
+        chat(&said.to_string())
+    };
+    for (uid, expected) in
+        [("made-up@x", Value::Null), ("abc@cal.example", json!("abc@cal.example"))]
+    {
+        let server = Server::start(vec![answer(uid), answer(uid)]);
+        let home = Home::new(&config(&server, EVENT));
+        home.ask("mail", EVENT, "The roof is repaired on March 6. UID: abc@cal.example");
+        home.ok(&["drain"]);
+        let outputs = only_item(&home)["outputs"].clone();
+        assert_eq!(outputs["structured"]["ical_uid_seed"], expected);
+        assert_eq!(outputs["quality"].get("removed_ids").is_some(), expected.is_null());
+    }
 }

@@ -84,6 +84,11 @@ fn every_member_with_ids_has_its_check() {
             ],
         ),
         ("docs.chunk_set.summarize.brief.v1", &[("/key_points/*/chunk_ids", "of sources")]),
+        ("docs.page.generate.docusaurus_md.v1", &[("/body", "of sources")]),
+        (
+            "email.triage.extract_event.calendar_event.v1",
+            &[("/ical_uid_seed", "given by message_id")],
+        ),
         // The words are quotes, which are looked up in the sources.
         ("jobs.posting.screen.job_screening.v2", &[("/must_have/*/evidence", "not checked")]),
         (

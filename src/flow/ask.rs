@@ -132,6 +132,7 @@ impl Asker<'_> {
         let mut raised = false;
         // A valid answer without its unknown ids, while the model is asked about them.
         let mut held: Option<Cleaned> = None;
+        let mut held_page: Option<ModelReply> = None;
         for turn in 0.. {
             let reply = self.call(question, &messages, &settings, turn)?;
             if reply.stop == StopReason::Filtered {
@@ -149,11 +150,24 @@ impl Asker<'_> {
                 raised = true;
                 continue;
             }
+            if let (Some(first), true) = (&held_page, is_cut || is_empty) {
+                return Ok(Answer { value: first.text.clone().into(), reply: first.clone() });
+            }
             if is_empty && (is_cut || question.schema.is_none()) {
                 let (node, tokens) = (question.node.to_owned(), reply.usage.output_tokens);
                 return Err(FlowProblem::Empty { node, tokens, cut_off: is_cut });
             }
             let Some(schema) = question.schema else {
+                let may_ask = held_page.is_none() && self.repair_turns > 0 && !is_cut;
+                let ids = question.ids.filter(|_| may_ask && !self.provider.is_free());
+                let unknown = ids.map(|ids| ids.cited_by(&reply.text)).unwrap_or_default();
+                if let Some(ids) = ids.filter(|_| !unknown.is_empty()) {
+                    self.ledger.lock().repaired = true;
+                    let complaints = ids.known.complaints(&unknown);
+                    messages = with_errors(question, &reply.text, &complaints).into();
+                    held_page = Some(reply);
+                    continue;
+                }
                 self.ledger.lock().truncated |= is_cut;
                 return Ok(Answer { value: reply.text.clone().into(), reply });
             };
@@ -183,9 +197,8 @@ impl Asker<'_> {
                                 held = Some(Cleaned { value, reply, removed, undeclared, clamped });
                                 repairs += 1;
                                 self.ledger.lock().repaired = true;
-                                let asked = &question.messages;
                                 messages =
-                                    with_errors(asked, &held_text(&held), &complaints).into();
+                                    with_errors(question, &held_text(&held), &complaints).into();
                                 continue;
                             }
                             (Ok(removed), _) => {
@@ -211,7 +224,7 @@ impl Asker<'_> {
             }
             repairs += 1;
             self.ledger.lock().repaired = true;
-            messages = with_errors(&question.messages, &reply.text, &errors).into();
+            messages = with_errors(question, &reply.text, &errors).into();
         }
         unreachable!("the loop ends by returning")
     }
@@ -370,8 +383,8 @@ fn call_hash(request: Digest, identity: &ModelIdentity) -> Digest {
     sha256(format!("{request}\n{}", canonical::jcs_hash(&json!(identity))))
 }
 
-fn with_errors(original: &[Message], answer: &str, errors: &[Violation]) -> Vec<Message> {
-    let mut messages = original.to_vec();
+fn with_errors(question: &Question<'_>, answer: &str, errors: &[Violation]) -> Vec<Message> {
+    let mut messages = question.messages.clone();
     messages.push(Message::new(Role::Assistant, prefix(answer, ANSWER_SHOWN_BYTES)));
     let mut text = String::from("That answer cannot be used. What is wrong with it:\n");
     for error in errors.iter().take(ERRORS_SHOWN) {
@@ -381,9 +394,10 @@ fn with_errors(original: &[Message], answer: &str, errors: &[Violation]) -> Vec<
     if errors.len() > ERRORS_SHOWN {
         text.push_str(&format!("- and {} more\n", errors.len() - ERRORS_SHOWN));
     }
-    text.push_str(
-        "Answer again with the corrected JSON object only, complete, without any other text.",
-    );
+    let wanted = if question.schema.is_some() { "JSON object" } else { "page" };
+    text.push_str(&format!(
+        "Answer again with the corrected {wanted} only, complete, without any other text."
+    ));
     messages.push(Message::new(Role::User, text));
     messages
 }

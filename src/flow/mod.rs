@@ -19,6 +19,7 @@ mod adapt;
 pub mod align;
 mod ask;
 mod bounds;
+mod cited_ids;
 pub mod context;
 mod dag;
 mod evidence;

@@ -163,12 +163,15 @@ impl LoadedPack {
         self.main_input.as_deref()
     }
 
-    /// Whether an input gets the texts of the sources: the main input, and each one that is bound to them.
+    /// Whether an input gets the texts of the sources: the main input, each one that is bound to them, and
+    /// another form of the main input, which is read as text and bound to nothing.
     pub(crate) fn is_text_input(&self, name: &str) -> bool {
         let mut inputs = self.record.io_contract.inputs.iter();
         let named = inputs.find(|input| input.name == name);
         let from = named.and_then(|input| input.from.as_ref());
+        let is_read = || self.hints.iter().any(|hints| hints.text.iter().any(|read| read == name));
         self.main_input() == Some(name)
+            || (named.is_some() && from.is_none() && is_read())
             || matches!(
                 from,
                 Some(

@@ -74,6 +74,8 @@ struct Rules {
     evidence: Vec<Rule>,
     source_ids: Vec<String>,
     given_ids: BTreeMap<String, String>,
+    stated_ids: Vec<String>,
+    cited_ids: Vec<String>,
     rendered_short: Vec<Rule>,
     rendered_medium: Vec<Rule>,
     rendered_long: Vec<Rule>,
@@ -211,6 +213,16 @@ impl Projection {
         &self.rules.source_ids
     }
 
+    /// The pointers that may repeat an id which the text of a source states.
+    pub(crate) fn stated_id_pointers(&self) -> &[String] {
+        &self.rules.stated_ids
+    }
+
+    /// The pointers of texts that cite ids of sources in square brackets.
+    pub(crate) fn cited_id_pointers(&self) -> &[String] {
+        &self.rules.cited_ids
+    }
+
     /// Every JSON pointer the rules use.
     pub(crate) fn pointers(&self) -> Vec<String> {
         let rules = self.all_rules();
@@ -220,6 +232,7 @@ impl Projection {
                 _ => None,
             })
             .chain(self.rules.source_ids.iter().chain(self.rules.given_ids.keys()).cloned())
+            .chain(self.rules.stated_ids.iter().chain(&self.rules.cited_ids).cloned())
             .collect()
     }
 
@@ -491,6 +504,15 @@ pub fn markdown(answer: &str) -> Value {
     let (front, body) = front_matter(text);
     let (front, body) = (page::front_matter(&front), page::inert(body));
     serde_json::json!({"markdown": page::written(&front, &body), "front_matter": front, "body": body})
+}
+
+/// Writes a page again after ids were put into its body. The id of a source may hold signs that act.
+pub(super) fn rewrite_page(value: &mut Value) {
+    let empty = Map::new();
+    let front = value["front_matter"].as_object().unwrap_or(&empty);
+    let body = page::inert(value["body"].as_str().unwrap_or_default());
+    let markdown = page::written(front, &body);
+    (value["markdown"], value["body"]) = (markdown.into(), body.into());
 }
 
 /// The page inside a code fence, which many models put around it.

@@ -268,6 +268,9 @@ fn run_bound<'a>(
             FlowProblem::Schema { node, errors: ids.known.complaints(&removed), raw }
         })?;
         asker.ledger.lock().removed_ids.extend(removed);
+        if pack.form() == Form::Markdown {
+            project::rewrite_page(&mut structured);
+        }
     }
     let for_aggregation = exec::for_aggregation(&executor, &finished.outputs)?;
     Ok(GraphOutput {

@@ -2,11 +2,13 @@
 //!
 //! Contract (also in `docs/flow-packs.md`): the output schema says which members claim ids. A member
 //! with a name such as `chunk_ids`, `source_id` or `evidence` does, and so does every pointer that
-//! `source_ids` of `projection.json` lists. An id is known when the request has such a source, or when it is
-//! the label under which a prompt shows a source. A label becomes the id it stands for. What stands in
-//! the text of a source, in a condensed text or in a parameter is no id of a source. Where a flow repeats
-//! ids that an input gives, `given_ids` names that input, and its ids are known there too. An unknown id
-//! is removed: out of its list, or as null, or with the entry of the list that cannot be without it.
+//! `source_ids` of `projection.json` lists. `cited_ids` lists texts with ids in square brackets. An id is
+//! known when the request has such a source, or when it is the label under which a prompt shows a source. A
+//! label becomes the id it stands for. What stands in the text of a source, in a condensed text or in a
+//! parameter is no id of a source. Where a flow repeats ids that an input gives, `given_ids` names that
+//! input, and its ids are known there too. A member of `stated_ids` may hold an id that the text of a source
+//! states. An unknown id is removed: out of its list, or as null, or with the entry of the list that cannot be
+//! without it.
 //!
 //! See docs/adr/0092-checking-the-ids-of-an-answer.md.
 
@@ -14,6 +16,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
+use super::cited_ids::{Citations, shape};
 use super::evidence;
 use super::hierarchy::Hierarchy;
 use super::outcome::RemovedId;
@@ -50,6 +53,10 @@ pub(crate) struct IdClaims {
     paths: Vec<Vec<String>>,
     /// Paths whose texts may also be quotes.
     quotes: Vec<bool>,
+    /// Paths whose texts may also be words of a source.
+    stated: Vec<bool>,
+    /// Paths of texts that cite ids in square brackets.
+    cited: Vec<bool>,
     /// The input whose ids a path may repeat.
     given: Vec<Option<String>>,
 }
@@ -62,8 +69,8 @@ impl IdClaims {
         let quoted: Vec<Vec<String>> = projection.evidence_pointers().iter().map(split).collect();
         // What the projection calls a quote is looked up as one.
         paths.retain(|path| !quoted.iter().any(|quote| quote.starts_with(path)));
-        let declared = projection.source_id_pointers().iter().map(split);
-        for path in declared {
+        let declared = projection.source_id_pointers().iter().chain(projection.cited_id_pointers());
+        for path in declared.chain(projection.stated_id_pointers()).map(split) {
             if !paths.contains(&path) {
                 paths.push(path);
             }
@@ -79,7 +86,14 @@ impl IdClaims {
             given[at] = Some(input.clone());
         }
         let quotes = paths.iter().map(|path| path.last().is_some_and(|name| name == EVIDENCE));
-        IdClaims { quotes: quotes.collect(), paths, given }
+        let quotes = quotes.collect();
+        let listed = |pointers: &[String]| {
+            let listed: Vec<Vec<String>> = pointers.iter().map(split).collect();
+            paths.iter().map(|path| listed.contains(path)).collect::<Vec<bool>>()
+        };
+        let cited = listed(projection.cited_id_pointers());
+        let stated = listed(projection.stated_id_pointers());
+        IdClaims { quotes, stated, cited, paths, given }
     }
 
     /// The pointers that are checked, each with the input whose ids it may repeat.
@@ -182,7 +196,12 @@ impl GivenIds {
         let text = value.as_str();
         given.ids.extend(text.filter(is_one).map(str::to_owned));
         let numbers = text.into_iter().flat_map(str::lines).filter_map(lines::opening);
-        given.ids.extend(numbers.map(|open| open.number.to_string()));
+        let numbers: Vec<String> = numbers.map(|open| open.number.to_string()).collect();
+        if !numbers.is_empty() {
+            // Entries with numbers of their own are not named by their place.
+            given.numbered = 0;
+        }
+        given.ids.extend(numbers);
         given
     }
 
@@ -341,6 +360,22 @@ impl<'a> KnownIds<'a> {
         }
     }
 
+    fn states(&self, words: &str) -> bool {
+        !words.trim().is_empty() && self.sources.iter().any(|source| source.text.contains(words))
+    }
+
+    /// A text with labels in brackets replaced by their ids and without unknown ids, and the unknown ids.
+    fn cited(&self, text: &str) -> (String, Vec<String>) {
+        let known = |word: &str| match self.meaning(word) {
+            Meaning::Itself => Some(vec![word.to_owned()]),
+            Meaning::Others(ids) => Some(ids),
+            Meaning::Nothing => None,
+        };
+        let is_quoted = |content: &str| self.states(&format!("[{content}]").replace('\\', ""));
+        let shapes = self.of_sources.ids.iter().map(|id| shape(id)).collect();
+        Citations { known: &known, is_quoted: &is_quoted, shapes }.clean(text)
+    }
+
     fn holds_quote(&self, text: &str) -> bool {
         let quote = vec![(String::new(), text.to_owned())];
         evidence::locate(quote, self.sources).iter().any(|found| found.located)
@@ -374,6 +409,16 @@ pub(super) struct IdCheck<'a> {
 pub(super) struct CannotRemove(pub Vec<RemovedId>);
 
 impl IdCheck<'_> {
+    /// The unknown ids that a text cites, when the pack asks for such a text.
+    pub fn cited_by(&self, text: &str) -> Vec<RemovedId> {
+        let cites = self.claims.cited.iter().position(|cites| *cites);
+        let Some(pointer) = cites.map(|at| format!("/{}", self.claims.paths[at].join("/"))) else {
+            return Vec::new();
+        };
+        let removed = |id: String| RemovedId { pointer: pointer.clone(), id: shortened(&id) };
+        self.known.cited(text).1.into_iter().map(removed).collect()
+    }
+
     /// Replaces labels by ids and removes unknown ids; lists what was removed.
     pub fn clean(&self, answer: &mut Value) -> Result<Vec<RemovedId>, CannotRemove> {
         let active: Vec<(usize, usize)> = (0..self.claims.paths.len()).map(|at| (at, 0)).collect();
@@ -458,10 +503,15 @@ impl IdCheck<'_> {
         removed: &mut Vec<RemovedId>,
     ) -> bool {
         let mut unknown = |id: String, place: String| {
-            let id = id.chars().take(ID_CHARS_MAX).collect();
-            removed.push(RemovedId { pointer: place, id });
+            removed.push(RemovedId { pointer: place, id: shortened(&id) });
         };
         match value {
+            Value::String(text) if self.claims.cited[claim] => {
+                let (clean, gone) = self.known.cited(text);
+                gone.into_iter().for_each(|id| unknown(id, place.to_owned()));
+                *text = clean;
+                true
+            }
             Value::Array(items) => {
                 let most = schema["maxItems"].as_u64().map_or(usize::MAX, |most| most as usize);
                 let mut kept: Vec<Value> = Vec::with_capacity(items.len());
@@ -527,9 +577,16 @@ impl IdCheck<'_> {
             Meaning::Itself => Some(vec![text.into()]),
             Meaning::Others(ids) => Some(ids.into_iter().map(Value::from).collect()),
             Meaning::Nothing if quotes && self.known.holds_quote(text) => Some(vec![text.into()]),
+            Meaning::Nothing if self.claims.stated[claim] && self.known.states(text) => {
+                Some(vec![text.into()])
+            }
             Meaning::Nothing => None,
         }
     }
+}
+
+fn shortened(id: &str) -> String {
+    id.chars().take(ID_CHARS_MAX).collect()
 }
 
 fn text_of(value: &Value) -> String {
@@ -649,6 +706,8 @@ mod tests {
             assert!(!known.of_sources.has_number(&number.into()), "{number}");
         }
         assert!(!given.has_number(&42.into()));
+        let labelled = GivenIds::of(&json!("[1] a\nTram line\n\n[2] b\nPool closes"));
+        assert!(labelled.has_number(&2.into()) && !labelled.has_number(&3.into()));
     }
 
     #[test]

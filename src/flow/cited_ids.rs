@@ -1,0 +1,220 @@
+//! Ids in square brackets in a text: `The pump is old [chk_3].`
+//!
+//! Contract. Brackets of links, footnotes, boxes of tasks and code are no citations. In the others, a word that has
+//! the form of an id and is not known is taken out; a bracket that names no other id goes with it. Words of
+//! other forms stay, and so does a bracket that the caller knows from a source.
+
+use std::collections::BTreeSet;
+
+/// Longest content of a bracket that is looked at, in bytes.
+const BRACKET_BYTES_MAX: usize = 400;
+/// Most digits of a number that may stand for a source. A year has more.
+const NUMBER_DIGITS_MAX: usize = 3;
+
+/// What is known of ids.
+pub(super) struct Citations<'a> {
+    /// The ids that a word stands for, if it stands for any.
+    pub known: &'a dyn Fn(&str) -> Option<Vec<String>>,
+    /// Whether a source has this bracket.
+    pub is_quoted: &'a dyn Fn(&str) -> bool,
+    /// The forms of the ids of the sources, as [`shape`] gives them.
+    pub shapes: BTreeSet<String>,
+}
+
+/// The form of an id: letters and signs stay, and each number is a `0`.
+pub(super) fn shape(id: &str) -> String {
+    let mut shape = String::with_capacity(id.len());
+    for c in id.chars() {
+        match c.is_ascii_digit() {
+            true if shape.ends_with('0') => {}
+            true => shape.push('0'),
+            false => shape.push(c),
+        }
+    }
+    shape
+}
+
+/// A bracket of a line: where it begins and ends, and its content.
+struct Bracket<'t> {
+    start: usize,
+    end: usize,
+    content: &'t str,
+    is_escaped: bool,
+}
+
+impl Citations<'_> {
+    /// The text with labels replaced by their ids and without unknown ids, and the unknown ids.
+    pub fn clean(&self, text: &str) -> (String, Vec<String>) {
+        let (mut clean, mut unknown) = (String::with_capacity(text.len()), Vec::new());
+        let mut fence: Option<&str> = None;
+        for line in text.split_inclusive('\n') {
+            let bare = line.trim_start();
+            let mark = ["```", "~~~"].into_iter().find(|mark| bare.starts_with(mark));
+            match (fence, mark) {
+                (Some(open), Some(mark)) if open == mark => fence = None,
+                (None, Some(mark)) => fence = Some(mark),
+                (None, None) => {
+                    self.line(line, &mut clean, &mut unknown);
+                    continue;
+                }
+                _ => {}
+            }
+            clean.push_str(line);
+        }
+        (clean, unknown)
+    }
+
+    fn line(&self, line: &str, clean: &mut String, unknown: &mut Vec<String>) {
+        let mut rest = line;
+        while let Some(bracket) = next_bracket(rest) {
+            let (before, after) = (&rest[..bracket.start], &rest[bracket.end..]);
+            clean.push_str(before);
+            let is_citation = !is_other(line.len() - rest.len() + bracket.start, line, after);
+            let cited = is_citation.then(|| self.bracket(&bracket, unknown)).flatten();
+            match cited {
+                None => clean.push_str(&rest[bracket.start..bracket.end]),
+                Some(ids) if ids.is_empty() => {
+                    if clean.ends_with(' ') && !before.trim().is_empty() {
+                        clean.pop();
+                    }
+                }
+                Some(ids) => {
+                    let ids = ids.join(", ");
+                    match bracket.is_escaped {
+                        true => clean.push_str(&format!("\\[{ids}\\]")),
+                        false => clean.push_str(&format!("[{ids}]")),
+                    }
+                }
+            }
+            rest = after;
+        }
+        clean.push_str(rest);
+    }
+
+    /// The ids that stay in a bracket; `None` when the bracket stays as it is.
+    fn bracket(&self, bracket: &Bracket<'_>, unknown: &mut Vec<String>) -> Option<Vec<String>> {
+        let words = bracket.content.split([',', ';']).map(str::trim);
+        let (mut ids, mut wrong) = (Vec::new(), Vec::new());
+        for word in words.filter(|word| !word.is_empty()) {
+            // A writer of Markdown escapes the signs of an id.
+            let word = word.replace('\\', "");
+            match (self.known)(&word) {
+                Some(known) => ids.extend(known),
+                None if self.looks_like_id(&word) => wrong.push(word),
+                None => return None,
+            }
+        }
+        if wrong.is_empty() && ids.is_empty() || (self.is_quoted)(bracket.content) {
+            return None;
+        }
+        unknown.extend(wrong);
+        let mut seen = BTreeSet::new();
+        ids.retain(|id| seen.insert(id.clone()));
+        Some(ids)
+    }
+
+    fn looks_like_id(&self, word: &str) -> bool {
+        if word.contains(char::is_whitespace) {
+            return false;
+        }
+        if word.bytes().all(|byte| byte.is_ascii_digit()) {
+            return word.len() <= NUMBER_DIGITS_MAX;
+        }
+        let joins = |sign: char| {
+            word.split_once(sign).is_some_and(|(before, after)| {
+                before.contains(char::is_alphabetic) && after.contains(char::is_alphanumeric)
+            })
+        };
+        ['_', ':', '#'].into_iter().any(joins) || self.shapes.contains(&shape(word))
+    }
+}
+
+/// The next bracket of a line outside a code span.
+fn next_bracket(line: &str) -> Option<Bracket<'_>> {
+    let mut start = None;
+    let (mut in_code, mut is_escaped) = (false, false);
+    for (at, c) in line.char_indices() {
+        let escaped = line[..at].ends_with('\\');
+        match c {
+            '`' if !escaped => in_code = !in_code,
+            '[' if !in_code => {
+                start = Some(at - usize::from(escaped));
+                is_escaped = escaped;
+            }
+            ']' if !in_code && escaped == is_escaped => {
+                let Some(start) = start.take() else { continue };
+                let from = start + 1 + usize::from(is_escaped);
+                let content = &line[from..at - usize::from(is_escaped)];
+                if content.len() <= BRACKET_BYTES_MAX {
+                    return Some(Bracket { start, end: at + 1, content, is_escaped });
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Whether the bracket at this place of a line is part of a link, a picture, a footnote or a task.
+fn is_other(at: usize, line: &str, after: &str) -> bool {
+    let before = &line[..at];
+    let content = line[at..].trim_start_matches(['\\', '[']);
+    let is_task = matches!(before.trim(), "-" | "*" | "+");
+    let mut box_of_task = content.chars();
+    box_of_task.next();
+    let is_box = box_of_task.as_str().trim_start_matches('\\').starts_with(']');
+    before.ends_with(['!', ']'])
+        || after.starts_with(['(', '['])
+        || (after.starts_with(':') && before.trim().is_empty())
+        || content.starts_with('^')
+        || is_task && is_box
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clean(text: &str) -> (String, Vec<String>) {
+        let known = |word: &str| match word {
+            "chk_1" | "other:a.txt" => Some(vec![word.to_owned()]),
+            "2" => Some(vec!["chk_2".to_owned()]),
+            _ => None,
+        };
+        let is_quoted = |content: &str| content == "17";
+        let shapes = BTreeSet::from([shape("chk_1"), shape("c1")]);
+        Citations { known: &known, is_quoted: &is_quoted, shapes }.clean(text)
+    }
+
+    #[test]
+    fn known_ids_stay_labels_become_ids_and_unknown_ids_go() {
+        for (text, expected, gone) in [
+            ("A [chk_1]. B.", "A [chk_1]. B.", &[][..]),
+            ("A [2].", "A [chk_2].", &[]),
+            ("A \\[2\\].", "A \\[chk_2\\].", &[]),
+            ("A [chk_9]. B.", "A. B.", &["chk_9"]),
+            ("A \\[chk\\_9\\]. B.", "A. B.", &["chk_9"]),
+            ("A [chk_1; evt_7, 2].", "A [chk_1, chk_2].", &["evt_7"]),
+            ("A [9] and [c44].", "A and.", &["9", "c44"]),
+            ("[chk_9] A", " A", &["chk_9"]),
+        ] {
+            let gone: Vec<String> = gone.iter().map(ToString::to_string).collect();
+            assert_eq!(clean(text), (expected.to_owned(), gone), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_brackets_stay() {
+        for text in [
+            "See [the page](https://example.org) and ![chk_9](x.png) and [a][chk_9].",
+            "[chk_9]: https://example.org",
+            "- [x] done\n- [ ] todo",
+            "As in [17], in [2026], [sic], [see chk_9], [10:30], [C#] and [Ana Ruiz].",
+            "A note[^1].",
+            "`a[chk_9]`",
+            "```\na[chk_9]\n```\n",
+            "Open [ and ] closed",
+        ] {
+            assert_eq!(clean(text), (text.to_owned(), Vec::new()), "{text}");
+        }
+    }
+}
