@@ -349,6 +349,7 @@ fn each_item_of_a_list_is_told_apart_with_all_that_is_known_of_it() {
             digest.lines().find(|line| line.contains(id)).unwrap_or_else(|| panic!("{digest}"));
         assert!(day.contains("day: 2026-02-19"), "{day}");
     }
+    assert!(digest.starts_with("Period: 2026-02-19\nBEGIN ITEMS"), "{digest}");
     let mut wrong = Vec::new();
     for (name, flow, _) in OTHERS {
         compare(&home.prompts(&id_of(name, flow)), &format!("{flow}.{name}.txt"), &mut wrong);
@@ -371,9 +372,22 @@ fn empty_labels(prompt: &str) -> Vec<&str> {
     empty
 }
 
+/// Blocks of data with nothing in them.
+fn empty_blocks(prompt: &str) -> Vec<&str> {
+    let lines: Vec<&str> = prompt.lines().filter(|line| !line.trim().is_empty()).collect();
+    let opens = |line: &str| line.strip_prefix("BEGIN ").map(str::to_owned);
+    let is_empty = |pair: &&[&str]| match (opens(pair[0]), pair[1]) {
+        (Some(_), "{}" | "[]" | "null" | "None") => true,
+        (Some(name), next) => next == format!("END {name}"),
+        (None, _) => false,
+    };
+    lines.windows(2).filter(is_empty).map(|pair| pair[0]).collect()
+}
+
 /// Compares a prompt with its golden file, or writes the file.
 fn compare(prompt: &str, name: &str, wrong: &mut Vec<String>) {
     assert_eq!(empty_labels(prompt), [""; 0], "{name} has labels with nothing behind them");
+    assert_eq!(empty_blocks(prompt), [""; 0], "{name} has blocks with nothing in them");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/prompts");
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         write(&folder, name, prompt);
@@ -401,6 +415,56 @@ fn each_flow_is_told_who_wrote_what_when_and_where() {
         compare(&home.prompts(flow), &format!("{flow}.txt"), &mut wrong);
     }
     assert_golden(&wrong);
+}
+
+#[test]
+fn without_settings_a_prompt_has_no_empty_part() {
+    let home = Home::new();
+    std::fs::write(home.path("summarizer.toml"), "timezone = \"America/Bogota\"\n").unwrap();
+    for (flow, kind, bus, ids) in CASES {
+        home.ask(flow, flow, kind, bus, ids, json!({}));
+    }
+    home.ok(&["--json", "drain"]);
+    for (flow, ..) in CASES {
+        let prompt = home.prompts(flow);
+        assert_eq!(empty_labels(&prompt), [""; 0], "{flow}: {prompt}");
+        assert_eq!(empty_blocks(&prompt), [""; 0], "{flow}: {prompt}");
+    }
+    let screened = home.prompts("jobs.posting.screen.job_screening.v1");
+    assert!(screened.starts_with("Profile of the candidate: not given\n"), "{screened}");
+}
+
+/// A query over the files of the bus `other` reads what it can and counts the rest.
+#[cfg(unix)]
+#[test]
+fn a_query_passes_over_links_and_what_is_no_file() {
+    let home = Home::new();
+    others(&home.path("buses"));
+    let other = home.path("buses/other");
+    std::os::unix::fs::symlink("/etc/hostname", other.join("outside.txt")).unwrap();
+    std::os::unix::fs::symlink(".", other.join("circle")).unwrap();
+    std::os::unix::fs::symlink("/nowhere", other.join("gone.txt")).unwrap();
+    let pipe = std::process::Command::new("mkfifo").arg(other.join("pipe.txt")).status().unwrap();
+    assert!(pipe.success());
+    let mut line = json!({
+        "schema_version": "summary_request.v1", "request_id": "day",
+        "created_at": "2026-02-19T08:00:00Z", "urgency": "now",
+        "requested_by": {"repo": "tests", "component": "contexts", "version": "dev"},
+        "work": {"output_bus": "summary_bus", "output_kind": "summary_item",
+                 "summary_kind": "document_summary", "summary_subkind": "test",
+                 "flow_ref": {"kind": "registry", "flow_id": "docs.chunk_set.summarize.brief.v1"},
+                 "params": {}},
+        "input": {"mode": "query", "bus": "other",
+                  "query": {"schema_version": "summary_request_query.v1", "day": "2026-02-11"}},
+    })
+    .to_string();
+    line.push('\n');
+    std::fs::write(home.path("run/queue.jsonl"), line).unwrap();
+    home.ok(&["--json", "drain"]);
+    let ack = home.ack("day");
+    assert_eq!(ack["status"], "completed", "{ack}");
+    let prompt = home.prompts("day");
+    assert!(prompt.contains("Please send the lease by Friday."), "{prompt}");
 }
 
 /// `flow run` tells a flow of a file what the queue tells it.

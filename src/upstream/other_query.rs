@@ -2,9 +2,11 @@
 //!
 //! Contract: a file is asked for by the date that it states itself (a mail, front matter, a field of
 //! a list). A file without a date is on no day; how many there are is a warning. A file that cannot
-//! be read as text is passed over in the same way: its name alone says nothing about a day.
+//! be read as text is passed over in the same way: its name alone says nothing about a day. So is what the
+//! query cannot have meant: links, also those to folders, that lead elsewhere, and what is no regular file.
 
 use std::io::ErrorKind;
+use std::path::Path;
 
 use chrono_tz::Tz;
 
@@ -14,6 +16,7 @@ use super::sources::Gathered;
 use super::view::Upstream;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{ErrorClass, ReasonCode};
+use crate::os::Disk;
 
 /// Most files that one query looks at.
 const FILES_MAX: usize = 20_000;
@@ -24,14 +27,14 @@ pub(super) fn dated(
     zone: Tz,
     within: &dyn Fn(Day) -> bool,
 ) -> Result<(Vec<String>, Vec<String>), Defect> {
-    let mut files = Vec::new();
-    list(upstream, "", &mut files)?;
-    let (mut ids, mut undated, mut unread) = (Vec::new(), 0_u64, 0_u64);
-    for file in &files {
+    let mut found = OtherFiles::default();
+    list(upstream, "", &mut found)?;
+    let (mut ids, mut undated, mut unread) = (Vec::new(), 0_u64, found.odd);
+    for file in &found.files {
         let mut gathered = Gathered::default();
         match gathered.other(upstream, &[file]) {
             Ok(()) => {}
-            Err(defect) if defect.class == ErrorClass::SchemaMismatch => {
+            Err(defect) if is_of_file(&defect) => {
                 unread += 1;
                 continue;
             }
@@ -55,8 +58,29 @@ pub(super) fn dated(
     Ok((ids, notes))
 }
 
+/// Whether a defect is one of the file alone. Other files can still be read.
+fn is_of_file(defect: &Defect) -> bool {
+    defect.class == ErrorClass::SchemaMismatch
+        || matches!(defect.reason, ReasonCode::PathOutsideBusHome | ReasonCode::UnknownSourceId)
+}
+
+/// Whether a path is a link.
+fn leads_elsewhere(disk: &dyn Disk, path: &Path) -> bool {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return true };
+    let meant = disk.real_path(parent).map(|parent| parent.join(name));
+    !matches!((meant, disk.real_path(path)), (Ok(meant), Ok(real)) if meant == real)
+}
+
+/// The files below the folder of the bus.
+#[derive(Default)]
+struct OtherFiles {
+    files: Vec<String>,
+    /// Links that lead to a folder or in a circle.
+    odd: u64,
+}
+
 /// Every file below a folder of the bus, sorted, by its path relative to the bus.
-fn list(upstream: &Upstream, folder: &str, files: &mut Vec<String>) -> Result<(), Defect> {
+fn list(upstream: &Upstream, folder: &str, found: &mut OtherFiles) -> Result<(), Defect> {
     let shown = format!("{OTHER_DIR}/{folder}");
     let path = upstream.root().join(OTHER_DIR).join(folder);
     let mut names = match upstream.disk().list(&path) {
@@ -68,17 +92,23 @@ fn list(upstream: &Upstream, folder: &str, files: &mut Vec<String>) -> Result<()
         Err(error) => return Err(Defect::of_named_path("list", &shown, &error)),
     };
     names.sort_unstable();
+    let disk = upstream.disk();
     for name in names.into_iter().filter(|name| !name.starts_with('.')) {
         let relative = if folder.is_empty() { name } else { format!("{folder}/{name}") };
         let path = upstream.root().join(OTHER_DIR).join(&relative);
-        let stat = upstream.disk().stat(&path);
-        let stat = stat.map_err(|error| Defect::of_named_path("inspect", &relative, &error))?;
-        match stat {
-            Some(stat) if stat.is_dir => list(upstream, &relative, files)?,
-            Some(_) => files.push(relative),
-            None => {}
+        match disk.stat(&path) {
+            Ok(Some(stat)) if stat.is_dir => match leads_elsewhere(disk, &path) {
+                true => found.odd += 1,
+                false => list(upstream, &relative, found)?,
+            },
+            Ok(Some(_)) => found.files.push(relative),
+            Ok(None) => {}
+            Err(error) => match Defect::of_named_path("inspect", &relative, &error) {
+                defect if is_of_file(&defect) => found.odd += 1,
+                defect => return Err(defect),
+            },
         }
-        if files.len() > FILES_MAX {
+        if found.files.len() > FILES_MAX {
             return Err(super::defect::too_much(format!("more than {FILES_MAX} files")));
         }
     }
