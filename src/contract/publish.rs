@@ -56,12 +56,24 @@ enum PublishMark {
     Visibility,
     /// How far its publication is, or how it is classified. Other things have such a name too.
     Status,
+    /// How far its publication is, and nothing else.
+    PublicationStatus,
+    /// When it is published. Only a date that stands for never says something.
+    PublicationDate,
+    /// The rights of its file, as a number or as letters.
+    Permissions,
+    /// How it is classified.
+    Classification,
+    /// How well it is to be guarded.
+    Security,
     /// Of what kind it is. Most such names have nothing to do with publication.
     Kind,
     /// Names the people that it is for. Other things have such a name too.
     Audience,
     /// A list of its readers: an empty one is nobody.
     Readers,
+    /// Those that it was sent to: silent unless they are only the author.
+    Recipients,
     /// A name that ends in `public`: silent unless it is a clear no.
     OpenFlag,
     /// A name that ends in `private`, `draft` or `hide`: silent unless it is a clear yes.
@@ -102,8 +114,22 @@ const PRIVATE_WORDS: &[&str] = &[
 ];
 
 /// Words for a small circle of readers. They count in members that say for whom something is.
-const RESTRICTED_WORDS: &[&str] =
-    &["internal", "restricted", "hidden", "onlyme", "noindex", "restringido", "soloyo", "nurich"];
+const RESTRICTED_WORDS: &[&str] = &[
+    "internal",
+    "restricted",
+    "hidden",
+    "onlyme",
+    "noindex",
+    "restringido",
+    "soloyo",
+    "nurich",
+    "restreint",
+    "restreinte",
+    "vsnfd",
+    "tlpred",
+    "tlpamber",
+    "tlpamberstrict",
+];
 
 /// Words for the person who wrote it, for a few people, and for nobody. They count in members that name
 /// the people that something is for.
@@ -142,6 +168,16 @@ const SELF_WORDS: &[&str] = &[
 
 /// Words for a text that its author has not finished.
 const UNFINISHED_WORDS: &[&str] = &["pending", "wip", "workinprogress"];
+
+/// Words of programs that publish, for what they do not show.
+const UNPUBLISHED_WORDS: &[&str] =
+    &["future", "scheduled", "planned", "idea", "trash", "trashed", "deleted", "embargoed"];
+
+/// A date of publication from this year on stands for never.
+const NEVER_YEAR: u32 = 2090;
+
+/// The lowest level of security, and the lowest class (`C2`), that are not for everybody.
+const CLOSED_LEVEL: u32 = 2;
 
 /// Most words of a value in which each word is looked at: `private note`, `only me`.
 const FEW_WORDS: usize = 4;
@@ -270,6 +306,8 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "donotdistribute"
         | "dontdistribute"
         | "notfordistribution"
+        | "ispasswordprotected"
+        | "passwordprotected"
         | "noredistribution"
         | "formyeyesonly"
         | "myeyesonly"
@@ -305,6 +343,13 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "undernda"
         | "eleventyexcludefromcollections"
         | "excludefromsearch"
+        | "locked"
+        | "islocked"
+        | "trashed"
+        | "istrashed"
+        | "intrash"
+        | "deleted"
+        | "isdeleted"
         | "intern"
         | "nurintern"
         | "personlich"
@@ -354,11 +399,26 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "sharedwith" | "shareto" | "whocansee" | "whocanread" | "visiblepara"
         | "compartircon" | "compartidocon" | "lesbarfur" | "sichtbarfur" | "geteiltmit"
         | "visiblepour" | "partageavec" => PublishMark::Readers,
-        "status" | "poststatus" | "publishstatus" | "publicationstatus" | "publication"
-        | "publishto" | "state" | "classification" | "class" | "permission" | "permissions"
-        | "security" | "securitylevel" | "sensibility" | "license" | "copyright" | "rights"
-        | "stage" | "phase" | "workflow" | "estado" | "clasificacion" | "zustand"
-        | "klassifizierung" | "etat" => PublishMark::Status,
+        "recipient" | "recipients" | "destinatario" | "destinatarios" | "empfanger"
+        | "empfaenger" | "destinataire" | "destinataires" => PublishMark::Recipients,
+        "status" | "publication" | "publishto" | "state" | "class" | "sensibility" | "license"
+        | "copyright" | "rights" | "stage" | "phase" | "workflow" | "estado" | "zustand"
+        | "etat" => PublishMark::Status,
+        "poststatus" | "publishstatus" | "publicationstatus" | "publishingstatus"
+        | "publishstate" | "publicationstate" => PublishMark::PublicationStatus,
+        "publishdate" | "publishon" | "publishat" | "publicationdate" | "publishfrom" => {
+            PublishMark::PublicationDate
+        }
+        "permission" | "permissions" | "filepermissions" | "filemode" | "chmod" => {
+            PublishMark::Permissions
+        }
+        "classification"
+        | "classificationlevel"
+        | "clasificacion"
+        | "klassifizierung"
+        | "klassifikation" => PublishMark::Classification,
+        "security" | "securitylevel" | "securityclass" | "clearance" | "clearancelevel"
+        | "seguridad" | "sicherheit" | "sicherheitsstufe" | "securite" => PublishMark::Security,
         "type" | "kind" | "mode" | "level" | "layout" | "tipo" | "nivel" | "typ" | "stufe"
         | "niveau" => PublishMark::Kind,
         "tags" | "tag" | "labels" | "label" | "keywords" | "keyword" | "categories"
@@ -470,10 +530,15 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
     let word = value.as_str().map(|text| text.trim().to_lowercase());
     match sign {
         PublishMark::Publish => said(Some(value)),
+        PublishMark::Published if word.as_deref().is_some_and(is_never_date) => Some(false),
         PublishMark::Published => said(Some(value)).filter(|_| match &word {
             Some(word) => word.chars().all(char::is_alphabetic) || is_bit(word),
             None => value.is_boolean() || *value == 0 || *value == 1,
         }),
+        PublishMark::PublicationDate => {
+            let is_no = |word: &str| is_never(word) || is_never_date(word);
+            word.is_some_and(|word| is_no(&word)).then_some(false)
+        }
         PublishMark::Public => said(Some(value)).filter(|yes| !yes),
         PublishMark::Private => {
             let is_silent = value.is_null() || is_clear_no(value);
@@ -503,6 +568,27 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
             (!value.is_null() && !is_open && !is_nested).then_some(false)
         }
         PublishMark::Status => words_of(value).iter().any(|word| closes(word)).then_some(false),
+        PublishMark::PublicationStatus => {
+            let is_no = |word: &&str| closes(word) || has_one_of(UNPUBLISHED_WORDS, word);
+            words_of(value).iter().any(is_no).then_some(false)
+        }
+        PublishMark::Permissions => {
+            let is_closed = words_of(value).iter().any(|word| closes(word));
+            (is_closed || shuts_others_out(value)).then_some(false)
+        }
+        PublishMark::Classification => {
+            let is_closed = words_of(value).iter().any(|word| closes(word));
+            let class = level_after(&shown(value), &["c", "class", "level", "l", "stufe", "nivel"]);
+            (is_closed || class.is_some_and(|class| class >= CLOSED_LEVEL)).then_some(false)
+        }
+        PublishMark::Security => {
+            let text = shown(value);
+            let is_closed = words_of(value).iter().any(|word| closes(word));
+            let is_high = has_one_of(&["high", "highest", "alta", "alto", "hoch", "haute"], &text);
+            let level = level_after(&text, &["", "level", "l", "stufe", "nivel", "niveau"]);
+            let is_high = is_high || level.is_some_and(|level| level >= CLOSED_LEVEL);
+            (is_closed || is_high).then_some(false)
+        }
         PublishMark::Kind => {
             let names_it = |word: &&str| {
                 let is_phrase = word.split_whitespace().count() == 2;
@@ -521,6 +607,11 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
             let is_nobody = value.as_array().is_some_and(Vec::is_empty) || is_clear_no(value);
             (is_nobody || words_of(value).iter().any(names_few)).then_some(false)
         }
+        PublishMark::Recipients => {
+            let words = words_of(value);
+            let names_author = |word: &&str| is_one_of(SELF_WORDS, word) || closes(word);
+            (!words.is_empty() && words.iter().all(names_author)).then_some(false)
+        }
         PublishMark::OpenFlag => is_clear_no(value).then_some(false),
         PublishMark::ClosedFlag => (said(Some(value)) == Some(true)).then_some(false),
         PublishMark::Labels => {
@@ -538,6 +629,46 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
 fn closes(word: &str) -> bool {
     let closing = [PRIVATE_WORDS, RESTRICTED_WORDS, UNFINISHED_WORDS];
     closing.iter().any(|words| has_one_of(words, word))
+}
+
+/// Whether a text begins with a day so far away that it stands for never.
+fn is_never_date(word: &str) -> bool {
+    let (year, rest) = word.split_at_checked(4).unwrap_or_default();
+    rest.starts_with(['-', '/', '.']) && year.parse().is_ok_and(|year: u32| year >= NEVER_YEAR)
+}
+
+/// A short value as a person wrote it, or nothing.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) if text.len() <= WORD_BYTES_MAX => text.trim().to_lowercase(),
+        Value::Number(number) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Whether the rights of a file let only its owner or its group read it: `600`, `rw-r-----`.
+fn shuts_others_out(value: &Value) -> bool {
+    const READ_BY_OTHERS: u64 = 4;
+    let rights = shown(value);
+    // YAML reads `0600` as an octal number, 384. Nobody writes a 2 or an 8 for rights.
+    if let Some(bits) = value.as_u64().filter(|bits| (0o400..=0o777).contains(bits))
+        && rights.bytes().any(|digit| !matches!(digit, b'0' | b'4'..=b'7'))
+    {
+        return bits & READ_BY_OTHERS == 0;
+    }
+    let digits = rights.strip_prefix("0o").unwrap_or(&rights);
+    if (3..=4).contains(&digits.len()) && digits.bytes().all(|digit| matches!(digit, b'0'..=b'7')) {
+        return digits.ends_with(['0', '1', '2', '3']);
+    }
+    let is_letters = rights.len() >= 9 && rights.chars().all(|letter| "-rwxdlst".contains(letter));
+    is_letters && rights.bytes().nth_back(2) == Some(b'-')
+}
+
+/// The number of a text that is one of some words and a number of one digit: `level 3`, `C3`.
+fn level_after(text: &str, words: &[&str]) -> Option<u32> {
+    let text = folded(text);
+    let (word, digit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    words.contains(&word).then(|| digit.parse().ok()).flatten()
 }
 
 /// Whether a word is a number that stands for yes or no.
@@ -584,7 +715,7 @@ fn labels_in(value: &Value) -> Vec<&str> {
 pub(crate) fn said_by_line(name: &str, value: &str) -> Option<bool> {
     let value = value.trim();
     let decides = match sign_of(name)? {
-        PublishMark::Labels | PublishMark::Robots => true,
+        PublishMark::Labels | PublishMark::Robots | PublishMark::Classification => true,
         _ => {
             let word = Value::from(value);
             let is_word = is_private_word(value) || is_one_of(RESTRICTED_WORDS, value);
@@ -794,6 +925,54 @@ mod tests {
             (json!({"search": false}), Some(false)),
             (json!({"nur intern": "ja"}), Some(false)),
             (json!({"TLP:RED": "yes"}), Some(false)),
+            (json!({"permissions": 600}), Some(false)),
+            (json!({"permissions": "0600"}), Some(false)),
+            (json!({"permissions": "0o640"}), Some(false)),
+            (json!({"permissions": "-rw-------"}), Some(false)),
+            (json!({"permissions": 0o600}), Some(false)),
+            (json!({"permissions": 0o640}), Some(false)),
+            (json!({"permissions": 0o644}), None),
+            (json!({"permissions": 3}), None),
+            (json!({"permissions": 644}), None),
+            (json!({"permissions": "rwxr-xr-x"}), None),
+            (json!({"permissions": "read"}), None),
+            (json!({"mode": 600}), None),
+            (json!({"publishDate": "2026-12-01"}), None),
+            (json!({"publishDate": "2099-12-31"}), Some(false)),
+            (json!({"published": "9999-01-01T00:00:00Z"}), Some(false)),
+            (json!({"publish_on": "never"}), Some(false)),
+            (json!({"expiryDate": "2020-01-01"}), None),
+            (json!({"date": "2099-12-31"}), None),
+            (json!({"status": "idea"}), None),
+            (json!({"status": "budding"}), None),
+            (json!({"status": "scheduled"}), None),
+            (json!({"post_status": "future"}), Some(false)),
+            (json!({"publish_status": "idea"}), Some(false)),
+            (json!({"post_status": "publish"}), None),
+            (json!({"publication_status": "in press"}), None),
+            (json!({"classification": "C3"}), Some(false)),
+            (json!({"classification": "c 2"}), Some(false)),
+            (json!({"classification": "C1"}), None),
+            (json!({"classification": "TLP:AMBER"}), Some(false)),
+            (json!({"classification": "VS-NfD"}), Some(false)),
+            (json!({"classification": 510}), None),
+            (json!({"class": "C3"}), None),
+            (json!({"security": "level 3"}), Some(false)),
+            (json!({"security": "level 1"}), None),
+            (json!({"security_level": 3}), Some(false)),
+            (json!({"security": "high"}), Some(false)),
+            (json!({"security": "TLS 1.3"}), None),
+            (json!({"locked": true}), Some(false)),
+            (json!({"locked": false}), None),
+            (json!({"locked": "in the cellar"}), None),
+            (json!({"isTrashed": true}), Some(false)),
+            (json!({"recipients": "me"}), Some(false)),
+            (json!({"recipients": ["me"]}), Some(false)),
+            (json!({"recipients": ["me", "Ana"]}), None),
+            (json!({"recipients": ["family@example.org"]}), None),
+            (json!({"who": "me"}), None),
+            (json!({"license": "CC BY 4.0"}), None),
+            (json!({"publish": true, "permissions": 644, "status": "evergreen"}), Some(true)),
         ] {
             assert_eq!(said_by_members(object.as_object().unwrap()), expected, "{object}");
         }
@@ -838,6 +1017,10 @@ mod tests {
             ("Private", "the garden of Ana", None),
             ("Keywords", "garden, private", Some(false)),
             ("Note", "private", None),
+            ("Classification", "C3", Some(false)),
+            ("Classification", "ferns", None),
+            ("Security", "level 3 of the game", None),
+            ("Recipients", "me", Some(false)),
         ] {
             assert_eq!(said_by_line(name, value), expected, "{name}: {value}");
         }
