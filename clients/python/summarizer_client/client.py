@@ -11,7 +11,7 @@ import os
 import pathlib
 import time
 import uuid
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Union
 
 try:
     import fcntl
@@ -40,6 +40,8 @@ KIND_OF_BUS = {
 }
 #: A publication may exchange the tree between manifest and data; then it is opened again.
 REOPENS = 5
+#: Bytes at the end of the acks in which an earlier summary of the same content is looked for.
+ACK_BYTES = 32 << 20
 
 
 class SummarizerError(Exception):
@@ -163,6 +165,7 @@ class Home:
         self.queue = self.root / queue
         self.acks = self.root / "run" / "ack.jsonl"
         self.summaries = self.root / bus_home / "summaries"
+        self.versions = self.root / bus_home / "versions"
 
     # Submitting.
 
@@ -190,7 +193,8 @@ class Home:
 
         Without an ``idempotency_key`` it gets one over the work, the content of the input and the
         configuration: changed content is new work, and the same again gives the answer that exists.
-        ``again`` asks anew.
+        A content that comes back after another one is asked anew, so that its summary is the newest.
+        ``again`` asks anew in any case.
         """
         if isinstance(ids, (str, bytes)):
             raise TypeError("ids is a list of ids, not one string")
@@ -198,7 +202,7 @@ class Home:
             raise ValueError(f"bus is one of {', '.join(KIND_OF_BUS)}, not {bus!r}")
         params = dict(params or {})
         if again:
-            params["again"] = time.time_ns() // 1_000_000
+            params["again"] = _now_ms()
         flow_ref: Json = {"kind": "registry", "flow_id": flow}
         if variant is not None:
             flow_ref["variant"] = variant
@@ -218,8 +222,13 @@ class Home:
             },
             "input": {"mode": "ids", "bus": bus, "ids": list(ids)},
         }
+        if not idempotency_key:
+            idempotency_key = self._content_key(request)
+            if not again and self._came_back(idempotency_key):
+                params["again"] = _now_ms()
+                idempotency_key = self._content_key(request)
         optional: Json = {
-            "idempotency_key": idempotency_key or self._content_key(request),
+            "idempotency_key": idempotency_key,
             "priority": priority,
             "not_before": None if not_before is None else _instant(not_before),
             "deadline": None if deadline is None else _instant(deadline),
@@ -255,6 +264,63 @@ class Home:
             folder = {"event_bus": "eventbus", "session_bus": "sessions", "chunk_bus": "chunks"}[bus]
             paths = sorted((buses / folder / "manifest").glob("*.json"))
         return _sha256(_canonical([[path.name, _sha256(path.read_bytes())] for path in paths]))
+
+    def _came_back(self, key: str) -> bool:
+        """Whether this key has a summary, and a newer one of another content stands in its place.
+
+        Without this rule the request would be a duplicate of the old summary, and readers would go
+        on showing the other one. Only published summaries and lists of versions are looked at.
+        """
+        replaced_by = self._replaced_by()
+        made = self._summary_of(key) if replaced_by else None
+        if made is None or made["summary_id"] not in replaced_by:
+            return False
+        newest = str(made["summary_id"])
+        seen: Set[str] = set()
+        while newest in replaced_by and newest not in seen:
+            seen.add(newest)
+            newest = replaced_by[newest]
+        hashes: List[str] = []
+        # The two may be of different days.
+        for day in reversed(self.days(made["stream"])):
+            with contextlib.suppress(ManifestMismatch, FileNotFoundError):
+                hashes += [
+                    item["selection"]["source_text_hash"]
+                    for item in self.partition(made["stream"], day).items
+                    if item["summary_id"] in (made["summary_id"], newest)
+                ]
+            if len(hashes) == 2:
+                return hashes[0] != hashes[1]
+        return False
+
+    def _replaced_by(self) -> Dict[str, str]:
+        """The next newer version of each summary that has one."""
+        marks: Dict[str, str] = {}
+        for path in self.versions.glob("*.versions.jsonl"):
+            # A day whose last older version went away has no list.
+            with contextlib.suppress(FileNotFoundError):
+                lines = [json.loads(line) for line in path.read_bytes().split(b"\n") if line]
+                marks.update((m["summary_id"], m["replaced_by"]) for m in lines if m["replaced_by"])
+        return marks
+
+    def _summary_of(self, key: str) -> Optional[Json]:
+        """The summary that the last request with a key led to, as far as the newest acks tell."""
+        try:
+            with open(self.acks, "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - ACK_BYTES))
+                data = file.read()
+        except FileNotFoundError:
+            return None
+        word, end = key.encode(), len(data)
+        while (at := data.rfind(word, 0, end)) >= 0:
+            start = data.rfind(b"\n", 0, at) + 1
+            # The first line may lack its beginning, and the last one its end.
+            with contextlib.suppress(ValueError):
+                ack = json.loads(data[start : (data.find(b"\n", at) + 1) or len(data)])
+                if ack.get("idempotency_key") == key and ack.get("summary"):
+                    return dict(ack["summary"])
+            end = start
+        return None
 
     def submit(self, flow: str, ids: Sequence[str], **options: Any) -> Ticket:
         """Builds a request, appends it durably and returns a ticket for :meth:`wait`."""
@@ -399,6 +465,10 @@ def _instant(moment: datetime.datetime) -> str:
     if moment.tzinfo is None:
         raise ValueError("a moment needs a time zone: datetime.now(datetime.timezone.utc)")
     return moment.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _stream(stream: str) -> str:

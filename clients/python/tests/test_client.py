@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import os
 import threading
+import time
 import unittest
 from typing import List
 
@@ -44,6 +45,32 @@ class Client(unittest.TestCase):
         self.assertEqual(
             self.home.item(first, timeout=300), self.home.item(second, timeout=300)
         )
+
+    def test_a_content_that_comes_back_is_summarized_anew(self) -> None:
+        def ask(budget: int) -> summarizer.Ack:
+            note = self.note("back.txt", f"The budget of the garden is {budget} EUR this year.")
+            ack = self.home.wait(self.home.submit(FLOW, [note]), timeout=300)
+            self.home.item(ack, timeout=300)
+            return ack
+
+        def wait_until_replaced(ack: summarizer.Ack) -> None:
+            # The lists of versions are published just after the summaries.
+            end = time.monotonic() + 300
+            while ack.raw["summary"]["summary_id"] not in self.home._replaced_by():
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.02)
+
+        first, second = ask(40), ask(90)
+        wait_until_replaced(first)
+        third = ask(40)
+        self.assertEqual([ack.status for ack in (first, second, third)], ["completed"] * 3)
+        wait_until_replaced(second)
+        self.assertIn("40 EUR", self.home.item(third, timeout=300)["outputs"]["summary_text"])
+        replaced = self.home._replaced_by()
+        self.assertNotIn(third.raw["summary"]["summary_id"], replaced)
+        # Now the newest summary is of this content, so asking again is asking for nothing new.
+        self.assertEqual(ask(40).status, "duplicate")
+        self.assertEqual(ask(90).status, "completed")
 
     def test_many_writers_at_once(self) -> None:
         note = self.note("many.txt", "Many ask for the same thing at the same time.")
