@@ -14,21 +14,24 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::data_rules::{GivenData, file_places, said_of};
 use super::failure::{Exit, Failure};
-use super::flow_runner::{load_pack, provider_for, run_options, run_patiently};
+use super::flow_runner::{FlowProviders, kept_here, load_pack, run_options, run_patiently};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::ui::count;
 use super::{Context, names};
 use crate::config::Config;
+use crate::contract::privacy::Confinement;
 use crate::contract::source::InputContext;
 use crate::flow::context::Surroundings;
 use crate::flow::{FlowError, FlowOutcome, LoadedPack, RunOptions};
 use crate::import::collect::collect;
 use crate::import::read::Readers;
 use crate::import::units::each_unit;
-use crate::model::{Bill, Charge, Provider, SourceText};
+use crate::model::{Bill, Charge, Provider, ProviderError, SourceText};
 use crate::registry::label;
+use crate::work::params::for_data;
 use judge::{GivenText, NotInText, agreement};
 
 /// Candidates that one page can show side by side.
@@ -75,10 +78,23 @@ pub(super) struct CompareArgs {
 /// One pack with one provider.
 struct RunnablePack {
     pack: Arc<LoadedPack>,
+    providers: FlowProviders,
     provider: Arc<dyn Provider>,
     options: RunOptions<'static>,
     /// Whether its cost is known: it is free, or its prices are configured.
     priced: bool,
+}
+
+impl RunnablePack {
+    /// The provider of the candidate, unless the data must not go there. Another one would answer in the
+    /// name of the candidate.
+    fn about(&self, data: &Confinement) -> Result<Arc<dyn Provider>, ProviderError> {
+        let allowed = self.providers.about(data)?;
+        match allowed.identity() == self.provider.identity() {
+            true => Ok(allowed),
+            false => Err(self.providers.elsewhere(&self.provider.identity().provider, data)),
+        }
+    }
 }
 
 /// What one run is about.
@@ -88,6 +104,8 @@ struct FlowInput {
     inputs: Map<String, Value>,
     texts: Vec<SourceText>,
     context: InputContext,
+    /// What the rules of the settings say of it.
+    data: Confinement,
 }
 
 /// The result of a comparison.
@@ -270,7 +288,8 @@ impl CompareArgs {
                 (false, record) => label(&record.flow_id, record.variant.as_deref()),
             };
             for asked_for in &providers {
-                let provider = provider_for(context, &pack, *asked_for)?;
+                let allowed = FlowProviders::new(context, &pack, *asked_for)?;
+                let provider = allowed.usual()?;
                 let identity = provider.identity();
                 let name = match (packs.len() > 1, providers.len() > 1) {
                     (true, true) => format!("{pack_name} · {}", identity.provider),
@@ -291,7 +310,8 @@ impl CompareArgs {
                     sums: RunSums::default(),
                 });
                 let options = run_options(config, &pack, &self.params, self.allow_python)?;
-                runnable.push(RunnablePack { pack: Arc::clone(&pack), provider, options, priced });
+                let pack = Arc::clone(&pack);
+                runnable.push(RunnablePack { pack, providers: allowed, provider, options, priced });
             }
         }
         let told = "name at least two: --providers a,b, or --packs with another version";
@@ -328,24 +348,32 @@ impl CompareArgs {
         let readers = Readers { pdf: config.extract_pdf.clone() };
         let mut inputs = Vec::new();
         for file in &collected.files {
+            let place = file_places(context, &file.path);
             if let Some(members) = self.flow_inputs(context, packs, &file.path) {
+                let mut data = GivenData { places: place, local_only: false };
+                data.add_inputs(&members);
                 inputs.push(FlowInput {
                     name: file.name.clone(),
                     private: false,
                     inputs: members,
                     texts: Vec::new(),
                     context: InputContext::default(),
+                    data: data.said(config),
                 });
                 continue;
             }
             let read = each_unit(disk, &readers, file, config.timezone, &mut |unit| match unit {
-                Ok(unit) => inputs.push(FlowInput {
-                    name: unit.name,
-                    private: unit.publish == Some(false),
-                    inputs: Map::new(),
-                    texts: unit.texts,
-                    context: unit.context,
-                }),
+                Ok(mut unit) => {
+                    unit.note_places(&place);
+                    inputs.push(FlowInput {
+                        name: unit.name,
+                        private: unit.publish == Some(false),
+                        inputs: Map::new(),
+                        texts: unit.texts,
+                        context: unit.context,
+                        data: said_of(config, &unit.places, unit.local_only),
+                    });
+                }
                 Err(why) => skipped.push(named(&file.name, &why.to_string())),
             });
             if let Err(error) = read {
@@ -421,14 +449,22 @@ impl CompareArgs {
         around: &Surroundings,
     ) -> InputRun {
         let meter = CostMeter::default();
-        let options = RunOptions { bill: Some(&meter), ..one.options.around(around) };
+        let options = RunOptions {
+            bill: Some(&meter),
+            python: one.options.python.clone().map(|python| for_data(python, &input.data)),
+            ..one.options.around(around)
+        };
+        let provider = match one.about(&input.data) {
+            Ok(provider) => provider,
+            Err(error) => return failed(&kept_here(&error)),
+        };
         let begun = Instant::now();
         let ran = run_patiently(
             context,
             &one.pack,
             input.inputs.clone(),
             &input.texts,
-            &*one.provider,
+            &*provider,
             &options,
         );
         let seconds = (!self.without_times).then(|| begun.elapsed().as_secs_f64());

@@ -208,6 +208,7 @@ impl DoctorArgs {
         look_at_disk(context, &home, config.disk_headroom_bytes, findings);
         surroundings::look_at_upstream(context, &home, findings);
         surroundings::look_at_providers(context, &config, findings);
+        surroundings::look_at_privacy(&config, findings);
         if self.probe {
             surroundings::probe_providers(context, &config, findings);
         }

@@ -99,6 +99,7 @@ fn readable(context: &Context, explained: &Value, one: Option<&Published>) -> Ve
         let project = project.unwrap_or_default();
         lines.push(ui::dim(&format!("  {}{project}", one.day_shown())));
         lines.extend(one.warnings().into_iter().map(|warning| format!("  {warning}")));
+        lines.extend(one.kept_by().into_iter().map(|reason| format!("  {reason}")));
         lines.extend(one.replaced_by().map(|by| format!("  the summary in its place: {by}")));
     }
     let model = &explained["model"];

@@ -9,10 +9,11 @@ use serde_json::{Map, Value, json};
 
 use super::Context;
 use super::compare::CompareArgs;
+use super::data_rules::{GivenData, file_places};
 use super::failure::{Exit, Failure};
 use super::flow_batch::BatchArgs;
 use super::flow_runner::{
-    calls_at_once, failed, load_pack, provider_for, run_options, run_patiently,
+    FlowProviders, calls_at_once, failed, load_pack, no_provider, run_options, run_patiently,
 };
 use super::given_input::{GivenInput, flat_row, given_day, object};
 use super::interrupt::{listen, stopped};
@@ -26,6 +27,7 @@ use crate::model::Recorder;
 use crate::model::{Provider, SourceText};
 use crate::os::memory::use_small_pages;
 use crate::upstream::loose;
+use crate::work::params::for_data;
 
 /// Run a flow pack, compare candidates, or write a new one
 #[derive(Debug, Args)]
@@ -140,13 +142,22 @@ impl NewArgs {
 impl RunArgs {
     fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let pack = load_pack(context, &self.flow_id, self.variant.as_deref())?;
-        let provider = provider_for(context, &pack, self.provider.as_deref())?;
+        let providers = FlowProviders::new(context, &pack, self.provider.as_deref())?;
+        providers.usual()?;
         let options = self.options(context, &pack)?;
+        let config = load_config(context)?;
+        let given = self.read(context, &pack, &config)?;
+        let data = given.data.said(&config);
+        let options = RunOptions {
+            python: options.python.clone().map(|python| for_data(python, &data)),
+            ..options
+        };
+        let provider = providers.about(&data).map_err(|error| no_provider(&error))?;
         let recorder = Recorder::new(provider);
         let exit = if self.lines {
-            self.run_lines(context, &pack, &recorder, &options)
+            self.run_lines(context, &pack, &recorder, &options, given)
         } else {
-            self.run_once(context, &pack, &recorder, &options)
+            self.run_once(context, &pack, &recorder, &options, given)
         };
         if let Some(path) = &self.record {
             save(context, path, &recorder.lines())?;
@@ -188,27 +199,52 @@ impl RunArgs {
         Ok(inputs)
     }
 
+    /// Everything that the flow is about, before a provider is chosen.
+    fn read(
+        &self,
+        context: &Context,
+        pack: &LoadedPack,
+        config: &Config,
+    ) -> Result<GivenRun, Failure> {
+        let named = self.named_inputs(pack)?;
+        let mut around = Surroundings {
+            day: Some(given_day(context, config, &self.params)),
+            zone: Some(config.timezone),
+            profile: config.profile.clone(),
+            ..Surroundings::default()
+        };
+        let mut data = GivenData::default();
+        let from = self.input.as_deref().or(self.lines.then_some("-")).map(GivenInput::of);
+        if let Some(GivenInput::File(path)) = &from {
+            data.places.extend(&file_places(context, path));
+        }
+        let (mut lines, mut sources) = (Vec::new(), Vec::new());
+        match from {
+            Some(given) if self.lines => lines = read_lines(&given.text(context)?, &named)?,
+            None if named.is_empty() => lines.push(pack.samples()),
+            None => lines.push(named),
+            Some(given) => {
+                let (mut inputs, texts) = self.given(context, &given, config, &mut around)?;
+                inputs.extend(named);
+                (lines, sources) = (vec![inputs], texts);
+            }
+        }
+        lines.iter().for_each(|inputs| data.add_inputs(inputs));
+        around.input.add_places(&mut data.places);
+        data.local_only |= around.input.is_local_only();
+        Ok(GivenRun { lines, sources, around, data })
+    }
+
     fn run_once(
         &self,
         context: &Context,
         pack: &LoadedPack,
         provider: &dyn Provider,
         options: &RunOptions<'_>,
+        given: GivenRun,
     ) -> Result<Exit, Failure> {
-        let named = self.named_inputs(pack)?;
-        let config = load_config(context)?;
-        let mut around = Surroundings {
-            day: Some(given_day(context, &config, &self.params)),
-            zone: Some(config.timezone),
-            profile: config.profile.clone(),
-            ..Surroundings::default()
-        };
-        let (mut inputs, sources) = match self.input.as_deref().map(GivenInput::of) {
-            None if named.is_empty() => (pack.samples(), Vec::new()),
-            None => (Map::new(), Vec::new()),
-            Some(given) => self.given(context, &given, &config, &mut around)?,
-        };
-        inputs.extend(named);
+        let GivenRun { mut lines, sources, around, .. } = given;
+        let inputs = lines.pop().unwrap_or_default();
         let live = LiveAnswer::new(&context.ui);
         let options = &RunOptions { listener: Some(&live), ..options.around(&around) };
         let ran = run_patiently(context, pack, inputs, &sources, provider, options);
@@ -265,18 +301,9 @@ impl RunArgs {
         pack: &LoadedPack,
         provider: &dyn Provider,
         options: &RunOptions<'_>,
+        given: GivenRun,
     ) -> Result<Exit, Failure> {
-        let named = self.named_inputs(pack)?;
-        let given = GivenInput::of(self.input.as_deref().unwrap_or("-"));
-        let text = given.text(context)?;
-        let mut lines = Vec::new();
-        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let mut inputs = object(line, &format!("line {}", index + 1))?;
-            for (name, value) in &named {
-                inputs.entry(name).or_insert_with(|| value.clone());
-            }
-            lines.push(inputs);
-        }
+        let lines = given.lines;
         let stop = listen(context, "lines under way end first", || ())?;
         let at_once = calls_at_once(&load_config(context)?, provider);
         let bar = context.ui.progress("running", lines.len() as u64);
@@ -327,6 +354,28 @@ impl RunArgs {
         }
         Ok(if errors > 0 { Exit::Wrong } else { Exit::Done })
     }
+}
+
+/// What a run is about.
+struct GivenRun {
+    /// The inputs of each line; one without `--lines`.
+    lines: Vec<Map<String, Value>>,
+    sources: Vec<SourceText>,
+    around: Surroundings,
+    data: GivenData,
+}
+
+/// Lines of inputs; what is named on the command line stands in for what a line leaves out.
+fn read_lines(text: &str, named: &Map<String, Value>) -> Result<Vec<Map<String, Value>>, Failure> {
+    let mut lines = Vec::new();
+    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let mut inputs = object(line, &format!("line {}", index + 1))?;
+        for (name, value) in named {
+            inputs.entry(name).or_insert_with(|| value.clone());
+        }
+        lines.push(inputs);
+    }
+    Ok(lines)
 }
 
 /// What is kept of a line: its row, and where it did not fail, what aggregation nodes read.

@@ -11,18 +11,83 @@ use super::failure::{Exit, Failure};
 use super::given_input::given_params;
 use super::settings::load_config;
 use crate::config::Config;
+use crate::contract::privacy::Confinement;
 use crate::flow::folder::{self, FlowOnDisk};
-use crate::flow::{self, FlowError, FlowErrorClass, FlowOutcome, LoadedPack, RunOptions, scaffold};
+use crate::flow::{
+    self, FlowError, FlowErrorClass, FlowOutcome, FlowProblem, LoadedPack, RunOptions, scaffold,
+};
 use crate::model::builtin::Builtin;
-use crate::model::{Listener, Provider, Providers, SourceText};
+use crate::model::{Listener, Provider, ProviderError, Providers, SourceText};
 use crate::registry::{FlowPackRecord, PackFiles, Status, label};
-use crate::work::params::{python_of, python_settings};
+use crate::work::params::{for_data, python_of, python_settings};
 
 /// A flow with its provider, ready to be asked many times.
 pub(super) struct FlowRunner {
     pack: LoadedPack,
+    providers: FlowProviders,
     provider: Arc<dyn Provider>,
     options: RunOptions<'static>,
+}
+
+/// The providers that a flow may be asked at.
+pub(super) struct FlowProviders {
+    providers: Providers,
+    flow_id: String,
+    variant: Option<String>,
+    asked_for: Option<String>,
+}
+
+impl FlowProviders {
+    pub fn new(
+        context: &Context,
+        pack: &LoadedPack,
+        asked_for: Option<&str>,
+    ) -> Result<FlowProviders, Failure> {
+        let config = load_config(context)?;
+        let record = pack.record();
+        let providers = Providers::new(&config, Arc::new(Builtin), &context.machine);
+        Ok(FlowProviders {
+            providers: providers.map_err(|error| no_provider(&error))?,
+            flow_id: record.flow_id.clone(),
+            variant: record.variant.clone(),
+            asked_for: asked_for.map(str::to_owned),
+        })
+    }
+
+    /// The provider that answers about data.
+    pub fn about(&self, data: &Confinement) -> Result<Arc<dyn Provider>, ProviderError> {
+        let (variant, asked_for) = (self.variant.as_deref(), self.asked_for.as_deref());
+        self.providers.for_flow(&self.flow_id, variant, asked_for, data)
+    }
+
+    /// The refusal of a provider that must not see the data.
+    pub fn elsewhere(&self, name: &str, data: &Confinement) -> ProviderError {
+        ProviderError::DataNotLocal {
+            flow_id: self.flow_id.clone(),
+            name: name.to_owned(),
+            because: Confinement::shown(&data.local_only),
+            asked_for: true,
+        }
+    }
+
+    /// The provider that answers about data of which no rule says anything.
+    pub fn usual(&self) -> Result<Arc<dyn Provider>, Failure> {
+        self.about(&Confinement::default()).map_err(|error| no_provider(&error))
+    }
+}
+
+/// No provider can answer.
+pub(super) fn no_provider(error: &ProviderError) -> Failure {
+    let failure = Failure::new(Exit::Config, "cannot set up the provider").because(error);
+    match error.keeps_text_here() {
+        true => failure.hint("`summarizer doctor` lists what may leave this machine, and where to"),
+        false => failure.hint("a provider is a section [provider.NAME] of summarizer.toml"),
+    }
+}
+
+/// A text that must stay on this machine, as the error of its flow.
+pub(super) fn kept_here(error: &ProviderError) -> FlowError {
+    FlowError::without_calls(FlowProblem::KeptHere(error.to_string()))
 }
 
 impl FlowRunner {
@@ -33,9 +98,10 @@ impl FlowRunner {
     ) -> Result<FlowRunner, Failure> {
         let config = load_config(context)?;
         let pack = load_pack(context, flow_id, None)?;
-        let provider = provider_for(context, &pack, provider)?;
+        let providers = FlowProviders::new(context, &pack, provider)?;
+        let provider = providers.usual()?;
         let options = run_options(&config, &pack, &[], false)?;
-        Ok(FlowRunner { pack, provider, options })
+        Ok(FlowRunner { pack, providers, provider, options })
     }
 
     /// Whether an answer costs nothing.
@@ -43,24 +109,29 @@ impl FlowRunner {
         self.provider.is_free()
     }
 
-    /// Asks about sources.
+    /// Asks about sources. `data` is what the rules say of them.
     pub(super) fn ask_about(
         &self,
         context: &Context,
         sources: &[SourceText],
         surroundings: &flow::context::Surroundings,
         listener: Option<&dyn Listener>,
+        data: &Confinement,
     ) -> Result<FlowOutcome, FlowError> {
+        let provider = match data.is_local_only() {
+            true => self.providers.about(data).map_err(|error| kept_here(&error))?,
+            false => Arc::clone(&self.provider),
+        };
         let options = RunOptions {
             surroundings: Some(surroundings),
             listener,
             params: self.options.params.clone(),
-            python: self.options.python.clone(),
+            python: self.options.python.clone().map(|python| for_data(python, data)),
             timeout: self.options.timeout,
             repair_turns: self.options.repair_turns,
             ..RunOptions::default()
         };
-        run_patiently(context, &self.pack, Map::new(), sources, &*self.provider, &options)
+        run_patiently(context, &self.pack, Map::new(), sources, &*provider, &options)
     }
 }
 
@@ -97,7 +168,7 @@ pub(super) fn ask(
     inputs: Map<String, Value>,
 ) -> Result<FlowOutcome, Failure> {
     let runner = FlowRunner::new(context, flow_id, provider)?;
-    let FlowRunner { pack, provider, options } = &runner;
+    let FlowRunner { pack, provider, options, .. } = &runner;
     run_patiently(context, pack, inputs, &[], &**provider, options)
         .map_err(|error| failed(flow_id, &error))
 }
@@ -149,25 +220,6 @@ pub(super) fn pack_files(
     }
     let files = registry.verified_files(disk, record).map_err(|error| unusable(&error))?;
     Ok((record.clone(), files))
-}
-
-/// The provider that answers for a flow.
-pub(super) fn provider_for(
-    context: &Context,
-    pack: &LoadedPack,
-    asked_for: Option<&str>,
-) -> Result<Arc<dyn Provider>, Failure> {
-    let config = load_config(context)?;
-    let record = pack.record();
-    let found =
-        Providers::new(&config, Arc::new(Builtin), &context.machine).and_then(|providers| {
-            providers.for_flow(&record.flow_id, record.variant.as_deref(), asked_for)
-        });
-    found.map_err(|error| {
-        Failure::new(Exit::Config, "cannot set up the provider")
-            .because(&error)
-            .hint("a provider is a section [provider.NAME] of summarizer.toml")
-    })
 }
 
 /// Runs a flow and waits out pauses, because this command has no later retry.

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::failure::{Exit, Failure};
 use super::held_home::share;
+use super::leaving::what_may_leave;
 use super::settings::{default_config, load_config};
 use super::{Context, ui};
 use crate::config::Config;
@@ -103,9 +104,10 @@ impl ConfigArgs {
                            "origin": setting.origin.to_string()})
                 })
                 .collect();
-            context
-                .ui
-                .json(&json!({"settings": settings, "fingerprint": config.fingerprint().hex()}));
+            context.ui.json(&json!({
+                "settings": settings, "fingerprint": config.fingerprint().hex(),
+                "may_leave": what_may_leave(&config),
+            }));
             return Ok(Exit::Done);
         }
         let rows: Vec<Vec<String>> = config
@@ -118,6 +120,9 @@ impl ConfigArgs {
             })
             .collect();
         context.ui.table(&["KEY", "VALUE", "FROM"], &rows);
+        context.ui.out("");
+        context.ui.out("What may leave this machine:");
+        what_may_leave(&config).iter().for_each(|line| context.ui.out(format!("  {line}")));
         Ok(Exit::Done)
     }
 }

@@ -435,6 +435,7 @@ fn show_text(context: &Context, shown: &Value) {
         let rules = project_rules(context);
         let lines = summary_lines(Prose::of_stdout(), &one, &rules, false, false);
         lines.iter().for_each(|line| context.ui.out(line));
+        one.kept_by().iter().for_each(|reason| context.ui.out(format!("  {reason}")));
         if let Some(by) = one.replaced_by() {
             context.ui.out(format!("  the summary in its place: {by}"));
         }

@@ -90,7 +90,7 @@ pub(super) fn take_in(
         let model = models
             .entry(flow.to_owned())
             .or_insert_with(|| model_of(&context.machine, config, flow, None));
-        let (id, line) = request(context, &subject, flow, model.as_deref(), "add")?;
+        let (id, line) = request((context, config), &subject, flow, model.as_deref(), "add")?;
         requests.insert(id, subject.name);
         lines.push(line);
     }
@@ -131,7 +131,7 @@ pub(super) fn rename_for_home(disk: &dyn Disk, home: &Path, found: &mut Collecte
 /// A request for a subject by a command: its id and its line. Its key stands for the content and for
 /// the model that would answer.
 pub(super) fn request(
-    context: &Context,
+    (context, config): (&Context, &Config),
     subject: &Subject,
     flow: &str,
     model: Option<&str>,
@@ -162,7 +162,7 @@ pub(super) fn request(
     };
     let mut record = build_request(&parts, context.machine.clock.now(), random);
     if let Ok(request) = Request::parse(record.to_string().as_bytes()) {
-        record["idempotency_key"] = imported_key(model, &request).into();
+        record["idempotency_key"] = imported_key(config, model, &request).into();
     }
     let id = record["request_id"].as_str().unwrap_or_default().to_owned();
     Ok((id, record.to_string()))

@@ -9,11 +9,13 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::Context;
+use super::data_rules::{file_places, said_of};
 use super::failure::{Exit, Failure};
 use super::perspectives::instant;
 use super::settings::load_config;
 use super::synthesis_common::{ResearchOptions, failure, keep, show, verdict};
 use crate::config::Config;
+use crate::contract::privacy::Confinement;
 use crate::model::builtin::Builtin;
 use crate::model::{Provider, Providers};
 use crate::synthesis::audit;
@@ -22,7 +24,7 @@ use crate::synthesis::finding::Findings;
 use crate::synthesis::gate::{CheckOptions, GateCheck, check};
 use crate::synthesis::gate_report::write_report;
 use crate::synthesis::gates::write_verdict;
-use crate::synthesis::manifest::Kilobytes;
+use crate::synthesis::manifest::{self, Kilobytes};
 use crate::synthesis::receipt::Verdict;
 use crate::synthesis::run;
 use crate::synthesis::run_dir::{JSON_BYTES_MAX, RelPath, RunDir, read_bounded};
@@ -124,7 +126,8 @@ impl BuildArgs {
             bar.inc(1);
         };
         let config = load_config(context)?;
-        let provider = self.provider.as_deref().map(|name| provider(context, &config, name));
+        let data = data_of_run(context, &config, &dir)?;
+        let provider = self.provider.as_deref().map(|name| provider(context, &config, name, &data));
         let provider = provider.transpose()?;
         let timeout = Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs());
         let summarize = |input: SummarizeInput<'_>| match &provider {
@@ -168,6 +171,7 @@ impl BuildArgs {
             max_summary: limit(&self.max_summary_kb)?,
             max_total: limit(&self.max_total_summary_kb)?,
             agent_type: self.options.first_named().unwrap_or(SELECTION_AGENT).to_owned(),
+            privacy: load_config(context)?.privacy,
         };
         let mut findings = Findings::default();
         let mut made = None;
@@ -204,9 +208,26 @@ impl BuildArgs {
     }
 }
 
-fn provider(context: &Context, config: &Config, name: &str) -> Result<Arc<dyn Provider>, Failure> {
+/// What the rules say of a run: of its folder, and of the summaries that it was made from.
+fn data_of_run(
+    context: &Context,
+    config: &Config,
+    dir: &RunDir<'_>,
+) -> Result<Confinement, Failure> {
+    let places = file_places(context, &dir.root().join(manifest::FILE));
+    let manifest = run::load_manifest(dir, &mut Findings::default())
+        .map_err(|error| failure("cannot read the manifest", &error))?;
+    Ok(said_of(config, &places, manifest.is_some_and(|manifest| manifest.local_only)))
+}
+
+fn provider(
+    context: &Context,
+    config: &Config,
+    name: &str,
+    data: &Confinement,
+) -> Result<Arc<dyn Provider>, Failure> {
     Providers::new(config, Arc::new(Builtin), &context.machine)
-        .and_then(|providers| providers.for_flow(written::FLOW, None, Some(name)))
+        .and_then(|providers| providers.for_flow(written::FLOW, None, Some(name), data))
         .map_err(|error| {
             Failure::new(Exit::Config, "no provider is configured to write the summaries")
                 .because(&error)

@@ -16,6 +16,7 @@ use super::settings::load_config;
 use super::{Context, ui};
 use crate::bus::versions::{DayVersions, VersionMark};
 use crate::bus::{BusError, Item, SummaryBus};
+use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish;
 use crate::contract::source::TimePrecision;
 use crate::contract::time::Day;
@@ -66,6 +67,18 @@ impl Published {
         let day = self.mark.as_ref().and_then(VersionMark::replaced_on);
         let replaced = day.map(|day| format!("older version, replaced on {day}"));
         replaced.into_iter().chain(self.is_gone.then(|| "its file is gone".to_owned())).collect()
+    }
+
+    /// What keeps it on this machine, and what keeps it unpublished.
+    pub(super) fn kept_by(&self) -> Vec<String> {
+        let privacy = &self.item.value["selection"]["privacy"];
+        let named = [(LOCAL_ONLY, "stays on this machine"), ("private", "is not published")];
+        let reasons = named.into_iter().filter_map(|(name, what)| {
+            let reasons = privacy[name].as_array()?.iter().filter_map(Value::as_str);
+            let reasons: Vec<String> = reasons.map(plain_line).collect();
+            Some(format!("{what}: {}", reasons.join(", ")))
+        });
+        reasons.collect()
     }
 
     /// The summary in its place.

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use crossbeam_channel::bounded;
 use serde_json::{Value, json};
 
+use super::data_rules::{file_places, said_of};
 use super::failure::{Exit, Failure};
 use super::flow_runner::FlowRunner;
 use super::interrupt::{listen, stopped};
@@ -228,7 +229,8 @@ fn ask(
         profile: config.profile.clone(),
         condensed: false,
     };
-    runner.ask_about(context, &unit.texts, &surroundings, listener)
+    let data = said_of(config, &unit.places, unit.local_only);
+    runner.ask_about(context, &unit.texts, &surroundings, listener, &data)
 }
 
 /// The files, with what was left out so far.
@@ -290,8 +292,12 @@ impl<'a> Sources<'a> {
                 continue;
             }
             let mut skipped = Vec::new();
+            let place = file_places(self.context, &file.path);
             let read = each_unit(disk, &self.readers, file, self.zone, &mut |unit| match unit {
-                Ok(unit) => take(unit),
+                Ok(mut unit) => {
+                    unit.note_places(&place);
+                    take(unit);
+                }
                 Err(why) => {
                     let (name, named) = (file.name.clone(), why != LeftOut::EmptyConversation);
                     skipped.push(Skipped { name, why: why.to_string(), named });

@@ -227,6 +227,24 @@ pub(crate) const KEYS: &[Key] = &[
         "emails, phones, keys, accounts: out before a text leaves",
     ),
     key(
+        "privacy.local_only",
+        "[]",
+        Kind::Texts,
+        "data that no provider elsewhere may see, such as folder:clients* or label:health",
+    ),
+    key(
+        "privacy.private",
+        "[]",
+        Kind::Texts,
+        "data that is never published, as with publish: false",
+    ),
+    key(
+        "privacy.local_provider",
+        "\"none\"",
+        Kind::Text,
+        "what answers about local_only data where the flow names no provider on this machine",
+    ),
+    key(
         "telemetry.endpoint",
         "\"off\"",
         Kind::Text,

@@ -17,6 +17,8 @@ use serde::Serialize;
 
 use crate::contract::hash::Digest;
 use crate::contract::json::jcs_hash;
+use crate::contract::places::{BadRule, DataPlace, DataRule};
+use crate::contract::privacy::PrivacyRules;
 pub(crate) use address::ServerAddress;
 pub(crate) use address::shown_address;
 pub(crate) use keys::FLOW_KEYS;
@@ -219,6 +221,10 @@ pub struct Config {
     pub(crate) research_root: Option<PathBuf>,
     pub agent_types: Vec<String>,
     pub redact: Vec<String>,
+    /// Rules about data.
+    pub(crate) privacy: PrivacyRules,
+    /// The provider for data that stays here, where the flow names none on this machine.
+    pub(crate) local_provider: Option<String>,
     pub(crate) telemetry: TelemetryConfig,
     pub(crate) status_http: Option<std::net::SocketAddr>,
     /// Facts about the person that flows may use, by the names of their bindings.
@@ -538,6 +544,11 @@ impl Values {
             research_root: self.optional_text("synthesis.research_root")?.map(PathBuf::from),
             agent_types: self.texts("synthesis.agent_types")?,
             redact: self.some_of("privacy.redact", &["emails", "phones", "keys", "accounts"])?,
+            privacy: PrivacyRules {
+                local_only: self.rules("privacy.local_only")?,
+                private: self.rules("privacy.private")?,
+            },
+            local_provider: self.local_provider("privacy.local_provider")?,
             telemetry: TelemetryConfig {
                 endpoint: self.collector("telemetry.endpoint")?,
                 headers_env: self.text("telemetry.headers_env")?,
@@ -687,6 +698,37 @@ impl Values {
         match given.iter().all(|word| words.contains(&word.as_str())) {
             true => Ok(given),
             false => Err(self.bad(path, &format!("a list of {}", words.join(", ")))),
+        }
+    }
+
+    /// Rules about data.
+    fn rules(&self, path: &str) -> Result<Vec<DataRule>, ConfigError> {
+        const FORM: &str = "rules such as \"folder:clients*\" or \"label:health\"";
+        let parse = |written: String| {
+            DataRule::parse(&written).map_err(|bad| match bad {
+                BadRule::Form => self.bad(path, &format!("{FORM}; {written:?} is none")),
+                BadRule::Place(place) => {
+                    let places = DataPlace::ALL.iter().map(|one| one.as_str());
+                    let nearest = keys::nearest(&place, places.clone());
+                    let advice = nearest.map_or_else(
+                        || format!("the places are {}", places.collect::<Vec<_>>().join(", ")),
+                        |nearest| format!("did you mean `{nearest}`?"),
+                    );
+                    self.bad(path, &format!("{FORM}; `{place}` is no place, {advice}"))
+                }
+            })
+        };
+        self.texts(path)?.into_iter().map(parse).collect()
+    }
+
+    /// A provider on this machine, or none.
+    fn local_provider(&self, path: &str) -> Result<Option<String>, ConfigError> {
+        let Some(name) = self.optional_text(path)? else { return Ok(None) };
+        let providers = self.providers()?;
+        match providers.get(&name) {
+            Some(provider) if provider.is_local() => Ok(Some(name)),
+            Some(_) => Err(self.bad(path, "a provider on this machine")),
+            None => Err(self.bad(path, &format!("a provider; there is no [provider.{name}]"))),
         }
     }
 

@@ -8,6 +8,8 @@ pub mod digest_bus;
 pub mod hash;
 pub mod ids;
 pub mod json;
+pub(crate) mod places;
+pub(crate) mod privacy;
 pub mod publish;
 pub mod query;
 pub mod request;

@@ -451,6 +451,11 @@ pub(crate) fn may_say(name: &str) -> bool {
     is_sign(name) || is_nested(name)
 }
 
+/// Whether a flag is absent or clearly a no.
+pub(crate) fn is_refused(value: &Value) -> bool {
+    value.is_null() || is_clear_no(value)
+}
+
 /// What the members of an object say together, in the spellings people use.
 pub(crate) fn said_by_members(object: &Map<String, Value>) -> Option<bool> {
     together(object.iter().map(|(name, value)| said_by_member(name, value)))
@@ -494,7 +499,7 @@ pub(crate) fn said_in_line(line: &[u8]) -> Option<bool> {
 }
 
 /// Members in which upstream keeps what it says about a record.
-fn is_nested(name: &str) -> bool {
+pub(crate) fn is_nested(name: &str) -> bool {
     const NESTED: &[&str] = &[
         "meta",
         "flags",

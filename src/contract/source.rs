@@ -13,7 +13,9 @@ use serde_json::{Map, Value};
 
 use super::hash::{Digest, sha256};
 use super::json::jcs;
+use super::places::{DataPlace, DataPlaces};
 use super::time::Timestamp;
+use super::vocabulary::Bus;
 
 /// Bytes of upstream metadata that a context keeps; what is beyond is left out.
 pub(crate) const META_BYTES_MAX: usize = 16 << 10;
@@ -143,6 +145,16 @@ pub struct SourceContext {
     /// What it is known by over its versions, where that is not its id. It is told to no flow.
     #[serde(skip)]
     pub(crate) origins: Vec<String>,
+    /// Places that no other member names: the folders of the file, and for a summary the places of its
+    /// own sources. They are told to no flow.
+    #[serde(skip)]
+    pub(crate) places: DataPlaces,
+    /// Whether it says of itself that it stays on this machine. It is told to no flow.
+    #[serde(skip)]
+    pub(crate) local_only: bool,
+    /// The sources of a summary. They are told to no flow.
+    #[serde(skip)]
+    pub(crate) made_from: Option<(Bus, Vec<String>)>,
 }
 
 impl SourceContext {
@@ -186,6 +198,23 @@ impl SourceContext {
             name.strip_suffix(".mbox").map(str::to_owned)
         };
         self.origin.mailbox.clone().or_else(file)
+    }
+
+    /// Everything that a rule about data may name it by.
+    pub(crate) fn add_places(&self, places: &mut DataPlaces) {
+        let (author, mailbox) = (self.author.as_ref(), self.mailbox());
+        let named = [
+            (DataPlace::Mailbox, mailbox.as_deref()),
+            (DataPlace::Feed, self.origin.feed.as_deref()),
+            (DataPlace::Project, self.labels.project.as_deref()),
+            (DataPlace::Author, author.and_then(|person| person.name.as_deref())),
+            (DataPlace::Author, author.and_then(|person| person.address.as_deref())),
+        ];
+        for (place, name) in named {
+            name.into_iter().for_each(|name| places.add(place, name));
+        }
+        self.labels.tags.iter().for_each(|tag| places.add(DataPlace::Label, tag));
+        places.extend(&self.places);
     }
 
     /// The author's name, else the address, else the role.
@@ -308,6 +337,16 @@ impl InputContext {
             label: agreed(|source| source.labels.tags.first().cloned()),
             url: agreed(|source| source.origin.url.clone()),
         }
+    }
+
+    /// Everything that a rule about data may name the sources by.
+    pub(crate) fn add_places(&self, places: &mut DataPlaces) {
+        self.whole.iter().chain(&self.sources).for_each(|source| source.add_places(places));
+    }
+
+    /// Whether a source says of itself that it stays on this machine.
+    pub(crate) fn is_local_only(&self) -> bool {
+        self.whole.iter().chain(&self.sources).any(|source| source.local_only)
     }
 
     /// What the sources are known by over their versions, each once. Empty where they are known by their

@@ -19,10 +19,10 @@ use super::ids::Seq;
 use super::json::jcs_hash;
 
 /// Parameters every flow understands: limits of the model calls, the day and the project of the summary,
-/// whether it may be shown, and a number that makes the same question a new one. They say how a flow
+/// whether it may be shown, whether it stays on this machine, and a number that makes the same question a new one. They say how a flow
 /// answers or where its answer is filed, and not what is asked.
-pub(crate) const COMMON_PARAMS: [&str; 7] =
-    ["max_tokens", "temperature", "seed", "day", "project", "publish", "again"];
+pub(crate) const COMMON_PARAMS: [&str; 8] =
+    ["max_tokens", "temperature", "seed", "day", "project", "publish", "local_only", "again"];
 
 /// Whether a summary may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

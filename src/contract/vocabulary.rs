@@ -202,6 +202,7 @@ words! {
         Configuration = 17 "configuration",
         Program = 18 "program",
         Batch = 19 "batch",
+        NotLocal = 20 "not_local",
     }
 }
 

@@ -15,6 +15,7 @@ use super::texts::Texts;
 use super::{Around, Published};
 use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
 use crate::contract::hash::{Digest, Hasher, sha256};
+use crate::contract::privacy::Confinement;
 use crate::contract::request::Request;
 use crate::contract::source::InputContext;
 use crate::contract::vocabulary::FailureCause;
@@ -484,7 +485,7 @@ pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> RerunR
             let warnings = story.provenance.as_ref().map(|made| made.warnings.as_slice());
             let mut warnings = warnings.unwrap_or_default().iter();
             let small = warnings.any(|warning| warning.starts_with(FILLED_BY_RULE));
-            Arc::new(Silent { provider: configured(around, &request)?, small })
+            Arc::new(Silent { provider: configured(around, story, &request)?, small })
         }
     };
     let surroundings = surroundings(around, story, &request)?;
@@ -538,9 +539,18 @@ fn surroundings(around: &Around, story: &Story, request: &Request) -> Result<Sur
     Ok(surroundings)
 }
 
-fn configured(around: &Around, request: &Request) -> Result<Arc<dyn Provider>, String> {
+fn configured(
+    around: &Around,
+    story: &Story,
+    request: &Request,
+) -> Result<Arc<dyn Provider>, String> {
+    let mut data = Confinement::default();
+    if ContextIdentity::of(&story.item["selection"]).local_only {
+        data.keep_here("the item");
+    }
+    let (flow_id, variant) = (&request.work.flow_id, request.work.variant.as_deref());
     Providers::new(&around.config, Arc::new(Builtin), &around.machine)
-        .and_then(|all| all.for_flow(&request.work.flow_id, request.work.variant.as_deref(), None))
+        .and_then(|all| all.for_flow(flow_id, variant, None, &data))
         .map_err(|error| format!("the provider that answered is not configured: {error}"))
 }
 

@@ -12,6 +12,7 @@ use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs_hash;
 #[cfg(any(test, feature = "internals"))]
 use crate::contract::json::to_line;
+use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::stable_id::{Part, list_hash, stable_id};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{Stream, SummaryKind};
@@ -82,6 +83,8 @@ pub struct ContextIdentity {
     pub publish: Option<bool>,
     /// Hash of the days of a range that are not published, as `selection` lists them.
     pub missing_days: Option<Digest>,
+    /// Whether no provider elsewhere may see the sources.
+    pub local_only: bool,
 }
 
 impl ContextIdentity {
@@ -92,6 +95,7 @@ impl ContextIdentity {
             sha256: context["sha256"].as_str().and_then(|hash| hash.parse().ok()),
             publish: context["publish"].as_bool(),
             missing_days: context["missing_days"].as_str().and_then(|hash| hash.parse().ok()),
+            local_only: context[LOCAL_ONLY] == true,
         }
     }
 
@@ -108,6 +112,7 @@ impl ContextIdentity {
         members.extend(self.publish.map(|flag| ("publish".to_owned(), flag.into())));
         let missing = self.missing_days.map(|hash| ("missing_days".to_owned(), hash.hex().into()));
         members.extend(missing);
+        members.extend(self.local_only.then(|| (LOCAL_ONLY.to_owned(), true.into())));
         (!members.is_empty()).then_some(Value::Object(members))
     }
 
@@ -139,6 +144,7 @@ pub fn summary_id<Id: AsRef<str>>(identity: &SummaryIdentity<'_, Id>) -> String 
     parts.extend(context.as_deref().map(|hash| Part::Labelled("context", hash)));
     parts.extend(publish.as_deref().map(|flag| Part::Labelled("publish", flag)));
     parts.extend(missing.as_deref().map(|hash| Part::Labelled("missing_days", hash)));
+    parts.extend(identity.context.local_only.then_some(Part::Labelled(LOCAL_ONLY, "true")));
     stable_id("sum", &parts)
 }
 

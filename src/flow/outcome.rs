@@ -188,6 +188,9 @@ pub enum FlowProblem {
     /// A reference names a value that does not exist.
     #[error("{0}")]
     Reference(String),
+    /// The text must stay on this machine, and no provider here can take it.
+    #[error("{0}")]
+    KeptHere(String),
     #[error("stopped")]
     Cancelled,
 }
@@ -246,6 +249,11 @@ pub enum FlowErrorClass {
 }
 
 impl FlowError {
+    /// A failure before the first call.
+    pub(crate) fn without_calls(problem: FlowProblem) -> FlowError {
+        FlowError { problem: Box::new(problem), usage: Usage::default(), calls: Vec::new() }
+    }
+
     pub fn class(&self) -> FlowErrorClass {
         match &*self.problem {
             FlowProblem::Input(_) => FlowErrorClass::InvalidParams,
@@ -285,6 +293,7 @@ impl FlowError {
             FlowProblem::Python { timed_out: true, .. } => Some(FailureCause::Timeout),
             FlowProblem::Python { .. } => Some(FailureCause::Program),
             FlowProblem::Unsupported { .. } => Some(FailureCause::Configuration),
+            FlowProblem::KeptHere(_) => Some(FailureCause::NotLocal),
             _ => None,
         }
     }

@@ -9,6 +9,8 @@ use super::kind::FileKind;
 use super::read::{self, Readers};
 use super::stream::each_record;
 use super::{ImportError, LeftOut, NewRecord, dated, disk_error, feed, fields, mail, talks};
+use crate::contract::places::DataPlaces;
+use crate::contract::privacy::says_local_only;
 use crate::contract::publish::{said_by_record, together};
 use crate::contract::source::{
     InputContext, Labels, Origin, Person, SourceContext, SourceKind, Window, zoned,
@@ -31,6 +33,10 @@ pub(crate) struct Unit {
     pub context: InputContext,
     /// Whether its sources may be shown to others; `None` where no source says so.
     pub publish: Option<bool>,
+    /// Where its sources were found.
+    pub(crate) places: DataPlaces,
+    /// Whether one of its sources says that it stays on this machine.
+    pub(crate) local_only: bool,
 }
 
 impl Unit {
@@ -42,6 +48,14 @@ impl Unit {
     /// Bytes of all its texts.
     pub(crate) fn bytes(&self) -> usize {
         self.texts.iter().map(|text| text.text.len()).sum()
+    }
+
+    /// Notes what rules about data may name it by, before its sources are put together with others. `file`
+    /// is the place of its file.
+    pub(crate) fn note_places(&mut self, file: &DataPlaces) {
+        self.context.add_places(&mut self.places);
+        self.places.extend(file);
+        self.local_only |= self.context.is_local_only();
     }
 
     /// A conversation or a feed as one text, each message on a line behind its speaker.
@@ -79,6 +93,8 @@ impl Unit {
             whole.texts.extend(one.texts);
             whole.context.sources.extend(one.context.sources);
             whole.publish = together([whole.publish, one.publish]);
+            whole.places.extend(&one.places);
+            whole.local_only |= one.local_only;
             count += 1;
         }
         if count > 1 {
@@ -222,6 +238,7 @@ fn document(
         ..SourceContext::default()
     };
     context.set_moment(moment, zone);
+    context.local_only = says_local_only(&read.members);
     Ok(Unit { publish: read.publish, ..one(file, file.name.clone(), text, context) })
 }
 
@@ -232,6 +249,8 @@ fn one(file: &NamedFile, name: String, text: String, context: SourceContext) -> 
         texts: vec![SourceText { id: context.id.clone(), text }],
         context: InputContext { sources: vec![context], whole: None, window: None },
         publish: None,
+        places: DataPlaces::default(),
+        local_only: false,
     }
 }
 
@@ -276,7 +295,10 @@ fn of_events(file: &NamedFile, events: Vec<NewRecord>, zone: Tz) -> Option<Unit>
     }
     let context = InputContext { sources, whole: None, window: None };
     let (name, kind) = (file.name.clone(), file.kind);
-    (!texts.is_empty()).then_some(Unit { name, kind, texts, context, publish })
+    let places = DataPlaces::default();
+    let local_only = false;
+    let unit = Unit { name, kind, texts, context, publish, places, local_only };
+    (!unit.texts.is_empty()).then_some(unit)
 }
 
 fn titled(mut unit: Unit, title: Option<String>) -> Unit {
@@ -326,5 +348,7 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
         _ => format!("{}: {title}", file.name),
     };
     let context = InputContext { sources, whole: Some(whole), window: Some(window) };
-    (!texts.is_empty()).then_some(Unit { name, kind: file.kind, texts, context, publish })
+    let (kind, places, local_only) = (file.kind, DataPlaces::default(), false);
+    let unit = Unit { name, kind, texts, context, publish, places, local_only };
+    (!unit.texts.is_empty()).then_some(unit)
 }

@@ -23,6 +23,7 @@ use super::reply::ModelReply;
 use super::secret::Secret;
 use super::tls::{Certificate, certificates};
 use crate::config::{Config, Profile, ProviderConfig, ProviderKind, Reach};
+use crate::contract::privacy::Confinement;
 use crate::contract::vocabulary::FailureCause;
 use crate::facts::dialect::LearnedDialect;
 use crate::os::{Clock, Machine};
@@ -42,6 +43,23 @@ pub(crate) enum ProviderError {
          its fallbacks is not on this machine"
     )]
     NotLocal { flow_id: String, name: String },
+    #[error(
+        "run {flow_id} with the provider {name}: the data must stay on this machine \
+         (privacy.local_only: {because}), and {}",
+        match asked_for {
+            true => "this provider is elsewhere",
+            false => "neither this provider nor a fallback of it is here; give the flow a provider on \
+                      this machine, or set privacy.local_provider",
+        }
+    )]
+    DataNotLocal { flow_id: String, name: String, because: String, asked_for: bool },
+}
+
+impl ProviderError {
+    /// Whether a text must stay on this machine and no provider here can take it.
+    pub(crate) fn keeps_text_here(&self) -> bool {
+        matches!(self, ProviderError::NotLocal { .. } | ProviderError::DataNotLocal { .. })
+    }
 }
 
 /// All providers of a configuration.
@@ -50,6 +68,8 @@ pub(crate) struct Providers {
     gated: BTreeMap<String, Arc<dyn Provider>>,
     /// Whether no text leaves this machine when the provider and its fallbacks answer.
     local: BTreeMap<String, bool>,
+    /// The same without the fallbacks.
+    local_alone: BTreeMap<String, bool>,
     config: Config,
     budget: Arc<Budget>,
     lane: Arc<BatchLane>,
@@ -94,7 +114,7 @@ impl Providers {
     ) -> Result<Providers, ProviderError> {
         let redaction = Redaction::of(&config.redact).unwrap_or_default();
         let mut gated: BTreeMap<String, Arc<dyn Provider>> = BTreeMap::new();
-        let mut local_alone = BTreeMap::new();
+        let mut local_alone = BTreeMap::from([(BUILTIN.to_owned(), true)]);
         for (name, section) in &config.providers {
             let kept = before.and_then(|before| before.unchanged(name, config));
             let inner = if kept.is_some() { None } else { configured(name, section, machine) };
@@ -138,7 +158,7 @@ impl Providers {
             local.insert(name.clone(), local_alone[name] && all_local);
         }
         let clock = Arc::clone(&machine.clock);
-        Ok(Providers { gated, local, config: config.clone(), budget, lane, clock })
+        Ok(Providers { gated, local, local_alone, config: config.clone(), budget, lane, clock })
     }
 
     /// The provider of this name, if another configuration does not change it.
@@ -154,34 +174,82 @@ impl Providers {
         self.gated.get(name).filter(|_| same).cloned()
     }
 
-    /// The provider of this name with its fallbacks, asked for `model` if one is given.
-    fn chain(&self, name: &str, model: Option<&str>) -> Result<Arc<dyn Provider>, ProviderError> {
-        let unknown = || ProviderError::Unknown { name: name.to_owned() };
-        let mut first = self.gated.get(name).cloned().ok_or_else(unknown)?;
+    /// A provider and its fallbacks, by name.
+    fn names<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let section = self.config.providers.get(name);
+        let fallbacks = section.and_then(|section| section.fallback.as_ref()).into_iter().flatten();
+        std::iter::once(name).chain(fallbacks.map(String::as_str))
+    }
+
+    /// The providers of these names, one after the other. The first is asked for `model` if one is given.
+    fn chain(
+        &self,
+        names: &[&str],
+        model: Option<&str>,
+    ) -> Result<Arc<dyn Provider>, ProviderError> {
+        let unknown = |name: &str| ProviderError::Unknown { name: name.to_owned() };
+        let named = |name: &&str| self.gated.get(*name).cloned().ok_or_else(|| unknown(name));
+        let mut all = names.iter().map(named).collect::<Result<Vec<_>, _>>()?.into_iter();
+        let mut first = all.next().ok_or_else(|| unknown(""))?;
         if let Some(model) = model.filter(|_| !first.is_free()) {
             first = Arc::new(WithModel::new(first, model));
         }
-        let section = self.config.providers.get(name);
-        let names = section.and_then(|section| section.fallback.as_ref()).into_iter().flatten();
-        let others: Vec<_> = names.filter_map(|other| self.gated.get(other).cloned()).collect();
+        let others: Vec<_> = all.collect();
         match others.is_empty() {
             true => Ok(first),
             false => Ok(Arc::new(Fallback::new(first, others, Arc::clone(&self.clock)))),
         }
     }
 
+    /// The providers that may answer about data: all of the chosen one, or those of them that are on this
+    /// machine, or the one that the settings name for such data.
+    fn allowed<'a>(
+        &'a self,
+        flow_id: &str,
+        chosen: &'a str,
+        asked_for: bool,
+        data: &Confinement,
+    ) -> Result<Vec<&'a str>, ProviderError> {
+        if !data.is_local_only() {
+            return Ok(self.names(chosen).collect());
+        }
+        let is_here = |name: &&str| self.local_alone.get(*name) == Some(&true);
+        let refused = || ProviderError::DataNotLocal {
+            flow_id: flow_id.to_owned(),
+            name: chosen.to_owned(),
+            because: Confinement::shown(&data.local_only),
+            asked_for,
+        };
+        // A person who names a provider means that one.
+        if asked_for && !is_here(&chosen) {
+            return Err(refused());
+        }
+        let own: Vec<&str> = self.names(chosen).filter(is_here).collect();
+        if !own.is_empty() {
+            return Ok(own);
+        }
+        let named = self.config.local_provider.as_deref().filter(is_here).ok_or_else(refused)?;
+        Ok(self.names(named).filter(is_here).collect())
+    }
+
     /// The provider for a flow: the provider and the model of `[flow."ID@VARIANT"]`, then of
     /// `[flow."ID"]`, else the default provider with its own model. `asked_for` names another provider
     /// for this one call. A `local_only` flow is refused where the provider or one of its fallbacks is
-    /// on another machine.
+    /// on another machine. About `data` that stays here, only providers on this machine answer. This is the
+    /// one place where a text gets its provider.
+    ///
+    /// See docs/adr/0118-rules-about-data.md.
     pub(crate) fn for_flow(
         &self,
         flow_id: &str,
         variant: Option<&str>,
         asked_for: Option<&str>,
+        data: &Confinement,
     ) -> Result<Arc<dyn Provider>, ProviderError> {
         let chosen = self.chosen(flow_id, variant, asked_for)?;
-        self.chain(&chosen.name, chosen.model)
+        let names = self.allowed(flow_id, &chosen.name, asked_for.is_some(), data)?;
+        let model = chosen.model.filter(|_| names.first() == Some(&chosen.name.as_str()));
+        self.chain(&names, model)
     }
 
     /// The same provider without its fallbacks, for a file of questions: a person sends it to one server.
@@ -190,8 +258,14 @@ impl Providers {
         flow_id: &str,
         variant: Option<&str>,
         asked_for: Option<&str>,
+        data: &Confinement,
     ) -> Result<(String, Arc<dyn Provider>), ProviderError> {
         let ChosenProvider { name, model } = self.chosen(flow_id, variant, asked_for)?;
+        if data.is_local_only() && self.local_alone.get(&name) != Some(&true) {
+            let because = Confinement::shown(&data.local_only);
+            let flow_id = flow_id.to_owned();
+            return Err(ProviderError::DataNotLocal { flow_id, name, because, asked_for: true });
+        }
         let unknown = || ProviderError::Unknown { name: name.clone() };
         let provider = self.gated.get(&name).cloned().ok_or_else(unknown)?;
         Ok(match model.filter(|_| !provider.is_free()) {

@@ -366,6 +366,7 @@ fn write(dir: &RunDir<'_>, prepared: PreparedPack<'_>) -> Result<WrittenPack, Ru
         schema_version: "summary_pack.v1".to_owned(),
         run_id: manifest.run_id.clone(),
         generated_at: prepared.generated_at.clone(),
+        local_only: manifest.local_only,
         limits: PackLimits::of(manifest),
         summaries: LazyList::new(count, |index| {
             let path = prepared.summary_path(index);

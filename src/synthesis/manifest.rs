@@ -5,6 +5,7 @@ use serde_json::{Number, Value};
 
 use super::finding::{Code, Findings};
 use super::run_dir::RelPath;
+use crate::contract::privacy::says_local_only;
 use crate::contract::time::{Timestamp, parse_instant};
 
 pub(crate) const FILE: &str = "manifest.json";
@@ -51,6 +52,8 @@ pub struct RunManifest {
     pub(crate) max_total: Kilobytes,
     /// Most perspectives of wave 1 and 2.
     pub(crate) max_agents: [f64; 2],
+    /// Whether no provider elsewhere may see the texts of the run.
+    pub(crate) local_only: bool,
     /// The root that the manifest names.
     pub root: String,
     pub paths: Paths,
@@ -116,6 +119,7 @@ pub fn check(value: &Value, findings: &mut Findings) -> Option<RunManifest> {
             max_summary: max_summary?,
             max_total: max_total?,
             max_agents: [agents("max_wave1_agents"), agents("max_wave2_agents")],
+            local_only: value.as_object().is_some_and(says_local_only),
             root: text("/artifacts/root").to_owned(),
             paths: paths?,
         })

@@ -61,6 +61,9 @@ pub struct Pack<Entries = Vec<PackEntry>> {
     pub schema_version: String,
     pub run_id: String,
     pub generated_at: String,
+    /// Whether no provider elsewhere may see it: so was what it was made from.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) local_only: bool,
     pub limits: PackLimits,
     /// One entry for each perspective, by id.
     pub summaries: Entries,

@@ -25,6 +25,7 @@ use super::summary_items::BusSummary;
 use crate::bus::BusError;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::{jcs_hash, line, to_file};
+use crate::contract::privacy::{LOCAL_ONLY, PrivacyRules};
 use crate::contract::schema;
 use crate::contract::time::parse_instant;
 use crate::model::builtin::fill::signals;
@@ -79,6 +80,8 @@ pub(crate) struct SelectionLimits {
     pub(crate) max_total: Kilobytes,
     /// The agent named for every perspective.
     pub agent_type: String,
+    /// The rules about data.
+    pub(crate) privacy: PrivacyRules,
 }
 
 /// Reads a selection manifest and checks version, hash and items. `None` with findings when it is
@@ -176,8 +179,11 @@ pub(crate) fn make_run(
         findings.error(Code::NotFound, "summaries", id, "no such item on the Summary Bus");
     }
     // A pack is handed to others, so it may hold nothing that a source keeps to itself.
+    let mut local_only = false;
     found.retain(|id, item| {
-        let private = item.publish == Some(false);
+        let said = limits.privacy.of(&item.places());
+        let private = item.publish == Some(false) || !said.private.is_empty();
+        local_only |= !private && (item.is_local_only() || said.is_local_only());
         if private {
             let message = "marked publish: false, and left out";
             findings.warn(Code::PrivateItem, "summaries", id.as_str(), message);
@@ -203,8 +209,12 @@ pub(crate) fn make_run(
         let agent = "This agent wrote the outputs of the run from summaries that exist.\n";
         dir.write(&path(&format!("agents/{}.md", limits.agent_type))?, agent.as_bytes())?;
     }
-    let perspectives = perspectives(selection, &groups, limits);
-    let manifest = manifest(dir, selection, groups.len(), limits);
+    let mut perspectives = perspectives(selection, &groups, limits);
+    let mut manifest = manifest(dir, selection, groups.len(), limits);
+    if local_only {
+        // What is made of them must stay on this machine too.
+        (perspectives[LOCAL_ONLY], manifest[LOCAL_ONLY]) = (true.into(), true.into());
+    }
     for (name, value) in [("perspectives.json", perspectives), ("manifest.json", manifest)] {
         let path = path(name)?;
         let text = to_file(&value)

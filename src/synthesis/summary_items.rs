@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::bus::versions::VersionMark;
 use crate::bus::{BusError, Item, SummaryBus};
+use crate::contract::places::{DataPlace, DataPlaces};
+use crate::contract::privacy::says_local_only;
 use crate::contract::publish;
 use crate::contract::vocabulary::Stream;
 
@@ -49,6 +51,19 @@ impl BusSummary {
             meta,
             tags: tags.filter_map(Value::as_str).map(str::to_owned).collect(),
         }
+    }
+
+    /// What rules about data may name it by.
+    pub(crate) fn places(&self) -> DataPlaces {
+        let mut places = DataPlaces::default();
+        places.add_item(&|name| self.meta.get(name)?.as_str().map(str::to_owned));
+        self.tags.iter().for_each(|tag| places.add(DataPlace::Label, tag));
+        places
+    }
+
+    /// Whether its sources must stay on this machine.
+    pub(crate) fn is_local_only(&self) -> bool {
+        says_local_only(&self.meta)
     }
 
     /// A field to choose or to group by, as text.

@@ -157,7 +157,7 @@ impl Telemetry {
     }
 
     /// Whether the collector is on this machine.
-    pub(super) fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         self.is_local
     }
 

@@ -14,6 +14,8 @@ use super::other::parts_of;
 use super::resolve::Resolved;
 use super::sources::is_summary_id;
 use super::view::Upstream;
+use crate::contract::places::{DataPlace, DataPlaces};
+use crate::contract::privacy::says_local_only;
 use crate::contract::source::{
     InputContext, Labels, META_BYTES_MAX, Origin, Person, SourceContext, SourceKind, TimePrecision,
     Window, zoned,
@@ -27,6 +29,8 @@ use crate::contract::vocabulary::Bus;
 const CONTEXTS_MAX: usize = 20_000;
 /// Longest value that is kept in `meta`.
 const META_VALUE_BYTES_MAX: usize = 1 << 10;
+/// Most sources that are named as the reason why a text stays here.
+const MARKED_MAX: usize = 100;
 
 /// Members that have a place of their own in a context, or that say nothing to a flow.
 const PLACED: &[&str] = &[
@@ -81,6 +85,57 @@ pub(crate) fn context_of(
         return Ok(None);
     }
     let mut sources = Vec::with_capacity(resolved.sources.len());
+    each_context(resolved, upstream, zone, &mut |context| sources.push(context))?;
+    let (whole, window) = whole(resolved, &sources, zone);
+    Ok(Some(InputContext { sources, whole, window }))
+}
+
+/// What the data of a request says of privacy.
+#[derive(Debug, Default)]
+pub(crate) struct DataFacts {
+    /// Where it was found.
+    pub places: DataPlaces,
+    /// Sources that say of themselves that they stay on this machine.
+    pub marked: Vec<String>,
+    /// The sources of those that are summaries.
+    pub made_from: Vec<(Bus, Vec<String>)>,
+}
+
+/// Reads what the data of a request says of privacy. `context` is what is known already.
+pub(crate) fn data_of(
+    resolved: &Resolved,
+    upstream: &Upstream,
+    zone: Tz,
+    context: Option<&InputContext>,
+) -> Result<DataFacts, Defect> {
+    let mut facts = DataFacts::default();
+    let DataFacts { places, marked, made_from } = &mut facts;
+    places.add(DataPlace::Bus, resolved.bus.as_str());
+    let common = &resolved.common;
+    common.project.iter().for_each(|name| places.add(DataPlace::Project, name));
+    common.labels.iter().for_each(|name| places.add(DataPlace::Label, name));
+    let mut take = |source: &SourceContext| {
+        source.add_places(places);
+        made_from.extend(source.made_from.clone());
+        if source.local_only && marked.len() < MARKED_MAX {
+            marked.push(source.id.clone());
+        }
+    };
+    match context {
+        Some(context) => context.whole.iter().chain(&context.sources).for_each(take),
+        // So many contexts are not kept; each of them counts.
+        None => each_context(resolved, upstream, zone, &mut |context| take(&context))?,
+    }
+    Ok(facts)
+}
+
+/// Reads the context of each source.
+fn each_context(
+    resolved: &Resolved,
+    upstream: &Upstream,
+    zone: Tz,
+    take: &mut dyn FnMut(SourceContext),
+) -> Result<(), Defect> {
     resolved.sources.each_record(upstream, &mut |source, record| {
         let mut context = match source.bus {
             Bus::EventBus | Bus::SessionBus => of_event(record, zone),
@@ -108,16 +163,20 @@ pub(crate) fn context_of(
         {
             context.set_time(at, zone);
         }
+        let members = record.as_object();
+        context.local_only |= members.is_some_and(says_local_only);
+        context.origin.path.iter().for_each(|path| context.places.add_file(path));
+        if source.bus == Bus::Other && context.kind != SourceKind::Summary {
+            context.places.add_file(source.file.strip_prefix("other/").unwrap_or(source.file));
+        }
         if context.origin.path.is_none() {
             context.origin.path = Some(source.file.to_owned());
             // The file of a day of summaries grows: lines of it move.
             let has_line = source.bus != Bus::Other || context.kind == SourceKind::Record;
             context.origin.line = has_line.then_some(source.line);
         }
-        sources.push(context);
-    })?;
-    let (whole, window) = whole(resolved, &sources, zone);
-    Ok(Some(InputContext { sources, whole, window }))
+        take(context);
+    })
 }
 
 /// The session or document that the sources are parts of, when they are parts of one.
@@ -284,6 +343,7 @@ pub(crate) fn of_event(record: &Value, zone: Tz) -> SourceContext {
         ..SourceContext::default()
     };
     context.set_moment(written_time(record), zone);
+    context.local_only = record.as_object().is_some_and(says_local_only);
     // An import gives a changed record another id, and names its first id.
     context.origins = words(record, &["source.version_of"]).into_iter().collect();
     context
@@ -339,12 +399,33 @@ fn of_summary(record: &Value, zone: Tz) -> SourceContext {
     let known = known.iter().find_map(|pointer| record.pointer(pointer)?.as_array());
     context.origins =
         known.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+    context.made_from = sources_of(record);
+    context.local_only = record.as_object().is_some_and(says_local_only);
+    context.places.add_item(&|name| words(meta, &[name]));
     for name in ["flow_id", "category", "summary_kind"] {
         if let Some(word) = words(meta, &[name]) {
             context.meta.insert(name.to_owned(), word.into());
         }
     }
     context
+}
+
+/// The bus and the ids that a summary was made from.
+fn sources_of(record: &Value) -> Option<(Bus, Vec<String>)> {
+    let ids = |pointer: &str| {
+        let listed = record.pointer(pointer)?.as_array()?.iter();
+        let ids: Vec<String> = listed.filter_map(Value::as_str).map(str::to_owned).collect();
+        (!ids.is_empty()).then_some(ids)
+    };
+    let own = ids("/source_ids")?;
+    Some(match record["source_type"].as_str()? {
+        "event" => (Bus::EventBus, own),
+        "session" => (Bus::SessionBus, ids("/selection/session_ids").unwrap_or(own)),
+        _ if own.iter().all(|id| id.starts_with("other:") || is_summary_id(id)) => {
+            (Bus::Other, own)
+        }
+        _ => (Bus::ChunkBus, own),
+    })
 }
 
 /// A file or an item of a list: what it says about itself, in the usual spellings. The caller of
@@ -385,6 +466,7 @@ pub(crate) fn of_members(members: &Map<String, Value>, zone: Tz) -> SourceContex
         ..SourceContext::default()
     };
     context.set_moment(Moment::of(members, zone), zone);
+    context.local_only = says_local_only(members);
     context
 }
 

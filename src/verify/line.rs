@@ -93,6 +93,8 @@ struct Context<'a> {
     publish: Option<bool>,
     #[serde(borrow, default)]
     missing_days: Option<Text<'a>>,
+    #[serde(default)]
+    local_only: bool,
 }
 
 impl Selection<'_> {
@@ -103,6 +105,7 @@ impl Selection<'_> {
             sha256: hash(&context.sha256),
             publish: context.publish,
             missing_days: hash(&context.missing_days),
+            local_only: context.local_only,
         }
     }
 }

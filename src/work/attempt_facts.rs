@@ -126,7 +126,7 @@ pub(crate) fn failed(
 }
 
 /// An attempt that failed, with what it met.
-fn failed_by(
+pub(super) fn failed_by(
     again: RetryHint,
     (reason, cause): (Option<ReasonCode>, Option<FailureCause>),
     mut message: String,

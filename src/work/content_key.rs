@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::config::Config;
 use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::json::jcs_hash;
+use crate::contract::privacy::Confinement;
 use crate::contract::request::{Input, Request};
 use crate::contract::vocabulary::Bus;
 use crate::model::Providers;
@@ -42,21 +43,30 @@ pub(crate) fn content_key(
     let content = content_of(machine.disk.as_ref(), buses, &request.input);
     let work = &request.work;
     let model = model_of(machine, config, &work.flow_id, work.variant.as_deref());
-    key_of(content, model.as_deref(), request)
+    key_of(config, content, model.as_deref(), request)
 }
 
 /// The key of a request about what was imported. The ids of imported documents, events and sessions
 /// stand for their content, so they are all of it that the key needs.
-pub(crate) fn imported_key(model: Option<&str>, request: &Request) -> String {
-    key_of(None, model, request)
+pub(crate) fn imported_key(config: &Config, model: Option<&str>, request: &Request) -> String {
+    key_of(config, None, model, request)
 }
 
-fn key_of(content: Option<Digest>, model: Option<&str>, request: &Request) -> String {
-    let key = json!({
+fn key_of(
+    config: &Config,
+    content: Option<Digest>,
+    model: Option<&str>,
+    request: &Request,
+) -> String {
+    let mut key = json!({
         "content": content.map(|hash| hash.hex()),
         "model": model,
         "work": request.work_digest().hex(),
     });
+    // Other rules about data may make it other work, which only the service can tell.
+    if let Some(rules) = config.privacy.told() {
+        key["privacy"] = rules;
+    }
     format!("{PREFIX}{}", jcs_hash(&key).hex())
 }
 
@@ -68,7 +78,7 @@ pub(crate) fn model_of(
     variant: Option<&str>,
 ) -> Option<String> {
     let providers = Providers::new(config, std::sync::Arc::new(Builtin), machine).ok()?;
-    let provider = providers.for_flow(flow_id, variant, None).ok()?;
+    let provider = providers.for_flow(flow_id, variant, None, &Confinement::default()).ok()?;
     let identity = provider.identity();
     Some(format!("{}/{}", identity.provider, identity.model_name))
 }

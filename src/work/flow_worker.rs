@@ -18,10 +18,11 @@ use serde_json::{Map, Value};
 use crate::config::{BATCH_POLL_MS, BATCH_WAIT_MS, Config};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
+use crate::contract::privacy::Confinement;
 use crate::contract::request::Request;
 use crate::contract::source::InputContext;
 use crate::contract::time::Day;
-use crate::contract::vocabulary::{ErrorClass, ReasonCode, Warning};
+use crate::contract::vocabulary::{ErrorClass, FailureCause, ReasonCode, Warning};
 use crate::export::item::ContextIdentity;
 use crate::facts::attempt::InputFacts;
 use crate::facts::dialect::LearnedDialect;
@@ -42,18 +43,21 @@ use crate::state::event::{Event, SummaryPointer, TakenRequest};
 use crate::state::flows::DayCharged;
 use crate::telemetry::Telemetry;
 use crate::upstream::context::context_of;
+use crate::upstream::defect::Defect;
 use crate::upstream::selection::Roots;
 use crate::upstream::{self, IndexStore, InputSpec, Resolved, Upstream};
 
 use super::attempt_facts::{
-    error_of, failed, flow_failed, places_of, provenance_of, resolved_input, unresolved,
+    error_of, failed, failed_by, flow_failed, places_of, provenance_of, resolved_input, unresolved,
     unresolved_input,
 };
 use super::content_key::is_content_key;
+use super::data_rules::confinement;
 use super::item;
 use super::paid_replies::{PaidReplies, spent};
 use super::params::{
-    asked_day, flow_sections, known_params, python_of, wanted_day, with_request, wrong_param,
+    asked_day, flow_sections, for_data, known_params, python_of, wanted_day, with_request,
+    wrong_param,
 };
 use super::prepared::Prepared;
 use super::worker::{AttemptRecorder, Begun, Job, Worker};
@@ -213,13 +217,16 @@ impl FlowWorker {
             return Err(Outcome::Skipped { reason, input: Box::new(found) });
         }
         let asked_on = wanted_day.unwrap_or(created);
-        let surroundings = self.surroundings(&setup.config, &resolved, &found, asked_on)?;
+        let (surroundings, data) =
+            self.surroundings(&setup.config, &request, &mut resolved, &found, asked_on)?;
         let texts = self.texts(&mut resolved, &found)?;
         let pack = self.pack(&setup.registry, &request, &found)?;
         refuse_params(&request, &pack, &found)?;
         self.tell(recorder, &pack);
-        let mut provider = provider_of(&setup, &request, &found)?;
-        if let Some(telemetry) = &self.telemetry {
+        let mut provider = provider_of(&setup, &request, &found, &data)?;
+        if let Some(telemetry) = &self.telemetry
+            && (telemetry.is_local() || !data.is_local_only())
+        {
             let place = (recorder.request, job.attempt, job.started);
             provider = telemetry.traced(provider, &self.clock, place, &job.taken);
         }
@@ -234,7 +241,9 @@ impl FlowWorker {
             request,
             texts,
             input: found,
-            context: context_identity(&surroundings.input, &resolved),
+            context: context_identity(&surroundings.input, &resolved, &data),
+            python: python_of(&setup.config).map(|python| for_data(python, &data)),
+            data,
             resolved,
             surroundings,
             pack,
@@ -242,7 +251,6 @@ impl FlowWorker {
             configured,
             params,
             provider,
-            python: python_of(&setup.config),
             repair_turns: setup.config.repair_turns,
             clock: Arc::clone(&self.clock),
         };
@@ -267,23 +275,31 @@ impl FlowWorker {
         Ok(texts)
     }
 
-    /// What upstream and the home know beside the texts.
+    /// What upstream and the home know beside the texts, and what keeps the texts private. Data that is
+    /// never published counts as marked so by its source.
     fn surroundings(
         &self,
         config: &Config,
-        resolved: &Resolved,
+        request: &Request,
+        resolved: &mut Resolved,
         found: &InputFacts,
         asked_on: Day,
-    ) -> Result<Surroundings, Outcome> {
-        let input = context_of(resolved, &self.upstream, config.timezone);
-        let input = input.map_err(|defect| unresolved(defect.into(), found))?;
-        Ok(Surroundings {
+    ) -> Result<(Surroundings, Confinement), Outcome> {
+        let broken = |defect: Defect| unresolved(defect.into(), found);
+        let input = context_of(resolved, &self.upstream, config.timezone).map_err(broken)?;
+        let data = confinement(config, &self.upstream, request, resolved, input.as_ref());
+        let data = data.map_err(|defect| broken(*defect))?;
+        if !data.private.is_empty() {
+            resolved.common.publish = Some(false);
+        }
+        let surroundings = Surroundings {
             input: input.unwrap_or_default(),
             day: Some(asked_on.to_string()),
             zone: Some(config.timezone),
             profile: config.profile.clone(),
             condensed: false,
-        })
+        };
+        Ok((surroundings, data))
     }
 
     /// Records the pack that a flow is used with, once in each process.
@@ -397,15 +413,20 @@ impl Worker for FlowWorker {
         let recent = self.recent.lock().get(&request.key.head()).copied();
         let Some(made_from) = recent.or_else(|| made_from(log, ended?)) else { return false };
         let Ok(parsed) = Request::parse(&request.line) else { return false };
-        let zone = Some(self.setup.read().config.timezone);
-        let resolving = upstream::Options { zone, ..self.resolving.clone() };
+        let setup = Arc::clone(&self.setup.read());
+        let zone = setup.config.timezone;
+        let resolving = upstream::Options { zone: Some(zone), ..self.resolving.clone() };
         let input = InputSpec::of(&parsed.input);
         let now = upstream::resolve(&self.upstream, &input, parsed.work.kind, &resolving);
         // A text that cannot be read now cannot be compared.
-        let Ok(now) = now else { return false };
-        let zone = self.setup.read().config.timezone;
+        let Ok(mut now) = now else { return false };
         let Ok(context) = context_of(&now, &self.upstream, zone) else { return false };
-        let context = context_identity(&context.unwrap_or_default(), &now);
+        let data = confinement(&setup.config, &self.upstream, &parsed, &now, context.as_ref());
+        let Ok(data) = data else { return false };
+        if !data.private.is_empty() {
+            now.common.publish = Some(false);
+        }
+        let context = context_identity(&context.unwrap_or_default(), &now, &data);
         context.with_text(now.source_text_hash) != made_from
     }
 }
@@ -418,11 +439,16 @@ fn made_from(log: &Reader, ended: Seq) -> Option<Digest> {
 }
 
 /// What the sources say beside their texts. Above the bound of contexts it is the publish flag alone.
-fn context_identity(context: &InputContext, resolved: &Resolved) -> ContextIdentity {
+fn context_identity(
+    context: &InputContext,
+    resolved: &Resolved,
+    data: &Confinement,
+) -> ContextIdentity {
     ContextIdentity {
         sha256: (!context.sources.is_empty()).then(|| context.sha256()),
         publish: resolved.common.publish,
         missing_days: ContextIdentity::missing_days_of(&resolved.selection),
+        local_only: data.is_local_only(),
     }
 }
 
@@ -502,21 +528,17 @@ fn provider_of(
     setup: &Setup,
     request: &Request,
     found: &InputFacts,
+    data: &Confinement,
 ) -> Result<Arc<dyn Provider>, Outcome> {
     let work = &request.work;
-    setup.providers.for_flow(&work.flow_id, work.variant.as_deref(), None).map_err(|error| {
-        let subtype = match error {
-            ProviderError::NotLocal { .. } => "PROVIDER_NOT_LOCAL",
-            _ => "PROVIDER_UNUSABLE",
+    setup.providers.for_flow(&work.flow_id, work.variant.as_deref(), None, data).map_err(|error| {
+        let (subtype, cause) = match error.keeps_text_here() {
+            true => ("PROVIDER_NOT_LOCAL", FailureCause::NotLocal),
+            false => ("PROVIDER_UNUSABLE", FailureCause::Configuration),
         };
         let details = ErrorDetails::Provider { flow_id: work.flow_id.clone() };
         let facts = error_of(ErrorClass::ModelFailure, subtype, details);
-        failed(
-            RetryHint::Never,
-            Some(ReasonCode::ModelError),
-            error.to_string(),
-            found,
-            Some(facts),
-        )
+        let why = (Some(ReasonCode::ModelError), Some(cause));
+        failed_by(RetryHint::Never, why, error.to_string(), found, Some(facts))
     })
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
 use crate::contract::hash::sha256;
 use crate::contract::json::jcs_hash;
+use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish;
 use crate::contract::schema;
 use crate::contract::time::Timestamp;
@@ -115,6 +116,9 @@ fn selection(prepared: &Prepared, coverage: &Coverage) -> Value {
     let origins = prepared.surroundings.input.origins();
     if !origins.is_empty() {
         selection["origins"] = json!(origins);
+    }
+    if let Some(reasons) = prepared.data.to_value() {
+        selection["privacy"] = reasons;
     }
     if let Some(hash) = question_hash(&prepared.request.work.params) {
         selection["question_hash"] = hash.into();
@@ -276,6 +280,9 @@ fn meta(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
     let flags = flags.into_iter().chain([asked_to_publish(prepared)]);
     meta.remove("publish");
     meta.extend(publish::together(flags).map(|flag| ("publish".to_owned(), flag.into())));
+    // What a flow wrote under this name says nothing of its sources.
+    meta.remove(LOCAL_ONLY);
+    meta.extend(prepared.data.is_local_only().then(|| (LOCAL_ONLY.to_owned(), true.into())));
     meta
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::config::keys::slip_of;
 use crate::config::{Config, FlowConfig};
+use crate::contract::privacy::Confinement;
 use crate::contract::request::{Input, Request};
 use crate::contract::time::Day;
 use crate::contract::versions::COMMON_PARAMS;
@@ -108,6 +109,17 @@ pub(super) fn flow_sections<'a>(
 /// How the configuration lets Python nodes run, if at all.
 pub(crate) fn python_of(config: &Config) -> Option<PythonSettings> {
     config.python_allowed.then(|| python_settings(config))
+}
+
+/// The same about data that stays on this machine: no network in the jail.
+pub(crate) fn for_data(python: PythonSettings, data: &Confinement) -> PythonSettings {
+    let jail = match python.jail {
+        PythonJail::On { network, memory_bytes_max } => {
+            PythonJail::On { network: network && !data.is_local_only(), memory_bytes_max }
+        }
+        PythonJail::Off => PythonJail::Off,
+    };
+    PythonSettings { jail, ..python }
 }
 
 /// How a Python node runs where it may.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::contract::hash::Digest;
+use crate::contract::privacy::Confinement;
 use crate::contract::request::Request;
 use crate::export::item::{ContextIdentity, SummaryIdentity, summary_id};
 use crate::facts::attempt::InputFacts;
@@ -28,6 +29,8 @@ pub(crate) struct Prepared {
     pub(crate) surroundings: Surroundings,
     /// What of that makes work another work.
     pub(crate) context: ContextIdentity,
+    /// What keeps the texts on this machine, and the summary unpublished.
+    pub(crate) data: Confinement,
     pub pack: Arc<LoadedPack>,
     pub prompt_hash: Digest,
     pub run_id: String,

@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::{Context, Findings, Verdict, edit, shell};
+use crate::cli::leaving::what_may_leave;
 use crate::cli::service::unit_folder;
 use crate::cli::ui;
 use crate::config::{Config, Origin, ProviderConfig, Reach, ServerAddress, shown_address};
@@ -190,6 +191,11 @@ pub(super) fn look_at_providers(context: &Context, config: &Config, findings: &m
             findings.fine("batches", format!("{name}: scheduled questions go out together"));
         }
     }
+}
+
+/// What may leave this machine, and where to.
+pub(super) fn look_at_privacy(config: &Config, findings: &mut Findings) {
+    what_may_leave(config).into_iter().for_each(|line| findings.fine("privacy", line));
 }
 
 /// Asks each provider for a few words, and tells what its model accepts.

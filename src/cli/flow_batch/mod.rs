@@ -18,8 +18,9 @@ use serde_json::{Map, Value, json};
 use self::folder::{BatchFolder, BatchManifest, StoredInput};
 use self::rounds::Round;
 use super::Context;
+use super::data_rules::{GivenData, file_places};
 use super::failure::{Exit, Failure};
-use super::flow_runner::pack_files;
+use super::flow_runner::{no_provider, pack_files};
 use super::given_input::{GivenInput, flat_row, given_day, given_params, object};
 use super::settings::load_config;
 use super::ui::count;
@@ -106,14 +107,12 @@ fn provider_of(
     config: &Config,
     (flow_id, variant): (&str, Option<&str>),
     asked_for: Option<&str>,
+    data: &GivenData,
 ) -> Result<(String, Arc<dyn Provider>), Failure> {
+    let data = data.said(config);
     let found = Providers::new(config, Arc::new(Builtin), &context.machine)
-        .and_then(|providers| providers.for_file(flow_id, variant, asked_for));
-    let (name, provider) = found.map_err(|error| {
-        Failure::new(Exit::Config, "cannot set up the provider")
-            .because(&error)
-            .hint("a provider is a section [provider.NAME] of summarizer.toml")
-    })?;
+        .and_then(|providers| providers.for_file(flow_id, variant, asked_for, &data));
+    let (name, provider) = found.map_err(|error| no_provider(&error))?;
     if provider.batches().is_none() {
         let what = format!("the provider {name} has no batches");
         let hint =
@@ -129,7 +128,10 @@ impl BatchExportArgs {
         let (record, files) = pack_files(context, &self.flow_id, self.variant.as_deref())?;
         let (flow_id, variant) = (record.flow_id.clone(), record.variant.clone());
         let flow = (flow_id.as_str(), variant.as_deref());
-        let (name, provider) = provider_of(context, &config, flow, self.provider.as_deref())?;
+        let inputs = self.inputs(context)?;
+        let data = self.data(context, &config, &inputs)?;
+        let (name, provider) =
+            provider_of(context, &config, flow, self.provider.as_deref(), &data)?;
         let mut params = config.flow_params(&flow_id, variant.as_deref());
         params.extend(given_params(&self.params)?);
         let manifest = BatchManifest {
@@ -146,8 +148,7 @@ impl BatchExportArgs {
             round: 0,
             open: Vec::new(),
         };
-        let folder =
-            BatchFolder::create(context, &self.into, manifest, &files, self.inputs(context)?)?;
+        let folder = BatchFolder::create(context, &self.into, manifest, &files, inputs)?;
         let round = match Round::run(context, &folder, &*provider, &config, self.allow_python) {
             Ok(round) if round.questions() > 0 => round,
             // Nothing is to be sent, so nothing is to come back.
@@ -177,6 +178,22 @@ impl BatchExportArgs {
             ));
         }
         Ok(if failed.is_empty() { Exit::Done } else { Exit::Wrong })
+    }
+
+    /// What rules about data may name the inputs by.
+    fn data(
+        &self,
+        context: &Context,
+        config: &Config,
+        inputs: &[StoredInput],
+    ) -> Result<GivenData, Failure> {
+        let mut data = data_of(inputs, config);
+        for given in &self.input {
+            if let GivenInput::File(path) = GivenInput::of(given) {
+                data.places.extend(&file_places(context, &path));
+            }
+        }
+        Ok(data)
     }
 
     fn inputs(&self, context: &Context) -> Result<Vec<StoredInput>, Failure> {
@@ -219,7 +236,8 @@ impl BatchImportArgs {
         config.timezone = manifest.timezone.parse().unwrap_or(config.timezone);
         let flow = (manifest.record.flow_id.as_str(), manifest.record.variant.as_deref());
         let asked_for = manifest.asked_for.as_deref();
-        let (name, provider) = provider_of(context, &config, flow, asked_for)?;
+        let data = data_of(&folder.inputs, &config);
+        let (name, provider) = provider_of(context, &config, flow, asked_for, &data)?;
         let (now, before) = (provider.identity(), &manifest.model.identity);
         if name != manifest.provider || now.model_name != before.model_name {
             let what = format!(
@@ -263,6 +281,25 @@ impl BatchImportArgs {
         let is_done = failed == 0 && left == 0 && waiting == 0;
         Ok(if is_done { Exit::Done } else { Exit::Wrong })
     }
+}
+
+/// What the inputs themselves say.
+fn data_of(inputs: &[StoredInput], config: &Config) -> GivenData {
+    let mut data = GivenData::default();
+    for input in inputs {
+        match input {
+            StoredInput::Inputs(inputs) => data.add_inputs(inputs),
+            StoredInput::File { name, bytes } => {
+                let read = document::has_known_name(name)
+                    .then(|| loose::read(name, bytes, config.timezone).ok());
+                if let Some(file) = read.flatten() {
+                    file.context.add_places(&mut data.places);
+                    data.local_only |= file.context.is_local_only();
+                }
+            }
+        }
+    }
+    data
 }
 
 /// The row of a finished input.

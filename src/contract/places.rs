@@ -1,0 +1,220 @@
+//! The places of data: what rules about privacy name a text by.
+//!
+//! Contract: pure. A rule is `PLACE:NAME`, with the words that selectors and the rules of projects use.
+//! A name that ends with `*` stands for all that begin so. Letter case and forms of letters do not
+//! count, because a rule that misses lets a text out.
+//!
+//! See docs/adr/0118-rules-about-data.md.
+
+use std::collections::BTreeSet;
+
+use unicode_normalization::UnicodeNormalization as _;
+
+use super::vocabulary::spellings;
+
+spellings! {
+    /// What a rule names data by.
+    DataPlace {
+        /// The upstream bus.
+        Bus "bus",
+        /// A folder on the path of the file.
+        Folder "folder",
+        Mailbox "mailbox",
+        Feed "feed",
+        /// A label or tag.
+        Label "label",
+        /// The project that the source or the request names.
+        Project "project",
+        /// `requested_by.repo`.
+        Repo "repo",
+        /// The name or the address of the author.
+        Author "author",
+    }
+}
+
+/// The places of a text, or of several.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct DataPlaces(BTreeSet<(DataPlace, String)>);
+
+impl DataPlaces {
+    pub fn add(&mut self, place: DataPlace, name: &str) {
+        let name = folded(name);
+        if !name.is_empty() {
+            self.0.insert((place, name));
+        }
+    }
+
+    /// The folders on the path of a file.
+    pub(crate) fn add_file(&mut self, path: &str) {
+        if let Some((folder, _)) = path.rsplit_once('/') {
+            self.add(DataPlace::Folder, folder);
+        }
+    }
+
+    /// What the `meta` of an item says of the places of its sources.
+    pub(crate) fn add_item(&mut self, named: &dyn Fn(&str) -> Option<String>) {
+        let kept = [
+            DataPlace::Mailbox,
+            DataPlace::Feed,
+            DataPlace::Label,
+            DataPlace::Project,
+            DataPlace::Repo,
+            DataPlace::Folder,
+        ];
+        for place in kept {
+            named(place.as_str()).iter().for_each(|name| self.add(place, name));
+        }
+        named("source_name").iter().for_each(|path| self.add_file(path));
+    }
+
+    pub(crate) fn extend(&mut self, other: &DataPlaces) {
+        self.0.extend(other.0.iter().cloned());
+    }
+}
+
+/// One rule of the settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DataRule {
+    place: DataPlace,
+    name: String,
+    is_beginning: bool,
+    /// As the settings have it.
+    written: String,
+}
+
+/// Why a rule cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum BadRule {
+    /// It is not of the form `PLACE:NAME`.
+    Form,
+    /// No such place; the word as written.
+    Place(String),
+}
+
+impl DataRule {
+    pub fn parse(written: &str) -> Result<DataRule, BadRule> {
+        let (place, name) = written.split_once(':').ok_or(BadRule::Form)?;
+        let place = place.trim();
+        let place = DataPlace::parse(place).ok_or_else(|| BadRule::Place(place.to_owned()))?;
+        let name = name.trim();
+        let (name, is_beginning) = match name.strip_suffix('*') {
+            Some(beginning) => (folded(beginning), true),
+            None => (folded(name), false),
+        };
+        if name.is_empty() && !is_beginning {
+            return Err(BadRule::Form);
+        }
+        let name = match place {
+            DataPlace::Folder => name.trim_end_matches('/').to_owned(),
+            _ => name,
+        };
+        Ok(DataRule { place, name, is_beginning, written: written.trim().to_owned() })
+    }
+
+    /// As the settings have it.
+    pub fn written(&self) -> &str {
+        &self.written
+    }
+
+    pub(crate) fn fits(&self, places: &DataPlaces) -> bool {
+        let own = places.0.iter().filter(|(place, _)| *place == self.place);
+        let mut names = own.map(|(_, name)| name.as_str());
+        match self.place {
+            DataPlace::Folder => names.any(|path| self.fits_folder(path)),
+            _ => names.any(|name| self.fits_name(name)),
+        }
+    }
+
+    fn fits_name(&self, name: &str) -> bool {
+        match self.is_beginning {
+            true => name.starts_with(&self.name),
+            false => name == self.name,
+        }
+    }
+
+    /// Whether a folder of this name, or of this path, is on the way to a file. A home names a file from
+    /// its own folder or from the folder of its user, so the end of an absolute path fits the beginning
+    /// of a relative one.
+    fn fits_folder(&self, path: &str) -> bool {
+        let is_on = |name: &str, path: &str| {
+            path.strip_prefix(name)
+                .is_some_and(|rest| self.is_beginning || rest.is_empty() || rest.starts_with('/'))
+        };
+        let starts = |text: &'_ str| -> Vec<usize> {
+            let inner = text.match_indices('/').map(|(at, _)| at + 1);
+            std::iter::once(0).chain(inner).collect()
+        };
+        if starts(path).into_iter().any(|at| is_on(&self.name, &path[at..])) {
+            return true;
+        }
+        let relative = path.strip_prefix("~/").unwrap_or(path);
+        let is_absolute = self.name.starts_with('/') || self.name.starts_with("~/");
+        let ends = || starts(&self.name).into_iter().skip(1).map(|at| &self.name[at..]);
+        is_absolute
+            && !relative.starts_with('/')
+            && ends().filter(|end| !end.is_empty()).any(|end| is_on(end, relative))
+    }
+}
+
+fn folded(name: &str) -> String {
+    name.trim().nfkc().flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fits(rule: &str, place: DataPlace, name: &str) -> bool {
+        let mut places = DataPlaces::default();
+        match place {
+            DataPlace::Folder => places.add_file(name),
+            _ => places.add(place, name),
+        }
+        DataRule::parse(rule).unwrap().fits(&places)
+    }
+
+    #[test]
+    fn a_rule_fits_whole_names_and_beginnings_in_any_letter_case() {
+        for (rule, place, name, expected) in [
+            ("label:health", DataPlace::Label, "Health", true),
+            ("label:health", DataPlace::Label, "healthcare", false),
+            ("label:health*", DataPlace::Label, "healthcare", true),
+            ("label:health", DataPlace::Feed, "health", false),
+            ("author:ana@example.org", DataPlace::Author, "Ana@Example.org", true),
+            ("bus:session_bus", DataPlace::Bus, "session_bus", true),
+            ("project:*", DataPlace::Project, "any", true),
+            ("label:caf\u{e9}", DataPlace::Label, "CAFE\u{301}", true),
+        ] {
+            assert_eq!(fits(rule, place, name), expected, "{rule} {name}");
+        }
+    }
+
+    #[test]
+    fn a_rule_about_a_folder_fits_everything_below_it() {
+        for (rule, path, expected) in [
+            ("folder:clients", "clients/a.md", true),
+            ("folder:clients", "~/Work/Clients/acme/2026/a.md", true),
+            ("folder:clients", "clients-old/a.md", false),
+            ("folder:clients*", "work/clients-old/a.md", true),
+            ("folder:clients", "myclients/a.md", false),
+            ("folder:clients/acme", "~/work/clients/acme/a.md", true),
+            ("folder:clients/acme/", "~/work/clients/acme/a.md", true),
+            ("folder:clients/acme", "~/work/clients/b/acme/a.md", false),
+            ("folder:clients", "clients", false),
+            ("folder:/home/ana/clients", "~/clients/a.md", true),
+            ("folder:~/clients", "/srv/clients/a.md", false),
+            ("folder:/srv/data*", "/srv/database/a.md", true),
+            ("folder:/home/ana/notes", "clients/notes/a.md", false),
+        ] {
+            assert_eq!(fits(rule, DataPlace::Folder, path), expected, "{rule} {path}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_cannot_be_read_says_why() {
+        assert_eq!(DataRule::parse("clients"), Err(BadRule::Form));
+        assert_eq!(DataRule::parse("folder: "), Err(BadRule::Form));
+        assert_eq!(DataRule::parse("foldr:a"), Err(BadRule::Place("foldr".into())));
+        assert_eq!(DataRule::parse(" label : a ").unwrap().written(), "label : a");
+    }
+}

@@ -1,0 +1,151 @@
+//! What keeps a text on this machine, and what keeps it unpublished.
+//!
+//! Contract: pure. The strictest word wins: of the settings, of the data and of the request, one that
+//! keeps a text decides.
+//!
+//! See docs/adr/0118-rules-about-data.md.
+
+use serde_json::{Map, Value, json};
+
+use super::places::{DataPlaces, DataRule};
+use super::publish::{is_nested, is_refused};
+
+/// The member of a record, of an item and of a request.
+pub(crate) const LOCAL_ONLY: &str = "local_only";
+/// The reason that a request gives.
+pub(crate) const OF_REQUEST: &str = "the request";
+
+/// The rules of `[privacy]`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct PrivacyRules {
+    /// Data that no provider elsewhere may see.
+    pub local_only: Vec<DataRule>,
+    /// Data that is never published.
+    pub private: Vec<DataRule>,
+}
+
+impl PrivacyRules {
+    pub fn is_empty(&self) -> bool {
+        self.local_only.is_empty() && self.private.is_empty()
+    }
+
+    /// What the rules say of data at these places.
+    pub fn of(&self, places: &DataPlaces) -> Confinement {
+        let fitting = |rules: &[DataRule]| {
+            let fitting = rules.iter().filter(|rule| rule.fits(places));
+            fitting.map(|rule| rule.written().to_owned()).collect()
+        };
+        Confinement { local_only: fitting(&self.local_only), private: fitting(&self.private) }
+    }
+
+    /// The rules as one text, for keys and fingerprints; `None` without rules.
+    pub(crate) fn told(&self) -> Option<Value> {
+        let written = |rules: &[DataRule]| {
+            rules.iter().map(|rule| rule.written().to_owned()).collect::<Vec<_>>()
+        };
+        (!self.is_empty()).then(|| json!([written(&self.local_only), written(&self.private)]))
+    }
+}
+
+/// The reasons that keep a text on this machine, and those that keep it unpublished: rules as written,
+/// `the request`, or the id of the source that says so.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Confinement {
+    pub local_only: Vec<String>,
+    pub private: Vec<String>,
+}
+
+impl Confinement {
+    pub fn is_local_only(&self) -> bool {
+        !self.local_only.is_empty()
+    }
+
+    /// One more reason why it stays on this machine.
+    pub(crate) fn keep_here(&mut self, reason: &str) {
+        if !self.local_only.iter().any(|known| known == reason) {
+            self.local_only.push(reason.to_owned());
+        }
+    }
+
+    /// The member `selection.privacy` of an item.
+    pub(crate) fn to_value(&self) -> Option<Value> {
+        let mut members = Map::new();
+        for (name, reasons) in [(LOCAL_ONLY, &self.local_only), ("private", &self.private)] {
+            if !reasons.is_empty() {
+                members.insert(name.to_owned(), json!(reasons));
+            }
+        }
+        (!members.is_empty()).then_some(Value::Object(members))
+    }
+
+    /// The reasons in words: `folder:clients*`, or the first and how many more.
+    pub(crate) fn shown(reasons: &[String]) -> String {
+        match reasons {
+            [] => String::new(),
+            [only] => only.clone(),
+            [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+        }
+    }
+}
+
+/// Whether a request or a record says that its text stays on this machine: a member that is present and
+/// is not clearly a no.
+pub(crate) fn says_local_only(members: &Map<String, Value>) -> bool {
+    let own = members.iter().any(|(name, value)| is_member(name) && !is_refused(value));
+    let nested = members.iter().filter(|(name, _)| is_nested(name));
+    // Metadata may have metadata of its own. The bound of JSON nesting ends this.
+    own || nested.filter_map(|(_, value)| value.as_object()).any(says_local_only)
+}
+
+/// The name in the spellings that people use: `local_only`, `local-only`, `Local only`, `localOnly`.
+fn is_member(name: &str) -> bool {
+    name.len() <= 2 * LOCAL_ONLY.len() && {
+        let letters = name.chars().filter(|c| c.is_alphanumeric());
+        letters.flat_map(char::to_lowercase).eq("localonly".chars())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::places::DataPlace;
+
+    #[test]
+    fn every_rule_that_fits_is_named() {
+        let rules = |list: &[&str]| list.iter().map(|one| DataRule::parse(one).unwrap()).collect();
+        let rules = PrivacyRules {
+            local_only: rules(&["folder:clients*", "label:health", "feed:news"]),
+            private: rules(&["label:health"]),
+        };
+        let mut places = DataPlaces::default();
+        places.add_file("clients/a.md");
+        places.add(DataPlace::Label, "Health");
+        let mut found = rules.of(&places);
+        assert_eq!(found.local_only, ["folder:clients*", "label:health"]);
+        assert_eq!(found.private, ["label:health"]);
+        found.keep_here(OF_REQUEST);
+        found.keep_here(OF_REQUEST);
+        assert_eq!(Confinement::shown(&found.local_only), "folder:clients* and 2 more");
+        let value = found.to_value().unwrap();
+        assert_eq!(value["local_only"][2], OF_REQUEST);
+        assert_eq!(rules.of(&DataPlaces::default()).to_value(), None);
+    }
+
+    #[test]
+    fn a_mark_that_is_not_clearly_a_no_keeps_a_text() {
+        for (value, kept) in [
+            (json!({"local_only": true}), true),
+            (json!({"localOnly": "yes"}), true),
+            (json!({"Local only": ""}), true),
+            (json!({"local_only": "perhaps"}), true),
+            (json!({"meta": {"local-only": 1}}), true),
+            (json!({"local_only": false}), false),
+            (json!({"local_only": "no"}), false),
+            (json!({"local_only": null}), false),
+            (json!({"local_only_rule": true}), false),
+            (json!({"text": {"local_only": true}}), false),
+        ] {
+            assert_eq!(says_local_only(value.as_object().unwrap()), kept, "{value}");
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! Rules about data: what `[privacy]` keeps on this machine reaches no provider elsewhere, by no command
+//! and through no summary; what it calls private is never published. The provider elsewhere is a server
+//! on loopback that the settings call a server elsewhere, and that keeps every byte it gets.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers of a test may panic, and it writes files"
+)]
+
+#[path = "support/flow_home.rs"]
+mod flow_home;
+#[path = "support/running.rs"]
+mod running;
+#[path = "support/server.rs"]
+mod server;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Output;
+
+use flow_home::{FLOW, FREE, Home, QUICK, good, wait_until};
+use serde_json::{Value, json};
+use server::Server;
+
+/// A word that only texts have that must stay here.
+const MARK: &str = "Quetzalfeather";
+const WEEKLY: &str = "digest.weekly.summarize.weekly_digest.v1";
+
+struct Desk {
+    home: Home,
+    far: Server,
+}
+
+fn settings(far: &Server, privacy: &str, more: &str) -> String {
+    format!(
+        "{QUICK}[provider]\ndefault = \"far\"\n[provider.far]\nkind = \"openai\"\n\
+         base_url = \"{}/v1\"\nmodel = \"far-1\"\nlocal = false\n[privacy]\n{privacy}\n{more}",
+        far.base
+    )
+}
+
+const RULES: &str = "local_only = [\"folder:clients*\", \"label:health\"]";
+
+impl Desk {
+    fn new(privacy: &str) -> Desk {
+        let far = Server::start(vec![good()]);
+        let home = Home::new(&settings(&far, privacy, ""));
+        let desk = Desk { home, far };
+        desk.write(
+            "buses/other/clients/acme/offer.md",
+            &format!("The {MARK} offer is due on Friday."),
+        );
+        desk.write("buses/other/notes/garden.md", "The garden needs water on Friday.");
+        desk
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.home.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn configure(&self, privacy: &str, more: &str) {
+        self.home.configure(&settings(&self.far, privacy, more));
+    }
+
+    fn ask(&self, id: &str, flow: &str, ids: &[&str], params: Value) {
+        let line = json!({
+            "schema_version": "summary_request.v1", "request_id": id,
+            "created_at": "2026-02-19T08:00:00Z", "urgency": "now",
+            "requested_by": {"repo": "tests", "component": "privacy", "version": "dev"},
+            "work": {"output_bus": "summary_bus", "output_kind": "summary_item",
+                     "summary_kind": "document_summary", "summary_subkind": "test",
+                     "flow_ref": {"kind": "registry", "flow_id": flow}, "params": params},
+            "input": {"mode": "ids", "bus": "other", "ids": ids},
+        });
+        std::fs::create_dir_all(self.home.path("run")).unwrap();
+        let mut options = std::fs::OpenOptions::new();
+        let queue = options.create(true).append(true).open(self.home.path("run/queue.jsonl"));
+        writeln!(queue.unwrap(), "{line}").unwrap();
+    }
+
+    fn done(&self, id: &str, flow: &str, ids: &[&str], params: Value) -> Value {
+        self.ask(id, flow, ids, params);
+        self.home.ok(&["drain"]);
+        self.home.last_ack(id)
+    }
+
+    /// Expects that the request was refused because its data stays here, for this reason.
+    #[track_caller]
+    fn is_kept(&self, ack: &Value, because: &str) {
+        assert_eq!(ack["status"], "failed_permanent", "{ack}");
+        assert_eq!(
+            (&ack["reason_code"], &ack["cause"]),
+            (&json!("model_error"), &json!("not_local"))
+        );
+        let message = ack["message"].as_str().unwrap();
+        assert!(message.contains("privacy.local_only") && message.contains(because), "{message}");
+        self.far_saw_nothing();
+    }
+
+    #[track_caller]
+    fn far_saw_nothing(&self) {
+        for seen in self.far.seen() {
+            assert!(!seen.raw.contains(MARK), "{}", seen.raw);
+        }
+    }
+
+    fn item(&self, ack: &Value) -> Value {
+        let id = &ack["summary"]["summary_id"];
+        let items = self.home.items();
+        items.into_iter().rfind(|item| item["summary_id"] == *id).unwrap_or_else(|| panic!("{ack}"))
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), &output.stderr].concat()).into_owned()
+}
+
+/// Whether a file below a folder holds a text.
+fn holds(folder: &Path, text: &str) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| match entry.path() {
+        path if path.is_dir() => holds(&path, text),
+        path => String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).contains(text),
+    })
+}
+
+#[test]
+fn a_request_about_data_that_stays_here_is_refused_and_says_by_which_rule() {
+    let desk = Desk::new(RULES);
+    let ack = desk.done("one", FLOW, &["clients/acme/offer.md"], json!({}));
+    desk.is_kept(&ack, "folder:clients*");
+    let shown = desk.home.ok(&["show", "one"]);
+    assert!(shown.contains("folder:clients*"), "{shown}");
+    desk.write("buses/other/x.md", &format!("---\ntags: [Health]\n---\nThe {MARK} result."));
+    desk.is_kept(&desk.done("two", FLOW, &["x.md"], json!({})), "label:health");
+    // One source of several decides.
+    let both = ["clients/acme/offer.md", "notes/garden.md"];
+    desk.is_kept(&desk.done("three", FLOW, &both, json!({})), "folder:clients*");
+    assert!(desk.far.seen().is_empty());
+    let ack = desk.done("four", FLOW, &["notes/garden.md"], json!({}));
+    assert_eq!(ack["status"], "completed", "{ack}");
+    assert_eq!(desk.far.seen().len(), 1, "other data goes where the settings say");
+    assert!(desk.item(&ack)["meta"].get("local_only").is_none());
+}
+
+#[test]
+fn a_provider_here_answers_and_the_summary_carries_the_mark() {
+    let desk = Desk::new(&format!("{RULES}\nlocal_provider = \"builtin\""));
+    let ack = desk.done("one", FLOW, &["clients/acme/offer.md"], json!({}));
+    assert_eq!(ack["status"], "completed", "{ack}");
+    let item = desk.item(&ack);
+    assert_eq!(item["model"]["provider"], "builtin");
+    assert_eq!(item["meta"]["local_only"], true);
+    assert_eq!(item["selection"]["context"]["local_only"], true);
+    assert_eq!(item["selection"]["privacy"], json!({"local_only": ["folder:clients*"]}));
+    let id = item["summary_id"].as_str().unwrap();
+    for args in [&["show", "one"][..], &["explain", id]] {
+        let shown = desk.home.ok(args);
+        assert!(shown.contains("folder:clients*"), "{args:?}: {shown}");
+    }
+    desk.home.ok(&["verify"]);
+    desk.home.ok(&["explain", id, "--verify"]);
+    // A fallback on this machine answers in the place of a provider elsewhere.
+    desk.configure(RULES, "[provider.near]\nkind = \"builtin\"\n");
+    let text = std::fs::read_to_string(desk.home.path("summarizer.toml")).unwrap();
+    desk.home.configure(&text.replace("local = false\n", "local = false\nfallback = [\"near\"]\n"));
+    let ack = desk.done("two", FREE, &["clients/acme/offer.md"], json!({}));
+    assert_eq!(ack["status"], "completed", "{ack}");
+    assert!(desk.far.seen().is_empty());
+}
+
+#[test]
+fn what_was_made_from_data_that_stays_here_stays_here() {
+    let desk = Desk::new(&format!("{RULES}\nlocal_provider = \"builtin\""));
+    let ids = ["clients/acme/offer.md", "notes/garden.md"];
+    let first = desk.done("one", FREE, &ids, json!({}));
+    let summary = first["summary"]["summary_id"].as_str().unwrap().to_owned();
+    assert!(desk.item(&first).to_string().contains(MARK));
+    let weekly = desk.done("two", WEEKLY, &[&summary], json!({}));
+    assert_eq!(weekly["status"], "completed", "{weekly}");
+    let item = desk.item(&weekly);
+    assert_eq!(item["meta"]["local_only"], true);
+    // Without any rule the marks still hold, of the summary and of the one made from it.
+    desk.configure("", "");
+    desk.is_kept(&desk.done("three", WEEKLY, &[&summary], json!({"again": 1})), &summary);
+    let made = item["summary_id"].as_str().unwrap();
+    desk.is_kept(&desk.done("four", WEEKLY, &[made], json!({"again": 2})), made);
+}
+
+#[test]
+fn a_rule_that_is_younger_than_a_summary_holds_for_it() {
+    let desk = Desk::new("");
+    desk.configure("", &format!("[flow.\"{FREE}\"]\nprovider = \"builtin\"\n"));
+    // Of sources in several folders the summary names no folder.
+    let ids = ["clients/acme/offer.md", "notes/garden.md"];
+    let first = desk.done("one", FREE, &ids, json!({}));
+    let summary = first["summary"]["summary_id"].as_str().unwrap().to_owned();
+    assert!(desk.item(&first)["meta"].get("folder").is_none());
+    desk.configure(RULES, "");
+    desk.is_kept(&desk.done("two", WEEKLY, &[&summary], json!({})), "folder:clients*");
+    assert!(desk.far.seen().is_empty());
+}
+
+#[test]
+fn a_request_can_only_be_stricter_than_the_rules() {
+    let desk = Desk::new(RULES);
+    let own = desk.done("one", FLOW, &["notes/garden.md"], json!({"local_only": true}));
+    desk.is_kept(&own, "the request");
+    let looser = json!({"local_only": false, "publish": true});
+    desk.is_kept(&desk.done("two", FLOW, &["clients/acme/offer.md"], looser), "folder:clients*");
+    for (id, rule) in [("three", "repo:TESTS"), ("four", "bus:other"), ("five", "project:flat")] {
+        desk.configure(&format!("local_only = [\"{rule}\"]"), "");
+        let ack = desk.done(
+            id,
+            FLOW,
+            &["notes/garden.md"],
+            json!({"project": "Flat", "again": id.len()}),
+        );
+        desk.is_kept(&ack, rule);
+    }
+    desk.write(
+        "buses/other/said.json",
+        &json!({"text": MARK, "meta": {"local_only": true}}).to_string(),
+    );
+    desk.configure("", "");
+    desk.is_kept(&desk.done("six", FLOW, &["said.json"], json!({})), "other:said.json");
+    assert!(desk.far.seen().is_empty());
+}
+
+#[test]
+fn no_command_outside_the_queue_sends_data_that_stays_here() {
+    let desk = Desk::new(RULES);
+    let home = &desk.home;
+    let file = home.path("buses/other/clients/acme/offer.md");
+    let (file, folder) = (file.to_str().unwrap(), home.path("buses/other/clients"));
+    let folder = folder.to_str().unwrap();
+    let labelled = json!({"text": MARK, "labels": ["health"]}).to_string();
+    home.ok(&["init"]);
+    desk.write("lines.jsonl", &format!("{}\n{labelled}\n", json!({"text": "The garden."})));
+    desk.write("mail.eml", &format!("Subject: A\nFrom: a@b.example\nX-Tags: x\n\n{MARK}"));
+    let lines = home.path("lines.jsonl");
+    let page = home.path("page.html");
+    let (lines, page) = (lines.to_str().unwrap(), page.to_str().unwrap());
+    for args in [
+        &["sum", file][..],
+        &["sum", folder],
+        &["sum", file, "--model", "far"],
+        &["sum", folder, home.path("buses/other/notes").to_str().unwrap(), "--together"],
+        &["flow", "run", FLOW, "--input", file],
+        &["flow", "run", FLOW, "--input", file, "--provider", "far"],
+        &["flow", "run", FLOW, "--input", &labelled],
+        &["flow", "run", FLOW, "--input", lines, "--lines"],
+        &["flow", "compare", FLOW, "--inputs", folder, "--providers", "far,builtin", "--out", page],
+        &["flow", "batch", "export", FLOW, "--input", file, "--into", "sent", "--provider", "far"],
+        &["flow", "batch", "export", FLOW, "--input", lines, "--lines", "--into", "sent"],
+    ] {
+        let output = home.command(args).current_dir(home.0.path()).output().unwrap();
+        let said = said(&output);
+        let compares = args.contains(&"compare");
+        assert_eq!(output.status.success(), compares, "{args:?}: {said}");
+        assert!(compares || said.contains("privacy.local_only"), "{args:?}: {said}");
+        desk.far_saw_nothing();
+    }
+    let shown = std::fs::read_to_string(page).unwrap();
+    assert!(shown.contains("privacy.local_only"), "the page tells why a candidate gave nothing");
+    assert!(!home.path("sent").exists());
+    // From inside the folder, its name is not on the command line.
+    let mut command = home.command(&["sum", "offer.md"]);
+    let output = command.current_dir(home.path("buses/other/clients/acme")).output().unwrap();
+    assert!(said(&output).contains("folder:clients*"), "{}", said(&output));
+    assert!(desk.far.seen().is_empty(), "{:?}", desk.far.seen().len());
+    desk.configure(&format!("{RULES}\nlocal_provider = \"builtin\""), "");
+    let output = home.ok(&["sum", file]);
+    assert!(output.contains(MARK), "a provider here answers: {output}");
+    let output = home.run(&["sum", file, "--model", "far"]);
+    assert!(said(&output).contains("privacy.local_only"), "a named provider is that one");
+    assert!(desk.far.seen().is_empty());
+}
+
+#[test]
+fn files_that_are_added_keep_their_folder() {
+    let desk = Desk::new(RULES);
+    desk.write("work/clients/acme/letter.md", &format!("Dear Ana, the {MARK} letter is ready."));
+    desk.home.run(&["add", desk.home.path("work/clients/acme").to_str().unwrap()]);
+    let acks = std::fs::read_to_string(desk.home.path("run/ack.jsonl")).unwrap();
+    assert!(acks.contains("folder:clients*") && acks.contains("not_local"), "{acks}");
+    assert!(desk.far.seen().is_empty());
+    // Other rules are other work: the same files are asked for again.
+    desk.configure(&format!("{RULES}\nlocal_provider = \"builtin\""), "");
+    let added = desk.home.ok(&["add", desk.home.path("work/clients/acme").to_str().unwrap()]);
+    assert!(added.contains(MARK), "{added}");
+    assert!(desk.far.seen().is_empty());
+}
+
+#[test]
+fn a_pack_of_summaries_that_stay_here_is_not_drafted_elsewhere() {
+    let desk = Desk::new(&format!("{RULES}\nlocal_provider = \"builtin\""));
+    let ack = desk.done("one", FREE, &["clients/acme/offer.md"], json!({}));
+    assert_eq!(ack["status"], "completed", "{ack}");
+    let home = &desk.home;
+    // The marks hold without the rules.
+    desk.configure("", "");
+    let chosen = home.path("chosen.json");
+    let chosen = chosen.to_str().unwrap();
+    let day = ack["summary"]["day"].as_str().unwrap();
+    home.ok(&["select", "--bus", "summary_bus", "--day", day, "--name", "all", "--out", chosen]);
+    let run = home.path("run-of-clients");
+    let run = run.to_str().unwrap();
+    let build = ["pack", "build", run, "--from-selection", chosen];
+    let far = [&build[..], &["--provider", "far"]].concat();
+    let output = home.run(&far);
+    assert!(said(&output).contains("privacy.local_only"), "{}", said(&output));
+    home.ok(&build);
+    for file in ["manifest.json", "perspectives.json", "summaries/summary-pack.json"] {
+        let text = std::fs::read_to_string(Path::new(run).join(file)).unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value["local_only"], true, "{file}");
+    }
+    // The run is known by its mark, and the pack as a source too.
+    let again = home.run(&["pack", "build", run, "--provider", "far"]);
+    assert!(said(&again).contains("privacy.local_only"), "{}", said(&again));
+    let pack = std::fs::read_to_string(Path::new(run).join("summaries/summary-pack.json")).unwrap();
+    desk.write("buses/other/pack.json", &pack);
+    desk.is_kept(&desk.done("two", FLOW, &["pack.json"], json!({})), "other:pack.json");
+    assert!(desk.far.seen().is_empty());
+}
+
+#[test]
+fn data_that_a_rule_calls_private_is_never_published() {
+    let desk = Desk::new("private = [\"folder:clients*\"]");
+    let here = format!("[flow.\"{FREE}\"]\nprovider = \"builtin\"\n[exports]\nfeed = true\n");
+    desk.configure("private = [\"folder:clients*\"]", &here);
+    let ack = desk.done("one", FREE, &["clients/acme/offer.md"], json!({"publish": true}));
+    let item = desk.item(&ack);
+    assert!(item.to_string().contains(MARK));
+    assert_eq!(item["meta"]["publish"], false);
+    assert_eq!(item["selection"]["privacy"], json!({"private": ["folder:clients*"]}));
+    let shown = desk.home.ok(&["explain", item["summary_id"].as_str().unwrap()]);
+    assert!(shown.contains("folder:clients*"), "{shown}");
+    desk.done("two", FREE, &["notes/garden.md"], json!({}));
+    desk.home.ok(&["digest", "build"]);
+    assert!(holds(&desk.home.path("buses/digests"), "garden"), "the other one is in the digests");
+    for folder in ["digests", "index", "feeds"] {
+        assert!(!holds(&desk.home.path(&format!("buses/{folder}")), MARK), "{folder}");
+    }
+}
+
+#[test]
+fn a_summary_becomes_private_with_a_rule_and_its_request() {
+    let desk = Desk::new("");
+    let here = format!("[flow.\"{FREE}\"]\nprovider = \"builtin\"\n");
+    desk.configure("", &here);
+    let first = desk.done("one", FREE, &["clients/acme/offer.md"], json!({}));
+    desk.configure("private = [\"folder:clients\"]", &here);
+    let second = desk.done("two", FREE, &["clients/acme/offer.md"], json!({}));
+    assert_eq!(second["status"], "duplicate");
+    assert_eq!(second["warnings"], json!(["source_changed"]), "{second}");
+    let third = desk.done("three", FREE, &["clients/acme/offer.md"], json!({"again": 1}));
+    assert_eq!(third["status"], "completed", "{third}");
+    assert_ne!(third["summary"]["summary_id"], first["summary"]["summary_id"]);
+    desk.home.ok(&["digest", "build"]);
+    assert!(!holds(&desk.home.path("buses/digests"), MARK), "the newest version decides");
+}
+
+#[test]
+fn a_reload_puts_rules_in_force() {
+    let desk = Desk::new("");
+    let service = desk.home.serve();
+    wait_until("the service answers", || desk.home.run(&["status"]).status.success());
+    desk.ask("one", FLOW, &["notes/garden.md"], json!({}));
+    wait_until("one ends", || desk.home.acks("one").iter().any(|ack| ack["status"] == "completed"));
+    desk.configure(RULES, "");
+    desk.home.ok(&["reload"]);
+    desk.ask("two", FLOW, &["clients/acme/offer.md"], json!({}));
+    wait_until("two ends", || desk.home.acks("two").len() > 1);
+    desk.is_kept(&desk.home.last_ack("two"), "folder:clients*");
+    // Rules that cannot be read leave the present ones in force.
+    desk.configure("local_only = [\"foldr:x\"]", "");
+    let output = desk.home.run(&["reload"]);
+    assert!(!output.status.success() && said(&output).contains("folder"), "{}", said(&output));
+    desk.ask("three", FLOW, &["clients/acme/offer.md"], json!({"again": 1}));
+    wait_until("three ends", || desk.home.acks("three").len() > 1);
+    desk.is_kept(&desk.home.last_ack("three"), "folder:clients*");
+    drop(service);
+}
+
+#[test]
+fn a_rule_that_cannot_be_read_is_an_error_with_advice() {
+    let desk = Desk::new("");
+    for (privacy, advice) in [
+        ("local_only = [\"foldr:clients\"]", "did you mean `folder`?"),
+        ("private = [\"lable:health\"]", "did you mean `label`?"),
+        ("local_only = [\"clients\"]", "folder:clients*"),
+        ("local_only = [\"weather:red\"]", "the places are bus, folder"),
+        ("local_only = \"folder:clients\"", "a list of texts"),
+        ("local_onli = []", "did you mean `privacy.local_only`?"),
+        ("local_provider = \"far\"", "a provider on this machine"),
+        ("local_provider = \"nobody\"", "there is no [provider.nobody]"),
+    ] {
+        desk.configure(privacy, "");
+        for args in [&["config"][..], &["drain"], &["sum", "summarizer.toml"]] {
+            let output = desk.home.run(args);
+            assert_eq!(output.status.code(), Some(3), "{args:?} {privacy}: {}", said(&output));
+            assert!(said(&output).contains(advice), "{args:?} {privacy}: {}", said(&output));
+        }
+    }
+}
+
+#[test]
+fn config_and_doctor_say_what_may_leave_and_where_to() {
+    let desk = Desk::new(&format!("{RULES}\nprivate = [\"feed:diary\"]\nredact = [\"emails\"]"));
+    let far =
+        format!("far, {}/v1, sees the texts of every flow that names no provider", desk.far.base);
+    let lines = [
+        far.as_str(),
+        "folder:clients* stays here: a provider here answers, and without one the request is refused",
+        "label:health stays here",
+        "feed:diary is never published",
+        "emails are removed before a text leaves",
+    ];
+    desk.home.ok(&["init"]);
+    for args in [&["config"][..], &["doctor"]] {
+        let shown = said(&desk.home.run(args));
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let shown = words(&shown);
+        for line in lines {
+            assert!(shown.contains(line), "{args:?}: {line}\n{shown}");
+        }
+    }
+    desk.home.configure("");
+    assert!(desk.home.ok(&["config"]).contains("no text leaves this machine"));
+}
