@@ -189,12 +189,11 @@ fn the_last_words_of_a_program_that_fails_are_kept() {
 }
 
 /// Characters that ring, colour, move the cursor, end a line in some readers or turn the direction.
-const HOSTILE: &str =
-    "x\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{202e}\u{2028}\u{2066}\u{85}\u{200f}\u{61c}y";
+const HOSTILE: &str = "x\u{1b}[2J\u{1b}]0;title\u{7}\u{9b}31m\u{202e}\u{2028}\u{2066}\u{85}\u{200f}\u{61c}\u{e0041}\u{e007f}y";
 
 fn steers(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\t')
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// A home that has met hostile text in every member that a person or a program can fill.
@@ -276,6 +275,8 @@ fn no_text_from_elsewhere_steers_a_terminal() {
         vec!["retry", HOSTILE],
         vec!["cancel", HOSTILE],
         vec!["registry", "list"],
+        vec!["perspectives", "draft", "--objective", HOSTILE],
+        vec!["flow", "run", FREE, "--input", HOSTILE],
         vec!["status", &bad],
     ];
     let mut wrong = Vec::new();

@@ -11,6 +11,7 @@ use super::failure::{Exit, Failure};
 use super::synthesis_common::{ResearchOptions, failure, keep, show, verdict};
 use crate::contract::hash::sha256;
 use crate::contract::json::{jcs_hash, to_file};
+use crate::contract::shown::escaped;
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::os::Disk;
 use crate::synthesis::draft::{
@@ -92,7 +93,7 @@ impl PerspectivesArgs {
                     created_at,
                 };
                 let drafted = drafted(context, input, provider.as_deref())?;
-                context.ui.raw(rendered(&drafted)?.as_bytes());
+                context.ui.raw(escaped(&rendered(&drafted)?).as_bytes());
                 Ok(Exit::Done)
             }
         }

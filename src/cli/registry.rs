@@ -173,7 +173,7 @@ fn show(
     }
     let text = crate::contract::json::to_file(record)
         .map_err(|error| Failure::new(Exit::Bug, "cannot print the record").because(&error))?;
-    context.ui.raw(text.as_bytes());
+    context.ui.raw(crate::contract::shown::escaped(&text).as_bytes());
     Ok(Exit::Done)
 }
 

@@ -4,6 +4,8 @@
 //! expression and no link. It reads the same as Markdown and as MDX. Front matter values are quoted
 //! JSON strings, which every YAML reader takes as text.
 
+use std::ops::Range;
+
 use serde_json::Value;
 
 use crate::contract::shown::steers;
@@ -39,12 +41,21 @@ pub(crate) fn shorten(text: &str, chars: usize) -> String {
     format!("{}…", cut[..word].trim_end_matches([' ', ',', ';', ':', '.']))
 }
 
-/// A text as inline Markdown.
+/// A text as inline Markdown. What readers would make a link without being asked, an address of the web or
+/// of mail, is code: it is shown as it is, and nothing opens.
 pub fn inline(text: &str) -> String {
     let line = one_line(text);
     let mut safe = String::with_capacity(line.len() + 16);
     let number = line.chars().take_while(char::is_ascii_digit).count();
+    let mut code = addresses(&line).into_iter().peekable();
     for (at, c) in line.char_indices() {
+        while code.next_if(|span| span.end <= at).is_some() {}
+        if let Some(span) = code.peek().filter(|span| span.contains(&at)) {
+            if span.start == at {
+                safe.push_str(&format!("`{}`", &line[span.clone()]));
+            }
+            continue;
+        }
         match c {
             '&' => safe.push_str("&amp;"),
             '<' => safe.push_str("&lt;"),
@@ -60,6 +71,11 @@ pub fn inline(text: &str) -> String {
                 safe.push('\\');
                 safe.push(c);
             }
+            // `:name` is a directive for readers that know them.
+            ':' if line[at + 1..].starts_with(char::is_alphabetic) => {
+                safe.push('\\');
+                safe.push(c);
+            }
             '-' | '+' | '=' | ':' if at == 0 => {
                 safe.push('\\');
                 safe.push(c);
@@ -72,6 +88,35 @@ pub fn inline(text: &str) -> String {
         }
     }
     safe
+}
+
+/// The parts of a line that readers of Markdown make links of.
+fn addresses(line: &str) -> Vec<Range<usize>> {
+    let ends = |c: char| c == ' ' || matches!(c, '|' | '`' | '<' | '>' | '"');
+    let mut found = Vec::new();
+    let mut at = 0;
+    for word in line.split_inclusive(ends) {
+        let begin = at;
+        at += word.len();
+        let word = word.trim_end_matches(ends);
+        let bare = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '/');
+        let offset = begin + word.find(bare).unwrap_or(0);
+        if is_address(bare) {
+            found.push(offset..offset + bare.len());
+        }
+    }
+    found
+}
+
+/// Whether a word holds what is linked by itself: a scheme, `www.`, or an address of mail.
+fn is_address(word: &str) -> bool {
+    let lower = word.to_ascii_lowercase();
+    let begins = ["www.", "mailto:", "xmpp:"].iter().any(|scheme| lower.contains(scheme));
+    let is_mail = word.match_indices('@').any(|(at, _)| {
+        let before = word[..at].ends_with(|c: char| c.is_alphanumeric() || "._+-".contains(c));
+        before && word[at + 1..].starts_with(char::is_alphanumeric)
+    });
+    lower.contains("://") || begins || is_mail
 }
 
 /// True when a letter stands before the character and, unless the character ends the word, another
@@ -158,6 +203,15 @@ mod tests {
             (":::danger", "\\:::danger"),
             ("a\u{0}b\u{202e}c\r\n\td", "abc d"),
             ("$x$", "\\$x\\$"),
+            ("see https://example.org/a?b=c_d, now", "see `https://example.org/a?b=c_d`, now"),
+            ("(HTTP://x.example)", "(`HTTP://x.example`)"),
+            ("www.example.org and ana@example.org.", "`www.example.org` and `ana@example.org`."),
+            ("<ana+x@example.org>|mailto:b", "&lt;`ana+x@example.org`&gt;\\|`mailto:b`"),
+            ("[x](https://evil.example)", "\\[`x](https://evil.example`)"),
+            ("`https://a.example`", "\\``https://a.example`\\`"),
+            ("a :danger b:warning 10:30 x: y", "a \\:danger b\\:warning 10:30 x: y"),
+            ("a\u{e0041}b\u{e007f}c", "abc"),
+            ("@ana, 5 @ 3", "@ana, 5 @ 3"),
         ] {
             assert_eq!(inline(text), safe);
         }
