@@ -214,8 +214,9 @@ fn no_output_holds_a_key() {
         denied,
     ];
     let server = Server::start(acts);
-    let quick =
-        format!("{QUICK}[status]\nhttp = \"127.0.0.1:0\"\n[privacy]\nredact = [\"keys\"]\n");
+    let quick = format!(
+        "{QUICK}[status]\nhttp = \"127.0.0.1:0\"\nlogin = false\n[privacy]\nredact = [\"keys\"]\n"
+    );
     let home = Home::new(&secretive(&server, &quick));
     let mut outputs: Vec<(String, Vec<u8>)> = Vec::new();
     let note = |outputs: &mut Vec<(String, Vec<u8>)>, args: &[&str]| {

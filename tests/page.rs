@@ -45,7 +45,7 @@ impl Served {
     fn start() -> Served {
         let home = ProcessHome::new();
         let settings = format!(
-            "[status]\nhttp = \"127.0.0.1:0\"\n[export]\nmin_interval = \"50 ms\"\n\
+            "[status]\nhttp = \"127.0.0.1:0\"\nlogin = false\n[export]\nmin_interval = \"50 ms\"\n\
              [compaction]\nevent_threshold = 6\n[default_flow]\ndocument = \"{ACTIVE}\"\n"
         );
         std::fs::write(home.path("summarizer.toml"), settings).unwrap();
@@ -371,7 +371,7 @@ fn the_page_shows_what_was_spent_on_which_day() {
     std::fs::write(&script, format!("#!/bin/sh\ncat > /dev/null\nprintf '%s' '{answer}'\n"))
         .unwrap();
     let settings = format!(
-        "[status]\nhttp = \"127.0.0.1:0\"\n[budget]\nmax_cost_per_day = 40\n[provider]\n\
+        "[status]\nhttp = \"127.0.0.1:0\"\nlogin = false\n[budget]\nmax_cost_per_day = 40\n[provider]\n\
          default = \"script\"\n[provider.script]\nkind = \"command\"\nprice_in = 1000\n\
          price_out = 2000\ncommand = [\"/bin/sh\", \"{}\"]\n",
         script.display()
@@ -427,7 +427,7 @@ fn the_page_shows_batches_and_what_they_saved() {
     let server = serve_batches(&shelf);
     let home = ProcessHome::new();
     let settings = format!(
-        "[status]\nhttp = \"127.0.0.1:0\"\n[provider]\ndefault = \"far\"\n[provider.far]\n\
+        "[status]\nhttp = \"127.0.0.1:0\"\nlogin = false\n[provider]\ndefault = \"far\"\n[provider.far]\n\
          kind = \"openai\"\nmodel = \"far-1\"\nbase_url = \"{}/v1\"\nprice_in = 1000\n\
          price_out = 2000\nbatch = true\nbatch_wait = \"10 ms\"\nbatch_poll = \"20 ms\"\n",
         server.base

@@ -113,6 +113,13 @@ fn a_unit_is_printed_written_and_accepted_by_systemd() {
     if analyze(&plain).is_ok_and(|told| told.exit == Some(0)) {
         let told = analyze(&path).unwrap();
         assert_eq!(told.exit, Some(0), "{}{}", told.out, told.err);
+        // Only a home below /tmp, as here, needs the common folder for temporary files.
+        let usual = home.path("usual.service");
+        std::fs::write(&usual, shown.replace("PrivateTmp=no", "PrivateTmp=yes")).unwrap();
+        let mut score = Command::new("systemd-analyze");
+        score.args(["security", "--offline=true", "--threshold=20", "--no-pager"]).arg(&usual);
+        let told = Ran::of(score.output().unwrap());
+        assert_eq!(told.exit, Some(0), "an exposure of 2.0 or more\n{}{}", told.out, told.err);
     } else {
         let told = "LEFT OUT: systemd-analyze does not work here: the unit is not checked by it";
         let _ = writeln!(std::io::stderr().lock(), "!! {told}");

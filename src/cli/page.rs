@@ -1,5 +1,6 @@
 //! The page of a running service: started at a configured address, or when `open` asks for it.
 
+use std::io::IsTerminal as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use crate::import::collect::collect;
 use crate::log::Reader;
 use crate::os::Disk;
 use crate::service::{ShowPage, Watch};
-use crate::web::{self, Actions, Given, Shown, Tally};
+use crate::web::{self, Actions, Given, Login, Shown, Tally};
 
 /// The folder of a home for texts that were pasted or uploaded.
 const TEXTS: &str = "texts";
@@ -56,21 +57,27 @@ impl Page {
         })?;
         let taking = context.clone();
         let actions = Actions {
-            token: random.iter().map(|byte| format!("{byte:02x}")).collect(),
             disk: Arc::clone(&context.machine.disk),
             queue: home.queue.clone(),
             take_in: Arc::new(move |given| {
                 take_given(&taking, given).map_err(|failure| failure.in_short())
             }),
         };
+        let root = std::path::absolute(&home.root).unwrap_or_else(|_| home.root.clone());
+        let login = Login {
+            token: random.iter().map(|byte| format!("{byte:02x}")).collect(),
+            for_reading: config.status_login,
+            home: root.to_string_lossy().into_owned(),
+        };
         let (reading, kept) = (context.clone(), Mutex::new(ProjectRules::default()));
         let shown = Shown {
             asker,
             tally: Arc::new(Tally::new(config)),
-            home: std::path::absolute(&home.root).unwrap_or_else(|_| home.root.clone()),
+            home: root,
             buses: home.buses.clone(),
             snapshots: home.snapshots(),
             actions,
+            login,
             project_rules: Arc::new(move || {
                 // A file that does not read any more changes nothing, as at a reload.
                 let mut kept = kept.lock();
@@ -102,12 +109,22 @@ impl Page {
         let thread = std::thread::Builder::new().name("spend".to_owned());
         thread.spawn(move || tally.read_spend(&log, until, now)).map_err(failed)?;
         let ui = self.context.ui;
-        ui.talk(format!("status page: http://{address}/"));
+        // A journal keeps what a service says, and others may read it.
+        let link = match std::io::stderr().is_terminal() {
+            true => format!("#token={}", self.shown.login.token),
+            false => String::new(),
+        };
+        ui.talk(format!("status page: http://{address}/{link}"));
+        if link.is_empty() && self.shown.login.for_reading {
+            ui.talk("`summarizer open` opens it with its token");
+        }
         if !address.ip().is_loopback() {
-            ui.talk(format!(
-                "{} the status page has no login, and {address} can be reached from other machines",
-                ui::yellow("warning:")
-            ));
+            let who = match self.shown.login.for_reading {
+                true => "the token and the texts go there unencrypted",
+                false => "the page has no login",
+            };
+            let warning = ui::yellow("warning:");
+            ui.talk(format!("{warning} {address} can be reached from other machines, and {who}"));
         }
         Ok(address)
     }
@@ -123,7 +140,7 @@ impl Page {
     pub(super) fn answerer(self) -> ShowPage {
         Arc::new(move || match self.start((Ipv4Addr::LOCALHOST, 0).into()) {
             Ok(address) => Answer::Ok(json!({
-                "address": address.to_string(), "token": self.shown.actions.token,
+                "address": address.to_string(), "token": self.shown.login.token,
             })),
             Err(failure) => Answer::Refused(failure.in_short()),
         })

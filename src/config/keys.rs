@@ -263,6 +263,12 @@ pub(crate) const KEYS: &[Key] = &[
         "the name of the service in traces",
     ),
     key("status.http", "\"off\"", Kind::Text, "address of the status page, such as 127.0.0.1:7878"),
+    key(
+        "status.login",
+        "true",
+        Kind::Flag,
+        "reading the page needs the token of `summarizer open`",
+    ),
 ];
 
 /// Keys of `[provider.NAME]`.

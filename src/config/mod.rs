@@ -227,6 +227,7 @@ pub struct Config {
     pub(crate) local_provider: Option<String>,
     pub(crate) telemetry: TelemetryConfig,
     pub(crate) status_http: Option<std::net::SocketAddr>,
+    pub(crate) status_login: bool,
     /// Facts about the person that flows may use, by the names of their bindings.
     pub profile: BTreeMap<String, serde_json::Value>,
     settings: Vec<Setting>,
@@ -555,6 +556,7 @@ impl Values {
                 service_name: self.text("telemetry.service_name")?,
             },
             status_http: self.address("status.http")?,
+            status_login: self.flag("status.login")?,
             profile: self.profile()?,
             settings: self.settings(),
         })

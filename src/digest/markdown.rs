@@ -200,7 +200,7 @@ mod tests {
             ("[a](b) ![c](d)", "\\[a\\](b) !\\[c\\](d)"),
             ("C# in snake_case_2, _x_ #tag a#b!", "C# in snake_case_2, \\_x\\_ \\#tag a#b!"),
             ("`x` ~~y~~ *z* _u_ a|b", "\\`x\\` \\~\\~y\\~\\~ \\*z\\* \\_u\\_ a\\|b"),
-            (":::danger", "\\:::danger"),
+            (":::danger", "\\::\\:danger"),
             ("a\u{0}b\u{202e}c\r\n\td", "abc d"),
             ("$x$", "\\$x\\$"),
             ("see https://example.org/a?b=c_d, now", "see `https://example.org/a?b=c_d`, now"),

@@ -101,12 +101,14 @@ pub(crate) struct DataFacts {
     pub made_from: Vec<(Bus, Vec<String>)>,
 }
 
-/// Reads what the data of a request says of privacy. `context` is what is known already.
+/// Reads what the data of a request says of privacy. `context` is what is known already. Without rules
+/// nobody asks for places.
 pub(crate) fn data_of(
     resolved: &Resolved,
     upstream: &Upstream,
     zone: Tz,
     context: Option<&InputContext>,
+    has_rules: bool,
 ) -> Result<DataFacts, Defect> {
     let mut facts = DataFacts::default();
     let DataFacts { places, marked, made_from } = &mut facts;
@@ -115,8 +117,10 @@ pub(crate) fn data_of(
     common.project.iter().for_each(|name| places.add(DataPlace::Project, name));
     common.labels.iter().for_each(|name| places.add(DataPlace::Label, name));
     let mut take = |source: &SourceContext| {
-        source.add_places(places);
-        made_from.extend(source.made_from.clone());
+        if has_rules {
+            source.add_places(places);
+            made_from.extend(source.made_from.clone());
+        }
         if source.local_only && marked.len() < MARKED_MAX {
             marked.push(source.id.clone());
         }

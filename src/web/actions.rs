@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::Shown;
 use super::api::ask;
 use super::http::{HttpFailure, Request, Response};
-use crate::contract::hash::sha256;
+use super::login::ADVICE;
 use crate::control::question::Question;
 use crate::control::release::{ReleaseError, release};
 use crate::os::Disk;
@@ -40,7 +40,6 @@ pub type TakeIn = dyn Fn(Given) -> Result<Value, String> + Send + Sync;
 /// What actions need beside the questions of the control socket.
 #[derive(Clone)]
 pub struct Actions {
-    pub token: String,
     pub disk: Arc<dyn Disk>,
     pub queue: PathBuf,
     pub take_in: Arc<TakeIn>,
@@ -57,21 +56,20 @@ pub(super) fn may_act(request: &Request, shown: &Shown) -> Result<(), HttpFailur
     if !request.is_same_origin() {
         return Err((403, "only the page of this server may act".to_owned()));
     }
-    // Hashes, so that the time of the comparison says nothing about the token.
-    let given = request.token.as_deref().unwrap_or_default();
-    if sha256(given) != sha256(&shown.actions.token) {
-        return Err((
-            401,
-            "a token is wanted: `summarizer open` opens the page with it".to_owned(),
-        ));
+    match shown.login.has_token(request) {
+        true => Ok(()),
+        false => Err((401, ADVICE.to_owned())),
     }
-    Ok(())
 }
 
 /// Carries out an action that may be carried out.
 pub(super) fn act(request: &Request, body: Vec<u8>, shown: &Shown) -> Response {
     let done = match request.path.strip_prefix(PATH).unwrap_or_default() {
-        "check" => Ok(json!({"done": "checked"})),
+        // The browser exchanges the token for a cookie, so that its other tabs read too.
+        "check" => {
+            let answer = Response::json(200, &json!({"done": "checked"}));
+            return answer.with_cookie(shown.login.cookie());
+        }
         "pause" => ask(shown, Question::Pause),
         "resume" => ask(shown, Question::Resume),
         "retry" => id(request).and_then(|request_id| ask(shown, Question::Retry { request_id })),

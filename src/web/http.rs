@@ -29,6 +29,8 @@ pub(super) struct Request {
     origin: Option<String>,
     /// What an `Authorization: Bearer` header names.
     pub token: Option<String>,
+    /// Every cookie, by name.
+    cookies: Vec<(String, String)>,
 }
 
 /// A request that is not answered.
@@ -81,7 +83,7 @@ impl Request {
             _ => return Err(Refused { status: 405, why: "only GET, HEAD and POST are known" }),
         };
         let (mut hosts, mut lengths) = (Vec::new(), Vec::new());
-        let (mut origins, mut tokens) = (Vec::new(), Vec::new());
+        let (mut origins, mut tokens, mut cookies) = (Vec::new(), Vec::new(), Vec::new());
         for header in lines {
             let Some((name, value)) = header.split_once(':') else {
                 return Err(bad("a header is malformed"));
@@ -91,6 +93,7 @@ impl Request {
                 "content-length" => lengths.push(value.trim()),
                 "origin" => origins.push(value.trim()),
                 "authorization" => tokens.push(value.trim()),
+                "cookie" => cookies.extend(value.split(';').filter_map(cookie)),
                 "transfer-encoding" => {
                     return Err(Refused { status: 411, why: "a body is sent with its length" });
                 }
@@ -134,7 +137,13 @@ impl Request {
             pairs.insert(name, value);
         }
         let origin = only(&origins);
-        Ok(Request { method, path, query: pairs, length, host, origin, token })
+        Ok(Request { method, path, query: pairs, length, host, origin, token, cookies })
+    }
+
+    /// The values of a cookie. A browser sends several of one name where paths differ.
+    pub(crate) fn cookies<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.cookies.iter().filter(move |(known, _)| known == name);
+        named.map(|(_, value)| value.as_str())
     }
 
     /// Whether a page of this same server sent it, as browsers say with every `POST`.
@@ -153,6 +162,11 @@ impl Request {
     }
 }
 
+fn cookie(pair: &str) -> Option<(String, String)> {
+    let (name, value) = pair.trim().split_once('=')?;
+    Some((name.to_owned(), value.to_owned()))
+}
+
 /// The body of a request, which is read once it is known that it is wanted.
 pub(super) struct Body {
     /// What came with the head.
@@ -162,6 +176,11 @@ pub(super) struct Body {
 }
 
 impl Body {
+    /// The same with another time by which all of it must have arrived.
+    pub fn until(self, deadline: Instant) -> Body {
+        Body { deadline, ..self }
+    }
+
     pub fn read(self, stream: &mut TcpStream) -> Result<Vec<u8>, Refused> {
         let Body { begun: mut bytes, mut left, deadline } = self;
         let mut buffer = [0; 16 << 10];
@@ -249,30 +268,45 @@ pub(super) struct Response {
     status: u16,
     kind: &'static str,
     policy: String,
+    /// A `Set-Cookie` header.
+    cookie: Option<String>,
     body: Vec<u8>,
 }
 
 impl Response {
     /// A document with its own policy.
     pub fn html(body: Vec<u8>, policy: String) -> Response {
-        Response { status: 200, kind: "text/html; charset=utf-8", policy, body }
+        Response { status: 200, kind: "text/html; charset=utf-8", policy, cookie: None, body }
     }
 
     pub fn json(status: u16, value: &serde_json::Value) -> Response {
         let body = value.to_string().into_bytes();
-        Response { status, kind: "application/json", policy: NOTHING.to_owned(), body }
+        Response {
+            status,
+            kind: "application/json",
+            policy: NOTHING.to_owned(),
+            cookie: None,
+            body,
+        }
     }
 
     /// Text.
     pub fn plain(status: u16, text: &str) -> Response {
         let body = text.as_bytes().to_vec();
-        Response { status, kind: "text/plain; charset=utf-8", policy: NOTHING.to_owned(), body }
+        let (kind, policy) = ("text/plain; charset=utf-8", NOTHING.to_owned());
+        Response { status, kind, policy, cookie: None, body }
     }
 
     /// Text in the exposition format of Prometheus.
     pub(crate) fn exposition(text: String) -> Response {
         let kind = "text/plain; version=0.0.4; charset=utf-8";
-        Response { status: 200, kind, policy: NOTHING.to_owned(), body: text.into_bytes() }
+        let policy = NOTHING.to_owned();
+        Response { status: 200, kind, policy, cookie: None, body: text.into_bytes() }
+    }
+
+    /// The same with a cookie.
+    pub(crate) fn with_cookie(self, cookie: String) -> Response {
+        Response { cookie: Some(cookie), ..self }
     }
 
     /// Sends it and asks for the connection to be closed.
@@ -299,11 +333,14 @@ impl Response {
              Content-Security-Policy: {}\r\nCache-Control: no-store\r\n\
              X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\n\
              Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n\
-             Cross-Origin-Opener-Policy: same-origin\r\nConnection: close\r\n\r\n",
+             Cross-Origin-Opener-Policy: same-origin\r\nConnection: close\r\n{}\r\n",
             self.status,
             self.kind,
             self.body.len(),
             self.policy,
+            self.cookie
+                .as_ref()
+                .map_or(String::new(), |cookie| format!("Set-Cookie: {cookie}\r\n")),
         );
         stream.write_all(head.as_bytes())?;
         if !head_only {

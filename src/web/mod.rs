@@ -9,13 +9,16 @@
 //! read it through a name that leads here. The page is one document with everything in it; its policy
 //! allows exactly its own script and style by their hashes, and its script makes no markup from text.
 //!
-//! Reading needs no login: an address that is not loopback shows everything to everybody who reaches it.
+//! What it shows of the home needs the token of this start of the service, or the cookie that a browser got
+//! for it (`login`). Slow connections do not keep others out (`budget`).
 //!
 //! See docs/adr/0063-read-only-status-page.md.
 
 mod actions;
 mod api;
+mod budget;
 mod http;
+mod login;
 mod metrics;
 mod newest;
 mod page;
@@ -27,19 +30,20 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::control::socket::Asker;
 use crate::digest::project::ProjectRules;
+use budget::{Budget, Place};
 use http::{Method, Refused, Request, Response};
 
 pub use actions::{Actions, Given};
+pub use login::Login;
 pub use tally::Tally;
 
-/// Connections served at the same time. A further one gets status 503.
-const CONNECTIONS_MAX: usize = 16;
-/// How long a whole request may take to arrive, and an answer to be taken.
+/// How long the head of a request may take to arrive.
+const HEAD_WITHIN: Duration = Duration::from_secs(5);
+/// How long a body may take to arrive, an answer to be taken, and a request to wait for its turn.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often the charts get a point.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
@@ -54,6 +58,7 @@ pub struct Shown {
     pub buses: PathBuf,
     pub snapshots: PathBuf,
     pub actions: Actions,
+    pub login: Login,
     /// How summaries get their project now.
     pub project_rules: Arc<dyn Fn() -> ProjectRules + Send + Sync>,
 }
@@ -70,52 +75,46 @@ pub fn start(address: SocketAddr, shown: Shown) -> io::Result<SocketAddr> {
             std::thread::sleep(SAMPLE_EVERY);
         }
     })?;
-    let busy = Arc::new(AtomicUsize::new(0));
+    let budget = Arc::new(Budget::default());
     std::thread::Builder::new().name("web".to_owned()).spawn(move || {
         for stream in listener.incoming().flatten() {
-            accept(stream, &busy, &shown);
+            accept(stream, &budget, &shown);
         }
     })?;
     Ok(address)
 }
 
-fn accept(mut stream: TcpStream, busy: &Arc<AtomicUsize>, shown: &Arc<Shown>) {
-    let _ = stream.set_read_timeout(Some(PATIENCE));
+fn accept(mut stream: TcpStream, budget: &Arc<Budget>, shown: &Arc<Shown>) {
+    let _ = stream.set_read_timeout(Some(HEAD_WITHIN));
     let _ = stream.set_write_timeout(Some(PATIENCE));
-    if busy.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
-        busy.fetch_sub(1, Ordering::AcqRel);
-        let _ = Response::plain(503, "too many connections; try again\n").send(&mut stream, false);
+    let Some(mut place) = budget.enter(&stream) else {
+        let _ = too_many().send(&mut stream, false);
         return;
-    }
-    let (mine, shown) = (Arc::clone(busy), Arc::clone(shown));
+    };
+    let shown = Arc::clone(shown);
     let thread = std::thread::Builder::new().name("web-caller".to_owned());
-    let spawned = thread.spawn(move || {
-        serve(&mut stream, &shown);
-        mine.fetch_sub(1, Ordering::AcqRel);
-    });
-    if spawned.is_err() {
-        busy.fetch_sub(1, Ordering::AcqRel);
-    }
+    // Without a thread the connection is closed.
+    let _ = thread.spawn(move || serve(&mut stream, &shown, &mut place));
 }
 
-fn serve(stream: &mut TcpStream, shown: &Shown) {
-    let refused = |Refused { status, why }| Response::plain(status, &format!("{why}\n"));
-    let (response, head_only) = match Request::read(stream, Instant::now() + PATIENCE) {
-        Ok((request, body)) if request.method == Method::Post => {
-            let response = match actions::may_act(&request, shown) {
-                Ok(()) => match body.read(stream) {
-                    Ok(body) => actions::act(&request, body, shown),
-                    Err(error) => refused(error),
-                },
-                Err((status, why)) => {
-                    body.discard(stream, actions::BODY_BYTES_MAX);
-                    Response::json(status, &serde_json::json!({"error": why}))
-                }
-            };
-            (response, false)
+fn too_many() -> Response {
+    Response::plain(503, "too many connections; try again\n")
+}
+
+fn serve(stream: &mut TcpStream, shown: &Shown, place: &mut Place) {
+    let (response, head_only) = match Request::read(stream, Instant::now() + HEAD_WITHIN) {
+        Ok((request, body)) => {
+            // Whoever may read keeps the connection. Others give way to others until they are gone.
+            if shown.login.may_read(&request).is_ok() && !place.has_spoken() {
+                return;
+            }
+            let head_only = request.method == Method::Head;
+            match request.method {
+                Method::Post => (acted(stream, &request, body, shown, place), head_only),
+                Method::Get | Method::Head => (shown_to(&request, shown, place), head_only),
+            }
         }
-        Ok((request, _)) => (answer(&request, shown), request.method == Method::Head),
-        Err(error) => (refused(error), false),
+        Err(refused) => (refusal(refused), false),
     };
     // A reader that went away misses its answer.
     let _ = response.send(stream, head_only);
@@ -123,9 +122,57 @@ fn serve(stream: &mut TcpStream, shown: &Shown) {
     let _ = stream.shutdown(std::net::Shutdown::Write);
 }
 
+fn refusal(Refused { status, why }: Refused) -> Response {
+    Response::plain(status, &format!("{why}\n"))
+}
+
+fn error((status, why): http::HttpFailure) -> Response {
+    Response::json(status, &serde_json::json!({"error": why}))
+}
+
+/// Does what a `POST` orders.
+fn acted(
+    stream: &mut TcpStream,
+    request: &Request,
+    body: http::Body,
+    shown: &Shown,
+    place: &Place,
+) -> Response {
+    let body = body.until(Instant::now() + PATIENCE);
+    if let Err(failure) = actions::may_act(request, shown) {
+        body.discard(stream, actions::BODY_BYTES_MAX);
+        return error(failure);
+    }
+    match body.read(stream) {
+        Ok(body) => {
+            let done = place.answer(PATIENCE, || actions::act(request, body, shown));
+            done.unwrap_or_else(too_many)
+        }
+        Err(refused) => refusal(refused),
+    }
+}
+
+/// Answers `GET` and `HEAD`.
+fn shown_to(request: &Request, shown: &Shown, place: &Place) -> Response {
+    match needs_login(&request.path, shown, request) {
+        Ok(()) => place.answer(PATIENCE, || answer(request, shown)).unwrap_or_else(too_many),
+        Err(failure) => error(failure),
+    }
+}
+
+/// Everything that shows something of the home is below `/api/`. The page is the same for every home, and
+/// `/metrics` and `/health` have no text, id or name of a source: programs that ask them keep no token.
+fn needs_login(path: &str, shown: &Shown, request: &Request) -> Result<(), http::HttpFailure> {
+    match path.starts_with("/api/") {
+        true => shown.login.may_read(request),
+        false => Ok(()),
+    }
+}
+
 fn answer(request: &Request, shown: &Shown) -> Response {
     match request.path.as_str() {
         "/" => page::page(),
+        "/health" => Response::plain(200, "ok\n"),
         "/metrics" => metrics::metrics(shown),
         path => match path.strip_prefix("/api/") {
             Some(name) => api::answer(name, request, shown),

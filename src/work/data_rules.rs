@@ -31,9 +31,11 @@ pub(crate) fn confinement(
     resolved: &Resolved,
     context: Option<&InputContext>,
 ) -> Result<Confinement, Box<Defect>> {
-    let facts = data_of(resolved, upstream, config.timezone, context).map_err(Box::new)?;
+    let has_rules = !config.privacy.is_empty();
+    let facts = data_of(resolved, upstream, config.timezone, context, has_rules);
+    let facts = facts.map_err(Box::new)?;
     let DataFacts { mut places, mut marked, made_from } = facts;
-    if !config.privacy.is_empty() {
+    if has_rules {
         let below = below_summaries(config, upstream, made_from);
         places.extend(&below.places);
         marked.extend(below.marked);
@@ -88,5 +90,5 @@ fn facts_of(config: &Config, upstream: &Upstream, bus: Bus, ids: Vec<String>) ->
     let options = Options { zone: Some(config.timezone), ..Options::default() };
     let input = InputSpec::Ids { bus, ids };
     let resolved = resolve(upstream, &input, SummaryKind::Other, &options).ok()?;
-    data_of(&resolved, upstream, config.timezone, None).ok()
+    data_of(&resolved, upstream, config.timezone, None, true).ok()
 }

@@ -71,7 +71,8 @@ const badge = (text, kind) => h("span", { class: `badge ${kind ?? tone(text)}` }
 
 async function get(path, parameters) {
   const query = new URLSearchParams(Object.entries(parameters || {}).filter(([, v]) => v !== null && v !== undefined && v !== ""));
-  const answer = await fetch(`/api/${path}${query.size ? `?${query}` : ""}`, { cache: "no-store" });
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  const answer = await fetch(`/api/${path}${query.size ? `?${query}` : ""}`, { cache: "no-store", headers });
   const value = await answer.json();
   if (!answer.ok) throw new Error(value.error || `the service answered ${answer.status}`);
   return value;
