@@ -23,7 +23,7 @@ const WORK_MAX: f64 = 9.0;
 const SMALL_MS: f64 = 60.0;
 
 /// What a text is repeated from, by the kind of its file.
-const PARTS: [(&str, &[&str]); 7] = [
+const PARTS: [(&str, &[&str]); 8] = [
     (
         "txt",
         &[
@@ -58,6 +58,11 @@ const PARTS: [(&str, &[&str]); 7] = [
             "12.",
             "Mon ",
             "tomorrow ",
+            "2026-02-19 ",
+            "am 3. März ",
+            "by next Friday ",
+            "el 5 de mayo de ",
+            "due: 1/2/2026 ",
         ],
     ),
     (
@@ -116,6 +121,29 @@ const PARTS: [(&str, &[&str]); 7] = [
             "&",
             "\\end{a}",
             "\\begin{tabular}",
+            "\\newcommand{\\a}{b}",
+            "\\newcommand{\\a}[1]{#1#1}\\a{",
+            "\\def\\a{\\a\\a}\\a",
+            "\\input{a}",
+            "\\begin{comment}",
+            "\\iffalse ",
+        ],
+    ),
+    (
+        "org",
+        &[
+            "* ",
+            "** TODO a\n",
+            "- [ ] a\n",
+            "#+BEGIN_SRC\n",
+            ":PROPERTIES:\n",
+            "[[",
+            "[[a][b",
+            "<2026-",
+            "|",
+            "=",
+            "SCHEDULED: <2026-02-19 Thu>\n",
+            "#+",
         ],
     ),
     ("json", &["[", "{\"a\":", "\"a\\", "{\"a\":1}\n", "1,"]),

@@ -564,6 +564,8 @@ impl Browser {
             args: arguments.map(Into::into).collect(),
             folder: Some(profile.path().to_owned()),
             environment: Vec::new(),
+            variables: Vec::new(),
+            dies_with_us: false,
             stdout_bytes_max: 64 << 20,
             timeout: Duration::from_secs(120),
             jail: None,

@@ -173,7 +173,7 @@ fn without_the_log(tree: BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Vec<u8>>
     plain.collect()
 }
 
-/// With another order of requests and more workers, every flow gives the same items and the same
+/// With another order of requests, more workers, and flows in processes, every flow gives the same items and the same
 /// published bytes, and an export from the log gives them too.
 #[test]
 fn every_flow_completes_offline_and_a_second_home_publishes_the_same_bytes() {
@@ -181,7 +181,9 @@ fn every_flow_completes_offline_and_a_second_home_publishes_the_same_bytes() {
     let mut all = Vec::new();
     for (number, home) in homes.iter().enumerate() {
         let wanted = prepare(home.path());
-        let workers = format!("[workers]\ncount = {}\n", 1 + 3 * number);
+        let isolation = ["thread", "process"][number];
+        let count = 1 + 3 * number;
+        let workers = format!("[workers]\ncount = {count}\nisolation = \"{isolation}\"\n");
         std::fs::write(home.path().join("summarizer.toml"), workers).unwrap();
         if number == 1 {
             let queue = std::fs::read_to_string(home.path().join("run/queue.jsonl")).unwrap();

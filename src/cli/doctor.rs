@@ -215,6 +215,7 @@ impl DoctorArgs {
         surroundings::look_at_telemetry(context, &config, self.probe, findings);
         surroundings::look_at_units(context, findings);
         surroundings::look_at_rights(context, &config, &home, findings);
+        surroundings::look_at_isolation(&config, findings);
         surroundings::look_at_jail(&config, findings);
         match home.exists(context.machine.disk.as_ref()) {
             Ok(true) => {}

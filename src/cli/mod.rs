@@ -77,6 +77,7 @@ pub mod verify;
 mod waiting;
 mod watch;
 pub mod wave;
+mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -178,6 +179,8 @@ enum Command {
     Wave(wave::WaveArgs),
     Compact(compact::CompactArgs),
     Tune(tune::TuneArgs),
+    #[command(hide = true)]
+    Worker(worker::WorkerArgs),
 }
 
 /// What every command is given.
@@ -218,6 +221,10 @@ pub fn run() -> ExitCode {
             return ExitCode::from(code as u8);
         }
     };
+    if let Command::Worker(args) = &cli.command {
+        rights::keep_to_owner();
+        return ExitCode::from(args.run() as u8);
+    }
     let ui = Ui { json: cli.json, quiet: cli.quiet };
     let context = Context {
         ui,
@@ -336,5 +343,6 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Wave(args) => args.run(context),
         Command::Compact(args) => args.run(context),
         Command::Tune(args) => args.run(context),
+        Command::Worker(args) => Ok(args.run()),
     }
 }

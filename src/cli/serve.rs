@@ -46,6 +46,7 @@ use crate::telemetry::{RequestSpans, Telemetry, TelemetryError};
 use crate::upkeep::run_watch::RunWatch;
 use crate::work::batches::BatchThread;
 use crate::work::flow_worker::FlowWorker;
+use crate::work::isolation::processes::{FlowProcesses, Isolation};
 
 /// Titles that a drain lists.
 const TITLES: usize = 20;
@@ -215,7 +216,7 @@ pub(crate) fn run_service(
     let worker = FlowWorker::new(machine, &home, &config, registry, of_worker, charged);
     let telemetry = Telemetry::start(&config).map_err(|error| no_telemetry(&error))?;
     let worker = worker.map_err(|error| no_provider(&error))?.traced(telemetry.clone());
-    let worker = Arc::new(worker);
+    let worker = Arc::new(worker.isolated(start_processes(&config)?));
     let now = context.machine.clock.now();
     worker.recall(engine.state().dialects().into_iter().flat_map(|known| known.spoken(now)));
     let publishing = start_publishing(context, &home, &config, engine.log())?;
@@ -293,6 +294,18 @@ pub(crate) fn run_service(
     drop(lock);
     let (set_aside, interrupted) = (runs.all_set_aside(), asked.is_raised());
     Ok(SessionOutcome { counts: report, set_aside, interrupted, waiting })
+}
+
+/// The processes in which flows run, where the settings want them.
+fn start_processes(config: &Config) -> Result<Isolation, Failure> {
+    if !config.isolates_flows {
+        return Ok(None);
+    }
+    let memory = config.worker_memory_bytes_max as u64;
+    let processes = FlowProcesses::new(config.workers, memory).map_err(|error| {
+        Failure::new(Exit::Storage, "cannot start the thread of worker processes").because(&error)
+    })?;
+    Ok(Some(Arc::new(processes)))
 }
 
 fn start_publishing(

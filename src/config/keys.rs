@@ -72,6 +72,13 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Duration,
         "longest time of an attempt in which nothing arrives",
     ),
+    key(
+        "workers.isolation",
+        "\"process\"",
+        Kind::Text,
+        "process: flows run in processes of their own; thread: in the service",
+    ),
+    key("workers.memory", "\"512 MiB\"", Kind::Bytes, "most address space of such a process"),
     key("retry.max_attempts", "5", Kind::Count, "attempts before a request fails"),
     key("retry.base_delay", "\"2 s\"", Kind::Duration, "delay after the first failed attempt"),
     key("retry.max_delay", "\"10 min\"", Kind::Duration, "longest delay between attempts"),

@@ -136,6 +136,8 @@ const BUS_HOME: &str = "BUS_HOME";
 /// Most calls under way at one provider. Each has a thread and a connection; see
 /// docs/adr/0106-calls-in-flight.md.
 const IN_FLIGHT_MAX: usize = 1024;
+/// Least memory of a process that runs flows: with less, none starts.
+const WORKER_MEMORY_BYTES_MIN: usize = 128 << 20;
 
 /// The files that are written only when a setting asks for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -174,6 +176,9 @@ pub struct Config {
     pub(crate) in_flight_per_provider: usize,
     pub(crate) shutdown_grace_ms: i64,
     pub(crate) attempt_timeout_ms: i64,
+    /// Whether flows run in processes of their own.
+    pub(crate) isolates_flows: bool,
+    pub(crate) worker_memory_bytes_max: usize,
     pub attempts_max: u32,
     pub(crate) retry_base_delay_ms: i64,
     pub(crate) retry_delay_ms_max: i64,
@@ -486,6 +491,11 @@ impl Values {
             },
             shutdown_grace_ms: self.duration("workers.grace_on_shutdown")?,
             attempt_timeout_ms: self.duration("workers.attempt_timeout")?,
+            isolates_flows: self.one_of("workers.isolation", &["process", "thread"])? == "process",
+            worker_memory_bytes_max: match self.bytes("workers.memory")? {
+                bytes if bytes >= WORKER_MEMORY_BYTES_MIN => bytes,
+                _ => return Err(self.bad("workers.memory", "at least 128 MiB")),
+            },
             attempts_max: u32::try_from(self.at_least_one("retry.max_attempts")?)
                 .unwrap_or(u32::MAX),
             retry_base_delay_ms: self.duration("retry.base_delay")?,

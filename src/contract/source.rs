@@ -246,7 +246,7 @@ pub struct Window {
 }
 
 /// Everything a flow may be given of its input, beside the texts.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct InputContext {
     /// One for each source, in their order.
     pub sources: Vec<SourceContext>,

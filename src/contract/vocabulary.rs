@@ -203,6 +203,8 @@ words! {
         Program = 18 "program",
         Batch = 19 "batch",
         NotLocal = 20 "not_local",
+        WorkerCrashed = 21 "worker_crashed",
+        OutOfMemory = 22 "out_of_memory",
     }
 }
 

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::contract::source::{InputContext, SourceContext};
@@ -26,18 +27,35 @@ pub(crate) enum Labels {
 }
 
 /// The context of one run of a flow: the request, the home and the sources.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Surroundings {
     /// Context of the sources.
     pub input: InputContext,
     /// The day of the request: the one it names, else the local day it was made on.
     pub day: Option<String>,
     /// The zone of the home.
+    #[serde(with = "zone_by_name")]
     pub zone: Option<Tz>,
     /// `[profile]` of the configuration.
     pub profile: BTreeMap<String, Value>,
     /// The texts are condensed ones, so that even a single one needs its label.
     pub(crate) condensed: bool,
+}
+
+/// A zone by its name.
+mod zone_by_name {
+    use chrono_tz::Tz;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[allow(clippy::ref_option, reason = "serde passes a reference")]
+    pub(super) fn serialize<S: Serializer>(zone: &Option<Tz>, to: S) -> Result<S::Ok, S::Error> {
+        zone.map(|zone| zone.name()).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Tz>, D::Error> {
+        let name = Option::<String>::deserialize(from)?;
+        name.map(|name| name.parse().map_err(serde::de::Error::custom)).transpose()
+    }
 }
 
 impl Surroundings {

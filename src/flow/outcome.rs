@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::hierarchy::{Coverage, Hierarchy};
 use super::project::SummaryOutputs;
+use super::render::{ENGINE, ENGINE_VERSION};
 use crate::contract::hash::Digest;
 use crate::contract::schema::Violation;
 use crate::contract::vocabulary::FailureCause;
@@ -87,7 +88,7 @@ fn is_zero(count: &usize) -> bool {
 }
 
 /// The result of a flow that succeeded.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FlowOutcome {
     /// The outputs the flow declares.
     pub outputs: Map<String, Value>,
@@ -110,8 +111,10 @@ pub struct FlowOutcome {
     pub prompt_hash: Digest,
     /// Hash of what was rendered.
     pub rendered_prompt_sha256: Digest,
-    /// Name of the template engine.
+    /// Name of the template engine. Outcomes that are read were written by this program.
+    #[serde(skip_deserializing, default = "engine")]
     pub engine: &'static str,
+    #[serde(skip_deserializing, default = "engine_version")]
     pub engine_version: &'static str,
     /// Tokens of all calls that were not answered from the reply cache.
     pub usage: Usage,
@@ -125,8 +128,16 @@ pub struct FlowOutcome {
     pub(crate) for_aggregation: Map<String, Value>,
 }
 
+fn engine() -> &'static str {
+    ENGINE
+}
+
+fn engine_version() -> &'static str {
+    ENGINE_VERSION
+}
+
 /// Why a flow failed.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 pub enum FlowProblem {
     /// An input or parameter cannot be used.
     #[error("bind the inputs: {0}")]
@@ -193,6 +204,20 @@ pub enum FlowProblem {
     KeptHere(String),
     #[error("stopped")]
     Cancelled,
+    /// The process that ran the flow ended, or was ended.
+    #[error("run the flow in its process: {reason}")]
+    Stopped { by: StoppedBy, reason: String },
+}
+
+/// What ended the process that ran a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StoppedBy {
+    /// It did not start, a signal came that nobody sent on purpose, or it gave up.
+    Crash,
+    /// It needed more memory than it may have.
+    Memory,
+    /// It needed more time than it may take.
+    Time,
 }
 
 impl FlowProblem {
@@ -221,7 +246,7 @@ fn first(errors: &[Violation]) -> String {
 }
 
 /// A flow that failed, with the calls it made and their cost.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[error("{problem}")]
 pub struct FlowError {
     #[source]
@@ -254,13 +279,19 @@ impl FlowError {
         FlowError { problem: Box::new(problem), usage: Usage::default(), calls: Vec::new() }
     }
 
+    /// The process of the flow gave no answer.
+    pub(crate) fn stopped(reason: &str) -> FlowError {
+        let (by, reason) = (StoppedBy::Crash, reason.to_owned());
+        FlowError::without_calls(FlowProblem::Stopped { by, reason })
+    }
+
     pub fn class(&self) -> FlowErrorClass {
         match &*self.problem {
             FlowProblem::Input(_) => FlowErrorClass::InvalidParams,
             FlowProblem::Schema { .. } => FlowErrorClass::OutputSchemaViolation,
-            FlowProblem::Python { timed_out: true, .. } | FlowProblem::Cancelled => {
-                FlowErrorClass::Transient
-            }
+            FlowProblem::Python { timed_out: true, .. }
+            | FlowProblem::Cancelled
+            | FlowProblem::Stopped { .. } => FlowErrorClass::Transient,
             FlowProblem::Model { source, .. } => match source.class() {
                 ErrorClass::Pause => FlowErrorClass::Pause,
                 ErrorClass::Transient => FlowErrorClass::Transient,
@@ -294,6 +325,11 @@ impl FlowError {
             FlowProblem::Python { .. } => Some(FailureCause::Program),
             FlowProblem::Unsupported { .. } => Some(FailureCause::Configuration),
             FlowProblem::KeptHere(_) => Some(FailureCause::NotLocal),
+            FlowProblem::Stopped { by, .. } => Some(match by {
+                StoppedBy::Crash => FailureCause::WorkerCrashed,
+                StoppedBy::Memory => FailureCause::OutOfMemory,
+                StoppedBy::Time => FailureCause::Timeout,
+            }),
             _ => None,
         }
     }
@@ -312,6 +348,8 @@ impl FlowError {
                 _ => "model_error",
             },
             FlowProblem::Cancelled => "unavailable",
+            FlowProblem::Stopped { by: StoppedBy::Time, .. } => "timeout",
+            FlowProblem::Stopped { .. } => "unavailable",
             _ => "model_error",
         }
     }

@@ -5,14 +5,16 @@
 //! reach by path, with the request's parameters, as the service's contract says.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 use std::path::Path;
 
 use jsonschema::Validator;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::model::builtin::fill::hints::Hints;
 
 use super::dag::{BadFlow, Binding, FlowFile, InputDef, Node, ValueType};
+use super::pack_facts::PackFacts;
 use super::plan::{self, Plan};
 use super::project::{BadProjection, Form, Projection};
 use super::prompty::Prompty;
@@ -20,10 +22,8 @@ use super::render::{TemplateError, Templates};
 use super::small::SmallForm;
 use super::source_ids::IdClaims;
 use super::yaml;
-use super::{dag, flex};
-use crate::contract::hash::Digest;
+use super::{dag, flex, python_variables as python};
 use crate::contract::{json as canonical, schema};
-use crate::registry::binding;
 use crate::registry::{FlowPackRecord, PackError, PackFiles};
 
 /// Why a pack cannot run.
@@ -107,8 +107,7 @@ pub enum Step {
 /// A pack that can run.
 #[derive(Debug)]
 pub struct LoadedPack {
-    pub(crate) record: FlowPackRecord,
-    pub(crate) pack_hash: Digest,
+    facts: PackFacts,
     pub(crate) plan: Plan,
     pub(crate) steps: BTreeMap<String, Step>,
     pub(crate) templates: Templates,
@@ -120,8 +119,6 @@ pub struct LoadedPack {
     pub(crate) id_claims: IdClaims,
     pub(crate) projection: Projection,
     pub(crate) hints: Option<Hints>,
-    pub(crate) inputs: Vec<InputDef>,
-    pub(crate) main_input: Option<String>,
     pub(crate) structured_node: Option<String>,
     pub(crate) python_files: Map<String, Value>,
     pub(crate) environment: Map<String, Value>,
@@ -129,57 +126,31 @@ pub struct LoadedPack {
     pub(crate) template_bytes: usize,
     pub(crate) has_node_variant: bool,
     variant_files: BTreeSet<String>,
-    prompt_files: BTreeMap<String, Digest>,
+}
+
+impl Deref for LoadedPack {
+    type Target = PackFacts;
+
+    fn deref(&self) -> &PackFacts {
+        &self.facts
+    }
 }
 
 impl LoadedPack {
+    /// What is known of it without running it.
+    pub(crate) fn facts(&self) -> &PackFacts {
+        &self.facts
+    }
+
     /// Makes a pack ready. The files must be verified already.
     pub fn load(record: &FlowPackRecord, files: &PackFiles) -> Result<LoadedPack, LoadError> {
         Loader { record, files, aliases: BTreeMap::new(), used: BTreeSet::new() }.load()
-    }
-
-    pub fn record(&self) -> &FlowPackRecord {
-        &self.record
-    }
-
-    /// The hash of the pack's files.
-    pub fn pack_hash(&self) -> Digest {
-        self.pack_hash
-    }
-
-    /// The declared inputs of the flow, in order.
-    pub fn inputs(&self) -> &[InputDef] {
-        &self.inputs
     }
 
     /// The values that the flow file gives as examples of its inputs.
     pub(crate) fn samples(&self) -> Map<String, Value> {
         let inputs = self.inputs.iter().filter(|input| input.default.is_none());
         inputs.filter_map(|input| Some((input.name.clone(), input.sample.clone()?))).collect()
-    }
-
-    /// The input that receives the texts of the sources.
-    pub fn main_input(&self) -> Option<&str> {
-        self.main_input.as_deref()
-    }
-
-    /// Whether an input gets the texts of the sources: the main input, each one that is bound to them, and
-    /// another form of the main input, which is read as text and bound to nothing.
-    pub(crate) fn is_text_input(&self, name: &str) -> bool {
-        let mut inputs = self.record.io_contract.inputs.iter();
-        let named = inputs.find(|input| input.name == name);
-        let from = named.and_then(|input| input.from.as_ref());
-        let is_read = || self.hints.iter().any(|hints| hints.text.iter().any(|read| read == name));
-        self.main_input() == Some(name)
-            || (named.is_some() && from.is_none() && is_read())
-            || matches!(
-                from,
-                Some(
-                    binding::Binding::Sources
-                        | binding::Binding::Text
-                        | binding::Binding::Source(binding::SourceField::Messages)
-                )
-            )
     }
 
     /// Whether its answers name ids of the sources.
@@ -199,39 +170,29 @@ impl LoadedPack {
         self.schema.as_ref().map(|schema| &schema.value)
     }
 
+    /// The schemas that its questions may have, in a fixed order.
+    pub(crate) fn schemas(&self) -> impl Iterator<Item = &Value> {
+        let wrappers = self.steps.values().filter_map(|step| match step {
+            Step::Wrapper { schema } => schema.as_ref(),
+            _ => None,
+        });
+        let all = self.schema.iter().chain(&self.small_schema).chain(wrappers);
+        all.map(|schema| &schema.value)
+    }
+
+    /// The pack's `hints.json`.
+    pub(crate) fn hints(&self) -> Option<&Hints> {
+        self.hints.as_ref()
+    }
+
     /// Warnings about the flow.
     pub fn warnings(&self) -> &[String] {
         &self.plan.warnings
     }
 
-    /// `prompt_hash` for a request with these parameters.
-    pub fn prompt_hash(&self, params: &Map<String, Value>) -> Digest {
-        let files: BTreeMap<&str, String> =
-            self.prompt_files.iter().map(|(path, hash)| (path.as_str(), hash.hex())).collect();
-        let mut identity = json!({
-            "flow_id": self.record.flow_id,
-            "variant": self.record.variant,
-            "files": files,
-            "params": params,
-        });
-        let inputs = self.record.io_contract.inputs.iter();
-        let bound = inputs.filter_map(|input| Some((input.name.as_str(), input.from.as_ref()?)));
-        let bound: BTreeMap<&str, &binding::Binding> = bound.collect();
-        if !bound.is_empty() {
-            // The same prompt with another binding says something else.
-            identity["from"] = json!(bound);
-        }
-        canonical::jcs_hash(&identity)
-    }
-
     /// True for a flow that was written for PromptFlow: the pack has no file of this program's format.
     pub(crate) fn is_imported(&self) -> bool {
         !self.projection.is_declared()
-    }
-
-    /// True when a planned node reaches the file.
-    pub(crate) fn is_prompt_file(&self, path: &str) -> bool {
-        self.prompt_files.contains_key(path)
     }
 
     /// True when a node reaches the file in some variant.
@@ -294,13 +255,21 @@ impl Loader<'_> {
             .filter(|(path, _)| self.used.contains(*path))
             .map(|(path, hash)| (path.to_owned(), hash))
             .collect();
-        Ok(LoadedPack {
+        let facts = PackFacts {
+            record: record.clone(),
             pack_hash: self.files.pack_hash(),
             main_input: main_input(record, &flow),
+            inputs: flow.inputs.clone(),
+            prompt_files,
+            read_as_text: hints.iter().flat_map(|hints| hints.text.iter().cloned()).collect(),
+            schemas: Vec::new(),
+            variable_prefixes: variable_prefixes(&plan),
+        };
+        let mut pack = LoadedPack {
+            facts,
             structured_node,
             python_files: python_files(self.files, &self.aliases),
             folder: self.files.folder().map(Path::to_owned),
-            record: record.clone(),
             has_node_variant: record
                 .variant
                 .as_deref()
@@ -311,7 +280,6 @@ impl Loader<'_> {
                 .flat_map(|variants| variants.bodies.values())
                 .filter_map(|node| node.path.clone())
                 .collect(),
-            inputs: flow.inputs,
             environment: flow.environment,
             plan,
             steps,
@@ -326,8 +294,9 @@ impl Loader<'_> {
             projection,
             hints,
             template_bytes,
-            prompt_files,
-        })
+        };
+        pack.facts.schemas = pack.schemas().cloned().collect();
+        Ok(pack)
     }
 
     fn flow(&mut self) -> Result<FlowFile, LoadError> {
@@ -531,6 +500,17 @@ fn structured_node(plan: &Plan, steps: &BTreeMap<String, Step>) -> Option<String
     };
     let asks = matches!(steps.get(node), Some(Step::Llm { .. } | Step::Wrapper { .. }));
     (asks && property.is_empty()).then(|| node.clone())
+}
+
+/// What the environment variables of connections begin with: the names that the flow gives to Python nodes.
+fn variable_prefixes(plan: &Plan) -> Vec<String> {
+    let nodes = plan.nodes.iter().chain(&plan.aggregation).filter(|node| node.kind == "python");
+    let named = nodes.flat_map(|node| &node.inputs).filter_map(|(_, binding)| match binding {
+        Binding::Literal(Value::String(name)) => python::variable_prefix(name),
+        _ => None,
+    });
+    let prefixes: BTreeSet<String> = named.collect();
+    prefixes.into_iter().collect()
 }
 
 fn main_input(record: &FlowPackRecord, flow: &FlowFile) -> Option<String> {

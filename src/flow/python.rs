@@ -15,10 +15,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::outcome::FlowProblem;
 use super::pack::LoadedPack;
+use super::python_variables::{chosen, variable_prefix, variables_of_this_process};
 use crate::os::jail::Jail;
 use crate::os::process::{self, ProcessError, Program};
 
@@ -27,16 +29,18 @@ const SHIM: &str = include_str!("shim.py");
 const OUTPUT_BYTES_MAX: usize = 8 << 20;
 
 /// How Python nodes run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PythonSettings {
     pub interpreter: OsString,
     /// Most time for one node.
     pub timeout: Duration,
     pub jail: PythonJail,
+    /// The environment variables that connections may come from; `None` stands for those of this process.
+    pub variables: Option<Vec<(OsString, OsString)>>,
 }
 
 /// What a node may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PythonJail {
     /// Everything that the service may do.
     Off,
@@ -52,6 +56,7 @@ impl Default for PythonSettings {
             interpreter: "python3".into(),
             timeout: Duration::from_secs(60),
             jail: PythonJail::Off,
+            variables: None,
         }
     }
 }
@@ -71,31 +76,18 @@ pub(super) struct PythonCall<'a> {
     pub(crate) has_members: bool,
 }
 
-/// Environment variables that may hold members of a connection: those that begin with the value of an
-/// input that the flow itself names, in capitals.
-fn connection_variables(call: &PythonCall<'_>) -> Vec<OsString> {
-    /// Shorter names would match variables of other programs.
-    const NAME_MIN: usize = 4;
+/// The environment variables that a node may read: those of the connections that the flow itself names.
+fn connection_variables(
+    settings: &PythonSettings,
+    call: &PythonCall<'_>,
+) -> Vec<(OsString, OsString)> {
     let named = call.inputs.iter().filter(|(name, _)| call.literals.contains(name));
-    let prefixes: Vec<String> = named
-        .filter_map(|(_, value)| value.as_str())
-        .filter(|name| name.len() >= NAME_MIN && name.len() <= 64)
-        .filter(|name| name.chars().all(|c| c.is_ascii_alphanumeric() || "_- .".contains(c)))
-        .map(|name| {
-            let capitals = name.chars().map(|c| match c.is_ascii_alphanumeric() {
-                true => c.to_ascii_uppercase(),
-                false => '_',
-            });
-            format!("{}_", capitals.collect::<String>())
-        })
-        .collect();
-    std::env::vars_os()
-        .map(|(name, _)| name)
-        .filter(|name| {
-            let name = name.to_string_lossy();
-            prefixes.iter().any(|prefix| name.starts_with(prefix))
-        })
-        .collect()
+    let prefixes: Vec<String> =
+        named.filter_map(|(_, value)| variable_prefix(value.as_str()?)).collect();
+    match &settings.variables {
+        None => variables_of_this_process(&prefixes),
+        Some(given) => chosen(given.iter().cloned(), &prefixes),
+    }
 }
 
 /// An interpreter as it describes itself.
@@ -120,6 +112,8 @@ fn interpreter(settings: &PythonSettings) -> Result<Interpreter, ProcessError> {
             args: vec!["-I".into(), "-B".into(), "-c".into(), QUESTION.into()],
             folder: None,
             environment: Vec::new(),
+            variables: Vec::new(),
+            dies_with_us: true,
             stdout_bytes_max: OUTPUT_BYTES_MAX,
             timeout: settings.timeout,
             jail: None,
@@ -176,7 +170,9 @@ pub(super) fn run(
         program: interpreter,
         args: vec!["-I".into(), "-B".into(), "-c".into(), SHIM.into()],
         folder: pack.folder.clone(),
-        environment: connection_variables(call),
+        environment: Vec::new(),
+        variables: connection_variables(settings, call),
+        dies_with_us: true,
         stdout_bytes_max: OUTPUT_BYTES_MAX,
         timeout: settings.timeout,
         jail,

@@ -4,9 +4,8 @@
 //! as LF, values printed the Python way, Python's string and container methods, `tojson` as Jinja2
 //! writes it. Undefined names print as nothing (lenient) or are errors (strict).
 //! A template reads no file, includes no template and runs on limited fuel. Output longer than
-//! [`RENDERED_BYTES_MAX`] is an error. The memory of intermediate values is not bounded: a template can
-//! use it up on purpose, but packs are installed by the operator and pinned by hash, and inputs cannot
-//! cause it.
+//! [`RENDERED_BYTES_MAX`] is an error. The stack and the memory of intermediate values are not bounded here: a
+//! service runs flows in processes that have limits (docs/adr/0120-flows-in-processes.md).
 //! Engine and version belong to the identity of a prompt: [`ENGINE`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +13,7 @@ use std::io;
 
 use minijinja::value::{Value as Jinja, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, Output, State, UndefinedBehavior};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{adapt, filters, pyvalue, roles};
@@ -28,7 +28,7 @@ const FUEL: u64 = 5_000_000;
 const RECURSION_MAX: usize = 50;
 
 /// A template could not be compiled or rendered.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("render {template}: {reason}")]
 pub struct TemplateError {
     pub template: String,

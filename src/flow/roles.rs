@@ -16,6 +16,7 @@
 //!
 //! See docs/adr/0014-chat-roles-from-template-text.md.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::yaml;
@@ -40,7 +41,7 @@ const ROLES: [(&str, Role); 5] = [
 const HEADERS: [&str; 4] = ["name", "content", "tool_calls", "tool_call_id"];
 
 /// The rendered template is not a conversation.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum NoConversation {
     /// Text comes before the first role line.
     #[error("split the prompt into messages: it must begin with a role line such as `# system:`")]

@@ -45,6 +45,8 @@ pub(super) fn pdf(command: &[String], file: &Path) -> Result<String, String> {
     let path = path.to_string_lossy();
     let args = args.iter().map(|arg| OsString::from(arg.replace("{}", &path))).collect();
     let program = Program {
+        variables: Vec::new(),
+        dies_with_us: true,
         program: program.into(),
         args,
         folder: None,

@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::builtin::fill::hints::Hints;
 use super::ending::CallEnd;
-use super::reply::Bill;
+use super::error::ModelError;
+use super::reply::{Bill, ModelReply};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
 use crate::contract::json::jcs;
@@ -147,6 +148,12 @@ pub trait Listener: Send + Sync {
 
     /// How another thread ends the call, also while nothing arrives.
     fn end(&self) -> Option<&Arc<CallEnd>> {
+        None
+    }
+
+    /// The answer of the embedded summarizer, where another process reads the texts of this call; `None` where
+    /// this one does.
+    fn read_elsewhere(&self, _call: &ModelCall<'_>) -> Option<Result<ModelReply, ModelError>> {
         None
     }
 

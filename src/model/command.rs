@@ -73,6 +73,8 @@ impl Provider for CommandProvider {
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
         let provider = self.name.clone();
         let program = Program {
+            variables: Vec::new(),
+            dies_with_us: false,
             program: self.argv.first().cloned().unwrap_or_default().into(),
             args: self.argv.iter().skip(1).map(OsString::from).collect(),
             folder: None,

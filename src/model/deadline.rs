@@ -60,6 +60,10 @@ impl Listener for Listening<'_> {
         self.to.and_then(Listener::end)
     }
 
+    fn read_elsewhere(&self, call: &ModelCall<'_>) -> Option<Result<ModelReply, ModelError>> {
+        self.to.and_then(|to| to.read_elsewhere(call))
+    }
+
     fn batch_for(&self) -> Option<Seq> {
         self.to.and_then(Listener::batch_for)
     }

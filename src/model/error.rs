@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::contract::vocabulary::FailureCause;
 
 /// Why there is no answer. No message holds a key or the text of a prompt, so each is safe to log.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 pub enum ModelError {
     /// The provider asked for a pause, or a rate limit or the circuit breaker demands one. Waiting
     /// uses no attempt.

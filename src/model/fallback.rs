@@ -41,6 +41,10 @@ impl Provider for Fallback {
         self.chain[0].context_tokens()
     }
 
+    fn reads_texts(&self) -> bool {
+        self.chain.iter().any(|provider| provider.reads_texts())
+    }
+
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
         let mut errors: Vec<ModelError> = Vec::new();
         let alive = Alive::new(&*self.clock);

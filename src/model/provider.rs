@@ -46,6 +46,11 @@ pub trait Provider: Send + Sync {
         self.inner().is_some_and(Provider::is_free)
     }
 
+    /// Whether an answer may be made from the texts of the call themselves, not only from its messages.
+    fn reads_texts(&self) -> bool {
+        self.inner().is_some_and(Provider::reads_texts)
+    }
+
     /// Whether it answers short questions only: `profile = "small"`.
     fn is_small(&self) -> bool {
         self.inner().is_some_and(Provider::is_small)

@@ -2,7 +2,7 @@
 //! how much memory and processor time they may take.
 //!
 //! Contract: the jail is entered by a process that becomes the program (`enter`, called by the helper that
-//! `Jail::wrap` starts from the same executable). So no part of the program runs outside it, and its
+//! `helper` starts from the same executable). So no part of the program runs outside it, and its
 //! children inherit it. Landlock limits files, TCP and signals; a seccomp filter lets calls fail that
 //! would leave the process group, reach the network, or look into other processes. Where the kernel
 //! lacks one of the two, the other still holds; `support` says what there is.
@@ -26,12 +26,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 use serde::{Deserialize, Serialize};
 
+use super::parent::die_with;
+
 /// Exit code of a helper that could not start the program.
 pub(crate) const NOT_STARTED: u8 = 126;
 /// First argument of the helper. It is no command that a person can use.
 const HELPER: &str = "__jail";
 /// This program, also when its file was replaced or removed since it started.
-const THIS_PROGRAM: &str = "/proc/self/exe";
+pub(super) const THIS_PROGRAM: &str = "/proc/self/exe";
 /// The newest Landlock interface that is used; older kernels enforce the part they know.
 const LANDLOCK: ABI = ABI::V6;
 /// Most bytes of one file that a jailed program may write.
@@ -139,16 +141,18 @@ pub(crate) fn offer_helper() {
     let _ = IS_HELPER_HERE.set(());
 }
 
-impl Jail {
-    /// The command that enters the jail and becomes the program; `None` where this executable has no helper.
-    pub(super) fn wrap(&self, program: &OsStr, args: &[OsString]) -> Option<Command> {
-        IS_HELPER_HERE.get()?;
-        let rules = serde_json::to_string(self).ok()?;
-        let mut command = Command::new(THIS_PROGRAM);
-        command.arg(HELPER).arg(rules).arg(program).args(args);
-        Some(command)
-    }
+/// The command that enters the jail, if there is one, and becomes the program. The program ends with the thread
+/// that starts the command. `None` where this executable has no helper.
+pub(super) fn helper(jail: Option<&Jail>, program: &OsStr, args: &[OsString]) -> Option<Command> {
+    IS_HELPER_HERE.get()?;
+    let rules = serde_json::to_string(&jail).ok()?;
+    let mut command = Command::new(THIS_PROGRAM);
+    let own = std::process::id().to_string();
+    command.arg(HELPER).arg(own).arg(rules).arg(program).args(args);
+    Some(command)
+}
 
+impl Jail {
     fn enter(&self) -> Result<(), String> {
         self.limit().map_err(|error| format!("limit memory and time: {error}"))?;
         self.confine_files().map_err(|error| format!("limit files: {error}"))?;
@@ -221,13 +225,17 @@ pub(crate) fn become_program(mut arguments: impl Iterator<Item = OsString>) -> O
     if arguments.next()? != HELPER {
         return None;
     }
+    let parent = arguments.next().and_then(|parent| parent.to_str()?.parse().ok());
+    if !parent.is_some_and(die_with) {
+        return Some("the program that asked for this one has ended".to_owned());
+    }
     let rules = arguments.next().unwrap_or_default();
-    let jail: Jail = match serde_json::from_str(&rules.to_string_lossy()) {
+    let jail: Option<Jail> = match serde_json::from_str(&rules.to_string_lossy()) {
         Ok(jail) => jail,
         Err(error) => return Some(format!("read the rules of the jail: {error}")),
     };
     let program = arguments.next().unwrap_or_default();
-    if let Err(error) = jail.enter() {
+    if let Some(Err(error)) = jail.map(|jail| jail.enter()) {
         return Some(error);
     }
     let error = Command::new(&program).args(arguments).exec();

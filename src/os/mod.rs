@@ -9,9 +9,11 @@
 //! `real` is the host; `sim` is a machine that can lose power, tear writes and run out of space.
 
 pub mod dir;
+pub(crate) mod framed;
 pub mod jail;
 pub(crate) mod memory;
 pub mod notify;
+pub(crate) mod parent;
 pub mod process;
 pub mod real;
 pub(crate) mod rights;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{RecvTimeoutError, bounded};
 use tempfile::TempDir;
 
-use super::jail::Jail;
+use super::jail::{self, Jail};
 
 /// How much of what a child says on stderr is kept.
 pub(crate) const STDERR_BYTES_MAX: usize = 16 << 10;
@@ -25,6 +25,10 @@ pub struct Program {
     pub folder: Option<PathBuf>,
     /// Names of environment variables it may see.
     pub environment: Vec<OsString>,
+    /// Further environment variables, with their values.
+    pub variables: Vec<(OsString, OsString)>,
+    /// Whether it ends when the thread that runs it ends, also when a signal ends this process.
+    pub dies_with_us: bool,
     /// Most bytes it may write to stdout.
     pub stdout_bytes_max: usize,
     /// Most time it may take.
@@ -103,13 +107,15 @@ pub fn run(program: &Program, stdin: &[u8]) -> Result<Finished, ProcessError> {
     Ok(ended)
 }
 
-/// The command of a program: in its jail, where it has one and this executable can make it.
+/// The command of a program: by way of the helper, where it needs one and this executable has it.
 fn command(program: &Program, scratch: Option<&Path>) -> Command {
-    let jailed = program.jail.as_ref().and_then(|jail| {
+    let jail = program.jail.as_ref().map(|jail| {
         let write = jail.write.iter().cloned().chain(scratch.map(Path::to_owned)).collect();
-        Jail { write, ..jail.clone() }.wrap(&program.program, &program.args)
+        Jail { write, ..jail.clone() }
     });
-    jailed.unwrap_or_else(|| {
+    let needs_helper = jail.is_some() || program.dies_with_us;
+    let helper = || jail::helper(jail.as_ref(), &program.program, &program.args);
+    needs_helper.then(helper).flatten().unwrap_or_else(|| {
         let mut command = Command::new(&program.program);
         command.args(&program.args);
         command
@@ -134,6 +140,7 @@ fn spawn(program: &Program, scratch: Option<&Path>) -> io::Result<Child> {
             command.env(name, value);
         }
     }
+    command.envs(program.variables.iter().map(|(name, value)| (name, value)));
     if let Some(scratch) = scratch {
         command.env("HOME", scratch).env("TMPDIR", scratch);
     }
@@ -197,6 +204,8 @@ mod tests {
             args: vec!["-c".into(), script.into()],
             folder: None,
             environment: Vec::new(),
+            variables: Vec::new(),
+            dies_with_us: false,
             stdout_bytes_max: limit,
             timeout: Duration::from_millis(ms),
             jail: None,

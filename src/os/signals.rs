@@ -46,3 +46,12 @@ impl HangUps {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
+
+/// Lets this process ignore the signals that ask a service to end. It must be called before another thread
+/// starts.
+pub(crate) fn leave_to_parent() {
+    use nix::sys::signal::{SigSet, Signal};
+    let signals = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
+    // Fails where the system has no such mask; then a signal ends this process early.
+    let _ = signals.into_iter().collect::<SigSet>().thread_block();
+}

@@ -10,6 +10,8 @@ use std::fmt;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::os::Disk;
 
@@ -89,7 +91,7 @@ fn list(differences: &[FileDifference]) -> String {
 }
 
 /// The bytes of a pack by path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackFiles {
     files: BTreeMap<String, Vec<u8>>,
     folder: Option<PathBuf>,

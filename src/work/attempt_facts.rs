@@ -166,6 +166,14 @@ fn violations(error: &FlowError) -> Vec<Violation> {
     }
 }
 
+/// The finer code of an error: its reason, or what ended the process of the flow.
+pub(crate) fn subtype(error: &FlowError) -> String {
+    match (&*error.problem, error.cause()) {
+        (FlowProblem::Stopped { .. }, Some(cause)) => cause.as_str().to_uppercase(),
+        _ => error.reason_code().to_uppercase(),
+    }
+}
+
 /// The flow made no summary. An attempt that `got_on` recorded responses of its own. If it ran out of
 /// time, it does not count as failed: the next attempt continues where it stopped.
 pub(crate) fn flow_failed(
@@ -201,7 +209,7 @@ pub(crate) fn flow_failed(
         calls: error.calls.len() as u64,
         violations: violations(error),
     }));
-    let facts = error_of(class, &error.reason_code().to_uppercase(), details);
+    let facts = error_of(class, &subtype(error), details);
     let reason = ReasonCode::parse(error.reason_code());
     failed_by(again, (reason, error.cause()), error.to_string(), &prepared.input, Some(facts))
 }

@@ -7,6 +7,7 @@
 //!
 //! It does not retry, wait or choose among requests: it reports [`RetryHint`], and the core decides.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,12 +29,16 @@ use crate::facts::attempt::InputFacts;
 use crate::facts::dialect::LearnedDialect;
 use crate::facts::failure::ErrorDetails;
 use crate::flow::context::Surroundings;
-use crate::flow::{self, LoadedPack, ReplyCache, RunOptions};
+use crate::flow::{
+    self, FlowError, FlowOutcome, FlowProblem, LoadedPack, PackFacts, PythonSettings, ReplyCache,
+    RunOptions, variables_of_this_process,
+};
 use crate::home::Home;
 use crate::log::Reader;
 use crate::model::builtin::Builtin;
 use crate::model::{
-    BatchLane, BatchPrice, Bill, Deadline, Listener, Provider, ProviderError, Providers, SourceText,
+    BatchLane, BatchPrice, Bill, Deadline, Listener, Provider, ProviderError, Providers,
+    SourceText, Usage,
 };
 use crate::os::{Clock, Disk, Machine};
 use crate::registry::{REGISTRY_KIND, Registry, Resolution, label};
@@ -48,11 +53,15 @@ use crate::upstream::selection::Roots;
 use crate::upstream::{self, IndexStore, InputSpec, Resolved, Upstream};
 
 use super::attempt_facts::{
-    error_of, failed, failed_by, flow_failed, places_of, provenance_of, resolved_input, unresolved,
-    unresolved_input,
+    error_of, failed, failed_by, flow_failed, places_of, provenance_of, resolved_input, subtype,
+    unresolved, unresolved_input,
 };
 use super::content_key::is_content_key;
 use super::data_rules::confinement;
+use super::isolation::message::{FlowJob, ProviderFacts};
+use super::isolation::pack::{PackParcel, ReadyPack};
+use super::isolation::processes::{FlowProcesses, Isolation};
+use super::isolation::rounds::{self, NotLoaded, Rounds};
 use super::item;
 use super::paid_replies::{PaidReplies, spent};
 use super::params::{
@@ -78,7 +87,9 @@ pub(crate) struct FlowWorker {
     upstream: Upstream,
     resolving: upstream::Options,
     setup: RwLock<Arc<Setup>>,
-    packs: Mutex<BTreeMap<(String, Digest), Arc<LoadedPack>>>,
+    packs: Mutex<BTreeMap<(String, Digest), ReadyPack>>,
+    /// Where flows run, if not on the threads of this process.
+    processes: Isolation,
     /// What the requests of this process were made from, by key. The tables do not know them yet.
     recent: Mutex<HashMap<Digest16, Digest>>,
     /// Where traces go; `None` while no collector is configured.
@@ -118,6 +129,7 @@ impl FlowWorker {
             resolving: upstream::Options { title_as_text: false, roots, zone: None },
             setup: RwLock::new(Arc::new(setup)),
             packs: Mutex::default(),
+            processes: None,
             recent: Mutex::default(),
             telemetry: None,
             told: Mutex::default(),
@@ -127,6 +139,11 @@ impl FlowWorker {
     /// The same worker, whose calls are traced.
     pub fn traced(self, telemetry: Option<Arc<Telemetry>>) -> FlowWorker {
         FlowWorker { telemetry, ..self }
+    }
+
+    /// The same worker, whose flows run in these processes.
+    pub(crate) fn isolated(self, processes: Isolation) -> FlowWorker {
+        FlowWorker { processes, ..self }
     }
 
     /// Puts another configuration and registry in force for attempts that begin from now on.
@@ -220,7 +237,7 @@ impl FlowWorker {
         let (surroundings, data) =
             self.surroundings(&setup.config, &request, &mut resolved, &found, asked_on)?;
         let texts = self.texts(&mut resolved, &found)?;
-        let pack = self.pack(&setup.registry, &request, &found)?;
+        let pack = self.pack(&setup.registry, &request, &found, recorder)?;
         refuse_params(&request, &pack, &found)?;
         self.tell(recorder, &pack);
         let mut provider = provider_of(&setup, &request, &found, &data)?;
@@ -247,6 +264,8 @@ impl FlowWorker {
             resolved,
             surroundings,
             pack,
+            processes: self.processes.clone(),
+            is_traced: self.telemetry.is_some(),
             prompt_hash,
             configured,
             params,
@@ -303,7 +322,7 @@ impl FlowWorker {
     }
 
     /// Records the pack that a flow is used with, once in each process.
-    fn tell(&self, recorder: &AttemptRecorder<'_>, pack: &LoadedPack) {
+    fn tell(&self, recorder: &AttemptRecorder<'_>, pack: &PackFacts) {
         let record = pack.record();
         let (flow_id, variant) = (record.flow_id.as_str(), record.variant.as_deref());
         if self.told.lock().insert((label(flow_id, variant), pack.pack_hash())) {
@@ -328,7 +347,8 @@ impl FlowWorker {
         registry: &Registry,
         request: &Request,
         found: &InputFacts,
-    ) -> Result<Arc<LoadedPack>, Outcome> {
+        recorder: &AttemptRecorder<'_>,
+    ) -> Result<ReadyPack, Outcome> {
         let (flow_id, variant) = (&request.work.flow_id, request.work.variant.as_deref());
         let name = label(flow_id, variant);
         let record = match registry.resolve(REGISTRY_KIND, flow_id, variant) {
@@ -347,26 +367,35 @@ impl FlowWorker {
         if let Some(pack) = key.as_ref().and_then(|key| self.packs.lock().get(key).cloned()) {
             return Ok(pack);
         }
-        let broken = |error: &dyn std::error::Error| {
-            let mut message = format!("the pack of {name} cannot be used: {error}");
-            if let Some(source) = error.source() {
-                message.push_str(&format!(": {source}"));
-            }
+        let broken = |why: String| {
+            let message = format!("the pack of {name} cannot be used: {why}");
             let class = ErrorClass::IntegrityMismatch;
             let error =
                 error_of(class, "PACK_INTEGRITY", ErrorDetails::Pack { flow: name.clone() });
             failed(RetryHint::Never, Some(ReasonCode::PackIntegrity), message, found, Some(error))
         };
         let files = registry.verified_files(self.disk.as_ref(), record);
-        let files = files.map_err(|error| broken(&error))?;
-        let pack = LoadedPack::load(record, &files).map_err(|error| broken(&error))?;
-        let pack = Arc::new(pack);
+        let files = files.map_err(|error| broken(with_source(&error)))?;
+        let pack = match &self.processes {
+            None => match LoadedPack::load(record, &files) {
+                Ok(pack) => ReadyPack::Here(Arc::new(pack)),
+                Err(error) => return Err(broken(with_source(&error))),
+            },
+            Some(processes) => {
+                let limit = recorder.timeout;
+                match rounds::load(processes, record, &files, limit, recorder) {
+                    Ok(pack) => pack,
+                    Err(NotLoaded::Unusable(why)) => return Err(broken(why)),
+                    Err(NotLoaded::Lost(problem)) => return Err(not_loaded(&name, problem, found)),
+                }
+            }
+        };
         if let Some(key) = key {
             let mut packs = self.packs.lock();
             if packs.len() >= PACKS_MAX {
                 packs.clear();
             }
-            packs.insert(key, Arc::clone(&pack));
+            packs.insert(key, pack.clone());
         }
         Ok(pack)
     }
@@ -387,12 +416,12 @@ impl Worker for FlowWorker {
             sources: Box::new(places_of(&prepared.resolved)),
         };
         if prepared.provider.is_free() {
-            return Begun::Done(vec![resolved, prepared.make(None, 1)]);
+            return Begun::Done(vec![resolved, prepared.make(recorder, None, 1)]);
         }
         let job = job.clone();
         let paid = move |recorder: &AttemptRecorder<'_>| {
             let kept = PaidReplies { recorder, job: &job, fresh: AtomicU64::new(0) };
-            prepared.make(Some(&kept), CONCURRENCY)
+            prepared.make(recorder, Some(&kept), CONCURRENCY)
         };
         Begun::Resolved(resolved, Box::new(paid))
     }
@@ -461,7 +490,30 @@ impl Prepared {
     }
 
     /// Runs the flow and makes the item.
-    fn make(&self, kept: Option<&PaidReplies<'_>>, concurrency: usize) -> Outcome {
+    fn make(
+        &self,
+        recorder: &AttemptRecorder<'_>,
+        kept: Option<&PaidReplies<'_>>,
+        concurrency: usize,
+    ) -> Outcome {
+        let ran = match (&self.pack, &self.processes) {
+            (ReadyPack::Apart { facts, parcel }, Some(processes)) => {
+                self.run_apart(processes, (facts, parcel), recorder, kept, concurrency)
+            }
+            (ReadyPack::Here(pack), _) => self.run_here(pack, kept, concurrency),
+            // Packs are only loaded apart where there are processes.
+            (ReadyPack::Apart { .. }, None) => Err(FlowError::stopped("there are no processes")),
+        };
+        self.outcome(ran, kept)
+    }
+
+    /// Runs the flow on this thread.
+    fn run_here(
+        &self,
+        pack: &LoadedPack,
+        kept: Option<&PaidReplies<'_>>,
+        concurrency: usize,
+    ) -> Result<FlowOutcome, FlowError> {
         let known_ids = self.known_ids();
         let options = RunOptions {
             known_ids: &known_ids,
@@ -477,7 +529,58 @@ impl Prepared {
             ..RunOptions::default()
         };
         let provider = Deadline::new(self.provider.as_ref(), self.clock.as_ref(), self.timeout);
-        let ran = flow::run(&self.pack, Map::new(), &self.texts, &provider, &options);
+        flow::run(pack, Map::new(), &self.texts, &provider, &options)
+    }
+
+    /// Runs the flow in a process, which asks this one for answers.
+    fn run_apart(
+        &self,
+        processes: &FlowProcesses,
+        (facts, parcel): (&PackFacts, &PackParcel),
+        recorder: &AttemptRecorder<'_>,
+        kept: Option<&PaidReplies<'_>>,
+        concurrency: usize,
+    ) -> Result<FlowOutcome, FlowError> {
+        let known_ids = self.known_ids();
+        let provider = Deadline::new(self.provider.as_ref(), self.clock.as_ref(), self.timeout);
+        let python = self.python.clone().map(|python| {
+            let variables = Some(variables_of_this_process(&facts.variable_prefixes));
+            PythonSettings { variables, ..python }
+        });
+        let job = FlowJob {
+            params: Cow::Borrowed(&self.params),
+            texts: Cow::Borrowed(&self.texts),
+            surroundings: Cow::Borrowed(&self.surroundings),
+            known_ids: Cow::Borrowed(&known_ids),
+            timeout: self.timeout,
+            repair_turns: self.repair_turns,
+            concurrency,
+            python,
+            provider: ProviderFacts::of(&provider),
+            // Traces name each call, so a traced one is asked from here.
+            is_embedded: self.provider.is_free() && !self.is_traced,
+        };
+        let rounds = Rounds {
+            processes,
+            parcel,
+            facts,
+            provider: &provider,
+            client: recorder,
+            replies: kept.map(|kept| kept as &dyn ReplyCache),
+            bill: kept.map(|kept| kept as &dyn Bill),
+            listener: kept.map(|kept| kept as &dyn Listener),
+            limit: self.timeout,
+            concurrency,
+        };
+        rounds.run(&job)
+    }
+
+    /// The item of a flow that made a summary, else why there is none.
+    fn outcome(
+        &self,
+        ran: Result<FlowOutcome, FlowError>,
+        kept: Option<&PaidReplies<'_>>,
+    ) -> Outcome {
         let made = match ran {
             Ok(made) => made,
             Err(error) => {
@@ -513,8 +616,27 @@ impl Prepared {
     }
 }
 
+/// An error with its cause.
+fn with_source(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
+
+/// The process that should load a pack gave no answer.
+fn not_loaded(name: &str, problem: FlowProblem, found: &InputFacts) -> Outcome {
+    let message = format!("the pack of {name} cannot be loaded: {problem}");
+    let error =
+        FlowError { problem: Box::new(problem), usage: Usage::default(), calls: Vec::new() };
+    let reason = (ReasonCode::parse(error.reason_code()), error.cause());
+    let details = ErrorDetails::Pack { flow: name.to_owned() };
+    let facts = error_of(ErrorClass::ModelFailure, &subtype(&error), details);
+    failed_by(RetryHint::Later, reason, message, found, Some(facts))
+}
+
 /// Refuses a parameter that would replace the sources, and one that is a misspelled other one.
-fn refuse_params(request: &Request, pack: &LoadedPack, found: &InputFacts) -> Result<(), Outcome> {
+fn refuse_params(request: &Request, pack: &PackFacts, found: &InputFacts) -> Result<(), Outcome> {
     let params = &request.work.params;
     let wrong = params.keys().find_map(|name| Some((name, wrong_param(name, pack)?)));
     let Some((param, message)) = wrong else { return Ok(()) };

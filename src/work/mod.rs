@@ -2,14 +2,16 @@
 //!
 //! `pool` runs attempts on threads and calls a `worker`. `flow_worker` is the worker: it prepares an
 //! attempt (`prepared`, `params`), runs its flow with `paid_replies`, and makes the `item` or the
-//! `attempt_facts` of a failure. `batches` sends the questions of scheduled requests
-//! together and collects their answers. `data_rules` says what keeps a text on this machine. `content_key` makes the keys of requests of our own tools.
+//! `attempt_facts` of a failure. `isolation` runs flows in processes of their own. `batches` sends the questions of
+//! scheduled requests together and collects their answers. `data_rules` says what keeps a text on this machine.
+//! `content_key` makes the keys of requests of our own tools.
 
 mod attempt_facts;
 pub(crate) mod batches;
 pub(crate) mod content_key;
 mod data_rules;
 pub(crate) mod flow_worker;
+pub(crate) mod isolation;
 mod item;
 mod paid_replies;
 pub mod params;

@@ -12,7 +12,7 @@ use crate::contract::privacy::Confinement;
 use crate::contract::request::{Input, Request};
 use crate::contract::time::Day;
 use crate::contract::versions::COMMON_PARAMS;
-use crate::flow::{LoadedPack, PythonJail, PythonSettings};
+use crate::flow::{PackFacts, PythonJail, PythonSettings};
 use crate::registry::label;
 
 /// The day that a request names. A request with another value was refused when it arrived.
@@ -30,10 +30,7 @@ pub(super) fn asked_day(request: &Request) -> Option<Day> {
 
 /// Configured parameters that the flow has. Any other is a mistake in the configuration, so the log
 /// gets a warning and the request does not.
-pub(super) fn known_params(
-    configured: Map<String, Value>,
-    pack: &LoadedPack,
-) -> Map<String, Value> {
+pub(super) fn known_params(configured: Map<String, Value>, pack: &PackFacts) -> Map<String, Value> {
     let mut params = Map::new();
     for (name, value) in configured {
         let flow = pack.record().template_id();
@@ -48,14 +45,14 @@ pub(super) fn known_params(
     params
 }
 
-fn is_known(name: &str, pack: &LoadedPack) -> bool {
+fn is_known(name: &str, pack: &PackFacts) -> bool {
     COMMON_PARAMS.contains(&name) || pack.inputs().iter().any(|input| input.name == name)
 }
 
 /// What is wrong with a parameter of a request that names sources. Its text cannot be put in their place,
 /// by the name of an input or by a usual one. A name that the flow does not know is no mistake of
 /// itself, because producers add their own; one that is nearly a known name is.
-pub(super) fn wrong_param(name: &str, pack: &LoadedPack) -> Option<String> {
+pub(super) fn wrong_param(name: &str, pack: &PackFacts) -> Option<String> {
     const INPUTS: [&str; 12] = [
         "body",
         "chunks",
@@ -134,5 +131,6 @@ pub(crate) fn python_settings(config: &Config) -> PythonSettings {
             },
             false => PythonJail::Off,
         },
+        variables: None,
     }
 }

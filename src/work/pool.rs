@@ -288,6 +288,7 @@ impl PoolThread {
             report: &report,
             go_on: &go_on,
             right_of_way: &right_of_way,
+            timeout: self.timeout,
             end: &end,
         };
         let step = std::panic::AssertUnwindSafe(|| step(&recorder));

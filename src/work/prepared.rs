@@ -10,12 +10,15 @@ use crate::contract::privacy::Confinement;
 use crate::contract::request::Request;
 use crate::export::item::{ContextIdentity, SummaryIdentity, summary_id};
 use crate::facts::attempt::InputFacts;
+use crate::flow::PythonSettings;
 use crate::flow::context::Surroundings;
-use crate::flow::{LoadedPack, PythonSettings};
 use crate::model::{Provider, SourceText};
 use crate::os::Clock;
 use crate::state::event::SummaryPointer;
 use crate::upstream::Resolved;
+
+use super::isolation::pack::ReadyPack;
+use super::isolation::processes::Isolation;
 
 /// Everything that is known of an attempt before a model is asked.
 pub(crate) struct Prepared {
@@ -31,7 +34,11 @@ pub(crate) struct Prepared {
     pub(crate) context: ContextIdentity,
     /// What keeps the texts on this machine, and the summary unpublished.
     pub(crate) data: Confinement,
-    pub pack: Arc<LoadedPack>,
+    pub pack: ReadyPack,
+    /// Where its flow runs, if not on a thread of this process.
+    pub(crate) processes: Isolation,
+    /// Whether its calls are traced, those to the embedded summarizer included.
+    pub(crate) is_traced: bool,
     pub prompt_hash: Digest,
     pub run_id: String,
     /// Parameters that the configuration sets for the flow.

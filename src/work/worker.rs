@@ -22,6 +22,7 @@ use crate::model::{CallEnd, ModelReply, RightOfWay};
 use crate::state::decide::Outcome;
 use crate::state::event::{Charge, PassedOver, TakenRequest};
 
+use super::isolation::processes::Client;
 use super::replies::UncommittedReplies;
 
 #[derive(Debug, Clone)]
@@ -49,6 +50,8 @@ pub struct AttemptRecorder<'a> {
     /// Starts the time of the step again. False when the attempt has timed out.
     pub(super) go_on: &'a (dyn Fn() -> bool + Sync),
     pub(super) right_of_way: &'a (dyn Fn() -> RightOfWay + Sync),
+    /// Longest time of one step of the attempt.
+    pub(super) timeout: Duration,
     /// Ends the call of the attempt when nobody waits for it any more.
     pub(super) end: &'a Arc<CallEnd>,
 }
@@ -139,5 +142,15 @@ pub trait Worker: Send + Sync {
     fn source_changed(&self, log: &Reader, request: &TakenRequest, ended: Option<Seq>) -> bool {
         let _ = (log, request, ended);
         false
+    }
+}
+
+impl Client for AttemptRecorder<'_> {
+    fn waits(&self) -> bool {
+        self.goes_on()
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.end.has_come()
     }
 }

@@ -401,6 +401,18 @@ pub(super) fn look_at_rights(
     }
 }
 
+/// Where flows run.
+pub(super) fn look_at_isolation(config: &Config, findings: &mut Findings) {
+    const NAME: &str = "workers";
+    if config.isolates_flows {
+        let memory = config.worker_memory_bytes_max >> 20;
+        let what = format!("flows run in processes of at most {memory} MiB");
+        return findings.fine(NAME, &what);
+    }
+    let what = "flows run in the service, so a bad pack can end it".to_owned();
+    findings.add(NAME, Verdict::Notice, what, "remove workers.isolation from the settings");
+}
+
 /// What holds Python nodes, where they may run.
 pub(super) fn look_at_jail(config: &Config, findings: &mut Findings) {
     const NAME: &str = "python";

@@ -67,6 +67,9 @@ impl Provider for Builtin {
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
+        if let Some(answer) = call.listener.and_then(|listener| listener.read_elsewhere(call)) {
+            return answer;
+        }
         let (text_out, evidence, read) = read(call, answer);
         let usage = Usage {
             input_tokens: read.div_ceil(TOKEN_BYTES) as u64,
@@ -86,6 +89,10 @@ impl Provider for Builtin {
     }
 
     fn is_free(&self) -> bool {
+        true
+    }
+
+    fn reads_texts(&self) -> bool {
         true
     }
 }

@@ -1,0 +1,277 @@
+//! Flows that overflow the stack, use up the memory or do not end, beside flows that do their work: the bad ones
+//! fail after their attempts with the cause, the good ones complete, and the service stays.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers of a test may panic, and it writes packs"
+)]
+
+#[path = "support/flow_home.rs"]
+mod flow_home;
+#[path = "support/running.rs"]
+mod running;
+#[path = "support/server.rs"]
+mod server;
+
+use std::path::Path;
+
+use flow_home::{FLOW, FREE, Home, QUICK, config, good, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use server::{Act, Server, chat};
+
+/// A list in a list in a list: dropping it recurses.
+const STACK: &str = "{% set ns = namespace(x=[]) %}{% for i in range(1000) %}{% for j in range(200) %}{% set ns.x = [ns.x] %}{% endfor %}{% endfor %}{{ ns.x }}";
+/// Texts that double, each in its own way.
+const MEMORY: [&str; 4] = [
+    "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}",
+    "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = ns.x|replace('aaaaaaaa', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa') %}{% endfor %}{{ ns.x }}",
+    "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x]|join %}{% endfor %}{{ ns.x }}",
+    "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = '%s%s'|format(ns.x, ns.x) %}{% endfor %}{{ ns.x }}",
+];
+/// Few steps, each of them long.
+const ENDLESS: &str = "{% set l = range(10000)|list %}{% for i in range(1000) %}{% for j in range(400) %}{% set s = l|sort(reverse=true) %}{% endfor %}{% endfor %}";
+
+/// A home whose registry has further packs: the pack of [`FREE`] with other text in its template or flow file.
+fn with_packs(settings: &str, packs: &[(&str, &str, String)]) -> Home {
+    let home = Home::new(settings);
+    home.ok(&["init", "--with-registry"]);
+    let dataset = home.path("flow_registry/registry.flow_packs.v1.jsonl");
+    let mut lines = std::fs::read_to_string(&dataset).unwrap();
+    let record = lines.lines().find(|line| line.contains(&format!("\"{FREE}\""))).unwrap();
+    let record: Value = serde_json::from_str(record).unwrap();
+    for (id, file, text) in packs {
+        let folder = home.path("flow_registry/packs").join(id);
+        copy(&home.path("flow_registry/packs").join(FREE), &folder);
+        let own = std::fs::read_to_string(folder.join(file)).unwrap();
+        std::fs::write(folder.join(file), format!("{own}{text}")).unwrap();
+        let hash = home.ok(&["registry", "hash", folder.to_str().unwrap()]);
+        let mut record = record.clone();
+        record["flow_id"] = (*id).into();
+        record["pack_dir"] = format!("packs/{id}").into();
+        record["integrity"] = json!({"pack_hash": hash.trim()});
+        lines.push_str(&format!("{record}\n"));
+    }
+    std::fs::write(dataset, lines).unwrap();
+    home
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+    }
+}
+
+/// Drains until every request has ended.
+fn drain(home: &Home, ids: &[String]) {
+    wait_until("the end of every request", || {
+        home.ok(&["drain"]);
+        let open = |id: &String| {
+            let ack = home.acks(id).pop();
+            ack.is_none_or(|ack| ack["status"] == "accepted" || ack["status"] == "failed_transient")
+        };
+        !ids.iter().any(open)
+    });
+}
+
+fn causes(home: &Home, id: &str) -> Vec<Value> {
+    let acks = home.acks(id).into_iter().filter(|ack| ack["status"] != "accepted");
+    acks.map(|ack| ack["cause"].clone()).collect()
+}
+
+#[test]
+fn bad_flows_fail_with_their_cause_and_all_others_complete() {
+    let template = "outline.jinja2";
+    let mut packs = vec![
+        ("bad.stack.v1", template, STACK.to_owned()),
+        ("bad.yaml.v1", "flow.dag.yaml", format!("\nx:\n  {}", "- ".repeat(100_000))),
+        (
+            "bad.list.v1",
+            template,
+            format!("{{{{ {}1{} }}}}", "[".repeat(50_000), "]".repeat(50_000)),
+        ),
+        ("bad.endless.v1", template, ENDLESS.to_owned()),
+    ];
+    let names = ["bad.join.v1", "bad.replace.v1", "bad.tilde.v1", "bad.format.v1"];
+    packs.extend(names.iter().zip(MEMORY).map(|(id, text)| (*id, template, text.to_owned())));
+    let settings =
+        format!("{QUICK}[workers]\ncount = 2\nmemory = \"192 MiB\"\nattempt_timeout = \"6 s\"\n");
+    let home = with_packs(&settings, &packs);
+    let mut ids = Vec::new();
+    for (number, (flow, ..)) in packs.iter().enumerate() {
+        for (kind, flow) in [("bad", *flow), ("good", FREE)] {
+            let id = format!("{kind}-{number}");
+            home.ask(&id, flow, &format!("A note number {number} of {kind} words. It ends here."));
+            ids.push(id);
+        }
+    }
+    drain(&home, &ids);
+    for (number, (flow, ..)) in packs.iter().enumerate() {
+        assert_eq!(home.last_ack(&format!("good-{number}"))["status"], "completed");
+        let ack = home.last_ack(&format!("bad-{number}"));
+        assert_eq!(ack["status"], "failed_permanent", "{flow}: {ack}");
+    }
+    let cause = |flow: &str| {
+        let number = packs.iter().position(|(id, ..)| *id == flow).unwrap();
+        causes(&home, &format!("bad-{number}"))
+    };
+    let twice = |cause: &str| vec![json!(cause), json!(cause)];
+    assert_eq!(cause("bad.stack.v1"), twice("worker_crashed"));
+    assert_eq!(cause("bad.endless.v1"), twice("timeout"));
+    for name in names {
+        assert_eq!(cause(name), twice("out_of_memory"), "{name}");
+    }
+    let shown = home.ok(&["show", "bad-0"]);
+    assert!(shown.contains("worker_crashed") || shown.contains("stack"), "{shown}");
+    home.ok(&["verify"]);
+    home.ok(&["replay", "--verify"]);
+}
+
+/// The worker processes of a service.
+fn workers(service: u32) -> Vec<Pid> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
+        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let mut words = command.split(|byte| *byte == 0).skip(1);
+        let of = words.next().filter(|word| *word == b"worker").and_then(|_| words.next());
+        if of == Some(service.to_string().as_bytes()) {
+            found.extend(Pid::from_raw(pid));
+        }
+    }
+    found
+}
+
+fn is_gone(pid: Pid) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    // Its number stays until somebody waits for it.
+    state.map_or(true, |state| state.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+}
+
+#[test]
+fn a_worker_that_is_killed_costs_one_attempt_of_its_own_flow() {
+    let home = Home::new(&format!("{QUICK}[workers]\ncount = 1\n"));
+    let service = home.serve();
+    home.ask("first", FREE, "A first note. It ends here.");
+    wait_until("the first summary", || {
+        home.acks("first").last().is_some_and(|ack| ack["status"] == "completed")
+    });
+    let [worker] = workers(service.0.id())[..] else { panic!("one worker") };
+    // A stopped process takes the next flow and does nothing with it.
+    kill_process(worker, Signal::STOP).unwrap();
+    home.ask("second", FREE, "A second note. It ends here.");
+    wait_until("the attempt", || home.status()["requests"]["running"] == 1);
+    // Nothing says from outside that the stopped process has its order.
+    std::thread::sleep(std::time::Duration::from_millis(1_000));
+    kill_process(worker, Signal::KILL).unwrap();
+    wait_until("the second summary", || {
+        home.acks("second").last().is_some_and(|ack| ack["status"] == "completed")
+    });
+    assert_eq!(causes(&home, "second"), [json!("worker_crashed"), Value::Null]);
+    let ack = &home.acks("second")[1];
+    assert!(ack["message"].as_str().unwrap().contains("signal 9"), "{ack}");
+    assert_eq!(service.terminate(), Some(0));
+}
+
+#[test]
+fn no_worker_outlives_its_service_and_a_hanging_flow_does_not_hold_up_its_end() {
+    let packs = [("bad.endless.v1", "outline.jinja2", ENDLESS.to_owned())];
+    let settings = "[workers]\ncount = 2\ngrace_on_shutdown = \"200 ms\"\n";
+    for ends_by_itself in [true, false] {
+        let home = with_packs(settings, &packs);
+        let service = home.serve();
+        home.ask("bad", "bad.endless.v1", "A note. It ends here.");
+        home.ask("good", FREE, "Another note. It ends here.");
+        wait_until("the good summary", || {
+            home.acks("good").last().is_some_and(|ack| ack["status"] == "completed")
+        });
+        let left = workers(service.0.id());
+        assert!(!left.is_empty());
+        match ends_by_itself {
+            true => assert_eq!(service.terminate(), Some(0)),
+            false => service.kill(),
+        }
+        wait_until("the end of the workers", || left.iter().copied().all(is_gone));
+    }
+}
+
+#[test]
+fn a_model_is_asked_by_the_service_and_its_key_stays_there() {
+    let server = Server::start(vec![good()]);
+    let home = Home::new(&config(&server, "", QUICK));
+    let service = home.serve();
+    for number in 0..6 {
+        home.ask(&format!("n{number}"), FLOW, &format!("An idea number {number} for a template."));
+    }
+    wait_until("the summaries", || {
+        let done =
+            |id: &String| home.acks(id).last().is_some_and(|ack| ack["status"] == "completed");
+        (0..6).map(|number| format!("n{number}")).all(|id| done(&id))
+    });
+    assert_eq!(server.seen().len(), 6);
+    for worker in workers(service.0.id()) {
+        let path = format!("/proc/{}/environ", worker.as_raw_nonzero());
+        // Only the superuser may read the environment of such a process.
+        let Ok(environment) = std::fs::read(path) else { continue };
+        let environment = String::from_utf8_lossy(&environment).into_owned();
+        assert!(environment.contains("PATH="), "{environment}");
+        assert!(!environment.contains("LOOP_KEY"), "{environment}");
+    }
+    assert_eq!(service.terminate(), Some(0));
+}
+
+/// What a home made: items without what differs between two homes, and what was paid.
+fn made(home: &Home) -> (Vec<Value>, Vec<Value>, usize) {
+    let mut items = home.items();
+    for item in &mut items {
+        item["producer"]["run_id"] = Value::Null;
+    }
+    items.sort_by_key(|item| item["summary_id"].to_string());
+    let mut facts = home.facts_of_items();
+    facts.sort_by_key(Value::to_string);
+    (items, facts, home.responses())
+}
+
+#[test]
+fn processes_and_threads_make_the_same_from_the_same_answers() {
+    // One answer that must be repaired, one that names a number with many digits, one fallback.
+    let broken = chat("{\"category\": 3");
+    let numbers = Act::With(std::sync::Arc::new(|_| {
+        flow_home::good_answer().replace("0.7", "0.30000000000000004")
+    }));
+    let homes = ["thread", "process"].map(|isolation| {
+        let server = Server::start(vec![broken.clone(), good(), numbers.clone(), good()]);
+        let more = format!("{QUICK}[workers]\ncount = 1\nisolation = \"{isolation}\"\n");
+        let home = Home::new(&config(&server, "", &more));
+        for number in 0..4 {
+            home.ask(&format!("n{number}"), FLOW, &format!("An idea number {number}. It ends."));
+            home.ok(&["drain"]);
+        }
+        home.ask("long", FREE, &"A long text of many words. ".repeat(4_000));
+        home.ok(&["drain"]);
+        (made(&home), server.seen().len())
+    });
+    let [((items, facts, responses), asked), ((other, of_other, kept), also_asked)] = &homes;
+    assert_eq!((responses, asked), (&5, &5), "one answer was repaired");
+    assert_eq!((kept, also_asked), (responses, asked));
+    assert!(items.iter().any(|item| item["outputs"]["confidence"] != 0.7), "{items:?}");
+    assert!(items == other, "the items differ");
+    assert!(facts == of_other, "the facts differ");
+}
+
+#[test]
+fn the_embedded_summarizer_stands_in_from_a_process() {
+    let server = Server::start(vec![server::status(500, &[], "no")]);
+    let homes = ["thread", "process"].map(|isolation| {
+        let more = format!("{QUICK}[workers]\nisolation = \"{isolation}\"\n");
+        let provider = "fallback = [\"builtin\"]\n";
+        let home = Home::new(&config(&server, provider, &more));
+        home.ask("one", FLOW, "An idea for a template. Ana wants it by Friday.");
+        home.ok(&["drain"]);
+        assert_eq!(home.last_ack("one")["status"], "completed", "{}", home.last_ack("one"));
+        made(&home)
+    });
+    assert!(homes[0] == homes[1], "the homes differ");
+}
