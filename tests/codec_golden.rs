@@ -723,6 +723,7 @@ fn the_bytes_of_tables_are_unchanged() {
         not_before: Some(Timestamp(13)),
         supersedes: Some(Seq(8)),
         replies: vec![Seq(80), Seq(81)],
+        lost: 3,
     };
     let open = Open {
         row: Row { status: Status::Backoff, ..row },

@@ -432,7 +432,7 @@ impl Encode for Open {
         (self.row, self.key, some.work_item).encode(encoder)?;
         (self.priority, self.producer, self.eligible_at, self.since).encode(encoder)?;
         (some.deadline, some.not_before, self.warnings, some.supersedes).encode(encoder)?;
-        some.replies.encode(encoder)
+        (&some.replies, some.lost).encode(encoder)
     }
 }
 
@@ -441,8 +441,8 @@ impl<C> Decode<C> for Open {
         let (row, key, work_item) = Decode::decode(decoder)?;
         let (priority, producer, eligible_at, since) = Decode::decode(decoder)?;
         let (deadline, not_before, warnings, supersedes) = Decode::decode(decoder)?;
-        let replies = Decode::decode(decoder)?;
-        let some = Particulars { work_item, deadline, not_before, supersedes, replies };
+        let (replies, lost) = Decode::decode(decoder)?;
+        let some = Particulars { work_item, deadline, not_before, supersedes, replies, lost };
         let particulars = some.boxed();
         let place = Place::Nowhere;
         Ok(Open { row, key, priority, producer, eligible_at, since, warnings, particulars, place })

@@ -217,6 +217,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Seq, EngineError> {
         if let Some(open) = self.state.session().cloned() {
+            self.end_lost_requests(now)?;
             let event = Event::SessionFinished {
                 run_id: open.run_id,
                 started: open.started,
@@ -228,6 +229,12 @@ impl Engine {
         let SessionStart { run_id, command, version, config, host } = start;
         let host = Box::new(host);
         self.push(Event::SessionStarted { run_id, command, version, config, host }, None, now)
+    }
+
+    /// Ends requests whose last attempt was under way when the process ended.
+    fn end_lost_requests(&mut self, now: Timestamp) -> Result<(), EngineError> {
+        let lost = self.state.lost_for_good(&self.past(), &self.options.retry, now)?;
+        self.push_all(lost, now).map(|_| ())
     }
 
     pub fn end_session(
@@ -388,7 +395,7 @@ impl Engine {
                 Some(false) => &mut slots.now,
                 None => break,
             };
-            if *slots == 0 {
+            if *slots == 0 || self.state.waits_to_be_alone() {
                 break;
             }
             *slots -= 1;

@@ -54,7 +54,9 @@ impl ServiceLoop {
 
     /// Whether the request whose turn it is has a slot.
     pub(super) fn may_start(&self) -> bool {
-        let open = self.engine.state().paused().is_empty() && !self.session.is_ending;
+        let state = self.engine.state();
+        let open = state.paused().is_empty() && !self.session.is_ending;
+        let open = open && !state.waits_to_be_alone();
         let slots = || self.free_slots();
         open && match self.engine.state().next_gives_way() {
             Some(true) => slots().scheduled > 0,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::event::{Event, OF_BATCH, TakenRequest};
+use super::event::{Event, OF_BATCH, SessionEnd, TakenRequest};
 use super::schedule::Place;
 use super::{Digest16, Open, Particulars, Row, SessionInfo, State, Status};
 use crate::contract::hash::{Digest, sha256};
@@ -61,8 +61,11 @@ impl State {
                 self.session = Some(SessionInfo { run_id, command, started: seq, started_at: at });
                 self.release_claims(at);
             }
-            Event::SessionFinished { started, .. } => {
+            Event::SessionFinished { started, end, .. } => {
                 self.session.take_if(|session| session.started == *started);
+                if *end == SessionEnd::Crashed {
+                    self.lose_attempts(at);
+                }
             }
             Event::LineQuarantined(_) => self.totals.quarantined += 1,
             Event::Batch(fact) => self.batch_step(at, fact),
@@ -365,6 +368,7 @@ impl State {
     /// the requests that waited for it.
     fn close(&mut self, request: Seq, from: Status, event: &Event) {
         let Some(open) = self.open.remove(&request) else { return };
+        self.suspects.remove(&request);
         self.no_batches_for(request);
         self.producers.closed(open.producer);
         self.changed.rows.insert(request, open.row);
@@ -399,6 +403,20 @@ impl State {
                 self.unsettled_items.insert(item);
             }
         }
+    }
+
+    /// The process ended without a word: each attempt under way counts, because it may be what ended it.
+    fn lose_attempts(&mut self, at: Timestamp) {
+        for request in &self.running {
+            if let Some(open) = self.open.get_mut(request) {
+                open.row.attempts += 1;
+                open.particulars_mut().lost += 1;
+                if open.is_suspect() {
+                    self.suspects.insert(*request);
+                }
+            }
+        }
+        self.release_claims(at);
     }
 
     /// A new session releases every claim of an older epoch immediately. It needs no timer to know that

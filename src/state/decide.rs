@@ -627,6 +627,35 @@ impl State {
         Ok(())
     }
 
+    /// The process of the session ended without a word. Attempts under way that were the last ones of their
+    /// request end it.
+    pub(crate) fn lost_for_good<P: Past>(
+        &self,
+        past: &P,
+        policy: &RetryPolicy,
+        now: Timestamp,
+    ) -> Result<Vec<Event>, P::Error> {
+        let running = self.running.iter().filter_map(|request| {
+            let open = self.open.get(request)?;
+            let attempt = open.row.attempts;
+            (attempt >= policy.attempts_max).then_some(About { request: *request, attempt, open })
+        });
+        let mut events = Vec::new();
+        for about in running {
+            let failed = Failed {
+                again: RetryHint::Later,
+                reason: None,
+                cause: Some(FailureCause::Program),
+                message: "the service ended while it worked on the request".to_owned(),
+                input: Box::default(),
+                error: None,
+            };
+            let head = past.head(about.request)?;
+            events.push(attempt_failed(&about, failed, head, policy, now));
+        }
+        Ok(events)
+    }
+
     /// Starts the first request in the order of the schedule.
     pub(crate) fn start_next(&self, out: &mut Vec<Event>) -> Option<Seq> {
         let request = self.next_ready()?;

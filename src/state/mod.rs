@@ -95,6 +95,10 @@ pub struct Open {
     pub place: Place,
 }
 
+/// With so many attempts that were under way when a process ended, the next ones run alone: then a further
+/// end tells which request it is, and no other request pays for it.
+const LOST_MIN: u32 = 2;
+
 /// What only some open requests have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Particulars {
@@ -109,6 +113,8 @@ pub struct Particulars {
     pub supersedes: Option<Seq>,
     /// Answers that were paid for, in any attempt.
     pub replies: Vec<Seq>,
+    /// Attempts that were under way when a process ended without a word.
+    pub lost: u32,
 }
 
 impl Particulars {
@@ -125,12 +131,18 @@ static NO_PARTICULARS: Particulars = Particulars {
     not_before: None,
     supersedes: None,
     replies: Vec::new(),
+    lost: 0,
 };
 
 impl Open {
     /// What only some have.
     pub fn particulars(&self) -> &Particulars {
         self.particulars.as_deref().unwrap_or(&NO_PARTICULARS)
+    }
+
+    /// Whether its attempts may be what ends the process: they were under way more than once when it ended.
+    fn is_suspect(&self) -> bool {
+        self.particulars().lost >= LOST_MIN
     }
 
     fn particulars_mut(&mut self) -> &mut Particulars {
@@ -229,6 +241,8 @@ pub struct State {
     /// Boxed: nodes of the tree are half empty, and there may be millions of these.
     open: BTreeMap<Seq, Box<Open>>,
     running: BTreeSet<Seq>,
+    /// Open requests whose attempts run alone.
+    suspects: BTreeSet<Seq>,
     /// Those of them that are scheduled.
     running_scheduled: BTreeSet<Seq>,
     /// Requests parked behind a key, by that key.
@@ -334,6 +348,15 @@ impl State {
     /// How many attempts are under way.
     pub fn running_count(&self) -> usize {
         self.running.len()
+    }
+
+    /// Whether nothing may start now: an attempt runs alone, or the next one will and others are under way.
+    pub(crate) fn waits_to_be_alone(&self) -> bool {
+        if self.suspects.is_empty() || self.running.is_empty() {
+            return false;
+        }
+        let is_suspect = |request: &Seq| self.suspects.contains(request);
+        self.running.iter().any(is_suspect) || self.next_ready().as_ref().is_some_and(is_suspect)
     }
 
     /// How many of them are scheduled.
@@ -567,6 +590,9 @@ impl State {
     }
 
     fn restore_one(&mut self, request: Seq, open: Open, now: Timestamp) {
+        if open.is_suspect() {
+            self.suspects.insert(request);
+        }
         let (status, key, item) = (open.row.status, open.key, open.particulars().work_item);
         self.open.insert(request, Box::new(open));
         match (status, item) {

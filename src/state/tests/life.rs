@@ -306,3 +306,45 @@ fn nothing_starves() {
     assert_eq!(world.start(), Some(old), "after 39 minutes its level is 2 and it was due before");
     assert_eq!(world.start(), Some(new));
 }
+
+#[test]
+fn a_request_that_ends_the_process_each_time_fails_after_its_attempts_and_takes_no_other_with_it() {
+    let mut world = World::new();
+    world.policy.attempts_max = 4;
+    let bad = world.accept("bad", "bad");
+    let good = world.accept("good", "good");
+    for _ in 0..2 {
+        assert!(world.start().is_some() && world.start().is_some());
+        assert!(!world.state.waits_to_be_alone());
+        assert_eq!(world.crash(), [""; 0]);
+    }
+    // From now on each of them runs alone.
+    assert_eq!(world.start(), Some(bad));
+    assert!(world.state.waits_to_be_alone());
+    world.crash();
+    assert_eq!(world.start(), Some(bad));
+    assert_eq!(world.crash(), ["AttemptFailed"]);
+    let Event::AttemptFailed { request, attempt, status, reason, message, .. } =
+        &world.past.events[world.past.events.len() - 3]
+    else {
+        panic!("{:?}", world.last())
+    };
+    assert_eq!((*request, *attempt, *status), (bad, 4, AckStatus::FailedPermanent));
+    assert_eq!(*reason, Some(ReasonCode::AttemptsExhausted));
+    assert!(message.contains("the service ended"), "{message}");
+    assert_eq!(world.start(), Some(good));
+    assert_eq!(world.resolve(good, "sum"), ["InputResolved"]);
+    assert_eq!(world.produce(good, "sum"), ["SummaryProduced"]);
+    assert!(!world.state.waits_to_be_alone());
+}
+
+#[test]
+fn an_attempt_that_an_orderly_end_cut_short_does_not_count() {
+    let mut world = World::new();
+    let request = world.accept("a", "a");
+    for _ in 0..20 {
+        assert_eq!(world.start(), Some(request));
+        world.restart();
+    }
+    assert_eq!(world.state.open_request(request).unwrap().row.attempts, 0);
+}

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use super::super::decide::{
     Arrival, Failed, FlowStanding, Outcome, Refused, Report, RetryHint, RetryPolicy,
 };
-use super::super::event::{AckHead, Event, Output, SummaryPointer, TakenRequest};
+use super::super::event::{AckHead, Event, Output, SessionEnd, SummaryPointer, TakenRequest};
 use super::super::{Digest16, Past, Row, State};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::{KeyIndex, Seq};
@@ -126,6 +126,21 @@ impl World {
             config: Digest::ZERO,
             host: Box::default(),
         }]);
+    }
+
+    /// The process ends without a word, and a new run takes over.
+    pub fn crash(&mut self) -> Vec<&'static str> {
+        let lost = self.state.lost_for_good(&self.past, &self.policy, self.now).unwrap();
+        let names = self.record(lost);
+        let started = self.state.epoch();
+        self.record(vec![Event::SessionFinished {
+            run_id: "run".into(),
+            started,
+            end: SessionEnd::Crashed,
+            report: Box::default(),
+        }]);
+        self.restart();
+        names
     }
 
     fn record(&mut self, events: Vec<Event>) -> Vec<&'static str> {
