@@ -342,3 +342,96 @@ fn an_answer_that_cannot_be_read_is_counted_as_a_cost_and_its_cause_is_kept() {
     assert_eq!(home.acks("r").len(), 3);
     assert_eq!(spent(&home).0, 2);
 }
+
+fn pipe(home: &Home, path: &str) {
+    let path = home.path(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+fn link(home: &Home, path: &str, to: &str) {
+    let path = home.path(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(to, path).unwrap();
+}
+
+#[test]
+fn pipes_devices_and_links_in_every_place_hold_up_nothing() {
+    let home = Home::new(QUICK);
+    for day in ["2026-02-17", "2026-02-18"] {
+        pipe(&home, &format!("buses/eventbus/manifest/{day}.manifest.json"));
+        pipe(&home, &format!("buses/eventbus/daily/{day}.jsonl"));
+        link(&home, &format!("buses/sessions/manifest/{day}.manifest.json"), "/dev/zero");
+        link(&home, &format!("buses/chunks/manifest/{day}.manifest.json"), "/etc/passwd");
+    }
+    pipe(&home, "run/run_logs/pipe.jsonl");
+    link(&home, "run/run_logs/zero.jsonl", "/dev/zero");
+    pipe(&home, "buses/other/pipe.txt");
+    link(&home, "buses/other/zero.txt", "/dev/zero");
+    put(&home, "good.txt", "A good text. It ends here.");
+    put(&home, "long.txt", &"x".repeat(2 << 20));
+    for (bus, kind, id) in [
+        ("event_bus", "event_summary", "evt_1"),
+        ("session_bus", "session_summary", "ses_1"),
+        ("chunk_bus", "document_summary", "doc_1"),
+        ("other", "document_summary", "pipe.txt"),
+        ("other", "document_summary", "zero.txt"),
+        ("other", "document_summary", "long.txt"),
+        ("other", "document_summary", "good.txt"),
+    ] {
+        let input = json!({"mode": "ids", "bus": bus, "ids": [id]});
+        let mut line = line(id, &[], FREE, json!({"input": input}));
+        line["work"]["summary_kind"] = kind.into();
+        append(&home, &line);
+    }
+    for _ in 0..4 {
+        drain(&home);
+    }
+    for id in ["evt_1", "ses_1", "doc_1", "pipe.txt", "zero.txt"] {
+        let ack = home.last_ack(id);
+        assert_ne!(ack["status"], "completed", "{ack}");
+        assert_ne!(ack["status"], "accepted", "{ack}");
+    }
+    for id in ["good.txt", "long.txt"] {
+        assert_eq!(home.last_ack(id)["status"], "completed", "{}", home.last_ack(id));
+    }
+    // A queue that is no file ends the command.
+    let home = Home::new("");
+    pipe(&home, "run/queue.jsonl");
+    let (code, said) = drain(&home);
+    assert!(code.is_some_and(|code| code > 1), "{code:?} {said}");
+}
+
+#[test]
+fn no_link_that_takes_the_place_of_a_file_leads_out_of_the_bus() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let home = Home::new(QUICK);
+    let other = home.path("buses/other");
+    std::fs::write(home.path("outside.txt"), "The secret word is xylophone.").unwrap();
+    put(&home, "a.txt", "A good text. It ends here.");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                std::os::unix::fs::symlink("../../outside.txt", other.join("new")).unwrap();
+                std::fs::rename(other.join("new"), other.join("a.txt")).unwrap();
+                std::fs::write(other.join("new"), "A good text. It ends here.").unwrap();
+                std::fs::rename(other.join("new"), other.join("a.txt")).unwrap();
+            }
+        });
+        for round in 0..4 {
+            for number in 0..50 {
+                let id = format!("r{round}-{number}");
+                let key = json!({"idempotency_key": id});
+                append(&home, &line(&id, &["a.txt"], FREE, key));
+            }
+            drain(&home);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let files = home.files();
+    let published = files.iter().filter(|(path, _)| path.starts_with("buses/summaries"));
+    for (path, bytes) in published {
+        assert!(!String::from_utf8_lossy(bytes).contains("xylophone"), "{path}");
+    }
+}

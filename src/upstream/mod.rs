@@ -14,6 +14,7 @@
     reason = "an error ends a request, and its details are the point"
 )]
 
+mod beneath;
 pub mod context;
 pub mod defect;
 pub mod family;

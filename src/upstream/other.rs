@@ -6,15 +6,14 @@
 //! See docs/adr/0084-items-of-lists-as-sources.md.
 
 use std::collections::HashMap;
-use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
+use super::beneath::{inside, outside};
 use super::defect::Defect;
 use super::source::RESOLVE_IDS_MAX;
 use super::text::normalize;
 use crate::contract::hash::{Digest, sha256};
-use crate::contract::vocabulary::{ErrorClass, ReasonCode};
-use crate::facts::failure::ErrorDetails;
+use crate::contract::vocabulary::ReasonCode;
 use crate::markup::document::{self, Document};
 use crate::markup::records::{LIST_KINDS, List, Record};
 use crate::os::Disk;
@@ -184,40 +183,6 @@ fn plain(id: &str) -> Result<PathBuf, Defect> {
     let path = Path::new(id);
     let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
     if plain && !id.is_empty() { Ok(path.to_owned()) } else { Err(outside(id)) }
-}
-
-/// The path with links resolved, made sure to lie in one of the roots; `None` when absent.
-pub(super) fn inside(
-    disk: &dyn Disk,
-    roots: &[PathBuf],
-    path: &Path,
-) -> Result<Option<PathBuf>, Defect> {
-    let shown = path.display().to_string();
-    let real = match disk.real_path(path) {
-        Ok(real) => real,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Defect::of_named_path("resolve", &shown, &error)),
-    };
-    let within = roots
-        .iter()
-        .filter_map(|root| disk.real_path(root).ok())
-        .any(|root| real.starts_with(root));
-    if within { Ok(Some(real)) } else { Err(outside(&shown)) }
-}
-
-pub(super) fn outside(path: &str) -> Defect {
-    Defect {
-        class: ErrorClass::InputMissing,
-        subtype: "PATH_OUTSIDE_BUS_HOME".to_owned(),
-        message: format!("{path} leads outside the folders that may be read"),
-        details: ErrorDetails::Input {
-            input_name: "path".to_owned(),
-            expected_path: Some(path.to_owned()),
-            expected_manifest_path: None,
-            source_id: None,
-        },
-        reason: ReasonCode::PathOutsideBusHome,
-    }
 }
 
 pub(super) fn absent(path: &str) -> Defect {

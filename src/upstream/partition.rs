@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::beneath;
 use super::defect::Defect;
 use super::family::Family;
 use super::index::{IdKey, RecordAt, Tables};
@@ -18,7 +19,7 @@ use super::lines::{LineAt, Lines};
 use super::manifest::{PARQUET, PartitionManifest, UNSUPPORTED_FORMAT};
 use super::record::{BadRecord, ChunkRecord, EventHead, SessionRecord, SummaryRecord};
 use crate::contract::vocabulary::ReasonCode;
-use crate::os::{Disk, DiskFile, FileVersion, Open};
+use crate::os::{Disk, DiskFile, FileVersion};
 
 /// Verifies the data of a manifest and finds its ids.
 pub fn verify(
@@ -72,11 +73,8 @@ fn open(
     root: &Path,
     manifest: &PartitionManifest,
 ) -> Result<(Arc<dyn DiskFile>, FileVersion, u64), Defect> {
-    let path = root.join(&manifest.data_path);
-    let file = disk.open(&path, Open::Read).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => no_data(disk, root, manifest),
-        _ => Defect::storage("open", &manifest.data_path, &error),
-    })?;
+    let file = beneath::open(disk, root, &manifest.data_path)?;
+    let file = file.ok_or_else(|| no_data(disk, root, manifest))?;
     let stat =
         file.stat().map_err(|error| Defect::storage("inspect", &manifest.data_path, &error))?;
     if stat.is_dir {

@@ -1,5 +1,6 @@
 //! The source text hash again, from nothing but ids and upstream: what a checker does.
 
+use super::beneath;
 use super::defect::Defect;
 use super::family::Family;
 use super::index::Section;
@@ -12,7 +13,6 @@ use super::text::{SourceTextHasher, normalize};
 use super::view::Upstream;
 use crate::contract::hash::Digest;
 use crate::contract::vocabulary::{Bus, ReasonCode, Stream};
-use crate::os::Open;
 
 /// The bus whose records carry the texts of a stream.
 pub fn bus_of(stream: Stream, plain_files: bool) -> Bus {
@@ -88,9 +88,9 @@ pub(crate) fn text_at(
     at: &Place<'_>,
 ) -> Result<ReadText, Defect> {
     let storage = |error| Defect::storage("read", at.file, &error);
-    let path = upstream.root().join(at.file);
     let Some(family) = at.family else { return plain_at(upstream, files, at) };
-    let file = upstream.disk().open(&path, Open::Read).map_err(storage)?;
+    let gone = || storage(std::io::ErrorKind::NotFound.into());
+    let file = beneath::open(upstream.disk(), upstream.root(), at.file)?.ok_or_else(gone)?;
     let record = read_range(file.as_ref(), at.offset, at.len as usize).map_err(storage)?;
     let another = |what: String| {
         let message = format!("{} at byte {}: {what}", at.file, at.offset);

@@ -15,9 +15,9 @@ use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
+use super::beneath::{inside, outside};
 use super::defect::Defect;
 use super::family::Family;
-use super::other::{inside, outside};
 use super::view::Upstream;
 use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::json::{jcs, jcs_hash, name_order};
@@ -114,7 +114,7 @@ pub fn load(
     if stat.is_none_or(|stat| stat.is_dir || stat.len > SELECTION_BYTES_MAX) {
         return Err(missing(path, "is not a file of reasonable size"));
     }
-    let bytes = upstream.disk().read(&file).map_err(storage)?;
+    let bytes = upstream.disk().read_in_place(&file).map_err(storage)?;
     let members = members(path, &bytes)?;
     let recorded = members.get("selection_hash").and_then(|raw| small(raw));
     let Some(recorded) = recorded.as_ref().and_then(Value::as_str) else {

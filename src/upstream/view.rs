@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::beneath;
 use super::defect::Defect;
 use super::family::Family;
 use super::index::{IdKey, IndexStore, Lost, Pages, PartitionIndex, RecordAt, Section, store_key};
@@ -20,7 +21,7 @@ use super::manifest::{self, PartitionManifest};
 use super::partition;
 use crate::contract::vocabulary::ReasonCode;
 use crate::facts::failure::ErrorDetails;
-use crate::os::{Disk, DiskFile, FileVersion, Open};
+use crate::os::{Disk, DiskFile, FileVersion};
 
 /// Memory for the heads of the tables, enough for some twenty million ids; with more, heads are
 /// read from the store when they are needed.
@@ -205,7 +206,8 @@ impl Upstream {
     pub fn open(&self, partition: &Partition) -> Result<Arc<dyn DiskFile>, Defect> {
         let path = &partition.manifest.data_path;
         let storage = |error| Defect::storage("open", path, &error);
-        let file = self.disk.open(&self.root.join(path), Open::Read).map_err(storage)?;
+        let gone = || storage(std::io::ErrorKind::NotFound.into());
+        let file = beneath::open(self.disk.as_ref(), &self.root, path)?.ok_or_else(gone)?;
         let mark = FileVersion::from(file.stat().map_err(storage)?);
         if mark == partition.index.mark {
             return Ok(file);
@@ -241,7 +243,8 @@ impl Upstream {
     }
 
     fn mentions(&self, path: &str, id: &str, budget: &mut u64) -> bool {
-        let Ok(file) = self.disk.open(&self.root.join(path), Open::Read) else { return false };
+        let opened = beneath::open(self.disk.as_ref(), &self.root, path);
+        let Ok(Some(file)) = opened else { return false };
         let len = file.stat().map_or(0, |stat| stat.len);
         if len > *budget {
             return false;
@@ -572,18 +575,17 @@ impl Upstream {
         name: &str,
     ) -> Result<PartitionManifest, Defect> {
         let relative = format!("{}/{name}", family.manifest_dir());
-        let path = self.root.join(&relative);
         let storage = |error| Defect::storage("read", &relative, &error);
-        let len = self.disk.stat(&path).map_err(storage)?.map_or(0, |stat| stat.len);
+        let opened = beneath::open(self.disk.as_ref(), &self.root, &relative)?;
+        let Some(file) = opened else { return Err(self.no_manifest(family, partition)) };
+        let len = file.stat().map_err(storage)?.len;
         if len > MANIFEST_BYTES_MAX {
             let summary = format!("{len} bytes are more than a manifest may have");
             let (family, code) = (family.artifact_family(), family.schema_subtype());
             return Err(Defect::schema(code, family, None, &[], summary, relative));
         }
-        match self.disk.read_if_present(&path).map_err(storage)? {
-            Some(bytes) => manifest::parse(family, partition, name, &bytes),
-            None => Err(self.no_manifest(family, partition)),
-        }
+        let bytes = read_range(file.as_ref(), 0, usize::try_from(len).unwrap_or(usize::MAX));
+        manifest::parse(family, partition, name, &bytes.map_err(storage)?)
     }
 
     fn no_manifest(&self, family: Family, partition: &str) -> Defect {
