@@ -134,7 +134,7 @@ impl Answering {
         Answering { child, address: address.trim().to_owned() }
     }
 
-    /// Connections so far, without the one that asks.
+    /// Connections so far, without the connection that asks.
     fn connections(&self) -> usize {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.write_all(b"GET /count HTTP/1.1\r\nconnection: close\r\n\r\n").unwrap();

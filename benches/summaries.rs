@@ -1,7 +1,7 @@
 //! Publishing and checking: `cargo bench --bench summaries -- [ITEMS] [EVENTS]` (default 100,000
 //! and 20,000).
 //!
-//! - render: the lines and manifest of a day, hashed and not written, on one core.
+//! - render: renders and hashes the lines and manifest of one day, and writes nothing, on one core.
 //! - publish: the same day published from the log, with every line checked and every file synced
 //!   before the exchange; then again after one new item, and after one in each of three other days.
 //! - disk: the same files written without checks and with as many syncs, before and after, to show the

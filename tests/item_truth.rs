@@ -236,7 +236,7 @@ fn what_stands_beside_a_text_is_part_of_the_work() {
         made.extend(ids.iter().cloned());
         assert_eq!(ids.len(), made.len());
     }
-    assert_eq!(made.len(), fronts.len(), "each change is new work, and a repeat is none");
+    assert_eq!(made.len(), fronts.len(), "each change is new work, and a repeat is not");
     home.ok(&["verify"]);
 }
 

@@ -568,7 +568,7 @@ fn an_interrupt_says_what_is_done_and_what_to_run_next() {
     assert_eq!(
         person.json(0, &home(&["read", "--last", "20"])).len(),
         8,
-        "nothing is lost and nothing is twice"
+        "every item is there once"
     );
 
     std::fs::write(person.path("home/buses/other/note.txt"), "The roof costs 9 EUR.").unwrap();

@@ -188,7 +188,7 @@ fn every_invalid_response_becomes_an_error_with_a_class() {
         ("a body shorter than said", raw(&body("500", "{}"))),
         ("a negative length", raw(&body("-1", "{}"))),
         ("a length beyond numbers", raw(&body("99999999999999999999", "{}"))),
-        ("a chunk that is none", raw(&format!("{chunked}zz\r\n{{}}\r\n"))),
+        ("a chunk whose length is no number", raw(&format!("{chunked}zz\r\n{{}}\r\n"))),
         ("a chunk beyond numbers", raw(&format!("{chunked}ffffffffffffffffff\r\n"))),
         ("chunks without an end", over(chunked, "10\r\n{\"choices\": [   \r\n", 0)),
         ("an extension without an end", over(&format!("{chunked}1;"), "x=1;", 0)),
@@ -216,7 +216,7 @@ fn every_invalid_response_becomes_an_error_with_a_class() {
     let endless = [
         ("a slow head", over(ok, "x-a: b\r\n", 40)),
         ("a slow body", over(chunked, "1\r\n \r\n", 40)),
-        ("news that is none", over("", "HTTP/1.1 100 Continue\r\n\r\n", 1)),
+        ("interim answers without an end", over("", "HTTP/1.1 100 Continue\r\n\r\n", 1)),
     ];
     for (what, act) in endless {
         let server = Server::start(vec![act]);

@@ -415,7 +415,7 @@ fn doctor_says_where_traces_go_and_whether_they_are_taken() {
         format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr))
     };
     assert!(told(&["doctor"]).contains("traces go to"), "{}", told(&["doctor"]));
-    assert!(traces.seen().is_empty(), "nothing is sent without --probe");
+    assert!(traces.seen().is_empty(), "only --probe sends");
     assert!(told(&["doctor", "--probe"]).contains("takes traces"));
     assert_eq!(traces.seen()[0].body, json!({"resourceSpans": []}));
     home.configure("[telemetry]\nendpoint = \"http://127.0.0.1:9\"\n");

@@ -359,8 +359,8 @@ fn every_kind_of_upstream_goes_through_every_command() {
     assert_eq!(left, Vec::<String>::new(), "commands of the help that this test does not run");
 }
 
-/// The commands that look, choose, copy and keep: each succeeds over every kind of upstream, and none of
-/// them changes what is published so that a checker disagrees.
+/// The commands that look, choose, copy and keep: each succeeds over every kind of upstream, and
+/// afterwards a checker still agrees with what is published.
 fn every_other_command(home: &Home, summary: &str) {
     let path = |name: &str| home.path(name).to_string_lossy().into_owned();
     let away = tempfile::tempdir().unwrap();

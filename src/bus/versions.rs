@@ -1,4 +1,4 @@
-//! Which summaries of a day are still the newest of their source.
+//! Tells which published summaries are still the newest of their source.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;

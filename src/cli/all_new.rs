@@ -136,7 +136,7 @@ fn asked(context: &Context, home: &Home) -> Result<HashSet<Digest>, Failure> {
     let length = file.stat().map_err(|error| broken(&error))?.len;
     let mut lines = Lines::new(file, length);
     while let Some((_, line)) = lines.next_line().map_err(|error| broken(&error))? {
-        // The service says what is wrong with a line that is no request.
+        // A line may be no request at all: the service says what is wrong with it.
         if let Ok(Asked { input }) = serde_json::from_slice(line) {
             found.extend(input.ids.iter().map(|id| mark(&input.bus, id)));
         }

@@ -87,7 +87,7 @@ fn open_within(context: &Context, mut held: HeldHome, question: Question) -> Res
     held.close()
 }
 
-/// The upstream partitions of a day, verified, as an event names them.
+/// The verified upstream partitions of one day, as an event names them.
 fn inputs(context: &Context, day: Day) -> Result<Vec<UpstreamInput>, Failure> {
     let config = load_config(context)?;
     let home = Home::new(&context.home, &config);

@@ -44,7 +44,7 @@ pub(super) fn run(
     }
     let wanted = match (selector, window) {
         (Some(word), _) => named("published digest of selector", &selectors, word)?,
-        // The weekly overview tells of a week, and the daily one of a day.
+        // The weekly overview is about a week, and the daily overview about a day.
         (None, Some(label)) => [OVERVIEW]
             .iter()
             .chain(&selectors)

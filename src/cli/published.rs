@@ -220,7 +220,7 @@ fn no_bus(context: &Context, root: &Path, error: &BusError) -> Failure {
     no_home(context, "make one with `summarizer add --init PATH`").because(error)
 }
 
-/// What the Summary Bus has of a day.
+/// What the Summary Bus has for one day.
 pub(super) struct DayFacts {
     /// The day is published, perhaps without a summary.
     pub is_published: bool,
@@ -246,7 +246,7 @@ pub(super) fn day_facts(bus: &SummaryBus, day: Day) -> Result<DayFacts, BusError
 }
 
 impl DayFacts {
-    /// Why there is nothing to read of a day, and what to do. `None`: the day has summaries.
+    /// Why a day has nothing to read, and what to do. `None`: the day has summaries.
     pub(super) fn nothing(&self, day: Day) -> Option<(String, String)> {
         let failed = ui::count(self.failed, "request");
         let (what, advice) = match (self.is_published, self.summaries, self.failed) {

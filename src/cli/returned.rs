@@ -1,6 +1,6 @@
 //! Whether a source has a content again that it had before: the summary of that content exists, and a
 //! newer one of another content stands in its place. Asked as always, such a request would end as a
-//! duplicate of the old summary, and readers would go on showing the other one.
+//! duplicate of the old summary, and readers would still show the other one.
 //!
 //! See docs/adr/0091-keys-of-our-own-requests.md.
 

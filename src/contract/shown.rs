@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// Whether a character moves the cursor, rings, changes colours, ends a line in some readers, or turns
-/// the direction of writing. Line feeds and tabs do none of this.
+/// the direction of writing. Line feeds and tabs are harmless.
 pub fn steers(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\t')
         || matches!(

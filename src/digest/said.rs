@@ -17,7 +17,7 @@ const STEM_CHARS: usize = 5;
 /// Most words of a sentence that are compared.
 const WORDS_MAX: usize = 16;
 
-/// The lists of `said.toml`, which says what each is for.
+/// The lists of `said.toml`. That file says what each list is for.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Words {

@@ -243,7 +243,7 @@ impl Page {
         let mut out = lead.to_owned();
         let rest = block_marks(rest, &mut out);
         Inline::new(rest).write(&mut out);
-        // Code may have ended with blanks, which are none at the end of a line.
+        // Code may have ended with blanks. A line must not end with them.
         self.push(out.trim_end());
     }
 }

@@ -324,7 +324,7 @@ fn of_json(extension: &str, start: &str) -> Option<FileKind> {
     Some(FileKind::Json)
 }
 
-/// Whether JSON tells of the account of an export of ChatGPT or Claude: who the user is, which answers
+/// Whether JSON is about the account of an export of ChatGPT or Claude: who the user is, which answers
 /// were liked, what was shared. It lies beside the conversations, and holds no text of its own.
 fn is_about_account(start: &str) -> bool {
     let has = |key: &str| start.contains(&format!("\"{key}\""));

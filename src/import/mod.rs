@@ -92,7 +92,7 @@ pub(crate) fn disk_error(
 pub(crate) enum LeftOut {
     #[error("{0}")]
     Unread(String),
-    /// Nobody said anything in it, which is no fault.
+    /// Nobody said anything in it. That is not an error.
     #[error("a conversation without words")]
     EmptyConversation,
 }
@@ -104,7 +104,7 @@ pub struct Rejected {
     /// The line or message, counted from 1.
     pub number: u64,
     pub why: String,
-    /// Whether there was nothing to import, which is no fault.
+    /// Whether there was nothing to import. That is not an error.
     pub is_empty: bool,
 }
 

@@ -146,7 +146,7 @@ impl<'a> Appender<'a> {
             Ok(growing) => Ok(growing.files.get(file).is_some_and(|newest| {
                 content.is_none_or(|content| newest.content == IdKey::of(content))
             })),
-            // Nothing of ours is in it. Whoever writes there gets the error.
+            // The folder has no file of ours. The program that writes there gets the error.
             Err(ImportError::Foreign { .. } | ImportError::Damaged { .. }) => Ok(false),
             Err(error) => Err(error),
         }

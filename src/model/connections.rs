@@ -28,7 +28,7 @@ pub(super) struct Connections {
     config: Config,
     tls: TlsConnector,
     addresses: Addresses,
-    /// Those that no call uses, the one that was used last at the end.
+    /// The connections that no call uses, ordered by last use.
     idle: Mutex<VecDeque<(Instant, Agent)>>,
 }
 
@@ -104,6 +104,6 @@ mod tests {
         let long_ago = Instant::now().checked_sub(IDLE_MAX + Duration::from_secs(1)).unwrap();
         connections.idle.lock().front_mut().unwrap().0 = long_ago;
         drop(connections.lend());
-        assert_eq!(count(), 1, "the one that nobody used is closed");
+        assert_eq!(count(), 1, "a connection that nobody used is closed");
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct ServerError {
     pub status: Option<u16>,
     /// The pause that the body asks for.
     pub pause: Option<Duration>,
-    /// Whether the quota that is used up is that of a day, by its id.
+    /// Whether the id of the used-up quota names a quota per day.
     pub(super) of_day: bool,
     /// The context of the model, where the body has it as a member.
     pub(super) n_ctx: Option<usize>,
@@ -206,7 +206,7 @@ const OUT_OF_QUOTA: [&str; 7] = [
     "billing_not_active",
     "requires more credits",
 ];
-/// Words which say that the limit of a day is reached.
+/// Words which say that the daily limit is reached.
 const OF_DAY: [&str; 3] = ["per-day", "per day", "daily limit"];
 /// Phrases before the number of tokens that a model holds.
 const CONTEXT_IS: [&str; 10] = [

@@ -70,11 +70,7 @@ mod tests {
         assert_eq!(speed(&[written(Some(4_000), 40, 40)]), Some(20.0));
         assert_eq!(speed(&[written(Some(5_999), 1, 40)]), Some(8.0), "one part is no stream");
         assert_eq!(speed(&[written(None, 0, 40)]), Some(8.0));
-        assert_eq!(
-            speed(&[written(None, 0, 0)]),
-            None,
-            "a server that counts nothing tells nothing"
-        );
+        assert_eq!(speed(&[written(None, 0, 0)]), None, "a server without counts has no speed");
         assert_eq!(speed(&[written(None, 0, 40), written(Some(4_000), 9, 40)]), Some(11.4));
     }
 

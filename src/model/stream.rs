@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::server_error::ServerError;
 
-/// The member of a request that asks for the answer as a stream, and the one that asks for its counts.
+/// The members of a request that ask for a stream, and for token counts at its end.
 pub(super) const STREAM: &str = "stream";
 pub(super) const STREAM_OPTIONS: &str = "stream_options";
 /// The type of a stream, as `content-type` names it.

@@ -41,7 +41,7 @@ impl HangUps {
         Ok(None)
     }
 
-    /// Never called: no value of this type exists.
+    /// Cannot be called, because no value of this type exists.
     pub fn wait(&self) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -35,7 +35,7 @@ pub(super) trait DayFold: Default + Send {
 
     fn file_name(day: Day) -> String;
 
-    /// The day of a row, when the row is one of a day.
+    /// The day of a row, when the row belongs to a day.
     fn day_of(key: &str) -> Option<Day>;
 
     fn take(&mut self, rows: &StampedCache, log: &Reader, committed: &Committed) -> Outcome<()>;

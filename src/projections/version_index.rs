@@ -61,7 +61,7 @@ struct Bucket {
     sources: BTreeMap<u64, KnownSource>,
 }
 
-/// What is known of one summary of a day beside its item.
+/// What is known about one summary beside its item.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct VersionState {
     /// The newer summary in its place, and when that one was made.
@@ -70,7 +70,7 @@ struct VersionState {
     private_sources: u32,
 }
 
-/// The summaries of a day that do not stand as they were made, by their ids.
+/// The summaries of one day that were replaced or made private, by their ids.
 type DayVersions = BTreeMap<String, VersionState>;
 
 #[derive(Default)]
@@ -83,7 +83,7 @@ pub(super) struct VersionIndex {
 }
 
 impl VersionIndex {
-    /// The day of a row, when the row is one of a day.
+    /// The day of a row, when the row belongs to a day.
     pub(super) fn day_of(key: &str) -> Option<Day> {
         key.strip_prefix("day/")?.parse().ok()
     }
@@ -210,7 +210,7 @@ impl VersionIndex {
         Ok(self.days.entry(day).or_default())
     }
 
-    /// What readers of a day must know, ordered by id.
+    /// What readers of one day must know, ordered by id.
     pub(super) fn marks(&mut self, rows: &StampedCache, day: Day) -> Outcome<Vec<VersionMark>> {
         let marks = self.day(rows, day)?.iter().map(|(id, standing)| {
             let replaced = standing.replaced.clone();

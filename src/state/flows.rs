@@ -46,7 +46,7 @@ pub struct DayCharged {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Flows {
-    /// The pack of each flow: the first one that was used, or the one that was accepted last.
+    /// The pack of each flow: the pack that was used first, or the pack that was accepted last.
     pub used: BTreeMap<FlowKey, Digest>,
     /// The latest day on which something was charged.
     pub charged: Option<DayCharged>,

@@ -5,7 +5,7 @@
 //! valid or paywalled. A claim without such a citation is dropped and counted. Citations are never
 //! taken from other text.
 //!
-//! The confidence is the one that the claim states. Otherwise it is 60 for one valid citation, 10
+//! The confidence is what the claim states. Otherwise it is 60 for one valid citation, 10
 //! more for each further distinct valid citation, at most 90, and 50 when all are paywalled.
 //!
 //! See docs/adr/0026-extracting-summary-packs.md.

@@ -109,7 +109,7 @@ fn lines_of(tree: &Tree<'_>, day: Day) -> io::Result<HashMap<String, Line>> {
     Ok(lines)
 }
 
-/// The older versions of a day, and its summaries of sources that became private.
+/// The older versions of one day, and its summaries of sources that became private.
 fn left_out(tree: &Tree<'_>, day: Day) -> io::Result<HashSet<String>> {
     let path = tree.root.join(VERSIONS_DIR).join(file_name(day));
     let text = tree.disk.read_if_present(&path)?.unwrap_or_default();

@@ -387,13 +387,13 @@ fn days(
     Ok(days.into_iter().map(|(day, streams)| (day.0, streams)).collect())
 }
 
-/// Which summaries of a day are older versions, or about sources that became private.
+/// Which summaries of one day are older versions, or about sources that became private.
 fn versions(shown: &Shown, day: Day) -> Result<DayVersions, HttpFailure> {
     let bus = SummaryBus::open(&shown.buses).map_err(|error| (503, error.to_string()))?;
     bus.versions(day).map_err(|error| (503, error.to_string()))
 }
 
-/// Hands over the lines of a day of a stream. A day that was removed meanwhile has no line.
+/// Hands over the lines of one day of a stream. A day that was removed meanwhile has no line.
 fn each_line(
     shown: &Shown,
     key: PartitionKey,

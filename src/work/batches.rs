@@ -2,7 +2,7 @@
 //!
 //! Contract. A batch is written into the log before it is sent, with the names of its questions. After a
 //! crash the server is asked whether it has the batch, so nothing is sent twice and nothing is lost.
-//! Each answer is an event before its request goes on. Questions without an answer are asked again in a
+//! Each answer is an event before its request continues. Questions without an answer are asked again in a
 //! later batch, alone. Questions that the server refused in a batch are asked directly.
 //!
 //! See docs/adr/0114-batches-of-scheduled-questions.md.
@@ -453,7 +453,7 @@ impl Looker {
 }
 
 impl Tracked {
-    /// Nobody waits for any of its answers, and its server was not told yet.
+    /// No request waits for its answers any more, and its server does not know that yet.
     fn unwanted(&self) -> bool {
         let mut requests = self.batch.questions.keys().map(|(request, _)| request);
         !self.is_cancelled

@@ -1,4 +1,4 @@
-//! The real process, killed at each stage of a batch: nothing is lost, and nothing is paid twice.
+//! The real process, killed at each stage of a batch: every answer arrives, and each is paid once.
 
 use serde_json::json;
 
@@ -13,12 +13,12 @@ const fn at(method: &'static str, path: &'static str, after: bool) -> Option<Hol
 #[test]
 fn a_kill_at_any_stage_of_a_batch_loses_nothing_and_pays_nothing_twice() {
     let stages = [
-        ("the intent is logged, the file is on its way", at("POST", "/files", false)),
+        ("the intent is logged, the file is being sent", at("POST", "/files", false)),
         ("the file is there, its answer is lost", at("POST", "/files", true)),
-        ("the order is on its way", at("POST", "/batches", false)),
+        ("the order is being sent", at("POST", "/batches", false)),
         ("the order is carried out, its answer is lost", at("POST", "/batches", true)),
         ("the batch is at the server", at("GET", "/batches/batch_", true)),
-        ("the answers are on their way", at("GET", "/files/file-output", true)),
+        ("the answers are being sent", at("GET", "/files/file-output", true)),
         ("the answers are in the log, the files are not removed", at("DELETE", "/files/", false)),
     ];
     for (stage, hold) in stages {

@@ -133,7 +133,7 @@ fn a_damaged_cache_is_rebuilt_from_the_log() {
         assert_eq!((more, seen(&library)), (9, from_the_log(&world)), "{key}");
     }
     std::fs::write(root.join("run/kept.redb"), [1; 9000]).unwrap();
-    assert_eq!(next_process(&world, root).1, 9, "a file that is none is made anew");
+    assert_eq!(next_process(&world, root).1, 9, "a file that is no cache is made anew");
 }
 
 #[test]

@@ -90,8 +90,9 @@ impl Home {
         let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
         // Requests may fail on purpose: then `drain` exits with 1.
         let is_drained = args.contains(&"drain") && output.status.code() == Some(1);
-        assert!(output.status.success() || is_drained, "{args:?}: {wrong}");
-        String::from_utf8(output.stdout).unwrap()
+        let out = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() || is_drained, "{args:?}: {wrong}\n{out}");
+        out
     }
 
     pub fn serve(&self) -> Running {

@@ -151,7 +151,7 @@ impl BatchExportArgs {
         let folder = BatchFolder::create(context, &self.into, manifest, &files, inputs)?;
         let round = match Round::run(context, &folder, &*provider, &config, self.allow_python) {
             Ok(round) if round.questions() > 0 => round,
-            // Nothing is to be sent, so nothing is to come back.
+            // No question is to be sent, so no answer will come back.
             other => {
                 let _ = context.machine.disk.remove_dir_all(&self.into);
                 return Err(other.map_or_else(|failure| failure, |round| round.without_questions()));

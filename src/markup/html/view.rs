@@ -697,8 +697,12 @@ mod tests {
         let page = "<html><head><style>p{a:b}</style><script>if (a<b) {\"</p>\"}</script></head>\
 <body><nav><a href=\"/\">Home</a></nav><!-- <p>draft</p> --><p>Text</p><script>x()</script></body></html>";
         assert_eq!(plain_of(page), "Text");
-        assert_eq!(plain_of("<nav>Home</nav>"), "Home", "a page of nothing else is not empty");
-        assert_eq!(plain_of("<script>alone"), "<script>alone", "nothing is hidden without an end");
+        assert_eq!(
+            plain_of("<nav>Home</nav>"),
+            "Home",
+            "a page with only such elements is not empty"
+        );
+        assert_eq!(plain_of("<script>alone"), "<script>alone", "a script without an end is shown");
     }
 
     #[test]

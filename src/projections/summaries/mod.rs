@@ -2,7 +2,7 @@
 //!
 //! Contract. Every file is a function of the log: what ended on a day of a stream, in order of the
 //! ids, from which inputs, and which event changed it last. A publication shows all changed days at
-//! once. Every line is checked on its way into its file, and every staged file is read back and
+//! once. Every line is checked while its file is written, and every staged file is read back and
 //! compared before it is shown. After a start, a day is published again when its manifest is missing
 //! or names another last event. The [`spill_cache`] beside the log keeps what is known of the log,
 //! so a start reads only newer events and memory holds only what is new. Without that file

@@ -168,7 +168,7 @@ impl RunRecords {
             self.rows.insert((finished.day, finished.run_id.clone()), row);
             self.changed.insert(finished.day, seq);
         }
-        // A row that only the files told of. Nothing can write its record again.
+        // Only the files had this row. Its record cannot be written again.
         if let Event::RunRecordKept(kept) = event {
             let row = RunRow { row: kept.row.clone(), files: Vec::new() };
             self.rows.insert((kept.day, kept.run_id.clone()), row);

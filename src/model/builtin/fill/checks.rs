@@ -1,7 +1,7 @@
 //! Statements of the text compared with an input: a posting's requirements with a profile.
 //!
 //! A statement is met when at least half of its content words stand in the input; without the input
-//! nothing is said about it. What is only welcome is no statement. A permit is met or not only where the
+//! nothing is said about it. A thing that is only welcome makes no statement. A permit is met or not only where the
 //! input speaks of one. This compares words, not meaning.
 
 use std::collections::BTreeSet;

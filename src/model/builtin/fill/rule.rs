@@ -398,7 +398,7 @@ pub struct Over {
     pub opening: bool,
     /// Sentences that ask for something to be done.
     pub asks: bool,
-    /// The sections under headings, or stretches of the text where there are none.
+    /// The sections under headings; stretches of the text when it has no headings.
     pub(crate) sections: bool,
     /// The points an outline gives: its list, else its sections.
     pub(crate) points: bool,
@@ -505,7 +505,7 @@ pub enum Sign {
     Company,
 }
 
-/// A value, given all of some signs and none of others.
+/// A value for texts that have all signs of one list and no sign of another.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SignStep {

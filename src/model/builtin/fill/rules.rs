@@ -382,7 +382,7 @@ impl Scene<'_, '_> {
                     .filter(|rank| best.as_ref().is_none_or(|(other, _)| rank < other))
                 {
                     let value = line[found.value.clone()].trim_end_matches(['*', '_', ' ']);
-                    // What stands after the first sentence is no part of the value.
+                    // The value ends with the first sentence.
                     let at = start + found.value.start;
                     let end = self
                         .sentence_at(part, at)
