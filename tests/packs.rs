@@ -801,6 +801,38 @@ fn over(flow_id: &str, text: &str) -> Value {
 }
 
 #[test]
+fn a_chat_between_people_says_who_said_what() {
+    let session = "gpt.session.summarize.parsed_message.v3";
+    let talk = "Marta: Hablé con el electricista. Puede venir el jueves 19 a las 9 o el lunes 23 a las 15.\n\
+                Javi: El jueves yo no puedo, viajo a Rosario.\nLu: Lunes mejor, yo abro.\n\
+                Marta: Quedamos el lunes 23 a las 15. Cobra 85.000 por el tablero completo.\n\
+                Marta: Javi, ¿me podrías pasar tu parte antes del viernes? Son 28.400.\n\
+                Javi: Mañana te transfiero.\n";
+    let said = over(session, talk);
+    let text = said["description"].as_str().expect("a text");
+    assert!(!text.contains("Objetivo"), "no person has a goal for an assistant here: {text}");
+    assert!(text.contains("- Javi: El jueves yo no puedo, viajo a Rosario."), "{text}");
+    assert_eq!(said["name"], "Quedamos el lunes 23 a las 15.", "{said:#}");
+    let open: Vec<&str> =
+        said["pending_tasks"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    assert_eq!(
+        open,
+        [
+            "Marta: Javi, ¿me podrías pasar tu parte antes del viernes?",
+            "Javi: Mañana te transfiero."
+        ]
+    );
+
+    let asked = over(
+        session,
+        "User: I want to sort my notes by day.\nAssistant: Name each file by its day.\n",
+    );
+    let text = asked["description"].as_str().expect("a text");
+    assert!(text.starts_with("### Session Goal"), "an assistant answers: {text}");
+    assert!(!text.contains("User:"), "{text}");
+}
+
+#[test]
 fn facts_of_untuned_texts_are_found() {
     let event = "email.triage.extract_event.calendar_event.v1";
     let turn = over(

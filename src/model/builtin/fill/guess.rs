@@ -103,7 +103,13 @@ fn list(name: &str, node: Node<'_>, scene: &Scene<'_, '_>, focus: &Focus) -> Fil
     };
     let over = Over { purpose, best, cues, ..Over::default() };
     scene.eval(
-        &Rule::Sentences { over, most: SENTENCES_MAX, bytes: SENTENCE_BYTES_MAX, who: None },
+        &Rule::Sentences {
+            over,
+            most: SENTENCES_MAX,
+            bytes: SENTENCE_BYTES_MAX,
+            who: None,
+            named: false,
+        },
         focus,
     )
 }

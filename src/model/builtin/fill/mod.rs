@@ -11,6 +11,7 @@ mod asks;
 mod checks;
 mod compare;
 mod conform;
+mod conversation;
 mod dependent;
 pub(crate) mod due;
 mod elements;

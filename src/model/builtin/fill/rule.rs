@@ -47,6 +47,10 @@ pub enum Rule {
         cues: Vec<String>,
         of: Box<Rule>,
     },
+    /// Another rule, but only in a conversation between people.
+    Conversation {
+        of: Box<Rule>,
+    },
     /// The rule for the value that another rule finds.
     Case {
         of: Box<Rule>,
@@ -122,6 +126,9 @@ pub enum Rule {
         bytes: usize,
         #[serde(default)]
         who: Option<Speaker>,
+        /// In a conversation between people, each with the name of its speaker: `Ana: …`.
+        #[serde(default)]
+        named: bool,
     },
     /// The best of such sentences.
     Sentence {
@@ -375,7 +382,7 @@ impl Rule {
             | Rule::Shortened { .. }
             | Rule::Where { .. } => true,
             Rule::First { of } => of.iter().any(Rule::depends),
-            Rule::Said { of, .. } => of.depends(),
+            Rule::Said { of, .. } | Rule::Conversation { of } => of.depends(),
             _ => false,
         }
     }
@@ -396,7 +403,7 @@ pub struct Over {
     pub best: bool,
     /// The first sentence of running text: what a conversation opens with.
     pub opening: bool,
-    /// Sentences that ask for something to be done.
+    /// Sentences that ask for something to be done; beside a purpose, these too.
     pub asks: bool,
     /// The sections under headings; stretches of the text when it has no headings.
     pub(crate) sections: bool,

@@ -23,7 +23,10 @@ use super::page::{self, PageHint};
 use super::rule::{Begins, KindHint, Part, Points, Rule, Speaker, Style};
 use super::scene::{Focus, Scene, plain};
 use super::texts::{self, capitalize, tag, text_of};
-use super::{alike, checks, due, elements, event, latex, mail, objects, people, ranking, subject};
+use super::{
+    alike, checks, conversation, due, elements, event, latex, mail, objects, people, ranking,
+    subject,
+};
 use crate::markup::html;
 
 /// A text of so many sentences is short.
@@ -50,6 +53,10 @@ impl Scene<'_, '_> {
                 true => Filled::Nothing,
                 false => self.eval(of, focus),
             },
+            Rule::Conversation { of } => match conversation::is_between_people(self) {
+                true => self.eval(of, focus),
+                false => Filled::Nothing,
+            },
             Rule::All { of } => Filled::List(
                 of.iter().flat_map(|rule| texts::elements(self.eval(rule, focus))).collect(),
             ),
@@ -74,11 +81,14 @@ impl Scene<'_, '_> {
             Rule::Number { names } => {
                 focus.item().map_or(Filled::Nothing, |at| alike::number(self, at, names))
             }
-            Rule::Sentences { over, most, bytes, who } => {
+            Rule::Sentences { over, most, bytes, who, named } => {
                 let found = self.best_of(self.select(over, focus, *who), self.scaled(*most).max(1));
-                Filled::List(
-                    found.into_iter().map(|at| Filled::quoted(self.quote(at, *bytes))).collect(),
-                )
+                let named = *named && conversation::is_between_people(self);
+                let quote = |at| match named {
+                    true => conversation::with_speaker(self, at, *bytes),
+                    false => self.quote(at, *bytes),
+                };
+                Filled::List(found.into_iter().map(|at| Filled::quoted(quote(at))).collect())
             }
             Rule::Sentence { over, bytes, who, bare } => self
                 .best_of(self.under_headings(self.select(over, focus, *who)), 1)

@@ -303,6 +303,12 @@ impl<'t, 'a> Scene<'t, 'a> {
             asked = true;
             found.extend(self.index().sentences(over.cues.iter().map(String::as_str)));
         }
+        if over.asks {
+            asked = true;
+            found.extend(self.asks());
+            found.sort_unstable();
+            found.dedup();
+        }
         if !asked {
             found.extend(focus.sentences.iter().copied());
         }

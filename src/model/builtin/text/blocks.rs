@@ -64,7 +64,6 @@ pub struct Block {
     /// Who speaks.
     pub role: Role,
     /// The speaker's name where the turn gives one.
-    #[allow(dead_code, reason = "no rule asks for the name yet; tests hold it")]
     pub(crate) speaker: Option<Range<usize>>,
     /// How many headings precede it in the part: equal numbers share a section.
     pub section: usize,

@@ -1,0 +1,43 @@
+//! Conversations between people: who says what.
+//!
+//! Contract: a chat with an assistant is none, and neither is a text in which one person speaks. A name is
+//! written as the text writes it.
+
+use std::collections::BTreeSet;
+
+use super::super::rank::select::Quoted;
+use super::super::text::words::fold;
+use super::super::text::{Block, Role};
+use super::scene::Scene;
+
+/// Longest name of a speaker, in bytes.
+const NAME_BYTES_MAX: usize = 40;
+
+/// Whether two or more people speak, and no assistant.
+pub(crate) fn is_between_people(scene: &Scene<'_, '_>) -> bool {
+    let blocks = &scene.text.blocks;
+    if blocks.iter().any(|block| matches!(block.role, Role::Assistant | Role::System | Role::Tool))
+    {
+        return false;
+    }
+    let speakers = blocks.iter().filter_map(|block| speaker(scene, block)).map(fold);
+    speakers.collect::<BTreeSet<String>>().len() > 1
+}
+
+/// A sentence behind the name of its speaker.
+pub(crate) fn with_speaker(scene: &Scene<'_, '_>, sentence: usize, bytes: usize) -> Quoted {
+    let mut quoted = Quoted::default();
+    if let Some(name) = speaker(scene, scene.text.block_of(sentence)) {
+        quoted.push_plain(name);
+        quoted.push_plain(": ");
+    }
+    quoted.push(&scene.quote(sentence, bytes));
+    quoted
+}
+
+fn speaker<'t>(scene: &'t Scene<'_, '_>, block: &Block) -> Option<&'t str> {
+    let said = matches!(block.role, Role::Person | Role::User);
+    let range = block.speaker.clone().filter(|_| said)?;
+    let name = scene.text.parts[block.part].text.get(range)?.trim();
+    (!name.is_empty() && name.len() <= NAME_BYTES_MAX).then_some(name)
+}
