@@ -1,10 +1,12 @@
 //! `backup`: a consistent copy of a home, taken while the service runs.
 //!
 //! The log is copied record by record up to one position. Every projection of the log is written again
-//! from the copy. The queue, the settings and the upstream buses are copied unchanged. `backup.json` is
-//! written last: a copy without it is incomplete. The copy is a home.
+//! from the copy and compared with it. The queue, the settings and the upstream buses are copied unchanged
+//! and read back. `backup.json` is written last: a copy without it is incomplete or was not verified. The
+//! copy is a home.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -64,7 +66,7 @@ struct Copied {
     notes: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(PartialEq, Eq, Serialize)]
 struct FileFact {
     bytes: u64,
     sha256: String,
@@ -88,7 +90,7 @@ impl BackupArgs {
             "schema_version": "backup.v1", "created_at": now.to_string(),
             "summarizer_version": env!("CARGO_PKG_VERSION"), "home": context.home,
             "log": {"head": head.0, "hash": hash.hex()},
-            "without_upstream": self.without_upstream,
+            "without_upstream": self.without_upstream, "verified": true,
             "notes": copied.notes, "files": copied.files,
         });
         let mut bytes = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
@@ -124,6 +126,15 @@ impl BackupArgs {
         Failure::new(Exit::Storage, what)
             .because(error)
             .hint(format!("remove {} and try again; the home is unchanged", self.dir.display()))
+    }
+
+    fn differs(&self, difference: &dyn Display) -> Failure {
+        let what = format!("the copy differs from what was copied: {difference}");
+        let hint = format!(
+            "check the disk, remove {} and try again; the home is unchanged",
+            self.dir.display()
+        );
+        Failure::new(Exit::Storage, what).hint(hint)
     }
 
     /// The log as of its head now, the queue behind it, and what the log projects to.
@@ -216,6 +227,10 @@ impl BackupArgs {
         let (disk, log) = (Arc::clone(disk), copy.reader());
         let site = Site { disk, home: to.clone(), log, own: false, exports, index: None };
         exporters::write(&site, None).map_err(|error| exporter_failed(&error))?;
+        let compared = exporters::compare(&site).map_err(|error| exporter_failed(&error))?;
+        if let Some(difference) = compared.differences.first() {
+            return Err(self.differs(difference));
+        }
         // After all of them: digests write run records into the folder of another exporter.
         for exporter in exporters::all(&site) {
             for file in exporter.files {
@@ -318,8 +333,12 @@ impl BackupArgs {
             bytes += count as u64;
         }
         out.sync().map_err(|error| failed(&error))?;
-        let sha256 = hasher.finish().hex();
-        copied.files.insert(relative(target, to), FileFact { bytes, sha256 });
+        let written = FileFact { bytes, sha256: hasher.finish().hex() };
+        let read = self.read_back(disk, target)?;
+        if read != written {
+            return Err(self.differs(&target.display()));
+        }
+        copied.files.insert(relative(target, to), written);
         Ok(())
     }
 
@@ -349,6 +368,11 @@ impl BackupArgs {
         path: &Path,
         copied: &mut Copied,
     ) -> Result<(), Failure> {
+        copied.files.insert(relative(path, to), self.read_back(disk, path)?);
+        Ok(())
+    }
+
+    fn read_back(&self, disk: &Arc<dyn Disk>, path: &Path) -> Result<FileFact, Failure> {
         let file = disk.open(path, Open::Read).map_err(|error| self.failed(&error))?;
         let mut hasher = Hasher::new();
         let mut buffer = vec![0; CHUNK_BYTES];
@@ -356,14 +380,11 @@ impl BackupArgs {
         loop {
             let count = file.read_at(&mut buffer, bytes).map_err(|error| self.failed(&error))?;
             if count == 0 {
-                break;
+                return Ok(FileFact { bytes, sha256: hasher.finish().hex() });
             }
             hasher.update(&buffer[..count]);
             bytes += count as u64;
         }
-        let sha256 = hasher.finish().hex();
-        copied.files.insert(relative(path, to), FileFact { bytes, sha256 });
-        Ok(())
     }
 
     fn show(&self, context: &Context, head: Seq, hash: Digest, copied: &Copied) {
@@ -371,7 +392,7 @@ impl BackupArgs {
         if context.ui.json {
             context.ui.json(&json!({
                 "to": self.dir, "head": head.0, "hash": hash.hex(),
-                "files": copied.files.len(), "bytes": bytes, "notes": copied.notes,
+                "files": copied.files.len(), "bytes": bytes, "verified": true, "notes": copied.notes,
             }));
             return;
         }
@@ -382,6 +403,11 @@ impl BackupArgs {
             ui::count(head.0, "event"),
             ui::count(copied.files.len(), "file"),
             ui::count(bytes, "byte"),
+        ));
+        context.ui.out(format!(
+            "{} every event by its hash, every published file against the log, every other file by \
+             reading it back",
+            ui::green("verified:")
         ));
         copied
             .notes
@@ -430,5 +456,34 @@ pub(crate) fn copy_failed(error: &CopyError) -> Failure {
         error => Failure::new(Exit::Storage, "cannot copy the log")
             .because(error)
             .hint("`summarizer log verify` names the first bad record"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::os::sim::{Faults, SimDisk};
+
+    #[test]
+    fn a_bit_that_the_disk_stores_wrong_ends_a_backup() {
+        let sim = Arc::new(SimDisk::new());
+        let disk: Arc<dyn Disk> = sim.clone();
+        let config = Config::load(None, &BTreeMap::new(), 1).expect("the defaults");
+        let to = Home::new(Path::new("/copy"), &config);
+        let backup = BackupArgs { dir: "/copy".into(), without_upstream: false };
+        disk.create_dir_all(Path::new("/home")).expect("a folder");
+        disk.create_dir_all(&to.root).expect("a folder");
+        disk.replace(Path::new("/home/note.txt"), b"The lamp is on.", 0o640).expect("a file");
+        let copy = |name: &str| {
+            let mut copied = Copied::default();
+            let (from, target) = (Path::new("/home/note.txt"), to.root.join(name));
+            let ended = backup.copy_file(&disk, from, &target, &to, &mut copied);
+            ended.map(|()| copied.files.len())
+        };
+        assert!(matches!(copy("sound.txt"), Ok(1)));
+        let next = sim.counts().writes + 1;
+        sim.set_faults(Faults { flip_write: Some(next), ..Faults::default() });
+        assert!(copy("wrong.txt").is_err_and(|error| format!("{error:?}").contains("wrong.txt")));
     }
 }

@@ -66,6 +66,8 @@ pub struct Faults {
     pub crash_at_write: Option<u64>,
     /// This write fails with EIO after half of its bytes.
     pub fail_write: Option<u64>,
+    /// This write stores a wrong bit and succeeds.
+    pub flip_write: Option<u64>,
     /// This sync fails with EIO and the dirty sectors count as clean from then on.
     pub fail_sync: Option<u64>,
     /// From this growth of a file on the disk is full.

@@ -337,10 +337,14 @@ impl State {
         self.counts.written_bytes += data.len() as u64;
         let failing = self.faults.fail_write == Some(self.counts.writes);
         let crashing = self.faults.crash_at_write == Some(self.counts.writes);
+        let flipping = self.faults.flip_write == Some(self.counts.writes);
         let data = if failing { &data[..data.len() / 2] } else { data };
         self.grow(inode, offset + data.len() as u64)?;
         let file = self.file(inode)?;
         file.now[offset as usize..offset as usize + data.len()].copy_from_slice(data);
+        if flipping && let Some(byte) = file.now.get_mut(offset as usize) {
+            *byte ^= 1;
+        }
         if !data.is_empty() {
             let last = (offset + data.len() as u64 - 1) / SECTOR;
             file.dirty.extend(offset / SECTOR..=last);
