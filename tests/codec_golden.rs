@@ -627,7 +627,12 @@ fn retentions() -> Vec<RetentionFact> {
     let answers = AnswersDropped { dropped: 1, bytes: 300, before };
     vec![
         RetentionFact::AnswersDropped(answers.clone()),
-        RetentionFact::AcksMoved(AcksMoved { through: Seq(9), lines: 2, file: "acks".into() }),
+        RetentionFact::AcksMoved(AcksMoved {
+            through: Seq(9),
+            lines: 2,
+            file: "acks".into(),
+            hash: sha256(b"acks"),
+        }),
         RetentionFact::Applied(RetentionApplied {
             answers: Some(answers),
             acks: Some(AcksArchived { moved: 2, bytes: 300, before }),
@@ -751,6 +756,7 @@ fn the_bytes_of_tables_are_unchanged() {
             started_at: Timestamp(2),
         }),
         producers: vec![(0, "repo".into(), Seq(3))],
+        digests_open: true,
     };
     let charged = Charged { calls: 2, input_tokens: 3, output_tokens: 4, cost_nanos: 500 };
     let flows = Flows {

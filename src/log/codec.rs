@@ -257,7 +257,7 @@ wire_struct! {
     }
     SessionInfo { run_id, command, started, started_at }
     Totals { by_status, by_reason, quarantined, taken }
-    Ledger { totals, paused, session, producers }
+    Ledger { totals, paused, session, producers, digests_open }
     Host { os, arch, hostname, timezone, pid }
     Promoted { path, manifest_path, data_hash, schema_version, promotion_status }
     SessionReport { events, lines, commits, outcomes, outputs, snapshot, error }
@@ -330,7 +330,7 @@ wire_struct! {
     KnownDialect { server, dialect, learned_at }
     KnownDialects { by_model }
     AnswersDropped { dropped, bytes, before }
-    AcksMoved { through, lines, file }
+    AcksMoved { through, lines, file, hash }
     RetentionApplied { answers, acks, frames, by }
     AcksArchived { moved, bytes, before }
     FramesArchived { records, segments, bytes, before }

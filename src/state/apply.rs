@@ -9,6 +9,11 @@ use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{ReasonCode, Urgency};
+use crate::facts::digest::DigestFact;
+
+/// Longest wait for the next attempt, from the start of a session on: a budget or a quota waits for the
+/// next day at most.
+pub(super) const RETRY_WAIT_MS_MAX: i64 = 3 * 24 * 60 * 60 * 1000;
 
 /// An event that is not possible in the present state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,6 +65,7 @@ impl State {
                 let command = command.clone();
                 self.session = Some(SessionInfo { run_id, command, started: seq, started_at: at });
                 self.release_claims(at);
+                self.bound_retries(at);
             }
             Event::SessionFinished { started, end, .. } => {
                 self.session.take_if(|session| session.started == *started);
@@ -68,6 +74,8 @@ impl State {
                 }
             }
             Event::LineQuarantined(_) => self.totals.quarantined += 1,
+            Event::Digest(DigestFact::Started(_)) => self.digests_open = true,
+            Event::Digest(DigestFact::Finished(_)) => self.digests_open = false,
             Event::Batch(fact) => self.batch_step(at, fact),
             Event::DialectLearned(learned) => {
                 self.dialects.get_or_insert_default().learned(at, learned);
@@ -431,6 +439,27 @@ impl State {
             }
             self.discount(Status::Running, None);
             self.count(Status::Waiting, None);
+            self.reschedule(request, at);
+        }
+    }
+
+    /// A clock that was ahead for a while may have put the next attempt of a request years away. A new
+    /// session bounds that wait. An order of the request itself (`not_before`) stands.
+    fn bound_retries(&mut self, at: Timestamp) {
+        let latest = at.plus_ms(RETRY_WAIT_MS_MAX);
+        let batches = self.batches.as_ref();
+        let is_far = |(request, open): &(&Seq, &Box<Open>)| {
+            open.row.status == Status::Backoff
+                && open.eligible_at > latest
+                && open.particulars().not_before.is_none_or(|asked| asked < open.eligible_at)
+                && !batches.is_some_and(|batches| batches.waits(**request))
+        };
+        let far: Vec<Seq> = self.open.iter().filter(is_far).map(|(request, _)| *request).collect();
+        for request in far {
+            let Some(open) = self.open.get_mut(&request) else { continue };
+            open.eligible_at =
+                open.particulars().not_before.map_or(latest, |asked| latest.max(asked));
+            self.changed.open.insert(request);
             self.reschedule(request, at);
         }
     }

@@ -80,7 +80,7 @@ impl FinishedBatches {
 }
 
 impl Batches {
-    fn waits(&self, request: Seq) -> bool {
+    pub(super) fn waits(&self, request: Seq) -> bool {
         let first = (request, Digest::ZERO);
         let next = |batch: &OpenBatch| batch.questions.range(first..).next().map(|(key, _)| key.0);
         self.open.values().any(|batch| next(batch) == Some(request))

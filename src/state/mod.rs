@@ -259,6 +259,8 @@ pub struct State {
     schedule: Schedule,
     totals: Totals,
     paused: BTreeSet<PauseCause>,
+    /// Whether a digest build began and did not end.
+    digests_open: bool,
     session: Option<SessionInfo>,
     flows: Flows,
     /// `None`: no provider was ever passed over.
@@ -389,6 +391,11 @@ impl State {
     /// Counts by latest state.
     pub fn totals(&self) -> &Totals {
         &self.totals
+    }
+
+    /// Whether a digest build began and did not end: a crash cut it short, or it runs.
+    pub(crate) fn is_building_digests(&self) -> bool {
+        self.digests_open
     }
 
     /// Why nothing new is taken in, if that is so.
@@ -550,6 +557,8 @@ pub struct Ledger {
     pub session: Option<SessionInfo>,
     /// Producers: index, name, last start.
     pub producers: Vec<(u32, String, Seq)>,
+    /// Whether a digest build began and did not end.
+    pub digests_open: bool,
 }
 
 impl State {
@@ -560,6 +569,7 @@ impl State {
             paused: self.paused.iter().copied().collect(),
             session: self.session.clone(),
             producers: self.producers.list(),
+            digests_open: self.digests_open,
         }
     }
 
@@ -577,6 +587,7 @@ impl State {
             paused: ledger.paused.into_iter().collect(),
             session: ledger.session,
             producers: Producers::from_list(ledger.producers),
+            digests_open: ledger.digests_open,
             flows,
             ..State::default()
         };

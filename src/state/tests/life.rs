@@ -1,6 +1,7 @@
 //! The life of one request: acceptance, rejections, attempts, delays, endings.
 
 use super::super::Status;
+use super::super::apply::RETRY_WAIT_MS_MAX;
 use super::super::decide::{
     Arrival, FlowStanding, Outcome, Refused, Report, RetryHint, backoff_ms,
 };
@@ -101,6 +102,21 @@ fn a_failed_try_waits_and_the_last_one_ends_the_request() {
     let Event::AttemptFailed { reason, .. } = world.last() else { panic!() };
     assert_eq!(*reason, Some(ReasonCode::AttemptsExhausted));
     assert_eq!(world.status(request), "failed_permanent");
+}
+
+#[test]
+fn a_clock_that_was_ahead_delays_a_retry_by_days_at_most() {
+    let mut world = World::new();
+    let request = world.accept("a", "k");
+    let today = world.now;
+    world.now = today.plus_ms(400 * 24 * 60 * 60 * 1000);
+    assert_eq!(world.start(), Some(request));
+    world.fail(request, RetryHint::Later);
+    world.now = today;
+    world.restart();
+    assert_eq!(world.start(), None, "not before its delay is over");
+    world.now = today.plus_ms(RETRY_WAIT_MS_MAX);
+    assert_eq!(world.start(), Some(request));
 }
 
 #[test]
