@@ -24,6 +24,11 @@ impl Home {
         }
     }
 
+    /// What retention moved out of the log and the acks.
+    pub(crate) fn archive(&self) -> PathBuf {
+        self.run().join("archive")
+    }
+
     /// The folder of log, acks, lock and socket.
     pub fn run(&self) -> PathBuf {
         self.root.join("run")

@@ -635,6 +635,7 @@ fn a_backup_taken_beside_a_running_service_is_a_home() {
     is_sound(&copy);
     let manifest: Value = serde_json::from_slice(&copy.read("backup.json")).unwrap();
     assert_eq!(manifest["log"]["head"], head);
+    assert_eq!((&manifest["verified"], &told["verified"]), (&json!(true), &json!(true)));
     assert!(manifest["files"]["buses/other/a.txt"]["sha256"].is_string(), "{manifest}");
     // Lines that were not accepted yet are in the copied queue and are processed there.
     copy.expect(0, &["drain"]);
@@ -789,6 +790,58 @@ fn retention_previews_and_removes_old_data_and_leaves_a_sound_log() {
     let copy = home.path("copy");
     at(spring, 0, &["backup", copy.to_str().unwrap()]);
     at(spring, 0, &["--home", copy.to_str().unwrap(), "log", "verify"]);
+}
+
+#[test]
+fn archived_acks_are_checked_repaired_and_used_by_recover() {
+    let home = lived_in();
+    std::fs::write(home.path("summarizer.toml"), "[retention]\nacks_after = \"30 d\"\n").unwrap();
+    let later = |exit: i32, args: &[&str]| {
+        let ran = home.command(args).env("SUMMARIZER_TEST_NOW", "2099-01-01T00:00:00Z").output();
+        let ran = support::process::Ran::of(ran.unwrap());
+        assert_eq!(ran.exit, Some(exit), "{args:?}\n{}\n{}", ran.out, ran.err);
+        ran
+    };
+    let known = outcomes(&home);
+    later(0, &["retain"]);
+    assert!(home.read(ACKS).is_empty(), "every ack is old");
+    let folder = home.path("run/archive");
+    let mut files = std::fs::read_dir(&folder).unwrap();
+    let archived = files.next().unwrap().unwrap().path();
+    let whole = std::fs::read(&archived).unwrap();
+    let name = archived.file_name().unwrap().to_str().unwrap();
+    let is_repaired = || {
+        later(1, &["replay", "--verify"]).says(&["run/archive"]);
+        later(1, &["verify"]).says(&["run/archive"]);
+        later(0, &["export", "--repair"]);
+        later(0, &["replay", "--verify"]);
+        assert_eq!(std::fs::read(&archived).unwrap(), whole);
+    };
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    std::fs::write(&archived, damaged).unwrap();
+    is_repaired();
+    std::fs::remove_file(&archived).unwrap();
+    is_repaired();
+    // What a move leaves that was cut short before the log recorded it.
+    let unfinished = folder.join("acks-to-00000000000000099999.jsonl");
+    std::fs::write(&unfinished, &whole).unwrap();
+    is_repaired();
+    assert!(!unfinished.exists());
+    std::fs::write(&unfinished, &whole).unwrap();
+    home.note("late.txt", "The pump failed on Monday. It works again.");
+    home.append(&lines(&[request("late", ACTIVE, json!({}))]));
+    let ran = home.command(&["drain"]).env("SUMMARIZER_TEST_NOW", "2098-01-01T00:00:00Z").output();
+    assert!(matches!(ran.unwrap().status.code(), Some(0 | 1)));
+    later(0, &["retain"]);
+    assert!(!unfinished.exists(), "a later move removes it");
+    later(0, &["replay", "--verify"]);
+    assert!(later(0, &["log", "dump"]).out.contains(name), "the log names the file");
+
+    std::fs::remove_file(home.path("run/summarizer.redb")).unwrap();
+    later(0, &["recover"]);
+    let found = outcomes(&home);
+    assert!(known.iter().all(|(id, how)| found.get(id) == Some(how)), "{known:#?}\n{found:#?}");
 }
 
 /// The findings of `doctor` that are not `ok`: check, text, fix.

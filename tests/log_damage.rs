@@ -10,14 +10,17 @@ mod log_support;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use log_support::{commit, open_on, payloads, records};
 use redb::{Database, TableDefinition};
 use summarizer::contract::hash::sha256;
 use summarizer::contract::ids::{KeyIndex, Seq};
+use summarizer::contract::time::Timestamp;
 use summarizer::log::{ChainReport, Checkpoint, Commit, LogError, NewRecord, Store};
 use summarizer::os::Disk;
 use summarizer::os::sim::SimDisk;
+use summarizer::upkeep::log_check::{LogCheck, LogTrouble, look};
 
 const PATH: &str = "/store.redb";
 
@@ -100,6 +103,36 @@ fn a_flipped_byte_of_a_body_names_its_record() {
     let found = verify(&disk);
     assert!(matches!(found, Err(LogError::Damaged { seq: Seq(101), .. })), "{found:?}");
     assert!(open(&disk).unwrap().reader().body(Seq(101)).is_err());
+}
+
+#[test]
+fn damage_is_found_at_a_start_and_beside_a_service() {
+    let disk = filled();
+    let sound = open(&disk).unwrap();
+    look(&sound.reader(), Timestamp(0)).unwrap();
+    let watched = |store: &Store, found: Arc<dyn Fn() + Send + Sync>| {
+        LogCheck::start(store.reader(), Arc::new(disk.clone()), PATH.into(), found).unwrap()
+    };
+    assert!(watched(&sound, Arc::new(|| panic!("a sound log"))).finish().is_none());
+    let (tell, told) = crossbeam_channel::bounded(1);
+    let gone = watched(&sound, Arc::new(move || tell.send(()).unwrap()));
+    let whole = (&disk as &dyn Disk).read(Path::new(PATH)).unwrap();
+    disk.remove_file(Path::new(PATH)).unwrap();
+    told.recv_timeout(Duration::from_secs(60)).expect("the loss is told");
+    assert!(matches!(gone.finish(), Some(LogTrouble::Gone { .. })));
+    sound.close().unwrap();
+    (&disk as &dyn Disk).replace(Path::new(PATH), &whole, 0o600).unwrap();
+
+    let at = find_in_file(&disk, &noise(7, 3000)[1000..1200]);
+    disk.corrupt(Path::new(PATH), at + 5, 1).unwrap();
+    let damaged = open(&disk).unwrap();
+    let found = look(&damaged.reader(), Timestamp(0));
+    assert!(matches!(found, Err(LogError::Damaged { seq: Seq(1), .. })), "{found:?}");
+    let (tell, told) = crossbeam_channel::bounded(1);
+    let check = watched(&damaged, Arc::new(move || tell.send(()).unwrap()));
+    told.recv_timeout(Duration::from_secs(60)).expect("the damage is told");
+    let found = check.finish();
+    assert!(matches!(found, Some(LogTrouble::Damaged(LogError::Damaged { .. }))), "{found:?}");
 }
 
 /// Calls every function of a reader.

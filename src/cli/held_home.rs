@@ -10,7 +10,7 @@ use super::Context;
 use super::causes::{digests_failed, engine_failed, log_failed, projector_failed};
 use super::failure::{Exit, Failure};
 use super::identity::{digest_setup, random_bytes, site_of};
-use super::lost_log::{refuse_lost_log, refuse_other_log};
+use super::lost_log::{refuse_damaged_log, refuse_lost_log, refuse_other_log};
 use super::settings::{load_config, load_registry, shared_flows};
 use crate::compaction::agent_runs::{AgentRunWriter, MakeNotes, NoteCommitter};
 use crate::compaction::files::SnapshotStore;
@@ -159,6 +159,18 @@ impl HeldHome {
         answer.into()
     }
 
+    /// Ends a digest build that a crash cut short, as the next build would.
+    pub(crate) fn finish_digests(&mut self, context: &Context) -> Result<(), Failure> {
+        if !self.engine.state().is_building_digests() {
+            return Ok(());
+        }
+        let setup = digest_setup(context, &self.home, &self.config, self.engine.log());
+        let (log, mut digester) = (setup.log.clone(), Digester::new(setup));
+        let committer = InProcess { held: self, context };
+        let mut journal = NoteJournal::new(committer, &log, &context.machine);
+        digester.recover(&mut journal).map_err(|error| digests_failed(&error))
+    }
+
     fn ask_digests(&mut self, context: &Context, order: DigestOrder) -> Result<Answer, Failure> {
         let failed = |error: SummariesError| super::causes::not_published(&error);
         let disk = &context.machine.disk;
@@ -171,6 +183,7 @@ impl HeldHome {
             .stopped_by(context.stop.flag());
         let mut summaries = None;
         if matches!(order, DigestOrder::Build { .. }) {
+            refuse_damaged_log(context, &log)?;
             let remember = self.home.publisher_index();
             let opened = Summaries::open(disk, &self.home.buses, &log, Some(&remember));
             // Bags name the manifests of their summaries, so those come first.

@@ -1,11 +1,13 @@
-//! Homes whose log is missing, or is not the log that the other files belong to.
+//! Homes whose log is missing or damaged, or is not the log that the other files belong to.
 
 use super::Context;
+use super::causes::log_failed;
 use super::failure::{Exit, Failure};
 use crate::home::Home;
-use crate::log::Reader;
+use crate::log::{LogError, Reader};
 use crate::os::Disk;
 use crate::upkeep::kinship::{Kinship, kinship};
+use crate::upkeep::log_check::{self, LogTrouble};
 
 /// The sign that a missing log once existed. An empty log in its place would cut the acks and
 /// summarize every request again.
@@ -39,6 +41,35 @@ pub(crate) fn refuse_lost_log(context: &Context, home: &Home) -> Result<(), Fail
             Err(Failure::new(Exit::Storage, what)
                 .hint("`summarizer recover` rebuilds it; no request is summarized twice"))
         }
+    }
+}
+
+/// Refuses a log in which damage is found: what is built on it would not hold.
+pub(crate) fn refuse_damaged_log(context: &Context, log: &Reader) -> Result<(), Failure> {
+    log_check::look(log, context.machine.clock.now()).map_err(|error| damaged_log(&error))
+}
+
+pub(crate) fn log_trouble(trouble: &LogTrouble) -> Failure {
+    match trouble {
+        LogTrouble::Damaged(error) => damaged_log(error),
+        LogTrouble::Gone { .. } => Failure::new(Exit::Storage, trouble.to_string()).hint(
+            "put the file back, or rebuild it with `summarizer recover`; no request is summarized twice",
+        ),
+    }
+}
+
+fn damaged_log(error: &LogError) -> Failure {
+    match error {
+        LogError::Damaged { .. } | LogError::Corrupt(_) => Failure::new(
+            Exit::Storage,
+            "the log is damaged",
+        )
+        .because(error)
+        .hint(
+            "nothing was built on it; `summarizer log verify` looks at all of it, and `summarizer \
+                 recover` rebuilds a sound log",
+        ),
+        error => log_failed(error),
     }
 }
 

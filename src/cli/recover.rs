@@ -198,9 +198,14 @@ impl RecoverArgs {
         let options = EngineOptions::of(config);
         let engine = Engine::open(store, options, now, &mut |_| {});
         let engine = engine.map_err(|error| engine_failed(&error))?;
-        let (acks, quarantine) = (home.acks(), home.quarantine());
-        let places =
-            Places { queue: &home.queue, acks: &acks, quarantine: &quarantine, buses: &home.buses };
+        let (acks, archive, quarantine) = (home.acks(), home.archive(), home.quarantine());
+        let places = Places {
+            queue: &home.queue,
+            acks: &acks,
+            archive: &archive,
+            quarantine: &quarantine,
+            buses: &home.buses,
+        };
         let rules = Rules {
             flows: &shared_flows(load_registry(context)?),
             run: session_start(context, config, RECOVER)?,
@@ -370,7 +375,7 @@ fn set_aside(context: &Context, home: &Home) -> Result<PathBuf, Failure> {
         copy(disk, &path, &aside.join(name))
             .map_err(|error| failed("set the old files aside", &error))?;
     }
-    link_all(disk, &home.run().join("archive"), &aside.join("archive"))
+    link_all(disk, &home.archive(), &aside.join("archive"))
         .map_err(|error| failed("set the archive aside", &error))?;
     let snapshots = home.snapshots();
     for run_id in listed(disk, &snapshots).map_err(|error| failed("list snapshots", &error))? {

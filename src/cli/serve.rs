@@ -1,6 +1,7 @@
 //! `serve` and `drain`: the same loop, until stopped or until no request is left.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use super::held_home::HeldHome;
 use super::home_access::HomeAccess;
 use super::identity::{digest_setup, run_id, session_start, site_of};
 use super::interrupt::{listen, stopped};
+use super::lost_log::{log_trouble, refuse_damaged_log};
 use super::outcome::Made;
 use super::page::Page;
 use super::prose::shortened;
@@ -43,6 +45,7 @@ use crate::service::{
 };
 use crate::state::event::PassedOver;
 use crate::telemetry::{RequestSpans, Telemetry, TelemetryError};
+use crate::upkeep::log_check::LogCheck;
 use crate::upkeep::run_watch::RunWatch;
 use crate::work::batches::BatchThread;
 use crate::work::flow_worker::FlowWorker;
@@ -191,17 +194,36 @@ pub(super) fn stopped_early(context: &Context) -> Result<Exit, Failure> {
     Err(stopped(done, "`summarizer drain` continues"))
 }
 
+/// Looks for damage in the log while the service runs, and ends the service when there is some.
+fn check_log(
+    context: &Context,
+    log: &Reader,
+    path: PathBuf,
+    stop: StopSignal,
+) -> std::io::Result<LogCheck> {
+    let found = move || {
+        stop.raise();
+    };
+    LogCheck::start(log.clone(), Arc::clone(&context.machine.disk), path, Arc::new(found))
+}
+
 /// Takes the home and runs the service loop in this process.
 pub(crate) fn run_service(
     context: &Context,
     command: &str,
     until: Until,
 ) -> Result<SessionOutcome, Failure> {
-    let held = HeldHome::take(context, true)?.ok_or_else(|| held_by_another(context))?;
+    let held = HeldHome::take(context, true)?;
+    let mut held = held.ok_or_else(|| held_by_another(context))?;
+    refuse_damaged_log(context, held.engine.log())?;
+    if matches!(until, Until::Drained(_)) {
+        // The digests of a service do it by themselves.
+        held.finish_digests(context)?;
+    }
     held.is_up();
     let HeldHome { config, home, index, flows, engine, projector, control, lock, .. } = held;
     let stop = stop_on_signals(context)?;
-    let asked = stop.clone();
+    let (asked, trouble_stop, log_file) = (stop.clone(), stop.clone(), home.store());
     let registry = load_registry(context)?;
     let (orders, incoming) = Orders::channel();
     let store = SnapshotStore::new(Arc::clone(&context.machine.disk), home.snapshots());
@@ -274,7 +296,11 @@ pub(crate) fn run_service(
     if command == "serve" {
         context.ui.talk(format!("serving {}", context.home.display()));
     }
+    let check = check_log(context, engine.log(), log_file, trouble_stop).map_err(|error| {
+        Failure::new(Exit::Storage, "cannot start the thread that checks the log").because(&error)
+    })?;
     let ran = service.run(engine, projector, control.as_ref(), until);
+    let trouble = check.finish();
     batches.finish();
     if let Some(telemetry) = telemetry {
         telemetry.finish();
@@ -288,6 +314,9 @@ pub(crate) fn run_service(
     let published = publishing.finish();
     let (report, engine) = ran.map_err(|error| service_failed(&error))?;
     published.map_err(|error| not_published(&error))?;
+    if let Some(trouble) = trouble {
+        return Err(log_trouble(&trouble));
+    }
     drop(control);
     let waiting = troubles(engine.state());
     engine.close().map_err(|error| engine_failed(&error))?;

@@ -243,7 +243,7 @@ pub fn compare(
     path: &Path,
     project: Project,
     log: &Reader,
-    after: Seq,
+    range: Range,
 ) -> Result<Option<String>, ProjectionError> {
     let failed = |source| ProjectionError::File { doing: "read", path: path.to_owned(), source };
     if disk.stat(path).map_err(failed)?.is_none() {
@@ -252,7 +252,7 @@ pub fn compare(
     let file = disk.open(path, Open::Read).map_err(failed)?;
     let mut follower = Follower { file, offset: 0, expected: Vec::new(), ended: false };
     let mut difference = None;
-    log.try_scan::<ProjectionError>(after.next(), None, |entry| {
+    log.try_scan::<ProjectionError>(range.after.next(), range.until, |entry| {
         if let Some(line) = project(&Committed::of(&entry)?) {
             follower.expected.extend_from_slice(line.as_bytes());
         }

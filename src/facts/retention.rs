@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 
@@ -35,7 +36,24 @@ pub struct AcksMoved {
     pub lines: u64,
     /// The archive file, in `run/archive`.
     pub file: String,
+    /// Of its bytes.
+    pub hash: Digest,
 }
+
+impl AcksMoved {
+    /// The name of the file with the acks up to an event.
+    pub(crate) fn file_of(through: Seq) -> String {
+        format!("{ACKS_TO}{:020}.jsonl", through.0)
+    }
+}
+
+/// Whether a file of `run/archive` holds acks.
+pub(crate) fn is_archive_of_acks(name: &str) -> bool {
+    name.starts_with(ACKS_TO) && name.ends_with(".jsonl")
+}
+
+/// What the names of files with archived acks begin with.
+const ACKS_TO: &str = "acks-to-";
 
 /// What one pass did. A part that the settings keep for good is `None`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]

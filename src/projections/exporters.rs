@@ -4,7 +4,10 @@
 
 use super::exporter::{Exporter, ExporterError};
 use super::projection::{Comparison, Projection, Site};
-use super::{caches, digest_tree, feeds, line_files, metrics, snapshot_files, summaries, versions};
+use super::{
+    archived_acks, caches, digest_tree, feeds, line_files, metrics, snapshot_files, summaries,
+    versions,
+};
 use crate::contract::ids::Seq;
 
 /// Every exporter, in the order in which they write: bags name the manifests of their summaries, so
@@ -13,6 +16,7 @@ use crate::contract::ids::Seq;
 pub const ALL: &[Exporter] = &[
     caches::EXPORTER,
     line_files::ACKS_EXPORTER,
+    archived_acks::EXPORTER,
     line_files::QUARANTINE_EXPORTER,
     snapshot_files::EXPORTER,
     summaries::SUMMARIES_EXPORTER,

@@ -125,9 +125,9 @@ impl Projection for LineFile {
 
     fn compare(&mut self) -> Outcome<Comparison> {
         let mut found = Comparison::default();
-        let Range { after, .. } = self.range(None)?;
+        let range = self.range(None)?;
         let Site { disk, log, .. } = &self.site;
-        if let Some(what) = append_only::compare(disk, &self.path, self.project, log, after)? {
+        if let Some(what) = append_only::compare(disk, &self.path, self.project, log, range)? {
             found.differs(self.site.relative(&self.path), what);
         }
         Ok(found)

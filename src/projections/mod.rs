@@ -26,6 +26,7 @@
 //!
 //! Why one list: `docs/adr/0080-one-list-of-projections.md`.
 
+mod archived_acks;
 pub mod caches;
 pub(crate) mod counts;
 mod day_files;

@@ -1,7 +1,8 @@
-//! Keeping a home in order: retention, recovery, copies, and watched folders.
+//! Keeping a home in order: retention, recovery, copies, checks of the log, and watched folders.
 
 pub mod copy;
 pub(crate) mod kinship;
+pub mod log_check;
 pub mod recover;
 pub mod retention;
 pub(crate) mod run_watch;

@@ -16,14 +16,17 @@
 //! See docs/adr/0064-retention.md.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::config::{ArchiveAfter, Config};
+use crate::contract::hash::{Digest, Hasher};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::facts::retention::{
     AcksArchived, AcksMoved, AnswersDropped, FramesArchived, RetentionApplied, RetentionFact,
+    is_archive_of_acks,
 };
 use crate::home::Home;
 use crate::log::codec::{self, Cursor};
@@ -390,18 +393,46 @@ fn move_acks(
     acks: &Acks,
     now: Timestamp,
 ) -> Result<(), RetainError> {
-    let folder = home.run().join("archive");
+    let folder = home.archive();
     disk.create_dir_all(&folder)?;
-    let name = format!("acks-to-{:020}.jsonl", acks.last.0);
-    let path = home.acks();
-    disk.replace_with_part(&folder.join(&name), &path, 0..acks.end, 0o640)?;
-    let fact = AcksMoved { through: acks.last, lines: acks.lines, file: name };
+    let (name, path) = (AcksMoved::file_of(acks.last), home.acks());
+    forget_unfinished_moves(disk, &folder, cursor(engine.log(), ACKS_FLOOR)?.applied)?;
+    let archived = folder.join(&name);
+    disk.replace_with_part(&archived, &path, 0..acks.end, 0o640)?;
+    let hash = hash_of(disk, &archived)?;
+    let fact = AcksMoved { through: acks.last, lines: acks.lines, file: name, hash };
     engine.record(Event::Retention(RetentionFact::AcksMoved(fact)), now)?;
     let kept = Cursor { applied: acks.last, bytes: 0 };
     let cursors = [(ACKS_FLOOR, kept), (ACKS, kept)];
     engine.commit(None, CheckpointWhen::Changed, &cursors, now)?;
     disk.replace_with_part(&path, &path, acks.end..acks.file_end, 0o640)?;
     Ok(())
+}
+
+/// Removes archive files that a crash left before the log recorded their move: their acks are still in the
+/// file of the acks.
+fn forget_unfinished_moves(disk: &dyn Disk, folder: &Path, moved: Seq) -> std::io::Result<()> {
+    let last = AcksMoved::file_of(moved);
+    for name in disk.list(folder)? {
+        if is_archive_of_acks(&name) && name > last {
+            disk.remove_file(&folder.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn hash_of(disk: &dyn Disk, path: &Path) -> std::io::Result<Digest> {
+    let file = disk.open(path, Open::Read)?;
+    let (mut hasher, mut buffer, mut at) = (Hasher::new(), vec![0; 1 << 20], 0);
+    loop {
+        match file.read_at(&mut buffer, at)? {
+            0 => return Ok(hasher.finish()),
+            count => {
+                hasher.update(&buffer[..count]);
+                at += count as u64;
+            }
+        }
+    }
 }
 
 /// When the policy was applied last, and what went; `None` before the first time.

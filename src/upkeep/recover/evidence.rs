@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -14,6 +14,7 @@ use crate::contract::vocabulary::{AckStatus, Bus, QuarantineReason, Stream};
 use crate::export::run_record::{RUN_RECORDS_DIR, RUN_ROWS_DIR};
 use crate::facts::attempt::{InputFacts, Recovered, SelectionInput, UpstreamInput};
 use crate::facts::recovery::{RecoveryReport, RunRecordKept};
+use crate::facts::retention::is_archive_of_acks;
 use crate::os::{Disk, Open};
 use crate::state::event::SummaryPointer;
 use crate::upstream::lines::Lines;
@@ -26,6 +27,8 @@ use super::losses::lose;
 pub struct Places<'a> {
     pub queue: &'a Path,
     pub acks: &'a Path,
+    /// The folder with acks that retention moved away.
+    pub archive: &'a Path,
     pub quarantine: &'a Path,
     pub buses: &'a Path,
 }
@@ -65,14 +68,16 @@ impl Evidence {
             cuts: BTreeSet::new(),
             consumed: 0,
         };
-        each_line(disk, places.acks, &mut |line| match serde_json::from_slice::<Ack>(line) {
-            Ok(ack) if ack.ack_seq <= kept.0 => {}
-            Ok(ack) => {
-                report.acks_read += 1;
-                evidence.note(ack);
-            }
-            Err(_) => report.acks_unreadable += 1,
-        })?;
+        for file in files_of_acks(disk, places)? {
+            each_line(disk, &file, &mut |line| match serde_json::from_slice::<Ack>(line) {
+                Ok(ack) if ack.ack_seq <= kept.0 => {}
+                Ok(ack) => {
+                    report.acks_read += 1;
+                    evidence.note(ack);
+                }
+                Err(_) => report.acks_unreadable += 1,
+            })?;
+        }
         each_line(disk, places.quarantine, &mut |line| evidence.note_bad_line(line))?;
         evidence.read_bus(places.buses, report);
         evidence.read_runs(disk, places.buses, report)?;
@@ -219,6 +224,21 @@ fn input_fact(input: &Value) -> Option<UpstreamInput> {
 }
 
 /// Calls `look` for each line of a file, if the file exists.
+/// The files with acks, the oldest first.
+fn files_of_acks(disk: &Arc<dyn Disk>, places: &Places<'_>) -> Result<Vec<PathBuf>, RecoverError> {
+    let failed =
+        |source| RecoverError::Evidence { path: places.archive.display().to_string(), source };
+    let mut names = match disk.list(places.archive) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        listed => listed.map_err(failed)?,
+    };
+    // Their names are in the order of the log.
+    names.retain(|name| is_archive_of_acks(name));
+    let mut files: Vec<PathBuf> = names.iter().map(|name| places.archive.join(name)).collect();
+    files.push(places.acks.to_owned());
+    Ok(files)
+}
+
 fn each_line(
     disk: &Arc<dyn Disk>,
     path: &Path,
