@@ -90,6 +90,7 @@ fn summarize(sources: &[SourceText]) -> usize {
         listener: None,
         model: None,
         apart: false,
+        speakers: None,
         kept_as: "",
     };
     Builtin.call(&call).map_or(0, |reply| reply.text.len())

@@ -304,6 +304,7 @@ fn provider_client(address: &str) -> Box<dyn Fn() -> Box<dyn FnMut()> + Sync> {
                 listener: None,
                 model: None,
                 apart: false,
+                speakers: None,
                 kept_as: "",
             };
             provider.call(&call).unwrap();

@@ -792,6 +792,45 @@ fn retention_previews_and_removes_old_data_and_leaves_a_sound_log() {
     at(spring, 0, &["--home", copy.to_str().unwrap(), "log", "verify"]);
 }
 
+/// Flipped bits and lost pages of every cache, with work going on.
+#[test]
+fn a_damaged_cache_costs_time_and_changes_no_published_byte() {
+    let home = lived_in();
+    home.expect(0, &["digest", "build"]);
+    let caches: Vec<_> = ["publisher", "version", "digest", "upstream"]
+        .map(|name| home.path(&format!("run/{name}-index.redb")))
+        .into_iter()
+        .filter(|path| path.exists())
+        .collect();
+    assert!(caches.len() > 2, "{caches:?}");
+    let mut rng = support::Rng::new(11);
+    let rounds = if support::deep() { 1000 } else { 12 };
+    for round in 0..rounds {
+        let cache = &caches[round % caches.len()];
+        let mut bytes = std::fs::read(cache).unwrap();
+        let at = rng.below(bytes.len() as u64) as usize;
+        if round % 3 == 0 {
+            let page = at / 4096 * 4096;
+            let end = (page + 4096).min(bytes.len());
+            bytes[page..end].fill(0);
+        } else {
+            bytes[at] ^= 1 << rng.below(8);
+        }
+        std::fs::write(cache, bytes).unwrap();
+        let id = format!("round-{round}");
+        home.note(&format!("{id}.txt"), &format!("Pump {round} failed on Monday. It works again."));
+        home.append(&lines(&[request(&id, ACTIVE, json!({}))]));
+        home.expect(0, &["drain"]);
+        home.expect(0, &["digest", "build"]);
+        let what = format!("round {round}, byte {at} of {}", cache.display());
+        assert_eq!(outcomes(&home)[&id].0, "completed", "{what}");
+        let published_so_far = published(&home);
+        home.expect(0, &["export", "--repair"]);
+        assert!(published(&home) == published_so_far, "a repair changed what is published: {what}");
+    }
+    is_sound(&home);
+}
+
 #[test]
 fn archived_acks_are_checked_repaired_and_used_by_recover() {
     let home = lived_in();

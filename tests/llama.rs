@@ -160,6 +160,7 @@ fn ask(
         listener,
         model: None,
         apart: false,
+        speakers: None,
         kept_as: "",
     })
 }

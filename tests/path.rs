@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use path::folder;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 struct Person {
     dir: tempfile::TempDir,
@@ -732,6 +732,43 @@ fn written_days_and_speakers_are_kept_and_an_unclear_day_is_not_guessed() {
     let chat = person.run(0, &["sum", "own/WhatsApp Chat with Flat.txt"]).out;
     says(&chat, &["I pay it, 64 euros", "and Ana owes me half", "the plumber comes on Monday"]);
     assert!(!chat.contains("encrypted") && !chat.contains("14:05 -"), "{chat}");
+    says(&chat, &["Ben: I pay it, 64 euros"]);
+}
+
+#[test]
+fn what_an_assistant_says_is_not_what_its_user_did() {
+    let person = Person::new();
+    std::fs::create_dir(person.path("export")).unwrap();
+    let message = |id: &str, role: &str, at: i64, parent: Value, child: Value, text: &str| {
+        json!({"id": id, "parent": parent, "children": child, "message": {
+            "id": id, "author": {"role": role}, "create_time": at,
+            "content": {"content_type": "text", "parts": [text]}}})
+    };
+    let talk = json!([{"title": "Sorting notes", "create_time": 1_770_800_300, "current_node": "c", "mapping": {
+        "a": message("a", "user", 1_770_800_300, Value::Null, json!(["b"]),
+            "I want to sort my notes by day. There are 300 files."),
+        "b": message("b", "assistant", 1_770_800_360, json!("a"), json!(["c"]),
+            "Rename each file. I fixed everything and merged it. You still need to buy a new disk."),
+        "c": message("c", "user", 1_770_800_420, json!("b"), json!([]),
+            "I renamed ten of them and it works. I still need to check the photos."),
+    }}]);
+    std::fs::write(person.path("export/conversations.json"), talk.to_string()).unwrap();
+    person.json(0, &home(&["add", "--init", "export"]));
+    let read = person.json(0, &home(&["read"]));
+    let outputs = &read[0]["outputs"];
+    let done = outputs["structured"]["achievements"].to_string();
+    let open = outputs["actions"].to_string();
+    assert!(done.contains("I renamed ten of them"), "{outputs:#}");
+    assert!(!done.contains("merged"), "{done}");
+    assert!(open.contains("check the photos") && !open.contains("new disk"), "{open}");
+    let text = outputs["summary_text"].as_str().unwrap();
+    assert!(
+        text.contains("ten of them") && !text.contains("merged") && !text.contains("disk"),
+        "{text}"
+    );
+    let summed = person.json(0, &["sum", "export"]);
+    let done = summed[0]["structured"]["achievements"].to_string();
+    assert!(done.contains("I renamed ten of them") && !done.contains("merged"), "{done}");
 }
 
 #[test]

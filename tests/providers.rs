@@ -63,6 +63,7 @@ fn say(
         listener: None,
         model: None,
         apart: false,
+        speakers: None,
         kept_as: "",
     })
 }

@@ -70,6 +70,7 @@ fn builtin(text: &str) -> String {
         listener: None,
         model: None,
         apart: false,
+        speakers: None,
         kept_as: "",
     };
     Builtin.call(&call).expect("an answer").text

@@ -637,6 +637,7 @@ fn ask(
         listener: None,
         model: None,
         apart: false,
+        speakers: None,
         kept_as: "",
     })
 }
@@ -726,6 +727,7 @@ fn call_with(
         listener: Some(listener),
         model: None,
         apart: false,
+        speakers: None,
         kept_as: "",
     })
 }

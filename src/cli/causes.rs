@@ -9,6 +9,7 @@ use crate::projections::exporter::ExporterError;
 use crate::projections::projector::ProjectorError;
 use crate::projections::summaries::SummariesError;
 use crate::seam::append::AppendError;
+use crate::seam::position::QueueError;
 use crate::sequencer::engine::EngineError;
 use crate::sequencer::mark::MarkError;
 use crate::service::ServiceError;
@@ -99,10 +100,13 @@ pub(crate) fn service_failed(error: &ServiceError) -> Failure {
         ServiceError::Engine(error) => engine_failed(error),
         ServiceError::Mark(error) => mark_failed(error),
         ServiceError::Projector(error) => projector_failed(error),
-        ServiceError::Queue(error) => {
+        ServiceError::Queue(error @ QueueError::Changed { .. }) => {
             Failure::new(Exit::Input, "cannot continue reading the queue")
                 .because(error)
                 .hint("`summarizer queue adopt` shows what changed and continues")
+        }
+        ServiceError::Queue(error) => {
+            Failure::new(Exit::Storage, "cannot read the queue").because(error)
         }
         error => Failure::new(Exit::Storage, "the service stopped").because(error),
     }

@@ -155,6 +155,12 @@ impl Findings {
                 self.wrong(check, what, &take);
                 self.hint("or run it as the owner of these files; nothing is damaged");
             }
+            Trouble::Failing => {
+                self.wrong(check, what, "dmesg | tail");
+                self.hint(
+                    "the system failed, not the home; `ulimit -n` shows how many files may be open",
+                );
+            }
             Trouble::Full => {
                 let biggest = self.biggest();
                 self.wrong(check, what, &biggest);

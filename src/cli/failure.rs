@@ -41,6 +41,8 @@ pub enum Trouble {
     Permission,
     /// No room is left.
     Full,
+    /// The system or the disk failed: an error of the device, no more files or memory for now.
+    Failing,
 }
 
 impl Trouble {
@@ -72,9 +74,19 @@ impl Trouble {
                 }
                 _ => {}
             }
+            let code = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+            if code.is_some_and(|code| FAILING.contains(&code)) {
+                return Some(Trouble::Failing);
+            }
             next = error.source();
         }
         None
+    }
+
+    /// Whether no other input would help: such a failure is one of the storage, so that a unit starts the
+    /// command again.
+    fn is_of_storage(self) -> bool {
+        matches!(self, Trouble::Damage | Trouble::Full | Trouble::Failing)
     }
 
     /// What to do about it.
@@ -88,10 +100,17 @@ impl Trouble {
                 "this user has no permission: run the command as the owner of these files (see \
                  `ls -l`), or `chown -R USER HOME`"
             }
+            Trouble::Failing => {
+                "the system failed, not the input: see `dmesg` and `ulimit -n`, and start it again"
+            }
             Trouble::Full => "free some space and start again; no accepted request is lost",
         }
     }
 }
+
+/// Errors of a device, and of limits that others have used up.
+const FAILING: [i32; 6] =
+    [libc::EIO, libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::ESTALE, libc::ENODEV];
 
 /// Whether the log file is damaged or is not a log.
 pub(crate) fn is_damage(error: &LogError) -> bool {
@@ -125,6 +144,9 @@ impl Failure {
     /// Adds an error and its own causes.
     pub fn because(mut self, error: &(dyn Error + 'static)) -> Failure {
         self.trouble = self.trouble.or_else(|| Trouble::of(error));
+        if self.trouble.is_some_and(Trouble::is_of_storage) && self.exit == Exit::Input {
+            self.exit = Exit::Storage;
+        }
         let mut next = Some(error);
         while let Some(error) = next {
             let text = error.to_string();
@@ -209,6 +231,18 @@ mod tests {
             serde_json::json!({"error": "cannot start", "caused_by": ["read the file", "disk on fire"], "hint": "put it out", "exit": 6})
         );
         assert!(failure.render().ends_with("put it out"));
+    }
+
+    #[test]
+    fn a_failing_system_is_never_called_wrong_input() {
+        for code in FAILING {
+            let error = Outer(std::io::Error::from_raw_os_error(code));
+            let failure = Failure::new(Exit::Input, "cannot read the queue").because(&error);
+            assert_eq!(failure.exit, Exit::Storage, "{code}");
+        }
+        let missing = Outer(std::io::ErrorKind::NotFound.into());
+        let failure = Failure::new(Exit::Input, "cannot read the queue").because(&missing);
+        assert_eq!(failure.exit, Exit::Input);
     }
 
     #[test]

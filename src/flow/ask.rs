@@ -75,6 +75,8 @@ pub(super) struct Asker<'a> {
     pub listener: Option<&'a dyn Listener>,
     /// Whether the sources are texts of their own.
     pub apart: bool,
+    /// Who says the sources, in a session.
+    pub speakers: Option<crate::model::Speakers>,
     pub timeout: Duration,
     pub(crate) repair_turns: u32,
     pub keep_prompts: bool,
@@ -291,6 +293,7 @@ impl Asker<'_> {
             listener: self.listener,
             model: None,
             apart: self.apart,
+            speakers: self.speakers.as_ref(),
             kept_as: "",
         }
     }

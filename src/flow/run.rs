@@ -22,7 +22,10 @@ use super::source_ids::{CannotRemove, IdCheck, KnownIds};
 use super::tree::{LEAF_CHARS, TreeJob};
 use super::{extract, inputs, pyvalue};
 use crate::contract::schema;
-use crate::model::{Bill, CallSettings, Listener, ModelError, Provider, SourceText};
+use crate::contract::source::InputContext;
+use crate::model::{
+    Bill, CallSettings, Listener, ModelError, Provider, SourceText, Speaker, Speakers,
+};
 /// Bytes of a token when a prompt is measured: a cautious number for most languages.
 const BYTES_PER_TOKEN: usize = 3;
 /// Tokens kept free for the answer when no limit is set for it.
@@ -106,11 +109,22 @@ fn asker<'a>(
         bill: options.bill,
         listener: options.listener,
         apart: options.surroundings.is_some_and(|around| around.input.is_apart()),
+        speakers: options.surroundings.and_then(|around| speakers(&around.input)),
         timeout: options.timeout,
         repair_turns: options.repair_turns,
         keep_prompts: options.keep_prompts,
         ledger: Default::default(),
     }
+}
+
+/// Who says what in a session; `None` for other input.
+fn speakers(input: &InputContext) -> Option<Speakers> {
+    input.window.as_ref()?;
+    let said = input.sources.iter().map(|source| {
+        let name = source.author.as_ref().and_then(|person| person.name.clone());
+        (source.id.clone(), Speaker { role: source.role.clone(), name })
+    });
+    Some(Speakers(said.collect()))
 }
 
 /// Runs a flow once.
@@ -157,7 +171,12 @@ pub(crate) fn aggregate_values(
     for (reference, value) in lines.into_iter().flatten() {
         columns.entry(reference).or_default().push(value);
     }
-    let asker = Asker { apart: false, keep_prompts: false, ..asker(pack, provider, options) };
+    let asker = Asker {
+        apart: false,
+        speakers: None,
+        keep_prompts: false,
+        ..asker(pack, provider, options)
+    };
     let overrides = CallSettings::default();
     let executor = Executor {
         pack,

@@ -1,5 +1,6 @@
 //! One question to a model: the conversation, the texts it is about, and the limits of the answer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,6 +64,18 @@ pub struct SourceText {
     /// The upstream id, byte for byte.
     pub id: String,
     pub text: String,
+}
+
+/// Who says each source of a session, by its id.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Speakers(pub BTreeMap<String, Speaker>);
+
+/// Who says a text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Speaker {
+    /// `user`, `assistant`, …
+    pub role: Option<String>,
+    pub name: Option<String>,
 }
 
 /// The shape the answer must have.
@@ -193,6 +206,8 @@ pub struct ModelCall<'a> {
     pub model: Option<&'a str>,
     /// Whether the sources are texts of their own rather than parts of one: each has its say.
     pub apart: bool,
+    /// Who says the sources, in a session. The messages show the same.
+    pub speakers: Option<&'a Speakers>,
     /// The name under which the caller keeps the answer; empty when it keeps none.
     pub kept_as: &'a str,
 }
@@ -262,6 +277,7 @@ mod tests {
                 listener: None,
                 model: None,
                 apart: false,
+                speakers: None,
                 kept_as: "",
             };
             let whole = json!({

@@ -770,6 +770,7 @@ mod tests {
             listener,
             model: None,
             apart: false,
+            speakers: None,
             kept_as: "",
         })
     }

@@ -49,6 +49,7 @@ pub(crate) use batch_lane::{BatchLane, BatchPrice, QueuedQuestion};
 pub(crate) use budget::Spent;
 pub use call::{
     Api, CallSettings, Listener, Message, ModelCall, ResponseFormat, RightOfWay, Role, SourceText,
+    Speaker, Speakers,
 };
 pub(crate) use context::{MORE_CONTEXT, was_cut};
 pub(crate) use deadline::Deadline;

@@ -116,6 +116,7 @@ pub(super) fn answer_of(
         bill: None,
         model: None,
         apart: false,
+        speakers: None,
         kept_as: "",
     };
     match reply(&call) {

@@ -425,6 +425,7 @@ pub(crate) fn probed(
         listener: Some(&heard),
         model: None,
         apart: false,
+        speakers: None,
         kept_as: "",
     })?;
     let text = reply.text.as_str();

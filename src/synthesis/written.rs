@@ -51,6 +51,7 @@ pub fn summarize(
         listener: None,
         model: None,
         apart: false,
+        speakers: None,
         kept_as: "",
     };
     let reply = provider.call(&call).map_err(|error| error.to_string())?;

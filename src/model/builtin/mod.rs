@@ -119,8 +119,10 @@ fn read<T>(
     let parts = gather(call, hints);
     let read: usize = parts.iter().map(|part| part.text.len()).sum();
     let parts = excerpt(parts);
-    let text = Text::new(
+    let said = parts.iter().map(|part| part.spoken_by.clone()).collect();
+    let text = Text::spoken(
         parts.iter().map(|part| Part { id: id_of(part, call), text: &part.text }).collect(),
+        said,
     );
     let percent = percent(call, hints);
     let mut scene = Scene::new(&text, &parts, call.inputs, hints, percent);

@@ -208,6 +208,16 @@ fn is_content(text: &Text<'_>, sentence: usize, token: &Token) -> bool {
         && !super::extract::dates::is_calendar_word(text.folded(token))
         && !lexicon().phrases.verbs.contains(text.folded(token))
         && !is_unit(text.folded(token))
+        && !is_amount(text.folded(token))
+        && !lexicon().mail.reply_marks.contains(text.folded(token))
+        && !(lexicon().dates.zones.contains(text.folded(token))
+            && !word.contains(char::is_lowercase))
+}
+
+/// A number with its unit: `40s`, `2x`, `12km`.
+fn is_amount(word: &str) -> bool {
+    let unit = word.trim_start_matches(|c: char| c.is_ascii_digit());
+    unit.len() < word.len() && (is_unit(unit) || matches!(unit, "s" | "ms" | "x" | "d" | "h"))
 }
 
 /// Whether a folded word is a unit or a currency: `eur`, `kg`.
@@ -235,10 +245,43 @@ fn note(
         }
         None => {
             found.insert(terms.clone(), phrases.len());
-            let (start, end) = (run[0].start as usize, run[run.len() - 1].end as usize);
+            let (start, end) = whole_words(text, sentence, &run[0], &run[run.len() - 1]);
             phrases.push(Phrase { terms, sentence, start, end, score: 0, count: 1, named });
         }
     }
+}
+
+/// Where the words of a run begin and end: without an elided article (`l'accord`), and with the other half
+/// of a word with a hyphen (`rendez-vous`).
+fn whole_words(text: &Text<'_>, sentence: usize, first: &Token, last: &Token) -> (usize, usize) {
+    let source = text.parts[text.sentences[sentence].part].text;
+    let (mut start, mut end) = (first.start as usize, last.end as usize);
+    if text.language.does(|habits| habits.articles_are_elided) {
+        start += elided(&source[start..end]);
+    }
+    let is_part = |c: char| c.is_alphanumeric() || c == '-';
+    let before = &source[..start];
+    let half = before.len() - before.trim_end_matches(is_part).len();
+    if before.ends_with('-') && half > 1 {
+        start -= half;
+    }
+    let after = &source[end..];
+    let half = after.len() - after.trim_start_matches(is_part).len();
+    if after.starts_with('-') && half > 1 {
+        end += half;
+    }
+    (start, end)
+}
+
+/// Bytes of the elided word that a word begins with.
+fn elided(word: &str) -> usize {
+    let Some(mark) = word.find(['\'', '’']) else { return 0 };
+    let rest = word[mark..].trim_start_matches(['\'', '’']);
+    let is_short = matches!(
+        fold(&word[..mark]).as_str(),
+        "l" | "d" | "qu" | "n" | "s" | "j" | "c" | "m" | "t"
+    );
+    if is_short && rest.chars().nth(1).is_some() { word.len() - rest.len() } else { 0 }
 }
 
 fn worth(phrase: &Phrase, weights: &[u64]) -> u64 {
@@ -281,6 +324,28 @@ fn choose(phrases: Vec<Phrase>, most: usize) -> Vec<Phrase> {
 mod tests {
     use super::super::text::Part;
     use super::*;
+
+    #[test]
+    fn amounts_marks_and_zones_name_nothing_and_words_are_whole() {
+        let names = |source: &str| {
+            let text = Text::new(vec![Part { id: "a", text: source }]);
+            let all: Vec<usize> = (0..text.sentences.len()).collect();
+            let found = key_phrases(&text, &all, 6);
+            found.iter().map(|one| source[one.start..one.end].to_owned()).collect::<Vec<_>>()
+        };
+        let build = names(
+            "# Re: Nº 12 of the cache\n\nThe cache takes 1s instead of 40s (17:00 UTC). The cache Nº 3 is warm.\n",
+        );
+        for wrong in ["Re", "UTC", "1s", "40s", "Nº"] {
+            assert!(!build.iter().any(|one| one.contains(wrong)), "{build:?}");
+        }
+        let french = names(
+            "L'accord sur l'appartement est signé. Le rendez-vous est avenue de l'Opéra. L'équipe attend l'acompte. \
+             L'accord et le rendez-vous sont dans le dossier.",
+        );
+        assert!(french.iter().all(|one| !one.contains(['\'', '’'])), "{french:?}");
+        assert!(!french.iter().any(|one| one.ends_with("rendez")), "{french:?}");
+    }
 
     #[test]
     fn recurring_phrases_come_first_and_do_not_overlap() {

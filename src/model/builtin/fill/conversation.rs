@@ -37,7 +37,11 @@ pub(crate) fn with_speaker(scene: &Scene<'_, '_>, sentence: usize, bytes: usize)
 
 fn speaker<'t>(scene: &'t Scene<'_, '_>, block: &Block) -> Option<&'t str> {
     let said = matches!(block.role, Role::Person | Role::User);
-    let range = block.speaker.clone().filter(|_| said)?;
-    let name = scene.text.parts[block.part].text.get(range)?.trim();
+    let known = scene.text.spoken_by.get(block.part).and_then(Option::as_ref);
+    let name = match &block.speaker {
+        Some(range) => scene.text.parts[block.part].text.get(range.clone()),
+        None => known.and_then(|by| by.name.as_deref()),
+    };
+    let name = name.filter(|_| said)?.trim();
     (!name.is_empty() && name.len() <= NAME_BYTES_MAX).then_some(name)
 }

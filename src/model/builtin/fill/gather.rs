@@ -7,11 +7,14 @@
 //! quoted as evidence.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
+use super::super::super::call::{Speaker, Speakers};
 use super::super::super::{ModelCall, SourceText};
+use super::super::text::blocks::role_of;
+use super::super::text::{Role, SpokenBy};
 use super::hints::{Hints, ItemsHint};
 use super::members::{Ordered, members};
 use crate::markup::html::View;
@@ -32,11 +35,21 @@ pub struct Gathered<'c> {
     pub view: Option<Box<View>>,
     /// The item it is, by index into the input list.
     pub item: Option<usize>,
+    /// Who says it, when it is a message of a session.
+    pub(crate) spoken_by: Option<SpokenBy>,
 }
 
 /// The parts of a call, in reading order.
 pub fn gather<'c>(call: &ModelCall<'c>, hints: &Hints) -> Vec<Gathered<'c>> {
     let mut parts = as_given(call, hints);
+    if let Some(speakers) = call.speakers {
+        let between_people = are_people(speakers);
+        for part in &mut parts {
+            let id = part.source.and_then(|at| call.sources.get(at)).map(|source| &source.id);
+            let speaker = id.and_then(|id| speakers.0.get(id));
+            part.spoken_by = speaker.map(|speaker| spoken_by(speaker, between_people));
+        }
+    }
     for part in &mut parts {
         if let Some(mut view) = View::of(&part.text) {
             part.text = std::mem::take(&mut view.text).into();
@@ -44,6 +57,21 @@ pub fn gather<'c>(call: &ModelCall<'c>, hints: &Hints) -> Vec<Gathered<'c>> {
         }
     }
     parts
+}
+
+/// Whether two or more speakers have names, and none is an assistant.
+fn are_people(speakers: &Speakers) -> bool {
+    let role = |speaker: &Speaker| speaker.role.as_deref().map_or(Role::None, role_of);
+    let names: BTreeSet<&str> =
+        speakers.0.values().filter_map(|speaker| speaker.name.as_deref()).collect();
+    names.len() > 1 && speakers.0.values().all(|speaker| role(speaker) != Role::Assistant)
+}
+
+fn spoken_by(speaker: &Speaker, between_people: bool) -> SpokenBy {
+    let role = speaker.role.as_deref().map_or(Role::None, role_of);
+    let is_person = between_people && matches!(role, Role::None | Role::User);
+    let name = speaker.name.clone();
+    SpokenBy { role: if is_person && name.is_some() { Role::Person } else { role }, name }
 }
 
 fn as_given<'c>(call: &ModelCall<'c>, hints: &Hints) -> Vec<Gathered<'c>> {
@@ -145,7 +173,8 @@ fn item_parts<'c>(call: &ModelCall<'c>, hint: &ItemsHint) -> Option<Vec<Gathered
         let text = item_text(item, hint);
         let id = hint.id.iter().find_map(|name| item.get(name)).and_then(Value::as_str);
         let place = id.and_then(|id| places.get(&(id, text.as_str())).copied());
-        Gathered { source: place, text: text.into(), item: Some(index), view: None }
+        let item = Some(index);
+        Gathered { source: place, text: text.into(), item, ..Gathered::default() }
     });
     Some(parts.collect())
 }
@@ -199,7 +228,7 @@ fn write(value: &Value, label: &str, depth: usize, out: &mut String) {
     match value {
         Value::Null => {}
         Value::Object(map) if is_silent(map) => {}
-        Value::Object(map) => match turn(map) {
+        Value::Object(map) => match speaker_of(map).and_then(|speaker| turn(map, speaker)) {
             Some(line) => push_line(&line, "", out),
             None => map.iter().for_each(|(name, member)| match member {
                 // Beside a text, a speaker or an id would read as a part of the text.
@@ -233,6 +262,10 @@ fn write(value: &Value, label: &str, depth: usize, out: &mut String) {
         {
             list.iter().for_each(|element| push_line(&scalar(element), "- ", out));
         }
+        Value::Array(list) if is_between_people(list) => {
+            let turns = list.iter().filter_map(Value::as_object).filter(|map| !is_silent(map));
+            turns.filter_map(|map| turn(map, AUTHOR)).for_each(|line| push_line(&line, "", out));
+        }
         Value::Array(list) => list.iter().for_each(|element| write(element, label, depth + 1, out)),
         _ if label.is_empty() => push_line(&scalar(value), "", out),
         _ => push_line(&format!("{label}: {}", scalar(value)), "", out),
@@ -245,10 +278,27 @@ fn is_silent(map: &Map<String, Value>) -> bool {
     map.keys().any(|name| members().speakers.has(name)) && members().sayings.0.iter().any(is_null)
 }
 
-/// A chat message as a turn.
-fn turn(map: &Map<String, Value>) -> Option<String> {
+/// The member that names the author of a message, beside its role.
+const AUTHOR: &str = "author";
+
+/// Messages of two or more authors with names, none of them an assistant.
+fn is_between_people(list: &[Value]) -> bool {
+    let word = |message: &Value, name: &str| message[name].as_str().map(str::to_owned);
+    let authors: BTreeSet<String> = list.iter().filter_map(|one| word(one, AUTHOR)).collect();
+    let are_people = |one: &Value| {
+        let role = word(one, "role").map_or(Role::None, |role| role_of(&role));
+        one.is_object() && matches!(role, Role::None | Role::User | Role::System)
+    };
+    authors.len() > 1 && list.iter().all(are_people)
+}
+
+fn speaker_of(map: &Map<String, Value>) -> Option<&str> {
+    map.keys().map(String::as_str).find(|name| members().speakers.has(name))
+}
+
+/// A chat message as a turn, with the member that names who speaks.
+fn turn(map: &Map<String, Value>, speaker: &str) -> Option<String> {
     let first = |names: &Ordered| names.0.iter().find_map(|name| map.get(name)?.as_str());
-    let speaker = map.keys().find(|name| members().speakers.has(name))?;
     let (role, text) = (map.get(speaker)?.as_str()?, first(&members().sayings)?);
     let time = first(&members().times).filter(|time| time.contains(':'));
     let stamp = time.map(|time| format!("[{time}] ")).unwrap_or_default();
@@ -287,6 +337,10 @@ mod tests {
         );
         let messages = json!([{"role": "user", "time": "10:02", "text": "hola"}, {"role": "assistant", "content": "hi"}]);
         assert_eq!(lay_out(&messages), "[10:02] user: hola\nassistant: hi");
+        let mut people = json!([{"role": "user", "author": "Ana", "text": "hola"}, {"role": "user", "author": "Bo", "text": "hi"}]);
+        assert_eq!(lay_out(&people), "Ana: hola\nBo: hi");
+        people[1]["role"] = json!("assistant");
+        assert_eq!(lay_out(&people), "user: hola\nassistant: hi");
         assert_eq!(lay_out(&json!("{not json}")), "{not json}");
     }
 }

@@ -116,6 +116,9 @@ pub struct Habits {
     /// The noun of a phrase stands first: `agua potable`.
     #[serde(default)]
     pub(crate) nouns_stand_first: bool,
+    /// An article before a vowel is a part of the next word: `l'accord`.
+    #[serde(default)]
+    pub(crate) articles_are_elided: bool,
 }
 
 /// Declares lists that several languages put together.

@@ -71,8 +71,14 @@ pub struct Block {
     pub sentences: Range<usize>,
 }
 
-pub fn split(part: usize, source: &str) -> Vec<Block> {
-    let mut splitter = Splitter::new(part, source);
+#[cfg(test)]
+fn split(part: usize, source: &str) -> Vec<Block> {
+    split_said(part, source, Role::None)
+}
+
+/// The blocks of a part that somebody of a role says; a turn inside it has its own role.
+pub(crate) fn split_said(part: usize, source: &str, role: Role) -> Vec<Block> {
+    let mut splitter = Splitter::new(part, source, role);
     let mut start = 0;
     let mut lines = source.split_inclusive('\n').peekable();
     while let Some(line) = lines.next() {
@@ -130,14 +136,14 @@ struct Splitter<'a> {
 }
 
 impl<'a> Splitter<'a> {
-    fn new(part: usize, source: &'a str) -> Self {
+    fn new(part: usize, source: &'a str, role: Role) -> Self {
         Splitter {
             part,
             source,
             blocks: Vec::new(),
             open: None,
             speakers: recurring_labels(source),
-            role: Role::None,
+            role,
             speaker: None,
             section: 0,
             in_code: false,

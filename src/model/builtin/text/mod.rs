@@ -28,6 +28,13 @@ pub struct Part<'a> {
     pub text: &'a str,
 }
 
+/// Who says a part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SpokenBy {
+    pub role: Role,
+    pub name: Option<String>,
+}
+
 /// A sentence: where it is and what it consists of.
 #[derive(Debug, Clone)]
 pub struct Sentence {
@@ -42,6 +49,8 @@ pub struct Sentence {
 
 pub struct Text<'a> {
     pub parts: Vec<Part<'a>>,
+    /// Who says each part, where that is known from elsewhere than its text.
+    pub(crate) spoken_by: Vec<Option<SpokenBy>>,
     pub blocks: Vec<Block>,
     pub sentences: Vec<Sentence>,
     /// Tokens of all sentences, in reading order.
@@ -52,9 +61,15 @@ pub struct Text<'a> {
 
 impl<'a> Text<'a> {
     pub fn new(parts: Vec<Part<'a>>) -> Self {
+        Text::spoken(parts, Vec::new())
+    }
+
+    /// A text whose parts are messages of a session.
+    pub(crate) fn spoken(parts: Vec<Part<'a>>, spoken_by: Vec<Option<SpokenBy>>) -> Self {
         let language = language_of(parts.iter().map(|part| part.text));
         let mut text = Text {
             parts: Vec::new(),
+            spoken_by,
             blocks: Vec::new(),
             sentences: Vec::new(),
             tokens: Vec::new(),
@@ -71,7 +86,9 @@ impl<'a> Text<'a> {
     fn add_part(&mut self, part: usize, source: &str) {
         let language = self.language;
         let casual = sentences::is_casual(source);
-        for block in blocks::split(part, source) {
+        let spoken_by = self.spoken_by.get(part).and_then(Option::as_ref);
+        let role = spoken_by.map_or(Role::None, |by| by.role);
+        for block in blocks::split_said(part, source, role) {
             let index = self.blocks.len();
             let first = self.sentences.len();
             let chat = matches!(block.role, Role::User | Role::Person);
