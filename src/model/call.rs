@@ -67,11 +67,11 @@ pub struct SourceText {
 }
 
 /// Who says each source of a session, by its id.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Speakers(pub BTreeMap<String, Speaker>);
 
 /// Who says a text.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Speaker {
     /// `user`, `assistant`, …
     pub role: Option<String>,

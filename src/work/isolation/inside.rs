@@ -145,6 +145,7 @@ fn read(pack: &LoadedPack, question: &EmbeddedQuestion<'_>) -> Said {
         bill: None,
         model: None,
         apart: question.apart,
+        speakers: question.speakers.as_deref(),
         kept_as: "",
     });
     Said::Read(Box::new(answer))

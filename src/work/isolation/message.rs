@@ -15,7 +15,7 @@ use crate::contract::hash::Digest;
 use crate::flow::context::Surroundings;
 use crate::flow::{FlowError, FlowOutcome, PackFacts, PythonSettings};
 use crate::model::{
-    CallSettings, KnownModel, Message, ModelError, ModelReply, Provider, SourceText,
+    CallSettings, KnownModel, Message, ModelError, ModelReply, Provider, SourceText, Speakers,
 };
 use crate::registry::{FlowPackRecord, PackFiles};
 
@@ -141,6 +141,7 @@ pub(in crate::work) enum QuestionSchema {
 pub(in crate::work) struct ReadTexts {
     pub inputs: Map<String, Value>,
     pub sources: Vec<SourceText>,
+    pub speakers: Option<Speakers>,
 }
 
 /// An answer, and what is known of the provider after it.
@@ -170,6 +171,7 @@ pub(in crate::work) struct EmbeddedQuestion<'a> {
     pub apart: bool,
     pub inputs: Cow<'a, Map<String, Value>>,
     pub sources: Cow<'a, [SourceText]>,
+    pub speakers: Option<Cow<'a, Speakers>>,
 }
 
 /// What a process answers.

@@ -80,10 +80,11 @@ impl<'a> Replayed<'a> {
 
     fn note(&self, name: QuestionName, call: &ModelCall<'_>) -> ModelError {
         let mut state = self.state.lock();
-        let texts = state
-            .provider
-            .reads_texts
-            .then(|| ReadTexts { inputs: call.inputs.clone(), sources: call.sources.to_vec() });
+        let texts = state.provider.reads_texts.then(|| ReadTexts {
+            inputs: call.inputs.clone(),
+            sources: call.sources.to_vec(),
+            speakers: call.speakers.cloned(),
+        });
         let of_messages: usize = call.messages.iter().map(|message| message.text.len()).sum();
         let of_sources: usize = call.sources.iter().map(|source| source.text.len()).sum();
         state.open_bytes += of_messages + if texts.is_some() { of_sources } else { 0 };

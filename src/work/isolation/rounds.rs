@@ -162,6 +162,7 @@ impl Rounds<'_> {
             bill: self.bill,
             model: None,
             apart: question.apart,
+            speakers: texts.and_then(|texts| texts.speakers.as_ref()),
             kept_as: &question.kept_as,
         })
     }
@@ -182,6 +183,7 @@ impl Rounds<'_> {
             apart: call.apart,
             inputs: Cow::Borrowed(call.inputs),
             sources: Cow::Borrowed(call.sources),
+            speakers: call.speakers.map(Cow::Borrowed),
         };
         let mut bytes = Vec::new();
         message::write(&mut bytes, &question)?;
