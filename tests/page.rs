@@ -565,7 +565,7 @@ impl Browser {
             folder: Some(profile.path().to_owned()),
             environment: Vec::new(),
             variables: Vec::new(),
-            dies_with_us: false,
+            dies_with_us: true,
             stdout_bytes_max: 64 << 20,
             timeout: Duration::from_secs(120),
             jail: None,

@@ -448,13 +448,14 @@ impl State {
     fn bound_retries(&mut self, at: Timestamp) {
         let latest = at.plus_ms(RETRY_WAIT_MS_MAX);
         let batches = self.batches.as_ref();
-        let is_far = |(request, open): &(&Seq, &Box<Open>)| {
+        let is_far = |request: Seq, open: &Open| {
             open.row.status == Status::Backoff
                 && open.eligible_at > latest
                 && open.particulars().not_before.is_none_or(|asked| asked < open.eligible_at)
-                && !batches.is_some_and(|batches| batches.waits(**request))
+                && !batches.is_some_and(|batches| batches.waits(request))
         };
-        let far: Vec<Seq> = self.open.iter().filter(is_far).map(|(request, _)| *request).collect();
+        let open = self.open.iter().filter(|(request, open)| is_far(**request, open));
+        let far: Vec<Seq> = open.map(|(request, _)| *request).collect();
         for request in far {
             let Some(open) = self.open.get_mut(&request) else { continue };
             open.eligible_at =

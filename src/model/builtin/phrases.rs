@@ -210,8 +210,8 @@ fn is_content(text: &Text<'_>, sentence: usize, token: &Token) -> bool {
         && !is_unit(text.folded(token))
         && !is_amount(text.folded(token))
         && !lexicon().mail.reply_marks.contains(text.folded(token))
-        && !(lexicon().dates.zones.contains(text.folded(token))
-            && !word.contains(char::is_lowercase))
+        && (!lexicon().dates.zones.contains(text.folded(token))
+            || word.contains(char::is_lowercase))
 }
 
 /// A number with its unit: `40s`, `2x`, `12km`.
