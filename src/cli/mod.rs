@@ -101,7 +101,7 @@ Exit codes:
   3   the configuration or the registry is invalid
   4   another process holds the home and does not answer
   5   required input is missing or invalid
-  6   storage failed or is damaged
+  6   storage failed, is full or is damaged, or the system failed (`EIO`, too many open files)
   70  a bug
   130 an interrupt ended the command before everything was done";
 
