@@ -368,7 +368,10 @@ impl Projection {
     fn labels(&self, rules: &[Rule], output: &Value) -> Vec<String> {
         let mut seen = HashSet::new();
         let mut labels = self.list(rules, output);
-        labels.retain(|label| seen.insert(label.to_lowercase()));
+        labels.retain(|label| {
+            let folded = label.to_lowercase();
+            !ABSTENTIONS.contains(&folded.as_str()) && seen.insert(folded)
+        });
         labels
     }
 
@@ -378,6 +381,19 @@ impl Projection {
         Some(number.clamp(0.0, 1.0))
     }
 }
+
+/// Values by which a flow says that it does not know: they label nothing.
+const ABSTENTIONS: [&str; 9] = [
+    "unknown",
+    "unclear",
+    "not stated",
+    "not_stated",
+    "unspecified",
+    "undefined",
+    "other",
+    "none",
+    "n/a",
+];
 
 /// Rules for flows without a projection: the usual member names, then any text.
 fn any_flow() -> Rules {
@@ -554,7 +570,7 @@ mod tests {
                 "actionable": [{"template": "{{ 'true' if tasks else 'false' }}"}]}
         });
         let output = json!({
-            "title": " A\n b ", "empty": "", "sure": "high", "tags": ["a", "", "b"], "ok": false,
+            "title": " A\n b ", "empty": "", "sure": "high", "tags": ["a", "", "Unclear", "b"], "ok": false,
             "tasks": [{"name": "b", "quote": "said"}, {"name": "c", "quote": null}]
         });
         let projection = Projection::compile(Some(rules.to_string().as_bytes())).unwrap();
