@@ -57,12 +57,7 @@ fn lived_in() -> ProcessHome {
 fn help_and_usage() {
     let home = ProcessHome::new();
     let help = run(&home, 0, &["--help"]);
-    help.says(&[
-        "Exit codes:",
-        "another process holds the home",
-        "storage failed or is damaged",
-        "70",
-    ]);
+    help.says(&["Exit codes:", "another process holds the home", "is damaged", "70"]);
     for command in ["submit", "serve", "drain", "status", "requests", "show", "log", "queue"] {
         help.says(&[command]);
     }

@@ -168,7 +168,11 @@ mod tests {
         leaves(&command, "", &mut all);
         for path in all {
             let found = path.split(' ').try_fold(&command, |at, name| at.find_subcommand(name));
-            let help = found.unwrap().get_after_help().map(ToString::to_string);
+            let found = found.unwrap();
+            if found.is_hide_set() {
+                continue;
+            }
+            let help = found.get_after_help().map(ToString::to_string);
             let help = help.unwrap_or_else(|| panic!("{path} has no example"));
             for line in help.lines().filter(|line| line.starts_with("  ")) {
                 let line = line.trim().rsplit(" | ").next().unwrap();
