@@ -109,7 +109,9 @@ fn a_changed_byte_in_a_file_of_any_projection_is_found_and_mended() {
             changed.insert(exporter.name);
         }
     }
-    assert_eq!(changed, ALL.iter().map(|exporter| exporter.name).collect());
+    // Archived acks have no file before a retention; the tests of a bad day change one.
+    let with_files = ALL.iter().filter(|one| !(one.files.is_empty() && one.folders.is_empty()));
+    assert_eq!(changed, with_files.map(|exporter| exporter.name).collect());
 }
 
 #[test]
