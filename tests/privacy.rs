@@ -282,14 +282,14 @@ fn no_command_outside_the_queue_sends_data_that_stays_here() {
 #[test]
 fn files_that_are_added_keep_their_folder() {
     let desk = Desk::new(RULES);
-    desk.write("work/clients/acme/letter.md", &format!("Dear Ana, the {MARK} letter is ready."));
-    desk.home.run(&["add", desk.home.path("work/clients/acme").to_str().unwrap()]);
+    desk.write("office/clients/acme/letter.md", &format!("Dear Ana, the {MARK} letter is ready."));
+    desk.home.run(&["add", desk.home.path("office/clients/acme").to_str().unwrap()]);
     let acks = std::fs::read_to_string(desk.home.path("run/ack.jsonl")).unwrap();
     assert!(acks.contains("folder:clients*") && acks.contains("not_local"), "{acks}");
     assert!(desk.far.seen().is_empty());
     // Other rules are other work: the same files are asked for again.
     desk.configure(&format!("{RULES}\nlocal_provider = \"builtin\""), "");
-    let added = desk.home.ok(&["add", desk.home.path("work/clients/acme").to_str().unwrap()]);
+    let added = desk.home.ok(&["add", desk.home.path("office/clients/acme").to_str().unwrap()]);
     assert!(added.contains(MARK), "{added}");
     assert!(desk.far.seen().is_empty());
 }
