@@ -118,9 +118,8 @@ fn line(number: u64, day: &str) -> String {
     let (text, quote) = (TEXT, sha256(TEXT).hex());
     let pointer = |at: usize| {
         json!({"evidence_id": format!("ev_{}", &quote[..32]), "namespace": "corp:event_bus",
-            "chunk_id": format!("evt_{number:016x}"), "pointer": "/summary_text",
-            "span": {"start": at, "end": at + 50, "unit": "utf8_byte"},
-            "quote": &text[at..at + 50], "quote_sha256": quote})
+            "chunk_id": format!("evt_{number:016x}"), "pointers": ["/outputs/key_points/0"],
+            "span": {"start": at, "end": at + 50}, "quote": &text[at..at + 50]})
     };
     let item = json!({
         "schema_version": "event_summary.v1", "summary_id": id, "id": id, "source_ref": id,

@@ -1,5 +1,6 @@
-//! Bounds that several rooms share, with the relations between them checked at compile time. A bound
-//! that a user can change is a key of the configuration; a bound of one room stands in that room.
+//! Limits that several rooms share, and limits that must fit them. The relations between them are
+//! checked at compile time. A limit that a user can change is a key of the configuration; any other
+//! limit of one room stands in that room.
 
 /// Longest queue line, terminator excluded (`queue.max_line_bytes`).
 pub(crate) const LINE_BYTES_MAX: usize = 1 << 20;
@@ -10,8 +11,6 @@ pub const JSON_DEPTH_MAX: usize = 64;
 /// Violations listed for one record; the rest are counted.
 pub const VIOLATIONS_MAX: usize = 100;
 
-/// Most payload bytes in one commit (`commit.max_bytes`).
-pub(crate) const COMMIT_BYTES_MAX: usize = 8 << 20;
 /// Payload bytes after which a frame is closed; one commit may hold several frames. A repeated key
 /// reads two records of an earlier request, each through its whole frame.
 pub(crate) const FRAME_BYTES: usize = 32 << 10;
@@ -25,5 +24,4 @@ pub(crate) const QUERY_PAGE_ROWS: usize = 1000;
 
 const _: () = assert!(QUARANTINE_PREFIX_BYTES <= LINE_BYTES_MAX);
 const _: () = assert!(LINE_BYTES_MAX < EVENT_BYTES_MAX);
-const _: () = assert!(LINE_BYTES_MAX <= COMMIT_BYTES_MAX);
 const _: () = assert!(JSON_DEPTH_MAX < 128, "serde_json stops at 128");

@@ -755,7 +755,7 @@ fn retention_previews_and_removes_old_data_and_leaves_a_sound_log() {
         dump.iter().filter(|event| event["event"] == "ModelResponded").count()
     };
     assert!(answers(spring) >= 2, "the model was not asked");
-    at(spring, 0, &["retain"]).says(&["nothing is retired"]);
+    at(spring, 0, &["retain"]).says(&["nothing is removed or moved"]);
     settings(
         "[retention]\nanswers_after = \"30 d\"\nacks_after = \"30 d\"\n\
          [compaction]\narchive_after = \"30 d\"\n",
@@ -1111,17 +1111,8 @@ fn a_changed_byte_anywhere_in_the_log_is_harmless_or_found_and_repaired() {
     let home = lived_in();
     let (before, told) = (published(&home), outcomes(&home));
     let pages = home.read(STORE).len() / 4096;
-    let deep = std::env::var_os("SUMMARIZER_TEST_DEEP").is_some();
-    let step = if deep { 1 } else { 11 };
     let mut found = 0;
-    // The pages that matter differ from log to log. When no sampled one does, the rest is tried.
-    let sampled = (1..pages).filter(|page| page % step == 1 % step);
-    let rest = (1..pages).filter(|page| page % step != 1 % step);
-    let sample = sampled.clone().count();
-    for (tried, page) in sampled.chain(rest).enumerate() {
-        if tried >= sample && found > 0 {
-            break;
-        }
+    for page in 1..pages {
         let mut bytes = home.read(STORE);
         let Some(byte) = bytes.get_mut(page * 4096 + 60) else { break };
         *byte ^= 0x40;

@@ -38,17 +38,20 @@ use summarizer::facts::failure::{ErrorDetails, ErrorFacts, ModelFailure};
 use summarizer::facts::model::{
     AnswerFacts, CallFacts, ModelIdentity, Provenance, StopReason, Usage,
 };
+use summarizer::facts::note::{DaysMissing, InputNote};
 use summarizer::facts::publication::{DayOpened, PublishFailed};
 use summarizer::facts::queue::{ConsumedBatch, Identity, Position, QueueMark};
 use summarizer::facts::recovery::{Loss, RecoveryReport, RunRecordKept};
 use summarizer::facts::retention::{
     AcksArchived, AcksMoved, AnswersDropped, FramesArchived, RetentionApplied, RetentionFact,
 };
-use summarizer::facts::session::{Host, Promoted, Promotion, SessionReport, WaitingWork, WorkLeft};
+use summarizer::facts::session::{
+    Host, PauseCause, Promoted, Promotion, SessionReport, WaitReason, WaitingWork, WorkLeft,
+};
 use summarizer::log::codec::{self, Cursor};
 use summarizer::state::event::{
-    AckHead, BadLine, Charge, Event, PassedOver, PauseCause, RawLine, SessionEnd, SummaryPointer,
-    Superseded, TakenRequest,
+    AckHead, BadLine, Charge, Event, PassedOver, RawLine, SessionEnd, SummaryPointer, Superseded,
+    TakenRequest,
 };
 use summarizer::state::flows::{Charged, DayCharged, Flows};
 use summarizer::state::schedule::Place;
@@ -323,10 +326,20 @@ fn samples() -> Vec<Event> {
         },
         Event::WorkLeft(Box::new(WorkLeft {
             waits: vec![WaitingWork {
-                reason: "budget".into(),
+                reason: WaitReason::Cause(FailureCause::Budget),
                 requests: 300,
                 next: Some(Timestamp(1_772_359_200_000)),
-            }],
+            }]
+            .into_iter()
+            .chain(
+                [
+                    WaitReason::Reason(ReasonCode::Unavailable),
+                    WaitReason::Unknown,
+                    WaitReason::Pause(PauseCause::DiskSpace),
+                ]
+                .map(|reason| WaitingWork { reason, requests: 1, next: None }),
+            )
+            .collect(),
             unread_bytes: 1 << 40,
         })),
         batch(BatchFact::Prepared(PreparedBatch {
@@ -394,7 +407,18 @@ fn input() -> Box<InputFacts> {
         inputs_omitted: 2,
         source_text_hash: Some(sha256("texts")),
         counts: SourceCounts { sources: 3, used: 2, skipped: 1 },
-        notes: vec!["NOTE: text".into()],
+        notes: vec![
+            InputNote::DaysMissing(DaysMissing {
+                bus: Bus::EventBus,
+                listed: vec![day()],
+                more: 3,
+            }),
+            InputNote::SessionCutFromOtherEvents { path: "s.jsonl".into(), session: "s1".into() },
+            InputNote::AppendedAfterManifest { path: "a.jsonl".into() },
+            InputNote::ManifestName { path: "m.json".into() },
+            InputNote::UndatedFiles { texts: 300 },
+            InputNote::UnreadableFiles { files: 2 },
+        ],
         selection: Some(SelectionInput {
             path: "selection.json".into(),
             sha256: sha256("selection"),

@@ -328,7 +328,7 @@ fn others(root: &Path) {
 }
 
 #[test]
-fn each_item_of_a_list_is_told_apart_with_all_that_is_known_of_it() {
+fn a_flow_sees_each_item_of_a_list_with_its_own_context() {
     let home = Home::new();
     others(&home.path("buses"));
     let id_of = |name: &str, flow: &str| format!("{flow} {name}");

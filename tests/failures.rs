@@ -627,7 +627,7 @@ fn a_run_of_a_paused_home_says_that_work_waits() {
 }
 
 #[test]
-fn what_a_model_accepts_is_remembered_by_the_log_for_a_week() {
+fn the_log_remembers_for_a_week_what_a_model_accepts() {
     let answer = flow_home::good_answer();
     let server = Server::start(vec![Act::Serve(Arc::new(move |seen: &server::Seen| {
         let refused =

@@ -371,3 +371,23 @@ fn a_text_that_was_added_is_not_imported_beside_itself() {
     assert_eq!(read.len(), 2, "and it is summarized: {read:?}");
     assert_eq!(run(&imported, &["verify"])["violations_total"], 0);
 }
+
+/// A folder has more than what is read: nobody should think that all of it was taken.
+#[test]
+fn files_with_other_endings_are_counted_by_their_ending() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    let docs = dir.path().join("docs");
+    for (name, text) in [("a.md", "One."), ("b.xyz", "Two."), ("deep/c.XYZ", "Three."), ("d", "4.")]
+    {
+        write(docs.join(name), text.as_bytes());
+    }
+    let docs = docs.display().to_string();
+    let report = run(&home, &["import", "text", &docs]);
+    assert_eq!(report["passed_over"], serde_json::json!({"": 1, "xyz": 2}), "{report}");
+    write(dir.path().join("mail/old.pst"), b"x");
+    write(dir.path().join("mail/all.mbox"), MBOX.as_bytes());
+    let mail = dir.path().join("mail").display().to_string();
+    let report = run(&home, &["import", "mail", &mail]);
+    assert_eq!(report["passed_over"], serde_json::json!({"pst": 1}), "{report}");
+}

@@ -35,13 +35,16 @@ impl Served {
     fn again(home: ProcessHome) -> Served {
         let mut service = home.command(&["serve"]).stderr(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(service.stderr.take().unwrap()).lines();
-        let address = said
-            .find_map(|line| {
-                let line = line.unwrap();
-                assert!(!line.contains("token="), "a journal is read by others: {line}");
-                Some(line.strip_prefix("status page: http://")?.trim_end_matches('/').to_owned())
-            })
-            .unwrap();
+        let mut before = Vec::new();
+        let address = said.find_map(|line| {
+            let line = line.unwrap();
+            assert!(!line.contains("token="), "a journal is read by others: {line}");
+            let page = line.strip_prefix("status page: http://");
+            let address = page.map(|page| page.trim_end_matches('/').to_owned());
+            before.push(line);
+            address
+        });
+        let address = address.unwrap_or_else(|| panic!("no page: {before:?}"));
         std::thread::spawn(move || said.for_each(drop));
         Served { home, service, address }
     }

@@ -580,7 +580,7 @@ fn an_interrupt_says_what_is_done_and_what_to_run_next() {
 
 /// Everything that was imported is asked for once, whatever kind it is, and nothing twice.
 #[test]
-fn what_was_imported_is_asked_for_once() {
+fn imported_texts_are_asked_for_once() {
     let person = Person::new();
     let at = |args: &[&'static str]| home(args);
     person.run(0, &at(&["init"]));
@@ -736,7 +736,7 @@ fn written_days_and_speakers_are_kept_and_an_unclear_day_is_not_guessed() {
 }
 
 #[test]
-fn what_an_assistant_says_is_not_what_its_user_did() {
+fn words_of_an_assistant_are_no_achievement_of_its_user() {
     let person = Person::new();
     std::fs::create_dir(person.path("export")).unwrap();
     let message = |id: &str, role: &str, at: i64, parent: Value, child: Value, text: &str| {

@@ -26,7 +26,7 @@ use server::Server;
 const MARK: &str = "Quetzalfeather";
 const WEEKLY: &str = "digest.weekly.summarize.weekly_digest.v1";
 
-struct Desk {
+struct PrivacySetup {
     home: Home,
     far: Server,
 }
@@ -41,17 +41,17 @@ fn settings(far: &Server, privacy: &str, more: &str) -> String {
 
 const RULES: &str = "local_only = [\"folder:clients*\", \"label:health\"]";
 
-impl Desk {
-    fn new(privacy: &str) -> Desk {
+impl PrivacySetup {
+    fn new(privacy: &str) -> PrivacySetup {
         let far = Server::start(vec![good()]);
         let home = Home::new(&settings(&far, privacy, ""));
-        let desk = Desk { home, far };
-        desk.write(
+        let setup = PrivacySetup { home, far };
+        setup.write(
             "buses/other/clients/acme/offer.md",
             &format!("The {MARK} offer is due on Friday."),
         );
-        desk.write("buses/other/notes/garden.md", "The garden needs water on Friday.");
-        desk
+        setup.write("buses/other/notes/garden.md", "The garden needs water on Friday.");
+        setup
     }
 
     fn write(&self, path: &str, text: &str) {
@@ -128,118 +128,120 @@ fn holds(folder: &Path, text: &str) -> bool {
 
 #[test]
 fn a_request_about_data_that_stays_here_is_refused_and_says_by_which_rule() {
-    let desk = Desk::new(RULES);
-    let ack = desk.done("one", FLOW, &["clients/acme/offer.md"], json!({}));
-    desk.is_kept(&ack, "folder:clients*");
-    let shown = desk.home.ok(&["show", "one"]);
+    let setup = PrivacySetup::new(RULES);
+    let ack = setup.done("one", FLOW, &["clients/acme/offer.md"], json!({}));
+    setup.is_kept(&ack, "folder:clients*");
+    let shown = setup.home.ok(&["show", "one"]);
     assert!(shown.contains("folder:clients*"), "{shown}");
-    desk.write("buses/other/x.md", &format!("---\ntags: [Health]\n---\nThe {MARK} result."));
-    desk.is_kept(&desk.done("two", FLOW, &["x.md"], json!({})), "label:health");
+    setup.write("buses/other/x.md", &format!("---\ntags: [Health]\n---\nThe {MARK} result."));
+    setup.is_kept(&setup.done("two", FLOW, &["x.md"], json!({})), "label:health");
     // One source of several decides.
     let both = ["clients/acme/offer.md", "notes/garden.md"];
-    desk.is_kept(&desk.done("three", FLOW, &both, json!({})), "folder:clients*");
-    assert!(desk.far.seen().is_empty());
-    let ack = desk.done("four", FLOW, &["notes/garden.md"], json!({}));
+    setup.is_kept(&setup.done("three", FLOW, &both, json!({})), "folder:clients*");
+    assert!(setup.far.seen().is_empty());
+    let ack = setup.done("four", FLOW, &["notes/garden.md"], json!({}));
     assert_eq!(ack["status"], "completed", "{ack}");
-    assert_eq!(desk.far.seen().len(), 1, "other data goes where the settings say");
-    assert!(desk.item(&ack)["meta"].get("local_only").is_none());
+    assert_eq!(setup.far.seen().len(), 1, "other data goes where the settings say");
+    assert!(setup.item(&ack)["meta"].get("local_only").is_none());
 }
 
 #[test]
 fn a_provider_here_answers_and_the_summary_carries_the_mark() {
-    let desk = Desk::new(&format!("{RULES}\nlocal_provider = \"builtin\""));
-    let ack = desk.done("one", FLOW, &["clients/acme/offer.md"], json!({}));
+    let setup = PrivacySetup::new(&format!("{RULES}\nlocal_provider = \"builtin\""));
+    let ack = setup.done("one", FLOW, &["clients/acme/offer.md"], json!({}));
     assert_eq!(ack["status"], "completed", "{ack}");
-    let item = desk.item(&ack);
+    let item = setup.item(&ack);
     assert_eq!(item["model"]["provider"], "builtin");
     assert_eq!(item["meta"]["local_only"], true);
     assert_eq!(item["selection"]["context"]["local_only"], true);
     assert_eq!(item["selection"]["privacy"], json!({"local_only": ["folder:clients*"]}));
     let id = item["summary_id"].as_str().unwrap();
     for args in [&["show", "one"][..], &["explain", id]] {
-        let shown = desk.home.ok(args);
+        let shown = setup.home.ok(args);
         assert!(shown.contains("folder:clients*"), "{args:?}: {shown}");
     }
-    desk.home.ok(&["verify"]);
-    desk.home.ok(&["explain", id, "--verify"]);
+    setup.home.ok(&["verify"]);
+    setup.home.ok(&["explain", id, "--verify"]);
     // A fallback on this machine answers in the place of a provider elsewhere.
-    desk.configure(RULES, "[provider.near]\nkind = \"builtin\"\n");
-    let text = std::fs::read_to_string(desk.home.path("summarizer.toml")).unwrap();
-    desk.home.configure(&text.replace("local = false\n", "local = false\nfallback = [\"near\"]\n"));
-    let ack = desk.done("two", FREE, &["clients/acme/offer.md"], json!({}));
+    setup.configure(RULES, "[provider.near]\nkind = \"builtin\"\n");
+    let text = std::fs::read_to_string(setup.home.path("summarizer.toml")).unwrap();
+    setup
+        .home
+        .configure(&text.replace("local = false\n", "local = false\nfallback = [\"near\"]\n"));
+    let ack = setup.done("two", FREE, &["clients/acme/offer.md"], json!({}));
     assert_eq!(ack["status"], "completed", "{ack}");
-    assert!(desk.far.seen().is_empty());
+    assert!(setup.far.seen().is_empty());
 }
 
 #[test]
-fn what_was_made_from_data_that_stays_here_stays_here() {
-    let desk = Desk::new(&format!("{RULES}\nlocal_provider = \"builtin\""));
+fn summaries_of_data_that_stays_here_stay_here() {
+    let setup = PrivacySetup::new(&format!("{RULES}\nlocal_provider = \"builtin\""));
     let ids = ["clients/acme/offer.md", "notes/garden.md"];
-    let first = desk.done("one", FREE, &ids, json!({}));
+    let first = setup.done("one", FREE, &ids, json!({}));
     let summary = first["summary"]["summary_id"].as_str().unwrap().to_owned();
-    assert!(desk.item(&first).to_string().contains(MARK));
-    let weekly = desk.done("two", WEEKLY, &[&summary], json!({}));
+    assert!(setup.item(&first).to_string().contains(MARK));
+    let weekly = setup.done("two", WEEKLY, &[&summary], json!({}));
     assert_eq!(weekly["status"], "completed", "{weekly}");
-    let item = desk.item(&weekly);
+    let item = setup.item(&weekly);
     assert_eq!(item["meta"]["local_only"], true);
     // Without any rule the marks still hold, of the summary and of the one made from it.
-    desk.configure("", "");
-    desk.is_kept(&desk.done("three", WEEKLY, &[&summary], json!({"again": 1})), &summary);
+    setup.configure("", "");
+    setup.is_kept(&setup.done("three", WEEKLY, &[&summary], json!({"again": 1})), &summary);
     let made = item["summary_id"].as_str().unwrap();
-    desk.is_kept(&desk.done("four", WEEKLY, &[made], json!({"again": 2})), made);
+    setup.is_kept(&setup.done("four", WEEKLY, &[made], json!({"again": 2})), made);
 }
 
 #[test]
 fn a_rule_that_is_younger_than_a_summary_holds_for_it() {
-    let desk = Desk::new("");
-    desk.configure("", &format!("[flow.\"{FREE}\"]\nprovider = \"builtin\"\n"));
+    let setup = PrivacySetup::new("");
+    setup.configure("", &format!("[flow.\"{FREE}\"]\nprovider = \"builtin\"\n"));
     // Of sources in several folders the summary names no folder.
     let ids = ["clients/acme/offer.md", "notes/garden.md"];
-    let first = desk.done("one", FREE, &ids, json!({}));
+    let first = setup.done("one", FREE, &ids, json!({}));
     let summary = first["summary"]["summary_id"].as_str().unwrap().to_owned();
-    assert!(desk.item(&first)["meta"].get("folder").is_none());
-    desk.configure(RULES, "");
-    desk.is_kept(&desk.done("two", WEEKLY, &[&summary], json!({})), "folder:clients*");
-    assert!(desk.far.seen().is_empty());
+    assert!(setup.item(&first)["meta"].get("folder").is_none());
+    setup.configure(RULES, "");
+    setup.is_kept(&setup.done("two", WEEKLY, &[&summary], json!({})), "folder:clients*");
+    assert!(setup.far.seen().is_empty());
 }
 
 #[test]
 fn a_request_can_only_be_stricter_than_the_rules() {
-    let desk = Desk::new(RULES);
-    let own = desk.done("one", FLOW, &["notes/garden.md"], json!({"local_only": true}));
-    desk.is_kept(&own, "the request");
+    let setup = PrivacySetup::new(RULES);
+    let own = setup.done("one", FLOW, &["notes/garden.md"], json!({"local_only": true}));
+    setup.is_kept(&own, "the request");
     let looser = json!({"local_only": false, "publish": true});
-    desk.is_kept(&desk.done("two", FLOW, &["clients/acme/offer.md"], looser), "folder:clients*");
+    setup.is_kept(&setup.done("two", FLOW, &["clients/acme/offer.md"], looser), "folder:clients*");
     for (id, rule) in [("three", "repo:TESTS"), ("four", "bus:other"), ("five", "project:flat")] {
-        desk.configure(&format!("local_only = [\"{rule}\"]"), "");
-        let ack = desk.done(
+        setup.configure(&format!("local_only = [\"{rule}\"]"), "");
+        let ack = setup.done(
             id,
             FLOW,
             &["notes/garden.md"],
             json!({"project": "Flat", "again": id.len()}),
         );
-        desk.is_kept(&ack, rule);
+        setup.is_kept(&ack, rule);
     }
-    desk.write(
+    setup.write(
         "buses/other/said.json",
         &json!({"text": MARK, "meta": {"local_only": true}}).to_string(),
     );
-    desk.configure("", "");
-    desk.is_kept(&desk.done("six", FLOW, &["said.json"], json!({})), "other:said.json");
-    assert!(desk.far.seen().is_empty());
+    setup.configure("", "");
+    setup.is_kept(&setup.done("six", FLOW, &["said.json"], json!({})), "other:said.json");
+    assert!(setup.far.seen().is_empty());
 }
 
 #[test]
 fn no_command_outside_the_queue_sends_data_that_stays_here() {
-    let desk = Desk::new(RULES);
-    let home = &desk.home;
+    let setup = PrivacySetup::new(RULES);
+    let home = &setup.home;
     let file = home.path("buses/other/clients/acme/offer.md");
     let (file, folder) = (file.to_str().unwrap(), home.path("buses/other/clients"));
     let folder = folder.to_str().unwrap();
     let labelled = json!({"text": MARK, "labels": ["health"]}).to_string();
     home.ok(&["init"]);
-    desk.write("lines.jsonl", &format!("{}\n{labelled}\n", json!({"text": "The garden."})));
-    desk.write("mail.eml", &format!("Subject: A\nFrom: a@b.example\nX-Tags: x\n\n{MARK}"));
+    setup.write("lines.jsonl", &format!("{}\n{labelled}\n", json!({"text": "The garden."})));
+    setup.write("mail.eml", &format!("Subject: A\nFrom: a@b.example\nX-Tags: x\n\n{MARK}"));
     let lines = home.path("lines.jsonl");
     let page = home.path("page.html");
     let (lines, page) = (lines.to_str().unwrap(), page.to_str().unwrap());
@@ -261,7 +263,7 @@ fn no_command_outside_the_queue_sends_data_that_stays_here() {
         let compares = args.contains(&"compare");
         assert_eq!(output.status.success(), compares, "{args:?}: {said}");
         assert!(compares || said.contains("privacy.local_only"), "{args:?}: {said}");
-        desk.far_saw_nothing();
+        setup.far_saw_nothing();
     }
     let shown = std::fs::read_to_string(page).unwrap();
     assert!(shown.contains("privacy.local_only"), "the page tells why a candidate gave nothing");
@@ -270,38 +272,38 @@ fn no_command_outside_the_queue_sends_data_that_stays_here() {
     let mut command = home.command(&["sum", "offer.md"]);
     let output = command.current_dir(home.path("buses/other/clients/acme")).output().unwrap();
     assert!(said(&output).contains("folder:clients*"), "{}", said(&output));
-    assert!(desk.far.seen().is_empty(), "{:?}", desk.far.seen().len());
-    desk.configure(&format!("{RULES}\nlocal_provider = \"builtin\""), "");
+    assert!(setup.far.seen().is_empty(), "{:?}", setup.far.seen().len());
+    setup.configure(&format!("{RULES}\nlocal_provider = \"builtin\""), "");
     let output = home.ok(&["sum", file]);
     assert!(output.contains(MARK), "a provider here answers: {output}");
     let output = home.run(&["sum", file, "--model", "far"]);
     assert!(said(&output).contains("privacy.local_only"), "a named provider is that one");
-    assert!(desk.far.seen().is_empty());
+    assert!(setup.far.seen().is_empty());
 }
 
 #[test]
 fn files_that_are_added_keep_their_folder() {
-    let desk = Desk::new(RULES);
-    desk.write("office/clients/acme/letter.md", &format!("Dear Ana, the {MARK} letter is ready."));
-    desk.home.run(&["add", desk.home.path("office/clients/acme").to_str().unwrap()]);
-    let acks = std::fs::read_to_string(desk.home.path("run/ack.jsonl")).unwrap();
+    let setup = PrivacySetup::new(RULES);
+    setup.write("office/clients/acme/letter.md", &format!("Dear Ana, the {MARK} letter is ready."));
+    setup.home.run(&["add", setup.home.path("office/clients/acme").to_str().unwrap()]);
+    let acks = std::fs::read_to_string(setup.home.path("run/ack.jsonl")).unwrap();
     assert!(acks.contains("folder:clients*") && acks.contains("not_local"), "{acks}");
-    assert!(desk.far.seen().is_empty());
+    assert!(setup.far.seen().is_empty());
     // Other rules are other work: the same files are asked for again.
-    desk.configure(&format!("{RULES}\nlocal_provider = \"builtin\""), "");
-    let added = desk.home.ok(&["add", desk.home.path("office/clients/acme").to_str().unwrap()]);
+    setup.configure(&format!("{RULES}\nlocal_provider = \"builtin\""), "");
+    let added = setup.home.ok(&["add", setup.home.path("office/clients/acme").to_str().unwrap()]);
     assert!(added.contains(MARK), "{added}");
-    assert!(desk.far.seen().is_empty());
+    assert!(setup.far.seen().is_empty());
 }
 
 #[test]
 fn a_pack_of_summaries_that_stay_here_is_not_drafted_elsewhere() {
-    let desk = Desk::new(&format!("{RULES}\nlocal_provider = \"builtin\""));
-    let ack = desk.done("one", FREE, &["clients/acme/offer.md"], json!({}));
+    let setup = PrivacySetup::new(&format!("{RULES}\nlocal_provider = \"builtin\""));
+    let ack = setup.done("one", FREE, &["clients/acme/offer.md"], json!({}));
     assert_eq!(ack["status"], "completed", "{ack}");
-    let home = &desk.home;
+    let home = &setup.home;
     // The marks hold without the rules.
-    desk.configure("", "");
+    setup.configure("", "");
     let chosen = home.path("chosen.json");
     let chosen = chosen.to_str().unwrap();
     let day = ack["summary"]["day"].as_str().unwrap();
@@ -322,73 +324,75 @@ fn a_pack_of_summaries_that_stay_here_is_not_drafted_elsewhere() {
     let again = home.run(&["pack", "build", run, "--provider", "far"]);
     assert!(said(&again).contains("privacy.local_only"), "{}", said(&again));
     let pack = std::fs::read_to_string(Path::new(run).join("summaries/summary-pack.json")).unwrap();
-    desk.write("buses/other/pack.json", &pack);
-    desk.is_kept(&desk.done("two", FLOW, &["pack.json"], json!({})), "other:pack.json");
-    assert!(desk.far.seen().is_empty());
+    setup.write("buses/other/pack.json", &pack);
+    setup.is_kept(&setup.done("two", FLOW, &["pack.json"], json!({})), "other:pack.json");
+    assert!(setup.far.seen().is_empty());
 }
 
 #[test]
 fn data_that_a_rule_calls_private_is_never_published() {
-    let desk = Desk::new("private = [\"folder:clients*\"]");
+    let setup = PrivacySetup::new("private = [\"folder:clients*\"]");
     let here = format!("[flow.\"{FREE}\"]\nprovider = \"builtin\"\n[exports]\nfeed = true\n");
-    desk.configure("private = [\"folder:clients*\"]", &here);
-    let ack = desk.done("one", FREE, &["clients/acme/offer.md"], json!({"publish": true}));
-    let item = desk.item(&ack);
+    setup.configure("private = [\"folder:clients*\"]", &here);
+    let ack = setup.done("one", FREE, &["clients/acme/offer.md"], json!({"publish": true}));
+    let item = setup.item(&ack);
     assert!(item.to_string().contains(MARK));
     assert_eq!(item["meta"]["publish"], false);
     assert_eq!(item["selection"]["privacy"], json!({"private": ["folder:clients*"]}));
-    let shown = desk.home.ok(&["explain", item["summary_id"].as_str().unwrap()]);
+    let shown = setup.home.ok(&["explain", item["summary_id"].as_str().unwrap()]);
     assert!(shown.contains("folder:clients*"), "{shown}");
-    desk.done("two", FREE, &["notes/garden.md"], json!({}));
-    desk.home.ok(&["digest", "build"]);
-    assert!(holds(&desk.home.path("buses/digests"), "garden"), "the other one is in the digests");
+    setup.done("two", FREE, &["notes/garden.md"], json!({}));
+    setup.home.ok(&["digest", "build"]);
+    assert!(holds(&setup.home.path("buses/digests"), "garden"), "the other one is in the digests");
     for folder in ["digests", "index", "feeds"] {
-        assert!(!holds(&desk.home.path(&format!("buses/{folder}")), MARK), "{folder}");
+        assert!(!holds(&setup.home.path(&format!("buses/{folder}")), MARK), "{folder}");
     }
 }
 
 #[test]
 fn a_summary_becomes_private_with_a_rule_and_its_request() {
-    let desk = Desk::new("");
+    let setup = PrivacySetup::new("");
     let here = format!("[flow.\"{FREE}\"]\nprovider = \"builtin\"\n");
-    desk.configure("", &here);
-    let first = desk.done("one", FREE, &["clients/acme/offer.md"], json!({}));
-    desk.configure("private = [\"folder:clients\"]", &here);
-    let second = desk.done("two", FREE, &["clients/acme/offer.md"], json!({}));
+    setup.configure("", &here);
+    let first = setup.done("one", FREE, &["clients/acme/offer.md"], json!({}));
+    setup.configure("private = [\"folder:clients\"]", &here);
+    let second = setup.done("two", FREE, &["clients/acme/offer.md"], json!({}));
     assert_eq!(second["status"], "duplicate");
     assert_eq!(second["warnings"], json!(["source_changed"]), "{second}");
-    let third = desk.done("three", FREE, &["clients/acme/offer.md"], json!({"again": 1}));
+    let third = setup.done("three", FREE, &["clients/acme/offer.md"], json!({"again": 1}));
     assert_eq!(third["status"], "completed", "{third}");
     assert_ne!(third["summary"]["summary_id"], first["summary"]["summary_id"]);
-    desk.home.ok(&["digest", "build"]);
-    assert!(!holds(&desk.home.path("buses/digests"), MARK), "the newest version decides");
+    setup.home.ok(&["digest", "build"]);
+    assert!(!holds(&setup.home.path("buses/digests"), MARK), "the newest version decides");
 }
 
 #[test]
 fn a_reload_puts_rules_in_force() {
-    let desk = Desk::new("");
-    let service = desk.home.serve();
-    wait_until("the service answers", || desk.home.run(&["status"]).status.success());
-    desk.ask("one", FLOW, &["notes/garden.md"], json!({}));
-    wait_until("one ends", || desk.home.acks("one").iter().any(|ack| ack["status"] == "completed"));
-    desk.configure(RULES, "");
-    desk.home.ok(&["reload"]);
-    desk.ask("two", FLOW, &["clients/acme/offer.md"], json!({}));
-    wait_until("two ends", || desk.home.acks("two").len() > 1);
-    desk.is_kept(&desk.home.last_ack("two"), "folder:clients*");
+    let setup = PrivacySetup::new("");
+    let service = setup.home.serve();
+    wait_until("the service answers", || setup.home.run(&["status"]).status.success());
+    setup.ask("one", FLOW, &["notes/garden.md"], json!({}));
+    wait_until("one ends", || {
+        setup.home.acks("one").iter().any(|ack| ack["status"] == "completed")
+    });
+    setup.configure(RULES, "");
+    setup.home.ok(&["reload"]);
+    setup.ask("two", FLOW, &["clients/acme/offer.md"], json!({}));
+    wait_until("two ends", || setup.home.acks("two").len() > 1);
+    setup.is_kept(&setup.home.last_ack("two"), "folder:clients*");
     // Rules that cannot be read leave the present ones in force.
-    desk.configure("local_only = [\"foldr:x\"]", "");
-    let output = desk.home.run(&["reload"]);
+    setup.configure("local_only = [\"foldr:x\"]", "");
+    let output = setup.home.run(&["reload"]);
     assert!(!output.status.success() && said(&output).contains("folder"), "{}", said(&output));
-    desk.ask("three", FLOW, &["clients/acme/offer.md"], json!({"again": 1}));
-    wait_until("three ends", || desk.home.acks("three").len() > 1);
-    desk.is_kept(&desk.home.last_ack("three"), "folder:clients*");
+    setup.ask("three", FLOW, &["clients/acme/offer.md"], json!({"again": 1}));
+    wait_until("three ends", || setup.home.acks("three").len() > 1);
+    setup.is_kept(&setup.home.last_ack("three"), "folder:clients*");
     drop(service);
 }
 
 #[test]
 fn a_rule_that_cannot_be_read_is_an_error_with_advice() {
-    let desk = Desk::new("");
+    let setup = PrivacySetup::new("");
     for (privacy, advice) in [
         ("local_only = [\"foldr:clients\"]", "did you mean `folder`?"),
         ("private = [\"lable:health\"]", "did you mean `label`?"),
@@ -399,9 +403,9 @@ fn a_rule_that_cannot_be_read_is_an_error_with_advice() {
         ("local_provider = \"far\"", "a provider on this machine"),
         ("local_provider = \"nobody\"", "there is no [provider.nobody]"),
     ] {
-        desk.configure(privacy, "");
+        setup.configure(privacy, "");
         for args in [&["config"][..], &["drain"], &["sum", "summarizer.toml"]] {
-            let output = desk.home.run(args);
+            let output = setup.home.run(args);
             assert_eq!(output.status.code(), Some(3), "{args:?} {privacy}: {}", said(&output));
             assert!(said(&output).contains(advice), "{args:?} {privacy}: {}", said(&output));
         }
@@ -410,9 +414,10 @@ fn a_rule_that_cannot_be_read_is_an_error_with_advice() {
 
 #[test]
 fn config_and_doctor_say_what_may_leave_and_where_to() {
-    let desk = Desk::new(&format!("{RULES}\nprivate = [\"feed:diary\"]\nredact = [\"emails\"]"));
+    let setup =
+        PrivacySetup::new(&format!("{RULES}\nprivate = [\"feed:diary\"]\nredact = [\"emails\"]"));
     let far =
-        format!("far, {}/v1, sees the texts of every flow that names no provider", desk.far.base);
+        format!("far, {}/v1, sees the texts of every flow that names no provider", setup.far.base);
     let lines = [
         far.as_str(),
         "folder:clients* stays here: a provider here answers, and without one the request is refused",
@@ -420,15 +425,15 @@ fn config_and_doctor_say_what_may_leave_and_where_to() {
         "feed:diary is never published",
         "emails are removed before a text leaves",
     ];
-    desk.home.ok(&["init"]);
+    setup.home.ok(&["init"]);
     for args in [&["config"][..], &["doctor"]] {
-        let shown = said(&desk.home.run(args));
+        let shown = said(&setup.home.run(args));
         let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let shown = words(&shown);
         for line in lines {
             assert!(shown.contains(line), "{args:?}: {line}\n{shown}");
         }
     }
-    desk.home.configure("");
-    assert!(desk.home.ok(&["config"]).contains("no text leaves this machine"));
+    setup.home.configure("");
+    assert!(setup.home.ok(&["config"]).contains("no text leaves this machine"));
 }

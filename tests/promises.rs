@@ -41,7 +41,7 @@ fn every_promise_names_a_test_that_exists() {
 }
 
 #[test]
-fn a_promise_stands_once() {
+fn each_promise_is_listed_once() {
     let promises: Vec<String> = promises().into_iter().map(|(promise, _)| promise).collect();
     assert_eq!(promises.iter().collect::<BTreeSet<_>>().len(), promises.len());
 }

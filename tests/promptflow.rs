@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use server::{Act, Server};
+use server::{Act, Server, status};
 use summarizer::config::{ProviderConfig, ProviderKind};
 use summarizer::flow::{self, LoadedPack, PythonSettings, RunOptions, scaffold};
 use summarizer::model::OpenAi;
@@ -172,20 +172,26 @@ fn a_prompty_file_reaches_what_its_repository_shares_and_nothing_hidden() {
 /// A folder with a repository of flows, and a home whose provider repeats what it is asked.
 struct Repository {
     folder: tempfile::TempDir,
-    _server: Server,
+    server: Server,
 }
 
 impl Repository {
     fn new(files: &[(&str, &str)]) -> Repository {
-        let server = Server::start(vec![Act::With(Arc::new(|body| {
+        Repository::with(files, Vec::new())
+    }
+
+    /// The same with a provider that does something else first.
+    fn with(files: &[(&str, &str)], mut acts: Vec<Act>) -> Repository {
+        acts.push(Act::With(Arc::new(|body| {
             body["messages"][0]["content"].as_str().unwrap().trim().to_owned()
-        }))]);
+        })));
+        let server = Server::start(acts);
         let folder = tempfile::tempdir().unwrap();
         let config = format!(
             "[provider]\ndefault = \"loop\"\n[provider.loop]\nkind = \"openai\"\nbase_url = \"{}\"\nmodel = \"m\"\n",
             server.base
         );
-        let repository = Repository { folder, _server: server };
+        let repository = Repository { folder, server };
         repository.write("home/summarizer.toml", &config);
         for (path, text) in files {
             repository.write(path, text);
@@ -265,7 +271,7 @@ fn a_flow_runs_where_it_lies_with_inputs_in_every_form() {
 }
 
 #[test]
-fn what_a_flow_at_a_path_may_not_do_is_told() {
+fn a_flow_at_a_path_that_is_refused_says_why() {
     let outside = GREETING.replace("../../common", "../../../elsewhere");
     let repository = Repository::new(&[
         ("repo/.git/HEAD", "ref"),
@@ -280,6 +286,8 @@ fn what_a_flow_at_a_path_may_not_do_is_told() {
         ),
         ("repo/flex/flow.flex.yaml", "entry: main:chat\n"),
         ("repo/sharp/flow.flex.yaml", "entry: (Main)Main.Chat\nlanguage: csharp\n"),
+        ("repo/plain/flow.dag.yaml", &GREETING.replace("additional_includes", "x")),
+        ("repo/plain/tone.jinja2", "# user:\nHello"),
     ]);
     let rows: &[(&[&str], &[&str])] = &[
         (&["repo/flows/hello"], &["../../../elsewhere/tone.jinja2", "outside"]),
@@ -291,9 +299,77 @@ fn what_a_flow_at_a_path_may_not_do_is_told() {
         (&["repo/one", "--lines"], &["--input"]),
         (&["repo/flex"], &["entry", "there is no file main.py"]),
         (&["repo/sharp"], &["language", "only python"]),
+        (&["repo/plain", "--variant", "${n.fast}"], &["no node", "has the variant ${n.fast}"]),
     ];
     for (arguments, words) in rows {
         let said = repository.run(arguments, "").unwrap_err();
         assert!(words.iter().all(|word| said.contains(word)), "{arguments:?}: {said}");
     }
+}
+
+/// A flow of one Python node.
+const PROGRAM: &str = "outputs:\n  o: {type: object, reference: '${n.output}'}\nnodes:\n- {name: n, type: python, source: {type: code, path: n.py}, inputs: {c: my_azure, d: my_own}}\n";
+
+#[test]
+fn a_python_node_reads_the_folder_of_its_flow_wherever_the_flow_is_named_from() {
+    if !running::has_python() {
+        return;
+    }
+    let program = r#"
+import os, pathlib
+from dotenv import dotenv_values
+from promptflow.core import tool
+from promptflow.connections import AzureOpenAIConnection, CustomConnection
+
+@tool
+def n(c: AzureOpenAIConnection, d: CustomConnection):
+    names = ("PLAIN", "TOLD", "RAW", "LINES", "BUILT", "ELSE", "HASH")
+    return {
+        "file": open("data.txt").read(),
+        "beside": (pathlib.Path(__file__).parent / "data.txt").read_text(),
+        "env": [os.environ[name] for name in names],
+        "again": dotenv_values()["PLAIN"],
+        "azure": [c.api_version, c.api_type, c.configs["api_base"], c.secrets, sorted(c)],
+        "own": [d.configs, d.secrets, d.place, d["key"]],
+    }
+"#;
+    let env = "# names\nexport PLAIN=one two # a comment\nTOLD=\"a\\n\\\"b\\\" # c\"\nRAW='x\\ny'\n\
+               LINES=\"first\nsecond\"\nBUILT=${PLAIN}!\nELSE=${NOBODY:-else}\nHASH=a#b\n";
+    let repository = Repository::new(&[
+        ("repo/program/flow.dag.yaml", PROGRAM),
+        ("repo/program/n.py", program),
+        ("repo/program/data.txt", "DATA"),
+        ("repo/program/.env", env),
+        ("repo/program/my_azure.yaml", "type: azure_open_ai\napi_base: http://a\napi_key: k1\n"),
+        ("repo/program/my_own.yaml", "configs:\n  place: here\nsecrets:\n  key: k2\n"),
+    ]);
+    let expected = json!({
+        "file": "DATA",
+        "beside": "DATA",
+        "env": ["one two", "a\n\"b\" # c", "x\\ny", "first\nsecond", "one two!", "else", "a#b"],
+        "again": "one two",
+        "azure": ["2024-02-01", "azure", "http://a", {"api_key": "k1"},
+            ["api_base", "api_type", "api_version", "auth_mode"]],
+        "own": [{"place": "here"}, {"key": "k2"}, "here", "k2"],
+    });
+    let whole = repository.folder.path().join("repo/program");
+    for named in ["repo/program", "./repo/../repo/program", whole.to_str().unwrap()] {
+        let lines = repository.run(&[named, "--allow-python", "--lines", "--input", "-"], "{}");
+        let row: Value = serde_json::from_str(&lines.unwrap()).unwrap();
+        assert_eq!(row["o"], expected, "{named}");
+    }
+}
+
+#[test]
+fn a_command_asks_again_after_a_failure_that_passes() {
+    let soon: &[(&str, &str)] = &[("retry-after-ms", "20")];
+    let failures = vec![status(500, soon, "{}"), status(503, soon, "{}"), status(429, soon, "{}")];
+    let file = [("a.prompty", "---\nmodel: {api: chat}\n---\nuser:\nhello\n")];
+    let repository = Repository::with(&file, failures);
+    assert_eq!(repository.run(&["a.prompty"], "").as_deref(), Ok("hello"));
+    assert_eq!(repository.server.seen().len(), 4);
+    // What will not pass is an error at once.
+    let repository = Repository::with(&file, vec![status(400, soon, "{}")]);
+    assert!(repository.run(&["a.prompty"], "").is_err());
+    assert_eq!(repository.server.seen().len(), 1);
 }

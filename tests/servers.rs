@@ -465,7 +465,7 @@ const SERVERS: &[Row] = &[
             ),
             _ => None,
         },
-        // It cuts the prompt without a word: only its count tells.
+        // It cuts the prompt without an error: only its count of tokens shows it.
         too_long: || no(200, completion("A part.", 4_096)),
         context: 4_096,
         limited: || {
@@ -843,7 +843,7 @@ fn signs_of_life_without_text_are_no_answer() {
 }
 
 #[test]
-fn an_answer_that_nobody_wants_any_more_is_left() {
+fn reading_stops_when_the_listener_ends_the_answer() {
     let (_server, provider) = with_act(Act::Over(STREAM_HEAD.into(), part("word ").into(), 1));
     let (heard, result) = listen(&provider, 3, 60_000);
     assert_eq!(heard.parts.lock().unwrap().len(), 3);
@@ -1010,6 +1010,43 @@ fn servers_that_tell_their_context_are_asked_for_it() {
 }
 
 #[test]
+fn ollama_is_known_by_its_version_where_its_model_has_another_owner() {
+    let of_an_author = |seen: &Seen| {
+        let name = "hf.co/author/small";
+        let body = match seen.path.as_str() {
+            "/v1/models" => json!({"data": [{"id": name, "owned_by": "author"}]}),
+            "/api/version" => json!({"version": "0.12.0"}),
+            "/api/ps" => json!({"models": [{"name": name, "context_length": 2_048}]}),
+            _ => return (404, Vec::new(), "{}".to_owned()),
+        };
+        (200, Vec::new(), body.to_string())
+    };
+    let server = Server::start(vec![Act::Serve(Arc::new(of_an_author))]);
+    let config = ProviderConfig {
+        kind: ProviderKind::OpenAi,
+        base_url: Some(format!("{}/v1", server.base)),
+        model: Some("hf.co/author/small".into()),
+        ..ProviderConfig::default()
+    };
+    assert_eq!(OpenAi::new("p", &config, None).context_tokens(), 2_048);
+}
+
+#[test]
+fn one_deployment_of_azure_has_no_batches() {
+    let of = |base: &str| {
+        let config = ProviderConfig {
+            kind: ProviderKind::OpenAi,
+            base_url: Some(base.to_owned()),
+            model: Some("m".into()),
+            ..ProviderConfig::default()
+        };
+        OpenAi::new("p", &config, None).batches().is_some()
+    };
+    assert!(of("https://r.openai.azure.com/openai?api-version=2024-10-21"));
+    assert!(!of("https://r.openai.azure.com/openai/deployments/m?api-version=2024-10-21"));
+}
+
+#[test]
 fn every_pause_that_a_server_asks_for_is_kept() {
     for row in SERVERS {
         let server = start(row, |row, _| Some((row.limited)()));
@@ -1026,7 +1063,7 @@ fn every_pause_that_a_server_asks_for_is_kept() {
 }
 
 #[test]
-fn an_account_or_a_day_without_a_rest_is_told_as_that() {
+fn a_used_up_account_or_daily_quota_is_reported_as_such() {
     for row in SERVERS.iter().filter(|row| row.spent.is_some()) {
         let server = start(row, |row, _| row.spent.map(|spent| spent()));
         let error =

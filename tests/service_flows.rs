@@ -235,7 +235,7 @@ fn every_flow_completes_offline_and_a_second_home_publishes_the_same_bytes() {
 }
 
 #[test]
-fn a_request_that_cannot_be_summarized_is_told_why() {
+fn a_request_that_cannot_be_summarized_gets_the_reason() {
     let home = tempfile::tempdir().unwrap();
     bus_support::home(&home.path().join("buses"));
     bus_support::write(&home.path().join("buses"), "other/empty.txt", "\n \n");

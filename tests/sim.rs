@@ -19,11 +19,11 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 use summarizer::contract::ids::Seq;
+use summarizer::facts::session::PauseCause;
 use summarizer::os::Clock as _;
 use summarizer::os::sim::Faults;
 use summarizer::sequencer::engine::{CheckpointWhen, OperatorError};
 use summarizer::state::decide::{FlowStanding, Report};
-use summarizer::state::event::PauseCause;
 use support::requests::{ACTIVE, DEPRECATED, DISABLED, from_repo, making, request, with};
 use support::rig::{Rig, Stop, World};
 use support::{Rng, deep};

@@ -19,7 +19,7 @@ use tidy::imports;
 
 /// The layers, lowest first. A room may use rooms of its own layer and of lower ones.
 const LAYERS: &[&[&str]] = &[
-    &["contract", "limits", "error"],
+    &["contract", "limits"],
     &["facts"],
     &["markup"],
     &["state", "config", "os"],

@@ -226,7 +226,7 @@ fn a_request_is_a_trace_of_attempts_and_calls_with_the_ids_of_the_log() {
 }
 
 #[test]
-fn a_provider_that_failed_before_its_fallback_answered_stands_in_the_call() {
+fn the_span_of_a_call_names_a_provider_that_failed_before_its_fallback() {
     let traces = collector();
     let model = Server::start(vec![status(500, &[], "{\"error\": {\"message\": \"herring\"}}")]);
     let home = Home::new(&config(&model, "fallback = [\"builtin\"]", &telemetry(&traces)));

@@ -405,7 +405,7 @@ fn bytes_after_those_of_the_manifest_are_ignored_with_a_warning() {
     let resolved =
         get(&upstream, &ids(Bus::EventBus, &["evt_4"]), SummaryKind::EventSummary).unwrap();
     assert!(
-        resolved.notes[0].starts_with("UPSTREAM_APPENDED_AFTER_MANIFEST"),
+        resolved.notes[0].to_string().starts_with("UPSTREAM_APPENDED_AFTER_MANIFEST"),
         "{:?}",
         resolved.notes
     );
@@ -538,6 +538,31 @@ fn selection_manifests_are_checked_step_by_step() {
     write(root, "selection_manifests/stale.json", stale.to_string());
     assert_eq!(reason("selection_manifests/stale.json", &hash), ReasonCode::ManifestMismatch);
 
+    for (counts, drop_reasons, sound) in [
+        (json!({"selected": 2}), Value::Null, true),
+        (json!({"candidates": 3, "selected": 2, "dropped": 1}), json!({"private": 1}), true),
+        (json!({"candidates": null, "selected": null}), json!({"private": 1}), true),
+        (json!({"selected": 3}), Value::Null, false),
+        (json!({"candidates": 2, "dropped": 1}), Value::Null, false),
+        (json!({"candidates": u64::MAX, "dropped": u64::MAX}), Value::Null, false),
+        (json!({"candidates": 3, "selected": 2, "dropped": 1}), json!({"private": 2}), false),
+        (json!({"dropped": 1}), json!({}), false),
+    ] {
+        let mut counted = good.clone();
+        counted["counts"] = counts;
+        counted["drop_reasons"] = drop_reasons;
+        write(root, "selection_manifests/counted.json", counted.to_string());
+        let found = run("selection_manifests/counted.json", &hash);
+        let wrong = found.err().map(|defect| (defect.reason_code, defect.message));
+        match (&wrong, sound) {
+            (None, true) => {}
+            (Some((ReasonCode::ManifestMismatch, words)), false) => {
+                assert!(words.contains("its counts declare"), "{words}");
+            }
+            _ => panic!("{counted}: {wrong:?}"),
+        }
+    }
+
     let empty = selection(json!([]), "as_listed");
     write(root, "selection_manifests/empty.json", empty.to_string());
     let empty =
@@ -588,7 +613,7 @@ fn queries_are_bounded_and_exact() {
     assert!(some.warnings.contains(Warning::UpstreamDaysMissing));
     assert_eq!(some.selection["missing_days"], json!(["2026-02-09", "2026-02-12"]));
     assert!(
-        some.notes.iter().any(|note| note.contains("2026-02-09, 2026-02-12")),
+        some.notes.iter().any(|note| note.to_string().contains("2026-02-09, 2026-02-12")),
         "{:?}",
         some.notes
     );
@@ -627,12 +652,12 @@ fn files_are_asked_for_by_the_date_they_state() {
     let found = query("2026-02-11", "UTC").unwrap();
     assert_eq!(found.source_ids(), ["other:mail.eml"]);
     assert!(
-        found.notes.iter().any(|note| note.starts_with("UNDATED_FILES: 1 ")),
+        found.notes.iter().any(|note| note.to_string().starts_with("UNDATED_FILES: 1 ")),
         "{:?}",
         found.notes
     );
     assert!(
-        found.notes.iter().any(|note| note.starts_with("UNREADABLE_FILES: 1 ")),
+        found.notes.iter().any(|note| note.to_string().starts_with("UNREADABLE_FILES: 1 ")),
         "{:?}",
         found.notes
     );
@@ -646,7 +671,7 @@ fn files_are_asked_for_by_the_date_they_state() {
 }
 
 #[test]
-fn what_a_selection_says_of_its_items_is_compared() {
+fn claims_of_a_selection_about_its_items_are_compared() {
     let home = temp_home();
     let root = home.path();
     let upstream = open(root);

@@ -87,7 +87,7 @@ fn says(text: &str, words: &[&str]) {
 const PLAN: &str = "# Garden plan\n\nWe plant tomatoes in April. The budget is 40 EUR.\n";
 
 #[test]
-fn what_add_made_beside_a_service_can_be_read_and_digested_at_once() {
+fn summaries_of_add_beside_a_service_can_be_read_and_digested_immediately() {
     let person = Person::new();
     let service = person.service();
     for round in 0..3 {
@@ -233,7 +233,7 @@ fn lists_of_versions_follow_from_the_log() {
 }
 
 #[test]
-fn what_became_private_is_private_in_all_its_versions() {
+fn a_source_that_became_private_is_private_in_all_versions() {
     let person = Person::new();
     person.write("home/summarizer.toml", "[exports]\nfeed = true\n");
     person.add_plan(40, "");

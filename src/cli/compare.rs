@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 
 use super::data_rules::{GivenData, file_places, said_of};
 use super::failure::{Exit, Failure};
-use super::flow_runner::{FlowProviders, kept_here, load_pack, run_options, run_patiently};
+use super::flow_runner::{FlowProviders, kept_here, load_pack, run_options};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::ui::count;
@@ -25,7 +25,7 @@ use crate::config::Config;
 use crate::contract::privacy::Confinement;
 use crate::contract::source::InputContext;
 use crate::flow::context::Surroundings;
-use crate::flow::{FlowError, FlowOutcome, LoadedPack, RunOptions};
+use crate::flow::{self, FlowError, FlowOutcome, LoadedPack, RunOptions};
 use crate::import::collect::collect;
 use crate::import::read::Readers;
 use crate::import::units::each_unit;
@@ -427,7 +427,7 @@ impl CompareArgs {
                             condensed: false,
                         };
                         let run = |pack| {
-                            let ran = self.run_one(context, pack, input, &around);
+                            let ran = self.run_one(pack, input, &around);
                             bar.inc(1);
                             ran
                         };
@@ -441,13 +441,7 @@ impl CompareArgs {
         slots.into_iter().filter_map(Mutex::into_inner).collect()
     }
 
-    fn run_one(
-        &self,
-        context: &Context,
-        one: &RunnablePack,
-        input: &FlowInput,
-        around: &Surroundings,
-    ) -> InputRun {
+    fn run_one(&self, one: &RunnablePack, input: &FlowInput, around: &Surroundings) -> InputRun {
         let meter = CostMeter::default();
         let options = RunOptions {
             bill: Some(&meter),
@@ -459,14 +453,7 @@ impl CompareArgs {
             Err(error) => return failed(&kept_here(&error)),
         };
         let begun = Instant::now();
-        let ran = run_patiently(
-            context,
-            &one.pack,
-            input.inputs.clone(),
-            &input.texts,
-            &*provider,
-            &options,
-        );
+        let ran = flow::run(&one.pack, input.inputs.clone(), &input.texts, &*provider, &options);
         let seconds = (!self.without_times).then(|| begun.elapsed().as_secs_f64());
         let cost = one.priced.then(|| *meter.0.lock());
         let run = match ran {

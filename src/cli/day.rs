@@ -23,7 +23,7 @@ use crate::projections::summaries::Summaries;
 use crate::state::event::SessionEnd;
 use crate::upstream::{Family, MemoryIndex, Upstream};
 
-/// Days of the Summary Bus
+/// Open a day of the Summary Bus
 #[derive(Debug, Args)]
 pub(crate) struct DayArgs {
     #[command(subcommand)]

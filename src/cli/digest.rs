@@ -18,7 +18,7 @@ const LISTED: usize = 200;
 /// Bags that the report of a build names.
 const NAMED: usize = 20;
 
-/// Build digests: compile summaries into bags by declared selectors
+/// Build, read and clean up digests: bags of summaries that selectors choose
 #[derive(Debug, Args)]
 pub(crate) struct DigestArgs {
     #[command(subcommand)]

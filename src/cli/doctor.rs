@@ -42,7 +42,7 @@ const BACKLOG_BYTES: u64 = 64 << 20;
 /// Find common problems and print the command that fixes each
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Also recompute the hash chain and compare the whole consumed queue
+    /// Also read everything: the hash chain, the consumed queue, the tables and every published file
     #[arg(long)]
     deep: bool,
     /// Also ask each provider for a few words, and tell what its model accepts; costs a few tokens
@@ -554,7 +554,7 @@ fn look_at_retention(context: &Context, held: &HeldHome, findings: &mut Findings
     let last = match retention::last(held.engine.log()) {
         Ok(Some((at, _))) => format!("last applied at {at}"),
         Ok(None) => "never applied".to_owned(),
-        Err(error) => format!("the record of the last pass does not read: {}", described(&error)),
+        Err(error) => format!("the record of the last pass cannot be read: {}", described(&error)),
     };
     match retention::look(disk, &held.home, &held.engine, policy, now) {
         Ok(due) if due.is_empty() => {

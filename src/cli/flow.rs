@@ -13,7 +13,7 @@ use super::data_rules::{GivenData, file_places};
 use super::failure::{Exit, Failure};
 use super::flow_batch::BatchArgs;
 use super::flow_runner::{
-    FlowProviders, calls_at_once, failed, load_pack, no_provider, run_options, run_patiently,
+    FlowProviders, calls_at_once, failed, load_pack, no_provider, run_options,
 };
 use super::given_input::{GivenInput, flat_row, given_day, object};
 use super::interrupt::{listen, stopped};
@@ -247,7 +247,7 @@ impl RunArgs {
         let inputs = lines.pop().unwrap_or_default();
         let live = LiveAnswer::new(&context.ui);
         let options = &RunOptions { listener: Some(&live), ..options.around(&around) };
-        let ran = run_patiently(context, pack, inputs, &sources, provider, options);
+        let ran = flow::run(pack, inputs, &sources, provider, options);
         live.bar.finish_and_clear();
         let outcome = ran.map_err(|error| {
             if self.show_prompts {
@@ -320,8 +320,7 @@ impl RunArgs {
                         }
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(line) = lines.get(index) else { return };
-                        let ran =
-                            run_patiently(context, pack, line.clone(), &[], provider, options);
+                        let ran = flow::run(pack, line.clone(), &[], provider, options);
                         *results[index].lock() = Some(LineResult::of(index, ran));
                         bar.inc(1);
                     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -9,7 +10,9 @@ use serde_json::{Map, Value};
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::given_input::given_params;
+use super::patient::Patient;
 use super::settings::load_config;
+use super::ui::Ui;
 use crate::config::Config;
 use crate::contract::privacy::Confinement;
 use crate::flow::folder::{self, FlowOnDisk};
@@ -19,6 +22,7 @@ use crate::flow::{
 use crate::model::builtin::Builtin;
 use crate::model::{Listener, Provider, ProviderError, Providers, SourceText};
 use crate::registry::{FlowPackRecord, PackFiles, Status, label};
+use crate::service::StopSignal;
 use crate::work::params::{for_data, python_of, python_settings};
 
 /// A flow with its provider, ready to be asked many times.
@@ -35,6 +39,9 @@ pub(super) struct FlowProviders {
     flow_id: String,
     variant: Option<String>,
     asked_for: Option<String>,
+    ui: Ui,
+    stop: StopSignal,
+    failing: Arc<AtomicBool>,
 }
 
 impl FlowProviders {
@@ -51,13 +58,18 @@ impl FlowProviders {
             flow_id: record.flow_id.clone(),
             variant: record.variant.clone(),
             asked_for: asked_for.map(str::to_owned),
+            ui: context.ui,
+            stop: context.stop.clone(),
+            failing: Arc::default(),
         })
     }
 
     /// The provider that answers about data.
     pub fn about(&self, data: &Confinement) -> Result<Arc<dyn Provider>, ProviderError> {
         let (variant, asked_for) = (self.variant.as_deref(), self.asked_for.as_deref());
-        self.providers.for_flow(&self.flow_id, variant, asked_for, data)
+        let inner = self.providers.for_flow(&self.flow_id, variant, asked_for, data)?;
+        let (stop, failing) = (self.stop.clone(), Arc::clone(&self.failing));
+        Ok(Arc::new(Patient { inner, ui: self.ui, stop, failing }))
     }
 
     /// The refusal of a provider that must not see the data.
@@ -112,7 +124,6 @@ impl FlowRunner {
     /// Asks about sources. `data` is what the rules say of them.
     pub(super) fn ask_about(
         &self,
-        context: &Context,
         sources: &[SourceText],
         surroundings: &flow::context::Surroundings,
         listener: Option<&dyn Listener>,
@@ -131,7 +142,7 @@ impl FlowRunner {
             repair_turns: self.options.repair_turns,
             ..RunOptions::default()
         };
-        run_patiently(context, &self.pack, Map::new(), sources, &*provider, &options)
+        flow::run(&self.pack, Map::new(), sources, &*provider, &options)
     }
 }
 
@@ -169,8 +180,7 @@ pub(super) fn ask(
 ) -> Result<FlowOutcome, Failure> {
     let runner = FlowRunner::new(context, flow_id, provider)?;
     let FlowRunner { pack, provider, options, .. } = &runner;
-    run_patiently(context, pack, inputs, &[], &**provider, options)
-        .map_err(|error| failed(flow_id, &error))
+    flow::run(pack, inputs, &[], &**provider, options).map_err(|error| failed(flow_id, &error))
 }
 
 /// The pack of a registered flow, or the flow at a path.
@@ -180,11 +190,26 @@ pub(super) fn load_pack(
     variant: Option<&str>,
 ) -> Result<LoadedPack, Failure> {
     let (record, files) = pack_files(context, flow_id, variant)?;
-    LoadedPack::load(&record, &files).map_err(|error| unusable(flow_id, &error))
+    let pack = LoadedPack::load(&record, &files).map_err(|error| unusable(flow_id, &error))?;
+    if let (Some(variant), true) = (variant, is_on_disk(context, flow_id))
+        && !pack.has_node_variant
+    {
+        let what = format!("no node of {flow_id} has the variant {variant}");
+        return Err(Failure::new(Exit::Usage, what)
+            .hint("name one as `VARIANT`, or as `${NODE.VARIANT}` for one node alone"));
+    }
+    Ok(pack)
 }
 
 pub(super) fn unusable(flow_id: &str, error: &(dyn std::error::Error + 'static)) -> Failure {
     Failure::new(Exit::Config, format!("cannot use the pack of {flow_id}")).because(error)
+}
+
+/// Whether it is the path of a flow, and not the name of a registered one.
+fn is_on_disk(context: &Context, flow: &str) -> bool {
+    let path = Path::new(flow);
+    let stat = context.machine.disk.stat(path).ok().flatten();
+    stat.is_some_and(|stat| stat.is_dir || folder::is_flow_file(path))
 }
 
 /// The record and the files of a registered flow, or of the flow at a path.
@@ -195,9 +220,8 @@ pub(super) fn pack_files(
 ) -> Result<(FlowPackRecord, PackFiles), Failure> {
     let disk = &*context.machine.disk;
     let unusable = |error: &(dyn std::error::Error + 'static)| unusable(flow_id, error);
-    let path = Path::new(flow_id);
-    let stat = disk.stat(path).ok().flatten();
-    if stat.is_some_and(|stat| stat.is_dir || folder::is_flow_file(path)) {
+    if is_on_disk(context, flow_id) {
+        let path = Path::new(flow_id);
         let FlowOnDisk { files, entry, name } =
             folder::read(disk, path).map_err(|error| unusable(&error))?;
         let record = match entry {
@@ -220,36 +244,6 @@ pub(super) fn pack_files(
     }
     let files = registry.verified_files(disk, record).map_err(|error| unusable(&error))?;
     Ok((record.clone(), files))
-}
-
-/// Runs a flow and waits out pauses, because this command has no later retry.
-pub(super) fn run_patiently(
-    context: &Context,
-    pack: &LoadedPack,
-    inputs: Map<String, Value>,
-    sources: &[SourceText],
-    provider: &dyn Provider,
-    options: &RunOptions<'_>,
-) -> Result<FlowOutcome, FlowError> {
-    const PAUSES_MAX: usize = 10;
-    const PAUSE_MAX: Duration = Duration::from_secs(120);
-    for _ in 0..PAUSES_MAX {
-        let ran = flow::run(pack, inputs.clone(), sources, provider, options);
-        let pause = match &ran {
-            Err(error) if error.class() == FlowErrorClass::Pause => error.retry_after(),
-            _ => None,
-        };
-        match pause.filter(|pause| *pause <= PAUSE_MAX) {
-            Some(pause) => {
-                context
-                    .ui
-                    .talk(format!("waiting {} s: the provider asks for it", pause.as_secs_f64()));
-                std::thread::sleep(pause);
-            }
-            None => return ran,
-        }
-    }
-    flow::run(pack, inputs, sources, provider, options)
 }
 
 /// A flow that gave nothing, as the failure of a command.

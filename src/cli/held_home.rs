@@ -149,13 +149,14 @@ impl HeldHome {
     }
 
     fn ask_runs(&mut self, context: &Context, question: RunQuestion) -> Answer {
-        let book = self.runs.take();
+        let writer = self.runs.take();
         let thresholds = runs::thresholds(&self.config);
-        let mut book = book.unwrap_or_else(|| AgentRunWriter::new(self.engine.log(), thresholds));
+        let mut writer =
+            writer.unwrap_or_else(|| AgentRunWriter::new(self.engine.log(), thresholds));
         let store = SnapshotStore::new(Arc::clone(&context.machine.disk), self.home.snapshots());
         let mut committer = InProcess { held: self, context };
-        let (answer, _) = runs::answer(&mut book, &mut committer, &store, question);
-        self.runs = Some(book);
+        let (answer, _) = runs::answer(&mut writer, &mut committer, &store, question);
+        self.runs = Some(writer);
         answer.into()
     }
 

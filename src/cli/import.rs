@@ -1,5 +1,6 @@
 //! `import`: own data onto the upstream buses within a minute.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -9,7 +10,7 @@ use super::failure::{Exit, Failure};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::source_files::name_for_home;
-use crate::import::{self, ImportError, Report, Target, documents, fields, mail};
+use crate::import::{self, FoundFiles, ImportError, Report, Target, documents, fields, mail};
 
 const REJECTED_SHOWN: usize = 10;
 
@@ -27,7 +28,7 @@ enum ImportKind {
         /// A file, or a folder of .jsonl files
         path: PathBuf,
     },
-    /// Put a folder of texts (.md, .txt, .html, .tex) on the chunk bus
+    /// Put a folder of texts (.md, .txt, .rst, .html, .tex) on the chunk bus
     Text {
         /// The folder, or one file
         path: PathBuf,
@@ -127,7 +128,8 @@ impl ImportArgs {
             }
             ImportKind::Mail { path } => each(context, target, path, &["eml", "mbox"], |file| {
                 mail::import_file(target, file, &mut report)
-            }),
+            })
+            .map(|passed_over| report.passed_over.extend(passed_over)),
         };
         outcome.map_err(|error| failure(&error))?;
         let exit = show(context, &report);
@@ -171,23 +173,25 @@ fn by_fields(
     each(context, target, path, &["jsonl", "json", "ndjson"], |file| {
         fields::import_file(target, mapping, file, report)
     })
+    .map(|passed_over| report.passed_over.extend(passed_over))
 }
 
+/// Imports each file with one of the ends. Gives back how many files have another one.
 fn each(
     context: &Context,
     target: Target<'_>,
     path: &Path,
     extensions: &[&str],
     mut import: impl FnMut(&Path) -> Result<(), ImportError>,
-) -> Result<(), ImportError> {
-    let files = import::files(target.disk, path, extensions)?;
+) -> Result<BTreeMap<String, u64>, ImportError> {
+    let FoundFiles { files, passed_over } = import::files(target.disk, path, extensions)?;
     let bar = context.ui.progress("importing", files.len() as u64);
     for file in files.iter().take_while(|_| !context.stop.is_raised()) {
         import(file)?;
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(())
+    Ok(passed_over)
 }
 
 /// The folder's name in the letters partition names may have.
@@ -230,6 +234,15 @@ fn show(context: &Context, report: &Report) -> Exit {
             files => format!("{files} files"),
         };
         context.ui.talk(format!("{files}: {added} added, {known} known already"));
+        if !report.passed_over.is_empty() {
+            let shown = |(end, count): (&String, &u64)| match end.is_empty() {
+                true => format!("{count} without an ending"),
+                false => format!("{count} .{end}"),
+            };
+            let all: Vec<String> = report.passed_over.iter().map(shown).collect();
+            let all = all.join(", ");
+            context.ui.talk(format!("passed over: {all} (`summarizer add` reads more kinds)"));
+        }
         if added > 0 {
             let next = "next: `summarizer submit --all-new` asks for summaries of what is new";
             context.ui.talk(super::ui::dim(next));

@@ -9,6 +9,7 @@ use super::held_home::HeldHome;
 use super::home_access::HomeAccess;
 use super::{Context, ui};
 use crate::config::parse_duration_ms;
+use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::control::question::Question;
 use crate::upkeep::retention::first_after;
@@ -193,9 +194,12 @@ fn archive(
 }
 
 fn parse_anchor(anchor: &str) -> Result<(u64, String), Failure> {
-    let parsed =
-        anchor.split_once(':').and_then(|(seq, hash)| Some((seq.parse().ok()?, hash.to_owned())));
-    parsed.ok_or_else(|| {
+    let parsed = || {
+        let (seq, hash) = anchor.split_once(':')?;
+        hash.parse::<Digest>().ok()?;
+        Some((seq.parse().ok()?, hash.to_owned()))
+    };
+    parsed().ok_or_else(|| {
         Failure::new(Exit::Usage, format!("cannot read the anchor {anchor:?}"))
             .hint("an anchor is SEQ:HASH, for example ack_seq:log_head of an ack")
     })

@@ -41,6 +41,7 @@ pub mod operate;
 mod outcome;
 pub mod pack;
 mod page;
+mod patient;
 pub mod perspectives;
 mod plain;
 mod prose;
@@ -247,7 +248,7 @@ pub fn run() -> ExitCode {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(failure) => {
             if ui.json {
-                ui.complain(failure.to_json().to_string());
+                ui.complain_json(&failure.to_json());
             } else {
                 ui.complain(failure.render());
             }

@@ -164,7 +164,9 @@ impl BuildArgs {
             Failure::new(Exit::Input, format!("{file} is no JSON")).because(&error)
         })?;
         let limit = |number| {
-            let bad = || Failure::new(Exit::Usage, format!("{number} KB can hold nothing"));
+            let bad = || {
+                Failure::new(Exit::Usage, format!("{number} KB is no limit: it must be above 0"))
+            };
             Kilobytes::new(number).ok_or_else(bad)
         };
         let limits = SelectionLimits {

@@ -67,6 +67,12 @@ pub(super) fn written(line: &str) -> String {
     text
 }
 
+/// The same line without its styles.
+pub(super) fn without_styles(line: &str) -> String {
+    let is_style = |c: char| c == END || Style::ALL.iter().any(|(_, mark, _)| *mark == c);
+    written(&line.replace(is_style, ""))
+}
+
 /// Characters that some readers take as the end of a line.
 fn ends_line(c: char) -> bool {
     matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}')
@@ -164,10 +170,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_steers_the_terminal() {
+    fn control_characters_are_removed_before_printing() {
         assert_eq!(plain("a\u{1b}[2Jb\u{9b}c\u{202e}d\r\u{2028}e"), "a[2Jbcd\ne");
         let line = format!("{} \u{1b}[2J\u{7}\u{202e}b", Style::Red.of("a\u{1b}[32m"));
         assert_eq!(written(&line), "\u{1b}[31ma[32m\u{1b}[0m [2Jb");
+        assert_eq!(without_styles(&line), "a[32m [2Jb");
         assert_eq!(shortened("a sentence that is long", 12), "a sentence…");
         assert_eq!(shortened("日本語の文", 5), "日本…");
     }

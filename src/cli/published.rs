@@ -23,6 +23,7 @@ use crate::contract::time::Day;
 use crate::contract::versions::file_of;
 use crate::contract::vocabulary::Stream;
 use crate::digest::project::ProjectRules;
+use crate::export::item::quote_of;
 
 /// Sources that an error lists when a word fits several.
 const CANDIDATES: usize = 10;
@@ -189,9 +190,14 @@ impl Published {
     /// The words of the sources that the sentences of a text of it rest on, each once.
     pub(super) fn quotes(&self, text: &str) -> Vec<String> {
         let mut told = BTreeSet::new();
-        let refs = self.item.value["outputs"]["evidence_refs"].as_array();
-        let quotes = refs.into_iter().flatten().filter_map(|one| one["quote"].as_str());
-        let quotes: Vec<&str> = quotes.filter(|quote| told.insert(*quote)).collect();
+        let outputs = &self.item.value["outputs"];
+        let refs = outputs["evidence_refs"].as_array().into_iter().flatten();
+        let quotes = refs.map(|one| quote_of(outputs, one)).filter(|quote| !quote.is_empty());
+        let mut quotes: Vec<&str> = quotes.filter(|quote| told.insert(*quote)).collect();
+        // A longer quote that holds others says nothing more than they do.
+        let all = quotes.clone();
+        let within = |one: &str, other: &str| one.len() < other.len() && other.contains(one);
+        quotes.retain(|quote| !all.iter().any(|other| within(other, quote)));
         let text = squeezed(text);
         let shown: Vec<&str> = quotes.iter().copied().filter(|quote| shows(&text, quote)).collect();
         // A model that writes sentences of its own repeats no quote.

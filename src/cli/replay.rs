@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use serde_json::{Map, Value, json};
 
 use super::causes::{exporter_failed, held_by_another, log_failed, not_published};
@@ -35,9 +35,10 @@ pub(crate) struct ReplayArgs {
 
 /// Write all projections of the log to an absent or empty directory
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("what").args(["to", "repair"]).required(true).multiple(true)))]
 pub(crate) struct ExportArgs {
     /// The directory to write to
-    #[arg(long, value_name = "DIR", required_unless_present = "repair")]
+    #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
     /// Stop after this event number
     #[arg(long, value_name = "SEQ")]

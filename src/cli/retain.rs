@@ -87,7 +87,7 @@ fn show(context: &Context, report: &Value) {
         context.ui.out(format!("{verb}{what}: {many}{}", bytes.unwrap_or_default()));
     }
     if !any {
-        context.ui.out("nothing is retired: every age is \"never\"");
+        context.ui.out("nothing is removed or moved: every age is \"never\"");
         context
             .ui
             .talk(ui::dim("see retention and compaction.archive_after in `summarizer config`"));

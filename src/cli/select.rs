@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use serde_json::json;
 
 use super::failure::{Exit, Failure};
@@ -18,12 +18,13 @@ use crate::upstream::{InputSpec, Options, Upstream, index_of_home, resolve};
 
 /// Choose upstream records and write a selection manifest
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("days").args(["day", "from"]).required(true)))]
 pub(crate) struct SelectArgs {
     /// The bus: event_bus, session_bus, chunk_bus, or summary_bus for a summary pack
     #[arg(long, value_parser = parse_bus)]
     bus: Chosen,
     /// One day
-    #[arg(long, conflicts_with_all = ["from", "to"], required_unless_present = "from")]
+    #[arg(long, conflicts_with = "to")]
     day: Option<String>,
     /// First day of a range
     #[arg(long, requires = "to")]
@@ -146,9 +147,10 @@ impl SelectArgs {
         let shown = if self.out.is_some() { path.display().to_string() } else { relative };
         let hash = manifest["selection_hash"].as_str().unwrap_or_default();
         if context.ui.json {
+            let warnings: Vec<String> = resolved.notes.iter().map(ToString::to_string).collect();
             context.ui.json(&json!({
                 "manifest_path": shown, "selection_hash": hash, "selected": items.len(),
-                "warnings": resolved.notes, "missing_days": missing.unwrap_or_else(|| json!([])),
+                "warnings": warnings, "missing_days": missing.unwrap_or_else(|| json!([])),
             }));
         } else {
             context.ui.out(format!("{shown} {hash}"));

@@ -222,7 +222,8 @@ fn has(item: &BusSummary, field: &str, value: &str, rules: &ProjectRules) -> boo
 fn days(args: &SummaryQuery<'_>) -> Result<(String, String), Failure> {
     let day = |text: &String| {
         text.parse::<Day>().map(|day| day.to_string()).map_err(|_| {
-            Failure::new(Exit::Usage, format!("`{text}` is no day")).hint("write it as 2026-02-10")
+            Failure::new(Exit::Usage, format!("`{text}` is not a day"))
+                .hint("write it as 2026-02-10")
         })
     };
     match args.days {

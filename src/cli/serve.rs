@@ -246,7 +246,7 @@ pub(crate) fn run_service(
         Some(control) => Some(open_page(context, control, &config, &home, engine.log())?),
         None => None,
     };
-    // `drain` builds no digests; `serve` and `digest build` do.
+    // Only a service builds digests while it runs. `drain --digests` builds them after the drain.
     let digests = match until {
         Until::Stopped => Some(start_digests(context, &home, &config, engine.log(), &orders)?),
         Until::Drained(_) => None,

@@ -39,8 +39,9 @@ const STDIN: &str = "-";
 /// Summarize files, folders or standard input, and print the text
 ///
 /// Needs no home and writes nothing. Kinds of files are recognized by their content: text, Markdown,
-/// HTML, LaTeX, PDF, docx, epub, CSV, JSON, mail and mailboxes, exports of ChatGPT, Claude, WhatsApp,
-/// Telegram and Slack, RSS, Atom and JSON feeds. Hidden files and links inside a folder are passed over.
+/// HTML, LaTeX, Org, PDF, docx, epub, CSV, JSON, mail and mailboxes, exports of ChatGPT, Claude,
+/// WhatsApp, Telegram, Slack, Discord and Messenger, RSS, Atom and JSON feeds. Hidden files and links
+/// inside a folder are skipped.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   summarizer sum report.pdf
@@ -230,7 +231,7 @@ fn ask(
         condensed: false,
     };
     let data = said_of(config, &unit.places, unit.local_only);
-    runner.ask_about(context, &unit.texts, &surroundings, listener, &data)
+    runner.ask_about(&unit.texts, &surroundings, listener, &data)
 }
 
 /// The files, with what was left out so far.

@@ -57,7 +57,7 @@ fn list(context: &Context, all: bool) -> Result<Exit, Failure> {
     let mut answer = carry_out(context, DigestOrder::Tasks { all })?;
     let tasks = answer["tasks"].as_array_mut();
     let mut tasks = tasks.map(std::mem::take).unwrap_or_default();
-    // A day before no day; ids and times keep the order of what has none.
+    // Tasks with a day come first. The sort is stable, so the others keep their order.
     tasks
         .sort_by_key(|task| (task["open"] != true, task["due"].is_null(), task["due"].to_string()));
     if context.ui.json {

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::plain::{Style, columns, fitted, width, written};
+use super::plain::{Style, columns, fitted, width, without_styles, written};
 use crate::contract::shown::{escaped, steers};
 use crate::model::Listener;
 
@@ -63,12 +63,16 @@ impl Ui {
 
     /// One line of talk that even quiet does not silence.
     pub fn complain(&self, line: impl AsRef<str>) {
-        let line = line.as_ref();
         match self.json {
-            // An error is an object here, and escapes keep its value.
-            true => say(&escaped(line)),
-            false => say(&written(&fitted_to_stderr(line))),
+            // Nothing reads it on a terminal.
+            true => say(&without_styles(line.as_ref())),
+            false => say(&written(&fitted_to_stderr(line.as_ref()))),
         }
+    }
+
+    /// One value of talk as JSON. Escapes keep what would steer a terminal.
+    pub fn complain_json(&self, value: &serde_json::Value) {
+        say(&escaped(&value.to_string()));
     }
 
     /// A table with aligned columns and a dim header.

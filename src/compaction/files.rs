@@ -225,7 +225,8 @@ pub(crate) fn sequence_of(name: &str) -> Option<u64> {
     name.strip_suffix(SNAPSHOT_SUFFIX)?.parse().ok()
 }
 
-/// A snapshot that needed its second try once needs only the first when it is built again.
+/// A snapshot that was built twice, because its first checks failed, is built once when it is
+/// rebuilt. Only its note about the second build then differs.
 fn same_but_for_retry(bytes: &[u8], built: &BuiltSnapshot) -> bool {
     if bytes == built.bytes {
         return true;

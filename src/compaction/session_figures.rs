@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_what_came_in_and_did_not_end() {
+    fn requests_that_came_in_and_have_not_ended_count_as_waiting() {
         let mut figures = SessionFigures::begun("s", "serve", "t".into(), 2);
         let flow = SharedText::from("f");
         for tally in [

@@ -51,6 +51,11 @@ impl ServerAddress {
         ServerAddress::parse(url.as_str())
     }
 
+    /// Whether it names one deployment of Azure OpenAI, with or without what is asked of it.
+    pub(crate) fn is_one_deployment(&self) -> bool {
+        self.path().contains("/deployments/")
+    }
+
     /// Whether the query has a parameter of this name.
     pub(crate) fn has_parameter(&self, name: &str) -> bool {
         self.0.query_pairs().any(|(known, _)| known == name)

@@ -159,7 +159,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     key("python.memory_max", "\"4 GiB\"", Kind::Bytes, "most memory of a node in its jail"),
     key("python.network", "false", Kind::Flag, "let nodes in a jail use the network"),
-    key("python.timeout", "\"60 s\"", Kind::Duration, "longest run of one node"),
+    key("python.timeout", "\"60 s\"", Kind::Duration, "longest time of one node"),
     key(
         "default_flow.document",
         "\"docs.chunk_set.summarize.brief.v1\"",

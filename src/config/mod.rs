@@ -718,7 +718,7 @@ impl Values {
         const FORM: &str = "rules such as \"folder:clients*\" or \"label:health\"";
         let parse = |written: String| {
             DataRule::parse(&written).map_err(|bad| match bad {
-                BadRule::Form => self.bad(path, &format!("{FORM}; {written:?} is none")),
+                BadRule::Form => self.bad(path, &format!("{FORM}; {written:?} is not a rule")),
                 BadRule::Place(place) => {
                     let places = DataPlace::ALL.iter().map(|one| one.as_str());
                     let nearest = keys::nearest(&place, places.clone());

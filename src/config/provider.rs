@@ -43,12 +43,19 @@ struct KindFacts {
     reach: Reach,
     has_batches: bool,
     cache: CacheShares,
+    /// Ends of the names of hosts that speak this protocol and are run by somebody else.
+    hosts: &'static [(&'static str, &'static str)],
 }
+
+const OPENAI_HOSTS: &[(&str, &str)] = &[
+    (".openai.azure.com", "azure.ai.openai"),
+    ("generativelanguage.googleapis.com", "gcp.gemini"),
+];
 
 impl KindFacts {
     const fn of(name: &'static str, reach: Reach) -> KindFacts {
         let cache = CacheShares { read: 1.0, write: 1.0 };
-        KindFacts { name, reach, has_batches: false, cache }
+        KindFacts { name, reach, has_batches: false, cache, hosts: &[] }
     }
 }
 
@@ -75,7 +82,8 @@ impl ProviderKind {
             ProviderKind::Builtin => KindFacts::of("builtin", Reach::Inside),
             ProviderKind::OpenAi => {
                 let reach = Reach::Server { base: "https://api.openai.com/v1" };
-                KindFacts { has_batches: true, ..KindFacts::of("openai", reach) }
+                let hosts = OPENAI_HOSTS;
+                KindFacts { has_batches: true, hosts, ..KindFacts::of("openai", reach) }
             }
             ProviderKind::Anthropic => {
                 let reach = Reach::Server { base: "https://api.anthropic.com/v1" };
@@ -100,11 +108,15 @@ impl ProviderKind {
         self.facts().has_batches
     }
 
-    /// Who answers, as traces name it: the protocol of a server, else this program.
-    pub(crate) fn maker(self) -> &'static str {
-        match self.reach() {
-            Reach::Server { .. } => self.name(),
-            Reach::Inside | Reach::Program => "summarizer",
+    /// Who answers, as traces name it: who runs a known host, else the protocol of the server, else this
+    /// program.
+    pub(crate) fn maker(self, host: &str) -> &'static str {
+        let facts = self.facts();
+        let known = facts.hosts.iter().find(|(end, _)| host.ends_with(end));
+        match (facts.reach, known) {
+            (Reach::Server { .. }, Some((_, maker))) => maker,
+            (Reach::Server { .. }, None) => facts.name,
+            (Reach::Inside | Reach::Program, _) => "summarizer",
         }
     }
 

@@ -515,7 +515,7 @@ pub(crate) fn is_nested(name: &str) -> bool {
         "settings",
         "options",
         "privacy",
-        // Where generators of sites keep what is not theirs.
+        // Tables in which site generators keep members that they do not know.
         "extra",
         "params",
         "taxonomies",

@@ -56,8 +56,7 @@ impl Person {
         if let Some((name, rest)) = text.rsplit_once('<')
             && let Some(address) = rest.strip_suffix('>')
         {
-            let name = name.trim().trim_matches('"').trim();
-            return Some(Person { name: some(name), address: some(address.trim()) });
+            return Some(Person { name: some(&unquoted(name)), address: some(address.trim()) });
         }
         if text.contains('@') && !text.contains(char::is_whitespace) {
             return Some(Person { name: None, address: Some(text.to_owned()) });
@@ -65,14 +64,61 @@ impl Person {
         Some(Person { name: Some(text.to_owned()), address: None })
     }
 
-    /// The person as a header shows it.
+    /// Everybody whom a header names. Commas in quotes separate nobody, nor does a quote behind a
+    /// backslash end one. Outlook separates with semicolons.
+    pub(crate) fn all_of(header: &str) -> Vec<Person> {
+        let (mut all, mut one) = (Vec::new(), String::new());
+        let (mut quoted, mut escaped) = (false, false);
+        for c in header.chars() {
+            if matches!(c, ',' | ';') && !quoted {
+                all.extend(Person::parse(&std::mem::take(&mut one)));
+                continue;
+            }
+            quoted ^= c == '"' && !escaped;
+            escaped = quoted && c == '\\' && !escaped;
+            one.push(c);
+        }
+        all.extend(Person::parse(&one));
+        all
+    }
+
+    /// Several as one: their names, as a page shows its authors.
+    pub(crate) fn together(mut people: Vec<Person>) -> Option<Person> {
+        if people.len() < 2 {
+            return people.pop();
+        }
+        let names: Vec<String> =
+            people.into_iter().filter_map(|one| one.name.or(one.address)).collect();
+        Some(Person { name: Some(names.join(", ")), address: None })
+    }
+
+    /// The person as a header shows it: a name such as `Ruiz, Ana` stands in quotes, so that it is not
+    /// read as two.
     pub fn shown(&self) -> String {
+        const SPECIAL: &[char] = &[',', ';', '<', '>', '@', '"', '(', ')'];
         match (&self.name, &self.address) {
+            (Some(name), Some(address)) if name.contains(SPECIAL) => {
+                let name = name.replace('\\', "\\\\").replace('"', "\\\"");
+                format!("\"{name}\" <{address}>")
+            }
             (Some(name), Some(address)) => format!("{name} <{address}>"),
             (Some(one), None) | (None, Some(one)) => one.clone(),
             (None, None) => String::new(),
         }
     }
+}
+
+/// A name without the quotes and backslashes of a header.
+fn unquoted(name: &str) -> String {
+    let name = name.trim();
+    let inner = name.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let Some(inner) = inner else { return name.to_owned() };
+    let mut plain = String::with_capacity(inner.len());
+    let mut chars = inner.chars();
+    while let Some(c) = chars.next() {
+        plain.extend(if c == '\\' { chars.next() } else { Some(c) });
+    }
+    plain.trim().to_owned()
 }
 
 fn some(text: &str) -> Option<String> {

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_how_or_where_is_no_question() {
+    fn parameters_about_how_or_where_are_no_part_of_the_question() {
         let hash = |params: Value| question_hash(params.as_object().unwrap());
         assert_eq!(hash(json!({"topic": "roof"})), None);
         assert_eq!(hash(json!({"day": "2026-02-11", "again": 1})).as_deref(), Some("none"));

@@ -11,10 +11,11 @@ use crate::contract::ids::Seq;
 use crate::control::question::{Answer, Question, done};
 use crate::explain::Wanted;
 use crate::facts::publication::DayOpened;
+use crate::facts::session::PauseCause;
 use crate::limits::QUERY_PAGE_ROWS;
 use crate::sequencer::engine::{Engine, EngineError, OperatorError};
 use crate::state::decide::Refused;
-use crate::state::event::{Event, PauseCause, TakenRequest};
+use crate::state::event::{Event, TakenRequest};
 
 use super::reply::{QuestionContext, Reply, later, not_found, refused};
 use super::requests::{Filter, requests};

@@ -752,7 +752,7 @@ pub fn close_crashed(
             class: ErrorClass::PublishFailure,
             subtype: "CRASHED",
             stage: "staging",
-            message: "the build ended without a word".to_owned(),
+            message: "the process ended before the build did".to_owned(),
             details: super::run::staged_only(&digests.staged_name(&run_id)),
             hint: "build again; nothing of it was published",
         })

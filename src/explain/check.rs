@@ -19,7 +19,9 @@ use crate::contract::privacy::Confinement;
 use crate::contract::request::Request;
 use crate::contract::source::InputContext;
 use crate::contract::vocabulary::FailureCause;
-use crate::export::item::{ContextIdentity, SummaryIdentity, summary_id, without_repetition};
+use crate::export::item::{
+    ContextIdentity, SummaryIdentity, quote_of, summary_id, without_repetition,
+};
 use crate::facts::attempt::{SelectionInput, UpstreamInput};
 use crate::flow::context::Surroundings;
 use crate::flow::{self, FILLED_BY_RULE, FlowOutcome, LoadedPack, ReplyCache, RunOptions};
@@ -224,7 +226,7 @@ fn identity(chain: &mut Chain, story: &Story) {
     let request = match Request::parse(&story.taken.line) {
         Ok(request) => request,
         Err(refusal) => {
-            let what = format!("the stored request does not read: {}", refusal.reason);
+            let what = format!("the stored request cannot be read: {}", refusal.reason);
             chain.put("request.key", LinkStatus::Broken, what);
             return;
         }
@@ -374,7 +376,8 @@ fn quotes(chain: &mut Chain, story: &Story, texts: &Texts) {
         let text = |name: &str| pointer[name].as_str().unwrap_or_default();
         let at = |name: &str| pointer["span"][name].as_u64().unwrap_or(u64::MAX);
         let (start, end) = (at("start"), at("end"));
-        let quote = sha256(text("quote"));
+        let said = quote_of(&story.item["outputs"], pointer);
+        let quote = sha256(said);
         let span = Span { start, end, unit: SpanUnit::Utf8Byte };
         let id = evidence_id(text("namespace"), text("chunk_id"), span, Some(quote));
         // Items of earlier versions also name the hash of the quote.
@@ -386,7 +389,7 @@ fn quotes(chain: &mut Chain, story: &Story, texts: &Texts) {
         let words = source.and_then(|source| {
             source.text.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
         });
-        if words.is_none_or(|words| !same_words(words, text("quote"))) {
+        if words.is_none_or(|words| !same_words(words, said)) {
             let place = format!("{} at {start}..{end}", text("chunk_id"));
             wrong.insert(format!("{place} does not say what {} quotes", text("evidence_id")));
         }
@@ -477,7 +480,7 @@ pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> RerunR
         return Err(format!("the pack changed: the registry has no pack with the hash {recorded}"));
     }
     let request = Request::parse(&story.taken.line)
-        .map_err(|refusal| format!("the stored request does not read: {}", refusal.reason))?;
+        .map_err(|refusal| format!("the stored request cannot be read: {}", refusal.reason))?;
     let answers = Answers::read(around, story)?;
     let provider: Arc<dyn Provider> = match story.item["model"]["provider"] == BUILTIN {
         true => Arc::new(Builtin),

@@ -117,7 +117,7 @@ pub struct Explanation {
     pub calls: Value,
     /// Answers kept in the log.
     pub answers: Vec<Answered>,
-    /// Every try and how it ended.
+    /// Every attempt and how it ended.
     pub attempts: Vec<Attempt>,
     /// Everything that happened to the request.
     pub events: Vec<Value>,

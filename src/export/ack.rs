@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::Committed;
 use crate::contract::json::one_line;
 use crate::contract::vocabulary::{AckStatus, FailureCause, ReasonCode, Stream, Warnings};
-use crate::facts::attempt::DAYS_MISSING;
+use crate::facts::note::InputNote;
 use crate::state::event::{AckHead, Event, SummaryPointer, TakenRequest};
 
 /// Fields in the order JCS demands, so that serializing in order is canonical.
@@ -69,10 +69,12 @@ pub fn line(committed: &Committed) -> Option<String> {
     Some(text)
 }
 
-/// The note that names the days of a range which are not published.
-fn missing_days(notes: &[String]) -> Option<Cow<'_, str>> {
-    let note = notes.iter().find_map(|note| note.strip_prefix(DAYS_MISSING))?;
-    Some(Cow::Borrowed(note.trim_start_matches([':', ' '])))
+/// The days of a range which are not published.
+fn missing_days(notes: &[InputNote]) -> Option<Cow<'_, str>> {
+    notes.iter().find_map(|note| match note {
+        InputNote::DaysMissing(missing) => Some(missing.to_string().into()),
+        _ => None,
+    })
 }
 
 fn outcome(event: &Event) -> Option<Ack<'_>> {

@@ -302,6 +302,16 @@ pub(crate) fn take_equal_renderings(outputs: &mut Map<String, Value>) -> Vec<&'s
     equal
 }
 
+/// The words that an evidence pointer quotes: its own, else the member of the answer that its first
+/// place names.
+pub(crate) fn quote_of<'v>(outputs: &'v Value, evidence: &'v Value) -> &'v str {
+    let place = || {
+        let first = evidence["pointers"][0].as_str()?;
+        outputs["structured"].pointer(first).or_else(|| outputs.pointer(first))
+    };
+    evidence.get("quote").or_else(place).and_then(Value::as_str).unwrap_or_default()
+}
+
 /// The flow's answer without the texts that `outputs` has: under the same name, or as the text that
 /// stands for a missing rendering.
 pub(crate) fn without_repetition(mut structured: Value, outputs: &Map<String, Value>) -> Value {
@@ -497,7 +507,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_answer_repeats_no_text_of_its_outputs() {
+    fn a_structured_answer_leaves_out_texts_that_outputs_repeat() {
         let outputs = json!({"summary_text": "Two words.", "title": "T", "rendered_short": "Two."});
         let structured =
             json!({"summary_text": "Two words.", "rendered_short": "2.", "title": "T"});
@@ -506,7 +516,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn real_readers_find_what_they_need() {
+    fn an_item_has_the_members_that_other_readers_need() {
         let line = sample(Stream::Events, 1).to_value();
         assert_eq!(line["id"], line["summary_id"]);
         assert_eq!(line["meta"]["provenance"]["source_ref"], line["summary_id"]);

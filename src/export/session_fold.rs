@@ -29,7 +29,9 @@ use crate::facts::agent_run::SnapshotPointer;
 use crate::facts::attempt::{InputFacts, UpstreamInput};
 use crate::facts::failure::{ErrorDetails, ErrorFacts};
 use crate::facts::model::Usage;
-use crate::facts::session::{Host, Promoted, Promotion, SessionReport, WaitingWork, WorkLeft};
+use crate::facts::session::{
+    Host, Promoted, Promotion, SessionReport, WaitReason, WaitingWork, WorkLeft,
+};
 use crate::state::event::{Event, PassedOver, SessionEnd};
 
 /// Skips in one session above which they are listed in a file of their own.
@@ -75,7 +77,7 @@ struct OpenSession {
     failing: BTreeMap<Seq, FailureKind>,
     /// How many of them are left at the end.
     left_failing: u64,
-    warnings: BTreeMap<(String, StageName), Group>,
+    warnings: BTreeMap<WarningKey, Group>,
     inputs: BTreeMap<String, RunInput>,
     inputs_beyond: u64,
     touched: BTreeSet<PartitionKey>,
@@ -84,6 +86,15 @@ struct OpenSession {
     snapshot: Option<SnapshotPointer>,
     /// Whether work waits whose time had come.
     leaves_work: bool,
+}
+
+/// What a group of warnings has in common.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct WarningKey {
+    kind: String,
+    /// Which of several things of this kind it is about; empty where there is one.
+    about: String,
+    stage: StageName,
 }
 
 spellings! {
@@ -358,11 +369,11 @@ impl OpenSession {
     /// A provider failed, and a fallback answered. Each provider and cause is a warning of its own.
     fn passed_over(&mut self, failure: &PassedOver, at: Timestamp) {
         let PassedOver { provider, cause, message, answered_by, .. } = failure;
-        let kind = format!("provider_failed:{provider}:{cause}");
+        let about = format!("{provider} {cause}");
         let message = format!(
             "the provider {provider} failed ({cause}) and {answered_by} answered: {message}"
         );
-        self.warn(&kind, StageName::ModelExecute, message, at);
+        self.warn_about(("provider_failed", &about), StageName::ModelExecute, message, at);
     }
 
     /// Work waits whose time had come. Each reason is a warning of its own.
@@ -373,16 +384,21 @@ impl OpenSession {
                 1 => "1 request waits".to_owned(),
                 more => format!("{more} requests wait"),
             };
-            let message = match (reason.strip_prefix("paused:"), next) {
-                (Some(cause), _) => format!(
+            let why = reason.as_str();
+            let message = match (reason, next) {
+                (WaitReason::Pause(cause), _) => format!(
                     "the service is paused ({cause}): {what} and {} bytes of the queue are unread; \
                      `summarizer status` says more",
                     left.unread_bytes
                 ),
-                (None, Some(next)) => format!("{what}: {reason}; the next attempt: {next}"),
-                (None, None) => format!("{what}: {reason}"),
+                (_, Some(next)) => format!("{what}: {why}; the next attempt: {next}"),
+                (_, None) => format!("{what}: {why}"),
             };
-            self.warn(&format!("work_waits:{reason}"), StageName::ModelExecute, message, at);
+            let about = match reason {
+                WaitReason::Pause(_) => format!("paused {why}"),
+                _ => why.to_owned(),
+            };
+            self.warn_about(("work_waits", &about), StageName::ModelExecute, message, at);
         }
     }
 
@@ -427,8 +443,7 @@ impl OpenSession {
         }
         self.read(&facts.inputs);
         for note in &facts.notes {
-            let kind = note.split(':').next().unwrap_or_default().to_owned();
-            self.warn(&kind, StageName::InputResolution, note.clone(), at);
+            self.warn(note.kind(), StageName::InputResolution, note.to_string(), at);
         }
     }
 
@@ -470,11 +485,22 @@ impl OpenSession {
     }
 
     fn warn(&mut self, kind: &str, stage: StageName, message: String, at: Timestamp) {
-        let known = self.warnings.contains_key(&(kind.to_owned(), stage));
-        if !known && self.warnings.len() >= KINDS_MAX {
+        self.warn_about((kind, ""), stage, message, at);
+    }
+
+    /// A warning of its own for each thing of a kind.
+    fn warn_about(
+        &mut self,
+        (kind, about): (&str, &str),
+        stage: StageName,
+        message: String,
+        at: Timestamp,
+    ) {
+        let key = WarningKey { kind: kind.to_owned(), about: about.to_owned(), stage };
+        if !self.warnings.contains_key(&key) && self.warnings.len() >= KINDS_MAX {
             return;
         }
-        let group = self.warnings.entry((kind.to_owned(), stage)).or_insert(Group {
+        let group = self.warnings.entry(key).or_insert(Group {
             count: 0,
             message,
             details: None,
@@ -675,10 +701,9 @@ impl OpenSession {
     fn warnings(&self) -> Vec<RunWarning> {
         let groups = self.warnings.iter().enumerate();
         let mut warnings: Vec<RunWarning> = groups
-            .map(|(index, ((kind, stage), group))| RunWarning {
+            .map(|(index, (WarningKey { kind, stage, .. }, group))| RunWarning {
                 warning_id: format!("warn_{}", index + 1),
-                // A warning about one of several things names it after a colon.
-                kind: kind.split(':').next().unwrap_or_default().to_owned(),
+                kind: kind.clone(),
                 stage: stage.as_str().to_owned(),
                 message: counted(group),
                 recorded_at: group.at.to_string(),

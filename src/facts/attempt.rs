@@ -3,13 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::note::InputNote;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, Stream};
-
-/// The note about days of a range that are not published begins with it.
-pub(crate) const DAYS_MISSING: &str = "UPSTREAM_DAYS_MISSING";
 
 /// What is known of an attempt's input. Before the input is resolved only stream and day are known;
 /// an attempt that failed inside the service knows nothing.
@@ -27,7 +25,7 @@ pub struct InputFacts {
     pub counts: SourceCounts,
     /// What the readers warned of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
+    pub notes: Vec<InputNote>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<SelectionInput>,
     /// The partition the attempt counts on.

@@ -20,6 +20,7 @@ pub mod dialect;
 pub mod digest;
 pub mod failure;
 pub mod model;
+pub mod note;
 pub mod publication;
 pub mod queue;
 pub mod recovery;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::agent_run::SnapshotPointer;
 use crate::contract::hash::Digest;
 use crate::contract::time::Timestamp;
-use crate::contract::vocabulary::words;
+use crate::contract::vocabulary::{FailureCause, ReasonCode, words};
 
 /// The host that a process runs on.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -53,11 +53,47 @@ pub struct WorkLeft {
     pub unread_bytes: u64,
 }
 
+words! {
+    /// Why nothing new is taken in or started.
+    PauseCause {
+        /// Somebody said `pause`.
+        Operator = 1 "operator",
+        /// Too many open requests.
+        OpenRequests = 2 "open_requests",
+        /// Too little free space.
+        DiskSpace = 3 "disk_space",
+    }
+}
+
+/// What requests wait for although their time had come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(tag = "waits", content = "why", rename_all = "snake_case")]
+pub enum WaitReason {
+    /// Attempts failed with this cause.
+    Cause(FailureCause),
+    /// Attempts failed with this reason, and no cause is known.
+    Reason(ReasonCode),
+    /// Attempts failed, and nothing is known of why.
+    Unknown,
+    /// The service is paused.
+    Pause(PauseCause),
+}
+
+impl WaitReason {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            WaitReason::Cause(cause) => cause.as_str(),
+            WaitReason::Reason(reason) => reason.as_str(),
+            WaitReason::Unknown => "failed",
+            WaitReason::Pause(cause) => cause.as_str(),
+        }
+    }
+}
+
 /// Requests that wait for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitingWork {
-    /// A cause of failed attempts, or `paused:` and the cause of the pause.
-    pub reason: String,
+    pub reason: WaitReason,
     pub requests: u64,
     /// When the next attempt of one of them may begin, if that is known.
     pub next: Option<Timestamp>,

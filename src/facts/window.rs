@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_and_bounds() {
+    fn windows_have_their_labels_and_bounds() {
         let w = |label: &str, start: &str, end: &str| (label.into(), start.into(), end.into());
         use WindowType::{All, Day, Fortnight, IsoWeek, Month};
         assert_eq!(window(Day, "2026-02-11"), w("2026-02-11", "2026-02-11", "2026-02-11"));

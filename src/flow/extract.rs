@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_completed() {
+    fn an_answer_that_was_cut_off_is_never_completed() {
         for answer in [
             "{\"a\": [1, \"x\"",
             "{\"a\": \"x",

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_for_a_summary_has_no_greeting_and_no_signature() {
+    fn a_stand_in_for_a_summary_has_no_greeting_and_no_signature() {
         let mail = "Hola a todas:\n\nLa reunión es el viernes a las 19 en la biblioteca.\nLeemos la novela.\n\nSaludos,\nSofía\n";
         let source = |text: &str| vec![SourceText { id: "m".to_owned(), text: text.to_owned() }];
         let expected = "La reunión es el viernes a las 19 en la biblioteca.\nLeemos la novela.";

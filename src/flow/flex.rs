@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_entry_is_refused() {
+    fn an_invalid_entry_is_refused() {
         let refused = |root: Value| flow(&root, |_| None).unwrap_err().to_string();
         assert!(refused(json!({"entry": "main"})).contains("does not name a program"));
         assert!(refused(json!({"entry": "main:talk"})).contains("there is no file main.py"));

@@ -2,8 +2,8 @@
 //!
 //! Contract: a folder gives its files as a pack. What `additional_includes` of its flow name outside
 //! the folder comes along under the last part of its name, as PromptFlow copies it. Such a file must
-//! lie in the repository of the folder, or where there is none, in the folder above it: a flow from
-//! somebody else cannot reach for the rest of the disk. A prompty file needs no folder of its own; the
+//! lie in the repository of the folder or, without a repository, in the folder above it. So a flow from
+//! somebody else cannot read the rest of the disk. A prompty file needs no folder of its own; the
 //! files that it names come along in the same way, each under its path, where `_above` stands for `..`.
 //!
 //! See docs/adr/0112-flows-run-where-they-lie.md.

@@ -37,19 +37,28 @@ pub fn plan(flow: &FlowFile, variant: Option<&str>) -> Result<Plan, BadFlow> {
     Ok(Plan { nodes, aggregation, outputs, warnings })
 }
 
-/// True when some node of the flow has a variant of this name.
+/// True when some node of the flow has a variant of this name; `${node.variant}` means that node alone.
 pub(crate) fn has_variant(flow: &FlowFile, variant: &str) -> bool {
     flow.nodes.iter().any(|node| {
-        node.use_variants
-            && flow.variants.get(&node.name).is_some_and(|v| v.bodies.contains_key(variant))
+        let variants = flow.variants.get(&node.name).filter(|_| node.use_variants);
+        let wanted = wanted(node, variant);
+        wanted.is_some_and(|id| variants.is_some_and(|it| it.bodies.contains_key(id)))
     })
+}
+
+/// The name of the variant that is wanted of a node.
+fn wanted<'v>(node: &Node, variant: &'v str) -> Option<&'v str> {
+    match variant.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
+        None => Some(variant),
+        Some(named) => named.split_once('.').filter(|(of, _)| *of == node.name).map(|(_, id)| id),
+    }
 }
 
 fn choose(flow: &FlowFile, node: &Node, variant: Option<&str>) -> Node {
     let Some(variants) = flow.variants.get(&node.name).filter(|_| node.use_variants) else {
         return node.clone();
     };
-    let wanted = variant.and_then(|id| variants.bodies.get(id));
+    let wanted = variant.and_then(|variant| variants.bodies.get(wanted(node, variant)?));
     let body = wanted.or_else(|| variants.bodies.get(&variants.default_id));
     body.cloned().unwrap_or_else(|| node.clone())
 }

@@ -97,6 +97,10 @@ fn file_of(text: &str) -> Option<&str> {
     }
 }
 
+fn is_data(name: &str) -> bool {
+    [".json", ".yml", ".yaml"].iter().any(|end| name.ends_with(end))
+}
+
 /// A prompty file taken apart.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Prompty {
@@ -117,9 +121,16 @@ impl Prompty {
         let (front, body) =
             parts.ok_or_else(|| BadFlow::new(path, "no front matter between lines of `---`"))?;
         let config = yaml::parse(front).map_err(|error| BadFlow::new(path, error.0))?;
-        let Value::Object(config) = config else {
+        let Value::Object(mut config) = config else {
             return Err(BadFlow::new(path, "the front matter is no mapping"));
         };
+        // `sample: people.json` names a file too.
+        if let Some(Value::String(sample)) = config.get_mut("sample")
+            && is_data(sample)
+            && file_of(sample).is_none()
+        {
+            sample.insert_str(0, "file:");
+        }
         Ok(Prompty { template: body.to_owned(), config })
     }
 
@@ -390,8 +401,7 @@ fn resolved_text(
                 bad(format!("there is no file {name} in the pack"))
             };
         };
-        let is_data = [".json", ".yml", ".yaml"].iter().any(|end| name.ends_with(end));
-        return match is_data {
+        return match is_data(name) {
             true => match yaml::parse(&text) {
                 Ok(value) => Ok(Some(value)),
                 Err(error) => bad(format!("{name}: {}", error.0)),
@@ -477,6 +487,8 @@ mod tests {
 
     #[test]
     fn names_come_from_a_sample_file_where_none_are_declared() {
+        let plain = "---\nmodel: {}\nsample: s.json\n---\nuser:\n{{a}}";
+        assert_eq!(references(plain).iter().map(|it| &*it.name).collect::<Vec<_>>(), ["s.json"]);
         let file = "---\nmodel: {}\nsample: ${file:s.json}\n---\nuser:\n{{a}}";
         let prompty = Prompty::parse("a", file).unwrap();
         let sample = |name: &str| (name == "s.json").then(|| r#"{"a": 1, "b": []}"#.to_owned());

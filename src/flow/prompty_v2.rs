@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_run_is_refused_by_its_name() {
+    fn a_member_that_cannot_run_is_refused_by_its_name() {
         for (front, named) in [
             ("kind: hosted\nmodel: m", "hosted"),
             ("model: {id: m, apiType: embedding}", "embedding"),

@@ -13,6 +13,7 @@ import importlib.util
 import inspect
 import json
 import os
+import re
 import types
 
 request = json.loads(sys.stdin.buffer.read().decode("utf-8"))
@@ -36,21 +37,77 @@ class Stub:
         self.__dict__.update(kwargs)
 
 
-class Connection(dict):
-    """Its members, as items and as attributes, whatever their group."""
+class Unavailable:
+    """A class of PromptFlow that calls models; a tool may import it."""
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        for group in ("secrets", "configs"):
-            super().update(self.get(group) or {})
+    def __init__(self, *_, **__):
+        self.load()
+
+    @classmethod
+    def load(cls, *_, **__):
+        raise RuntimeError(
+            f"{cls.__name__} needs the package promptflow; install it for the interpreter that "
+            "python.interpreter names, or make the call a node of the flow"
+        )
+
+
+class Connection:
+    """Members in two groups, configs and secrets; each is an item and an attribute too."""
+
+    DEFAULTS = {}
+
+    def __init__(self, members):
+        self.name, self.type = members.get("name"), members.get("type")
+        self.configs = {**self.DEFAULTS, **(members.get("configs") or {})}
+        self.secrets = dict(members.get("secrets") or {})
+        for key, value in members.items():
+            if key in ("configs", "secrets", "name", "type", "module", "$schema"):
+                continue
+            # A variable of the environment may be a new value of a member that the file has.
+            groups = [group for group in (self.configs, self.secrets) if key in group]
+            for group in groups or self.groups_of(key):
+                group[key] = value
+
+    def groups_of(self, key):
+        return [self.secrets if key == "api_key" else self.configs]
 
     def __getattr__(self, name):
-        if name in ("secrets", "configs"):
-            return self
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"the connection has no member {name}") from None
+        if name not in ("configs", "secrets"):
+            for group in (self.configs, self.secrets):
+                if name in group:
+                    return group[name]
+        raise AttributeError(f"the connection has no member {name}")
+
+    def __getitem__(self, name):
+        for group in (self.configs, self.secrets):
+            if name in group:
+                return group[name]
+        raise KeyError(f"the connection has no member {name}")
+
+    def __contains__(self, name):
+        return name in self.configs or name in self.secrets
+
+    def __iter__(self):
+        return iter(self.keys())
+
+    def __len__(self):
+        return len(self.configs)
+
+    def get(self, name, default=None):
+        return self[name] if name in self else default
+
+    def keys(self):
+        return list(self.configs)
+
+    def is_secret(self, name):
+        return name in self.secrets
+
+
+class InBothGroups(Connection):
+    """A connection whose members have no fixed groups."""
+
+    def groups_of(self, key):
+        return [self.configs, self.secrets]
 
 
 def no_op(func=None, *_, **__):
@@ -74,14 +131,28 @@ def is_installed(name):
         return False
 
 
-CONNECTIONS = (
-    "CustomConnection", "CustomStrongTypeConnection", "OpenAIConnection", "AzureOpenAIConnection",
-    "AzureContentSafetyConnection", "CognitiveSearchConnection", "AzureAISearchConnection",
-    "SerpConnection", "ServerlessConnection", "FormRecognizerConnection", "WeaviateConnection",
-    "QdrantConnection",
-)
+# What a connection has where neither its file nor the environment says it.
+CONNECTIONS = {
+    "CustomConnection": None,
+    "CustomStrongTypeConnection": None,
+    "OpenAIConnection": {"organization": None, "base_url": None},
+    "AzureOpenAIConnection": {"api_type": "azure", "api_version": "2024-02-01", "auth_mode": "key"},
+    "AzureAIServicesConnection": {"auth_mode": "key"},
+    "AzureContentSafetyConnection": {"api_type": "Content Safety", "api_version": "2023-10-01"},
+    "FormRecognizerConnection": {"api_type": "Form Recognizer", "api_version": "2023-07-31"},
+    "CognitiveSearchConnection": {"api_version": "2023-11-01", "auth_mode": "key"},
+    "AzureAISearchConnection": {"api_version": "2023-11-01", "auth_mode": "key"},
+    "SerpConnection": {},
+    "ServerlessConnection": {},
+    "WeaviateConnection": {},
+    "QdrantConnection": {},
+}
 if not is_installed("promptflow"):
-    connections = {name: type(name, (Connection,), {}) for name in CONNECTIONS}
+    connections = {
+        name: type(name, (InBothGroups,), {}) if defaults is None
+        else type(name, (Connection,), {"DEFAULTS": defaults})
+        for name, defaults in CONNECTIONS.items()
+    }
     words = {
         name: type(name, (str,), {})
         for name in ("PromptTemplate", "Secret", "FilePath", "AssistantDefinition")
@@ -93,6 +164,7 @@ if not is_installed("promptflow"):
         tool=tool, log_metric=log_metric, ToolProvider=type("ToolProvider", (), {}),
         trace=no_op, start_trace=no_op, register_builtin_method=no_op,
         OpenAIModelConfiguration=Stub, AzureOpenAIModelConfiguration=Stub,
+        **{name: type(name, (Unavailable,), {}) for name in ("Flow", "AsyncFlow", "Prompty", "AsyncPrompty")},
     )
     for name in ("promptflow", "promptflow.core", "promptflow._internal", "promptflow.tracing"):
         stand_in(name, **core)
@@ -104,20 +176,68 @@ if not is_installed("promptflow"):
     stand_in("promptflow.exceptions", **errors, ErrorTarget=Stub)
 
 
-def read_env_file():
-    """Variables of `.env` in the folder of the flow."""
-    found = {}
-    if not request["has_folder"]:
-        return found
-    try:
-        lines = open(".env", encoding="utf-8").read().splitlines()
-    except OSError:
-        return found
-    for line in lines:
-        key, sign, value = line.strip().removeprefix("export ").partition("=")
-        if sign and key and not key.startswith("#"):
-            found[key.strip()] = value.strip().strip("\"'")
+# A line of `.env`: a name, and a value in quotes or up to a comment.
+BINDING = re.compile(
+    r"""\s* (?:export[^\S\r\n]+)? (?: '([^']+)' | (?!'|export\s)([^=\#\s]+) ) [^\S\r\n]*
+        (?: = [^\S\r\n]* ( '(?:\\'|[^'])*' | "(?:\\"|[^"])*" | (?![ \t'"])[^\r\n]* ) )?
+        [^\S\r\n]* (?:\#[^\r\n]*)? (?:\r\n|\n|\r|$)""",
+    re.VERBOSE,
+)
+ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+def unquoted(text):
+    if text[:1] == "'":
+        return re.sub(r"\\([\\'])", r"\1", text[1:-1])
+    if text[:1] == '"':
+        return re.sub(r"""\\([\\'"abfnrtv])""", lambda m: ESCAPES.get(m[1], m[1]), text[1:-1])
+    return re.sub(r"\s+\#.*", "", text).rstrip()
+
+
+def read_env_text(text):
+    """The variables of a text of lines `NAME=value`; `${NAME}` and `${NAME:-default}` are replaced."""
+    found, at = {}, 0
+
+    def known(match):
+        name, default = match[1], match[2]
+        return os.environ.get(name, found.get(name, default or ""))
+
+    while at < len(text):
+        line = BINDING.match(text, at)
+        if line:
+            if line[3] is not None:
+                value = unquoted(line[3])
+                found[line[1] or line[2]] = re.sub(r"\$\{([^}:]*)(?::-([^}]*))?\}", known, value)
+            at = line.end()
+        else:
+            end = text.find("\n", at)
+            at = len(text) if end < 0 else end + 1
     return found
+
+
+def read_env_file(path=".env"):
+    """The variables of `.env` in the folder of the flow."""
+    if not request["has_folder"]:
+        return {}
+    try:
+        return read_env_text(open(path, encoding="utf-8-sig", newline="").read())
+    except OSError:
+        return {}
+
+
+def load_dotenv(dotenv_path=None, *_, override=False, **__):
+    found = read_env_file(dotenv_path or ".env")
+    for key, value in found.items():
+        if override or key not in os.environ:
+            os.environ[key] = value
+    return bool(found)
+
+
+if not is_installed("dotenv"):
+    stand_in(
+        "dotenv", load_dotenv=load_dotenv, find_dotenv=lambda *_, **__: ".env",
+        dotenv_values=lambda dotenv_path=None, *_, **__: read_env_file(dotenv_path or ".env"),
+    )
 
 
 def read_connection_file(text):
@@ -141,7 +261,7 @@ def read_connection_file(text):
     return found
 
 
-def connection(name, kind=Connection):
+def connection(name, kind):
     members = {}
     for folder in ("", "connections/") if request["has_folder"] else ():
         for end in (".yaml", ".yml", ".json"):
@@ -163,7 +283,7 @@ def connection(name, kind=Connection):
             f"{prefix}API_KEY and the like in the environment"
         )
     if issubclass(kind, Connection):
-        return kind(members)
+        return kind({"name": name, **members})
     members = {k: v for k, v in members.items() if k not in ("$schema", "name", "type")}
     return kind(**members)
 
@@ -180,7 +300,7 @@ def set_environment():
     for key, value in request["environment"].items():
         if value.startswith("${") and value.endswith("}") and "." in value:
             name, _, member = value[2:-1].partition(".")
-            value = str(connection(name)[member])
+            value = str(connection(name, InBothGroups)[member])
         os.environ[key] = value
 
 
@@ -252,19 +372,26 @@ def convert(value, annotation):
     return value
 
 
+def key_of(key):
+    """The key as JSON writes it: `null` for None, `true` for True."""
+    return str(key) if isinstance(key, str) else json.dumps(key)
+
+
 def plain(value, place="the output"):
     """The value as JSON has it; an error names the part that JSON cannot hold."""
     if isinstance(value, dict):
         for key in value:
             if not (key is None or isinstance(key, (str, int, float, bool))):
                 raise TypeError(f"{place} has a key of type {type(key).__name__}, and JSON has only texts")
-        return {str(k): plain(v, f"{place}[{k!r}]") for k, v in value.items()}
+        return {key_of(k): plain(v, f"{place}[{k!r}]") for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(v, f"{place}[{i}]") for i, v in enumerate(value)]
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         raise ValueError(f"{place} is {value}, which JSON cannot hold")
     if isinstance(value, str):
         return str(value)
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise ValueError(f"{place} is {value}, a number beyond 64 bits; return it as a text")
     if value is None or isinstance(value, (int, float, bool)):
         return value
     if hasattr(value, "__dataclass_fields__"):

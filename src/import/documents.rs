@@ -10,10 +10,14 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::partition::{CHUNKING_POLICY, partition_of};
-use super::{Appender, HELD_BYTES_MAX, ImportError, NewRecord, Report, Target, dated, files, read};
+use super::{
+    Appender, FoundFiles, HELD_BYTES_MAX, ImportError, NewRecord, Report, Target, files, read,
+};
 use crate::contract::hash::sha256;
 use crate::contract::stable_id::{Part, document_id, stable_id};
+use crate::markup::document::TEXT_EXTENSIONS;
 use crate::markup::{document as file, markdown};
+use crate::upstream::dated;
 
 /// A chunk is closed before it would grow beyond this many bytes, where there is a place to cut.
 const CHUNK_BYTES: usize = 4000;
@@ -39,7 +43,6 @@ const CONTEXT: [&str; 17] = [
     "timestamp",
     "publishedat",
 ];
-const EXTENSIONS: &[&str] = &["md", "markdown", "txt", "html", "htm", "tex"];
 
 /// Where the files of a folder go.
 pub(crate) struct Placing<'a> {
@@ -61,7 +64,9 @@ pub(crate) fn import_folder(
 ) -> Result<(), ImportError> {
     let mut appender = Appender::chunks(target);
     let (mut records, mut held, mut order) = (BTreeMap::new(), 0, 0);
-    for file in files(target.disk, folder, EXTENSIONS)? {
+    let FoundFiles { files, passed_over } = files(target.disk, folder, TEXT_EXTENSIONS)?;
+    report.passed_over.extend(passed_over);
+    for file in files {
         let relative = file.strip_prefix(folder).ok().filter(|path| *path != Path::new(""));
         let relative = relative.unwrap_or(Path::new(file.file_name().unwrap_or_default()));
         let uri = relative.to_string_lossy().replace('\\', "/");

@@ -59,8 +59,14 @@ fn link(item: Node<'_, '_>) -> Option<String> {
 }
 
 fn author(item: Node<'_, '_>) -> Option<String> {
-    let child = item.children().find(|child| matches!(name(child), "author" | "creator"))?;
-    inner(child, &["name"]).or_else(|| child.text().map(|text| text.trim().to_owned()))
+    let children = item.children().filter(|child| matches!(name(child), "author" | "creator"));
+    let named = children.filter_map(|child| {
+        inner(child, &["name"]).or_else(|| child.text().map(|text| text.trim().to_owned()))
+    });
+    let mut names: Vec<String> = named.filter(|name| !name.is_empty()).collect();
+    // Some feeds name an author in both forms.
+    names.dedup();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// What an item or a channel says of its privacy: elements named as members of records are, categories,

@@ -190,12 +190,11 @@ fn kept(record: &Value) -> impl Iterator<Item = (&'static str, Value)> {
     KEPT.into_iter().filter_map(|(key, names)| {
         let found = names.iter().find_map(|name| record.get(name).filter(|one| !one.is_null()))?;
         let found = match found {
-            // An author is one person; the first of several stands for them.
-            Value::Array(all) if key == "author" => all.first()?,
-            one => one,
+            Value::Array(all) if key == "author" => together(all)?,
+            one => one.clone(),
         };
         // A number is a time that `timestamp_ms` has already.
-        (key != "timestamp" || found.is_string()).then(|| (key, found.clone()))
+        (key != "timestamp" || found.is_string()).then_some((key, found))
     })
 }
 
@@ -204,6 +203,16 @@ fn kind(mapping: &Mapping, role: Option<&str>) -> (String, String) {
         return kind.clone();
     }
     ("chat_turn".to_owned(), subkind_of(role.unwrap_or_default()).to_owned())
+}
+
+/// Several authors as one text. One alone stays as it is, with its address.
+fn together(authors: &[Value]) -> Option<Value> {
+    let name = |author: &Value| Some(author.get("name").unwrap_or(author).as_str()?.to_owned());
+    let names: Vec<String> = authors.iter().filter_map(name).collect();
+    match authors {
+        [one] => Some(one.clone()),
+        _ => Some(names.join(", ").into()).filter(|_| !names.is_empty()),
+    }
 }
 
 /// The finer kind of a chat message, by the role of its author.
@@ -268,8 +277,8 @@ mod tests {
         found
     }
 
-    /// More than is held at once, of more days than are kept open, in no order: every record is
-    /// there once, however often and in whatever shape it comes.
+    /// More records than memory holds, of more days than files are kept open, in no order. Every record
+    /// is imported once, however often and in whatever shape it comes.
     #[test]
     fn a_large_file_is_taken_in_parts_and_only_once() {
         let dir = tempfile::tempdir().unwrap();

@@ -16,15 +16,14 @@ use super::partition::{Appender, partition_of, partition_of_folder};
 use super::read::{self, Readers};
 use super::sessions::{self, Talk};
 use super::stream::each_record;
-use super::{
-    Days, ImportError, NewRecord, Report, Target, dated, disk_error, feed, fields, mail, talks,
-};
+use super::{Days, ImportError, NewRecord, Report, Target, disk_error, feed, fields, mail, talks};
 use crate::contract::hash::sha256;
 use crate::contract::publish::{said, together};
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{Bus, SummaryKind};
 use crate::markup::document::Document;
+use crate::upstream::dated;
 use crate::upstream::index::IdKey;
 
 /// What one part of a file holds: an event at its time, or the reason why it is no event.

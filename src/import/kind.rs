@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_reader_is_refused_in_words() {
+    fn a_file_without_a_reader_is_refused_with_a_reason() {
         for (name, content, why) in [
             ("a.txt", "", "empty"),
             ("a.txt", " \n", "empty"),

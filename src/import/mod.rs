@@ -12,7 +12,6 @@ mod chat_json;
 mod chat_text;
 mod chats;
 pub(crate) mod collect;
-mod dated;
 mod decode;
 pub mod documents;
 mod extract;
@@ -71,6 +70,8 @@ pub enum ImportError {
     /// A partition of ours that is not what its manifest says.
     #[error("{path} does not match its manifest")]
     Damaged { path: String },
+    #[error("there is no file or folder {path}")]
+    Missing { path: String },
     /// Nothing to import.
     #[error("{path} has no data that can be imported")]
     Nothing {
@@ -119,6 +120,9 @@ pub struct Report {
     pub partitions: Vec<String>,
     /// What was left out, the first of it.
     pub rejected: Vec<Rejected>,
+    /// Files whose name has another end, counted by it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) passed_over: BTreeMap<String, u64>,
     /// Records that became private, by the ids that they had before.
     #[serde(skip)]
     pub(crate) renamed: BTreeMap<String, String>,
@@ -249,16 +253,23 @@ fn name_of(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+/// Files under a path.
+#[derive(Debug, Default)]
+pub struct FoundFiles {
+    pub files: Vec<PathBuf>,
+    /// Those whose name has another end, counted by it.
+    pub(crate) passed_over: BTreeMap<String, u64>,
+}
+
 /// The files under a path with one of the extensions, sorted; a path to a file is that file. Hidden
 /// files and links are passed over: a link may lead back to its folder, or out of the person's data.
-pub fn files(
-    disk: &dyn Disk,
-    path: &Path,
-    extensions: &[&str],
-) -> Result<Vec<PathBuf>, ImportError> {
-    let mut found = Vec::new();
+pub fn files(disk: &dyn Disk, path: &Path, extensions: &[&str]) -> Result<FoundFiles, ImportError> {
+    if disk.stat(path).map_err(disk_error("inspect", path))?.is_none() {
+        return Err(ImportError::Missing { path: path.display().to_string() });
+    }
+    let mut found = FoundFiles::default();
     walk(disk, path, extensions, 0, &mut found)?;
-    match found.is_empty() {
+    match found.files.is_empty() {
         true => Err(ImportError::Nothing { path: path.display().to_string() }),
         false => Ok(found),
     }
@@ -269,7 +280,7 @@ fn walk(
     path: &Path,
     extensions: &[&str],
     depth: usize,
-    found: &mut Vec<PathBuf>,
+    found: &mut FoundFiles,
 ) -> Result<(), ImportError> {
     let stat = disk.stat(path).map_err(disk_error("inspect", path))?;
     match stat {
@@ -285,9 +296,10 @@ fn walk(
         }
         Some(stat) if !stat.is_dir => {
             let extension = path.extension().and_then(|ext| ext.to_str()).unwrap_or_default();
-            let named = extensions.contains(&extension.to_ascii_lowercase().as_str());
-            if depth == 0 || named {
-                found.push(path.to_owned());
+            let extension = extension.to_ascii_lowercase();
+            match depth == 0 || extensions.contains(&extension.as_str()) {
+                true => found.files.push(path.to_owned()),
+                false => *found.passed_over.entry(extension).or_default() += 1,
             }
         }
         _ => {}
@@ -300,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_left_out_is_listed_up_to_a_bound_and_counted_beyond() {
+    fn rejected_lines_are_listed_up_to_a_bound_and_counted_beyond() {
         let mut report = Report::default();
         for number in 1..=5 {
             report.reject("a.jsonl", number, "no time".to_owned());

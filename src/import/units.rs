@@ -8,7 +8,7 @@ use super::collect::NamedFile;
 use super::kind::FileKind;
 use super::read::{self, Readers};
 use super::stream::each_record;
-use super::{ImportError, LeftOut, NewRecord, dated, disk_error, feed, fields, mail, talks};
+use super::{ImportError, LeftOut, NewRecord, disk_error, feed, fields, mail, talks};
 use crate::contract::places::DataPlaces;
 use crate::contract::privacy::says_local_only;
 use crate::contract::publish::{said_by_record, together};
@@ -20,6 +20,7 @@ use crate::markup::document::Document;
 use crate::model::SourceText;
 use crate::os::Disk;
 use crate::upstream::context::of_event;
+use crate::upstream::dated;
 use crate::upstream::moment::Moment;
 use crate::upstream::text::normalize;
 

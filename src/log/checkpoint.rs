@@ -58,7 +58,7 @@ pub fn tables(state: &State) -> Checkpoint {
     let keys = KeyIndex::ALL.into_iter().map(|index| (index, changed.sorted(index))).collect();
     let ledger = codec::encode_ledger(&state.ledger());
     let mut documents = vec![(LEDGER.into(), Some(ledger))];
-    // Absent while there is nothing: logs from before it existed keep their digests.
+    // A document without content is left out, so it does not change the state digest.
     if !state.flows().is_empty() {
         documents.push((FLOWS.into(), Some(codec::encode_flows(state.flows()))));
     }

@@ -43,19 +43,22 @@ use crate::facts::digest::{
 };
 use crate::facts::failure::{ErrorDetails, ErrorFacts, ModelFailure};
 use crate::facts::model::{AnswerFacts, CallFacts, ModelIdentity, Provenance, StopReason, Usage};
+use crate::facts::note::{DaysMissing, InputNote};
 use crate::facts::publication::{DayOpened, PublishFailed};
 use crate::facts::queue::{ConsumedBatch, Identity, Position, QueueMark};
 use crate::facts::recovery::{Loss, RecoveryReport, RunRecordKept};
 use crate::facts::retention::{
     AcksArchived, AcksMoved, AnswersDropped, FramesArchived, RetentionApplied, RetentionFact,
 };
-use crate::facts::session::{Host, Promoted, Promotion, SessionReport, WaitingWork, WorkLeft};
+use crate::facts::session::{
+    Host, PauseCause, Promoted, Promotion, SessionReport, WaitReason, WaitingWork, WorkLeft,
+};
 use crate::limits::EVENT_BYTES_MAX;
 use crate::state::batches::{Batches, FinishedBatch, FinishedBatches, OpenBatch};
 use crate::state::dialects::{KnownDialect, KnownDialects};
 use crate::state::event::{
-    AckHead, BadLine, Charge, Event, PassedOver, PauseCause, RawLine, SessionEnd, SummaryPointer,
-    Superseded, TakenRequest,
+    AckHead, BadLine, Charge, Event, PassedOver, RawLine, SessionEnd, SummaryPointer, Superseded,
+    TakenRequest,
 };
 use crate::state::failing_providers::{FailingProvider, FailingProviders};
 use crate::state::flows::{Charged, DayCharged, Flows};
@@ -271,6 +274,7 @@ wire_struct! {
         path, bus, partition, data_sha256, data_bytes, manifest_path, manifest_sha256,
         schema_version,
     }
+    DaysMissing { bus, listed, more }
     SelectionInput { path, sha256, selection_hash }
     SourceCounts { sources, used, skipped }
     SourcePlaces { files, omitted }
@@ -347,6 +351,20 @@ wire_struct! {
 }
 
 wire_enum! {
+    WaitReason {
+        1 Cause(why),
+        2 Reason(why),
+        3 Unknown,
+        4 Pause(why),
+    }
+    InputNote {
+        1 DaysMissing(missing),
+        2 SessionCutFromOtherEvents { path, session },
+        3 AppendedAfterManifest { path },
+        4 ManifestName { path },
+        5 UndatedFiles { texts },
+        6 UnreadableFiles { files },
+    }
     AgentRunFact {
         1 EventsAppended(fact),
         2 SnapshotTaken(fact),
@@ -539,7 +557,7 @@ event_codec! {
 }
 
 /// Tags for readers that look for one kind of event and skip the rest undecoded.
-pub const RUN_STARTED: u16 = 1;
+pub const SESSION_STARTED: u16 = 1;
 pub(crate) const LINE_QUARANTINED: u16 = 3;
 pub(crate) const MODEL_RESPONDED: u16 = 14;
 pub(crate) const SUMMARY_PRODUCED: u16 = 15;

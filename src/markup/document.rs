@@ -8,8 +8,11 @@ use crate::contract::publish;
 
 /// Files of these kinds are read, by the end of their names.
 pub(crate) const EXTENSIONS: &[&str] = &[
-    "txt", "md", "markdown", "html", "htm", "tex", "eml", "json", "jsonl", "ndjson", "csv", "tsv",
+    "txt", "text", "rst", "md", "markdown", "html", "htm", "xhtml", "tex", "latex", "ltx", "eml",
+    "json", "jsonl", "ndjson", "csv", "tsv",
 ];
+/// Those of files that are one text.
+pub(crate) const TEXT_EXTENSIONS: &[&str] = EXTENSIONS.split_at(11).0;
 
 /// A file as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -59,10 +62,15 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
     let text = text_of(bytes)?;
     let document = match extension.as_str() {
         "md" | "markdown" => markdown_document(text),
-        "html" | "htm" => below_front_matter(text, |text| of_page(html::page(text))),
-        "tex" => below_front_matter(text, |text| {
+        "html" | "htm" | "xhtml" => below_front_matter(text, |text| of_page(html::page(text))),
+        "tex" | "latex" | "ltx" => below_front_matter(text, |text| {
             let paper = latex::paper(text);
-            Document { kind: "tex", text: paper.text, title: paper.title, ..none() }
+            let mut members = Map::new();
+            if !paper.authors.is_empty() {
+                members.insert("authors".to_owned(), paper.authors.into());
+            }
+            let (text, title, date) = (paper.text, paper.title, paper.date);
+            Document { kind: "tex", text, title, date, members, ..none() }
         }),
         "json" => json_document(text),
         _ => below_front_matter(text, |text| Document {
@@ -95,7 +103,9 @@ pub(crate) fn article(text: &str) -> Document {
 
 fn of_page(page: html::Page) -> Document {
     let publish = publish::said_by_members(&page.members);
-    let (text, title, members) = (page.text, page.title, page.members);
+    // A page without a title has its first great heading.
+    let title = page.title.or_else(|| markdown::title(&page.text));
+    let (text, members) = (page.text, page.members);
     Document { kind: "html", text, title, members, publish, ..none() }
 }
 
@@ -147,6 +157,23 @@ fn markdown_document(text: &str) -> Document {
     }
 }
 
+/// The members of a table; dates are texts there.
+fn members_of_toml(table: toml::Table) -> Map<String, Value> {
+    table.into_iter().map(|(name, value)| (name, value_of_toml(value))).collect()
+}
+
+fn value_of_toml(value: toml::Value) -> Value {
+    match value {
+        toml::Value::String(text) => text.into(),
+        toml::Value::Integer(number) => number.into(),
+        toml::Value::Float(number) => number.into(),
+        toml::Value::Boolean(is) => is.into(),
+        toml::Value::Datetime(moment) => moment.to_string().into(),
+        toml::Value::Array(items) => items.into_iter().map(value_of_toml).collect(),
+        toml::Value::Table(table) => members_of_toml(table).into(),
+    }
+}
+
 /// What front matter says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct FrontMatterFacts {
@@ -161,7 +188,7 @@ impl FrontMatterFacts {
     fn read(front: FrontMatter<'_>) -> FrontMatterFacts {
         let (lines, members) = match front {
             FrontMatter::Yaml(yaml) => (yaml, serde_saphyr::from_str(yaml).ok()),
-            FrontMatter::Toml(toml) => (toml, toml::from_str(toml).ok()),
+            FrontMatter::Toml(toml) => (toml, toml.parse().ok().map(members_of_toml)),
             // One line in braces may be YAML.
             FrontMatter::Json(json) => (
                 json,

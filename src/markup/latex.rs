@@ -12,6 +12,7 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use super::layout::{Break, Layout, fence_for};
 use super::prefix;
+use super::quantity::{angle, quantity, unit};
 
 /// Most groups and environments that are open at the same time. Deeper ones are read as if they were not there.
 const OPEN_MAX: usize = 256;
@@ -34,6 +35,9 @@ const EXPANDED_BYTES_MAX: usize = 256 << 10;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Paper {
     pub title: Option<String>,
+    pub authors: Vec<String>,
+    /// As it is written.
+    pub date: Option<String>,
     pub text: String,
 }
 
@@ -41,9 +45,15 @@ pub(crate) struct Paper {
 pub(crate) fn paper(source: &str) -> Paper {
     let source = without_comments(source);
     let mut defined = Defined::by(&source);
-    let title = title_of(&source, &defined);
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let plain =
+        |argument| Some(words(&read(argument, &defined, false))).filter(|it| !it.is_empty());
+    let title = argument_of(&source, "\\title").and_then(plain);
+    let date = argument_of(&source, "\\date").and_then(plain);
+    let authors = argument_of(&source, "\\author").map(names_in).unwrap_or_default();
+    let authors = authors.iter().filter_map(|name| plain(name)).collect();
     let document = defined.with_environments(document_of(&source));
-    Paper { title, text: text_of(&document, &defined) }
+    Paper { title, authors, date, text: text_of(&document, &defined) }
 }
 
 /// Whether a text is LaTeX: it has a command outside mathematics. What [`paper`] gives has none.
@@ -117,16 +127,30 @@ fn document_of(source: &str) -> &str {
     body.find("\\end{document}").map_or(body, |end| &body[..end])
 }
 
-fn title_of(source: &str, defined: &Defined) -> Option<String> {
+/// The argument of the first call of a command.
+fn argument_of<'s>(source: &'s str, command: &str) -> Option<&'s str> {
     let at = source
-        .match_indices("\\title")
+        .match_indices(command)
         .map(|(at, name)| at + name.len())
         .find(|at| source[*at..].starts_with(['{', '[', ' ']))?;
     let rest = skip_optional(source[at..].trim_start());
-    let (title, _) = Groups::of(rest).first(rest)?;
-    let title = read(title, defined, false);
-    let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
-    (!title.is_empty()).then_some(title)
+    Some(Groups::of(rest).first(rest)?.0)
+}
+
+/// The names of authors: each is the first line between two `\\and`, without what follows it in
+/// commands (`\\thanks`, marks of affiliations).
+fn names_in(authors: &str) -> Vec<&str> {
+    let parts = authors.split("\\and").flat_map(|part| part.split("\\And"));
+    let first_line = |part: &'_ str| {
+        let end = ["\\\\", "\\thanks", "\\inst", "\\affil", "$^", "\\textsuperscript", "\n\n"];
+        let end = end.iter().filter_map(|mark| part.find(mark)).min();
+        part[..end.unwrap_or(part.len())].trim().len()
+    };
+    parts
+        .map(str::trim)
+        .map(|part| part[..first_line(part)].trim_end_matches([',', ' ']))
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 /// What a source defines itself.
@@ -188,7 +212,7 @@ impl Defined {
 }
 
 /// The letters that a text begins with.
-fn letters_of(text: &str) -> &str {
+pub(super) fn letters_of(text: &str) -> &str {
     &text[..text.bytes().take_while(u8::is_ascii_alphabetic).count()]
 }
 
@@ -478,6 +502,8 @@ struct Open<'a> {
 
 enum End {
     Nothing,
+    /// An argument of an unknown command.
+    Argument,
     /// Text after the last word, without a space before it.
     Text(String),
     Emphasis(&'static str),
@@ -598,7 +624,7 @@ impl<'a> Reader<'a> {
 
     fn close(&mut self, open: Open<'_>) {
         match open.end {
-            End::Nothing => {}
+            End::Nothing | End::Argument => {}
             End::Text(text) => self.layout.attach(&text),
             End::Emphasis(mark) => self.layout.end_emphasis(mark),
             End::Paragraph => self.layout.breaks(Break::Paragraph),
@@ -622,7 +648,13 @@ impl<'a> Reader<'a> {
         if self.open.last().is_some_and(|open| open.name.is_none())
             && let Some(open) = self.open.pop()
         {
+            let is_argument = matches!(open.end, End::Argument);
             self.close(open);
+            if is_argument && self.rest().starts_with("}{") {
+                self.layout.text(" ");
+                self.push(None, End::Argument);
+                self.at += 1;
+            }
         }
     }
 
@@ -665,7 +697,7 @@ impl<'a> Reader<'a> {
                     self.layout.begin_row();
                     self.layout.cell();
                 } else {
-                    self.layout.breaks(Break::Line);
+                    self.line_break();
                 }
             }
             '(' | '[' => {
@@ -691,6 +723,12 @@ impl<'a> Reader<'a> {
             // `\-`, `\/`, `\!` and others leave no trace.
             _ => {}
         }
+    }
+
+    /// A heading is one line.
+    fn line_break(&mut self) {
+        let in_heading = self.open.iter().any(|open| matches!(open.end, End::Heading));
+        self.layout.breaks(if in_heading { Break::Space } else { Break::Line });
     }
 
     /// The letter under an accent, in braces or not, as one character.
@@ -754,6 +792,18 @@ impl<'a> Reader<'a> {
         self.at += rest.len() - after.len();
     }
 
+    /// Passes over `(lr)` of `\\cmidrule(lr){1-2}`.
+    fn skip_trim(&mut self) {
+        self.skip_optionals();
+        let rest = self.rest();
+        let trim = rest.strip_prefix('(').map(|trim| trim.find([')', '\n', '{']));
+        if let Some(Some(end)) = trim
+            && rest[1 + end..].starts_with(')')
+        {
+            self.at += end + 2;
+        }
+    }
+
     /// Goes into the next argument; `end` is done at its end.
     fn enter(&mut self, end: End) {
         self.skip_optionals();
@@ -776,8 +826,14 @@ impl<'a> Reader<'a> {
         }
         let dropped = dropped_arguments(name);
         if dropped > 0 {
+            if matches!(name, "cmidrule") {
+                self.skip_trim();
+            }
             for _ in 0..dropped {
                 self.argument();
+            }
+            if name == "newtheorem" {
+                self.skip_optionals();
             }
             // What is left out joins no words: `\index{x}` stands behind one.
             return;
@@ -813,8 +869,8 @@ impl<'a> Reader<'a> {
                 let address = address.replace("\\%", "%").replace("\\_", "_").replace("\\&", "&");
                 self.enter(End::Text(format!(" ({})", address.trim())));
             }
-            "textcolor" | "colorbox" | "multirow" | "multicolumn" | "parbox" | "raisebox"
-            | "resizebox" | "scalebox" => {
+            "textcolor" | "foreignlanguage" | "colorbox" | "multirow" | "multicolumn"
+            | "parbox" | "raisebox" | "resizebox" | "scalebox" => {
                 let skipped =
                     if matches!(name, "multirow" | "multicolumn" | "resizebox") { 2 } else { 1 };
                 for _ in 0..skipped {
@@ -829,7 +885,7 @@ impl<'a> Reader<'a> {
             "par" | "newpage" | "clearpage" | "bigskip" | "medskip" | "smallskip" => {
                 self.layout.breaks(Break::Paragraph);
             }
-            "newline" | "linebreak" => self.layout.breaks(Break::Line),
+            "newline" | "linebreak" => self.line_break(),
             "tabularnewline" if self.in_table() => {
                 self.layout.begin_row();
                 self.layout.cell();
@@ -844,12 +900,38 @@ impl<'a> Reader<'a> {
                 self.layout.text(&format!("[{}]", keys.join("; ")));
             }
             _ if self.defined.macros.contains_key(name) => self.call(name),
-            // An unknown command: its arguments stay.
+            "SI" | "qty" | "si" | "unit" | "num" | "ang" | "SIrange" | "qtyrange" | "numrange" => {
+                self.quantity(name);
+            }
+            // An unknown command: its arguments stay, with a space between them.
             _ => {
                 self.skip_optionals();
                 self.after_word();
+                if self.rest().starts_with('{') {
+                    self.enter(End::Argument);
+                }
             }
         }
+    }
+
+    /// Numbers and units of the package siunitx. Without its arguments a command leaves no trace.
+    fn quantity(&mut self, name: &str) {
+        let arguments = match name {
+            "SIrange" | "qtyrange" => 3,
+            "SI" | "qty" | "numrange" => 2,
+            _ => 1,
+        };
+        let given: Option<Vec<&str>> = (0..arguments).map(|_| self.argument()).collect();
+        let text = match given.as_deref() {
+            Some([from, to, units]) => quantity(&format!("{}–{}", from.trim(), to.trim()), units),
+            Some([from, to]) if name == "numrange" => format!("{}–{}", from.trim(), to.trim()),
+            Some([number, units]) => quantity(number, units),
+            Some([units]) if matches!(name, "si" | "unit") => unit(units),
+            Some([degrees]) if name == "ang" => angle(degrees),
+            Some([number]) => number.trim().to_owned(),
+            _ => return,
+        };
+        self.layout.text(&text);
     }
 
     /// Passes over the definition of a macro.
@@ -1153,10 +1235,34 @@ fn dropped_arguments(name: &str) -> usize {
         | "pagestyle" | "thispagestyle" | "index" | "nocite" | "hypersetup" | "graphicspath"
         | "color" | "cline" | "cmidrule" | "title" | "author" | "date" | "affiliation"
         | "institute" | "phantom" | "RequirePackage" | "theoremstyle" | "hyphenation"
-        | "usetikzlibrary" | "tikz" => 1,
-        "setlength" | "addtolength" | "setcounter" | "addtocounter" | "newtheorem" | "markboth"
-        | "fontsize" => 2,
-        "newenvironment" | "renewenvironment" | "definecolor" | "addcontentsline" => 3,
+        | "usetikzlibrary" | "tikz" | "addbibresource" | "captionsetup" | "cfoot" | "chead"
+        | "enlargethispage" | "fancyfoot" | "fancyhead" | "fancyhf" | "geometry" | "lfoot"
+        | "lhead" | "linespread" | "lstinputlisting" | "lstset" | "newcounter" | "newlength"
+        | "pagenumbering" | "pgfplotsset" | "refstepcounter" | "rfoot" | "rhead"
+        | "selectlanguage" | "setdefaultlanguage" | "setmainfont" | "setmainlanguage"
+        | "setmathfont" | "setmonofont" | "setotherlanguage" | "setsansfont" | "setstretch"
+        | "sisetup" | "stepcounter" | "subfile" | "tikzset" | "urlstyle" | "usecolortheme"
+        | "usefonttheme" | "usetheme" => 1,
+        "setlength"
+        | "addtolength"
+        | "setcounter"
+        | "addtocounter"
+        | "newtheorem"
+        | "markboth"
+        | "fontsize"
+        | "counterwithin"
+        | "DeclareSIUnit"
+        | "DeclareUnicodeCharacter"
+        | "lstdefinelanguage"
+        | "lstdefinestyle"
+        | "numberwithin"
+        | "PassOptionsToPackage"
+        | "rule"
+        | "setbeamercolor"
+        | "setbeamerfont"
+        | "setbeamertemplate" => 2,
+        "newenvironment" | "renewenvironment" | "definecolor" | "addcontentsline" | "crefname"
+        | "Crefname" => 3,
         _ => 0,
     }
 }
@@ -1273,7 +1379,7 @@ mod tests {
     }
 
     #[test]
-    fn the_title_of_a_paper_is_no_part_of_its_text() {
+    fn the_title_of_a_paper_is_not_part_of_its_text() {
         let source = "\\title[Short]{On \\emph{Cats}\\\\and Dogs}\n\\begin{document}\n\\maketitle\nText.\n\\end{document}\nrest";
         let paper = paper(source);
         assert_eq!(paper.title.as_deref(), Some("On Cats and Dogs"));

@@ -265,6 +265,12 @@ impl Layout {
         let Some(code) = self.code.take() else { return };
         if code.is_open {
             self.out.truncate(self.out.trim_end().len());
+            // An empty line in a quote holds its marks.
+            let empty = format!("\n{}", "> ".repeat(self.quotes));
+            while self.quotes > 0 && self.out.ends_with(empty.trim_end_matches(' ')) {
+                self.out.truncate(self.out.len() - empty.len() + 1);
+                self.out.truncate(self.out.trim_end().len());
+            }
             self.new_line();
             self.fence(code.fence);
         }

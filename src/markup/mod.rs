@@ -14,6 +14,7 @@ pub mod mail;
 pub mod markdown;
 pub(crate) mod marks;
 pub(crate) mod org;
+mod quantity;
 pub(crate) mod records;
 
 /// The longest prefix of at most `bytes` bytes that ends between characters.

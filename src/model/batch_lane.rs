@@ -207,7 +207,7 @@ impl BatchLane {
         (state.has_looked, state.is_busy) = (true, false);
     }
 
-    /// Whether nothing waits to be sent. What waits is sent at once from now on.
+    /// Whether no question waits to be sent. From now on waiting questions are sent immediately.
     pub(crate) fn is_settled(&self) -> bool {
         let mut state = self.state.lock();
         let settled = state.has_looked && state.queued.is_empty() && !state.is_busy;

@@ -21,6 +21,8 @@ const OLLAMA_TOKENS: usize = 4_096;
 const JUDGED_WORDS_MIN: u64 = 1_000;
 /// No server holds less, so a smaller count was not counted.
 const COUNT_MIN: u64 = 256;
+/// Servers have limits such as 2,048 and 4,096 tokens.
+const LIMITS_ARE_MULTIPLES_OF: u64 = 1_024;
 
 /// How the context of a model is made larger at its server.
 pub(crate) const MORE_CONTEXT: &str = "give the model a larger context (Ollama: \
@@ -107,6 +109,12 @@ fn ask(endpoint: &Endpoint, headers: &Headers, model: &str) -> (Option<usize>, b
             let entry = own.as_ref().and_then(|list| self::entry(list, model));
             (entry.and_then(|entry| number(&entry["loaded_context_length"])), false)
         }
+        // Ollama names the author of a model as its owner, so only a question tells that it is Ollama.
+        _ if of_hosted(model).is_none()
+            && get("/api/version").is_some_and(|it| it["version"].is_string()) =>
+        {
+            ollama(&root, headers, model)
+        }
         _ => (None, true),
     }
 }
@@ -144,7 +152,19 @@ fn entry<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
 }
 
 fn is_model(id: Option<&str>, model: &str) -> bool {
-    id.is_some_and(|id| id == model || id.strip_suffix(":latest") == Some(model))
+    id.is_some_and(|id| names_model(id, model))
+}
+
+/// Whether an id in the list of a server stands for a model as somebody names it: Ollama lists a tag with
+/// it, Gemini a folder before it, and Anthropic the day of the version that an alias means.
+pub(crate) fn names_model(id: &str, model: &str) -> bool {
+    let bare = |name: &'_ str| name.strip_prefix("models/").unwrap_or(name).to_owned();
+    let (id, model) = (bare(id), bare(model));
+    let alias = model.strip_suffix("-latest").unwrap_or(&model);
+    let version = id.strip_prefix(alias).and_then(|rest| rest.strip_prefix('-'));
+    id == model
+        || id.strip_suffix(":latest") == Some(&model)
+        || version.is_some_and(|day| day.len() == 8 && day.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// The context in an entry of a list: vLLM, llama.cpp, LM Studio, OpenRouter, Groq, Mistral.
@@ -167,11 +187,16 @@ fn number(value: &Value) -> Option<usize> {
 }
 
 /// Whether the server read less than it was sent: it counted fewer tokens than the prompt has words.
-/// A word has at least one token, so the server has cut the prompt without a message.
+/// A word has at least one token, so the server has cut the prompt without a message. A count that is a
+/// round number of a limit proves it earlier: words have more than one token on average.
 pub(crate) fn was_cut(messages: &[Message], usage: Usage) -> bool {
     let least = messages.iter().map(|message| words(&message.text)).sum::<u64>();
     let counted = usage.input_tokens;
-    least >= JUDGED_WORDS_MIN && counted >= COUNT_MIN && counted * 10 < least * 9
+    let is_short = match counted % LIMITS_ARE_MULTIPLES_OF {
+        0 => counted * 20 < least * 23,
+        _ => counted * 10 < least * 9,
+    };
+    least >= JUDGED_WORDS_MIN && counted >= COUNT_MIN && is_short
 }
 
 /// The words of a text; of scripts without spaces a quarter of the characters.
@@ -197,6 +222,7 @@ mod tests {
         let long = "some words ".repeat(3_000);
         assert!(cut(&long, 4_096));
         assert!(!cut(&long, 6_002), "a word may be one token");
+        assert!(cut(&long, 6_144) && !cut(&long, 7_168), "a round number is a limit");
         assert!(!cut(&long, 0), "the server does not count");
         assert!(!cut(&long, 11), "no server holds so little");
         assert!(!cut("few words", 300));
@@ -211,6 +237,23 @@ mod tests {
         assert_eq!(of_hosted("anthropic/claude-sonnet-4.5"), Some(200_000));
         assert_eq!(of_hosted("models/gemini-2.5-flash"), Some(1_000_000));
         assert_eq!(of_hosted("llama3.2"), None);
+    }
+
+    #[test]
+    fn a_listed_model_is_known_under_the_names_that_people_use() {
+        for (id, model) in [
+            ("small:latest", "small"),
+            ("models/gemini-2.5-flash", "gemini-2.5-flash"),
+            ("claude-sonnet-4-5-20250929", "claude-sonnet-4-5"),
+            ("claude-3-5-haiku-20241022", "claude-3-5-haiku-latest"),
+        ] {
+            assert!(names_model(id, model), "{id} {model}");
+        }
+        for (id, model) in
+            [("gpt-4o-mini", "gpt-4o"), ("claude-sonnet-4-20250514", "claude-sonnet")]
+        {
+            assert!(!names_model(id, model), "{id} {model}");
+        }
     }
 
     #[test]

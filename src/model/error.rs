@@ -19,7 +19,7 @@ pub enum ModelError {
         /// What the provider did before it was left alone, or the limit that holds the call back.
         cause: FailureCause,
     },
-    /// A later try may succeed.
+    /// A later attempt may succeed.
     #[error("reach {provider}: {reason}")]
     Transient {
         provider: String,
@@ -86,6 +86,16 @@ impl ModelError {
     /// Whether the answer comes with a batch.
     pub(crate) fn waits_for_batch(&self) -> bool {
         matches!(self, ModelError::Paused { cause: FailureCause::Batch, .. })
+    }
+
+    /// Whether it is a pause that a limit asks for. A provider that is left alone because it failed, and an
+    /// answer that comes with a batch, are no such pauses.
+    pub(crate) fn keeps_to_a_limit(&self) -> bool {
+        matches!(self, ModelError::Budget { .. })
+            || matches!(
+                self,
+                ModelError::Paused { cause: FailureCause::RateLimit | FailureCause::Budget, .. }
+            )
     }
 
     pub fn cause(&self) -> FailureCause {

@@ -572,6 +572,10 @@ fn is_stream(response: &Response<ureq::Body>) -> bool {
 
 fn model_ids(list: &Value) -> Option<Vec<String>> {
     let entries = list.get("data")?.as_array()?;
+    // llama.cpp answers with the one model that it has, whatever the name.
+    if entries.iter().any(|entry| entry["owned_by"] == "llamacpp") {
+        return None;
+    }
     let ids = entries.iter().filter_map(|entry| entry.get("id")?.as_str());
     let ids: Vec<String> = ids.map(|id| id.chars().take(100).collect()).collect();
     (!ids.is_empty()).then_some(ids)

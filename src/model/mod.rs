@@ -51,7 +51,7 @@ pub use call::{
     Api, CallSettings, Listener, Message, ModelCall, ResponseFormat, RightOfWay, Role, SourceText,
     Speaker, Speakers,
 };
-pub(crate) use context::{MORE_CONTEXT, was_cut};
+pub(crate) use context::{MORE_CONTEXT, names_model, was_cut};
 pub(crate) use deadline::Deadline;
 pub use ending::CallEnd;
 pub use error::{ErrorClass, ModelError};

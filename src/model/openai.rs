@@ -273,7 +273,10 @@ impl Provider for OpenAi {
     }
 
     fn batches(&self) -> Option<&dyn BatchApi> {
-        Some(self)
+        // Below the address of one deployment Azure has no batches.
+        let address = self.endpoint.address();
+        let is_deployment = address.is_some_and(|address| address.is_one_deployment());
+        (!(self.azure && is_deployment)).then_some(self)
     }
 
     fn recall(&self, learned: &LearnedDialect, left: Duration) {
@@ -335,7 +338,10 @@ fn response_format(call: &ModelCall<'_>, dialect: &Dialect) -> Option<Value> {
 fn message(message: &Message) -> Value {
     let mut object = Map::new();
     object.insert("role".into(), message.role.name().into());
-    object.insert("content".into(), message.text.clone().into());
+    // A turn that only calls tools says nothing, and servers refuse an empty text in it.
+    let says_nothing = message.text.is_empty() && message.fields.contains_key("tool_calls");
+    let text = (!says_nothing).then(|| message.text.clone());
+    object.insert("content".into(), text.into());
     object.extend(message.fields.clone());
     Value::Object(object)
 }

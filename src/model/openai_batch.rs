@@ -34,13 +34,9 @@ impl OpenAi {
         let model = self.model(call);
         let dialect = self.dialects.of(model);
         let cuts = dialect.leaves_out("stop") && !call.settings.stop.is_empty();
-        // Below the address of one deployment Azure has no batches.
-        let address = self.endpoint.address();
-        let is_below = address.is_some_and(|address| address.path().contains("/deployments/"));
-        let is_deployment = self.azure && is_below;
         // What is more than one text needs the call to be read.
         let is_chat = call.settings.api == Api::Chat && may_stream(&call.settings);
-        if !is_chat || cuts || is_deployment {
+        if !is_chat || cuts {
             return None;
         }
         let mut body = self.body(call, &dialect);

@@ -136,7 +136,7 @@ impl Providers {
                         Arc::new(RealTime),
                     ));
                     match section.batch {
-                        Some(true) => {
+                        Some(true) if gate.batches().is_some() => {
                             let lane = Arc::clone(&lane);
                             Arc::new(Batched { inner: gate, lane, price })
                         }
@@ -201,8 +201,8 @@ impl Providers {
         }
     }
 
-    /// The providers that may answer about data: all of the chosen one, or those of them that are on this
-    /// machine, or the one that the settings name for such data.
+    /// The providers that may answer about data: the chosen one with its fallbacks. For data that stays
+    /// here only those on this machine, or else `privacy.local_provider`.
     fn allowed<'a>(
         &'a self,
         flow_id: &str,

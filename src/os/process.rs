@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_ended() {
+    fn a_program_that_does_not_end_is_ended() {
         let slow = run(&shell("sleep 600 & sleep 600", 100, 100), b"");
         assert!(matches!(slow, Err(ProcessError::Timeout { .. })), "{slow:?}");
         let flood = run(&shell("yes", 1000, 300_000), b"");

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_survives_and_the_rest_may_not() {
+    fn synced_bytes_survive_a_crash_and_others_may_not() {
         let disk = SimDisk::new();
         let file = disk.open(Path::new("a"), Open::ReadWrite).unwrap();
         file.append(b"one").unwrap();

@@ -573,7 +573,8 @@ impl DigestClient {
         self.answers.0.lock().overview.clone()
     }
 
-    /// Waits a while for an answer; without one, the ticket is good for another try.
+    /// Waits a while for an answer; without one, the caller may wait again with the
+    /// same ticket.
     pub(crate) fn fetch(&self, ticket: u64) -> Result<Value, OrderError> {
         let (answers, ready) = &*self.answers;
         let deadline = Instant::now() + PATIENCE;

@@ -122,7 +122,7 @@ pub(crate) fn own_thresholds(config: &Config) -> Thresholds {
 
 /// The runs of a running service.
 pub struct AgentRuns {
-    book: Mutex<AgentRunWriter>,
+    writer: Mutex<AgentRunWriter>,
     own: Mutex<OwnRun>,
     log: Reader,
     store: SnapshotStore,
@@ -142,11 +142,11 @@ impl AgentRuns {
         orders: Orders,
         projected: Projected,
     ) -> AgentRuns {
-        let book = Mutex::new(AgentRunWriter::new(log, thresholds(config)));
+        let writer = Mutex::new(AgentRunWriter::new(log, thresholds(config)));
         let set_aside = Mutex::default();
         let own = Mutex::new(OwnRun::new(log, own_thresholds(config)));
         let (log, looked) = (log.clone(), AtomicBool::new(true));
-        AgentRuns { book, own, log, store, orders, projected, set_aside, looked }
+        AgentRuns { writer, own, log, store, orders, projected, set_aside, looked }
     }
 
     /// Records whether all lines that were in the watched folder at the start are in the log or
@@ -176,13 +176,13 @@ impl AgentRuns {
 
     /// Puts another configuration in force.
     pub(crate) fn retune(&self, config: &Config) {
-        self.book.lock().retune(thresholds(config));
+        self.writer.lock().retune(thresholds(config));
         self.own.lock().retune(own_thresholds(config));
     }
 
     /// Appends lines that come from a watched file.
     pub fn append(&self, lines: EventLines<'_>) -> (AppendReport, Result<(), AppendEventsError>) {
-        self.book.lock().append(&mut self.orders.clone(), lines, None)
+        self.writer.lock().append(&mut self.orders.clone(), lines, None)
     }
 
     pub fn log(&self) -> &Reader {
@@ -192,7 +192,7 @@ impl AgentRuns {
     /// Brings the service's own session up to the log.
     pub(crate) fn follow_own(&self) {
         match self.own.lock().catch_up(&mut self.orders.clone()) {
-            // The service is ending, and the code that ends it closes the run.
+            // The service is ending, and the code that ends it closes the session.
             Ok(()) | Err(OwnRunError::Commit(_)) => {}
             Err(error) => tracing::warn!(
                 error = described(&error),
@@ -201,12 +201,12 @@ impl AgentRuns {
         }
     }
 
-    /// A run of the service ends: its open segment is closed with a last snapshot. Called by the
-    /// thread that commits, so it waits only briefly: the thread that holds the run may itself be
-    /// waiting for a commit.
-    pub(crate) fn close_own(&self, notary: &mut dyn NoteCommitter) -> Result<(), OwnRunError> {
+    /// Ends the session of the service: its open segment gets a last snapshot. The thread that commits
+    /// calls this, so it waits only briefly: the thread that holds the session may itself wait for a
+    /// commit.
+    pub(crate) fn close_own(&self, committer: &mut dyn NoteCommitter) -> Result<(), OwnRunError> {
         match self.own.try_lock_for(PATIENCE) {
-            Some(mut own) => own.close(notary),
+            Some(mut own) => own.close(committer),
             None => Ok(()),
         }
     }
@@ -253,9 +253,9 @@ impl AgentRuns {
                 return self.snapshot_own();
             }
         }
-        let mut book = self.book.lock();
-        let (answer, noted) = answer(&mut book, &mut self.orders.clone(), &self.store, question);
-        drop(book);
+        let mut writer = self.writer.lock();
+        let (answer, noted) = answer(&mut writer, &mut self.orders.clone(), &self.store, question);
+        drop(writer);
         self.projected.wait_for(noted);
         answer
     }
@@ -263,15 +263,15 @@ impl AgentRuns {
 
 /// Answers a question about runs, and says which record the files of new snapshots follow.
 pub fn answer(
-    book: &mut AgentRunWriter,
-    notary: &mut dyn NoteCommitter,
+    writer: &mut AgentRunWriter,
+    committer: &mut dyn NoteCommitter,
     store: &SnapshotStore,
     question: RunQuestion,
 ) -> (Result<Value, OrderError>, Seq) {
     match question {
         RunQuestion::Append { text, first_line, thresholds } => {
             let lines = EventLines { text: &text, first_line, source: None };
-            let (done, result) = book.append(notary, lines, thresholds);
+            let (done, result) = writer.append(committer, lines, thresholds);
             let (noted, error) = (Seq(done.noted), result.err());
             let input = error.as_ref().is_none_or(AppendEventsError::is_input);
             let stopped = matches!(error, Some(AppendEventsError::Stopped { .. }));
@@ -279,7 +279,7 @@ pub fn answer(
             let value = json!({"done": done, "error": error, "input": input, "stopped": stopped});
             (Ok(value), noted)
         }
-        RunQuestion::Snapshot { run_id } => match book.snapshot_now(notary, &run_id) {
+        RunQuestion::Snapshot { run_id } => match writer.snapshot_now(committer, &run_id) {
             Ok(done) => {
                 let noted = Seq(done.noted);
                 (Ok(json!({"done": done})), noted)
@@ -289,28 +289,32 @@ pub fn answer(
             }
             Err(error) => (Err(OrderError::of(&error)), Seq(0)),
         },
-        RunQuestion::Verify { run_id } => (verify(book, store, &run_id), Seq(0)),
-        RunQuestion::Receipt { receipt } => (keep(notary, &receipt), Seq(0)),
+        RunQuestion::Verify { run_id } => (verify(writer, store, &run_id), Seq(0)),
+        RunQuestion::Receipt { receipt } => (keep(committer, &receipt), Seq(0)),
     }
 }
 
-fn keep(notary: &mut dyn NoteCommitter, receipt: &Value) -> Result<Value, OrderError> {
+fn keep(committer: &mut dyn NoteCommitter, receipt: &Value) -> Result<Value, OrderError> {
     if let Some(first) = schema::check("synthesis_receipt.v1", receipt).first() {
         return Err(OrderError::Refused(format!("the receipt is invalid: {first}")));
     }
     let body = jcs(receipt).into_bytes();
     let note = Note::with_body(Event::ReceiptKept { body_sha256: sha256(&body) }, body);
-    match notary.note(Box::new(|_| vec![note])) {
+    match committer.note(Box::new(|_| vec![note])) {
         Ok(seq) => Ok(json!({"seq": seq.0})),
         Err(error) => Err(OrderError::Refused(error)),
     }
 }
 
-fn verify(book: &AgentRunWriter, store: &SnapshotStore, run_id: &str) -> Result<Value, OrderError> {
-    let log = book.log();
+fn verify(
+    writer: &AgentRunWriter,
+    store: &SnapshotStore,
+    run_id: &str,
+) -> Result<Value, OrderError> {
+    let log = writer.log();
     let verified = match head_of(log, run_id) {
         Ok(head) if head.derived => own_run::verify(log, run_id, store),
-        Ok(_) => book.verify(run_id, store),
+        Ok(_) => writer.verify(run_id, store),
         Err(error) => Err(error.into()),
     };
     match verified {

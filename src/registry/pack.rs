@@ -113,7 +113,8 @@ impl PackFiles {
         if reader.files.is_empty() {
             return Err(PackError::Empty { path: folder.display().to_string() });
         }
-        Ok(PackFiles { files: reader.files, folder: Some(folder.to_owned()) })
+        // Work that uses the folder later may run elsewhere.
+        Ok(PackFiles { files: reader.files, folder: disk.real_path(folder).ok() })
     }
 
     /// Adds a file or a folder from elsewhere under another name; a file of that name stays as it is.

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_add_adds_nothing() {
+    fn appending_no_requests_changes_no_byte() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("queue.jsonl");
         std::fs::write(&path, "half").unwrap();

@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn creation_growth_and_replacement_are_told() {
+    fn the_watcher_reports_creation_growth_and_replacement() {
         if !the_kernel_tells() {
             return;
         }

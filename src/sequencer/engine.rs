@@ -24,7 +24,7 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::export::Committed;
-use crate::facts::session::{Host, SessionReport};
+use crate::facts::session::{Host, PauseCause, SessionReport};
 use crate::log::checkpoint::{self, RestoreError, chain_digest, tables};
 use crate::log::codec::{self, CodecError, Cursor};
 use crate::log::{Checkpoint, LogError, ReadError, Reader, Store};
@@ -35,7 +35,7 @@ use crate::sequencer::mark::MarkError;
 use crate::sequencer::past::{PastView, Pending, Sealed};
 use crate::sequencer::writer::{BATCHES, StartError, Writer, Written};
 use crate::state::decide::{Arrival, FlowStanding, Refused, Report, RetryPolicy};
-use crate::state::event::{BadLine, Event, Note, PauseCause, RawLine, SessionEnd, TakenRequest};
+use crate::state::event::{BadLine, Event, Note, RawLine, SessionEnd, TakenRequest};
 use crate::state::{Impossible, State};
 
 /// Parked requests that are settled before one commit.

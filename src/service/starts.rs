@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::facts::publication::PublishFailed;
+use crate::facts::session::PauseCause;
 use crate::projections::summaries::PublicationFailure;
 use crate::sequencer::engine::Slots;
 use crate::state::decide::{Failed, Outcome, Report, RetryHint};
 use crate::state::event::Event;
-use crate::state::event::PauseCause;
 
 use super::error::ServiceError;
 use super::state::ServiceLoop;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
-use crate::facts::session::{WaitingWork, WorkLeft};
+use crate::facts::session::{WaitReason, WaitingWork, WorkLeft};
 use crate::state::{State, Status};
 
 /// Open requests that are looked at, oldest first.
@@ -12,19 +12,19 @@ const SCANNED: usize = 20_000;
 
 /// `None`: every open request waits for its own time or for another request.
 pub(super) fn work_left(state: &State, unread_bytes: u64) -> Option<WorkLeft> {
-    let mut put_off: BTreeMap<&str, (u64, Timestamp)> = BTreeMap::new();
+    let mut put_off: BTreeMap<WaitReason, (u64, Timestamp)> = BTreeMap::new();
     for (_, open) in state.open_from(Seq(0)).take(SCANNED) {
         if open.row.status != Status::Backoff {
             continue;
         }
-        let reason = open.row.reason.map_or("failed", |reason| reason.as_str());
-        let reason = open.row.cause.map_or(reason, |cause| cause.as_str());
+        let reason = open.row.reason.map_or(WaitReason::Unknown, WaitReason::Reason);
+        let reason = open.row.cause.map_or(reason, WaitReason::Cause);
         let (requests, next) = put_off.entry(reason).or_insert((0, open.eligible_at));
         *requests += 1;
         *next = open.eligible_at.min(*next);
     }
     let put_off = put_off.into_iter().map(|(reason, (requests, next))| WaitingWork {
-        reason: reason.to_owned(),
+        reason,
         requests,
         next: Some(next),
     });
@@ -34,7 +34,7 @@ pub(super) fn work_left(state: &State, unread_bytes: u64) -> Option<WorkLeft> {
     let unread_bytes = if state.paused().is_empty() { 0 } else { unread_bytes };
     if is_held_up {
         waits.extend(state.paused().iter().map(|cause| WaitingWork {
-            reason: format!("paused:{cause}"),
+            reason: WaitReason::Pause(*cause),
             requests: ready,
             next: None,
         }));

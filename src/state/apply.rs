@@ -413,7 +413,8 @@ impl State {
         }
     }
 
-    /// The process ended without a word: each attempt under way counts, because it may be what ended it.
+    /// The process ended without a `SessionFinished`. Each attempt under way counts, because it may be the
+    /// cause.
     fn lose_attempts(&mut self, at: Timestamp) {
         for request in &self.running {
             if let Some(open) = self.open.get_mut(request) {

@@ -8,8 +8,7 @@
 
 use super::apply::{eligible_at, item_digest};
 use super::event::{
-    AckHead, Charge, Event, Note, Output, PassedOver, PauseCause, SummaryPointer, Superseded,
-    TakenRequest,
+    AckHead, Charge, Event, Note, Output, PassedOver, SummaryPointer, Superseded, TakenRequest,
 };
 use super::{Digest16, Open, Past, Row, State, Status};
 use crate::contract::hash::sha256;
@@ -22,6 +21,7 @@ use crate::facts::attempt::{InputFacts, SourcePlaces};
 use crate::facts::dialect::LearnedDialect;
 use crate::facts::failure::ErrorFacts;
 use crate::facts::model::{AnswerFacts, Provenance};
+use crate::facts::session::PauseCause;
 
 /// What the registry says about the flow a request names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -627,8 +627,8 @@ impl State {
         Ok(())
     }
 
-    /// The process of the session ended without a word. Attempts under way that were the last ones of their
-    /// request end it.
+    /// The process ended without a `SessionFinished`. An attempt under way that was the last one of its
+    /// request ends the request.
     pub(crate) fn lost_for_good<P: Past>(
         &self,
         past: &P,

@@ -22,7 +22,7 @@ use crate::facts::model::{AnswerFacts, Provenance};
 use crate::facts::publication::{DayOpened, PublishFailed};
 use crate::facts::recovery::{RecoveryReport, RunRecordKept};
 use crate::facts::retention::RetentionFact;
-use crate::facts::session::{Host, SessionReport, WorkLeft};
+use crate::facts::session::{Host, PauseCause, SessionReport, WorkLeft};
 
 /// The attempt of an answer that came with a batch: none was under way for it.
 pub(crate) const OF_BATCH: u32 = 0;
@@ -157,18 +157,6 @@ pub struct BadLine {
     /// How many more violations there are.
     pub errors_omitted: u64,
     pub raw: RawLine,
-}
-
-words! {
-    /// Why nothing new is taken in or started.
-    PauseCause {
-        /// Somebody said `pause`.
-        Operator = 1 "operator",
-        /// Too many open requests.
-        OpenRequests = 2 "open_requests",
-        /// Too little free space.
-        DiskSpace = 3 "disk_space",
-    }
 }
 
 words! {
@@ -320,7 +308,7 @@ pub enum Event {
     /// The same item is being made by another request: this one waits for that outcome.
     WorkHeld {
         request: Seq,
-        /// The try that found out.
+        /// The attempt that found out.
         attempt: u32,
         /// Whom it waits for.
         behind: Seq,
@@ -384,7 +372,7 @@ pub enum Event {
     /// The request was rightly not summarized.
     RequestSkipped {
         request: Seq,
-        /// The try that found out.
+        /// The attempt that found out.
         attempt: u32,
         head: AckHead,
         /// One of the `skipped_` reasons.

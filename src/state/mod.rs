@@ -34,9 +34,10 @@ use std::hash::{BuildHasherDefault, Hasher};
 use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{FailureCause, ReasonCode, Warnings};
+use crate::facts::session::PauseCause;
 use batches::{Batches, FinishedBatches};
 use dialects::KnownDialects;
-use event::{AckHead, Output, PauseCause, TakenRequest};
+use event::{AckHead, Output, TakenRequest};
 use failing_providers::FailingProviders;
 use flows::Flows;
 use producers::Producers;
@@ -113,7 +114,7 @@ pub struct Particulars {
     pub supersedes: Option<Seq>,
     /// Answers that were paid for, in any attempt.
     pub replies: Vec<Seq>,
-    /// Attempts that were under way when a process ended without a word.
+    /// Attempts that were under way when a process ended without a `SessionFinished`.
     pub lost: u32,
 }
 

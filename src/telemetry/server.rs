@@ -16,14 +16,8 @@ impl ServerFacts {
     pub fn of(section: &ProviderConfig) -> ServerFacts {
         let address = section.address().and_then(ServerAddress::parse);
         let host = address.as_ref().map(ServerAddress::host).unwrap_or_default();
-        // The protocol of the server, unless its host says who runs it.
-        let provider_name = match section.kind.maker() {
-            "openai" if host.ends_with(".openai.azure.com") => "azure.ai.openai",
-            "openai" if host == "generativelanguage.googleapis.com" => "gcp.gemini",
-            maker => maker,
-        };
         ServerFacts {
-            provider_name,
+            provider_name: section.kind.maker(host),
             is_inside: section.kind.reach() == Reach::Inside,
             address: address.map(|address| (address.host().to_owned(), address.port())),
         }

@@ -8,7 +8,7 @@ use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use super::defect::Defect;
-use super::members::{folded, named};
+use super::members::{TITLES, folded, named};
 use super::moment::Moment;
 use super::other::parts_of;
 use super::resolve::Resolved;
@@ -175,7 +175,7 @@ fn each_context(
         }
         if context.origin.path.is_none() {
             context.origin.path = Some(source.file.to_owned());
-            // The file of a day of summaries grows: lines of it move.
+            // The file of a day of summaries is sorted and grows, so the number of a line changes.
             let has_line = source.bus != Bus::Other || context.kind == SourceKind::Record;
             context.origin.line = has_line.then_some(source.line);
         }
@@ -266,8 +266,13 @@ fn person(value: &Value) -> Option<Person> {
     }
 }
 
-fn first_person(record: &Value, names: &[&str]) -> Option<Person> {
-    names.iter().find_map(|name| person(record.get(name)?))
+/// Who wrote a text. Several authors are shown together.
+fn author(value: &Value) -> Option<Person> {
+    match value {
+        // A bare name such as `Ruiz, Ana` is one person.
+        Value::String(text) if !text.contains('@') => Person::parse(text),
+        value => Person::together(people_of(value)),
+    }
 }
 
 /// Several people: a list, or one text with commas between.
@@ -278,28 +283,9 @@ fn people(record: &Value, name: &str) -> Vec<Person> {
 fn people_of(value: &Value) -> Vec<Person> {
     match value {
         Value::Array(items) => items.iter().filter_map(person).collect(),
-        Value::String(text) => {
-            addresses(text).iter().filter_map(|one| Person::parse(one)).collect()
-        }
+        Value::String(text) => Person::all_of(text),
         one => person(one).into_iter().collect(),
     }
-}
-
-/// The addresses of a header: commas inside quotes separate nothing.
-fn addresses(header: &str) -> Vec<String> {
-    let (mut all, mut one, mut quoted) = (Vec::new(), String::new(), false);
-    for c in header.chars() {
-        match c {
-            '"' => quoted = !quoted,
-            ',' if !quoted => all.push(std::mem::take(&mut one)),
-            _ => {}
-        }
-        if c != ',' || quoted {
-            one.push(c);
-        }
-    }
-    all.push(one);
-    all
 }
 
 fn list(record: &Value, names: &[&str]) -> Vec<String> {
@@ -330,7 +316,7 @@ pub(crate) fn of_event(record: &Value, zone: Tz) -> SourceContext {
     let mut context = SourceContext {
         kind: SourceKind::Event,
         title: words(record, &["title", "subject"]),
-        author: first_person(record, &["author", "from", "sender"]),
+        author: ["author", "from", "sender"].iter().find_map(|name| author(record.get(name)?)),
         role: words(record, &["role", "author.role"]),
         to: people(record, "to"),
         cc: people(record, "cc"),
@@ -443,11 +429,10 @@ pub(crate) fn of_members(members: &Map<String, Value>, zone: Tz) -> SourceContex
             _ => None,
         })
     };
-    let one = |names: &[&str]| named(members, names).flat_map(people_of).next();
     let all = |names: &[&str]| named(members, names).flat_map(people_of).collect::<Vec<Person>>();
     let mut context = SourceContext {
-        title: text(&["title", "subject", "headline", "heading", "name"]),
-        author: one(&["author", "authors", "from", "sender", "creator", "by", "byline"]),
+        title: text(TITLES),
+        author: named(members, AUTHORS).find_map(author),
         role: text(&["role"]),
         to: all(&["to", "recipients"]),
         cc: all(&["cc"]),
@@ -473,6 +458,9 @@ pub(crate) fn of_members(members: &Map<String, Value>, zone: Tz) -> SourceContex
     context.local_only = says_local_only(members);
     context
 }
+
+/// Members that name who wrote a text, under folded names.
+const AUTHORS: &[&str] = &["author", "authors", "from", "sender", "creator", "by", "byline"];
 
 /// Members that are the text of a record, under folded names.
 const TEXTS: [&str; 6] = ["contenttext", "contenthtml", "body", "conversationid", "id", "private"];
@@ -536,7 +524,7 @@ mod tests {
         assert_eq!(context.title.as_deref(), Some("Lease"));
         assert_eq!(context.author.unwrap().shown(), "Ana Ruiz <ana@example.org>");
         let to: Vec<String> = context.to.iter().map(Person::shown).collect();
-        assert_eq!(to, ["Gil, Marta <marta@example.org>", "bo@x.org"]);
+        assert_eq!(to, ["\"Gil, Marta\" <marta@example.org>", "bo@x.org"]);
         assert_eq!(context.ts.as_deref(), Some("2026-02-11T01:00:00+01:00"));
         assert_eq!(context.day.as_deref(), Some("2026-02-10"), "the local day of the home");
         assert_eq!(context.origin.path.as_deref(), Some("inbox.mbox"));
@@ -548,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn what_upstream_does_not_say_is_null() {
+    fn facts_that_upstream_does_not_give_are_null() {
         let context = of_event(&json!({"event_id": "e", "timestamp_ms": 1}), chrono_tz::UTC);
         assert_eq!(context, SourceContext::default());
         let chunk = json!({"chunk_id": "c", "metadata": {}, "provenance": {"source_uri": "a.md"}});

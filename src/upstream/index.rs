@@ -360,7 +360,7 @@ impl Pages {
         if !table.may_hold(id) {
             return Ok(Ok(places));
         }
-        // An id may begin at the end of the page before the first that begins with it.
+        // Entries of an id may begin on the page before the first page whose first id it is.
         let first = table.fences.partition_point(|fence| *fence < id).saturating_sub(1);
         for number in first..table.fences.len() {
             if table.fences[number] > id {
@@ -508,7 +508,7 @@ mod tests {
         let head = store.get(KEY).unwrap().unwrap();
         assert_eq!(PartitionIndex::decode(&head[..40]), None);
         assert_eq!(PartitionIndex::decode(b""), None);
-        // A page of another place or another index is no page of this one.
+        // A page that was stored under the key of another page is refused.
         let ids: Vec<IdKey> = (0..1000).map(|line| IdKey::of(&format!("id{line}"))).collect();
         let find = |pages: &mut Pages| -> Vec<bool> {
             let found =

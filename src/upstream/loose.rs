@@ -3,6 +3,7 @@
 use chrono_tz::Tz;
 
 use super::context::of_members;
+use super::dated::with_day;
 use super::other::{Content, content};
 use super::text::normalize;
 use crate::contract::source::{InputContext, Origin, SourceContext, SourceKind};
@@ -23,14 +24,16 @@ pub(crate) fn read(name: &str, bytes: &[u8], zone: Tz) -> Result<LooseFile, Stri
     };
     match content(name, bytes)? {
         Content::Document(document) => {
-            let mut context = of_members(&document.members, zone);
+            let members = with_day(document.members, document.date.as_deref());
+            let mut context = of_members(&members, zone);
             context.title = document.title.or(context.title);
             put(name.to_owned(), SourceKind::Document, &document.text, None, context);
         }
         Content::Items(items) => {
             for key in items.keys() {
                 let Some(item) = items.get(key) else { continue };
-                let context = of_members(&item.record.members, zone);
+                let members = with_day(item.record.members, item.date.as_deref());
+                let context = of_members(&members, zone);
                 let id = format!("{name}#{key}");
                 put(id, SourceKind::Record, &item.record.text, Some(item.line), context);
             }
@@ -44,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_tells_what_it_would_tell_on_the_bus() {
+    fn a_loose_file_has_the_context_it_would_have_on_the_bus() {
         let zone = chrono_tz::America::Bogota;
         let note = b"---\ntitle: T\ndate: 2026-02-11\nauthor: Ana\ntags: a, b\n---\nText\r\n";
         let note = read("n.md", note, zone).unwrap();
@@ -60,5 +63,53 @@ mod tests {
         let known = &rows.context.sources[0];
         assert_eq!(known.origin.shown().as_deref(), Some("r.csv:2"));
         assert_eq!(known.ts.as_deref(), Some("2026-02-11T23:00:00-01:00"));
+    }
+
+    #[test]
+    fn a_loose_file_has_the_day_that_is_written_in_it() {
+        let zone = chrono_tz::UTC;
+        let of = |name: &str, text: &str| {
+            read(name, text.as_bytes(), zone).unwrap().context.sources.swap_remove(0)
+        };
+        for (name, text) in [
+            ("a.md", "---\ndate: 5 March 2026\n---\nText"),
+            ("a.md", "+++\ndate = 2026-03-05\n+++\nText"),
+            ("a.md", "+++\ndate = 2026-03-05T10:00:00\n+++\nText"),
+            ("a.txt", "Lisbon, 5 March 2026\n\nDear Ana,\n\ntext"),
+            ("a.txt", "Fecha: 05.03.2026\n\nLa reunión es de la casa y del jardín."),
+            ("notes/2026-03-05 a.txt", "Text"),
+            ("a.tex", "\\date{5 March 2026}\\begin{document}Text\\end{document}"),
+            (
+                "a.csv",
+                "fecha,texto\n05/03/2026,La casa de la abuela\n13/03/2026,El jardín de la casa\n",
+            ),
+        ] {
+            assert_eq!(of(name, text).day.as_deref(), Some("2026-03-05"), "{name}: {text}");
+        }
+        let undated = of("a.txt", "The rent rises on 5 March 2026.");
+        assert_eq!(undated.day, None);
+    }
+
+    #[test]
+    fn every_author_of_a_text_is_kept() {
+        let of = |name: &str, text: &str| {
+            let file = read(name, text.as_bytes(), chrono_tz::UTC).unwrap();
+            file.context.sources[0].author.as_ref().map(crate::contract::source::Person::shown)
+        };
+        for (name, text, shown) in [
+            ("a.md", "---\nauthor: Ruiz, Ana\n---\nText", "Ruiz, Ana"),
+            ("a.md", "---\nauthors: [Ana Ruiz, {name: Ben Ode}]\n---\nText", "Ana Ruiz, Ben Ode"),
+            (
+                "a.tex",
+                "\\author{Ana Ruiz\\thanks{Thanks} \\and Ben Ode \\\\ Lisbon}\\begin{document}Text\\end{document}",
+                "Ana Ruiz, Ben Ode",
+            ),
+            ("a.eml", "From: \"Ruiz, Ana\" <a@x.org>\n\nText", "\"Ruiz, Ana\" <a@x.org>"),
+        ] {
+            assert_eq!(of(name, text).as_deref(), Some(shown), "{text}");
+        }
+        let page = b"<html><body><nav>x</nav><h1>The heading</h1><p>Text</body></html>";
+        let page = read("a.html", page, chrono_tz::UTC).unwrap();
+        assert_eq!(page.context.sources[0].title.as_deref(), Some("The heading"));
     }
 }

@@ -156,9 +156,9 @@ impl Reader<'_> {
         };
         let wanted = self.family.data_name(partition);
         match named.and_then(Value::as_str) {
-            // The seams page also allows parquet; a file we cannot read is not guessed at.
+            // Upstream may also publish Parquet, which this program does not read.
             Some(path) if path.ends_with(PARQUET) => {
-                let summary = format!("the data path {path} is no JSON lines; publish {wanted}");
+                let summary = format!("the data file {path} is not JSON lines; publish {wanted}");
                 Err(self.defect(UNSUPPORTED_FORMAT, None, summary))
             }
             // Only the name is compared: a manifest never leads us out of the bus.

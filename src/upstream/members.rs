@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+/// Names of the title of a record; the first that holds a text counts.
+pub(crate) const TITLES: &[&str] = &["title", "subject", "headline", "heading", "name"];
 /// Names of the time of a record; the first that holds one counts.
 pub(crate) const TIMES: &[&str] = &[
     "timestamp",

@@ -16,6 +16,7 @@
 
 mod beneath;
 pub mod context;
+pub(crate) mod dated;
 pub mod defect;
 pub mod family;
 pub mod index;

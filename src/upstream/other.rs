@@ -9,19 +9,24 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::beneath::{inside, outside};
+use super::dated::{day_of, set_days, words};
 use super::defect::Defect;
+use super::moment::Moment;
 use super::source::RESOLVE_IDS_MAX;
 use super::text::normalize;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::vocabulary::ReasonCode;
 use crate::markup::document::{self, Document};
 use crate::markup::records::{LIST_KINDS, List, Record};
+use crate::model::builtin::extract::written::{Order, order_of};
 use crate::os::Disk;
 
 /// The folder, relative to the bus home.
 pub(crate) const OTHER_DIR: &str = "other";
 /// Largest file that is read.
 pub(crate) const OTHER_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of the items of a list that are looked through for how it writes dates.
+const SAMPLE_BYTES_MAX: usize = 64 << 10;
 /// Hex digits of the hash that names an item without an id.
 const KEY_DIGITS: usize = 16;
 
@@ -43,6 +48,8 @@ pub(crate) enum Content {
 
 /// The items of a list, with the names they have as sources.
 pub(crate) struct Items {
+    /// Which number of a date is the day, as all items say together.
+    order: Option<Order>,
     text: String,
     /// Bytes of the file before its text.
     mark: usize,
@@ -60,13 +67,20 @@ pub(crate) struct Item {
     pub offset: u64,
     pub len: u64,
     pub publish: Option<bool>,
+    /// The day that it says it is of, where its members name no time.
+    pub date: Option<String>,
 }
 
 impl Items {
     fn new(text: String, mark: usize, list: List) -> Items {
         let (mut keys, mut places) = (Vec::with_capacity(list.slots.len()), HashMap::new());
+        let (mut sample, mut sampled) = (Vec::new(), 0);
         for slot in &list.slots {
             let record = list.record(&text, slot);
+            if sampled < SAMPLE_BYTES_MAX {
+                sample.extend(words(&record.text, &record.members).map(str::to_owned));
+                sampled += record.text.len();
+            }
             let key = record.id.unwrap_or_else(|| {
                 let hash = sha256(normalize(&record.text).as_bytes()).hex();
                 hash[..KEY_DIGITS].to_owned()
@@ -81,7 +95,8 @@ impl Items {
             places.insert(name.clone(), keys.len());
             keys.push(name);
         }
-        Items { text, mark, list, keys, places }
+        let order = order_of(sample.iter().map(String::as_str));
+        Items { order, text, mark, list, keys, places }
     }
 
     /// The names of the items, in the order of the file.
@@ -95,6 +110,10 @@ impl Items {
         let record = self.list.record(&self.text, slot);
         let own = crate::contract::publish::said_by_record(&record.members);
         Some(Item {
+            date: match Moment::of(&record.members, chrono_tz::UTC) {
+                Some(_) => None,
+                None => day_of(&record.text, None, &record.members, self.order, None),
+            },
             publish: crate::contract::publish::together([own, self.list.publish]),
             record,
             line: slot.line,
@@ -175,7 +194,9 @@ pub(super) fn content(name: &str, bytes: &[u8]) -> Result<Content, String> {
             return Ok(Content::Items(Items::new(text.to_owned(), bytes.len() - text.len(), list)));
         }
     }
-    document::read(name, bytes).map(Content::Document)
+    let mut document = document::read(name, bytes)?;
+    set_days(std::slice::from_mut(&mut document), name);
+    Ok(Content::Document(document))
 }
 
 /// A relative path without any way out.
@@ -280,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_leads_outside() {
+    fn a_path_that_leads_out_of_the_bus_home_is_refused() {
         let home = home(&[("other/a.txt", b"in"), ("secret.txt", b"out")]);
         std::os::unix::fs::symlink("../secret.txt", home.path().join("other/link.txt")).unwrap();
         for id in ["../secret.txt", "/etc/passwd", "", "a/../../secret.txt", "link.txt"] {

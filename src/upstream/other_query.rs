@@ -16,6 +16,7 @@ use super::sources::Gathered;
 use super::view::Upstream;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{ErrorClass, ReasonCode};
+use crate::facts::note::InputNote;
 use crate::os::Disk;
 
 /// Most files that one query looks at.
@@ -26,7 +27,7 @@ pub(super) fn dated(
     upstream: &Upstream,
     zone: Tz,
     within: &dyn Fn(Day) -> bool,
-) -> Result<(Vec<String>, Vec<String>), Defect> {
+) -> Result<(Vec<String>, Vec<InputNote>), Defect> {
     let mut found = OtherFiles::default();
     list(upstream, "", &mut found)?;
     let (mut ids, mut undated, mut unread) = (Vec::new(), 0_u64, found.odd);
@@ -50,10 +51,10 @@ pub(super) fn dated(
     }
     let mut notes = Vec::new();
     if undated > 0 {
-        notes.push(format!("UNDATED_FILES: {undated} texts of the bus other state no date"));
+        notes.push(InputNote::UndatedFiles { texts: undated });
     }
     if unread > 0 {
-        notes.push(format!("UNREADABLE_FILES: {unread} files of the bus other cannot be read"));
+        notes.push(InputNote::UnreadableFiles { files: unread });
     }
     Ok((ids, notes))
 }

@@ -20,6 +20,7 @@ use crate::contract::query::fields_of;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, ErrorClass, ReasonCode};
 use crate::facts::failure::ErrorDetails;
+use crate::facts::note::InputNote;
 
 /// Most matches a query may have, and the default limit.
 pub(crate) const QUERY_MATCHES_MAX: usize = 1000;
@@ -38,7 +39,7 @@ pub(super) struct QueryResult {
     /// The last day that was asked for.
     pub(super) last: Option<Day>,
     /// Warnings for the run record.
-    pub(super) notes: Vec<String>,
+    pub(super) notes: Vec<InputNote>,
 }
 
 /// A query that was understood.
@@ -80,7 +81,7 @@ impl Query {
             _ => return Err(invalid("either `day`, or `day_from` and `day_to`".to_owned())),
         };
         if from > to || (to.0 - from.0).num_days() > QUERY_DAYS_MAX {
-            return Err(invalid(format!("{from} to {to} is no range of days")));
+            return Err(invalid(format!("{from} to {to} is not a range of days")));
         }
         Ok(Query {
             from,

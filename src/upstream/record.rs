@@ -376,7 +376,7 @@ fn check_provenance(provenance: Option<&RawValue>) -> Result<(), BadRecord> {
         source_uri: Option<Text<'a>>,
         #[serde(borrow)]
         source_ref: Option<Text<'a>>,
-        // Outer: whether the member is there. Inner: null says that none was available.
+        // `None` for a missing member and for null; the check below distinguishes them.
         #[serde(borrow, default)]
         source_checksum: Option<&'a RawValue>,
     }
@@ -532,7 +532,7 @@ fn first_string(value: &Value) -> Option<&str> {
 }
 
 fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, BadRecord> {
-    // Checked whole: an ignored string member would otherwise never be looked at.
+    // serde skips members that no field takes, so their strings are checked here.
     let text = std::str::from_utf8(line)
         .map_err(|error| BadRecord::Malformed(format!("not UTF-8: {error}")))?;
     Ok(whole_object(text)?)
@@ -593,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_say_what_is_wrong() {
+    fn a_bad_head_is_refused_with_its_kind_of_defect() {
         let bad = |line: &str| EventHead::parse(line.as_bytes()).unwrap_err();
         assert!(matches!(bad("{"), BadRecord::Malformed(_)));
         assert!(matches!(bad("[1"), BadRecord::Malformed(_)));

@@ -30,11 +30,9 @@ use crate::contract::time::Day;
 use crate::contract::vocabulary::{
     AckStatus, Bus, ErrorClass, ReasonCode, Stream, SummaryKind, Warning, Warnings,
 };
-use crate::facts::attempt::DAYS_MISSING;
 use crate::facts::failure::ErrorDetails;
+use crate::facts::note::{DaysMissing, InputNote};
 
-/// Missing days that are named; the rest are counted.
-const DAYS_LISTED_MAX: usize = 31;
 /// Times a request starts over when upstream changes under it, before it is put off.
 const RACES_MAX: usize = 4;
 
@@ -140,7 +138,7 @@ pub struct Resolved {
     /// Warnings for the ack.
     pub warnings: Warnings,
     /// Warnings for the run record.
-    pub notes: Vec<String>,
+    pub notes: Vec<InputNote>,
     /// What the sources have in common.
     pub common: Common,
 }
@@ -279,9 +277,9 @@ fn locate<'a>(
             let zone = options.zone.unwrap_or(Tz::UTC);
             let mut found = Query::parse(*bus, query)?.run(upstream, *bus, zone)?;
             let mut located = plain(*bus, std::mem::take(&mut found.ids).into());
-            if !found.missing.is_empty() {
+            if let Some(missing) = DaysMissing::of(*bus, &found.missing) {
                 located.warnings = located.warnings.with(Warning::UpstreamDaysMissing);
-                found.notes.push(days_missing(*bus, &found.missing));
+                found.notes.push(InputNote::DaysMissing(missing));
             }
             located.found = found;
             located
@@ -293,7 +291,7 @@ fn locate<'a>(
             located.prefer = std::mem::take(&mut selection.partitions);
             located.ordering = selection.ordering;
             if let Some(family) = Family::of(selection.bus).filter(|_| located.ids.is_empty()) {
-                // What an empty selection was made over is all that is known of its day.
+                // An empty selection has no ids, so its day follows from the partitions it was made over.
                 for name in &selection.made_over {
                     located.found.read.push(upstream.partition(family, name)?);
                 }
@@ -301,9 +299,9 @@ fn locate<'a>(
             if selection.foreign {
                 located.warnings = located.warnings.with(Warning::ForeignSelectionManifest);
             }
-            if !selection.missing.is_empty() {
+            if let Some(missing) = DaysMissing::of(selection.bus, &selection.missing) {
                 located.warnings = located.warnings.with(Warning::UpstreamDaysMissing);
-                located.found.notes.push(days_missing(selection.bus, &selection.missing));
+                located.found.notes.push(InputNote::DaysMissing(missing));
                 located.found.missing.clone_from(&selection.missing);
             }
             located.selection = Some(selection);
@@ -624,7 +622,7 @@ impl Work<'_> {
         }
         let missing = &self.located.found.missing;
         if !missing.is_empty() {
-            let days = missing.iter().take(DAYS_LISTED_MAX);
+            let days = missing.iter().take(DaysMissing::LISTED_MAX);
             selection["missing_days"] = days.map(Day::to_string).collect();
             selection["missing_days_count"] = missing.len().into();
         }
@@ -634,16 +632,6 @@ impl Work<'_> {
         }
         selection
     }
-}
-
-/// The warning about days of a range that are not published.
-fn days_missing(bus: Bus, missing: &[Day]) -> String {
-    let listed: Vec<String> = missing.iter().take(DAYS_LISTED_MAX).map(Day::to_string).collect();
-    let more = match missing.len() - listed.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("{DAYS_MISSING}: {bus} has no manifest of {}{more}", listed.join(", "))
 }
 
 /// The partitions of sources, each once.

@@ -281,9 +281,39 @@ fn own(
         let text = "records a hash that is not the hash of its selection";
         return Err(hash_invalid(path, text, Some(observed), Some(recorded)));
     }
+    check_counts(path, &shell, items.ids.len() as u64)?;
     items.partitions = partitions.into_iter().collect();
     items.made_over = check_upstream(upstream, path, &shell)?;
     Ok(items)
+}
+
+/// What the manifest says of its own numbers: so many are listed, and what was left out is the rest of
+/// the candidates, each for a reason. A count that is absent says nothing.
+fn check_counts(path: &str, manifest: &Value, listed: u64) -> Result<(), Defect> {
+    let counts = &manifest["counts"];
+    let count = |name: &str| counts[name].as_u64();
+    let refuse = |observed: u64, declared: u64, what: &str| {
+        let message = format!("selection manifest {path} {what}, its counts declare {declared}");
+        let counts = (Some(observed), Some(declared));
+        let subtype = "SELECTION_COUNTS_MISMATCH";
+        Err(Defect::integrity(subtype, path, (None, None), counts, message))
+    };
+    if let Some(selected) = count("selected").filter(|selected| *selected != listed) {
+        return refuse(listed, selected, &format!("lists {listed} items"));
+    }
+    if let (Some(candidates), Some(dropped)) = (count("candidates"), count("dropped"))
+        && listed.checked_add(dropped) != Some(candidates)
+    {
+        let sum = listed.saturating_add(dropped);
+        let what = format!("lists {listed} items and left out {dropped} candidates");
+        return refuse(sum, candidates, &what);
+    }
+    let Some(reasons) = manifest["drop_reasons"].as_object() else { return Ok(()) };
+    let given = reasons.values().filter_map(Value::as_u64).fold(0, u64::saturating_add);
+    match count("dropped").filter(|dropped| *dropped != given) {
+        Some(dropped) => refuse(given, dropped, &format!("gives reasons for {given} left out")),
+        None => Ok(()),
+    }
 }
 
 fn days_of(list: &Value) -> Vec<Day> {

@@ -14,6 +14,7 @@ use super::family::Family;
 use super::view::Partition;
 use crate::contract::hash::Digest;
 use crate::contract::vocabulary::Bus;
+use crate::facts::note::InputNote;
 
 /// Texts of one request that stay in memory.
 const HELD_BYTES_MAX: usize = if cfg!(test) { 64 } else { 4 << 20 };
@@ -76,12 +77,12 @@ pub struct UpstreamRef {
 
 impl UpstreamRef {
     /// What its producer should know, though nothing is wrong with the data.
-    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
-        let appended =
-            self.appended.then(|| format!("UPSTREAM_APPENDED_AFTER_MANIFEST: {}", self.data_path));
+    pub(super) fn notes(&self) -> impl Iterator<Item = InputNote> {
+        let path = || self.data_path.clone();
+        let appended = self.appended.then(|| InputNote::AppendedAfterManifest { path: path() });
         let preferred = Family::of(self.bus).map(|family| family.manifest_path(&self.partition));
         let odd = self.manifest_path.as_ref().filter(|path| preferred.as_ref() != Some(*path));
-        let odd = odd.map(|path| format!("UPSTREAM_MANIFEST_NAME: {path}"));
+        let odd = odd.map(|path| InputNote::ManifestName { path: path.clone() });
         appended.into_iter().chain(odd)
     }
 }
@@ -226,8 +227,8 @@ impl Sources {
         self.rows.iter().map(|row| (self.source(row), &self.files[row.file as usize]))
     }
 
-    /// The number of a file that many sources may share: mostly the one that was put last, always
-    /// one of few.
+    /// The number of a file that many sources may share. There are few files, and mostly it is the one
+    /// that was added last, so the search goes backwards.
     pub(super) fn shared_file(&mut self, path: &str, make: impl FnOnce() -> SourceFile) -> u32 {
         let known = self.files.iter().rposition(|file| *file.path == *path);
         if let Some(at) = known {

@@ -5,9 +5,11 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use super::dated::with_day;
 use super::defect::{Defect, too_much};
 use super::family::Family;
 use super::index::{IdKey, RecordAt, Section};
+use super::members::{TITLES, named};
 use super::moment::Moment;
 use super::other::{Content, Items, OTHER_DIR, OtherFile, OtherFiles, absent, parts_of};
 use super::partition::bad_record;
@@ -24,6 +26,7 @@ use crate::contract::publish;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, ReasonCode, Stream};
 use crate::facts::failure::ErrorDetails;
+use crate::facts::note::InputNote;
 use crate::os::DiskFile;
 
 /// Everything that was read for one request.
@@ -32,7 +35,7 @@ pub(super) struct Gathered {
     pub sources: Sources,
     pub upstream: BTreeMap<String, UpstreamRef>,
     /// Warnings for the run record.
-    pub notes: Vec<String>,
+    pub notes: Vec<InputNote>,
 }
 
 /// A session with the place it takes among others.
@@ -73,7 +76,7 @@ impl<'a> Reader<'a> {
         let file = self.others.read(self.upstream.disk(), self.upstream.root(), path)?;
         match (&file.content, key) {
             (Content::Document(document), None) => {
-                let mut members = document.members.clone();
+                let mut members = with_day(document.members.clone(), document.date.as_deref());
                 if let Some(title) = &document.title {
                     members.insert("title".to_owned(), title.as_str().into());
                 }
@@ -81,7 +84,8 @@ impl<'a> Reader<'a> {
             }
             (Content::Items(items), Some(key)) => {
                 let item = items.get(key).ok_or_else(|| absent(source_id))?;
-                Ok((item.record.text, item.record.members))
+                let members = with_day(item.record.members, item.date.as_deref());
+                Ok((item.record.text, members))
             }
             _ => Err(absent(source_id)),
         }
@@ -331,7 +335,8 @@ impl Gathered {
         let known = [events.manifest.sha256, events.manifest.data_sha256];
         if !anchor.is_some_and(|anchor| known.contains(&anchor)) {
             let path = Family::Sessions.data_path(&session.partition);
-            self.notes.push(format!("SESSION_CUT_FROM_OTHER_EVENTS: {path}, {}", session.id));
+            let session = session.id.clone();
+            self.notes.push(InputNote::SessionCutFromOtherEvents { path, session });
         }
     }
 
@@ -377,7 +382,7 @@ impl Gathered {
                     title: record.title(),
                     document_id: Some(&record.document_id.0),
                     index_id: record.index_id(),
-                    time_ms: record.metadata.as_object().and_then(time_of),
+                    time_ms: record.metadata.as_object().and_then(|members| time_of(members, None)),
                     publish: publish::said_in_line(&line),
                     ..blank(&record.chunk_id.0, *at)
                 };
@@ -434,7 +439,7 @@ impl Gathered {
                 let source = Source {
                     title: document.title.as_deref(),
                     document_id: Some(&source_id),
-                    time_ms: time_of(&document.members),
+                    time_ms: time_of(&document.members, document.date.as_deref()),
                     publish: document.publish,
                     len: read.bytes,
                     ..blank(&source_id, RecordAt { offset: 0, len: 0, line: 1 })
@@ -452,10 +457,11 @@ impl Gathered {
                 continue;
             }
             let item = items.get(key).ok_or_else(|| no_item(path, key, items))?;
+            let title = named(&item.record.members, TITLES).find_map(Value::as_str);
             let source = Source {
-                title: None,
+                title: title.map(str::trim).filter(|title| !title.is_empty()),
                 document_id: Some(&source_id),
-                time_ms: time_of(&item.record.members),
+                time_ms: time_of(&item.record.members, item.date.as_deref()),
                 publish: item.publish,
                 line: item.line,
                 offset: item.offset,
@@ -602,8 +608,9 @@ pub(super) fn plain_id(id: &str) -> &str {
     id.strip_prefix("other:").unwrap_or(id)
 }
 
-fn time_of(members: &Map<String, Value>) -> Option<i64> {
-    Moment::of(members, chrono_tz::UTC).map(Moment::millis).filter(|ms| *ms > 0)
+fn time_of(members: &Map<String, Value>, day: Option<&str>) -> Option<i64> {
+    let day = || Moment::read(&day?.into(), chrono_tz::UTC);
+    Moment::of(members, chrono_tz::UTC).or_else(day).map(Moment::millis).filter(|ms| *ms > 0)
 }
 
 /// Finds summaries in whichever stream they are.

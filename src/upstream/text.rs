@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_of_version_1() {
+    fn each_rule_of_version_1_is_applied() {
         for (raw, normal) in [
             ("", ""),
             ("Cafe\u{301}", "Caf\u{e9}"),

@@ -159,7 +159,7 @@ impl Upstream {
             (found, unread) = self.search(&mut known, family, section, ids, prefer);
         }
         match unread {
-            // Where the disk would not let us look, an id may be: that may heal.
+            // A partition that could not be read may hold the id, and may be readable later.
             Some(defect) if found.iter().any(Option::is_none) => Err(defect),
             _ => Ok(found),
         }
@@ -191,7 +191,7 @@ impl Upstream {
                 ReasonCode::MissingUpstreamManifest,
             );
         }
-        // A partition whose data is gone may have held it: then that is what is missing.
+        // A partition whose data file is missing may have held the id, so report the missing file.
         let lost = broken.iter().find(|(name, _)| {
             let path = self.root.join(family.data_path(name));
             self.disk.stat(&path).is_ok_and(|stat| stat.is_none())
@@ -523,7 +523,7 @@ impl Upstream {
                 Ok(partition)
             }
             Err(defect) => {
-                // A tree that is exchanged between a manifest and its data is no damage.
+                // The tree may be exchanged after its manifest was read: that is no damage.
                 let now = self.marks(family, name, Some(&manifest_name))?;
                 if now != slot.marks {
                     *slot =

@@ -104,7 +104,8 @@ fn too_many() -> Response {
 fn serve(stream: &mut TcpStream, shown: &Shown, place: &mut Place) {
     let (response, head_only) = match Request::read(stream, Instant::now() + HEAD_WITHIN) {
         Ok((request, body)) => {
-            // Whoever may read keeps the connection. Others give way to others until they are gone.
+            // A caller that may read keeps its connection. Any other connection may be closed for a
+            // new one.
             if shown.login.may_read(&request).is_ok() && !place.has_spoken() {
                 return;
             }

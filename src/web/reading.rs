@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outside_its_folder_is_read() {
+    fn no_file_outside_the_folder_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("inside");
         fs::create_dir_all(&root).unwrap();

@@ -575,7 +575,7 @@ impl Prepared {
         rounds.run(&job)
     }
 
-    /// The item of a flow that made a summary, else why there is none.
+    /// The item of a flow that made a summary, else the reason why it made no summary.
     fn outcome(
         &self,
         ran: Result<FlowOutcome, FlowError>,

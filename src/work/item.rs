@@ -146,6 +146,8 @@ fn owned(ids: Vec<&str>) -> Vec<String> {
 fn outputs(prepared: &Prepared, made: FlowOutcome) -> Map<String, Value> {
     let mut outputs = object(json!(made.summary));
     outputs.remove("meta");
+    // The item has the title.
+    outputs.remove("title");
     let left_out = take_equal_renderings(&mut outputs);
     let mut put = |name: &str, value: Value| {
         outputs.insert(name.to_owned(), value);
@@ -161,7 +163,7 @@ fn outputs(prepared: &Prepared, made: FlowOutcome) -> Map<String, Value> {
     }
     put("quality", quality);
     put("coverage", json!(made.coverage));
-    let (located, unlocated) = evidence_refs(prepared, &made.evidence, &left_out);
+    let (located, unlocated) = evidence_refs(prepared, &made.evidence, &made.structured, &left_out);
     put("evidence_refs", located);
     if unlocated > 0 {
         put("evidence_unlocated", unlocated.into());
@@ -183,6 +185,7 @@ fn outputs(prepared: &Prepared, made: FlowOutcome) -> Map<String, Value> {
 fn evidence_refs(
     prepared: &Prepared,
     evidence: &[EvidenceRef],
+    answer: &Value,
     left_out: &[&str],
 ) -> (Value, usize) {
     let mut refs: Vec<Value> = Vec::new();
@@ -191,42 +194,94 @@ fn evidence_refs(
     let is_left_out = |one: &&EvidenceRef| {
         one.pointer.strip_prefix('/').is_some_and(|name| left_out.contains(&name))
     };
-    for one in evidence.iter().filter(|one| !is_left_out(one)) {
-        let Some((id, passage)) = passage(prepared, one) else {
+    let mut passages: Vec<(&str, Option<Passage<'_>>)> = Vec::new();
+    let kept: Vec<&EvidenceRef> = evidence.iter().filter(|one| !is_left_out(one)).collect();
+    for of_member in kept.chunk_by(|a, b| a.pointer == b.pointer) {
+        let pointer = of_member[0].pointer.as_str();
+        let found = of_member.iter().map(|one| Passage::of(prepared, one));
+        let found: Vec<Option<Passage<'_>>> = found.collect();
+        let said = answer.pointer(pointer).and_then(Value::as_str);
+        match Passage::whole(&found).filter(|whole| Some(whole.words()) == said) {
+            Some(whole) => passages.push((pointer, Some(whole))),
+            None => passages.extend(found.into_iter().map(|one| (pointer, one))),
+        }
+    }
+    for (pointer, passage) in passages {
+        let Some(passage) = passage else {
             unlocated += 1;
             continue;
         };
+        let (id, value) = passage.to_value();
         let at = *known.entry(id).or_insert(refs.len());
         if at == refs.len() {
-            refs.push(passage);
+            refs.push(value);
         }
-        if let Some(pointers) = refs[at]["pointers"].as_array_mut() {
-            pointers.push(one.pointer.as_str().into());
+        let is_the_quote = answer.pointer(pointer).and_then(Value::as_str) == Some(passage.words());
+        let Some(members) = refs[at].as_object_mut() else { continue };
+        let first = is_the_quote && members.remove("quote").is_some();
+        if let Some(pointers) = members.get_mut("pointers").and_then(Value::as_array_mut) {
+            let place = if first { 0 } else { pointers.len() };
+            pointers.insert(place, pointer.into());
         }
     }
     (refs.into(), unlocated)
 }
 
-/// An evidence pointer with its id, for a quote that occurs in a source. It names no place yet.
-fn passage(prepared: &Prepared, evidence: &EvidenceRef) -> Option<(String, Value)> {
-    let (id, start, end) = (evidence.source_id.as_ref()?, evidence.start?, evidence.end?);
-    let place = prepared.texts.iter().position(|source| source.id == *id)?;
-    let (source, text) = (prepared.resolved.sources.get(place)?, &prepared.texts[place].text);
-    let span = Span { start: start as u64, end: end as u64, unit: SpanUnit::Utf8Byte };
-    let namespace = namespace(&source);
-    // The words as the source has them: a reader of the pointer compares bytes.
-    let words = text.get(start..end)?;
-    let quote = sha256(words);
-    let evidence_id = evidence_id(&namespace, id, span, Some(quote));
-    let passage = json!({
-        "evidence_id": evidence_id,
-        "namespace": namespace,
-        "chunk_id": id,
-        "span": span,
-        "quote": words,
-        "pointers": [],
-    });
-    Some((evidence_id, passage))
+/// A passage of a source.
+#[derive(Clone, Copy)]
+struct Passage<'a> {
+    source: Source<'a>,
+    text: &'a str,
+    start: usize,
+    end: usize,
+}
+
+impl<'a> Passage<'a> {
+    /// The passage of a quote that occurs in a source.
+    fn of(prepared: &'a Prepared, evidence: &EvidenceRef) -> Option<Passage<'a>> {
+        let (id, start, end) = (evidence.source_id.as_ref()?, evidence.start?, evidence.end?);
+        let place = prepared.texts.iter().position(|source| source.id == *id)?;
+        let text = prepared.texts[place].text.as_str();
+        text.get(start..end)?;
+        Some(Passage { source: prepared.resolved.sources.get(place)?, text, start, end })
+    }
+
+    /// The passage that several make together, if only white space is between them.
+    fn whole(all: &[Option<Passage<'a>>]) -> Option<Passage<'a>> {
+        let mut whole = (*all.first()?)?;
+        for next in &all[1..] {
+            let next = (*next)?;
+            let between = next.text.get(whole.end..next.start)?;
+            if next.source.id != whole.source.id || !between.trim().is_empty() {
+                return None;
+            }
+            whole.end = next.end;
+        }
+        Some(whole)
+    }
+
+    /// The words as the source has them: a reader of the pointer compares bytes.
+    fn words(&self) -> &'a str {
+        self.text.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// An evidence pointer with its id. It names no place yet.
+    fn to_value(self) -> (String, Value) {
+        let span =
+            Span { start: self.start as u64, end: self.end as u64, unit: SpanUnit::Utf8Byte };
+        let namespace = namespace(&self.source);
+        let words = self.words();
+        let id = evidence_id(&namespace, self.source.id, span, Some(sha256(words)));
+        let value = json!({
+            "evidence_id": id,
+            "namespace": namespace,
+            "chunk_id": self.source.id,
+            "span": {"start": span.start, "end": span.end},
+            "quote": words,
+            "pointers": [],
+        });
+        (id, value)
+    }
 }
 
 fn namespace(source: &Source<'_>) -> String {

@@ -98,7 +98,7 @@ pub(super) fn spent(charged: &DayCharged) -> Spent {
 }
 
 impl ReplyCache for PaidReplies<'_> {
-    /// An answer that does not decode is corruption: asking again would pay twice without a word.
+    /// An answer that does not decode is corruption: asking again would pay twice and report nothing.
     fn get(&self, request_hash: &str) -> Result<Option<ModelReply>, String> {
         self.recorder.reply(self.job, &sha256(request_hash)).map_err(|error| {
             let (mut text, mut cause) = (error.to_string(), error.source());

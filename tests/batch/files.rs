@@ -19,17 +19,17 @@ nodes:
 - {name: join, type: llm, source: {type: code, path: join.jinja2}, inputs: {good: "${good.output}", bad: "${bad.output}"}, api: chat, connection: c}
 "#;
 
-struct Desk {
+struct BatchSetup {
     home: Home,
 }
 
-impl Desk {
-    fn new(kind: &str) -> Desk {
+impl BatchSetup {
+    fn new(kind: &str) -> BatchSetup {
         let home = Home::new(&format!(
             "[provider]\ndefault = \"far\"\n[provider.far]\nkind = \"{kind}\"\nmodel = \"far-1\"\n\
              base_url = \"http://127.0.0.1:9/v1\"\n"
         ));
-        let desk = Desk { home };
+        let setup = BatchSetup { home };
         let files = [
             ("flow.dag.yaml", DAG),
             ("good.jinja2", "user:\nName one advantage of {{topic}}.\n"),
@@ -37,10 +37,10 @@ impl Desk {
             ("join.jinja2", "user:\nWeigh {{good}} against {{bad}}.\n"),
         ];
         for (name, text) in files {
-            desk.write(&format!("views/{name}"), text);
+            setup.write(&format!("views/{name}"), text);
         }
-        desk.write("topics.jsonl", "{\"topic\": \"tea\"}\n{\"topic\": \"coffee\"}\n");
-        desk
+        setup.write("topics.jsonl", "{\"topic\": \"tea\"}\n{\"topic\": \"coffee\"}\n");
+        setup
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -163,9 +163,9 @@ fn text_of(lines: &[Value]) -> String {
 
 #[test]
 fn a_flow_of_several_steps_goes_on_from_file_to_file() {
-    let desk = Desk::new("openai");
-    desk.export();
-    let first = desk.lines("sent/questions-1.jsonl");
+    let setup = BatchSetup::new("openai");
+    setup.export();
+    let first = setup.lines("sent/questions-1.jsonl");
     assert_eq!(first.len(), 4, "both first steps of both inputs stand in one file");
     for line in &first {
         assert_eq!(
@@ -178,11 +178,11 @@ fn a_flow_of_several_steps_goes_on_from_file_to_file() {
     }
     // The clock of the days between, and another order of lines, change nothing.
     let answers: Vec<Value> = first.iter().rev().map(answered).collect();
-    desk.write("answers-1.jsonl", &text_of(&answers));
-    let mut later = desk.command(&["flow", "batch", "import", "sent", "answers-1.jsonl"]);
+    setup.write("answers-1.jsonl", &text_of(&answers));
+    let mut later = setup.command(&["flow", "batch", "import", "sent", "answers-1.jsonl"]);
     let ran = later.env("SUMMARIZER_TEST_NOW", "2026-05-30T09:00:00Z").output().unwrap();
     assert_eq!((ran.status.code(), ran.stdout.len()), (Some(1), 0), "{}", said(&ran));
-    let second = desk.lines("sent/questions-2.jsonl");
+    let second = setup.lines("sent/questions-2.jsonl");
     let mut questions: Vec<String> = second.iter().map(asked).collect();
     questions.sort();
     assert_eq!(
@@ -192,8 +192,8 @@ fn a_flow_of_several_steps_goes_on_from_file_to_file() {
             "Weigh <Name one advantage of tea.> against <Name one drawback of tea.>.",
         ]
     );
-    desk.write("answers-2.jsonl", &text_of(&second.iter().map(answered).collect::<Vec<_>>()));
-    let (rows, exit) = desk.import(&["answers-2.jsonl"]);
+    setup.write("answers-2.jsonl", &text_of(&second.iter().map(answered).collect::<Vec<_>>()));
+    let (rows, exit) = setup.import(&["answers-2.jsonl"]);
     let outputs = |topic: &str| {
         format!("<Weigh <Name one advantage of {topic}.> against <Name one drawback of {topic}.>.>")
     };
@@ -202,29 +202,29 @@ fn a_flow_of_several_steps_goes_on_from_file_to_file() {
     ]);
     assert_eq!((json!(rows), exit), (wanted, 0));
     // Again, with every file: the same outputs, and not one byte is written.
-    let before = tree(&desk.path("sent"));
-    assert_eq!(desk.import(&["answers-1.jsonl", "answers-2.jsonl"]), (rows.clone(), 0));
-    assert_eq!(desk.import(&[]), (rows, 0));
-    assert_eq!(tree(&desk.path("sent")), before);
+    let before = tree(&setup.path("sent"));
+    assert_eq!(setup.import(&["answers-1.jsonl", "answers-2.jsonl"]), (rows.clone(), 0));
+    assert_eq!(setup.import(&[]), (rows, 0));
+    assert_eq!(tree(&setup.path("sent")), before);
 }
 
 #[test]
-fn what_failed_is_named_and_stands_alone_in_the_next_file() {
-    let desk = Desk::new("openai");
-    desk.export();
-    let first = desk.lines("sent/questions-1.jsonl");
+fn a_failed_question_is_named_and_is_alone_in_the_next_file() {
+    let setup = BatchSetup::new("openai");
+    setup.export();
+    let first = setup.lines("sent/questions-1.jsonl");
     let of = |words: &str| first.iter().find(|line| asked(line).contains(words)).unwrap();
     let output = [answered(of("advantage of tea")), answered(of("drawback of tea"))];
-    desk.write("output.jsonl", &text_of(&output));
-    desk.write(
+    setup.write("output.jsonl", &text_of(&output));
+    setup.write(
         "errors.jsonl",
         &text_of(&[failed(of("advantage of coffee"), 400), expired(of("drawback of coffee"))]),
     );
-    let (rows, exit) = desk.import(&["output.jsonl", "errors.jsonl"]);
+    let (rows, exit) = setup.import(&["output.jsonl", "errors.jsonl"]);
     assert_eq!((rows.len(), exit, &rows[0]["line_number"]), (1, 1, &json!(1)), "{rows:?}");
     let error = rows[0]["error"].as_str().unwrap();
     assert!(error.contains("questions-2.jsonl"), "{error}");
-    let second = desk.lines("sent/questions-2.jsonl");
+    let second = setup.lines("sent/questions-2.jsonl");
     let ids = |lines: &[&Value]| {
         let mut ids: Vec<String> =
             lines.iter().map(|line| line["custom_id"].as_str().unwrap().to_owned()).collect();
@@ -236,43 +236,43 @@ fn what_failed_is_named_and_stands_alone_in_the_next_file() {
     assert_eq!(ids(&again), ids(&[of("advantage of coffee"), of("drawback of coffee")]));
     assert_eq!(second.len(), 3, "and the next step of the other input goes with them");
     // The same files again write no third file.
-    desk.import(&["output.jsonl", "errors.jsonl"]);
-    assert!(!desk.path("sent/questions-3.jsonl").exists());
+    setup.import(&["output.jsonl", "errors.jsonl"]);
+    assert!(!setup.path("sent/questions-3.jsonl").exists());
     // An answer counts more than an older failure, in whatever order the files come.
-    desk.write("answers-2.jsonl", &text_of(&second.iter().map(answered).collect::<Vec<_>>()));
-    let (rows, _) = desk.import(&["answers-2.jsonl", "errors.jsonl"]);
+    setup.write("answers-2.jsonl", &text_of(&second.iter().map(answered).collect::<Vec<_>>()));
+    let (rows, _) = setup.import(&["answers-2.jsonl", "errors.jsonl"]);
     assert_eq!((rows.len(), &rows[0]["line_number"]), (1, &json!(0)), "{rows:?}");
-    assert_eq!(desk.lines("sent/questions-3.jsonl").len(), 1);
+    assert_eq!(setup.lines("sent/questions-3.jsonl").len(), 1);
 }
 
 #[test]
 fn two_imports_at_the_same_time_keep_the_answers_of_both() {
-    let desk = Desk::new("openai");
-    desk.export();
-    let first = desk.lines("sent/questions-1.jsonl");
+    let setup = BatchSetup::new("openai");
+    setup.export();
+    let first = setup.lines("sent/questions-1.jsonl");
     for (name, line) in ["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"].iter().zip(&first) {
-        desk.write(name, &text_of(&[answered(line)]));
+        setup.write(name, &text_of(&[answered(line)]));
     }
     let mut running: Vec<_> = ["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"]
         .iter()
         .map(|name| {
-            let mut command = desk.command(&["flow", "batch", "import", "sent", name]);
+            let mut command = setup.command(&["flow", "batch", "import", "sent", name]);
             command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
         })
         .collect();
     for child in &mut running {
         child.wait().unwrap();
     }
-    assert_eq!(desk.lines("sent/answers.jsonl").len(), 4);
-    let (rows, _) = desk.import(&[]);
+    assert_eq!(setup.lines("sent/answers.jsonl").len(), 4);
+    let (rows, _) = setup.import(&[]);
     assert!(rows.is_empty());
-    let files: Vec<String> = tree(&desk.path("sent"))
+    let files: Vec<String> = tree(&setup.path("sent"))
         .into_iter()
         .filter(|(path, _)| path.to_string_lossy().contains("questions-"))
         .map(|(path, _)| path.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
     let newest = files.iter().max().unwrap();
-    let left = desk.lines(&format!("sent/{newest}"));
+    let left = setup.lines(&format!("sent/{newest}"));
     assert!(
         left.len() == 2 && left.iter().all(|line| asked(line).starts_with("Weigh")),
         "{files:?}"
@@ -281,9 +281,9 @@ fn two_imports_at_the_same_time_keep_the_answers_of_both() {
 
 #[test]
 fn files_that_do_not_belong_here_are_refused_by_name() {
-    let desk = Desk::new("openai");
-    desk.export();
-    let first = desk.lines("sent/questions-1.jsonl");
+    let setup = BatchSetup::new("openai");
+    setup.export();
+    let first = setup.lines("sent/questions-1.jsonl");
     let one = answered(&first[0]);
     let mut foreign = answered(&first[1]);
     foreign["custom_id"] = "of-another-batch".into();
@@ -297,7 +297,7 @@ fn files_that_do_not_belong_here_are_refused_by_name() {
         ),
         ("twice", text_of(&[one.clone(), one.clone()]), "comes twice"),
         ("torn", format!("{one}\n{{\"custom_id\": \"x"), "line 2 of torn.jsonl: it is not JSON"),
-        ("questions", desk.read("sent/questions-1.jsonl"), "this is the file that you send"),
+        ("questions", setup.read("sent/questions-1.jsonl"), "this is the file that you send"),
         (
             "claude",
             "{\"custom_id\": \"a\", \"result\": {\"type\": \"expired\"}}\n".to_owned(),
@@ -307,21 +307,21 @@ fn files_that_do_not_belong_here_are_refused_by_name() {
     ];
     for (name, text, wanted) in cases {
         let file = format!("{name}.jsonl");
-        desk.write(&file, &text);
-        let told = desk.refused(&[&file]);
+        setup.write(&file, &text);
+        let told = setup.refused(&[&file]);
         assert!(told.contains(wanted), "{name}: {told}");
     }
-    assert!(desk.refused(&["nowhere.jsonl"]).contains("there is no such file"));
-    desk.write("one.jsonl", &text_of(&[one]));
-    desk.import(&["one.jsonl"]);
-    desk.write("other.jsonl", &text_of(&[other]));
-    assert!(desk.refused(&["other.jsonl"]).contains("has another answer already"));
+    assert!(setup.refused(&["nowhere.jsonl"]).contains("there is no such file"));
+    setup.write("one.jsonl", &text_of(&[one]));
+    setup.import(&["one.jsonl"]);
+    setup.write("other.jsonl", &text_of(&[other]));
+    assert!(setup.refused(&["other.jsonl"]).contains("has another answer already"));
 }
 
 #[test]
 fn a_folder_is_never_written_over_and_settings_must_be_those_of_the_export() {
-    let desk = Desk::new("openai");
-    desk.export();
+    let setup = BatchSetup::new("openai");
+    setup.export();
     let args = [
         "flow",
         "batch",
@@ -333,14 +333,14 @@ fn a_folder_is_never_written_over_and_settings_must_be_those_of_the_export() {
         "--into",
         "sent",
     ];
-    let again = desk.run(&args);
+    let again = setup.run(&args);
     assert!(said(&again).contains("already there"), "{}", said(&again));
-    let settings = desk.read("summarizer.toml");
-    desk.home.configure(&settings.replace("far-1", "far-2"));
-    let ran = desk.run(&["flow", "batch", "import", "sent"]);
+    let settings = setup.read("summarizer.toml");
+    setup.home.configure(&settings.replace("far-1", "far-2"));
+    let ran = setup.run(&["flow", "batch", "import", "sent"]);
     assert_eq!(ran.status.code(), Some(3));
     assert!(said(&ran).contains("far-1") && said(&ran).contains("far-2"), "{}", said(&ran));
-    desk.home.configure("");
+    setup.home.configure("");
     let args = [
         "flow",
         "batch",
@@ -352,51 +352,51 @@ fn a_folder_is_never_written_over_and_settings_must_be_those_of_the_export() {
         "--into",
         "other",
     ];
-    let free = desk.run(&args);
+    let free = setup.run(&args);
     assert!(said(&free).contains("has no batches"), "{}", said(&free));
-    assert!(!desk.path("other").exists());
+    assert!(!setup.path("other").exists());
     // A flow that must stay on this machine gives no file for a server elsewhere.
     let far = settings.replace("http://127.0.0.1:9/v1", "https://far.example/v1");
-    desk.home.configure(&format!("{far}[flow.\"views\"]\nlocal_only = true\n"));
-    let local = desk.run(&args);
+    setup.home.configure(&format!("{far}[flow.\"views\"]\nlocal_only = true\n"));
+    let local = setup.run(&args);
     assert!(said(&local).contains("local_only"), "{}", said(&local));
-    assert!(!desk.path("other").exists());
+    assert!(!setup.path("other").exists());
 }
 
 #[test]
 fn a_changed_flow_and_a_lost_text_do_not_lose_answers_that_were_paid_for() {
-    let desk = Desk::new("openai");
-    desk.export();
-    desk.write("views/join.jinja2", "user:\nSomething else about {{good}}.\n");
-    std::fs::remove_file(desk.path("topics.jsonl")).unwrap();
-    let first = desk.lines("sent/questions-1.jsonl");
-    desk.write("answers.jsonl", &text_of(&first.iter().map(answered).collect::<Vec<_>>()));
-    desk.import(&["answers.jsonl"]);
-    let second = desk.lines("sent/questions-2.jsonl");
+    let setup = BatchSetup::new("openai");
+    setup.export();
+    setup.write("views/join.jinja2", "user:\nSomething else about {{good}}.\n");
+    std::fs::remove_file(setup.path("topics.jsonl")).unwrap();
+    let first = setup.lines("sent/questions-1.jsonl");
+    setup.write("answers.jsonl", &text_of(&first.iter().map(answered).collect::<Vec<_>>()));
+    setup.import(&["answers.jsonl"]);
+    let second = setup.lines("sent/questions-2.jsonl");
     assert_eq!(second.len(), 2);
     assert!(second.iter().all(|line| asked(line).starts_with("Weigh <Name one")), "{second:?}");
     // A folder that somebody changed is not used.
-    desk.write("sent/flow/join.jinja2", "user:\nSomething else.\n");
-    let ran = desk.run(&["flow", "batch", "import", "sent"]);
+    setup.write("sent/flow/join.jinja2", "user:\nSomething else.\n");
+    let ran = setup.run(&["flow", "batch", "import", "sent"]);
     assert_eq!(ran.status.code(), Some(3), "{}", said(&ran));
 }
 
 /// An answer that does not fit the schema of its flow is corrected in the next file.
 #[test]
 fn an_answer_that_is_not_valid_is_corrected_in_the_next_file() {
-    let desk = Desk::new("openai");
-    desk.write("note.md", "---\ntitle: Tea\n---\nTea is mild.\n");
+    let setup = BatchSetup::new("openai");
+    setup.write("note.md", "---\ntitle: Tea\n---\nTea is mild.\n");
     let flow = "docs.chunk_set.summarize.brief.v1";
-    let ran = desk.run(&["flow", "batch", "export", flow, "--input", "note.md", "--into", "sent"]);
+    let ran = setup.run(&["flow", "batch", "export", flow, "--input", "note.md", "--into", "sent"]);
     assert_eq!(ran.status.code(), Some(0), "{}", said(&ran));
-    std::fs::remove_file(desk.path("note.md")).unwrap();
-    let first = desk.lines("sent/questions-1.jsonl");
+    std::fs::remove_file(setup.path("note.md")).unwrap();
+    let first = setup.lines("sent/questions-1.jsonl");
     let mut answer = answered(&first[0]);
     answer["response"]["body"]["choices"][0]["message"]["content"] = "tea, I think".into();
-    desk.write("answers.jsonl", &text_of(&[answer]));
-    let (rows, exit) = desk.import(&["answers.jsonl"]);
+    setup.write("answers.jsonl", &text_of(&[answer]));
+    let (rows, exit) = setup.import(&["answers.jsonl"]);
     assert_eq!((rows.len(), exit), (0, 1), "{rows:?}");
-    let second = desk.lines("sent/questions-2.jsonl");
+    let second = setup.lines("sent/questions-2.jsonl");
     let told = second[0]["body"]["messages"].to_string();
     assert!(second.len() == 1 && told.contains("tea, I think"), "{told}");
     assert_ne!(second[0]["custom_id"], first[0]["custom_id"]);
@@ -404,9 +404,9 @@ fn an_answer_that_is_not_valid_is_corrected_in_the_next_file() {
 
 #[test]
 fn anthropic_files_have_the_form_of_message_batches() {
-    let desk = Desk::new("anthropic");
-    desk.export();
-    let first = desk.lines("sent/questions-1.jsonl");
+    let setup = BatchSetup::new("anthropic");
+    setup.export();
+    let first = setup.lines("sent/questions-1.jsonl");
     assert_eq!(first.len(), 4);
     let id = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     for line in &first {
@@ -433,21 +433,21 @@ fn anthropic_files_have_the_form_of_message_batches() {
         result(of("advantage of coffee"), error),
         result(of("drawback of coffee"), json!({"type": "expired"})),
     ];
-    desk.write("results.jsonl", &text_of(&lines));
-    let (rows, exit) = desk.import(&["results.jsonl"]);
+    setup.write("results.jsonl", &text_of(&lines));
+    let (rows, exit) = setup.import(&["results.jsonl"]);
     assert_eq!((rows.len(), exit), (2, 1), "{rows:?}");
     let told = json!(rows).to_string();
     assert!(told.contains("expired or was cancelled") || told.contains("too large"), "{told}");
-    assert_eq!(desk.lines("sent/questions-2.jsonl").len(), 3, "only what has no answer");
+    assert_eq!(setup.lines("sent/questions-2.jsonl").len(), 3, "only what has no answer");
 }
 
 /// Steps that give another question each time would pay in each round.
 #[test]
-fn steps_that_change_each_time_are_told_and_not_asked_again() {
+fn steps_that_change_each_time_are_reported_and_not_asked_again() {
     if !super::running::has_python() {
         return;
     }
-    let desk = Desk::new("openai");
+    let setup = BatchSetup::new("openai");
     let dag = r#"
 inputs:
   topic: {type: string}
@@ -457,10 +457,10 @@ nodes:
 - {name: dice, type: python, source: {type: code, path: dice.py}, inputs: {topic: "${inputs.topic}"}}
 - {name: ask, type: llm, source: {type: code, path: ask.jinja2}, inputs: {topic: "${dice.output}"}, api: chat, connection: c}
 "#;
-    desk.write("views/flow.dag.yaml", dag);
-    desk.write("views/ask.jinja2", "user:\nSay {{topic}}.\n");
+    setup.write("views/flow.dag.yaml", dag);
+    setup.write("views/ask.jinja2", "user:\nSay {{topic}}.\n");
     let dice = "import uuid\nfrom promptflow.core import tool\n\n@tool\ndef dice(topic: str) -> str:\n    return topic + uuid.uuid4().hex\n";
-    desk.write("views/dice.py", dice);
+    setup.write("views/dice.py", dice);
     let args = [
         "flow",
         "batch",
@@ -473,12 +473,12 @@ nodes:
         "--into",
         "sent",
     ];
-    let ran = desk.run(&args);
+    let ran = setup.run(&args);
     assert_eq!(ran.status.code(), Some(0), "{}", said(&ran));
-    let first = desk.lines("sent/questions-1.jsonl");
-    desk.write("answers.jsonl", &text_of(&first.iter().map(answered).collect::<Vec<_>>()));
-    let (rows, exit) = desk.import(&["answers.jsonl", "--allow-python"]);
+    let first = setup.lines("sent/questions-1.jsonl");
+    setup.write("answers.jsonl", &text_of(&first.iter().map(answered).collect::<Vec<_>>()));
+    let (rows, exit) = setup.import(&["answers.jsonl", "--allow-python"]);
     assert_eq!((rows.len(), exit), (2, 1), "{rows:?}");
     assert!(rows[0]["error"].as_str().unwrap().contains("something else each time"), "{rows:?}");
-    assert!(!desk.path("sent/questions-2.jsonl").exists());
+    assert!(!setup.path("sent/questions-2.jsonl").exists());
 }

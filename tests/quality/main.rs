@@ -255,8 +255,14 @@ fn show(judged: &[Judged<'_>]) {
         let wrong = one.fields.iter().filter(|field| field.score < 0.99);
         for field in wrong {
             println!(
-                "{} {} {:.2} /{}: {} wanted {}",
-                one.pack, one.sample.id, field.score, field.name, field.found, field.wanted
+                "{} {} {:.2} {:?} /{}: {} wanted {}",
+                one.pack,
+                one.sample.id,
+                field.score,
+                field.judgement,
+                field.name,
+                field.found,
+                field.wanted
             );
         }
         for sentence in &one.broken {

@@ -438,7 +438,7 @@ fn gone(kind: &str, bus: &str, file: &str, id: &str) -> Value {
 }
 
 #[test]
-fn every_defect_upstream_ends_what_needs_it_and_nothing_else() {
+fn every_upstream_defect_ends_only_the_requests_that_need_it() {
     let home = home();
     let buses = home.path("buses");
     let of = |kind: &'static str, bus: &'static str| {
@@ -505,7 +505,7 @@ fn every_defect_upstream_ends_what_needs_it_and_nothing_else() {
 /// A missing data file does not say which ids it held, so an id without another place may have been
 /// in it. A disk that cannot be read may work again later.
 #[test]
-fn data_that_is_gone_or_cannot_be_read_ends_what_is_nowhere_else() {
+fn missing_or_unreadable_data_ends_only_requests_without_another_place() {
     let home = home();
     let buses = home.path("buses");
     bus_support::events_day(&buses, "2026-05-01", &[bus_support::event("evt_fine", 1, "Fine.")]);
@@ -611,7 +611,7 @@ fn clusters_are_never_read() {
 /// Both spellings, both names and both meanings that producers may choose are read, and what they
 /// should know is noted in the record of the run.
 #[test]
-fn what_may_be_written_in_two_ways_is_read_in_both() {
+fn both_spellings_of_upstream_files_are_read() {
     let home = home();
     let buses = home.path("buses");
     // The other name of a session manifest, the registry's markers, hashes with their prefix.

@@ -66,7 +66,7 @@ fn add_a_long_text(folder: &Path, home: &Path) {
 
 /// It is no checker that cannot fail: one change in each kind of file, and it says so.
 #[test]
-fn an_independent_checker_sees_what_is_changed() {
+fn an_independent_checker_finds_each_change() {
     let home = home();
     let mut asked = of_every_stream();
     asked.push(ask("gone", "event_summary", "event_bus", &["evt_none"]));
@@ -79,7 +79,7 @@ fn an_independent_checker_sees_what_is_changed() {
     let record = home.path("buses/artifacts/run_records").join(record);
     for (file, what, with, found) in [
         (day("event"), "Before", "before", "integrity"),
-        (day("session"), "\"quote\":\"", "\"quote\":\"x", "evidence"),
+        (day("session"), "\"start\":", "\"start\":9", "evidence"),
         (day("chunks"), "\"temperature\":", "\"heat\":", "temperature"),
         (day("document"), "\"meta\":{", "\"meta\":{},\"old\":{", "summary_kind"),
         (home.path("buses/eventbus/daily/2026-02-11.jsonl"), "After", "Later", "source_text_hash"),

@@ -13,7 +13,7 @@ use summarizer::contract::time::Timestamp;
 use summarizer::contract::vocabulary::{ReasonCode, Stream, Warnings};
 use summarizer::export::Committed;
 use summarizer::facts::model::{AnswerFacts, ModelIdentity, StopReason, Usage};
-use summarizer::facts::session::{Host, SessionReport};
+use summarizer::facts::session::{Host, PauseCause, SessionReport};
 use summarizer::home::Home;
 use summarizer::log::codec::Cursor;
 use summarizer::log::{LogError, Options, ReadError, Store};
@@ -415,12 +415,7 @@ impl Rig {
     fn refuses_everything(&mut self) {
         let now = self.now();
         assert!(
-            self.engine
-                .record(
-                    Event::IntakePaused { cause: summarizer::state::event::PauseCause::Operator },
-                    now
-                )
-                .is_err(),
+            self.engine.record(Event::IntakePaused { cause: PauseCause::Operator }, now).is_err(),
             "a poisoned engine took an event"
         );
         let again = self.engine.commit(Some(b"x".to_vec()), CheckpointWhen::Due, &[], now);

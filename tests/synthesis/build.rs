@@ -552,7 +552,7 @@ const PIECES: &[&str] = &[
 ];
 
 #[test]
-fn what_a_build_writes_passes_its_own_check() {
+fn a_built_pack_passes_its_own_check() {
     for seed in 0..60_u64 {
         let home = Home::demo();
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

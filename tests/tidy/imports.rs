@@ -2,7 +2,8 @@
 //!
 //! It starts at `src/lib.rs` and follows `mod` declarations, so that files which only tests use do
 //! not appear. A name that a file takes from a folder is followed through the folder's `mod.rs` to
-//! the file that defines it. A module is made of its children: what it takes from them is no use.
+//! the file that defines it. What a module takes from its own children does not count as a use, so
+//! a module and its child may use each other.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;

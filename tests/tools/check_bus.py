@@ -242,11 +242,11 @@ def check_texts(where, stream, item, upstream):
         text, span = by_id.get(ref["chunk_id"]), ref["span"]
         if not check(text is not None, where, f"evidence in {ref['chunk_id']}, no source of it"):
             continue
-        check(span["unit"] == "utf8_byte", where, "unit of a span")
         quote = text.encode()[span["start"]: span["end"]]
-        check(quote == ref["quote"].encode() and quote, where, f"evidence {ref['evidence_id']}")
+        said = ref["quote"] if "quote" in ref else member(item["outputs"], ref["pointers"][0])
+        check(quote == said.encode() and quote, where, f"evidence {ref['evidence_id']}")
         named = canonical(["evidence.v1", ref["namespace"], ref["chunk_id"], span["start"],
-                           span["end"], span["unit"], sha256(quote)])
+                           span["end"], "utf8_byte", sha256(quote)])
         check(ref["evidence_id"] == f"ev_{sha256(named)[:32]}", where, "evidence_id")
         check(ref["evidence_id"] not in places, where, "a passage has two entries")
         places.add(ref["evidence_id"])
@@ -255,6 +255,20 @@ def check_texts(where, stream, item, upstream):
         check(not left_out & set(ref["pointers"]), where, "a pointer to a rendering that is left out")
         check(ref["pointers"] and all(p.startswith("/") for p in ref["pointers"]), where, "pointers")
         checked["evidence"] += 1
+
+
+def member(outputs, pointer):
+    """The text that a pointer into the answer names; `outputs` has what `structured` leaves out."""
+    for found in [outputs["structured"], outputs]:
+        for name in pointer.split("/")[1:]:
+            name = name.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, list):
+                found = found[int(name)]
+            else:
+                found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, str):
+            return found
+    return ""
 
 
 def check_hierarchy(where, outputs):

@@ -431,13 +431,30 @@ for count, names in [
     (1, """label vspace hspace includegraphics bibliography bibliographystyle input include usepackage
      documentclass pagestyle thispagestyle index nocite hypersetup graphicspath color cline cmidrule
      title author date affiliation institute phantom RequirePackage theoremstyle hyphenation
-     usetikzlibrary tikz"""),
-    (2, "setlength addtolength setcounter addtocounter newtheorem markboth fontsize"),
-    (3, "newenvironment renewenvironment definecolor addcontentsline"),
+     usetikzlibrary tikz addbibresource captionsetup cfoot chead enlargethispage fancyfoot fancyhead
+     fancyhf geometry lfoot lhead linespread lstinputlisting lstset newcounter newlength pagenumbering
+     pgfplotsset refstepcounter rfoot rhead selectlanguage setdefaultlanguage setmainfont
+     setmainlanguage setmathfont setmonofont setotherlanguage setsansfont setstretch sisetup
+     stepcounter subfile tikzset urlstyle usecolortheme usefonttheme usetheme"""),
+    (2, """setlength addtolength setcounter addtocounter newtheorem markboth fontsize counterwithin
+     DeclareSIUnit DeclareUnicodeCharacter lstdefinelanguage lstdefinestyle numberwithin
+     PassOptionsToPackage rule setbeamercolor setbeamerfont setbeamertemplate"""),
+    (3, "newenvironment renewenvironment definecolor addcontentsline crefname Crefname"),
 ]:
     DROPPED.update(dict.fromkeys(names.split(), count))
 ACCENTS = dict(zip("`'^~=u.\"rHvdckb", "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b"
                    "\u030c\u0323\u0327\u0328\u0331"))
+SYMBOLS = dict(zip("""metre meter gram second ampere kelvin mole candela becquerel celsius degreeCelsius
+                   coulomb farad gray hertz henry joule lumen lux newton ohm pascal radian siemens
+                   sievert steradian tesla volt watt weber hectare litre liter tonne day hour minute
+                   degree arcminute arcsecond electronvolt dalton decibel bar byte bit percent
+                   angstrom""".split(),
+                   """m m g s A K mol cd Bq °C °C C F Gy Hz H J lm lx N Ω Pa rad S Sv sr T V W Wb ha L L
+                   t d h min ° ′ ″ eV Da dB bar B bit % Å""".split()))
+PREFIXES = dict(zip("""atto femto pico nano micro milli centi deci deca hecto kilo mega giga tera peta exa
+                    kibi mebi gibi tebi""".split(),
+                    "a f p n µ m c d da h k M G T P E Ki Mi Gi Ti".split()))
+QUANTITIES = dict(SI=2, qty=2, si=1, unit=1, num=1, ang=1, SIrange=3, qtyrange=3, numrange=2)
 EMPHASIS = {"emph": "*", "textit": "*", "textsl": "*", "textbf": "**", "texttt": "`"}
 EMPHASIS_MARKS = set(EMPHASIS.values())
 VERB = re.compile(r"\\(?:verb\*?|lstinline)(?:\{([^}\n]*)\}|([^\w\s])(.*?)\2)")
@@ -562,6 +579,35 @@ class Defined:
         return re.sub(r"\\([a-zA-Z]+)", replaced, source) if halves else source
 
 
+def unit(source):
+    """The units of siunitx as they are printed."""
+    out, prefix, power, divides = "", "", "", False
+    tokens = re.compile(r"\\(tothe|raiseto)\s*\{([^}]*)\}|\\([a-zA-Z]+)|(.)", re.S)
+    for raised, exponent, name, sign in tokens.findall(source):
+        if raised:
+            out += "^" + exponent.strip()
+        elif sign:
+            out += " " if sign in ".~" else "" if sign in "{}\\" or sign.isspace() else sign
+        elif name == "per":
+            divides = True
+        elif name in ("square", "cubic"):
+            power = "²" if name == "square" else "³"
+        elif name in ("squared", "cubed"):
+            out += "²" if name == "squared" else "³"
+        elif name in PREFIXES:
+            prefix = PREFIXES[name]
+        elif name not in ("tothe", "raiseto"):
+            before = ("/" if out else "1/") if divides else " " if out else ""
+            out += before + prefix + SYMBOLS.get(name, name) + power
+            prefix, power, divides = "", "", False
+    return out
+
+
+def quantity(number, units):
+    units = unit(units)
+    return number.strip() + ("" if not units or units[0] in "′″" or units == "°" else " ") + units
+
+
 class Latex:
     def __init__(self, source, defined, outer=None):
         self.source, self.at, self.defined = source, 0, defined
@@ -599,7 +645,12 @@ class Latex:
             self.at += 1
         elif source[at] == "}":
             if self.stack and self.stack[-1][0] is None:
-                self.close(self.stack.pop())
+                ended = self.stack.pop()
+                self.close(ended)
+                if ended[1] == "argument" and source.startswith("}{", at):
+                    page.text(" ")
+                    self.push(None, "argument")
+                    self.at += 1
             self.at += 1
         elif source[at] == "\n":
             blank = re.compile(r"\s*").match(source, at)
@@ -647,6 +698,8 @@ class Latex:
             page.end_heading()
         elif end == "paragraph":
             page.gap(PARAGRAPH)
+        elif end == "argument":
+            pass
         elif end in EMPHASIS_MARKS:
             page.end_emphasis(end)
         elif end:
@@ -683,7 +736,7 @@ class Latex:
         if mark == "\\":
             self.at += source.startswith("*", self.at)
             self.at = after_optionals(source, self.at)
-            self.new_row() if self.in_table() else page.gap(LINE)
+            self.new_row() if self.in_table() else self.line_break()
         elif mark in ("(", "["):
             close = source.find("\\)" if mark == "(" else "\\]", self.at)
             if close >= 0:
@@ -695,6 +748,10 @@ class Latex:
             page.text(" ")
         elif mark and mark in ACCENTS:
             self.accent(mark)
+
+    def line_break(self):
+        in_heading = any(end == "heading" for _, end in self.stack)
+        self.page.gap(SPACE if in_heading else LINE)
 
     def new_row(self):
         self.page.begin_row()
@@ -734,8 +791,14 @@ class Latex:
             page.text(LETTERS[name])
             self.after_word()
         elif name in DROPPED:
+            if name == "cmidrule":
+                self.at = after_optionals(source, self.at)
+                trim = re.compile(r"\([^)\n{]*\)").match(source, self.at)
+                self.at = trim.end() if trim else self.at
             for _ in range(DROPPED[name]):
                 self.argument()
+            if name == "newtheorem":
+                self.at = after_optionals(source, self.at)
         elif name in DEFINES + ["DeclareMathOperator", "def", "gdef", "edef", "xdef"]:
             plain = re.compile(r"\s*\\[a-zA-Z]*").match(source, self.at)
             if plain:
@@ -780,8 +843,8 @@ class Latex:
         elif name == "href":
             address = re.sub(r"\\([#%_&])", r"\1", self.argument() or "")
             self.enter(f" ({address.strip()})")
-        elif name in ("multirow", "multicolumn", "resizebox", "textcolor", "colorbox", "parbox",
-                      "raisebox", "scalebox"):
+        elif name in ("multirow", "multicolumn", "resizebox", "textcolor", "foreignlanguage",
+                      "colorbox", "parbox", "raisebox", "scalebox"):
             for _ in range(2 if name[0] == "m" or name == "resizebox" else 1):
                 self.argument()
             self.enter(None)
@@ -795,7 +858,7 @@ class Latex:
         elif name in ("par", "newpage", "clearpage", "bigskip", "medskip", "smallskip"):
             page.gap(PARAGRAPH)
         elif name in ("newline", "linebreak"):
-            page.gap(LINE)
+            self.line_break()
         elif name == "tabularnewline" and self.in_table():
             self.new_row()
         elif name in ("quad", "qquad", "space", "thinspace"):
@@ -808,9 +871,24 @@ class Latex:
             page.text("[" + "; ".join(key.strip() for key in keys) + "]")
         elif name in self.defined.macros:
             self.call(*self.defined.macros[name])
+        elif name in QUANTITIES:
+            given = [self.argument() for _ in range(QUANTITIES[name])]
+            if None in given:
+                return
+            if name in ("SIrange", "qtyrange", "numrange"):
+                given[:2] = [f"{given[0].strip()}–{given[1].strip()}"]
+            if name in ("si", "unit"):
+                page.text(unit(given[0]))
+            elif name == "ang":
+                parts = zip([part.strip() for part in given[0].split(";")], "°′″")
+                page.text("".join(part + sign for part, sign in parts if part))
+            else:
+                page.text(quantity(given[0], given[1] if len(given) > 1 else ""))
         else:
             self.at = after_optionals(source, self.at)
             self.after_word()
+            if source.startswith("{", self.at):
+                self.enter("argument")
 
     def call(self, count, default, body):
         arguments = []

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_text_lacks_is_listed_and_what_it_says_is_not() {
+    fn only_values_that_the_text_lacks_are_listed() {
         let given = GivenText::of([
             "Ana Pérez meets the landlord on Friday, 13 March, at 10:30. Rent: 1,200 EUR. See \
              https://example.org/lease",

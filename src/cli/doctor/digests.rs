@@ -65,7 +65,7 @@ pub(super) fn look_at_digests(context: &Context, held: &HeldHome, findings: &mut
 
 /// Digests that the log does not know are published.
 fn of_earlier_log(findings: &mut Findings) {
-    let what = "what is published is of an earlier log, and is served until a build replaces it";
+    let what = "the published digests belong to an earlier log; readers see them until a build replaces them";
     let fix = "summarizer digest build && summarizer digest gc --orphans --yes";
     findings.add("digests", Verdict::Notice, what, fix);
 }

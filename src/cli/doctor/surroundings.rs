@@ -17,7 +17,7 @@ use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::home::Home;
 use crate::log::Reader;
-use crate::model::{ModelError, listed_models, probed};
+use crate::model::{ModelError, listed_models, names_model, probed};
 use crate::os::jail::{self, Support};
 use crate::os::rights;
 use crate::telemetry::try_collector;
@@ -187,8 +187,24 @@ pub(super) fn look_at_providers(context: &Context, config: &Config, findings: &m
             Reach::Program => look_at_command(name, section, &settings, findings),
             Reach::Inside => {}
         }
-        if section.batch == Some(true) {
-            findings.fine("batches", format!("{name}: scheduled questions go out together"));
+        let address = section.address().and_then(ServerAddress::parse);
+        let is_deployment = address.is_some_and(|address| address.is_one_deployment());
+        match section.batch {
+            Some(true) if is_deployment => {
+                let what = format!(
+                    "{name}: scheduled questions go out one by one: the address names one deployment \
+                     of Azure, which has its batches beside the deployments"
+                );
+                findings.wrong("batches", what, &settings);
+                findings.hint(format!(
+                    "set provider.{name}.base_url to the host alone, and provider.{name}.model to a \
+                     deployment for batches"
+                ));
+            }
+            Some(true) => {
+                findings.fine("batches", format!("{name}: scheduled questions go out together"));
+            }
+            _ => {}
         }
     }
 }
@@ -333,9 +349,7 @@ fn look_at_model(
     let (Some(models), Some(model)) = (models, &section.model) else {
         return findings.fine("provider", answers);
     };
-    // Ollama lists a model that was named without a tag under the tag `latest`.
-    let latest = format!("{model}:latest");
-    if models.iter().any(|known| known == model || *known == latest) {
+    if models.iter().any(|known| names_model(known, model)) {
         return findings.fine("provider", format!("{answers} and has {model}"));
     }
     let some: Vec<&str> = models.iter().take(NAMED_MAX).map(String::as_str).collect();

@@ -292,7 +292,7 @@ fn read_document<T: DeserializeOwned>(log: &Reader, name: &str) -> Result<Option
     let Some(bytes) = log.document(name)? else { return Ok(None) };
     let read = serde_json::from_slice(&bytes);
     read.map(Some).map_err(|error| {
-        ReadError::unexpected(log.applied(), format!("document {name} does not read: {error}"))
+        ReadError::unexpected(log.applied(), format!("document {name} cannot be read: {error}"))
     })
 }
 
@@ -317,7 +317,8 @@ pub(crate) fn overview_of(log: &Reader) -> Result<Overview, ReadError> {
 
 /// Where a run stands now: its head as of the last checkpoint, and what was noted since.
 pub fn head_of(log: &Reader, run_id: &str) -> Result<RunHead, ReadError> {
-    // The position first: a checkpoint in between then shows twice, which changes nothing.
+    // Read the position first: facts of a checkpoint in between are then read twice, which does not
+    // change the result.
     let applied = log.applied();
     let mut head = stored_head(log, run_id)?.unwrap_or_default();
     scan_facts(log, applied.next(), None, &mut |seq, _, fact| {

@@ -155,18 +155,18 @@ impl AgentRunWriter {
     /// before it is kept; the report says what was done.
     pub fn append(
         &mut self,
-        notary: &mut dyn NoteCommitter,
+        committer: &mut dyn NoteCommitter,
         lines: EventLines<'_>,
         thresholds: Option<Thresholds>,
     ) -> (AppendReport, Result<(), AppendEventsError>) {
         let mut done = AppendReport::default();
-        let result = self.append_to(notary, lines, thresholds, &mut done);
+        let result = self.append_to(committer, lines, thresholds, &mut done);
         (done, result)
     }
 
     fn append_to(
         &mut self,
-        notary: &mut dyn NoteCommitter,
+        committer: &mut dyn NoteCommitter,
         lines: EventLines<'_>,
         thresholds: Option<Thresholds>,
         done: &mut AppendReport,
@@ -180,7 +180,7 @@ impl AgentRunWriter {
         done.run_id = first.run_id.to_string();
         let mut run = self.take_run(&first.run_id, thresholds.unwrap_or(self.thresholds))?;
         done.before = run.head().sequence;
-        let appended = run.append(notary, lines, done);
+        let appended = run.append(committer, lines, done);
         done.last_seq = run.head().last_seq;
         run.warnings(&mut done.warnings);
         // After a failed commit memory may be ahead of the log, so the run is dropped from memory.
@@ -193,13 +193,13 @@ impl AgentRunWriter {
     /// Takes a snapshot now, due or not, if anything happened since the last one.
     pub fn snapshot_now(
         &mut self,
-        notary: &mut dyn NoteCommitter,
+        committer: &mut dyn NoteCommitter,
         run_id: &str,
     ) -> Result<AppendReport, AppendEventsError> {
         let mut run = self.take_run(run_id, self.thresholds)?;
         let mut done = AppendReport { run_id: run_id.to_owned(), ..AppendReport::default() };
         done.before = run.head().sequence;
-        run.snapshot_now(notary, &mut done)?;
+        run.snapshot_now(committer, &mut done)?;
         done.last_seq = run.head().last_seq;
         self.keep(run);
         Ok(done)

@@ -168,48 +168,48 @@ impl AgentRun {
 
     pub fn append(
         &mut self,
-        notary: &mut dyn NoteCommitter,
+        committer: &mut dyn NoteCommitter,
         text: EventLines<'_>,
         done: &mut AppendReport,
     ) -> Result<(), AppendEventsError> {
-        self.catch_up(notary, done)?;
+        self.catch_up(committer, done)?;
         let mut staged = PendingCommit::default();
         for line in lines::parse(text.text.as_bytes(), text.first_line) {
             let written = &text.text[line.place.clone()];
-            if let Err(error) = self.step(notary, &mut staged, line, written, done) {
+            if let Err(error) = self.step(committer, &mut staged, line, written, done) {
                 // Lines before a bad line are kept. After a failed commit no line is kept.
                 if error.is_input() {
-                    self.commit(notary, &mut staged, done)?;
+                    self.commit(committer, &mut staged, done)?;
                 }
                 return Err(error);
             }
             if staged.is_full() {
-                self.commit(notary, &mut staged, done)?;
+                self.commit(committer, &mut staged, done)?;
             }
         }
         staged.source = text.source.cloned();
-        self.commit(notary, &mut staged, done)?;
+        self.commit(committer, &mut staged, done)?;
         // A failed gate stays failed: giving the known lines again does not pass it.
         if done.failed.is_none() { self.refuse_if_stopped() } else { Ok(()) }
     }
 
     pub fn snapshot_now(
         &mut self,
-        notary: &mut dyn NoteCommitter,
+        committer: &mut dyn NoteCommitter,
         done: &mut AppendReport,
     ) -> Result<(), AppendEventsError> {
-        self.catch_up(notary, done)?;
+        self.catch_up(committer, done)?;
         self.refuse_if_stopped()?;
         let mut staged = PendingCommit::default();
         if self.compactor.has_news() {
-            self.take(notary, &mut staged, done)?;
+            self.take(committer, &mut staged, done)?;
         }
-        self.commit(notary, &mut staged, done)
+        self.commit(committer, &mut staged, done)
     }
 
     fn step(
         &mut self,
-        notary: &mut dyn NoteCommitter,
+        committer: &mut dyn NoteCommitter,
         staged: &mut PendingCommit,
         ParsedLine { number: line, event, digest, .. }: ParsedLine,
         text: &str,
@@ -218,14 +218,14 @@ impl AgentRun {
         let event = event.map_err(|source| AppendEventsError::Line { line, source })?;
         let last = self.head.last_seq + staged.count;
         if event.run_id == self.run_id && event.seq <= last {
-            self.commit(notary, staged, done)?;
+            self.commit(committer, staged, done)?;
             self.compare(line, &event, text)?;
             done.repeated += 1;
             return Ok(());
         }
         self.refuse_if_stopped()?;
         let event = self.admit(line, event, digest)?;
-        if self.compactor.due_before(&event) && !self.take(notary, staged, done)? {
+        if self.compactor.due_before(&event) && !self.take(committer, staged, done)? {
             return self.refuse_if_stopped();
         }
         self.compactor.fold(&event).map_err(|source| {
@@ -235,7 +235,7 @@ impl AgentRun {
         staged.line(event.seq, text.trim_end());
         done.appended += 1;
         if self.compactor.due() {
-            self.take(notary, staged, done)?;
+            self.take(committer, staged, done)?;
         }
         Ok(())
     }
@@ -254,7 +254,7 @@ impl AgentRun {
     /// may have come between an event and its snapshot, and the thresholds may have changed.
     fn catch_up(
         &mut self,
-        notary: &mut dyn NoteCommitter,
+        committer: &mut dyn NoteCommitter,
         done: &mut AppendReport,
     ) -> Result<(), AppendEventsError> {
         if self.caught_up || self.head.stopped.is_some() {
@@ -268,21 +268,21 @@ impl AgentRun {
                     continue;
                 }
                 let event = self.admit(event.seq, event, digest)?;
-                if self.compactor.due_before(&event) && !self.take(notary, &mut staged, done)? {
+                if self.compactor.due_before(&event) && !self.take(committer, &mut staged, done)? {
                     return Ok(());
                 }
                 self.compactor
                     .fold(&event)
                     .map_err(|error| ReadError::unexpected(record, error))?;
-                if self.compactor.due() && !self.take(notary, &mut staged, done)? {
+                if self.compactor.due() && !self.take(committer, &mut staged, done)? {
                     return Ok(());
                 }
                 if staged.is_full() {
-                    self.commit(notary, &mut staged, done)?;
+                    self.commit(committer, &mut staged, done)?;
                 }
             }
         }
-        self.commit(notary, &mut staged, done)?;
+        self.commit(committer, &mut staged, done)?;
         self.caught_up = true;
         Ok(())
     }
@@ -370,7 +370,7 @@ impl AgentRun {
     /// Takes a snapshot. False when the checks stopped the run instead.
     fn take(
         &mut self,
-        notary: &mut dyn NoteCommitter,
+        committer: &mut dyn NoteCommitter,
         staged: &mut PendingCommit,
         done: &mut AppendReport,
     ) -> Result<bool, AppendEventsError> {
@@ -379,7 +379,7 @@ impl AgentRun {
         };
         let retried = !built.snapshot.passes();
         if retried {
-            self.commit(notary, staged, done)?;
+            self.commit(committer, staged, done)?;
             let again = self.reread()?;
             let Some(second) = again.build(BuildPass::Second, SnapshotForm::Full) else {
                 return Ok(true);
@@ -388,7 +388,7 @@ impl AgentRun {
             built = second;
         }
         if !built.snapshot.passes() {
-            self.stop(notary, &built, done)?;
+            self.stop(committer, &built, done)?;
             return Ok(false);
         }
         let covered = staged.snapshots.last().map_or(self.head.to_seq, |(fact, _)| fact.to_seq);
@@ -429,7 +429,7 @@ impl AgentRun {
 
     fn stop(
         &mut self,
-        notary: &mut dyn NoteCommitter,
+        committer: &mut dyn NoteCommitter,
         built: &BuiltSnapshot,
         done: &mut AppendReport,
     ) -> Result<(), AppendEventsError> {
@@ -453,12 +453,12 @@ impl AgentRun {
         let lines = staged.lines.lines().filter_map(|line| serde_json::from_str(line).ok());
         let lines: Vec<Value> = lines.collect();
         done.failed = Some(serde_json::json!({"snapshot": built.snapshot, "events": lines}));
-        self.commit(notary, &mut staged, done)
+        self.commit(committer, &mut staged, done)
     }
 
     fn commit(
         &mut self,
-        notary: &mut dyn NoteCommitter,
+        committer: &mut dyn NoteCommitter,
         staged: &mut PendingCommit,
         done: &mut AppendReport,
     ) -> Result<(), AppendEventsError> {
@@ -469,7 +469,7 @@ impl AgentRun {
         let (noted, head) = (facts.clone(), self.head.clone());
         let make =
             move |first| chained(noted, &head, first).into_iter().zip(bodies).map(note).collect();
-        let first = notary.note(Box::new(make)).map_err(AppendEventsError::Commit)?;
+        let first = committer.note(Box::new(make)).map_err(AppendEventsError::Commit)?;
         for (at, fact) in (first.0..).zip(chained(facts, &self.head, first)) {
             if let (AgentRunFact::EventsAppended(fact), Some(batches)) = (&fact, &mut self.batches)
             {

@@ -174,7 +174,7 @@ fn unknown_members_are_read_over_everywhere_but_in_the_query() {
 }
 
 #[test]
-fn untidy_is_a_warning() {
+fn an_untidy_request_is_accepted_with_warnings() {
     let mut record = with("/input/ids", json!(["b", " a", "b", "a "]));
     record["created_at"] = json!("2026-02-11T23:02:11");
     let request = parse(&record).unwrap();

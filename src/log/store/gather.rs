@@ -236,14 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_body_ends_it_wherever_it_stands() {
+    fn an_event_without_a_body_ends_the_gathering() {
         let store = store(300);
         for missing in [1, 4, 299, 301, 5000] {
             let asked = [30, 3, missing, 6];
             let expected = vec![body(30).unwrap(), body(3).unwrap()];
             assert_eq!(ask(&store, &asked, 0..4), (expected, Some(Seq(missing))));
         }
-        // The same beyond what is held.
+        // The same for more bodies than memory holds at a time.
         let mut asked: Vec<u64> = (1..=60).map(|n| 3 * n).collect();
         asked.push(200);
         assert_eq!(ask(&store, &asked, 59..61), (vec![body(180).unwrap()], Some(Seq(200))));

@@ -63,7 +63,8 @@ impl Store {
         self.shared.usable()?;
         let before = self.shared.published();
         admit(&packed, mark, checkpoint.as_ref(), &before)?;
-        // A reader that misses a chunk looks at this to tell a merge it has not heard of from loss.
+        // A reader that misses a chunk compares this number: when it changed, a merge moved the
+        // chunk; otherwise the chunk is lost.
         let step = u64::from(checkpoint.is_some());
         self.shared.checkpoints.fetch_add(step, Ordering::SeqCst);
         let written = guarded("commit", || self.write(&packed, mark, checkpoint.as_ref()));

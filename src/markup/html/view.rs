@@ -693,7 +693,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_browser_hides_is_no_text() {
+    fn text_that_a_browser_hides_is_left_out() {
         let page = "<html><head><style>p{a:b}</style><script>if (a<b) {\"</p>\"}</script></head>\
 <body><nav><a href=\"/\">Home</a></nav><!-- <p>draft</p> --><p>Text</p><script>x()</script></body></html>";
         assert_eq!(plain_of(page), "Text");

@@ -118,7 +118,10 @@ impl OwnRun {
     }
 
     /// Takes in what was committed since the last time, and notes the snapshots due in it.
-    pub(crate) fn catch_up(&mut self, notary: &mut dyn NoteCommitter) -> Result<(), OwnRunError> {
+    pub(crate) fn catch_up(
+        &mut self,
+        committer: &mut dyn NoteCommitter,
+    ) -> Result<(), OwnRunError> {
         let mut follow = match self.follow.take() {
             Some(follow) => follow,
             None => Follow::open(&self.log)?,
@@ -129,7 +132,7 @@ impl OwnRun {
             if due.is_empty() {
                 break;
             }
-            follow.note(notary, due)?;
+            follow.note(committer, due)?;
         }
         self.follow = Some(follow);
         Ok(())
@@ -138,9 +141,9 @@ impl OwnRun {
     /// Takes a snapshot of the open segment now; the segment and whether there was news.
     pub fn snapshot_now(
         &mut self,
-        notary: &mut dyn NoteCommitter,
+        committer: &mut dyn NoteCommitter,
     ) -> Result<Option<SnapshotTaken>, OwnRunError> {
-        self.catch_up(notary)?;
+        self.catch_up(committer)?;
         let Some(mut follow) = self.follow.take() else { return Ok(None) };
         let at = follow.read_to;
         let emitted = follow.snapshot(&self.log, at)?;
@@ -149,19 +152,19 @@ impl OwnRun {
             Due::Taken(fact, _) => Some(fact.clone()),
             Due::Failed(..) => None,
         });
-        follow.note(notary, due)?;
+        follow.note(committer, due)?;
         self.follow = Some(follow);
         Ok(taken)
     }
 
     /// The service ends: the open segment is closed with its snapshot.
-    pub fn close(&mut self, notary: &mut dyn NoteCommitter) -> Result<(), OwnRunError> {
-        self.catch_up(notary)?;
+    pub fn close(&mut self, committer: &mut dyn NoteCommitter) -> Result<(), OwnRunError> {
+        self.catch_up(committer)?;
         let Some(mut follow) = self.follow.take() else { return Ok(()) };
         let at = follow.read_to;
         let emitted = follow.apply(&self.log, at, Timestamp(0), &Fact::Finished)?;
         let due = follow.due(at, emitted);
-        follow.note(notary, due)?;
+        follow.note(committer, due)?;
         self.follow = Some(follow);
         Ok(())
     }
@@ -313,7 +316,7 @@ impl Follow {
             && self.origin.closed != closed_before
             && let Some(closed) = &mut self.origin.closed
         {
-            // A session that ended without a word is closed where the next one begins. What follows
+            // A session that did not record its end is closed where the next one begins. What follows
             // belongs to the next one, so its beginning is read again.
             closed.resume_from = seq;
             self.origin.read_to = Seq(seq.0.saturating_sub(1));
@@ -495,7 +498,11 @@ impl Follow {
         due
     }
 
-    fn note(&mut self, notary: &mut dyn NoteCommitter, due: Vec<Due>) -> Result<(), OwnRunError> {
+    fn note(
+        &mut self,
+        committer: &mut dyn NoteCommitter,
+        due: Vec<Due>,
+    ) -> Result<(), OwnRunError> {
         if due.is_empty() {
             return Ok(());
         }
@@ -531,7 +538,7 @@ impl Follow {
             };
             (first.0..).zip(due).map(note).collect()
         };
-        let first = notary.note(Box::new(make)).map_err(OwnRunError::Commit)?;
+        let first = committer.note(Box::new(make)).map_err(OwnRunError::Commit)?;
         for (at, run_id) in (first.0..).zip(names) {
             if let Some(run_id) = run_id {
                 self.last_snapshot = Some((run_id, Seq(at)));
@@ -611,7 +618,8 @@ pub fn verify(
     Ok((stored.len() as u64, differences))
 }
 
-/// A snapshot that needed its second try once needs only the first when it is derived again.
+/// A snapshot that was built twice, because its first checks failed, is built once when it is
+/// derived again. It takes over the note about the second build.
 fn as_tried(mut rebuilt: SnapshotBody, stored: &SnapshotBody) -> SnapshotBody {
     let read = |body: &SnapshotBody| serde_json::from_str::<Snapshot>(&body.snapshot).ok();
     if let (Some(mut again), Some(stored)) = (read(&rebuilt), read(stored)) {
@@ -632,7 +640,7 @@ fn scan_run(
     recorded: &mut VecDeque<(Seq, SnapshotTaken)>,
 ) -> Result<(), ReadError> {
     log.try_scan(Seq(1), None, |entry| {
-        let starts = entry.tag == codec::RUN_STARTED && begun.is_none();
+        let starts = entry.tag == codec::SESSION_STARTED && begun.is_none();
         if !starts && entry.tag != codec::AGENT_RUN {
             return Ok(ControlFlow::Continue(()));
         }

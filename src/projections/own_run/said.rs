@@ -81,8 +81,7 @@ struct Ref {
     namespace: Option<String>,
     chunk_id: String,
     span: Span,
-    #[serde(default)]
-    quote: String,
+    quote: Option<String>,
     quote_sha256: Option<String>,
 }
 
@@ -107,8 +106,9 @@ impl Item {
         let mut seen = BTreeSet::new();
         let pointer = |one: Ref| {
             // Quotes are found with white space folded; the span holds exactly the words when it
-            // is exactly as long as they are.
-            let exact = one.span.end.saturating_sub(one.span.start) == one.quote.len() as u64;
+            // is exactly as long as they are. A pointer without a quote names the member that is it.
+            let length = one.span.end.saturating_sub(one.span.start);
+            let exact = one.quote.is_none_or(|quote| length == quote.len() as u64);
             let source_id = source_of(&one.chunk_id).unwrap_or_else(|| SharedText::from("unknown"));
             let evidence = EvidencePointer {
                 evidence_id: one.evidence_id.into(),

@@ -156,7 +156,7 @@ fn lives(summaries: u64, every: u64, between: &mut dyn FnMut(u64, &mut OwnRun, &
 }
 
 #[test]
-fn what_memory_got_wrong_is_read_again_from_the_log() {
+fn a_snapshot_from_damaged_memory_is_built_again_from_the_log() {
     let clean = lives(70, 12, &mut |_, _, _| {});
     let expected = snapshots(&clean.store.reader());
     assert!(expected.len() > 15, "{}", expected.len());

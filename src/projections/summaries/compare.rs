@@ -99,7 +99,7 @@ fn day(
     let Some(facts) = index.facts(log, &key)? else { return Ok(None) };
     let live = buses.join(SUMMARIES_DIR);
     let Some(manifest) = disk.read_if_present(&live.join(key.manifest_file()))? else {
-        // Items of a day keep the events that made them, so the first of them is when it began.
+        // The first event that made an item of the day is the beginning of the day file.
         let first = index.items(&key).min().unwrap_or(Seq(facts.stamp.sequence));
         if first > shown_to {
             return Ok(None);

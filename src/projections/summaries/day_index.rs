@@ -62,7 +62,7 @@ const DAYS_MAX: usize = 4096;
 pub(super) struct DayIndex {
     cache: SpillCache,
     run: (String, String),
-    /// The time zone of the runs from each of these records on.
+    /// The time zone of the sessions from each of these records on.
     zones: Vec<(Seq, Option<chrono_tz::Tz>)>,
     /// Days that were needed since the last visit to the cache.
     days: BTreeMap<PartitionKey, DayOfStream>,
@@ -153,7 +153,7 @@ impl DayIndex {
         for (key, day) in self.days.iter().filter(|(_, day)| day.loose) {
             rows.push((day_row(key), Some(day.row(anchored(log, &day.stamp)?)?)));
         }
-        // A run for each day, in rows of some items; a later run has a greater name.
+        // The new items of each day become a sorted list of rows; a later list has a greater key.
         let items: Vec<_> = self.items.iter().collect();
         for of_day in items.chunk_by(|((one, _), _), ((other, _), _)| one == other) {
             let run = format!("{}{:016x}", items_of(&of_day[0].0.0), read_to.0);

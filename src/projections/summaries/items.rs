@@ -27,7 +27,8 @@ fn item_of(bytes: [u8; ITEM]) -> (u128, Seq) {
     (u128::from_be_bytes(id), Seq(u64::from_le_bytes(seq)))
 }
 
-/// The events of a day's items, merged from memory and the runs on the cache, one for each visit. A
+/// The events of a day's items, merged from memory and the sorted lists in the cache, one for each
+/// visit. A
 /// cache that cannot be read ends it early, and says so when asked.
 pub(super) struct Items<'a> {
     cache: &'a SpillCache,

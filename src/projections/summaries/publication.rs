@@ -60,8 +60,8 @@ struct Staged {
     manifest: Vec<u8>,
 }
 
-/// What is about to be shown is what was written, and what was written adds up. Every line was
-/// checked, and all were hashed, on their way into the file.
+/// Checks that the staged files hold the written bytes, and that counts and hashes agree. Every line
+/// was checked and hashed while it was written.
 fn check(
     disk: &dyn Disk,
     tree: &Path,

@@ -39,9 +39,9 @@ pub(super) type Change = (String, Option<Vec<u8>>);
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Position {
     stamp: LogStamp,
-    /// The first record of the run that was open there.
+    /// The first record of the session that was open there.
     pub(crate) run_from: Option<u64>,
-    /// The run that was open there, and its version.
+    /// The id of the session that was open there, and its version of the program.
     pub run: (String, String),
     /// Where the time zone changed.
     pub(crate) zones: Vec<(u64, String)>,

@@ -64,7 +64,7 @@ fn an_accepted_change_must_name_what_it_replaces() {
 }
 
 #[test]
-fn what_was_paid_counts_on_its_day_also_when_the_request_is_over() {
+fn a_charge_counts_on_its_day_also_after_the_request_has_ended() {
     let mut world = World::new();
     let request = world.complete("a", "sum");
     assert_eq!(world.report(request, charge("2026-02-11", "p", 5)), ["ModelCharged"]);

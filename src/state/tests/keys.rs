@@ -103,7 +103,7 @@ fn a_request_that_gave_its_key_away_keeps_its_time_when_it_gets_it_back() {
 }
 
 #[test]
-fn a_key_is_given_away_only_by_what_has_not_begun() {
+fn only_a_request_that_has_not_begun_gives_its_key_away() {
     let mut world = World::new();
     let (soon, later) = (world.now.plus_ms(1_000), world.now.plus_ms(1_000_000));
     world.arrive(at("a", soon));
@@ -328,7 +328,7 @@ fn a_request_that_cannot_take_over_does_not_wait() {
 }
 
 #[test]
-fn cancelling_a_parked_request_frees_nobody() {
+fn cancelling_a_parked_request_does_not_free_the_key() {
     let mut world = World::new();
     let first = world.accept("a", "k");
     world.arrive(ask("b", "k"));

@@ -5,11 +5,12 @@ use super::super::apply::RETRY_WAIT_MS_MAX;
 use super::super::decide::{
     Arrival, FlowStanding, Outcome, Refused, Report, RetryHint, backoff_ms,
 };
-use super::super::event::{Event, PauseCause};
+use super::super::event::Event;
 use super::world::{World, ask, item};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{AckStatus, ReasonCode, Urgency, Warning, Warnings};
+use crate::facts::session::PauseCause;
 
 #[test]
 fn a_request_is_accepted_started_resolved_and_completed() {
@@ -41,7 +42,7 @@ fn flows_that_must_not_run_reject_and_deprecated_ones_warn() {
 }
 
 #[test]
-fn what_can_be_refused_by_looking_is_rejected_and_holds_no_key() {
+fn a_request_that_is_refused_on_arrival_holds_no_key() {
     let mut world = World::new();
     let refused = Some((ReasonCode::KindBusMismatch, "no".to_owned()));
     let request = Box::new(ask("a", "k").taken);
@@ -312,7 +313,7 @@ fn a_small_producer_is_not_held_up_by_a_large_one() {
 }
 
 #[test]
-fn nothing_starves() {
+fn an_old_request_starts_before_a_newer_one_of_the_same_level() {
     let mut world = World::new();
     world.arrive(ask("old", "old").with(|taken| taken.priority = 5));
     let old = world.last_seq();
@@ -334,7 +335,7 @@ fn a_request_that_ends_the_process_each_time_fails_after_its_attempts_and_takes_
         assert!(!world.state.waits_to_be_alone());
         assert_eq!(world.crash(), [""; 0]);
     }
-    // From now on each of them runs alone.
+    // After two crashes each request is attempted alone.
     assert_eq!(world.start(), Some(bad));
     assert!(world.state.waits_to_be_alone());
     world.crash();

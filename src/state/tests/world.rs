@@ -128,7 +128,7 @@ impl World {
         }]);
     }
 
-    /// The process ends without a word, and a new run takes over.
+    /// The process ends without a `SessionFinished`, and a new session begins.
     pub fn crash(&mut self) -> Vec<&'static str> {
         let lost = self.state.lost_for_good(&self.past, &self.policy, self.now).unwrap();
         let names = self.record(lost);

@@ -26,7 +26,7 @@ pub struct Ack {
     pub message: Option<String>,
     pub offset: Option<u64>,
     pub reason_code: Option<String>,
-    /// Absent in acks of earlier versions.
+    /// Optional, so that an ack without it can be read.
     #[serde(default)]
     pub(crate) cause: Option<String>,
     pub request_id: Option<String>,

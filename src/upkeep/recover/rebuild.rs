@@ -64,8 +64,9 @@ pub fn rebuild(
     let Rules { flows, run, tail } = by;
     report.records_kept = engine.log().head().0.0;
     let evidence = Evidence::read(disk, places, engine.log().head().0, report)?;
-    let mut recovery =
-        Recovery { engine, evidence, report, now, flows, later: Vec::new(), lost: BTreeSet::new() };
+    let taken = taken_until(&engine)?;
+    let (later, lost) = (Vec::new(), BTreeSet::new());
+    let mut recovery = Recovery { engine, taken, evidence, report, now, flows, later, lost };
     recovery.engine.begin_session(run, now)?;
     recovery.commit(None)?;
     recovery.earlier_requests()?;
@@ -77,8 +78,36 @@ pub fn rebuild(
     recovery.finish()
 }
 
+/// One past the offset of the last line that the kept records took. The mark may say less: damage within a
+/// commit keeps its first records, and the mark stands at its end.
+fn taken_until(engine: &Engine) -> Result<u64, RecoverError> {
+    let (log, mut last) = (engine.log(), Seq(0));
+    let mut note = |seq, _: &[u8]| {
+        last = seq;
+        ControlFlow::Continue(())
+    };
+    log.marks_in(Seq(1), log.head().0, &mut note).map_err(EngineError::from)?;
+    let mut taken = QueueMark::decode(&log.mark())?.position.offset;
+    log.try_scan(last.next(), None, |entry| {
+        let event = entry.event()?;
+        let place = match &event {
+            Event::LineQuarantined(bad) => Some((bad.line, bad.offset)),
+            event => event.taken().map(|request| (request.head.line, request.head.offset)),
+        };
+        // A request that a recovery knows by its summary only has no line.
+        if let Some((_, offset)) = place.filter(|(line, _)| *line > 0) {
+            taken = taken.max(offset + 1);
+        }
+        Ok::<_, ReadError>(ControlFlow::Continue(()))
+    })
+    .map_err(EngineError::from)?;
+    Ok(taken)
+}
+
 struct Recovery<'a> {
     engine: Engine,
+    /// Lines that begin before this offset are in the kept records.
+    taken: u64,
     evidence: Evidence,
     report: &'a mut RecoveryReport,
     now: Timestamp,
@@ -100,7 +129,6 @@ impl Recovery<'_> {
 
     /// Ends requests that the kept records hold open and whose acks say how they ended.
     fn earlier_requests(&mut self) -> Result<(), RecoverError> {
-        let position = QueueMark::decode(&self.engine.log().mark())?.position;
         // By offset and id: one request id may have been accepted more than once.
         let mut open = BTreeMap::new();
         {
@@ -111,7 +139,7 @@ impl Recovery<'_> {
             }
         }
         let before: Vec<u64> =
-            self.evidence.lines.range(..position.offset).map(|(offset, _)| *offset).collect();
+            self.evidence.lines.range(..self.taken).map(|(offset, _)| *offset).collect();
         for offset in before {
             let Some(acks) = self.evidence.lines.get_mut(&offset) else { continue };
             acks.used = true;
@@ -136,7 +164,7 @@ impl Recovery<'_> {
     ) -> Result<(), RecoverError> {
         let old = QueueMark::decode(&self.engine.log().mark())?.position;
         let start = self.where_to_read(disk, places.queue, &old)?;
-        let until = self.evidence.consumed;
+        let until = self.evidence.consumed.max(self.taken);
         // An unfinished line is cut off only if the quarantine says that it was.
         let len = disk.stat(places.queue).ok().flatten().map_or(0, |stat| stat.len);
         let ends_cut = self.evidence.cuts.contains(&len);
@@ -178,6 +206,7 @@ impl Recovery<'_> {
             // Offsets have another meaning now. Ids and keys still make known lines duplicates.
             self.evidence.lines.values_mut().for_each(|acks| acks.used = true);
             self.evidence.consumed = 0;
+            self.taken = 0;
         }
         let adopted = adopt_position(disk, queue, old, at)?;
         let offset = adopted.position.offset;
@@ -189,7 +218,8 @@ impl Recovery<'_> {
     }
 
     fn take(&mut self, batch: &Batch) -> Result<(), RecoverError> {
-        for span in &batch.lines {
+        let taken = self.taken;
+        for span in batch.lines.iter().filter(|span| span.offset >= taken) {
             self.report.lines += 1;
             match parse_line(batch, span).content {
                 LineContent::Blank => {}
@@ -409,7 +439,7 @@ impl Recovery<'_> {
         }
         let log = self.engine.log().clone();
         log.try_scan(Seq(1), None, |entry| {
-            let names_run = [codec::RUN_STARTED, codec::DIGEST, codec::RUN_RECORD_KEPT];
+            let names_run = [codec::SESSION_STARTED, codec::DIGEST, codec::RUN_RECORD_KEPT];
             if names_run.contains(&entry.tag) {
                 let run_id = match entry.event()? {
                     Event::SessionStarted { run_id, .. } => run_id,

@@ -1,6 +1,6 @@
 //! Conversations between people: who says what.
 //!
-//! Contract: a chat with an assistant is none, and neither is a text in which one person speaks. A name is
+//! Contract: at least two people speak by name. A chat with an assistant is no such conversation. A name is
 //! written as the text writes it.
 
 use std::collections::BTreeSet;

@@ -22,6 +22,12 @@ pub(crate) fn elements(
     focus: &Focus,
 ) -> Vec<Focus> {
     let mut found = match over {
+        _ if scene.text.parts.len() == 1
+            && over.least_sentences > 0
+            && scene.prose(focus).len() < over.least_sentences =>
+        {
+            Vec::new()
+        }
         Over { input: Some(name), .. } => {
             let entries = scene.input(name, focus).and_then(Value::as_array).map_or(0, Vec::len);
             vec![focus.clone(); entries.min(most)]

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_stands_where_its_name_stands() {
+    fn the_name_of_a_list_stands_for_its_words() {
         let text = r#"{"lists": {"pay": {"en": ["salary"], "es": ["sueldo"]}},
                        "fields": {"pay": {"use": "amount", "cues": ["@pay", "gross"]}}}"#;
         let hints: Hints = serde_json::from_str(text).unwrap();

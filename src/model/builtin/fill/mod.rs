@@ -20,6 +20,7 @@ pub mod excerpt;
 pub mod filled;
 pub mod gather;
 mod guess;
+mod head;
 pub(crate) mod headlines;
 pub mod hints;
 mod latex;

@@ -6,6 +6,7 @@ use super::super::extract::tokens;
 use super::super::text::Kind;
 use super::filled::Filled;
 use super::scene::{Focus, Scene};
+use crate::contract::source::Person;
 
 /// `{name, email}` of everyone addressed, each address once.
 pub fn people(scene: &Scene<'_, '_>, inputs: &[String], most: usize, focus: &Focus) -> Filled {
@@ -18,16 +19,12 @@ pub fn people(scene: &Scene<'_, '_>, inputs: &[String], most: usize, focus: &Foc
             Some(Value::String(text)) => vec![text.clone()],
             _ => Vec::new(),
         };
-        entries
-            .iter()
-            .flat_map(|entry| entry.split([',', ';']))
-            .filter_map(address)
-            .for_each(|person| add(&mut found, person));
+        addressed(entries.iter().map(String::as_str), &mut found);
     }
     for &at in &focus.sentences {
         let said = scene.text.sentence(at);
         if scene.text.block_of(at).kind == Kind::Header {
-            said.split([',', ';']).filter_map(address).for_each(|person| add(&mut found, person));
+            addressed(std::iter::once(said), &mut found);
             continue;
         }
         for mention in tokens::emails(scene.text, at) {
@@ -51,20 +48,23 @@ fn add(found: &mut Vec<(Option<String>, String)>, person: (Option<String>, Strin
     }
 }
 
-/// Reads `Name <address>` or a bare address.
-fn address(entry: &str) -> Option<(Option<String>, String)> {
-    let entry = entry.trim();
-    let (name, email) = match entry.split_once('<') {
-        Some((name, rest)) => (name, rest.split('>').next().unwrap_or(rest)),
-        None => ("", entry),
-    };
-    let email = email.trim();
-    let plausible = email
-        .split_once('@')
-        .is_some_and(|(local, domain)| !local.is_empty() && domain.contains('.'));
-    let name = name.trim().trim_matches(['"', '\'']).trim();
-    (plausible && !email.contains(char::is_whitespace))
-        .then(|| ((!name.is_empty()).then(|| name.to_string()), email.to_string()))
+/// Everybody whom headers name with an address.
+fn addressed<'t>(
+    headers: impl Iterator<Item = &'t str>,
+    found: &mut Vec<(Option<String>, String)>,
+) {
+    for person in headers.flat_map(Person::all_of) {
+        let name = person.name.map(|name| name.trim_matches('\'').trim().to_owned());
+        let address = person.address.filter(|address| is_plausible(address));
+        if let Some(address) = address {
+            add(found, (name.filter(|name| !name.is_empty()), address));
+        }
+    }
+}
+
+fn is_plausible(address: &str) -> bool {
+    let parts = address.split_once('@').filter(|(local, _)| !local.is_empty());
+    parts.is_some_and(|(_, domain)| domain.contains('.')) && !address.contains(char::is_whitespace)
 }
 
 #[cfg(test)]
@@ -73,8 +73,19 @@ mod tests {
 
     #[test]
     fn addresses_with_and_without_names() {
-        assert_eq!(address("\"Ana P\" <a@x.org>"), Some((Some("Ana P".into()), "a@x.org".into())));
-        assert_eq!(address("a@x.org"), Some((None, "a@x.org".into())));
-        assert_eq!(address("Ana"), None);
+        let mut found = Vec::new();
+        let header =
+            "\"Ana P\" <a@x.org>, b@x.org; Ana, \"M\u{fc}ller, Max\" <m@x.org>, To: <c@x.org>";
+        addressed(std::iter::once(header), &mut found);
+        let shown: Vec<_> = found.iter().map(|(name, at)| (name.as_deref(), at.as_str())).collect();
+        assert_eq!(
+            shown,
+            [
+                (Some("Ana P"), "a@x.org"),
+                (None, "b@x.org"),
+                (Some("M\u{fc}ller, Max"), "m@x.org"),
+                (Some("To:"), "c@x.org"),
+            ]
+        );
     }
 }

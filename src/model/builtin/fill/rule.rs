@@ -16,6 +16,9 @@ pub enum Rule {
         sentences: usize,
         #[serde(default = "medium_text")]
         bytes: usize,
+        /// A text without lists that fills at most half of the bytes is not cut.
+        #[serde(default)]
+        whole: bool,
     },
     /// A title: an input, a heading, a subject line, else the best opening.
     Title {
@@ -176,6 +179,23 @@ pub enum Rule {
         cues: Vec<String>,
         #[serde(default = "four")]
         words: usize,
+    },
+    /// A part of the first lines that has one of the words and none of the others: the job of a posting, or its
+    /// employer.
+    Opening {
+        has: Vec<String>,
+        #[serde(default)]
+        without: Vec<String>,
+        #[serde(default = "four")]
+        lines: usize,
+        #[serde(default = "eight")]
+        words: usize,
+    },
+    /// The name in the text that an address is made of: `Hop & Vine` of `jobs@hopandvine.example`.
+    NameOfAddress {
+        /// Domains that are no names of organizations.
+        #[serde(default)]
+        without: Vec<String>,
     },
     /// The day a member of the last item that has one names, else the day its text begins with.
     LastDay {
@@ -400,6 +420,8 @@ pub struct Over {
     pub without: Vec<String>,
     /// Least words of a sentence.
     pub(crate) least_words: usize,
+    /// Least sentences of running text: one text that has fewer gives no element.
+    pub(crate) least_sentences: usize,
     pub best: bool,
     /// The first sentence of running text: what a conversation opens with.
     pub opening: bool,
@@ -609,6 +631,9 @@ fn five() -> usize {
 }
 fn six() -> usize {
     6
+}
+fn eight() -> usize {
+    8
 }
 fn ten() -> usize {
     10

@@ -24,13 +24,16 @@ use super::rule::{Begins, KindHint, Part, Points, Rule, Speaker, Style};
 use super::scene::{Focus, Scene, plain};
 use super::texts::{self, capitalize, tag, text_of};
 use super::{
-    alike, checks, conversation, due, elements, event, latex, mail, objects, people, ranking,
+    alike, checks, conversation, due, elements, event, head, latex, mail, objects, people, ranking,
     subject,
 };
 use crate::markup::html;
 
 /// A text of so many sentences is short.
 const SHORT_SENTENCES: usize = 8;
+/// Endings for the other sex behind a sign.
+const ENDINGS: [&str; 11] =
+    ["e", "a", "o", "se", "ne", "euse", "rice", "trice", "in", "innen", "ere"];
 /// Phrases looked at for one of several words.
 const PHRASES_MAX: usize = 8;
 
@@ -38,8 +41,9 @@ impl Scene<'_, '_> {
     /// Evaluates a rule; rules that look at other properties give nothing here.
     pub(crate) fn eval(&self, rule: &Rule, focus: &Focus) -> Filled {
         match rule {
-            Rule::Summary { sentences, bytes } => {
-                Filled::quoted(self.summary(focus, *sentences, *bytes))
+            Rule::Summary { sentences, bytes, whole } => {
+                let all = whole.then(|| self.length_of_all(focus, *bytes)).flatten();
+                Filled::quoted(self.summary(focus, all.unwrap_or(*sentences), *bytes))
             }
             Rule::Title { inputs, bytes, without } => self.title(inputs, *bytes, without, focus),
             Rule::Input { names } => self.given(names, focus),
@@ -106,6 +110,10 @@ impl Scene<'_, '_> {
                 None => Filled::Nothing,
             },
             Rule::Signs { steps } => mail::step(self, steps),
+            Rule::Opening { has, without, lines, words } => {
+                head::part(self, has, without, *lines, *words)
+            }
+            Rule::NameOfAddress { without } => head::name_of_address(self, without, focus),
             Rule::Before { cues, words } => self.before(cues, *words, focus),
             Rule::LastDay { names } => {
                 let days = self
@@ -466,8 +474,13 @@ impl Scene<'_, '_> {
                 let gap = &source[tokens[at].end as usize..tokens[at + 1].start as usize];
                 matches!(gap, " " | " & " | "-" | "." | "'" | "’")
             };
-            let cue = tokens.partition_point(|token| (token.start as usize) < mention.start);
-            let lead = &source[tokens[0].start as usize..mention.start];
+            let opens = tokens[0].start as usize;
+            // `Acme (40 people) is hiring`
+            let before = source[opens..mention.start].trim_end();
+            let bracket = before.ends_with(')').then(|| before.rfind('(')).flatten();
+            let stop = bracket.map_or(mention.start, |bracket| opens + bracket);
+            let cue = tokens.partition_point(|token| (token.start as usize) < stop);
+            let lead = &source[opens..stop];
             let ends = match lead.find(", ") {
                 Some(comma) => {
                     let stop = tokens[0].start as usize + comma;
@@ -477,8 +490,16 @@ impl Scene<'_, '_> {
             };
             let Some(last) = ends.checked_sub(1).filter(|&last| high(last)) else { continue };
             let mut first = last;
-            while first > 0 && last - first + 1 < words && high(first - 1) && joined(first - 1) {
-                first -= 1;
+            while first > 0 && last - first + 1 < words && joined(first - 1) {
+                let links =
+                    lexicon().names.connective.contains(self.text.folded(&tokens[first - 1]));
+                // `Fournil de Colmar`
+                let over = links && first > 1 && last - first + 2 < words;
+                match () {
+                    () if high(first - 1) => first -= 1,
+                    () if over && high(first - 2) && joined(first - 2) => first -= 2,
+                    () => break,
+                }
             }
             while first < last && self.text.term(&tokens[first]).is_none() {
                 first += 1;
@@ -524,8 +545,21 @@ impl Scene<'_, '_> {
             until.iter().any(|word| self.text.folded(&tokens[at]) == word)
                 || !matches!(gap, " " | "-" | "/" | " & " | "." | "'" | "’" | " - ")
         };
+        // `développeur·se`, `Diseñador/a`: an ending for the other sex is a part of its word.
+        let is_ending = |at: usize| {
+            let gap = &source[tokens[at - 1].end as usize..tokens[at].start as usize];
+            matches!(gap, "·" | "/" | "(" | "*" | ":" | "_" | "-" | ".")
+                && ENDINGS.contains(&self.text.folded(&tokens[at]))
+        };
+        let goes_on = |at: usize| {
+            is_ending(at)
+                || !ends(at)
+                || (at > first + 1
+                    && is_ending(at - 1)
+                    && !until.iter().any(|word| self.text.folded(&tokens[at]) == word))
+        };
         let mut last = first;
-        while last + 1 < tokens.len() && last + 1 - first < words && !ends(last + 1) {
+        while last + 1 < tokens.len() && last + 1 - first < words && goes_on(last + 1) {
             last += 1;
         }
         (!until.iter().any(|word| self.text.folded(&tokens[first]) == word)).then(|| Mention {
@@ -722,7 +756,7 @@ impl Scene<'_, '_> {
     }
 
     fn weight_of(&self, sentence: usize) -> usize {
-        // The names of a program say nothing of its subject: `class Health:` is about no clinic.
+        // A name in program text is no sign of the subject: `class Health:` is not about a clinic.
         if declares_name(self.text.sentence(sentence)) {
             return 0;
         }

@@ -295,7 +295,7 @@ impl<'t, 'a> Scene<'t, 'a> {
             asked = true;
             found.extend(with_purpose(self.index(), purpose, &over.cues));
             self.by_boxes(purpose, &mut found);
-            // Who asks has done nothing yet, and promises nothing.
+            // A question states no result and no pending task.
             if matches!(purpose, Purpose::Result | Purpose::Pending) {
                 found.retain(|&at| !self.text.sentence(at).trim_end().ends_with('?'));
             }
@@ -399,6 +399,18 @@ impl<'t, 'a> Scene<'t, 'a> {
             return quoted;
         }
         self.opening(budget.bytes)
+    }
+
+    /// How many sentences a text without lists has, where all of them fill at most half of the bytes.
+    pub(crate) fn length_of_all(&self, focus: &Focus, bytes: usize) -> Option<usize> {
+        let mut prose = self.prose(focus);
+        if prose.iter().any(|&at| self.text.block_of(at).kind == Kind::Item) {
+            return None;
+        }
+        prose.retain(|&at| quality::courtesy(self.text, at).is_none());
+        let length = |&at: &usize| self.text.sentences[at].end - self.text.sentences[at].start + 1;
+        let all: usize = prose.iter().map(length).sum();
+        (!prose.is_empty() && all * 2 <= self.scaled(bytes)).then_some(prose.len())
     }
 
     /// A summary of several texts, a line for each: its best sentence, then what else there is room for.

@@ -120,7 +120,7 @@ fn thing_of<'r>(
         Some(word) => starts(word) || words.topic_before.contains(word),
         None => run[0].start == opens && !asks && !orders(scene, &run[0]),
     };
-    // `we offer passkeys`: behind the one who acts stands what is done, and then the thing.
+    // `we offer passkeys`: the subject, the verb, and then the thing that is named.
     let first = match named {
         true => 0,
         false => run

@@ -85,7 +85,7 @@ pub fn compose(scene: &Scene<'_, '_>, sections: &[SectionHint], focus: &Focus) -
     Filled::quoted(quoted)
 }
 
-/// Leaves out of a list what a section that is no list says, or what a later, narrower list says.
+/// Removes from a list each sentence that a single text says, or that a later list says.
 fn each_once(mut found: Vec<Filled>) -> Vec<Filled> {
     let said = |filled: &Filled| -> Vec<String> {
         match filled {

@@ -427,8 +427,8 @@ impl<'a> Splitter<'a> {
     }
 }
 
-/// Where the head of a letter ends, which holds its date: at the greeting. A date alone at the
-/// beginning of a text is a head of one line. 0 where there is none.
+/// The end of the head of a letter, which holds its date: the line before the greeting. A date alone
+/// at the beginning of a text is a head of one line. 0 for a text without a head.
 fn letterhead(source: &str) -> usize {
     let (mut start, mut dated, mut count) = (0, None, 0);
     for line in source.split_inclusive('\n') {

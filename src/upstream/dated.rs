@@ -2,41 +2,60 @@
 //!
 //! Contract: a day that is written. The time of an import and the times of a file do not date a text.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::moment::Moment;
 use crate::markup::document::Document;
 use crate::model::builtin::extract::written::{
     Order, day_of_name, day_of_text, day_of_value, is_date_label, order_of,
 };
-use crate::upstream::moment::Moment;
 
 /// Gives each part of a document its day. `name` is the name of the file; a part of several has it in
 /// its own words only.
-pub(super) fn set_days(parts: &mut [Document], name: &str) {
-    let order = order_of(parts.iter().flat_map(words));
-    let alone = parts.len() == 1;
+pub(crate) fn set_days(parts: &mut [Document], name: &str) {
+    let order = order_of(parts.iter().flat_map(|part| words(&part.text, &part.members)));
+    let alone = (parts.len() == 1).then_some(name);
     for part in parts {
-        let text = || day_of_text(&part.text, order);
-        let named = || alone.then(|| day_of_name(name, order)).flatten();
-        let read = || text().or_else(named).map(|day| day.to_string());
-        part.date = said(part, order).or_else(read);
+        part.date = day_of(&part.text, part.date.as_deref(), &part.members, order, alone);
     }
 }
 
-/// What a document says in places of its own: front matter, members, headers.
-fn said(part: &Document, order: Option<Order>) -> Option<String> {
-    let members = part.members.iter().filter(|(name, _)| is_date_label(name));
-    let members = members.filter_map(|(_, value)| value.as_str());
-    part.date.as_deref().into_iter().chain(members).find_map(|value| {
+/// The day that a text says it is of: in a place of its own, in its words, in the name of its file.
+pub(super) fn day_of(
+    text: &str,
+    date: Option<&str>,
+    members: &Map<String, Value>,
+    order: Option<Order>,
+    name: Option<&str>,
+) -> Option<String> {
+    let read = || day_of_text(text, order).or_else(|| day_of_name(name?, order));
+    said(date, members, order).or_else(|| read().map(|day| day.to_string()))
+}
+
+/// What a text says in places of its own: front matter, members, headers.
+fn said(date: Option<&str>, members: &Map<String, Value>, order: Option<Order>) -> Option<String> {
+    let labelled = members.iter().filter(|(name, _)| is_date_label(name));
+    let labelled = labelled.filter_map(|(_, value)| value.as_str());
+    date.into_iter().chain(labelled).find_map(|value| {
         let known = Moment::read(&Value::from(value), chrono_tz::UTC).map(|_| value.to_owned());
         known.or_else(|| day_of_value(value, order).map(|day| day.to_string()))
     })
 }
 
-/// The words of a document that may hold dates.
-fn words(part: &Document) -> impl Iterator<Item = &str> + Clone {
-    let members = part.members.values().filter_map(Value::as_str);
-    std::iter::once(part.text.as_str()).chain(members)
+/// The words that may hold dates.
+pub(super) fn words<'a>(
+    text: &'a str,
+    members: &'a Map<String, Value>,
+) -> impl Iterator<Item = &'a str> + Clone {
+    std::iter::once(text).chain(members.values().filter_map(Value::as_str))
+}
+
+/// The members of a text, with its day where they name no time.
+pub(super) fn with_day(mut members: Map<String, Value>, day: Option<&str>) -> Map<String, Value> {
+    if let (None, Some(day)) = (Moment::of(&members, chrono_tz::UTC), day) {
+        members.insert("date".to_owned(), day.into());
+    }
+    members
 }
 
 #[cfg(test)]
