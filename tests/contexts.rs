@@ -190,6 +190,7 @@ fn upstream(root: &Path, mail: Value) {
                 &["evt_s1", "evt_s2", "evt_s3"],
             );
             talk["window"]["end_ts_ms"] = json!(MIDNIGHT + 50_580_000);
+            talk["project"] = json!("Home network");
             talk
         }],
     );

@@ -332,6 +332,10 @@ fn a_missing_day_is_never_an_empty_one() {
         &home,
         &query("one of three", json!({"day_from": "2026-02-10", "day_to": "2026-02-12"})),
     );
+    append(
+        &home,
+        &query("empty and missing", json!({"day_from": "2026-02-13", "day_to": "2026-02-14"})),
+    );
     let ran = home.run(&["drain"]);
     assert_eq!(ran.status.code(), Some(1), "requests failed for good");
     let said = String::from_utf8(ran.stderr).unwrap();
@@ -349,12 +353,16 @@ fn a_missing_day_is_never_an_empty_one() {
         (&"completed".into(), &json!(["upstream_days_missing"]))
     );
     assert!(ack["message"].as_str().unwrap().contains("2026-02-10, 2026-02-12"), "{ack}");
+    let ack = home.last_ack("empty and missing");
+    assert_eq!(ack["reason_code"], "skipped_empty_selection", "the empty day was read");
+    assert_eq!(ack["warnings"], json!(["upstream_days_missing"]));
+    assert_eq!(ack["message"], "event_bus has no manifest of 2026-02-14");
     let manifest = |day: &str| -> Value {
         let path = format!("buses/summaries/manifest/{day}.events.summary.manifest.json");
         serde_json::from_slice(&std::fs::read(home.path(&path)).unwrap()).unwrap()
     };
     let empty = manifest("2026-02-13");
-    assert_eq!(empty["counts"]["skipped"], 1, "{empty:#}");
+    assert_eq!(empty["counts"]["skipped"], 2, "{empty:#}");
     let hash = empty["input"]["eventbus_manifest_sha256"].as_str().unwrap();
     assert_eq!(hash.len(), 64, "{empty:#}");
     assert_eq!(manifest("2026-02-14")["counts"]["failed"], 1, "on the day that was asked");
@@ -489,6 +497,30 @@ fn a_selection_over_a_range_keeps_the_names_of_its_missing_days() {
     );
     assert_eq!(home.items()[0]["outputs"]["quality"]["missing_days"], json!(["2026-02-13"]));
     assert!(warned(&home, "UPSTREAM_DAYS_MISSING")[0].contains("2026-02-13"));
+    home.ok(&["verify"]);
+}
+
+#[test]
+fn a_selection_lists_all_its_missing_days_and_an_item_counts_them() {
+    let home = Home::new("");
+    let at = bus_support::MIDNIGHT + 1_000;
+    let events = [bus_support::event("evt_1", at, "We meet on Monday.")];
+    bus_support::events_day(&home.path("buses"), "2026-02-11", &events);
+    let days = ["--from", "2026-01-01", "--to", "2026-02-13"];
+    let args = [&["--json", "select", "--bus", "event_bus"][..], &days].concat();
+    let selected: Value = serde_json::from_str(&home.ok(&args)).unwrap();
+    assert_eq!(selected["missing_days"].as_array().unwrap().len(), 43);
+    let input = json!({"mode": "selection_manifest", "bus": "event_bus",
+        "manifest_path": selected["manifest_path"], "selection_hash": selected["selection_hash"]});
+    let mut line = line("r", "", json!({"input": input}));
+    line["work"]["summary_kind"] = "event_summary".into();
+    append(&home, &line);
+    home.ok(&["drain"]);
+    let ack = home.last_ack("r");
+    assert!(ack["message"].as_str().unwrap().ends_with("2026-01-31 and 12 more"), "{ack}");
+    let selection = &home.items()[0]["selection"];
+    assert_eq!(selection["missing_days"].as_array().unwrap().len(), 31);
+    assert_eq!(selection["missing_days_count"], 43);
     home.ok(&["verify"]);
 }
 

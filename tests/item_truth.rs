@@ -202,6 +202,20 @@ fn a_pack_is_made_from_published_summaries_in_three_commands() {
     );
     let none = home.run(&["select", "--bus", "summary_bus", "--day", "1999-01-01"]);
     assert_eq!(none.status.code(), Some(5));
+    let range = |first: &str, last: &str| {
+        let args = ["--json", "select", "--bus", "summary_bus", "--from", first, "--to", last];
+        home.run(&args)
+    };
+    for [first, last] in [["2026-02-20", "2026-02-01"], ["1926-01-01", "2026-01-01"]] {
+        assert_eq!(range(first, last).status.code(), Some(2), "{first} to {last}");
+    }
+    let before: chrono::NaiveDate = day.parse().unwrap();
+    let before = (before - chrono::Days::new(2)).to_string();
+    let selected: Value = serde_json::from_slice(&range(&before, "2035-01-01").stdout).unwrap();
+    let missing = selected["missing_days"].as_array().unwrap();
+    assert_eq!(missing[0], json!(before));
+    let today = missing.last().unwrap();
+    assert_eq!(*today, json!("2026-03-02"), "days that are still to come are not missing");
 }
 
 /// A note in a file of its own; the text stays the same.

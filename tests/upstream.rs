@@ -763,7 +763,7 @@ fn an_independent_program_computes_the_same_hash() {
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), resolved.source_text_hash.hex());
 }
 
-/// HTML, LaTeX, Markdown and JSON, from `docs/source-text-hash.md` alone.
+/// HTML, LaTeX, Markdown, JSON and sessions, from `docs/source-text-hash.md` alone.
 #[test]
 fn an_independent_program_reads_the_same_text() {
     if !running::has_python() {
@@ -773,7 +773,10 @@ fn an_independent_program_reads_the_same_text() {
     let output = std::process::Command::new("python3")
         .arg(root.join("tests/tools/source_text.py"))
         .arg("--vectors")
-        .arg(root.join("tests/golden/markup/vectors.json"))
+        .args(
+            ["vectors", "lists", "sessions"]
+                .map(|name| root.join(format!("tests/golden/markup/{name}.json"))),
+        )
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::given_input::given_params;
-use super::patient::Patient;
+use super::patient::{FailuresMet, Patient};
 use super::settings::load_config;
 use super::ui::Ui;
 use crate::config::Config;
@@ -41,7 +41,7 @@ pub(super) struct FlowProviders {
     asked_for: Option<String>,
     ui: Ui,
     stop: StopSignal,
-    failing: Arc<AtomicBool>,
+    failures: Arc<Mutex<FailuresMet>>,
 }
 
 impl FlowProviders {
@@ -60,7 +60,7 @@ impl FlowProviders {
             asked_for: asked_for.map(str::to_owned),
             ui: context.ui,
             stop: context.stop.clone(),
-            failing: Arc::default(),
+            failures: Arc::default(),
         })
     }
 
@@ -68,8 +68,8 @@ impl FlowProviders {
     pub fn about(&self, data: &Confinement) -> Result<Arc<dyn Provider>, ProviderError> {
         let (variant, asked_for) = (self.variant.as_deref(), self.asked_for.as_deref());
         let inner = self.providers.for_flow(&self.flow_id, variant, asked_for, data)?;
-        let (stop, failing) = (self.stop.clone(), Arc::clone(&self.failing));
-        Ok(Arc::new(Patient { inner, ui: self.ui, stop, failing }))
+        let (stop, failures) = (self.stop.clone(), Arc::clone(&self.failures));
+        Ok(Arc::new(Patient { inner, ui: self.ui, stop, failures }))
     }
 
     /// The refusal of a provider that must not see the data.

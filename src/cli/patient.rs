@@ -4,12 +4,13 @@
 //! server asked for or that grows. After an interrupt no call begins, and a pause ends. Answers to earlier
 //! questions of the flow are kept meanwhile: only the call is made again. When all of it was in vain, later
 //! calls are made once each, until one is answered. A provider that is left alone after many failures is not
-//! waited for.
+//! waited for: the call fails with the failure that the provider met last, so that the order of calls that
+//! are under way together does not change what a person reads.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::ui::Ui;
 use crate::contract::vocabulary::FailureCause;
@@ -31,8 +32,15 @@ pub(super) struct Patient {
     pub inner: Arc<dyn Provider>,
     pub ui: Ui,
     pub stop: StopSignal,
-    /// Whether a call failed as often as it may, and none was answered since.
-    pub failing: Arc<AtomicBool>,
+    pub failures: Arc<Mutex<FailuresMet>>,
+}
+
+/// What went wrong since a call was answered last.
+#[derive(Default)]
+pub(super) struct FailuresMet {
+    last: Option<ModelError>,
+    /// Whether a call failed as often as it may.
+    in_vain: bool,
 }
 
 impl Patient {
@@ -78,10 +86,20 @@ impl Provider for Patient {
             }
             let error = match self.inner.call(call) {
                 Ok(reply) => {
-                    self.failing.store(false, Relaxed);
+                    *self.failures.lock() = FailuresMet::default();
                     return Ok(reply);
                 }
                 Err(error) => error,
+            };
+            let in_vain = {
+                let mut failures = self.failures.lock();
+                if error.is_of_a_provider_left_alone() {
+                    return Err(failures.last.clone().unwrap_or(error));
+                }
+                if error.class() == ErrorClass::Transient {
+                    failures.last = Some(error.clone());
+                }
+                failures.in_vain
             };
             let asked = error.retry_after();
             let pause = match (&error, error.class()) {
@@ -89,9 +107,7 @@ impl Provider for Patient {
                     pauses += 1;
                     asked
                 }
-                (ModelError::Transient { .. }, _)
-                    if retries < RETRIES_MAX && !self.failing.load(Relaxed) =>
-                {
+                (ModelError::Transient { .. }, _) if retries < RETRIES_MAX && !in_vain => {
                     let grown = RETRY_PAUSE.saturating_mul(3_u32.saturating_pow(retries));
                     retries += 1;
                     Some(asked.unwrap_or(grown))
@@ -100,7 +116,7 @@ impl Provider for Patient {
             };
             let Some(pause) = pause.filter(|pause| *pause <= PAUSE_MAX) else {
                 if retries == RETRIES_MAX {
-                    self.failing.store(true, Relaxed);
+                    self.failures.lock().in_vain = true;
                 }
                 return Err(error);
             };
@@ -120,9 +136,12 @@ mod tests {
     use super::*;
     use crate::model::{CallSettings, Message, Role};
 
-    /// A server that fails always, and asks for a long pause.
-    #[derive(Default)]
-    struct Down(AtomicUsize);
+    /// A server that fails always, and asks for a pause. After some calls it is left alone.
+    struct Down {
+        calls: AtomicUsize,
+        pause: Duration,
+        left_alone_after: usize,
+    }
 
     impl Provider for Down {
         fn identity(&self) -> ModelIdentity {
@@ -134,23 +153,34 @@ mod tests {
         }
 
         fn call(&self, _: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-            self.0.fetch_add(1, Ordering::SeqCst);
-            Err(ModelError::Transient {
-                provider: "down".into(),
-                reason: "busy".into(),
-                retry_after: Some(Duration::from_secs(60)),
-                cause: FailureCause::ServerError,
+            let (provider, cause) = ("down".to_owned(), FailureCause::ServerError);
+            Err(match self.calls.fetch_add(1, Ordering::SeqCst) < self.left_alone_after {
+                true => ModelError::Transient {
+                    provider,
+                    reason: "busy".into(),
+                    retry_after: Some(self.pause),
+                    cause,
+                },
+                false => ModelError::Paused {
+                    provider,
+                    reason: "it failed 5 times in a row and is left alone".into(),
+                    retry_after: Duration::from_secs(30),
+                    cause,
+                },
             })
         }
     }
 
-    #[test]
-    fn an_interrupt_ends_a_pause_and_lets_no_call_begin() {
-        let down = Arc::new(Down::default());
-        let stop = StopSignal::default();
+    fn down(pause: Duration, left_alone_after: usize) -> Arc<Down> {
+        Arc::new(Down { calls: AtomicUsize::new(0), pause, left_alone_after })
+    }
+
+    fn patient(down: &Arc<Down>, stop: StopSignal) -> Patient {
         let ui = Ui { quiet: true, ..Ui::default() };
-        let failing = Arc::default();
-        let patient = Patient { inner: Arc::<Down>::clone(&down), ui, stop: stop.clone(), failing };
+        Patient { inner: Arc::<Down>::clone(down), ui, stop, failures: Arc::default() }
+    }
+
+    fn ask(patient: &Patient) -> ModelError {
         let (messages, inputs) = ([Message::new(Role::User, "Hello")], serde_json::Map::new());
         let call = ModelCall {
             flow_id: "f",
@@ -171,14 +201,30 @@ mod tests {
             speakers: None,
             kept_as: "",
         };
+        patient.call(&call).unwrap_err()
+    }
+
+    #[test]
+    fn an_interrupt_ends_a_pause_and_lets_no_call_begin() {
+        let (down, stop) = (down(Duration::from_secs(60), usize::MAX), StopSignal::default());
+        let patient = patient(&down, stop.clone());
         std::thread::scope(|scope| {
-            scope.spawn(|| patient.call(&call).unwrap_err());
-            while down.0.load(Ordering::SeqCst) == 0 {
+            scope.spawn(|| ask(&patient));
+            while down.calls.load(Ordering::SeqCst) == 0 {
                 std::thread::sleep(STEP);
             }
             stop.raise();
         });
-        assert!(patient.call(&call).unwrap_err().to_string().contains("an interrupt came"));
-        assert_eq!(down.0.load(Ordering::SeqCst), 1);
+        assert!(ask(&patient).to_string().contains("an interrupt came"));
+        assert_eq!(down.calls.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn calls_fail_alike_wherever_in_a_row_of_failures_they_stand() {
+        for left_alone_after in 1..=6 {
+            let patient = patient(&down(Duration::ZERO, left_alone_after), StopSignal::default());
+            let errors: Vec<String> = (0..4).map(|_| ask(&patient).to_string()).collect();
+            assert!(errors.iter().all(|error| error == "reach down: busy"), "{errors:?}");
+        }
     }
 }

@@ -137,9 +137,9 @@ impl SelectArgs {
             upstream: upstream_refs,
         });
         // Beside the selection: the hash is over what was found.
-        let missing = resolved.selection.get("missing_days").cloned();
-        if let Some(missing) = &missing {
-            manifest["missing_days"] = missing.clone();
+        let missing: Vec<String> = resolved.missing_days.iter().map(ToString::to_string).collect();
+        if !missing.is_empty() {
+            manifest["missing_days"] = json!(missing);
         }
         let relative = format!("selection_manifests/{name}.json");
         let path = self.out.clone().unwrap_or_else(|| root.join(&relative));
@@ -150,7 +150,7 @@ impl SelectArgs {
             let warnings: Vec<String> = resolved.notes.iter().map(ToString::to_string).collect();
             context.ui.json(&json!({
                 "manifest_path": shown, "selection_hash": hash, "selected": items.len(),
-                "warnings": warnings, "missing_days": missing.unwrap_or_else(|| json!([])),
+                "warnings": warnings, "missing_days": missing,
             }));
         } else {
             context.ui.out(format!("{shown} {hash}"));

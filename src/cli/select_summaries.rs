@@ -19,8 +19,8 @@ use crate::synthesis::summary_items::{self, BusSummary};
 
 /// Most summaries of a selection, unless the caller says otherwise.
 const LIMIT: u64 = 1_000;
-/// Most missing days that a manifest lists.
-const DAYS_MAX: usize = 1_000;
+/// Most days that a selection may span.
+const DAYS_MAX: i32 = 3_660;
 /// Missing days that a warning names.
 const DAYS_SHOWN: usize = 10;
 /// The field of `--where` that compares with each tag.
@@ -61,7 +61,7 @@ struct Chosen {
 fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
     let root = context.home.join(&load_config(context)?.bus_home);
     let rules = super::registry::selectors(context)?.rules();
-    let chosen = choose(args, &root, &rules)?;
+    let chosen = choose(args, context, &root, &rules)?;
     check_name(&args.name)?;
     let manifest = manifest(args, context, &chosen, &rules);
     let relative = format!("selection_manifests/{}.json", args.name);
@@ -72,11 +72,20 @@ fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
 }
 
 /// The summaries in the order of their time. Too many, and none, are errors.
-fn choose(args: &SummaryQuery<'_>, root: &Path, rules: &ProjectRules) -> Result<Chosen, Failure> {
-    let days = days(args)?;
+fn choose(
+    args: &SummaryQuery<'_>,
+    context: &Context,
+    root: &Path,
+    rules: &ProjectRules,
+) -> Result<Chosen, Failure> {
+    let (first, last) = days(args)?;
     let filters = filters(args)?;
-    let mut chosen = Chosen { missing: missing_days(root, &days)?, ..Chosen::default() };
-    let in_days = |day: &str| days.0.as_str() <= day && day <= days.1.as_str();
+    let zone = load_config(context)?.timezone;
+    let today = context.machine.clock.now().day_in(zone);
+    let missing = missing_days(root, first, last.min(today))?;
+    let mut chosen = Chosen { missing, ..Chosen::default() };
+    let (first, last) = (first.to_string(), last.to_string());
+    let in_days = |day: &str| first.as_str() <= day && day <= last.as_str();
     summary_items::each(root, &mut |_, day| in_days(day), &mut |item| {
         if !filters.iter().all(|(field, value)| has(&item, field, value, rules)) {
             return;
@@ -171,18 +180,14 @@ fn report(context: &Context, path: &Path, manifest: &Value, chosen: &Chosen) {
 
 /// The days of a range that no stream has. The days before the first published one and after the last
 /// count too: the caller asked for them.
-fn missing_days(root: &Path, (first, last): &(String, String)) -> Result<Vec<String>, Failure> {
+fn missing_days(root: &Path, first: Day, last: Day) -> Result<Vec<String>, Failure> {
     let bus = SummaryBus::open(root).map_err(|error| unread(&error))?;
     let mut known = BTreeSet::new();
     for stream in Stream::ALL {
         known.extend(bus.days(*stream).map_err(|error| unread(&error))?);
     }
-    let (Ok(first), Ok(last)) = (first.parse::<Day>(), last.parse::<Day>()) else {
-        return Ok(Vec::new());
-    };
-    let all = std::iter::successors(Some(first), |day| Day::of_days(day.days() + 1))
-        .take_while(|day| *day <= last);
-    Ok(all.filter(|day| !known.contains(day)).take(DAYS_MAX).map(|day| day.to_string()).collect())
+    let all = (first.days()..=last.days()).filter_map(Day::of_days);
+    Ok(all.filter(|day| !known.contains(day)).map(|day| day.to_string()).collect())
 }
 
 fn missing_words(missing: &[String]) -> String {
@@ -190,7 +195,7 @@ fn missing_words(missing: &[String]) -> String {
     let more = if missing.len() > DAYS_SHOWN { ", …" } else { "" };
     let are = if missing.len() == 1 { "day is" } else { "days are" };
     let days = missing[..shown].join(", ");
-    format!("{} {are} not published: {days}{more}", missing.len())
+    format!("{} {are} without a published summary: {days}{more}", missing.len())
 }
 
 /// A field of a summary. Its project is that of the digests, by the rules of the home.
@@ -219,20 +224,27 @@ fn has(item: &BusSummary, field: &str, value: &str, rules: &ProjectRules) -> boo
 }
 
 /// The first and the last day.
-fn days(args: &SummaryQuery<'_>) -> Result<(String, String), Failure> {
+fn days(args: &SummaryQuery<'_>) -> Result<(Day, Day), Failure> {
     let day = |text: &String| {
-        text.parse::<Day>().map(|day| day.to_string()).map_err(|_| {
+        text.parse::<Day>().map_err(|_| {
             Failure::new(Exit::Usage, format!("`{text}` is not a day"))
                 .hint("write it as 2026-02-10")
         })
     };
-    match args.days {
-        [Some(one), ..] => Ok((day(one)?, day(one)?)),
-        [None, Some(from), Some(to)] => Ok((day(from)?, day(to)?)),
+    let (first, last) = match args.days {
+        [Some(one), ..] => (day(one)?, day(one)?),
+        [None, Some(from), Some(to)] => (day(from)?, day(to)?),
         _ => {
-            Err(Failure::new(Exit::Usage, "no day is named").hint("give --day, or --from and --to"))
+            return Err(
+                Failure::new(Exit::Usage, "no day is named").hint("give --day, or --from and --to")
+            );
         }
+    };
+    if first > last || last.days() - first.days() >= DAYS_MAX {
+        let what = format!("{first} to {last} is not a range of at most {DAYS_MAX} days");
+        return Err(Failure::new(Exit::Usage, what));
     }
+    Ok((first, last))
 }
 
 fn filters<'a>(args: &SummaryQuery<'a>) -> Result<Vec<(&'a str, &'a str)>, Failure> {

@@ -131,12 +131,15 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
                 ..about(AckStatus::Completed, head, *warnings)
             })
         }
-        Event::RequestSkipped { attempt, head, reason, warnings, supersedes, .. } => Some(Ack {
-            attempt: Some(*attempt),
-            reason_code: Some(*reason),
-            supersedes: supersedes.map(|seq| seq.0),
-            ..about(AckStatus::Completed, head, *warnings)
-        }),
+        Event::RequestSkipped { attempt, head, reason, warnings, supersedes, input, .. } => {
+            Some(Ack {
+                attempt: Some(*attempt),
+                message: missing_days(&input.notes),
+                reason_code: Some(*reason),
+                supersedes: supersedes.map(|seq| seq.0),
+                ..about(AckStatus::Completed, head, *warnings)
+            })
+        }
         Event::AttemptFailed {
             attempt,
             head,

@@ -29,6 +29,7 @@ use crate::facts::agent_run::SnapshotPointer;
 use crate::facts::attempt::{InputFacts, UpstreamInput};
 use crate::facts::failure::{ErrorDetails, ErrorFacts};
 use crate::facts::model::Usage;
+use crate::facts::note::InputNote;
 use crate::facts::session::{
     Host, Promoted, Promotion, SessionReport, WaitReason, WaitingWork, WorkLeft,
 };
@@ -42,6 +43,8 @@ const INPUTS_MAX: usize = 5_000;
 pub(crate) const RECOVER: &str = "recover";
 /// Kinds of errors and warnings listed in one record; the rest are counted together.
 const KINDS_MAX: usize = 200;
+/// Different notes of one kind that are listed.
+const NOTES_MAX: usize = 20;
 
 /// A session that ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,6 +125,8 @@ type FailureKind = (ErrorClass, Option<ReasonCode>, Option<FailureCause>);
 /// Things of one kind: the first stands for all.
 struct Group {
     count: u64,
+    /// How many of them say the same as the first.
+    alike: u64,
     message: String,
     details: Option<ErrorDetails>,
     cause: Option<FailureCause>,
@@ -356,13 +361,14 @@ impl OpenSession {
         }
         let group = self.failures.entry(kind).or_insert_with(|| Group {
             count: 0,
+            alike: 0,
             message: message.clone(),
             details: error.as_ref().map(|error| error.details.clone()),
             cause: *cause,
             request_id: Some(head.request_id.clone()),
             at,
         });
-        group.count += 1;
+        group.add(message);
         self.failing.insert(request, kind);
     }
 
@@ -443,7 +449,7 @@ impl OpenSession {
         }
         self.read(&facts.inputs);
         for note in &facts.notes {
-            self.warn(note.kind(), StageName::InputResolution, note.to_string(), at);
+            self.warn_note(note, at);
         }
     }
 
@@ -484,6 +490,18 @@ impl OpenSession {
         }
     }
 
+    /// Different notes of a kind are warnings of their own, until there are many.
+    fn warn_note(&mut self, note: &InputNote, at: Timestamp) {
+        let (kind, message) = (note.kind(), note.to_string());
+        let known = self.warnings.keys().filter(|key| key.kind == kind && !key.about.is_empty());
+        let is_listed = known.clone().any(|key| key.about == message);
+        let about = match is_listed || known.count() < NOTES_MAX {
+            true => message.clone(),
+            false => String::new(),
+        };
+        self.warn_about((kind, &about), StageName::InputResolution, message, at);
+    }
+
     fn warn(&mut self, kind: &str, stage: StageName, message: String, at: Timestamp) {
         self.warn_about((kind, ""), stage, message, at);
     }
@@ -500,15 +518,16 @@ impl OpenSession {
         if !self.warnings.contains_key(&key) && self.warnings.len() >= KINDS_MAX {
             return;
         }
-        let group = self.warnings.entry(key).or_insert(Group {
+        let group = self.warnings.entry(key).or_insert_with(|| Group {
             count: 0,
-            message,
+            alike: 0,
+            message: message.clone(),
             details: None,
             cause: None,
             request_id: None,
             at,
         });
-        group.count += 1;
+        group.add(&message);
     }
 
     fn error(
@@ -524,15 +543,16 @@ impl OpenSession {
             self.errors_beyond += 1;
             return;
         }
-        let group = self.errors.entry(key).or_insert(Group {
+        let group = self.errors.entry(key).or_insert_with(|| Group {
             count: 0,
-            message,
+            alike: 0,
+            message: message.clone(),
             details: Some(fact.details),
             cause,
             request_id,
             at,
         });
-        group.count += 1;
+        group.add(&message);
     }
 
     fn counter(&self, stage: StageName, name: &str) -> u64 {
@@ -849,10 +869,19 @@ pub(crate) fn input_of(event: &Event) -> Option<&InputFacts> {
     }
 }
 
+impl Group {
+    fn add(&mut self, message: &str) {
+        self.count += 1;
+        self.alike += u64::from(message == self.message);
+    }
+}
+
 fn counted(group: &Group) -> String {
-    match group.count {
-        1 => group.message.clone(),
-        count => format!("{} ({count} times)", group.message),
+    let (count, message) = (group.count, &group.message);
+    match (count, count - group.alike) {
+        (1, _) => message.clone(),
+        (count, 0) => format!("{message} ({count} times)"),
+        (_, others) => format!("{message} ({others} others of this kind)"),
     }
 }
 

@@ -50,7 +50,12 @@ impl DaysMissing {
 impl fmt::Display for DaysMissing {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let listed: Vec<String> = self.listed.iter().map(Day::to_string).collect();
-        write!(formatter, "{} has no manifest of {}", self.bus, listed.join(", "))?;
+        let days = listed.join(", ");
+        match self.bus {
+            // A selection of summaries: files have no days that could be missing.
+            Bus::Other => write!(formatter, "no summary is published of {days}")?,
+            bus => write!(formatter, "{bus} has no manifest of {days}")?,
+        }
         match self.more {
             0 => Ok(()),
             more => write!(formatter, " and {more} more"),

@@ -337,6 +337,7 @@ fn titles(of: &[&SourceContext]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::source::{Person, Window};
 
     #[test]
     fn many_titles_are_counted_and_long_ones_are_cut() {
@@ -348,6 +349,45 @@ mod tests {
         let long = SourceContext { title: Some("x".repeat(200)), ..SourceContext::default() };
         assert_eq!(titles(&[&long]), Some(format!("{}…", "x".repeat(TITLE_CHARS_MAX))));
         assert_eq!(titles(&[&SourceContext::default()]), None);
+    }
+
+    /// `tests/tools/source_text.py` computes the same vectors by itself.
+    #[test]
+    fn the_vectors_of_sessions_hold() {
+        #[derive(serde::Deserialize)]
+        struct Vector {
+            name: String,
+            zone: String,
+            messages: Vec<Message>,
+            text: String,
+        }
+        #[derive(serde::Deserialize)]
+        struct Message {
+            id: String,
+            text: String,
+            author: Person,
+            role: Option<String>,
+            ts: Option<String>,
+        }
+        let vectors = include_str!("../../tests/golden/markup/sessions.json");
+        let vectors: Vec<Vector> = serde_json::from_str(vectors).unwrap();
+        for Vector { name, zone, messages, text } in vectors {
+            let (mut known, mut texts) = (Vec::new(), Vec::new());
+            for Message { id, text, author, role, ts } in messages {
+                texts.push(SourceText { id: id.clone(), text });
+                known.push(SourceContext {
+                    id,
+                    author: Some(author).filter(|one| *one != Person::default()),
+                    role,
+                    ts,
+                    ..SourceContext::default()
+                });
+            }
+            let window = Some(Window::default());
+            let input = InputContext { sources: known, whole: None, window };
+            let around = Surroundings { input, zone: zone.parse().ok(), ..Surroundings::default() };
+            assert_eq!(around.joined(&texts, Labels::OfSeveral), text, "{name}");
+        }
     }
 
     #[test]

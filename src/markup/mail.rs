@@ -1,9 +1,16 @@
-//! Mail: the headers people read and the text of the body. The body alone is the text of a mail. MIME, encoded words and character sets are
-//! the work of `mail-parser`.
+//! Mail: the headers people read and the text of the body. The body alone is the text of a mail.
+//!
+//! Headers, encoded words and character sets are the work of `mail-parser`. Parts are found here, because
+//! many mails break the rules and no text may be lost for that: a part without an end ends with the part
+//! around it, and what cannot be decoded stays as it is.
 //!
 //! See docs/adr/0086-text-of-mail-and-latex.md.
 
-use mail_parser::{Address, Message, MessageParser, MessagePart, MimeHeaders, PartType};
+use std::borrow::Cow;
+
+use mail_parser::decoders::base64::base64_decode;
+use mail_parser::decoders::charsets::map::charset_decoder;
+use mail_parser::{Address, Message, MessageParser, MimeHeaders};
 use serde_json::{Map, Value};
 
 use super::html;
@@ -52,10 +59,8 @@ impl Mail {
 
 /// Reads one message; `None` when it has no headers at all.
 pub fn read(bytes: &[u8]) -> Option<Mail> {
-    let message = MessageParser::default().parse(bytes)?;
-    if message.headers().is_empty() {
-        return None;
-    }
+    let whole = parts(bytes);
+    let message = whole.headers.as_ref().filter(|message| !message.headers().is_empty())?;
     let references = message.references().as_text_list().map(<[_]>::to_vec);
     let first_reference = references.and_then(|list| list.first().map(|id| id.to_string()));
     let message_id = message.message_id().map(str::to_owned);
@@ -67,26 +72,110 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
         from: message.from().map(addresses),
         to: message.to().map(addresses),
         cc: message.cc().map(addresses),
-        list_id: list_id(&message),
+        list_id: list_id(message),
         subject: message.subject().map(str::to_owned),
         date_ms: message.date().map(|date| date.to_timestamp().saturating_mul(1000)),
         date: message.date().map(mail_parser::DateTime::to_rfc3339),
-        publish: together([publish(&message), publish_of_pages(&message)]),
-        body: body(&message),
+        publish: together([publish(message), whole.publish_of_pages()]),
+        body: whole.text(),
     })
-}
-
-/// The texts that the mail shows. A mail that shows no text has the texts that are attached to it.
-fn body(message: &Message<'_>) -> String {
-    let mut texts = texts_of(message, 0, Wanted::Shown, 0);
-    if texts.is_empty() {
-        texts = texts_of(message, 0, Wanted::Attached, 0);
-    }
-    texts.join("\n\n")
 }
 
 /// Parts in parts that are read.
 const DEPTH_MAX: usize = 64;
+
+/// A part of a mail. The mail is one too.
+struct Part<'a> {
+    headers: Option<Message<'a>>,
+    /// Where its content begins and ends, decoded only when it is wanted.
+    content: &'a [u8],
+    /// The parts in it, when it has several.
+    inner: Vec<Part<'a>>,
+}
+
+/// A part whose end was not found yet.
+struct OpenPart<'a> {
+    begin: usize,
+    headers: Option<Message<'a>>,
+    /// Where its headers ended.
+    content: Option<usize>,
+    /// What separates the parts in it, as long as it has more.
+    boundary: Option<Vec<u8>>,
+    inner: Vec<Part<'a>>,
+}
+
+impl<'a> OpenPart<'a> {
+    fn at(begin: usize) -> OpenPart<'a> {
+        OpenPart { begin, headers: None, content: None, boundary: None, inner: Vec::new() }
+    }
+
+    fn headers_end(&mut self, bytes: &'a [u8], line: usize, next: usize, may_have_parts: bool) {
+        self.content = Some(next);
+        self.headers = MessageParser::default().parse_headers(&bytes[self.begin..line]);
+        let of_type = self.headers.as_ref().and_then(MimeHeaders::content_type);
+        let multipart = of_type.filter(|of| of.ctype().eq_ignore_ascii_case("multipart"));
+        let boundary = multipart.and_then(|of| of.attribute("boundary"));
+        self.boundary = boundary
+            .filter(|name| !name.is_empty() && may_have_parts)
+            .map(|name| name.as_bytes().to_vec());
+    }
+
+    fn end(mut self, bytes: &'a [u8], end: usize) -> Part<'a> {
+        if self.content.is_none() {
+            self.headers_end(bytes, end, end, false);
+        }
+        let content = &bytes[self.content.unwrap_or(end)..end];
+        Part { headers: self.headers, content, inner: self.inner }
+    }
+}
+
+/// The mail as its parts. A boundary ends every part inside the one that named it.
+fn parts(bytes: &[u8]) -> Part<'_> {
+    let mut open = vec![OpenPart::at(0)];
+    let mut at = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let (begin, words) = (at, line.trim_ascii_end());
+        at += line.len();
+        let depth = open.len();
+        if let Some((place, goes_on)) = boundary_of(&open, words) {
+            end_inside(&mut open, place, bytes, begin);
+            match goes_on {
+                true => open.push(OpenPart::at(at)),
+                false => open[place].boundary = None,
+            }
+        } else if words.is_empty()
+            && let Some(innermost) = open.last_mut()
+            && innermost.content.is_none()
+        {
+            innermost.headers_end(bytes, begin, at, depth < DEPTH_MAX);
+        }
+    }
+    end_inside(&mut open, 0, bytes, bytes.len());
+    open.swap_remove(0).end(bytes, bytes.len())
+}
+
+/// The open part whose boundary a line is, and whether a part follows it.
+fn boundary_of(open: &[OpenPart<'_>], line: &[u8]) -> Option<(usize, bool)> {
+    let name = line.strip_prefix(b"--")?;
+    let matches = |(place, part): (usize, &OpenPart<'_>)| match name
+        .strip_prefix(part.boundary.as_deref()?)?
+    {
+        b"" => Some((place, true)),
+        b"--" => Some((place, false)),
+        _ => None,
+    };
+    open.iter().enumerate().rev().find_map(matches)
+}
+
+/// Ends the open parts inside one.
+fn end_inside<'a>(open: &mut Vec<OpenPart<'a>>, place: usize, bytes: &'a [u8], end: usize) {
+    while open.len() > place + 1
+        && let Some(innermost) = open.pop()
+    {
+        let part = innermost.end(bytes, end);
+        open.last_mut().expect("a part is open around it").inner.push(part);
+    }
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
@@ -94,50 +183,134 @@ enum Wanted {
     Attached,
 }
 
-/// The texts of a part and of the parts in it, those that are not empty, in their order. Of
-/// alternatives the first plain one that has text counts, else the first that has text.
-fn texts_of(message: &Message<'_>, id: u32, wanted: Wanted, depth: usize) -> Vec<String> {
-    let Some(part) = message.parts.get(id as usize).filter(|_| depth < DEPTH_MAX) else {
-        return Vec::new();
-    };
-    if let PartType::Multipart(inner) = &part.body {
-        let each = inner.iter().map(|id| (*id, texts_of(message, *id, wanted, depth + 1)));
-        if !part.is_content_type("multipart", "alternative") {
+impl Part<'_> {
+    /// The texts that the mail shows. A mail that shows no text has the texts that are attached to it.
+    fn text(&self) -> String {
+        let mut texts = self.texts(Wanted::Shown);
+        if texts.is_empty() {
+            texts = self.texts(Wanted::Attached);
+        }
+        texts.join("\n\n")
+    }
+
+    /// The texts of a part and of the parts in it, those that are not empty, in their order. Of
+    /// alternatives the first plain one that has text counts, else the first that has text.
+    fn texts(&self, wanted: Wanted) -> Vec<String> {
+        if !self.is_one_of(&["multipart"], None) {
+            return self.own_text(wanted).into_iter().collect();
+        }
+        let each = self.inner.iter().map(|part| (part, part.texts(wanted)));
+        if !self.is_one_of(&["multipart"], Some("alternative")) {
             return each.flat_map(|(_, texts)| texts).collect();
         }
         let mut with_text: Vec<_> = each.filter(|(_, texts)| !texts.is_empty()).collect();
-        let plain = with_text.iter().position(|(id, _)| is_plain(message, *id));
-        return match with_text.is_empty() {
+        let plain = with_text.iter().position(|(part, _)| part.is_plain());
+        match with_text.is_empty() {
             true => Vec::new(),
             false => with_text.swap_remove(plain.unwrap_or(0)).1,
-        };
+        }
     }
-    let is_attached = part.content_disposition().is_some_and(|one| one.is_attachment());
-    let is_wanted = match wanted {
-        Wanted::Shown => !is_attached && (is_plain(message, id) || is_html(part)),
-        Wanted::Attached => is_attached,
-    };
-    let text = match &part.body {
-        PartType::Text(text) if is_wanted => text.trim().to_owned(),
-        PartType::Html(text) if is_wanted => html::page(text).text,
-        _ => String::new(),
-    };
-    if text.is_empty() { Vec::new() } else { vec![text] }
+
+    fn own_text(&self, wanted: Wanted) -> Option<String> {
+        let disposition = self.headers.as_ref().and_then(MimeHeaders::content_disposition);
+        let is_attached = disposition.is_some_and(|one| one.is_attachment());
+        let is_wanted = match wanted {
+            Wanted::Shown => !is_attached && (self.is_plain() || self.is_html()),
+            Wanted::Attached => is_attached && (self.is_plain() || self.is_one_of(&["text"], None)),
+        };
+        if !is_wanted {
+            return None;
+        }
+        let text = match self.is_html() {
+            true => html::page(&self.decoded()).text,
+            false => self.decoded().trim().to_owned(),
+        };
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// What the `meta` elements of the parts in HTML say.
+    fn publish_of_pages(&self) -> Option<bool> {
+        let own = self.is_html().then(|| said_by_members(&html::page(&self.decoded()).members));
+        together(self.inner.iter().map(Part::publish_of_pages).chain(own))
+    }
+
+    fn is_one_of(&self, kinds: &[&str], subtype: Option<&str>) -> bool {
+        let of_type = self.headers.as_ref().and_then(MimeHeaders::content_type);
+        of_type.is_some_and(|of| {
+            let named = of.subtype().unwrap_or_default();
+            kinds.iter().any(|kind| of.ctype().eq_ignore_ascii_case(kind))
+                && subtype.is_none_or(|subtype| named.eq_ignore_ascii_case(subtype))
+        })
+    }
+
+    fn is_html(&self) -> bool {
+        self.is_one_of(&["text"], Some("html"))
+    }
+
+    /// A part that names no type is plain text.
+    fn is_plain(&self) -> bool {
+        let of_type = self.headers.as_ref().and_then(MimeHeaders::content_type);
+        of_type.is_none() || self.is_one_of(&["text"], Some("plain"))
+    }
+
+    /// Its content as characters.
+    fn decoded(&self) -> String {
+        let coding = self.headers.as_ref().and_then(|part| part.content_transfer_encoding());
+        let bytes = match coding.map(str::to_ascii_lowercase).as_deref() {
+            Some("base64") => of_base64(self.content),
+            Some("quoted-printable") => Cow::Owned(of_quoted_printable(self.content)),
+            _ => Cow::Borrowed(self.content),
+        };
+        let of_type = self.headers.as_ref().and_then(MimeHeaders::content_type);
+        let charset = of_type.and_then(|of| of.attribute("charset")).unwrap_or("us-ascii").trim();
+        let is_ascii = ["us-ascii", "ascii"].iter().any(|one| charset.eq_ignore_ascii_case(one));
+        if charset.eq_ignore_ascii_case("utf-8") || charset.eq_ignore_ascii_case("utf8") {
+            return String::from_utf8_lossy(&bytes).into_owned();
+        }
+        match charset_decoder(charset.as_bytes()).filter(|_| !is_ascii) {
+            Some(decode) => decode(&bytes),
+            None => match (std::str::from_utf8(&bytes), charset_decoder(b"windows-1252")) {
+                (Err(_), Some(decode)) => decode(&bytes),
+                _ => String::from_utf8_lossy(&bytes).into_owned(),
+            },
+        }
+    }
 }
 
-fn is_html(part: &MessagePart<'_>) -> bool {
-    matches!(part.body, PartType::Html(_))
+/// It ends at the first `=`. Anything that stands between the digits is left out.
+fn of_base64(coded: &[u8]) -> Cow<'_, [u8]> {
+    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    let digits = coded.iter().copied().take_while(|byte| *byte != b'=');
+    let digits: Vec<u8> = digits.filter(is_digit).collect();
+    base64_decode(&digits).map_or(Cow::Borrowed(coded), Cow::Owned)
 }
 
-/// A part that names no type is plain text.
-fn is_plain(message: &Message<'_>, id: u32) -> bool {
-    message.parts.get(id as usize).is_some_and(|part| {
-        let named = part.content_type().map(|of| (of.ctype(), of.subtype().unwrap_or_default()));
-        let plain = named.is_none_or(|(kind, subtype)| {
-            kind.eq_ignore_ascii_case("text") && subtype.eq_ignore_ascii_case("plain")
-        });
-        plain && matches!(part.body, PartType::Text(_))
-    })
+/// A `=` that codes nothing stays.
+fn of_quoted_printable(coded: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(coded.len());
+    for line in coded.split_inclusive(|byte| *byte == b'\n') {
+        let words = line.trim_ascii_end();
+        let (words, end) = match words.strip_suffix(b"=") {
+            Some(words) if words.len() < line.len() => (words, &b""[..]),
+            _ => (words, if line.ends_with(b"\n") { &b"\n"[..] } else { b"" }),
+        };
+        let mut at = 0;
+        while at < words.len() {
+            let digit = |place: usize| Some(char::from(*words.get(place)?).to_digit(16)? as u8);
+            match (words[at], digit(at + 1), digit(at + 2)) {
+                (b'=', Some(high), Some(low)) => {
+                    bytes.push(high << 4 | low);
+                    at += 3;
+                }
+                (byte, ..) => {
+                    bytes.push(byte);
+                    at += 1;
+                }
+            }
+        }
+        bytes.extend_from_slice(end);
+    }
+    bytes
 }
 
 /// `Name of the list <id.of.the.list>`, or the id alone: the id.
@@ -157,15 +330,6 @@ fn publish(message: &Message<'_>) -> Option<bool> {
         said_by_member(name, &Value::from(text))
     }));
     together([is_marked.then_some(false), headers])
-}
-
-/// What the `meta` elements of the parts in HTML say.
-fn publish_of_pages(message: &Message<'_>) -> Option<bool> {
-    let pages = message.parts.iter().filter_map(|part| match &part.body {
-        PartType::Html(text) => Some(text),
-        _ => None,
-    });
-    together(pages.map(|text| said_by_members(&html::page(text).members)))
 }
 
 fn addresses(list: &Address<'_>) -> String {
@@ -217,6 +381,37 @@ mod tests {
         assert_eq!(publish("Sensitivity: Private\r\n"), Some(false));
         assert_eq!(publish("Sensitivity: Company-Confidential\r\n"), Some(false));
         assert_eq!(publish("Sensitivity: Normal\r\n"), None);
+    }
+
+    #[test]
+    fn a_part_without_an_end_ends_with_the_part_around_it() {
+        let raw = "From: a@x\r\nContent-Type: multipart/mixed; boundary=out\r\n\r\n--out\r\n\
+                   Content-Type: multipart/related;\r\n boundary=\"in\"\r\n\r\n--in\r\n\r\nOne\r\n--out\r\n\
+                   \r\nTwo\r\n--outer is no boundary\r\n--out--\r\nAfter\r\n";
+        assert_eq!(read(raw.as_bytes()).unwrap().body, "One\n\nTwo\r\n--outer is no boundary");
+        let whole = raw.replace("One\r\n", "One\r\n--in--\r\n");
+        assert_eq!(read(whole.as_bytes()).unwrap().body, "One\n\nTwo\r\n--outer is no boundary");
+    }
+
+    #[test]
+    fn what_is_coded_wrongly_is_read_as_far_as_it_can_be() {
+        let body = |head: &str, body: &[u8]| {
+            let head = format!("From: a@x\r\n{head}\r\n\r\n");
+            read(&[head.as_bytes(), body].concat()).unwrap().body
+        };
+        let plain = "Content-Type: text/plain";
+        assert_eq!(body(plain, "caf\u{e9}".as_bytes()), "caf\u{e9}");
+        assert_eq!(body(plain, b"caf\xe9 \x80"), "caf\u{e9} \u{20ac}");
+        assert_eq!(
+            body(&format!("{plain}; charset=US-ASCII"), "caf\u{e9}".as_bytes()),
+            "caf\u{e9}"
+        );
+        assert_eq!(body(&format!("{plain}; charset=x-unknown"), b"caf\xe9"), "caf\u{e9}");
+        let quoted = format!("{plain}\r\nContent-Transfer-Encoding: quoted-printable");
+        assert_eq!(body(&quoted, b"a=3Db c=d =\r\ne=\r\nf  \r\ng"), "a=b c=d ef\ng");
+        let base64 = format!("{plain}\r\nContent-Transfer-Encoding: base64");
+        assert_eq!(body(&base64, b"SGVs\r\nbG8*"), "Hello");
+        assert_eq!(body(&base64, b"SGVsbG8=\r\n\r\nTo leave this list"), "Hello");
     }
 
     #[test]

@@ -88,6 +88,13 @@ impl ModelError {
         matches!(self, ModelError::Paused { cause: FailureCause::Batch, .. })
     }
 
+    /// Whether the provider gets no calls for a time because many failed.
+    pub(crate) fn is_of_a_provider_left_alone(&self) -> bool {
+        matches!(self, ModelError::Paused { .. })
+            && !self.keeps_to_a_limit()
+            && !self.waits_for_batch()
+    }
+
     /// Whether it is a pause that a limit asks for. A provider that is left alone because it failed, and an
     /// answer that comes with a batch, are no such pauses.
     pub(crate) fn keeps_to_a_limit(&self) -> bool {

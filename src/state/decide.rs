@@ -124,6 +124,8 @@ pub enum Outcome {
     Skipped {
         /// One of the `skipped_` reasons.
         reason: ReasonCode,
+        /// Warnings found on the way.
+        warnings: Warnings,
         input: Box<InputFacts>,
     },
     Failed(Failed),
@@ -469,15 +471,17 @@ impl State {
                 };
                 Note::with_body(event, item)
             }
-            (Outcome::Skipped { reason, input }, Some(about)) => Note::new(Event::RequestSkipped {
-                request,
-                attempt,
-                head: past.head(request)?,
-                reason,
-                warnings: final_warnings(about.open, Warnings::default(), now),
-                supersedes: about.open.particulars().supersedes,
-                input,
-            }),
+            (Outcome::Skipped { reason, warnings, input }, Some(about)) => {
+                Note::new(Event::RequestSkipped {
+                    request,
+                    attempt,
+                    head: past.head(request)?,
+                    reason,
+                    warnings: final_warnings(about.open, warnings, now),
+                    supersedes: about.open.particulars().supersedes,
+                    input,
+                })
+            }
             (Outcome::Failed(failed), Some(about)) => {
                 let head = past.head(request)?;
                 Note::new(attempt_failed(&about, failed, head, policy, now))

@@ -11,7 +11,7 @@ use super::defect::Defect;
 use super::members::{TITLES, folded, named};
 use super::moment::Moment;
 use super::other::parts_of;
-use super::resolve::Resolved;
+use super::resolve::{Resolved, only};
 use super::sources::is_summary_id;
 use super::view::Upstream;
 use crate::contract::places::{DataPlace, DataPlaces};
@@ -190,8 +190,9 @@ fn whole(
     zone: Tz,
 ) -> (Option<SourceContext>, Option<Window>) {
     let common = &resolved.common;
+    let of_all = only(sources.iter().map(|source| source.labels.project.as_deref()));
     let labels = Labels {
-        project: common.project.clone(),
+        project: common.project.clone().or(of_all),
         tags: common.labels.clone(),
         ..Labels::default()
     };

@@ -125,6 +125,8 @@ pub struct Resolved {
     pub upstream: Vec<UpstreamRef>,
     /// The selection manifest, when there was one.
     pub selection_manifest: Option<Selection>,
+    /// Days of the range that are not published.
+    pub missing_days: Vec<Day>,
     /// Upstream days of the primary sources, sorted; empty without dates.
     pub days: Vec<Day>,
     /// Characters of all texts.
@@ -587,6 +589,7 @@ impl Work<'_> {
             source_text_hash: hash,
             upstream,
             selection_manifest: self.located.selection.take(),
+            missing_days: std::mem::take(&mut self.located.found.missing),
             days,
             chars,
             used,
@@ -684,7 +687,7 @@ fn common_of_sessions(sessions: &[OrderedSession], sources: &Sources) -> Common 
 }
 
 /// The one value all have, if they all have it.
-fn only<'a>(mut values: impl Iterator<Item = Option<&'a str>>) -> Option<String> {
+pub(super) fn only<'a>(mut values: impl Iterator<Item = Option<&'a str>>) -> Option<String> {
     let first = values.next()??;
     values.all(|value| value == Some(first)).then(|| first.to_owned())
 }

@@ -231,7 +231,8 @@ impl FlowWorker {
         let day = wanted_day.or(resolved.day()).unwrap_or(created);
         let found = resolved_input(&resolved, day);
         if let Some(reason) = self.skip(&setup, &request, &resolved) {
-            return Err(Outcome::Skipped { reason, input: Box::new(found) });
+            let (warnings, input) = (resolved.warnings, Box::new(found));
+            return Err(Outcome::Skipped { reason, warnings, input });
         }
         let asked_on = wanted_day.unwrap_or(created);
         let (surroundings, data) =

@@ -8,6 +8,7 @@
 Imports nothing but the standard library and knows nothing of the program that wrote the bus.
 """
 
+import codecs
 import email
 import email.policy
 import hashlib
@@ -215,6 +216,14 @@ ATTRIBUTE = re.compile(
     r"[\s/]*([^\s/>][^\s/>=]*)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"'][^\s>]*)))?", re.A)
 
 
+def unescape(text):
+    """Character references. Python leaves out control characters that the standard keeps."""
+    def control(match):
+        code = int(match[1] or match[2], 16 if match[1] else 10)
+        return chr(code) if 0 < code < 32 and code != 13 or code == 127 else match[0]
+    return html.unescape(re.sub(r"&#(?:[xX]([0-9a-fA-F]+)|([0-9]+));?", control, text, flags=re.A))
+
+
 class Html:
     def __init__(self, source):
         self.source, self.page, self.title = source, Page(), None
@@ -231,7 +240,7 @@ class Html:
             if source[at] != "<":
                 end = source.find("<", at)
                 end = len(source) if end < 0 else end
-                self.text(html.unescape(source[at:end]))
+                self.text(unescape(source[at:end]))
             elif source.startswith("<!--", at):
                 empty = re.match("<!---?>", source[at:at + 6])
                 end = at + empty.end() if empty else source.find("-->", at + 4) + 3
@@ -1018,6 +1027,20 @@ def mail(data):
     return "\n\n".join(mail_texts(message, False) or mail_texts(message, True))
 
 
+def decoded(data, charset):
+    """The characters of a part."""
+    try:
+        name = codecs.lookup(charset).name
+    except LookupError:
+        name = "ascii"
+    if name not in ("ascii", "iso8859-1", "cp1252"):
+        return data.decode(name, "replace")
+    try:
+        return data.decode("utf-8" if name == "ascii" else "ascii")
+    except UnicodeDecodeError:
+        return "".join(bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in data)
+
+
 def mail_texts(part, attached):
     """The texts of a part that are not empty: those that are shown, or those that are attached."""
     kind = part.get_content_type()
@@ -1032,7 +1055,7 @@ def mail_texts(part, attached):
     shown = kind in ("text/plain", "text/html") and not is_attached
     if not (part.get_content_maintype() == "text" and is_attached if attached else shown):
         return []
-    text = part.get_content()
+    text = decoded(part.get_payload(decode=True), part.get_content_charset("us-ascii"))
     text = Html(text).page.out if kind == "text/html" else text.strip()
     return [text] if text else []
 
@@ -1207,6 +1230,24 @@ def source_of(folder, name):
     return text_of(name.rpartition(".")[2].lower(), data.decode())
 
 
+def of_session(zone, messages):
+    """The text of a session as a model sees it."""
+    from datetime import datetime
+    from zoneinfo import ZoneInfo
+
+    blocks = []
+    for number, message in enumerate(messages, 1):
+        author = message["author"]
+        label = [f"m{number}", author["name"] or author["address"] or message["role"]]
+        if message["ts"]:
+            at = datetime.fromisoformat(message["ts"]).astimezone(ZoneInfo(zone))
+            label.append(at.strftime("%H:%M"))
+        line = " ".join(part for part in label if part)
+        line = "".join(" " if unicodedata.category(char) == "Cc" else char for char in line)
+        blocks.append(f"[{line}]\n{message['text']}")
+    return "\n\n".join(blocks)
+
+
 def main(arguments):
     if arguments[:1] != ["--vectors"]:
         for name in arguments:
@@ -1227,6 +1268,9 @@ def main(arguments):
                 found = items(vector["kind"], vector["source"]) or {}
                 computed = [[key, line, text] for key, (line, text) in found.items()]
                 expected = vector["items"]
+            elif "messages" in vector:
+                computed = of_session(vector["zone"], vector["messages"])
+                expected = vector["text"]
             else:
                 computed, expected = text_of(vector["kind"], vector["source"]), vector["text"]
             if computed != expected:

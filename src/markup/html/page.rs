@@ -374,10 +374,10 @@ impl<'a> Reader<'a> {
         let (name, named) = name_of(rest, 2);
         let end = tag::scan(rest, named, |_, _| ())?;
         let shown = elements::shown(&name);
+        if self.hidden == 0 && elements::stands_apart(&name) {
+            self.layout.breaks(Break::Space);
+        }
         if shown == Shown::Inline && self.hidden == 0 {
-            if elements::stands_apart(&name) {
-                self.layout.breaks(Break::Space);
-            }
             return Some(end);
         }
         // An end tag does not reach out of the table cell it stands in, or out of the table.

@@ -69,6 +69,7 @@ impl World {
             let outcome = match number % 10 {
                 8 => Outcome::Skipped {
                     reason: ReasonCode::SkippedEmptyContent,
+                    warnings: Warnings::default(),
                     input: Box::new(InputFacts {
                         stream: Some(Stream::Events),
                         day: Some(DAYS[0].parse().unwrap()),

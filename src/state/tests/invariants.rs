@@ -89,7 +89,10 @@ fn take(world: &mut World, step: &Step) {
         Step::Skip { which } => {
             if let Some(request) = running(world, *which) {
                 let (reason, input) = (ReasonCode::SkippedByPolicy, Box::default());
-                world.report(request, Outcome::Skipped { reason, input });
+                world.report(
+                    request,
+                    Outcome::Skipped { reason, warnings: Warnings::default(), input },
+                );
             }
         }
         Step::Fail { which, how } => {

@@ -258,7 +258,10 @@ fn skips_and_invalid_inputs_end_a_request_without_holding_its_key() {
     let skipped = world.accept("a", "k");
     world.start();
     let (reason, input) = (ReasonCode::SkippedEmptyContent, Box::default());
-    assert_eq!(world.report(skipped, Outcome::Skipped { reason, input }), ["RequestSkipped"]);
+    assert_eq!(
+        world.report(skipped, Outcome::Skipped { reason, warnings: Warnings::default(), input }),
+        ["RequestSkipped"]
+    );
     let invalid = world.accept("b", "k");
     world.start();
     assert_eq!(world.fail(invalid, RetryHint::InvalidInput), ["AttemptFailed"]);

@@ -277,7 +277,8 @@ impl Recovery<'_> {
                 None => {
                     let reason = ack.reason().unwrap_or(ReasonCode::SkippedEmptyContent);
                     self.day_unknown(&ack);
-                    self.tried(seq, Outcome::Skipped { reason, input: ack.input() })
+                    let (warnings, input) = (ack.warnings(), ack.input());
+                    self.tried(seq, Outcome::Skipped { reason, warnings, input })
                 }
             },
             Some(AckStatus::Duplicate) => {
