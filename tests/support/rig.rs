@@ -212,7 +212,11 @@ pub fn perform(taken: &TakenRequest, attempt: u32, healed: bool) -> VecDeque<Out
         "input" => vec![failed(RetryHint::InvalidInput, Some(ReasonCode::UnknownSourceId))],
         "skip" => {
             let input = Box::default();
-            vec![Outcome::Skipped { reason: ReasonCode::SkippedEmptyContent, input }]
+            vec![Outcome::Skipped {
+                reason: ReasonCode::SkippedEmptyContent,
+                warnings: Warnings::default(),
+                input,
+            }]
         }
         "unresolved" => vec![produced],
         _ => vec![resolved, answer, produced],

@@ -10,7 +10,7 @@ use super::super::event::Event;
 use super::super::{State, Status};
 use super::world::{World, ask};
 use crate::contract::ids::Seq;
-use crate::contract::vocabulary::{ReasonCode, Urgency};
+use crate::contract::vocabulary::{ReasonCode, Urgency, Warnings};
 
 #[derive(Debug, Clone)]
 enum Step {
