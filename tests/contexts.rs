@@ -547,7 +547,9 @@ fn the_titles_of_long_sources_reach_the_prompt_of_a_digest() {
         let flow = "digest.weekly.summarize.weekly_digest.v1";
         home.ask("weekly", flow, "document_summary", "other", &ids, json!({}));
         // The script answers no digest.
-        assert_eq!(home.run(&["--json", "drain"]).status.code(), Some(1));
+        let drained = home.run(&["drain"]);
+        let said = String::from_utf8_lossy(&drained.stderr);
+        assert_eq!(drained.status.code(), Some(1), "{said}");
 
         let mut prompts: Vec<String> = Vec::new();
         for entry in std::fs::read_dir(&asked).unwrap() {

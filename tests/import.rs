@@ -390,4 +390,14 @@ fn files_with_other_endings_are_counted_by_their_ending() {
     let mail = dir.path().join("mail").display().to_string();
     let report = run(&home, &["import", "mail", &mail]);
     assert_eq!(report["passed_over"], serde_json::json!({"pst": 1}), "{report}");
+    std::fs::remove_file(dir.path().join("mail/all.mbox")).unwrap();
+    let output = Command::cargo_bin("summarizer")
+        .unwrap()
+        .env_clear()
+        .args(["--home", home.to_str().unwrap(), "import", "mail", &mail])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(5), "{said}");
+    assert!(said.contains("it passed over 1 .pst"), "{said}");
 }

@@ -216,9 +216,22 @@ fn failure(error: &ImportError) -> Failure {
         ImportError::Foreign { .. } => {
             failure.hint("only partitions that an import made are ever appended to")
         }
-        ImportError::Nothing { .. } => failure.hint("check the path and the file endings"),
+        ImportError::Nothing { passed_over, .. } if !passed_over.is_empty() => {
+            let all = by_ending(passed_over);
+            failure.hint(format!("it passed over {all}; `summarizer add` reads more kinds"))
+        }
+        ImportError::Nothing { .. } => failure.hint("the folder holds no files"),
         _ => failure,
     }
+}
+
+/// Files counted by the end of their names.
+fn by_ending(counts: &BTreeMap<String, u64>) -> String {
+    let shown = |(end, count): (&String, &u64)| match end.is_empty() {
+        true => format!("{count} without an ending"),
+        false => format!("{count} .{end}"),
+    };
+    counts.iter().map(shown).collect::<Vec<_>>().join(", ")
 }
 
 fn show(context: &Context, report: &Report) -> Exit {
@@ -235,12 +248,7 @@ fn show(context: &Context, report: &Report) -> Exit {
         };
         context.ui.talk(format!("{files}: {added} added, {known} known already"));
         if !report.passed_over.is_empty() {
-            let shown = |(end, count): (&String, &u64)| match end.is_empty() {
-                true => format!("{count} without an ending"),
-                false => format!("{count} .{end}"),
-            };
-            let all: Vec<String> = report.passed_over.iter().map(shown).collect();
-            let all = all.join(", ");
+            let all = by_ending(&report.passed_over);
             context.ui.talk(format!("passed over: {all} (`summarizer add` reads more kinds)"));
         }
         if added > 0 {

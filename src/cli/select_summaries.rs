@@ -19,7 +19,7 @@ use crate::synthesis::summary_items::{self, BusSummary};
 
 /// Most summaries of a selection, unless the caller says otherwise.
 const LIMIT: u64 = 1_000;
-/// Most days that a selection may span.
+/// Most days until today that a selection may span.
 const DAYS_MAX: i32 = 3_660;
 /// Missing days that a warning names.
 const DAYS_SHOWN: usize = 10;
@@ -82,7 +82,12 @@ fn choose(
     let filters = filters(args)?;
     let zone = load_config(context)?.timezone;
     let today = context.machine.clock.now().day_in(zone);
-    let missing = missing_days(root, first, last.min(today))?;
+    let known = last.min(today);
+    if known.days() - first.days() >= DAYS_MAX {
+        let what = format!("{first} to {known} are more than {DAYS_MAX} days");
+        return Err(Failure::new(Exit::Usage, what).hint("choose a later --from"));
+    }
+    let missing = missing_days(root, first, known)?;
     let mut chosen = Chosen { missing, ..Chosen::default() };
     let (first, last) = (first.to_string(), last.to_string());
     let in_days = |day: &str| first.as_str() <= day && day <= last.as_str();
@@ -240,11 +245,10 @@ fn days(args: &SummaryQuery<'_>) -> Result<(Day, Day), Failure> {
             );
         }
     };
-    if first > last || last.days() - first.days() >= DAYS_MAX {
-        let what = format!("{first} to {last} is not a range of at most {DAYS_MAX} days");
-        return Err(Failure::new(Exit::Usage, what));
+    match first > last {
+        true => Err(Failure::new(Exit::Usage, format!("{first} to {last} is not a range of days"))),
+        false => Ok((first, last)),
     }
-    Ok((first, last))
 }
 
 fn filters<'a>(args: &SummaryQuery<'a>) -> Result<Vec<(&'a str, &'a str)>, Failure> {

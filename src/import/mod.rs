@@ -77,6 +77,8 @@ pub enum ImportError {
     Nothing {
         /// Where it was looked for.
         path: String,
+        /// Files there whose name has another end, counted by it.
+        passed_over: BTreeMap<String, u64>,
     },
 }
 
@@ -270,7 +272,10 @@ pub fn files(disk: &dyn Disk, path: &Path, extensions: &[&str]) -> Result<FoundF
     let mut found = FoundFiles::default();
     walk(disk, path, extensions, 0, &mut found)?;
     match found.files.is_empty() {
-        true => Err(ImportError::Nothing { path: path.display().to_string() }),
+        true => {
+            let (path, passed_over) = (path.display().to_string(), found.passed_over);
+            Err(ImportError::Nothing { path, passed_over })
+        }
         false => Ok(found),
     }
 }

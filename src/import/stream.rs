@@ -328,9 +328,9 @@ mod tests {
             let stopped = each_record(disk, &path, &mut |number, _| {
                 seen = number;
                 let path = String::new();
-                if number == 2 { Err(ImportError::Nothing { path }) } else { Ok(()) }
+                if number == 2 { Err(ImportError::Missing { path }) } else { Ok(()) }
             });
-            assert!(matches!(stopped, Err(ImportError::Nothing { .. })));
+            assert!(matches!(stopped, Err(ImportError::Missing { .. })));
             assert_eq!(seen, 2);
         }
     }

@@ -12,7 +12,7 @@ use unicode_normalization::UnicodeNormalization as _;
 
 use super::layout::{Break, Layout, fence_for};
 use super::prefix;
-use super::quantity::{angle, quantity, unit};
+use super::quantity::{angle, letters_of, quantity, unit};
 
 /// Most groups and environments that are open at the same time. Deeper ones are read as if they were not there.
 const OPEN_MAX: usize = 256;
@@ -209,11 +209,6 @@ impl Defined {
         out.push_str(&source[copied..]);
         Cow::Owned(out)
     }
-}
-
-/// The letters that a text begins with.
-pub(super) fn letters_of(text: &str) -> &str {
-    &text[..text.bytes().take_while(u8::is_ascii_alphabetic).count()]
 }
 
 /// The macros that a source defines, in its order: a later definition counts, and `\providecommand` only

@@ -103,7 +103,7 @@ pub(super) fn unit(source: &str) -> String {
     while let Some(first) = rest.chars().next() {
         let after = &rest[first.len_utf8()..];
         let name = match first {
-            '\\' => super::latex::letters_of(after),
+            '\\' => letters_of(after),
             _ => "",
         };
         if name.is_empty() {
@@ -145,6 +145,11 @@ pub(super) fn unit(source: &str) -> String {
         }
     }
     out
+}
+
+/// The letters that a text begins with: the name of a command.
+pub(super) fn letters_of(text: &str) -> &str {
+    &text[..text.bytes().take_while(u8::is_ascii_alphabetic).count()]
 }
 
 #[cfg(test)]
