@@ -449,6 +449,53 @@ fn changed_text_is_new_work_for_our_own_requests_and_a_warning_for_others() {
 }
 
 #[test]
+fn a_changed_message_of_a_session_is_new_work() {
+    let home = Home::new("");
+    let buses = home.path("buses");
+    let say = |words: &str| {
+        let at = bus_support::MIDNIGHT + 1_000;
+        bus_support::events_day(&buses, "2026-02-11", &[bus_support::event("evt_1", at, words)]);
+    };
+    say("We meet on Monday to sign the lease.");
+    let start = bus_support::MIDNIGHT;
+    let session = bus_support::session("ses_1", "2026-02-11", start, &["evt_1"]);
+    bus_support::sessions_day(&buses, "2026-02-11", false, &[session]);
+    let submit = || {
+        let flow = "gpt.session.summarize.parsed_message.v3";
+        let args = ["submit", "--flow", flow, "--kind", "session_summary", "--bus", "session_bus"];
+        let id = home.ok(&[&args[..], &["--id", "ses_1"]].concat()).trim().to_owned();
+        home.ok(&["drain"]);
+        home.last_ack(&id)
+    };
+    let first = submit();
+    assert_eq!(first["status"], "completed");
+    assert_eq!(submit()["status"], "duplicate");
+    say("We meet on Friday to sign the lease.");
+    let second = submit();
+    assert_eq!(second["status"], "completed", "{second}");
+    assert_ne!(second["summary"]["summary_id"], first["summary"]["summary_id"]);
+}
+
+#[test]
+fn a_key_whose_text_changed_before_it_was_read_says_so() {
+    let home = Home::new("");
+    let file = home.path("buses/other/a.txt");
+    let submit = || home.ok(&["submit", "--flow", FREE, "--id", "a.txt"]).trim().to_owned();
+    std::fs::write(&file, "The meeting moved to Tuesday.").unwrap();
+    submit();
+    std::fs::write(&file, "The meeting moved to Friday.").unwrap();
+    home.ok(&["drain"]);
+    std::fs::write(&file, "The meeting moved to Tuesday.").unwrap();
+    let again = submit();
+    home.ok(&["drain"]);
+    let ack = home.last_ack(&again);
+    assert_eq!(
+        (&ack["status"], &ack["warnings"]),
+        (&"duplicate".into(), &json!(["source_changed"]))
+    );
+}
+
+#[test]
 fn a_change_is_noticed_before_the_next_checkpoint() {
     let home = Home::new("");
     std::fs::write(home.path("buses/other/a.txt"), "One.  A sentence about boats.").unwrap();

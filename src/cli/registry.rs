@@ -1,5 +1,6 @@
 //! `registry`: lists flows, checks them, and adds new ones.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -13,7 +14,7 @@ use crate::contract::hash::Digest;
 use crate::digest::project::ProjectRules;
 use crate::digest::selector::{Selector, Selectors};
 use crate::flow::lint::{self, Severity};
-use crate::flow::{folder, scaffold};
+use crate::flow::{LoadedPack, folder, scaffold};
 use crate::registry::FlowDirectory;
 use crate::registry::binding::{Binding, UnknownPath};
 use crate::registry::{
@@ -198,8 +199,13 @@ fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<E
     for record in wanted {
         bar.inc(1);
         let name = label(&record.flow_id, record.variant.as_deref());
+        let mut main = None;
         let mut findings = match registry.files(&*context.machine.disk, record) {
-            Ok(files) => lint::lint(record, &files),
+            Ok(files) => {
+                let pack = LoadedPack::load(record, &files).ok();
+                main = pack.and_then(|pack| pack.main_input().map(str::to_owned));
+                lint::lint(record, &files)
+            }
             Err(error) => vec![lint::Finding {
                 severity: Severity::Error,
                 place: "pack_dir".to_owned(),
@@ -223,7 +229,7 @@ fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<E
             continue;
         }
         say(context, &name, &findings);
-        inputs_table(context, record);
+        inputs_table(context, record, main.as_deref());
     }
     bar.finish_and_clear();
     for selector in selectors {
@@ -239,11 +245,11 @@ fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<E
     Ok(if errors > 0 { Exit::Wrong } else { Exit::Done })
 }
 
-/// Where each input of a flow comes from.
-fn inputs_table(context: &Context, record: &FlowPackRecord) {
+/// Where each input of a flow comes from. `main` is the input that gets the texts.
+fn inputs_table(context: &Context, record: &FlowPackRecord, main: Option<&str>) {
     let row = |input: &IoInput| {
         let from = input.from.as_ref().map(Binding::to_string);
-        let unbound = match input.main {
+        let unbound = match input.main || main == Some(input.name.as_str()) {
             true => "text".to_owned(),
             false => format!("request.params.{}", input.name),
         };
@@ -388,10 +394,18 @@ fn bindings(words: &[String]) -> Result<Vec<(String, Binding)>, Failure> {
         let (name, path) = word
             .split_once('=')
             .ok_or_else(|| wrong("an input and a path with `=` between are needed".to_owned()))?;
-        let binding = path.parse().map_err(|error: UnknownPath| wrong(error.to_string()))?;
+        let binding = match path.trim_start().starts_with('{') {
+            true => serde_json::from_str(path).map_err(|error| wrong(error.to_string()))?,
+            false => path.parse().map_err(|error: UnknownPath| wrong(error.to_string()))?,
+        };
         Ok((name.to_owned(), binding))
     };
-    words.iter().map(read).collect()
+    let bound: Vec<(String, Binding)> = words.iter().map(read).collect::<Result<_, _>>()?;
+    let mut seen = BTreeSet::new();
+    match bound.iter().find(|(name, _)| !seen.insert(name)) {
+        Some((name, _)) => Err(Failure::new(Exit::Usage, format!("{name} is bound twice"))),
+        None => Ok(bound),
+    }
 }
 
 /// The folder with the registry to edit.

@@ -82,6 +82,8 @@ enum PublishMark {
     Labels,
     /// What programs that search may do with it.
     Robots,
+    /// What it is called. Only a title that is a mark says something.
+    Title,
 }
 
 /// Words for what is not meant for others, in the languages that are read, as [`folded`] gives them.
@@ -267,6 +269,8 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         return None;
     }
     Some(match folded(name).as_str() {
+        "title" | "subject" | "headline" | "titulo" | "titel" | "titre" | "asunto" | "betreff"
+        | "objet" => PublishMark::Title,
         "publish" | "publishable" | "maypublish" | "canpublish" | "dgpublish" | "publicar"
         | "publier" | "veroffentlichen" | "veroeffentlichen" => PublishMark::Publish,
         "published" | "ispublished" | "publicado" | "publicada" | "publie" | "publiee"
@@ -627,6 +631,7 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
             let words = words_of(value);
             words.iter().any(|text| labels_of(text).iter().any(closes)).then_some(false)
         }
+        PublishMark::Title => value.as_str().is_some_and(is_private_title).then_some(false),
     }
 }
 
@@ -731,9 +736,18 @@ pub(crate) fn said_by_line(name: &str, value: &str) -> Option<bool> {
     said_by_member(name, &Value::from(value)).filter(|yes| decides && !yes)
 }
 
-/// Whether a title is such a mark, or begins with one in brackets: `PRIVATE`, `[Confidential] Offer`.
+/// Marks of answers and of mails that were passed on, as [`folded`] gives them.
+const REPLY_MARKS: &[&str] = &["re", "fw", "fwd", "aw", "wg", "sv", "rv", "res", "enc", "tr"];
+
+/// Whether a title is such a mark, or begins with one in brackets: `PRIVATE`, `[Confidential] Offer`. An
+/// answer to a text with such a title is one too.
 pub(crate) fn is_private_title(title: &str) -> bool {
-    let title = title.trim();
+    let mut title = title.trim();
+    while let Some((mark, rest)) = title.split_once(':')
+        && is_one_of(REPLY_MARKS, mark)
+    {
+        title = rest.trim_start();
+    }
     let in_brackets = title.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     is_private_word(title) || in_brackets.is_some_and(|(word, _)| is_private_word(word))
 }
@@ -781,6 +795,27 @@ mod tests {
             assert_eq!(said(Some(&flag)), expected, "{flag}");
         }
         assert_eq!(said(None), None);
+    }
+
+    #[test]
+    fn a_title_that_is_a_mark_says_no() {
+        let said =
+            |name: &str, title: &str| said_by_members(json!({name: title}).as_object().unwrap());
+        let marks = [
+            "PRIVATE",
+            "[Draft] The roof",
+            "Re: [Private] x",
+            "AW: WG: [Vertraulich] x",
+            "privado",
+        ];
+        for title in marks {
+            assert_eq!(said("title", title), Some(false), "{title}");
+            assert_eq!(said("Subject", title), Some(false), "{title}");
+        }
+        for title in ["The private sector", "Re: roof", "Draft of the lease", "[Roof] private", ""]
+        {
+            assert_eq!(said("title", title), None, "{title}");
+        }
     }
 
     #[test]

@@ -191,11 +191,16 @@ impl Surroundings {
         }
         let sizes = sources.iter().map(|source| source.id.len() + source.text.len() + 48);
         let mut out = String::with_capacity(sizes.sum());
+        let mut roles = self.input.sources.iter().map(|source| source.role.as_deref());
+        let first = roles.next().flatten();
+        let roles_differ = roles.any(|role| role != first);
         for (number, source, context) in self.numbered(sources) {
             out.push_str(if out.is_empty() { "" } else { "\n\n" });
             match context {
-                Some(context) if is_session => out.push_str(&self.message_label(number, context)),
-                _ => out.push_str(&format!("[{number}] {}", label(source, context))),
+                Some(context) if is_session => {
+                    out.push_str(&self.message_label(number, context, roles_differ));
+                }
+                _ => out.push_str(&format!("[{number}] {}", label(source, context, roles_differ))),
             }
             out.push('\n');
             out.push_str(&source.text);
@@ -204,9 +209,10 @@ impl Surroundings {
     }
 
     /// `[m1 user 14:03]`: the number of the message, who spoke, and when.
-    fn message_label(&self, number: usize, context: &SourceContext) -> String {
+    fn message_label(&self, number: usize, context: &SourceContext, roles_differ: bool) -> String {
         let mut label = format!("[m{number}");
-        let parts = [context.speaker().map(one_line), self.time_of_day(context)];
+        let speaker = context.speaker().map(|name| with_role(name, context, roles_differ));
+        let parts = [speaker, self.time_of_day(context)];
         for part in parts.into_iter().flatten() {
             label.push(' ');
             label.push_str(&part);
@@ -233,15 +239,24 @@ fn days(sources: &[&SourceContext]) -> Option<String> {
 }
 
 /// What stands behind the number of a text: its id, and what a reader needs to place it.
-fn label(source: &SourceText, context: Option<&SourceContext>) -> String {
+fn label(source: &SourceText, context: Option<&SourceContext>, roles_differ: bool) -> String {
     let mut parts = vec![one_line(&source.id)];
     if let Some(context) = context {
         parts.extend(context.title.as_deref().map(one_line));
-        let author = context.author.as_ref().map(|author| one_line(&author.shown()));
+        let author = context.author.as_ref();
+        let author = author.map(|author| with_role(&author.shown(), context, roles_differ));
         parts.extend(author.or_else(|| context.role.as_deref().map(one_line)));
         parts.extend(context.ts.as_deref().or(context.day.as_deref()).map(one_line));
     }
     parts.join(" | ")
+}
+
+/// Who speaks, and as what, where that is not the same for all: `Ana (user)`.
+fn with_role(name: &str, context: &SourceContext, roles_differ: bool) -> String {
+    match context.role.as_deref().filter(|role| roles_differ && *role != name) {
+        Some(role) => one_line(&format!("{name} ({role})")),
+        None => one_line(name),
+    }
 }
 
 /// A label is one line: control characters of foreign words become spaces.

@@ -92,7 +92,8 @@ fn with_marks(document: Document, text: &str) -> Document {
         marks::said_in_text(document.kind, markdown::plain_body(text)),
         marks::said_in_text(document.kind, text),
     ]);
-    let publish = publish::together([document.publish, said]);
+    let title = document.title.as_deref().is_some_and(publish::is_private_title);
+    let publish = publish::together([document.publish, said, title.then_some(false)]);
     Document { publish, ..document }
 }
 

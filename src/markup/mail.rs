@@ -320,6 +320,15 @@ fn list_id(message: &Message<'_>) -> Option<String> {
     (!id.is_empty()).then(|| id.to_owned())
 }
 
+/// The encoded words of a header as characters. Some programs put no blank between labels, and then nobody
+/// takes them for such words.
+fn words_of(raw: &str) -> Option<String> {
+    let header =
+        raw.contains("=?").then(|| format!("Subject: {}\r\n\r\n", raw.replace(",=?", ", =?")));
+    let message = MessageParser::default().parse_headers(header.as_ref()?.as_bytes())?;
+    message.subject().map(str::to_owned)
+}
+
 /// What the headers say, with or without the `X-` of names that are not registered.
 fn publish(message: &Message<'_>) -> Option<bool> {
     let is_marked = message.subject().is_some_and(is_private_title);
@@ -327,7 +336,10 @@ fn publish(message: &Message<'_>) -> Option<bool> {
         let name = header.name();
         let name = name.strip_prefix("X-").or_else(|| name.strip_prefix("x-")).unwrap_or(name);
         let text = message.header_raw(header.name())?.trim();
-        said_by_member(name, &Value::from(text))
+        together(
+            [Some(text.to_owned()), words_of(text)]
+                .map(|text| said_by_member(name, &Value::from(text?))),
+        )
     }));
     together([is_marked.then_some(false), headers])
 }
@@ -376,6 +388,12 @@ mod tests {
             |line: &str| read(format!("From: a@x\r\n{line}\r\nx").as_bytes()).unwrap().publish;
         assert_eq!(publish(""), None);
         assert_eq!(publish("X-Gmail-Labels: Inbox,Private\r\n"), Some(false));
+        for label in
+            ["=?UTF-8?Q?Priv=C3=A9?=", "Inbox,=?UTF-8?Q?Priv=C3=A9?=", "=?UTF-8?Q?Inbox,Privat?="]
+        {
+            assert_eq!(publish(&format!("X-Gmail-Labels: {label}\r\n")), Some(false), "{label}");
+        }
+        assert_eq!(publish("Subject: Re: AW: [Private] roof\r\n"), Some(false));
         let page = "From: a@x\r\nContent-Type: text/html\r\n\r\n<meta name=publish content=no><p>x";
         assert_eq!(read(page.as_bytes()).unwrap().publish, Some(false));
         assert_eq!(publish("Sensitivity: Private\r\n"), Some(false));

@@ -105,7 +105,7 @@ pub struct UnknownPath(pub String);
 fn all() -> String {
     let fixed = ["sources", "text", "request.day", "home.timezone"].map(str::to_owned);
     let fields = FIELDS.iter().map(|(name, _)| format!("source.{name}"));
-    let named = ["request.params.NAME", "home.profile.NAME"].map(str::to_owned);
+    let named = ["request.params.NAME", "home.profile.NAME", "{\"value\": …}"].map(str::to_owned);
     fixed.into_iter().chain(fields).chain(named).collect::<Vec<_>>().join(", ")
 }
 

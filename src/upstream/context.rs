@@ -228,14 +228,18 @@ fn whole(
                 return (None, None);
             };
             let origin = Origin { line: None, ..first.origin.clone() };
+            // The items of a list may be by different people and of different days.
+            let authors = sources.iter().all(|source| source.author == first.author);
+            let times =
+                sources.iter().all(|source| (&source.ts, &source.day) == (&first.ts, &first.day));
             let document = SourceContext {
                 id: only.clone(),
                 kind: SourceKind::Document,
                 title: common.title.clone(),
                 origin,
-                author: first.author.clone(),
-                ts: first.ts.clone(),
-                day: first.day.clone(),
+                author: first.author.clone().filter(|_| authors),
+                ts: first.ts.clone().filter(|_| times),
+                day: first.day.clone().filter(|_| times),
                 labels,
                 ..SourceContext::default()
             };
@@ -375,15 +379,15 @@ fn of_summary(record: &Value, zone: Tz) -> SourceContext {
         ..SourceContext::default()
     };
     let precision = TimePrecision::of(meta);
-    if precision == TimePrecision::Moment
-        && let Some(at) = record.get("ts_abs_ms").and_then(Value::as_i64)
-        && let Some(at) = zoned(Timestamp(at), zone)
-    {
-        context.set_time(at, zone);
+    let at = record.get("ts_abs_ms").and_then(Value::as_i64);
+    match (precision, at.and_then(|at| zoned(Timestamp(at), zone))) {
+        (TimePrecision::Moment, Some(at)) => context.set_time(at, zone),
+        (TimePrecision::Day, Some(at)) => context.day = Some(at.date_naive().to_string()),
+        _ => {}
     }
-    // The day it is published on is the day it is about, unless its source has no date.
-    if precision != TimePrecision::Unknown {
-        context.day = words(record, &["day"]).or(context.day);
+    // A text may be published on another day than its own.
+    if precision != TimePrecision::Unknown && context.day.is_none() {
+        context.day = words(record, &["day"]);
     }
     // A summary stands for its sources: what becomes of them becomes of everything that was made of it.
     let known = ["/selection/origins", "/source_ids"];
@@ -534,6 +538,21 @@ mod tests {
             (Some("flat"), 1)
         );
         assert_eq!(context.meta, *json!({"org": "ACME"}).as_object().unwrap());
+    }
+
+    #[test]
+    fn a_summary_is_of_the_day_of_its_text_and_not_of_the_day_it_is_filed_under() {
+        let of = |precision: &str| {
+            let meta = json!({"ts_precision": precision});
+            let at = 1_769_731_200_000_i64;
+            let item = json!({"day": "2026-11-27", "ts_abs_ms": at, "meta": meta});
+            let context = of_summary(&item, chrono_tz::UTC);
+            (context.day, context.ts.is_some())
+        };
+        let own = Some("2026-01-30".to_owned());
+        assert_eq!(of("day"), (own.clone(), false));
+        assert_eq!(of("moment"), (own, true));
+        assert_eq!(of("none"), (None, false));
     }
 
     #[test]

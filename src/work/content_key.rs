@@ -28,11 +28,6 @@ use crate::upstream::other::OTHER_DIR;
 /// How such a key begins.
 const PREFIX: &str = "content:";
 
-/// Whether a key stands for content.
-pub(crate) fn is_content_key(key: &str) -> bool {
-    key.strip_prefix(PREFIX).is_some_and(|hex| hex.parse::<Digest>().is_ok())
-}
-
 /// The key of a request as its input and the configuration are now.
 pub(crate) fn content_key(
     machine: &Machine,
@@ -96,11 +91,16 @@ fn content_of(disk: &dyn Disk, buses: &Path, input: &Input) -> Option<Digest> {
             Some(hasher.finish())
         }
         Input::Ids { bus, .. } | Input::Query { bus, .. } => {
-            let folder = buses.join(Family::of(*bus)?.manifest_dir());
-            manifests(disk, &folder)
+            let family = Family::of(*bus)?;
+            // The texts of a session are those of its events.
+            let also = (*bus == Bus::SessionBus).then_some(Family::Events);
+            manifests(disk, buses, &[Some(family), also])
         }
-        // The hash of the selection is part of the work.
-        Input::SelectionManifest { .. } => None,
+        // The hash of the selection is part of the work, and says nothing of texts.
+        Input::SelectionManifest { .. } => {
+            let all = [Family::Events, Family::Sessions, Family::Chunks];
+            manifests(disk, buses, &all.map(Some))
+        }
     }
 }
 
@@ -115,27 +115,18 @@ fn file_of(disk: &dyn Disk, buses: &Path, id: &str) -> Option<Vec<u8>> {
     [Some(id), item].into_iter().flatten().find_map(|id| disk.read(&within(id)?).ok())
 }
 
-/// All manifests of a folder, by name and bytes.
-fn manifests(disk: &dyn Disk, folder: &Path) -> Option<Digest> {
-    let mut names = disk.list(folder).ok()?;
-    names.retain(|name| name.ends_with(".json"));
-    names.sort_unstable();
+/// All manifests of some families, by name and bytes. A family without any counts as none.
+fn manifests(disk: &dyn Disk, buses: &Path, families: &[Option<Family>]) -> Option<Digest> {
     let mut hasher = Hasher::new();
-    for name in names {
-        let bytes = disk.read(&folder.join(&name)).ok()?;
-        hasher.update(&name).update("\n").update(sha256(bytes).hex()).update("\n");
+    for family in families.iter().flatten() {
+        let folder = buses.join(family.manifest_dir());
+        let mut names = disk.list(&folder).unwrap_or_default();
+        names.retain(|name| name.ends_with(".json"));
+        names.sort_unstable();
+        for name in names {
+            let bytes = disk.read(&folder.join(&name)).ok()?;
+            hasher.update(&name).update("\n").update(sha256(bytes).hex()).update("\n");
+        }
     }
     Some(hasher.finish())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_stands_for_content_by_its_form() {
-        assert!(is_content_key(&format!("{PREFIX}{}", sha256("a").hex())));
-        assert!(!is_content_key("content:mine"));
-        assert!(!is_content_key(&format!("derived:{}", sha256("a").hex())));
-    }
 }

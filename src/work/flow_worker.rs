@@ -56,7 +56,6 @@ use super::attempt_facts::{
     error_of, failed, failed_by, flow_failed, places_of, provenance_of, resolved_input, subtype,
     unresolved, unresolved_input,
 };
-use super::content_key::is_content_key;
 use super::data_rules::confinement;
 use super::isolation::message::{FlowJob, ProviderFacts};
 use super::isolation::pack::{PackParcel, ReadyPack};
@@ -436,10 +435,6 @@ impl Worker for FlowWorker {
     }
 
     fn source_changed(&self, log: &Reader, request: &TakenRequest, ended: Option<Seq>) -> bool {
-        // Such a key stands for the content, so it is another key when the content changes.
-        if is_content_key(&request.head.key) {
-            return false;
-        }
         let recent = self.recent.lock().get(&request.key.head()).copied();
         let Some(made_from) = recent.or_else(|| made_from(log, ended?)) else { return false };
         let Ok(parsed) = Request::parse(&request.line) else { return false };

@@ -1236,9 +1236,13 @@ def of_session(zone, messages):
     from zoneinfo import ZoneInfo
 
     blocks = []
+    roles = {message["role"] for message in messages}
     for number, message in enumerate(messages, 1):
-        author = message["author"]
-        label = [f"m{number}", author["name"] or author["address"] or message["role"]]
+        author, role = message["author"], message["role"]
+        name = author["name"] or author["address"]
+        if name and role and len(roles) > 1:
+            name = f"{name} ({role})"
+        label = [f"m{number}", name or role]
         if message["ts"]:
             at = datetime.fromisoformat(message["ts"]).astimezone(ZoneInfo(zone))
             label.append(at.strftime("%H:%M"))

@@ -261,8 +261,10 @@ class Home:
                     return None
                 paths.append(path)
         else:
-            folder = {"event_bus": "eventbus", "session_bus": "sessions", "chunk_bus": "chunks"}[bus]
-            paths = sorted((buses / folder / "manifest").glob("*.json"))
+            # The texts of a session are those of its events.
+            folders = {"event_bus": ["eventbus"], "session_bus": ["sessions", "eventbus"], "chunk_bus": ["chunks"]}
+            for folder in folders[bus]:
+                paths.extend(sorted((buses / folder / "manifest").glob("*.json")))
         return _sha256(_canonical([[path.name, _sha256(path.read_bytes())] for path in paths]))
 
     def _came_back(self, key: str) -> bool:
