@@ -1,11 +1,16 @@
 //! The places of a home, and the lock of the process that holds it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::Config;
 use crate::os::{Disk, DiskFile, Open};
+
+/// The folders of buses that the program reads or writes.
+const BUS_FOLDERS: &[&str] =
+    &["event_bus", "sessions_bus", "chunk_bus", "summary_bus", "digest_bus"];
 
 /// The places of a home. Only `exists` and `create` touch the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +103,32 @@ impl Home {
         self.run().join("snapshots")
     }
 
+    /// What the program itself keeps here. The rest of the folder may hold a person's texts.
+    pub(crate) fn own_places(&self) -> Vec<PathBuf> {
+        let mut places = vec![self.run(), self.queue.clone(), self.registry(), self.config_file()];
+        match self.root.starts_with(&self.buses) {
+            // The buses lie in the folder of the texts, so they are named one by one.
+            true => places.extend(BUS_FOLDERS.iter().map(|name| self.buses.join(name))),
+            false => places.push(self.buses.clone()),
+        }
+        places
+    }
+
+    /// The home that lies in this folder, with its own settings; `None` when none does.
+    pub(crate) fn in_folder(disk: &dyn Disk, folder: &Path) -> io::Result<Option<Home>> {
+        let is_there = |path: PathBuf| Ok::<_, io::Error>(disk.stat(&path)?.is_some());
+        let run = folder.join("run");
+        let (log, settings) = (run.join("summarizer.redb"), folder.join("summarizer.toml"));
+        if !is_there(log)? && !is_there(settings.clone())? {
+            return Ok(None);
+        }
+        let text = disk.read_if_present(&settings)?.and_then(|bytes| String::from_utf8(bytes).ok());
+        // Settings that nobody can read make no other home: its files lie at the usual places.
+        let config = Config::load(text.as_deref(), &BTreeMap::new(), 1)
+            .or_else(|_| Config::load(None, &BTreeMap::new(), 1));
+        Ok(config.ok().map(|config| Home::new(folder, &config)))
+    }
+
     /// Whether anything was ever logged here.
     pub fn exists(&self, disk: &dyn Disk) -> io::Result<bool> {
         Ok(disk.stat(&self.store())?.is_some())
@@ -142,8 +173,6 @@ impl Drop for HomeLock {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::os::real::HostDisk;
 

@@ -37,7 +37,8 @@ const CARGO_BLOCKS: &[&str] =
 
 const README: &str = "README.md";
 const LANGUAGES: &[&str] = &["sh", "python", "text", "toml", "json"];
-const MARKS: &[&str] = &["with-model", "by-hand"];
+/// `output` is what the commands right above print.
+const MARKS: &[&str] = &["with-model", "by-hand", "output"];
 
 /// A page and the page whose directory it continues in.
 const CONTINUES: &[(&str, &str)] = &[
@@ -229,12 +230,20 @@ struct Folder {
     dir: tempfile::TempDir,
     exports: String,
     server: Option<Server>,
+    /// What the last block printed.
+    printed: String,
     ran: usize,
 }
 
 impl Folder {
     fn new() -> Folder {
-        Folder { dir: tempfile::tempdir().unwrap(), exports: String::new(), server: None, ran: 0 }
+        Folder {
+            dir: tempfile::tempdir().unwrap(),
+            exports: String::new(),
+            server: None,
+            printed: String::new(),
+            ran: 0,
+        }
     }
 
     fn play(&mut self, block: &Block) {
@@ -275,9 +284,22 @@ impl Folder {
                 command.args(["--config", "example.toml", "config"]);
                 run(command, &what)
             }
+            "text" if block.is_marked("output") => {
+                for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+                    let printed = &self.printed;
+                    let is_there = printed.lines().any(|one| one.trim() == line);
+                    assert!(is_there, "{what}: nothing prints {line:?}\n{printed}");
+                }
+                return;
+            }
             _ => return,
         };
         assert_success(&output, &what, &text);
+        self.printed = format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
         self.ran += 1;
     }
 }

@@ -209,7 +209,7 @@ fn a_folder_added_to_a_home_can_be_read_searched_and_digested() {
         (2, &["read", "--flow", "breif"], "brief"),
         (5, &["explain", "bike-repare.md"], "bike-repair.md"),
         (5, &["show", "bike-repare.md"], "bike-repair.md"),
-        (0, &["trace", "bike-repare.md"], "bike-repair.md"),
+        (1, &["trace", "bike-repare.md"], "bike-repair.md"),
         (2, &["digest", "preview", "--selector", "overview.dayly"], "overview.daily"),
         (2, &["digest", "build", "--selector", "projekt"], "project.weekly"),
         (2, &["serch", "heating"], "search"),
@@ -666,6 +666,11 @@ fn the_shell_completes_flows_and_ids() {
     let id = id["request_id"].as_str().unwrap();
     says(&offered(&format!("{home} show {}", &id[..6])), &[id]);
     says(&offered(&format!("{home} requests --state comp")), &["completed"]);
+    says(&offered(&format!("{home} add --flow bri")), &["brief"]);
+    person.run(0, &["--home", "my-texts", "digest", "build"]);
+    says(&offered(&format!("{home} digest show over")), &["overview.daily", "overview.weekly"]);
+    says(&offered(&format!("{home} digest show 20")), &["20"]);
+    says(&offered(&format!("{home} digest show overview.daily --window 20")), &["20"]);
     says(&offered("summarizer --home nowhere show x"), &[]);
     says(&offered("summarizer dra"), &["drain"]);
     for shell in ["zsh", "fish"] {
@@ -803,4 +808,87 @@ fn a_search_shows_the_sentences_with_its_words_and_an_empty_list_of_tasks_says_w
     let shown = "The rent rises to 910 EUR on 1 May. Please sign the form by 20 March.";
     assert_eq!(found[0]["sentence"], shown);
     says(&person.run(0, &home(&["task", "list"])).err, &["no task is open", "--flow task"]);
+}
+
+/// A person keeps the home in the folder of the notes, and adds the folder again and again.
+#[test]
+fn a_home_in_the_folder_of_its_texts_never_reads_itself() {
+    let person = Person::new();
+    for (name, text) in [
+        (
+            "notes/boiler.txt",
+            "The boiler is broken again\n\nAna called the plumber\n\nHe comes on Tuesday\n",
+        ),
+        (
+            "notes/list.csv",
+            "id,date,text\n1,2026-02-03,The bridge is closed.\n2,2026-02-05,It opens again.\n",
+        ),
+    ] {
+        std::fs::create_dir_all(person.path("notes")).unwrap();
+        std::fs::write(person.path(name), text).unwrap();
+    }
+    let at = |args: &[&'static str]| [&["--home", "notes/.summaries"], args].concat();
+    person.run(0, &at(&["add", "--init", "notes"]));
+    let at = |args: &[&'static str]| [&["--home", "notes/home"], args].concat();
+    let first = person.run(0, &at(&["add", "--init", "notes"]));
+    says(&first.err, &["2 files, 2 new summaries"]);
+    says(&first.out, &["The boiler is broken again. Ana called the plumber. He comes on Tuesday."]);
+    person.run(0, &at(&["digest", "build"]));
+    let again = person.run(0, &at(&["add", "notes"]));
+    says(&again.err, &["2 files, 2 as before", "1 (the own files of a home)"]);
+    let listed = person.json(0, &["sum", "notes"]);
+    assert_eq!(listed.len(), 3, "two summaries and the counts: {listed:?}");
+    // The day of the list is that of its first row, for `read` and for `trace` by the path of the file.
+    let read = person.json(0, &at(&["read", "--day", "2026-02-03"]));
+    assert_eq!(read[0]["meta"]["source_name"], "list.csv");
+    let path = person.path("notes/list.csv");
+    let path = path.to_str().unwrap();
+    for command in ["trace", "read", "explain", "show"] {
+        let args = [&at(&[command])[..], &[path]].concat();
+        says(&person.run(0, &args).out, &["list.csv"]);
+    }
+    let title = read[0]["title"].as_str().unwrap();
+    person.run(0, &[&at(&["trace"])[..], &[title]].concat());
+    person.run(1, &at(&["trace", "nothing-like-it"]));
+    let requests = person.json(0, &at(&["requests"]));
+    let sources: Vec<_> = requests.iter().map(|one| one["source"].as_str().unwrap()).collect();
+    assert!(sources.contains(&"list.csv") && sources.contains(&"boiler.txt"), "{sources:?}");
+    says(&person.run(0, &at(&["digest", "show", "tasks"])).err, &["no task is open"]);
+}
+
+/// The sections `[[watch]]` of a home, with and without a service.
+#[test]
+fn watched_folders_are_taken_in_before_a_drain_and_their_flows_have_short_names() {
+    let person = Person::new();
+    let write = |name: &str, text: &str| {
+        std::fs::create_dir_all(person.path(name).parent().unwrap()).unwrap();
+        std::fs::write(person.path(name), text).unwrap();
+    };
+    let settings = |flow: &str| {
+        let text = format!(
+            "[[watch]]\nfolder = '../notes'\nflow = 'brief'\n[[watch]]\nfolder = '../notes'\nflow = '{flow}'\n"
+        );
+        write("home/summarizer.toml", &text);
+    };
+    write(
+        "notes/ana.txt",
+        "Please send the report to Ana by 12 March 2027. The copy is on the shelf.\n",
+    );
+    settings("zzz");
+    let refused = person.run(3, &home(&["drain", "--folders"])).err;
+    says(&refused, &["../notes", "there is no flow zzz"]);
+    says(&person.run(1, &home(&["doctor"])).out, &["there is no flow zzz"]);
+    settings("task");
+    says(&person.run(0, &home(&["drain", "--folders"])).out, &["2 completed"]);
+    let flows = person.json(0, &home(&["read"]));
+    let mut flows: Vec<&str> =
+        flows.iter().map(|one| one["meta"]["flow_id"].as_str().unwrap()).collect();
+    flows.sort_unstable();
+    assert_eq!(
+        flows,
+        ["docs.chunk_set.summarize.brief.v1", "email.triage.extract_task.task_item.v1"]
+    );
+    says(&person.run(0, &home(&["drain", "--folders"])).out, &["0 lines taken in"]);
+    write("home/summarizer.toml", "timezone = 'UTC'\n");
+    says(&person.run(0, &home(&["drain", "--folders"])).err, &["no folder is watched"]);
 }

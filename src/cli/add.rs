@@ -13,7 +13,7 @@ use super::interrupt::{listen, stopped};
 use super::outcome::{Made, made_lines};
 use super::prose::{Prose, plain_line};
 use super::settings::load_config;
-use super::source_files::GoneFile;
+use super::source_files::{GoneFile, name_skipped};
 use super::sum::flow_of;
 use super::waiting::Wait;
 use super::{Context, names, ui};
@@ -62,18 +62,19 @@ pub(crate) struct AddArgs {
 
 impl AddArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let config = load_config(context)?;
+        let config = names::with_flow_ids(context, load_config(context)?)?;
         let home = Home::new(&context.home, &config);
         if !self.dry_run {
             self.need_home(context)?;
         }
         let disk = &*context.machine.disk;
-        let mut found = collect(disk, &self.paths).map_err(|error| not_added(&error))?;
+        let mut found = collect(disk, &home, &self.paths).map_err(|error| not_added(&error))?;
         rename_for_home(disk, &home.root, &mut found);
         if self.dry_run {
             return self.list(context, &config, &found);
         }
-        let flow = self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
+        let flow =
+            self.flow.as_deref().map(|flow| names::registered_flow(context, flow)).transpose()?;
         let is_folder = |path: &&PathBuf| matches!(disk.stat(path), Ok(Some(stat)) if stat.is_dir);
         let folders: Vec<PathBuf> = self.paths.iter().filter(is_folder).cloned().collect();
         let wish = RequestSettings {
@@ -128,7 +129,8 @@ impl AddArgs {
     }
 
     fn list(&self, context: &Context, config: &Config, found: &Collected) -> Result<Exit, Failure> {
-        let given = self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
+        let given =
+            self.flow.as_deref().map(|flow| names::registered_flow(context, flow)).transpose()?;
         let flow = |group| given.as_deref().unwrap_or(flow_of(&config.default_flow, group));
         if context.ui.json {
             for file in &found.files {
@@ -149,11 +151,13 @@ impl AddArgs {
             })
             .collect();
         context.ui.table(&["FILE", "KIND", "FLOW"], &rows);
+        name_skipped(context.ui, &found.skipped);
         if !found.skipped.is_empty() {
             context.ui.talk(in_short(&found.skipped));
         }
         context.ui.talk("nothing was changed");
-        Ok(Exit::Done)
+        let is_wrong = found.skipped.iter().any(|one| one.is_told());
+        Ok(if is_wrong { Exit::Wrong } else { Exit::Done })
     }
 }
 
@@ -235,7 +239,7 @@ impl Imported<'_> {
             self.talk(context, asked, new, same, other);
         }
         let fails = ended.failing.values().any(is_failure);
-        match other > 0 || fails || self.skipped.iter().any(|one| one.named) {
+        match other > 0 || fails || self.skipped.iter().any(|one| one.is_told()) {
             true => Exit::Wrong,
             false => Exit::Done,
         }
@@ -263,10 +267,7 @@ impl Imported<'_> {
 
     fn talk(&self, context: &Context, asked: usize, new: u64, same: u64, other: u64) {
         let ui = context.ui;
-        for one in self.skipped.iter().filter(|one| one.named || one.why.contains(':')) {
-            let (name, why) = (plain_line(&one.name), plain_line(&one.why));
-            ui.complain(format!("{} {name}: {why}", ui::yellow("skipped:")));
-        }
+        name_skipped(ui, self.skipped);
         let waiting = asked as u64 - new - same - other;
         let mut line = ui::count(self.report.files, "file");
         if new > 0 {

@@ -26,6 +26,7 @@ use crate::contract::privacy::Confinement;
 use crate::contract::source::InputContext;
 use crate::flow::context::Surroundings;
 use crate::flow::{self, FlowError, FlowOutcome, LoadedPack, RunOptions};
+use crate::home::Home;
 use crate::import::collect::collect;
 use crate::import::read::Readers;
 use crate::import::units::each_unit;
@@ -339,7 +340,8 @@ impl CompareArgs {
         packs: &[RunnablePack],
     ) -> Result<(Vec<FlowInput>, Vec<String>), Failure> {
         let disk = &*context.machine.disk;
-        let collected = collect(disk, &self.inputs).map_err(|error| {
+        let home = Home::new(&context.home, config);
+        let collected = collect(disk, &home, &self.inputs).map_err(|error| {
             Failure::new(Exit::Input, format!("cannot read {}", self.named())).because(&error)
         })?;
         let named = |name: &str, why: &str| format!("{name}: {why}");

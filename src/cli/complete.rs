@@ -1,4 +1,5 @@
-//! Names for the completion of a shell: flows, states, ids of requests, names of summaries.
+//! Names for the completion of a shell: flows, states, ids of requests and tasks, names of summaries, windows
+//! of digests.
 //!
 //! Contract: it says nothing but names, fails silently, and looks only at the newest ones, because a
 //! person waits for it at each key. It reads files only: it neither asks nor holds the home.
@@ -10,9 +11,12 @@ use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 
 use super::Context;
+use super::digest_show::OPEN_TASKS;
 use super::failure::{Exit, Failure};
+use super::names as flow_names;
 use super::published::{VersionChoice, each_newest, open_bus};
 use super::settings::{load_config, load_registry};
+use crate::bus::digests::DigestBus;
 use crate::contract::vocabulary::Bus;
 use crate::home::Home;
 use crate::os::Open;
@@ -39,6 +43,12 @@ enum Kind {
     Projects,
     Requests,
     Summaries,
+    /// Labels of the windows of published digests
+    Windows,
+    /// Selectors, and the windows of published digests
+    Digests,
+    /// Open tasks
+    Tasks,
 }
 
 impl NamesArgs {
@@ -56,7 +66,9 @@ fn names(context: &Context, kind: Kind) -> Option<Vec<String>> {
         Kind::Flows => {
             let registry = load_registry(context).ok()?;
             let flows = registry.records().iter().map(|record| record.flow_id.clone());
-            flows.collect::<BTreeSet<String>>().into_iter().collect()
+            let mut flows: Vec<String> = flows.collect::<BTreeSet<String>>().into_iter().collect();
+            flows.extend(flow_names::short_names(&registry));
+            flows
         }
         Kind::Buses => Bus::ALL.iter().map(|bus| bus.as_str().to_owned()).collect(),
         Kind::States => Status::ALL.iter().map(|state| state.as_str().to_owned()).collect(),
@@ -64,6 +76,12 @@ fn names(context: &Context, kind: Kind) -> Option<Vec<String>> {
             let selectors = super::registry::selectors(context).ok()?;
             selectors.all().iter().map(|selector| selector.selector_id.clone()).collect()
         }
+        Kind::Windows => windows(context)?,
+        Kind::Digests => {
+            let selectors = names(context, Kind::Selectors).into_iter().flatten();
+            selectors.chain(windows(context).into_iter().flatten()).collect()
+        }
+        Kind::Tasks => tasks(context)?,
         Kind::Requests => requests(context)?,
         Kind::Summaries | Kind::Projects => {
             let bus = open_bus(context).ok()?;
@@ -89,6 +107,28 @@ fn names(context: &Context, kind: Kind) -> Option<Vec<String>> {
     Some(found)
 }
 
+/// The labels of the windows of published digests, the newest first.
+fn windows(context: &Context) -> Option<Vec<String>> {
+    let bus = DigestBus::open(&context.home.join(&load_config(context).ok()?.bus_home)).ok()?;
+    let entries = bus.indexes().ok()?.entries();
+    let labels: BTreeSet<String> = entries.into_iter().map(|bag| bag.window_label).collect();
+    Some(labels.into_iter().rev().collect())
+}
+
+/// Ids of open tasks, from the newest list of them.
+fn tasks(context: &Context) -> Option<Vec<String>> {
+    let bus = DigestBus::open(&context.home.join(&load_config(context).ok()?.bus_home)).ok()?;
+    let entries = bus.indexes().ok()?.entries();
+    let lists = entries.into_iter().filter(|bag| bag.selector_id == OPEN_TASKS);
+    let newest = lists.max_by(|a, b| a.window_label.cmp(&b.window_label))?;
+    let memos = bus.bag(&newest).and_then(|bag| bag.memos()).ok()?;
+    let is_id = |word: &&str| word.starts_with("task_");
+    let words = memos.iter().flat_map(|memo| {
+        memo.markdown.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(is_id)
+    });
+    Some(words.map(str::to_owned).collect::<BTreeSet<String>>().into_iter().collect())
+}
+
 /// Ids of the newest requests, from the end of the queue.
 fn requests(context: &Context) -> Option<Vec<String>> {
     let home = Home::new(&context.home, &load_config(context).ok()?);
@@ -103,7 +143,11 @@ fn requests(context: &Context) -> Option<Vec<String>> {
     Some(records.filter_map(|record| Some(record["request_id"].as_str()?.to_owned())).collect())
 }
 
-/// Commands whose arguments are names, and the kind of the names.
+/// Commands of two words whose arguments are names, and the kind of the names.
+const PAIRS: &[(&str, &str, &str)] =
+    &[("digest", "show", "digests"), ("task", "done", "tasks"), ("task", "reopen", "tasks")];
+
+/// Commands of one word whose arguments are names. A pair counts for more.
 const ARGUMENTS: &[(&str, &str)] = &[
     ("show", "requests"),
     ("retry", "requests"),
@@ -121,6 +165,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("--state", "states"),
     ("--selector", "selectors"),
     ("--project", "projects"),
+    ("--window", "windows"),
 ];
 
 /// What is added to the script of a shell, so that it offers names. The home that is typed on the
@@ -140,6 +185,15 @@ fn cases(indent: &str, pairs: &[(&str, &str)]) -> String {
     cases.join("\n")
 }
 
+/// The cases of a word behind the word before it.
+fn words() -> String {
+    let pairs = PAIRS.iter().map(|(first, second, kind)| (format!("\"{first} {second}\""), kind));
+    let single = ARGUMENTS.iter().map(|(word, kind)| (format!("*\" {word}\""), kind));
+    let cases =
+        pairs.chain(single).map(|(words, kind)| format!("            {words}) kind={kind} ;;"));
+    cases.collect::<Vec<_>>().join("\n")
+}
+
 fn bash() -> String {
     format!(
         r#"
@@ -149,8 +203,8 @@ _summarizer_names() {{
     local home=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         word="${{COMP_WORDS[i]}}"
-        case "$word" in
-            --home) home=(--home "${{COMP_WORDS[i+1]}}") ;;
+        case "${{COMP_WORDS[i-1]}} $word" in
+            *" --home") home=(--home "${{COMP_WORDS[i+1]}}") ;;
 {arguments}
         esac
     done
@@ -167,7 +221,7 @@ _summarizer_names() {{
 }}
 complete -F _summarizer_names -o bashdefault -o default summarizer
 "#,
-        arguments = cases("            ", ARGUMENTS),
+        arguments = words(),
         options = cases("        ", OPTIONS),
     )
 }
@@ -180,8 +234,8 @@ _summarizer_names() {{
     local -a home names
     for ((i = 2; i < CURRENT; i++)); do
         word="${{words[i]}}"
-        case "$word" in
-            --home) home=(--home "${{words[i+1]}}") ;;
+        case "${{words[i-1]}} $word" in
+            *" --home") home=(--home "${{words[i+1]}}") ;;
 {arguments}
         esac
     done
@@ -197,7 +251,7 @@ _summarizer_names() {{
 }}
 (( $+functions[compdef] )) && compdef _summarizer_names summarizer
 "#,
-        arguments = cases("            ", ARGUMENTS),
+        arguments = words(),
         options = cases("        ", OPTIONS),
     )
 }
@@ -213,9 +267,19 @@ function __summarizer_names
 end
 ",
     );
-    for (command, kind) in ARGUMENTS {
+    for (first, second, kind) in PAIRS {
         script.push_str(&format!(
-            "complete -c summarizer -n '__fish_seen_subcommand_from {command}' -f \
+            "complete -c summarizer -n '__fish_seen_subcommand_from {first}; and \
+             __fish_seen_subcommand_from {second}' -f -a '(__summarizer_names {kind})'\n"
+        ));
+    }
+    for (command, kind) in ARGUMENTS {
+        let others = PAIRS.iter().filter(|(_, second, _)| second == command);
+        let others: String = others
+            .map(|(first, ..)| format!("; and not __fish_seen_subcommand_from {first}"))
+            .collect();
+        script.push_str(&format!(
+            "complete -c summarizer -n '__fish_seen_subcommand_from {command}{others}' -f \
              -a '(__summarizer_names {kind})'\n"
         ));
     }

@@ -16,6 +16,8 @@ use crate::contract::time::Day;
 
 /// The selector whose memo answers "what happened?".
 pub(super) const OVERVIEW: &str = "overview.daily";
+/// The selector that lists the open tasks.
+pub(super) const OPEN_TASKS: &str = "tasks.open";
 /// Windows on each side of a time that has no digest, as an error names them.
 const NEAREST: usize = 2;
 
@@ -43,7 +45,10 @@ pub(super) fn run(
         return Err(no_digests(&BusError::Missing { path: "index".to_owned() }));
     }
     let wanted = match (selector, window) {
-        (Some(word), _) => named("published digest of selector", &selectors, word)?,
+        (Some(word), _) => match named("published digest of selector", &selectors, word) {
+            Ok(selector) => selector,
+            Err(unknown) => return without_digest(context, word).unwrap_or(Err(unknown)),
+        },
         // The weekly overview is about a week, and the daily overview about a day.
         (None, Some(label)) => [OVERVIEW]
             .iter()
@@ -99,6 +104,24 @@ pub(super) fn run(
         context.ui.talk(ui::dim(&format!("other digests: {}", selectors.join(", "))));
     }
     Ok(Exit::Done)
+}
+
+/// A selector that is there and selected nothing so far is no error.
+fn without_digest(context: &Context, word: &str) -> Option<Result<Exit, Failure>> {
+    let selectors = super::registry::selectors(context).ok()?;
+    let ids: Vec<&str> = selectors.all().iter().map(|one| one.selector_id.as_str()).collect();
+    let of_tasks = OPEN_TASKS.split('.').next() == Some(word);
+    let known = if of_tasks { OPEN_TASKS } else { named("selector", &ids, word).ok()? };
+    let what = match known {
+        OPEN_TASKS => "no task is open".to_owned(),
+        other => format!("{other} has no digest: nothing fitted it at the last build"),
+    };
+    context.ui.talk(what);
+    context.ui.talk(ui::dim(&format!(
+        "`summarizer digest build` builds what is due; `summarizer digest preview --selector {known}` \
+         shows what it leaves out"
+    )));
+    Some(Ok(Exit::Done))
 }
 
 /// Why a day has no digest: it is missing, it is empty, or it has summaries and no digest yet.

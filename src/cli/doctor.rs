@@ -210,6 +210,9 @@ impl DoctorArgs {
         surroundings::look_at_zone(context, &config, findings);
         let registry = load_registry(context);
         look_at_registry(context, registry.as_ref(), findings);
+        if registry.is_ok() {
+            surroundings::look_at_folders(context, &config, findings);
+        }
         let home = Home::new(&context.home, &config);
         look_at_disk(context, &home, config.disk_headroom_bytes, findings);
         surroundings::look_at_upstream(context, &home, findings);

@@ -1,5 +1,6 @@
 //! `status`, `requests` and `show`: the state of the home, its requests, and one request's history.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -12,7 +13,11 @@ use super::published::{PRIVATE, Published, VersionChoice, named, one_named, open
 use super::read::{nearest_name, summary_lines};
 use super::registry::project_rules;
 use super::since::since;
+use super::source_files::known_name;
 use super::{Context, names, ui};
+use crate::bus::{Item, SummaryBus};
+use crate::contract::time::Day;
+use crate::contract::vocabulary::Stream;
 use crate::control::question::Question;
 use crate::state::Status;
 
@@ -319,7 +324,7 @@ impl RequestsArgs {
         let mut session = HomeAccess::open(context)?;
         let mut before = None;
         let mut left = if self.limit == 0 { usize::MAX } else { self.limit };
-        let mut rows = Vec::new();
+        let (mut rows, mut names) = (Vec::new(), SourceNames::new(context));
         while left > 0 {
             let question = Question::Requests {
                 state: self.state.clone(),
@@ -331,10 +336,12 @@ impl RequestsArgs {
             let page = session.ask(context, &question)?;
             let found = page["requests"].as_array().cloned().unwrap_or_default();
             left = left.saturating_sub(found.len());
-            if context.ui.json {
-                found.iter().for_each(|row| context.ui.json(row));
-            } else {
-                rows.extend(found.iter().map(request_row));
+            for mut row in found {
+                row["source"] = names.of(&row).into();
+                match context.ui.json {
+                    true => context.ui.json(&row),
+                    false => rows.push(request_row(&row)),
+                }
             }
             before = page["next"].as_u64();
             if before.is_none() {
@@ -343,9 +350,10 @@ impl RequestsArgs {
         }
         session.close()?;
         if !context.ui.json {
-            let header = ["REQUEST", "STATE", "TAKEN", "REASON", "FLOW", "TRIES", "REPO"];
+            // A narrow terminal shows the first ones.
+            let header = ["REQUEST", "STATE", "SOURCE", "REASON", "TAKEN", "FLOW", "TRIES", "REPO"];
             context.ui.table(&header, &rows);
-            let has_trouble = |row: &Vec<String>| row[2] != "-" && row[1] != "completed";
+            let has_trouble = |row: &Vec<String>| row[3] != "-" && row[1] != "completed";
             if rows.iter().any(has_trouble) {
                 context.ui.talk("`summarizer show REQUEST` shows the reason and what to do");
             }
@@ -354,9 +362,53 @@ impl RequestsArgs {
     }
 }
 
+/// The names of the sources of requests, as their people know them.
+struct SourceNames {
+    /// `None` while nothing is published.
+    bus: Option<SummaryBus>,
+    /// By the day files that were read: the names by the ids of summaries.
+    read: BTreeMap<(String, String), BTreeMap<String, String>>,
+}
+
+impl SourceNames {
+    fn new(context: &Context) -> SourceNames {
+        SourceNames { bus: open_bus(context).ok(), read: BTreeMap::new() }
+    }
+
+    /// The name in the published summary; before there is one, what the request says.
+    fn of(&mut self, row: &Value) -> Option<String> {
+        self.published(&row["summary"]).or_else(|| {
+            let first = row["input"].as_str()?;
+            Some(match row["inputs"].as_u64() {
+                Some(many) if many > 1 => format!("{first} and {} more", many - 1),
+                _ => first.to_owned(),
+            })
+        })
+    }
+
+    fn published(&mut self, summary: &Value) -> Option<String> {
+        let word = |name: &str| summary[name].as_str();
+        let (id, stream, day) = (word("summary_id")?, word("stream")?, word("day")?);
+        let bus = self.bus.as_ref()?;
+        let names = self.read.entry((stream.to_owned(), day.to_owned())).or_insert_with(|| {
+            let place = Stream::parse(stream).zip(day.parse::<Day>().ok());
+            let partition = place.and_then(|(stream, day)| bus.partition(stream, day).ok());
+            let items = partition.iter().flat_map(|found| found.items().flatten());
+            let named = |item: Item| Some((item.summary_id().to_owned(), name_of(&item)?));
+            items.filter_map(named).collect()
+        });
+        names.get(id).cloned()
+    }
+}
+
+fn name_of(item: &Item) -> Option<String> {
+    let known = item.value["meta"]["source_name"].as_str();
+    known.or_else(|| item.value["title"].as_str()).map(str::to_owned)
+}
+
 fn request_row(row: &Value) -> Vec<String> {
     let mut cells: Vec<String> =
-        ["request_id", "state", "taken_at", "reason_code", "flow_id", "attempts", "repo"]
+        ["request_id", "state", "source", "reason_code", "taken_at", "flow_id", "attempts", "repo"]
             .iter()
             .map(|name| text(&row[*name]))
             .collect();
@@ -425,7 +477,7 @@ pub(super) fn ask_by_name(
 /// The newest summary of a source, when the bus can be read.
 fn newest_named(context: &Context, word: &str) -> Result<Option<String>, Failure> {
     let Ok(bus) = open_bus(context) else { return Ok(None) };
-    Ok(one_named(&bus, word)?.map(|one| one.id().to_owned()))
+    Ok(one_named(&bus, &known_name(context, word))?.map(|one| one.id().to_owned()))
 }
 
 /// The text of the summary that a request made, before everything else.

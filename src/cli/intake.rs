@@ -103,7 +103,8 @@ pub(super) fn take_in(
     skipped.extend(report.rejected.iter().map(|one| Skipped {
         name: one.file.clone(),
         why: one.why.clone(),
-        named: !one.is_empty,
+        named: false,
+        is_fault: !one.is_empty,
     }));
     Ok(ImportedFiles { requests, report, skipped, aside, gone })
 }

@@ -1,22 +1,81 @@
 //! Names that people type: flows by a short name, and the nearest known name of a mistyped one.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::settings::load_registry;
-use crate::config::nearest;
+use crate::config::{Config, Origin, nearest};
 use crate::registry::Registry;
 
-/// The flow that a person names: its id, or a word of it that no other flow has.
+/// The flow that a person names: its id, a word of it that no other flow has, or the folder of a pack.
 pub(super) fn flow_id(context: &Context, word: &str) -> Result<String, Failure> {
     find_flow(&load_registry(context)?, word)
 }
 
+/// The same where the work goes through the queue: a folder that is not registered is no flow there.
+pub(super) fn registered_flow(context: &Context, word: &str) -> Result<String, Failure> {
+    registered(&load_registry(context)?, word)
+}
+
+/// The settings with every flow in them by its id. A flow that is not there is an error that names the
+/// setting.
+pub(super) fn with_flow_ids(context: &Context, config: Config) -> Result<Config, Failure> {
+    flows_by_id(&load_registry(context)?, config)
+}
+
+fn flows_by_id(registry: &Registry, mut config: Config) -> Result<Config, Failure> {
+    // A registry of one's own need not have the flows that nobody chose.
+    let chosen: Vec<String> = config
+        .settings()
+        .iter()
+        .filter(|setting| setting.origin != Origin::Default)
+        .map(|setting| setting.key.clone())
+        .collect();
+    let name = |setting: &str, flow: &mut String| {
+        let failure = match registered(registry, flow) {
+            Ok(found) => {
+                *flow = found;
+                return Ok(());
+            }
+            Err(failure) => failure,
+        };
+        let what = format!("the setting {setting}: {}", failure.in_short());
+        Err(Failure::new(Exit::Config, what).hint(failure.advice().unwrap_or_default()))
+    };
+    let flows = &mut config.default_flow;
+    for (setting, flow) in [
+        ("default_flow.document", &mut flows.document),
+        ("default_flow.mail", &mut flows.mail),
+        ("default_flow.chat", &mut flows.chat),
+        ("default_flow.feed", &mut flows.feed),
+    ] {
+        if chosen.iter().any(|key| key == setting) {
+            name(setting, flow)?;
+        }
+    }
+    for watch in &mut config.watches {
+        if let Some(flow) = &mut watch.flow {
+            name(&format!("flow of [[watch]] {}", watch.folder), flow)?;
+        }
+    }
+    Ok(config)
+}
+
 fn find_flow(registry: &Registry, word: &str) -> Result<String, Failure> {
+    match std::path::Path::new(word).is_dir() {
+        true => Ok(word.to_owned()),
+        false => registered(registry, word),
+    }
+}
+
+/// The registered flow of a name.
+pub(super) fn registered(registry: &Registry, word: &str) -> Result<String, Failure> {
     let mut ids: Vec<&str> =
         registry.records().iter().map(|record| record.flow_id.as_str()).collect();
     ids.sort_unstable();
     ids.dedup();
-    if ids.contains(&word) || std::path::Path::new(word).is_dir() {
+    if ids.contains(&word) {
         return Ok(word.to_owned());
     }
     let is_named = |id: &&&str| id.split('.').any(|part| part == word);
@@ -41,6 +100,19 @@ fn find_flow(registry: &Registry, word: &str) -> Result<String, Failure> {
         Some(near) => failure.hint(format!("did you mean {near}?")),
         None => failure.hint("`summarizer registry list` lists them"),
     })
+}
+
+/// The short names that [`flow_id`] takes: words of an id that no other has.
+pub(super) fn short_names(registry: &Registry) -> Vec<String> {
+    let ids: BTreeSet<&str> =
+        registry.records().iter().map(|record| record.flow_id.as_str()).collect();
+    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+    for id in &ids {
+        let words: BTreeSet<&str> = id.split('.').collect();
+        words.into_iter().for_each(|word| *count.entry(word).or_default() += 1);
+    }
+    let only = count.into_iter().filter(|(word, many)| *many == 1 && word.len() > 2);
+    only.map(|(word, _)| word.to_owned()).collect()
 }
 
 /// The known name most like a mistyped one: by its letters, or because it holds the word.
@@ -90,5 +162,23 @@ mod tests {
         assert!(find("breif").unwrap_err().contains("did you mean brief?"));
         assert!(find("email").unwrap_err().contains("several"));
         assert!(find("zzz").unwrap_err().contains("registry list"));
+    }
+
+    #[test]
+    fn settings_may_use_short_names_and_a_wrong_one_is_named() {
+        let registry = Registry::embedded().unwrap();
+        let with = |text: &str| {
+            let config = Config::load(Some(text), &Default::default(), 1).unwrap();
+            flows_by_id(&registry, config).map_err(|failure| failure.render())
+        };
+        let text = "[default_flow]\nmail = 'task'\n[[watch]]\nfolder = 'notes'\nflow = 'brief'";
+        let config = with(text).unwrap();
+        assert_eq!(config.default_flow.mail, "email.triage.extract_task.task_item.v1");
+        let watched = config.watches[0].flow.as_deref();
+        assert_eq!(watched, Some("docs.chunk_set.summarize.brief.v1"));
+        let wrong = with("[default_flow]\nchat = 'breif'").unwrap_err();
+        assert!(wrong.contains("default_flow.chat") && wrong.contains("did you mean"), "{wrong}");
+        let wrong = with("[[watch]]\nfolder = 'notes'\nflow = 'zzz'").unwrap_err();
+        assert!(wrong.contains("[[watch]] notes"), "{wrong}");
     }
 }

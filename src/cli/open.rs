@@ -14,6 +14,7 @@ use super::published::{one_named, open_bus};
 use super::read::{nothing_named, summary_of_request};
 use super::serve::run_service;
 use super::settings::load_config;
+use super::source_files::known_name;
 use super::{Context, ui};
 use crate::control::question::{Answer, Question};
 use crate::control::socket::ControlClient;
@@ -76,7 +77,7 @@ fn view_of(context: &Context, id: &str) -> Result<String, Failure> {
         return Ok(format!("/digest/{id}"));
     }
     let bus = open_bus(context)?;
-    let summary = match one_named(&bus, id)? {
+    let summary = match one_named(&bus, &known_name(context, id))? {
         Some(one) => Some(one.id().to_owned()),
         None => summary_of_request(context, id)?,
     };

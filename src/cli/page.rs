@@ -149,15 +149,16 @@ impl Page {
 
 /// Keeps a text in the home and asks for its summary, as `add` does with a file.
 fn take_given(context: &Context, given: Given) -> Result<Value, Failure> {
-    let config = load_config(context)?;
+    let config = names::with_flow_ids(context, load_config(context)?)?;
     let home = Home::new(&context.home, &config);
-    let flow = given.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
+    let flow =
+        given.flow.as_deref().map(|flow| names::registered_flow(context, flow)).transpose()?;
     let disk = &*context.machine.disk;
     let path = keep(disk, &home.root.join(TEXTS), &given).map_err(|error| {
         let what = format!("cannot keep the text in {}", home.root.join(TEXTS).display());
         Failure::new(Exit::Storage, what).because(&error)
     })?;
-    let mut found = collect(disk, &[path]).map_err(|error| not_added(&error))?;
+    let mut found = collect(disk, &home, &[path]).map_err(|error| not_added(&error))?;
     rename_for_home(disk, &home.root, &mut found);
     let wish =
         RequestSettings { folders: &[], flow: flow.as_deref(), project: given.project.as_deref() };

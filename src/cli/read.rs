@@ -15,6 +15,7 @@ use super::published::{
 };
 use super::registry::{project_rules, selectors};
 use super::since::first_day;
+use super::source_files::known_name;
 use super::{Context, names, ui};
 use crate::bus::SummaryBus;
 use crate::contract::time::Day;
@@ -144,7 +145,8 @@ impl ReadArgs {
     fn by_name(&self, context: &Context, bus: &SummaryBus) -> Result<Vec<Published>, Failure> {
         let (mut found, shown) = (Vec::new(), VersionChoice::of(self.all_versions));
         for id in &self.ids {
-            let mut here = named(bus, id, shown).map_err(|error| unread(&error))?;
+            let mut here =
+                named(bus, &known_name(context, id), shown).map_err(|error| unread(&error))?;
             if here.is_empty()
                 && let Some(summary) = summary_of_request(context, id)?
             {

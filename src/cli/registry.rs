@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::Context;
 use super::failure::{Exit, Failure};
 use super::home_access::flows_used;
 use super::ui::{green, red, yellow};
+use super::{Context, names};
 use crate::contract::hash::Digest;
 use crate::digest::project::ProjectRules;
 use crate::digest::selector::{Selector, Selectors};
@@ -119,17 +119,18 @@ pub fn load(context: &Context) -> Result<Registry, Failure> {
     })
 }
 
-/// The record of a flow, or a failure that lists the variants.
+/// The record of a flow by its id or a short name, or a failure that lists the variants.
 pub fn find<'a>(
     registry: &'a Registry,
     flow_id: &str,
     variant: Option<&str>,
 ) -> Result<&'a FlowPackRecord, Failure> {
+    let flow_id = &names::registered(registry, flow_id)?;
     registry.find(flow_id, variant).ok_or_else(|| {
         let variants: Vec<&str> = registry
             .records()
             .iter()
-            .filter(|record| record.flow_id == flow_id)
+            .filter(|record| record.flow_id == *flow_id)
             .map(|record| record.variant.as_deref().unwrap_or("(default)"))
             .collect();
         let what = format!("there is no flow {}", label(flow_id, variant));
@@ -179,20 +180,23 @@ fn show(
 }
 
 fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<Exit, Failure> {
+    let selectors = selectors(context)?;
+    let is_selector = |id: &str| selectors.all().iter().any(|one| one.selector_id == id);
+    let only = match only.filter(|id| !is_selector(id)) {
+        Some(word) => Some(names::registered(registry, word)?),
+        None => only.map(str::to_owned),
+    };
+    let only = only.as_deref();
     let wanted: Vec<&FlowPackRecord> = registry
         .records()
         .iter()
         .filter(|record| only.is_none_or(|id| record.flow_id == id))
         .collect();
-    let selectors = selectors(context)?;
     let selectors: Vec<&Selector> = selectors
         .all()
         .iter()
         .filter(|selector| only.is_none_or(|id| selector.selector_id == id))
         .collect();
-    if let (Some(flow_id), true) = (only, wanted.is_empty() && selectors.is_empty()) {
-        find(registry, flow_id, None)?;
-    }
     let mutated = FlowDirectory::mutations(registry, &flows_used(context)?);
     let bar = context.ui.progress("checking", wanted.len() as u64);
     let mut errors = 0;
@@ -432,9 +436,8 @@ fn seal(context: &Context, only: Option<&str>, dataset: Option<&Path>) -> Result
     let disk = &*context.machine.disk;
     let root = dataset_folder(context, dataset);
     let registry = editable(context, &root)?;
-    if let Some(flow_id) = only {
-        find(&registry, flow_id, None)?;
-    }
+    let only = only.map(|word| names::registered(&registry, word)).transpose()?;
+    let only = only.as_deref();
     let now = context.machine.clock.now().to_string();
     let mut text = String::new();
     for record in registry.records() {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use parking_lot::RwLock;
 use serde_json::{Value, json};
 
 use super::acks::{AckProgress, AckTail, Ended};
@@ -21,8 +22,8 @@ use super::page::Page;
 use super::prose::shortened;
 use super::registry::selectors;
 use super::settings::{load_config, load_registry};
-use super::watch::FolderWatch;
-use super::{Context, ui};
+use super::watch::{self, FolderWatch, WatchSettings};
+use super::{Context, names, ui};
 use crate::compaction::files::SnapshotStore;
 use crate::config::Config;
 use crate::contract::time::{Timestamp, parse_instant};
@@ -75,6 +76,9 @@ pub(crate) struct DrainArgs {
     /// quarantined or a run log was rejected
     #[arg(long)]
     fail_on_error: bool,
+    /// First take in what is new in the folders of `[[watch]]`, as a service does
+    #[arg(long)]
+    folders: bool,
     /// Then build the digests that changed
     #[arg(long)]
     digests: bool,
@@ -95,6 +99,7 @@ impl DrainArgs {
         let config = load_config(context)?;
         let home = Home::new(&context.home, &config);
         let mut tail = AckTail::from_end(context, home.acks());
+        let all_taken = !self.folders || watch::take_once(context, &config, &home)?;
         let progress = AckProgress::start(context, &home, None);
         let ran = run_service(context, "drain", Until::Drained(by));
         drop(progress);
@@ -120,7 +125,7 @@ impl DrainArgs {
         let still_fail = report.failures().iter().any(|(kind, _)| !kind.is_put_off())
             || earlier.iter().any(|(kind, _)| !kind.is_put_off());
         let wrong = report.count("quarantined") > 0 || still_fail || !set_aside.is_empty();
-        let is_wrong = has_failed || (self.fail_on_error && wrong);
+        let is_wrong = has_failed || !all_taken || (self.fail_on_error && wrong);
         Ok(if is_wrong { Exit::Wrong } else { Exit::Done })
     }
 }
@@ -222,6 +227,8 @@ pub(crate) fn run_service(
     }
     held.is_up();
     let HeldHome { config, home, index, flows, engine, projector, control, lock, .. } = held;
+    let watched: WatchSettings =
+        Arc::new(RwLock::new(Arc::new(names::with_flow_ids(context, config.clone())?)));
     let stop = stop_on_signals(context)?;
     let (asked, trouble_stop, log_file) = (stop.clone(), stop.clone(), home.store());
     let registry = load_registry(context)?;
@@ -251,7 +258,7 @@ pub(crate) fn run_service(
         Until::Stopped => Some(start_digests(context, &home, &config, engine.log(), &orders)?),
         Until::Drained(_) => None,
     };
-    let (folder_config, folder_home) = (config.clone(), home.clone());
+    let folder_home = home.clone();
     let session = session_start(context, &config, command)?;
     let batches = BatchThread::start(
         Arc::clone(&worker),
@@ -273,7 +280,7 @@ pub(crate) fn run_service(
         next_session: next_session(context, &config, command),
         config,
         index,
-        reload: Some(reloader(context, Arc::clone(&flows), Arc::clone(&worker))),
+        reload: Some(reloader(context, Arc::clone(&flows), Arc::clone(&worker), &watched)),
         flows,
         worker,
         stop,
@@ -286,7 +293,7 @@ pub(crate) fn run_service(
         batches: Some(batches.lane()),
     };
     let folders = match until {
-        Until::Stopped => FolderWatch::start(context, &folder_config, &folder_home),
+        Until::Stopped => Some(FolderWatch::start(context, &watched, &folder_home)),
         Until::Drained(_) => None,
     };
     let watching = RunWatch::start(disk, Some(run_logs), Arc::clone(&runs)).map_err(|error| {
@@ -394,12 +401,15 @@ fn reloader(
     context: &Context,
     flows: crate::registry::SharedFlows,
     worker: Arc<FlowWorker>,
+    watched: &WatchSettings,
 ) -> Reload {
-    let context = context.clone();
+    let (context, watched) = (context.clone(), Arc::clone(watched));
     Box::new(move |used, accept_mutations| {
         let config = load_config(&context).map_err(|failure| failure.to_json().to_string())?;
         let registry = load_registry(&context).map_err(|failure| failure.to_json().to_string())?;
         selectors(&context).map_err(|failure| failure.to_json().to_string())?;
+        let folders = names::with_flow_ids(&context, config.clone())
+            .map_err(|failure| failure.to_json().to_string())?;
         let accepted = FlowDirectory::mutations(&registry, used);
         if let Some(first) = accepted.first().filter(|_| !accept_mutations) {
             let more = match accepted.len() {
@@ -413,6 +423,7 @@ fn reloader(
             .map_err(|error| no_provider(&error).to_json().to_string())?;
         let fresh: Arc<dyn FlowDirectory> = Arc::new(registry);
         *flows.write() = fresh;
+        *watched.write() = Arc::new(folders);
         Ok(Reloaded { config, accepted })
     })
 }

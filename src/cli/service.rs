@@ -1,6 +1,7 @@
 //! `service`: writes, prints or removes a unit for the user's systemd.
 
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -29,7 +30,7 @@ enum Action {
         /// Only print the unit
         #[arg(long)]
         print: bool,
-        /// Run `drain --digests` at these times instead of a service: hourly, daily, or any
+        /// Run `drain --folders --digests` at these times instead of a service: hourly, daily, or any
         /// OnCalendar expression of systemd
         #[arg(long, value_name = "WHEN")]
         timer: Option<String>,
@@ -192,7 +193,7 @@ fn oneshot(unit: &str) -> String {
     let mut out = String::new();
     for line in body.lines() {
         match line.strip_suffix(" serve").filter(|line| line.starts_with("ExecStart=")) {
-            Some(call) => out.push_str(&format!("{call} drain --digests\n")),
+            Some(call) => out.push_str(&format!("{call} drain --folders --digests\n")),
             None if line == "Type=notify" => out.push_str("Type=oneshot\n"),
             None if OF_A_SERVICE.iter().any(|start| line.starts_with(start)) => {}
             None => out.push_str(&format!("{line}\n")),
@@ -203,8 +204,7 @@ fn oneshot(unit: &str) -> String {
 
 /// The timer that starts such a unit.
 fn schedule(home: &Path, when: &str) -> Result<String, Failure> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || " *:,./~-".contains(c);
-    if when.trim().is_empty() || !when.chars().all(is_plain) {
+    if !is_calendar(when) {
         return Err(Failure::new(Exit::Usage, format!("{when:?} is no time for a timer"))
             .hint("hourly, daily, or an OnCalendar expression such as Mon..Fri 08:00"));
     }
@@ -221,6 +221,97 @@ fn schedule(home: &Path, when: &str) -> Result<String, Failure> {
          WantedBy=timers.target\n",
         home = home.display().to_string().replace('%', "%%"),
     ))
+}
+
+/// Whether systemd reads a text as `OnCalendar`: a word such as `daily`, or weekdays, a date and a time of
+/// which some may be left out, and at the end a time zone.
+fn is_calendar(when: &str) -> bool {
+    const WORDS: [&str; 9] = [
+        "minutely",
+        "hourly",
+        "daily",
+        "weekly",
+        "monthly",
+        "quarterly",
+        "semiannually",
+        "yearly",
+        "annually",
+    ];
+    // A line break would begin another line of the unit.
+    if when.contains(|c: char| c.is_control()) {
+        return false;
+    }
+    let mut parts: Vec<&str> = when.split(' ').filter(|part| !part.is_empty()).collect();
+    let is_zone = |part: &&&str| part.parse::<chrono_tz::Tz>().is_ok();
+    if parts.len() > 1 && parts.last().as_ref().is_some_and(is_zone) {
+        parts.pop();
+    }
+    if let [word] = parts.as_slice()
+        && WORDS.contains(&word.to_ascii_lowercase().as_str())
+    {
+        return true;
+    }
+    let mut rest = parts.as_slice();
+    for reads in [are_weekdays as fn(&str) -> bool, is_date, is_time_of_day] {
+        if let [first, after @ ..] = rest
+            && reads(first)
+        {
+            rest = after;
+        }
+    }
+    !parts.is_empty() && rest.is_empty()
+}
+
+fn are_weekdays(text: &str) -> bool {
+    const DAYS: [&str; 7] =
+        ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+    let is_day = |word: &str| {
+        let word = word.to_ascii_lowercase();
+        DAYS.iter().any(|day| *day == word || day[..3] == word)
+    };
+    text.trim_end_matches(',').split(',').all(|part| part.split("..").all(is_day))
+}
+
+fn is_date(text: &str) -> bool {
+    // `~` counts the days of a month from its end.
+    let parts: Vec<&str> = text.split(['-', '~']).collect();
+    match parts.as_slice() {
+        [month, day] => is_number_list(month, 1..=12) && is_number_list(day, 1..=31),
+        [year, month, day] => {
+            is_number_list(year, 0..=9999)
+                && is_number_list(month, 1..=12)
+                && is_number_list(day, 1..=31)
+        }
+        _ => false,
+    }
+}
+
+fn is_time_of_day(text: &str) -> bool {
+    let parts: Vec<&str> = text.split(':').collect();
+    match parts.as_slice() {
+        [hour, rest @ ..] if matches!(rest.len(), 1 | 2) => {
+            is_number_list(hour, 0..=23) && rest.iter().all(|part| is_number_list(part, 0..=59))
+        }
+        _ => false,
+    }
+}
+
+/// `*`, `5`, `1..5`, `*/15` and lists of them.
+fn is_number_list(text: &str, range: RangeInclusive<u32>) -> bool {
+    let is_number = |part: &str| {
+        let (whole, fraction) = part.split_once('.').unwrap_or((part, "0"));
+        let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+        digits(fraction) && digits(whole) && whole.parse().is_ok_and(|n| range.contains(&n))
+    };
+    text.split(',').all(|part| {
+        let (base, step) = part.split_once('/').unwrap_or((part, "1"));
+        let is_step = step.parse::<u32>().is_ok_and(|step| step > 0);
+        let is_base = match base.split_once("..") {
+            Some((from, to)) => is_number(from) && is_number(to),
+            None => base == "*" || is_number(base),
+        };
+        is_step && is_base
+    })
 }
 
 /// Where the user's units lie.
@@ -363,12 +454,58 @@ mod tests {
         for line in ["Type=oneshot", "NoNewPrivileges=yes"] {
             assert!(once.lines().any(|found| found == line), "{line} is missing\n{once}");
         }
-        assert!(once.contains(&format!("--home {odd} drain --digests\n")) && serves(&once, home));
+        assert!(
+            once.contains(&format!("--home {odd} drain --folders --digests\n"))
+                && serves(&once, home)
+        );
         for gone in ["notify", "Restart", "Watchdog", "[Install]"] {
             assert!(!once.contains(gone), "{gone}\n{once}");
         }
         assert!(schedule(home, "hourly").unwrap().contains("OnCalendar=hourly\n"));
         assert!(schedule(home, "x\nExecStart=y").is_err());
+    }
+
+    #[test]
+    fn a_timer_takes_the_times_that_systemd_reads() {
+        for when in [
+            "hourly",
+            "Weekly",
+            "Mon..Fri 08:00",
+            "*-*-* 02:30:00",
+            "Sat,Sun *-*-1..7 18:00:00",
+            "12:05",
+            "*:0/15",
+            "*-02~03",
+            "2026-12-24 20:00 Europe/Berlin",
+            "daily UTC",
+            "monday",
+            "05-01",
+        ] {
+            assert!(is_calendar(when), "{when}");
+        }
+        for when in [
+            "",
+            " ",
+            "often",
+            "every day",
+            "25:00",
+            "08:61",
+            "Mon..Fryday",
+            "13-01",
+            "8",
+            "daily now",
+            "08:00\nExecStart=y",
+            "*:0/0",
+            "noon",
+        ] {
+            assert!(!is_calendar(when), "{when:?}");
+        }
+    }
+
+    #[test]
+    fn a_service_stops_in_time_and_tells_the_manager_that_it_lives() {
+        let config = Config::load(None, &BTreeMap::new(), 1).unwrap();
+        let unit = unit(Path::new("/usr/bin/summarizer"), Path::new("/srv/home"), None, &config);
         for line in ["Type=notify", "WatchdogSec=60", "NoNewPrivileges=yes", "TimeoutStopSec=60"] {
             assert!(unit.lines().any(|found| found == line), "{line} is missing");
         }

@@ -3,9 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::Context;
+use super::prose::plain_line;
+use super::{Context, ui};
+use crate::import::collect::Skipped;
 use crate::os::Disk;
 use crate::upstream::index::IdKey;
+
+/// Names the files that a person asked for or that are there and cannot be read.
+pub(super) fn name_skipped(ui: ui::Ui, skipped: &[Skipped]) {
+    for one in skipped.iter().filter(|one| one.is_told() || one.why.contains(':')) {
+        let (name, why) = (plain_line(&one.name), plain_line(&one.why));
+        ui.complain(format!("{} {name}: {why}", ui::yellow("skipped:")));
+    }
+}
 
 /// A file that was taken in before and is not there any more.
 pub(super) struct GoneFile {
@@ -28,6 +38,27 @@ pub(super) fn name_for_home(disk: &dyn Disk, home: &Path, file: &Path) -> String
         .or_else(|| below(root.parent()))
         .or_else(|| below(person.as_deref()).map(|rest| format!("~/{rest}")))
         .unwrap_or_else(|| real.display().to_string())
+}
+
+/// The name in the home of a file that a person names by its path; any other word stays as it is.
+pub(super) fn known_name(context: &Context, word: &str) -> String {
+    let person = std::env::var_os("HOME").map(PathBuf::from);
+    let path = match word.strip_prefix("~/") {
+        Some(rest) => person.map(|person| person.join(rest)),
+        None => {
+            let is_path = ["/", "./", "../"].iter().any(|start| word.starts_with(start));
+            is_path.then(|| PathBuf::from(word))
+        }
+    };
+    let disk = &*context.machine.disk;
+    // A file that is gone has no real path, but its folder may have one.
+    let named = path.map(|path| match (disk.real_path(&path), path.parent(), path.file_name()) {
+        (Err(_), Some(folder), Some(file)) => {
+            disk.real_path(folder).map_or_else(|_| path.clone(), |folder| folder.join(file))
+        }
+        _ => path,
+    });
+    named.map_or(word.to_owned(), |path| name_for_home(disk, &context.home, &path))
 }
 
 /// Where a file of this name may lie, see [`name_for_home`].

@@ -17,11 +17,13 @@ use super::plain::{shows, squeezed};
 use super::prose::{Prose, plain_line};
 use super::published::private_mark;
 use super::settings::load_config;
+use super::source_files::name_skipped;
 use super::ui::LiveAnswer;
 use super::{Context, names, ui};
 use crate::config::{Config, DefaultFlows};
 use crate::flow::context::Surroundings;
 use crate::flow::{EvidenceRef, FlowError, FlowOutcome};
+use crate::home::Home;
 use crate::import::LeftOut;
 use crate::import::collect::{Collected, NamedFile, Skipped, collect, in_short};
 use crate::import::kind::{FileKind, Group, HEAD_BYTES, Refusal};
@@ -72,7 +74,7 @@ pub(crate) struct SumArgs {
 /// How much of a summary is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Length {
-    /// A sentence or two
+    /// A sentence or two; all of a text of a few lines
     Short,
     /// A paragraph
     Medium,
@@ -82,7 +84,7 @@ pub(crate) enum Length {
 
 impl SumArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let config = load_config(context)?;
+        let config = names::with_flow_ids(context, load_config(context)?)?;
         listen(context, "calls under way end first", || ())?;
         let mut work = Sources::of(self, context, &config)?;
         let runners = self.runners(context, &config, &work.collected)?;
@@ -261,7 +263,8 @@ impl<'a> Sources<'a> {
             paths.into_iter().partition(|path| path.as_os_str() == STDIN);
         let unread =
             |error| Failure::new(Exit::Input, "cannot read what was named").because(&error);
-        let mut collected = collect(disk, &paths).map_err(unread)?;
+        let home = Home::new(&context.home, config);
+        let mut collected = collect(disk, &home, &paths).map_err(unread)?;
         let mut spooled = None;
         if !stdin.is_empty() {
             let file = spool().map_err(|error| {
@@ -300,13 +303,14 @@ impl<'a> Sources<'a> {
                     take(unit);
                 }
                 Err(why) => {
-                    let (name, named) = (file.name.clone(), why != LeftOut::EmptyConversation);
-                    skipped.push(Skipped { name, why: why.to_string(), named });
+                    let (name, is_fault) = (file.name.clone(), why != LeftOut::EmptyConversation);
+                    skipped.push(Skipped { name, why: why.to_string(), named: false, is_fault });
                 }
             });
             if let Err(error) = read {
                 let why = error.to_string();
-                skipped.push(Skipped { name: file.name.clone(), why, named: true });
+                let name = file.name.clone();
+                skipped.push(Skipped { name, why, named: false, is_fault: true });
             }
             self.collected.skipped.extend(skipped);
         }
@@ -341,7 +345,9 @@ fn take_stdin(
     let name = "standard input".to_owned();
     match kind.map_err(unread)? {
         Ok(kind) => collected.files.push(NamedFile { path: path.to_owned(), name, kind }),
-        Err(Refusal(why)) => collected.skipped.push(Skipped { name, why, named: true }),
+        Err(Refusal(why)) => {
+            collected.skipped.push(Skipped { name, why, named: true, is_fault: false });
+        }
     }
     Ok(())
 }
@@ -456,10 +462,7 @@ impl<'a> Printer<'a> {
             let skipped: Vec<Value> = skipped.collect();
             ui.json(&json!({"made": self.made, "failed": self.failed, "skipped": skipped}));
         } else {
-            for one in skipped.iter().filter(|one| one.named || one.why.contains(':')) {
-                let name = plain_line(&one.name);
-                ui.complain(format!("{} {name}: {}", ui::yellow("skipped:"), plain_line(&one.why)));
-            }
+            name_skipped(ui, skipped);
             if self.several || !skipped.is_empty() {
                 let mut line = ui::count(self.made, "summary");
                 if self.failed > 0 {
@@ -471,10 +474,10 @@ impl<'a> Printer<'a> {
                 ui.talk(ui::dim(&line));
             }
         }
-        let named = skipped.iter().any(|one| one.named);
+        let is_told = skipped.iter().any(Skipped::is_told);
         match (self.made, self.failed) {
             (0, 0) => Exit::Input,
-            (_, 0) if !named => Exit::Done,
+            (_, 0) if !is_told => Exit::Done,
             _ => Exit::Wrong,
         }
     }

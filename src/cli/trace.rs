@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::settings::load_config;
+use super::source_files::known_name;
 use crate::bus::digests::{BagEntry, DigestBus};
 use crate::bus::{BusError, SummaryBus};
 use crate::contract::time::Day;
@@ -17,10 +18,12 @@ use crate::contract::vocabulary::Stream;
 
 /// List every published summary that used an event, session, chunk or document, and the bags it is
 /// in
+///
+/// It exits with 1 when there is none.
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
-    /// The upstream id; the name of a source, or of the file that holds it; or a summary's id, for
-    /// its bags
+    /// The upstream id; the name or title of a source, or the file that holds it; or a summary's id,
+    /// for its bags
     id: String,
 }
 
@@ -34,11 +37,14 @@ struct TracedUse {
     source: String,
 }
 
-/// Whether an item is about the file, mail or chat that a person calls so.
+/// Whether an item is about the file, mail or chat that a person calls so, or has this title.
 fn is_named(item: &crate::bus::Item, word: &str) -> bool {
-    let Some(name) = item.value["meta"]["source_name"].as_str() else { return false };
-    let rest = name.strip_suffix(word.trim_start_matches("./"));
-    rest.is_some_and(|before| before.is_empty() || before.ends_with('/'))
+    let word = word.to_lowercase();
+    let is_title = item.value["title"].as_str().is_some_and(|title| title.to_lowercase() == word);
+    let Some(name) = item.value["meta"]["source_name"].as_str() else { return is_title };
+    let name = name.to_lowercase();
+    let before = name.strip_suffix(word.trim_start_matches("./"));
+    is_title || before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }
 
 /// Whether a word names a source: by its id, or by the file that it is or that holds it.
@@ -51,7 +57,9 @@ fn is_or_holds(word: &str, id: &str) -> bool {
 impl TraceArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let root = context.home.join(&load_config(context)?.bus_home);
-        let found = self.summaries(context, &root).map_err(|error| unread("Summary", &error))?;
+        let called = known_name(context, &self.id);
+        let found =
+            self.summaries(context, &root, &called).map_err(|error| unread("Summary", &error))?;
         let ids: BTreeSet<&str> = found.iter().map(|one| one.summary_id.as_str()).collect();
         let bags = bags_of(context, &root, &ids).map_err(|error| unread("Digest", &error))?;
         if context.ui.json {
@@ -63,14 +71,14 @@ impl TraceArgs {
                     "bags": bags,
                 }));
             }
-            return Ok(Exit::Done);
+            return Ok(if found.is_empty() { Exit::Wrong } else { Exit::Done });
         }
         if found.is_empty() {
             let bus = super::published::open_bus(context)?;
             let near = super::read::nearest_name(&bus, &self.id);
             let near = near.map_or(String::new(), |near| format!("; did you mean {near}?"));
             context.ui.talk(format!("no published summary used {}{near}", self.id));
-            return Ok(Exit::Done);
+            return Ok(Exit::Wrong);
         }
         let rows = found.iter().map(|one| {
             let (stream, day) = (one.stream.to_string(), one.day.to_string());
@@ -86,7 +94,13 @@ impl TraceArgs {
         Ok(Exit::Done)
     }
 
-    fn summaries(&self, context: &Context, root: &Path) -> Result<Vec<TracedUse>, BusError> {
+    /// The summaries of an id, or of what a person calls so.
+    fn summaries(
+        &self,
+        context: &Context,
+        root: &Path,
+        called: &str,
+    ) -> Result<Vec<TracedUse>, BusError> {
         let bus = SummaryBus::open(root)?;
         let mut days = Vec::new();
         for stream in Stream::ALL {
@@ -99,7 +113,7 @@ impl TraceArgs {
             for item in partition.items() {
                 let item = item?;
                 let summary_id = item.summary_id();
-                let named = || is_named(&item, &self.id);
+                let named = || is_named(&item, called);
                 let used = || item.upstream_ids().any(|id| is_or_holds(&self.id, id));
                 if summary_id == self.id || used() || named() {
                     let summary_id = summary_id.to_owned();

@@ -3,7 +3,8 @@
 //! Contract: a file is taken when two looks in a row found the same length and time, so that a file
 //! that is still being written is left alone. What was taken is remembered in `run/watched.json`, so
 //! that a restart asks for nothing again. Losing that file costs time only: importing the same content
-//! adds nothing.
+//! adds nothing. What could not be taken is tried again when it changes, after a reload and after a
+//! restart. A reload changes the folders at the next look.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,22 +13,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::Context;
-use super::intake::{RequestSettings, rename_for_home, take_in};
+use parking_lot::RwLock;
+
+use super::failure::Failure;
+use super::intake::{ImportedFiles, RequestSettings, rename_for_home, take_in};
+use super::{Context, names};
 use crate::config::{Config, WatchConfig};
 use crate::home::Home;
-use crate::import::collect::{collect, in_short};
-use crate::os::Disk;
+use crate::import::collect::{collect, files_below, in_short};
+use crate::projections::runs::described;
 
 /// Time between two looks at the folders.
 const PAUSE: Duration = Duration::from_secs(5);
 /// How soon a stop is noticed.
 const STEP: Duration = Duration::from_millis(100);
-const DEPTH_MAX: usize = 32;
 
 /// Length and time of a file: when either differs, it changed.
 type Mark = (u64, String);
 type Marks = BTreeMap<String, Mark>;
+
+/// The settings of a watch that runs, replaceable by a reload.
+pub(super) type WatchSettings = Arc<RwLock<Arc<Config>>>;
 
 /// The thread that looks at the folders.
 pub(super) struct FolderWatch {
@@ -36,27 +42,47 @@ pub(super) struct FolderWatch {
 }
 
 impl FolderWatch {
-    /// Starts looking; `None` when no folder is configured.
-    pub(super) fn start(context: &Context, config: &Config, home: &Home) -> Option<FolderWatch> {
-        if config.watches.is_empty() {
-            return None;
-        }
+    /// Starts looking.
+    pub(super) fn start(context: &Context, settings: &WatchSettings, home: &Home) -> FolderWatch {
         let stop = Arc::new(AtomicBool::new(false));
-        let (context, config, home) = (context.clone(), config.clone(), home.clone());
+        let (context, settings, home) = (context.clone(), Arc::clone(settings), home.clone());
         let told = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let mut watcher = Watcher::new(&context, &config, &home);
+            let mut watcher = Watcher::new(&context, &home);
+            let mut config = Arc::clone(&settings.read());
             while !told.load(Ordering::Relaxed) {
-                watcher.look();
+                watcher.look(&config);
                 let mut waited = Duration::ZERO;
                 while waited < PAUSE && !told.load(Ordering::Relaxed) {
                     std::thread::sleep(STEP);
                     waited += STEP;
                 }
+                let now = Arc::clone(&settings.read());
+                if !Arc::ptr_eq(&now, &config) {
+                    (watcher.failed, config) = (BTreeMap::new(), now);
+                }
             }
         });
-        Some(FolderWatch { stop, thread: Some(thread) })
+        FolderWatch { stop, thread: Some(thread) }
     }
+}
+
+/// Takes in once what is new in the watched folders, for a command that does not stay. False when
+/// something could not be taken; a warning says what.
+pub(super) fn take_once(context: &Context, config: &Config, home: &Home) -> Result<bool, Failure> {
+    if config.watches.is_empty() {
+        context.ui.talk("no folder is watched: a section [[watch]] of summarizer.toml names one");
+        return Ok(true);
+    }
+    let config = names::with_flow_ids(context, config.clone())?;
+    let mut watcher = Watcher::new(context, home);
+    watcher.look(&config);
+    if !watcher.seen.is_empty() {
+        // A file that is being written now has another length or time at the second look.
+        std::thread::sleep(PAUSE);
+        watcher.look(&config);
+    }
+    Ok(!watcher.had_trouble)
 }
 
 impl Drop for FolderWatch {
@@ -71,94 +97,151 @@ impl Drop for FolderWatch {
 
 struct Watcher<'a> {
     context: &'a Context,
-    config: &'a Config,
     home: &'a Home,
-    taken: Marks,
+    /// By the section: two sections may ask different flows about the same files.
+    taken: BTreeMap<String, Marks>,
+    /// What could not be taken, until it changes. It is not remembered beyond this run.
+    failed: BTreeMap<String, Marks>,
     /// What the last look found.
     seen: Marks,
+    /// Folders that could not be looked at, so that each is told once.
+    unseen: BTreeSet<PathBuf>,
+    had_trouble: bool,
 }
 
 impl<'a> Watcher<'a> {
-    fn new(context: &'a Context, config: &'a Config, home: &'a Home) -> Watcher<'a> {
+    fn new(context: &'a Context, home: &'a Home) -> Watcher<'a> {
         let bytes = context.machine.disk.read_if_present(&state_file(home)).ok().flatten();
         let taken = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let taken = taken.unwrap_or_default();
-        Watcher { context, config, home, taken, seen: Marks::new() }
+        Watcher {
+            context,
+            home,
+            taken: taken.unwrap_or_default(),
+            failed: BTreeMap::new(),
+            seen: Marks::new(),
+            unseen: BTreeSet::new(),
+            had_trouble: false,
+        }
     }
 
-    fn look(&mut self) {
+    fn look(&mut self, config: &Config) {
         let before = std::mem::take(&mut self.seen);
-        for watch in &self.config.watches {
+        for watch in &config.watches {
             let folder = folder_of(self.home, &watch.folder);
-            let mut found = Marks::new();
-            if let Err(error) = walk(&*self.context.machine.disk, &folder, 0, &mut found) {
-                tracing::warn!(folder = %folder.display(), %error, "cannot look at a watched folder");
-                continue;
-            }
-            found.retain(|path, _| fits(watch, &folder, Path::new(path)));
-            self.tell_gone(watch, &folder, &found);
-            let ready: Vec<PathBuf> = found
+            let Some(found) = self.files(watch, &folder) else { continue };
+            let section = section_of(watch, &folder);
+            self.tell_gone(&section, &found);
+            let is_new = |(path, mark): &(&String, &Mark)| {
+                let known = |all: &BTreeMap<String, Marks>| {
+                    all.get(&section).and_then(|marks| marks.get(*path)) == Some(*mark)
+                };
+                !known(&self.taken) && !known(&self.failed)
+            };
+            let new: Marks = found
                 .iter()
-                .filter(|(path, mark)| self.taken.get(*path) != Some(*mark))
+                .filter(is_new)
+                .map(|(path, mark)| (path.clone(), mark.clone()))
+                .collect();
+            let ready: Marks = new
+                .iter()
                 .filter(|(path, mark)| before.get(*path) == Some(*mark))
-                .map(|(path, _)| PathBuf::from(path))
+                .map(|(path, mark)| (path.clone(), mark.clone()))
                 .collect();
             if !ready.is_empty() {
-                self.take(watch, &ready, &found);
+                self.take(config, watch, &section, ready);
             }
-            self.seen.extend(found);
+            self.seen.extend(new);
         }
     }
 
-    /// Says once which files of a folder are not there any more.
-    fn tell_gone(&mut self, watch: &WatchConfig, folder: &Path, found: &Marks) {
-        let is_of = |path: &Path| path.starts_with(folder) && fits(watch, folder, path);
-        let is_gone = |path: &String| is_of(Path::new(path)) && !found.contains_key(path);
-        let gone: BTreeSet<String> =
-            self.taken.keys().filter(|path| is_gone(path)).cloned().collect();
-        if gone.is_empty() {
-            return;
-        }
-        let (count, first) = (gone.len(), gone.first());
-        tracing::info!(count, first, "files of a watched folder are gone; their summaries stay");
-        self.taken.retain(|path, _| !gone.contains(path));
-        self.remember();
-    }
-
-    fn take(&mut self, watch: &WatchConfig, ready: &[PathBuf], found: &Marks) {
+    fn files(&mut self, watch: &WatchConfig, folder: &Path) -> Option<Marks> {
+        let mut found = Marks::new();
         let disk = &*self.context.machine.disk;
-        let taken =
-            collect(disk, ready).map_err(|error| error.to_string()).and_then(|mut files| {
-                rename_for_home(disk, &self.home.root, &mut files);
-                if let Some(kind) = &watch.kind {
-                    files.files.retain(|file| file.kind.group().name() == kind);
+        let looked = files_below(disk, self.home, folder, &mut |path, stat| {
+            if fits(watch, folder, path) {
+                let mark = (stat.len, stat.modified_ns.to_string());
+                found.insert(path.display().to_string(), mark);
+            }
+        });
+        match looked {
+            Ok(()) => {
+                self.unseen.remove(folder);
+                Some(found)
+            }
+            Err(error) => {
+                self.had_trouble = true;
+                if self.unseen.insert(folder.to_owned()) {
+                    let error = described(&error);
+                    tracing::warn!(
+                        "cannot look at the watched folder {}: {error}",
+                        folder.display()
+                    );
                 }
-                let wish = RequestSettings {
-                    folders: &[],
-                    flow: watch.flow.as_deref(),
-                    project: watch.project.as_deref(),
-                };
-                take_in(self.context, self.config, self.home, files, &wish)
-                    .map_err(|failure| failure.in_short())
-            });
-        match taken {
+                None
+            }
+        }
+    }
+
+    /// Says once which files of a section are not there any more.
+    fn tell_gone(&mut self, section: &str, found: &Marks) {
+        let Some(taken) = self.taken.get_mut(section) else { return };
+        let mut gone = 0;
+        let mut first = None;
+        taken.retain(|path, _| {
+            let is_there = found.contains_key(path);
+            if !is_there {
+                gone += 1;
+                first = first.take().or_else(|| Some(path.clone()));
+            }
+            is_there
+        });
+        if let Some(first) = first {
+            tracing::info!(gone, first, "files of a watched folder are gone; their summaries stay");
+            self.remember();
+        }
+    }
+
+    fn take(&mut self, config: &Config, watch: &WatchConfig, section: &str, ready: Marks) {
+        match self.import(config, watch, &ready) {
             Ok(taken) => {
                 let (files, asked) = (taken.report.files, taken.requests.len());
                 tracing::info!(files, asked, "took in files of a watched folder");
                 if !taken.skipped.is_empty() {
                     tracing::warn!("{} of a watched folder", in_short(&taken.skipped));
                 }
+                self.had_trouble |= taken.skipped.iter().any(|one| one.is_told());
+                self.taken.entry(section.to_owned()).or_default().extend(ready);
+                self.remember();
             }
-            // Tried again when the file changes or the service starts anew, not every few seconds.
-            Err(error) => tracing::warn!(%error, "cannot take in files of a watched folder"),
-        }
-        for path in ready {
-            let path = path.display().to_string();
-            if let Some(mark) = found.get(&path) {
-                self.taken.insert(path, mark.clone());
+            Err(error) => {
+                self.had_trouble = true;
+                tracing::warn!("cannot take in files of a watched folder: {error}");
+                self.failed.entry(section.to_owned()).or_default().extend(ready);
             }
         }
-        self.remember();
+    }
+
+    fn import(
+        &self,
+        config: &Config,
+        watch: &WatchConfig,
+        ready: &Marks,
+    ) -> Result<ImportedFiles, String> {
+        let disk = &*self.context.machine.disk;
+        let paths: Vec<PathBuf> = ready.keys().map(PathBuf::from).collect();
+        let mut files = collect(disk, self.home, &paths).map_err(|error| described(&error))?;
+        // Nobody named these files one by one.
+        files.skipped.iter_mut().for_each(|one| one.named = false);
+        rename_for_home(disk, &self.home.root, &mut files);
+        if let Some(kind) = &watch.kind {
+            files.files.retain(|file| file.kind.group().name() == kind);
+        }
+        let wish = RequestSettings {
+            folders: &[],
+            flow: watch.flow.as_deref(),
+            project: watch.project.as_deref(),
+        };
+        take_in(self.context, config, self.home, files, &wish).map_err(|failure| failure.in_short())
     }
 
     fn remember(&self) {
@@ -170,40 +253,23 @@ impl<'a> Watcher<'a> {
     }
 }
 
+/// What makes a section take files anew: another folder, other files of it, or another flow.
+fn section_of(watch: &WatchConfig, folder: &Path) -> String {
+    let parts = [&watch.glob, &watch.kind, &watch.flow].map(|part| part.as_deref().unwrap_or("*"));
+    format!("{} {}", folder.display(), parts.join(" "))
+}
+
 fn state_file(home: &Home) -> PathBuf {
     home.run().join("watched.json")
 }
 
 /// `~` is the folder of the person; a relative folder lies in the home.
-fn folder_of(home: &Home, folder: &str) -> PathBuf {
+pub(super) fn folder_of(home: &Home, folder: &str) -> PathBuf {
     let person = std::env::var_os("HOME").map(PathBuf::from);
     match (folder.strip_prefix("~/"), person) {
         (Some(rest), Some(person)) => person.join(rest),
         _ => home.root.join(folder),
     }
-}
-
-/// The files below a folder. Hidden ones and links are passed over, as `add` does.
-fn walk(disk: &dyn Disk, folder: &Path, depth: usize, found: &mut Marks) -> std::io::Result<()> {
-    if depth == DEPTH_MAX {
-        return Ok(());
-    }
-    let real = disk.real_path(folder)?;
-    for name in disk.list(folder)?.iter().filter(|name| !name.starts_with('.')) {
-        let inner = folder.join(name);
-        if disk.real_path(&inner).map_or(true, |at| at != real.join(name)) {
-            continue;
-        }
-        match disk.stat(&inner)? {
-            Some(stat) if stat.is_dir => walk(disk, &inner, depth + 1, found)?,
-            Some(stat) => {
-                let mark = (stat.len, stat.modified_ns.to_string());
-                found.insert(inner.display().to_string(), mark);
-            }
-            None => {}
-        }
-    }
-    Ok(())
 }
 
 fn fits(watch: &WatchConfig, folder: &Path, path: &Path) -> bool {

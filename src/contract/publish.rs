@@ -96,6 +96,17 @@ const PRIVATE_WORDS: &[&str] = &[
     "topsecret",
     "unpublished",
     "donotpublish",
+    "dontpublish",
+    "nopublish",
+    "notforpublication",
+    "noshare",
+    "donotshare",
+    "dontshare",
+    "notforsharing",
+    "drafts",
+    "borradores",
+    "entwurfe",
+    "brouillons",
     "privado",
     "privada",
     "borrador",
@@ -329,6 +340,7 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "contrasena"
         | "passwort"
         | "motdepasse"
+        | "mozilladraftinfo"
         | "tlpred"
         | "tlpamber" => PublishMark::Private,
         "hidden"
@@ -408,8 +420,10 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         "status" | "publication" | "publishto" | "state" | "class" | "sensibility" | "license"
         | "copyright" | "rights" | "stage" | "phase" | "workflow" | "estado" | "zustand"
         | "etat" => PublishMark::Status,
-        "poststatus" | "publishstatus" | "publicationstatus" | "publishingstatus"
-        | "publishstate" | "publicationstate" => PublishMark::PublicationStatus,
+        "creativeworkstatus" | "poststatus" | "publishstatus" | "publicationstatus"
+        | "publishingstatus" | "publishstate" | "publicationstate" => {
+            PublishMark::PublicationStatus
+        }
         "publishdate" | "publishon" | "publishat" | "publicationdate" | "publishfrom" => {
             PublishMark::PublicationDate
         }

@@ -11,8 +11,10 @@ use std::ops::ControlFlow;
 use serde_json::{Value, json};
 
 use crate::contract::ids::Seq;
+use crate::contract::request::{Input, Request};
 use crate::contract::time::Timestamp;
 use crate::control::question::Answer;
+use crate::export::ack;
 use crate::log::{Reader, codec};
 use crate::sequencer::engine::Engine;
 use crate::state::event::TakenRequest;
@@ -157,7 +159,9 @@ fn page(
         if filter.flow.as_ref().is_some_and(|flow| *flow != taken.flow_id) {
             continue;
         }
-        rows.push(listing(seq, &listed, taken));
+        let last = if listed.row.last == seq { None } else { log.event(listed.row.last)? };
+        let summary = last.as_ref().and_then(ack::summary_of);
+        rows.push(listing(seq, &listed, taken, summary));
         if rows.len() == limit {
             next = Some(seq);
         }
@@ -165,8 +169,12 @@ fn page(
     Ok(Answer::Ok(json!({"requests": rows, "next": next.map(|seq| seq.0)})))
 }
 
-fn listing(seq: Seq, listed: &Listed, taken: &TakenRequest) -> Value {
+fn listing(seq: Seq, listed: &Listed, taken: &TakenRequest, summary: Option<Value>) -> Value {
+    let (inputs, first) = named_inputs(&taken.line);
     json!({
+        "summary": summary,
+        "input": first,
+        "inputs": inputs,
         "seq": seq.0,
         "request_id": taken.head.request_id,
         "state": listed.word,
@@ -181,6 +189,16 @@ fn listing(seq: Seq, listed: &Listed, taken: &TakenRequest) -> Value {
         "eligible_at": listed.eligible_at.map(|at| at.to_string()),
         "line": taken.head.line,
     })
+}
+
+/// How many sources a request names, and the first: an id, a manifest, or the query.
+fn named_inputs(line: &[u8]) -> (Option<usize>, Option<String>) {
+    match Request::parse(line).map(|request| request.input) {
+        Ok(Input::Ids { ids, .. }) => (Some(ids.len()), ids.into_iter().next()),
+        Ok(Input::SelectionManifest { path, .. }) => (None, Some(path)),
+        Ok(Input::Query { bus, .. }) => (None, Some(format!("a query of {bus}"))),
+        Err(_) => (None, None),
+    }
 }
 
 pub(super) fn open_word(open: &Open, now: Timestamp) -> &'static str {

@@ -69,6 +69,11 @@ pub fn line(committed: &Committed) -> Option<String> {
     Some(text)
 }
 
+/// Where the summary is that an event gave a request.
+pub(crate) fn summary_of(event: &Event) -> Option<serde_json::Value> {
+    outcome(event)?.summary.and_then(|summary| serde_json::to_value(summary).ok())
+}
+
 /// The days of a range which are not published.
 fn missing_days(notes: &[InputNote]) -> Option<Cow<'_, str>> {
     notes.iter().find_map(|note| match note {

@@ -61,6 +61,9 @@ pub(super) fn bind<'a>(
         match given.get(main) {
             Some(value) if sources.is_empty() => sources = own_sources(main, value).into(),
             Some(_) => {}
+            None if sources.is_empty() && is_required(pack, main) => {
+                return Err(FlowProblem::Input(format!("the flow needs the input {main}")));
+            }
             None if sources.is_empty() => {}
             None => {
                 let kind = pack.inputs().iter().find(|input| input.name == main).map(|i| i.kind);
@@ -99,6 +102,11 @@ pub(super) fn bind<'a>(
         inputs.insert(input.name.clone(), value);
     }
     Ok(Bound { inputs, sources, warnings, uncondensed: None, condensed: Vec::new() })
+}
+
+/// Whether the record says that an input must have a value, whatever default the flow gives it.
+fn is_required(pack: &LoadedPack, name: &str) -> bool {
+    pack.record.io_contract.inputs.iter().any(|input| input.name == name && input.required)
 }
 
 /// Whether a parameter says that the summary is private or may be shown.

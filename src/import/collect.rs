@@ -2,14 +2,20 @@
 //! reason.
 //!
 //! Contract: files under a folder come sorted. Hidden files and links inside a folder are passed
-//! over; a path that is given directly is always taken.
+//! over, and so is what a home keeps for itself: its summaries would become texts, and those would
+//! become summaries again. A path that is given directly is always taken.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::kind::{FileKind, HEAD_BYTES, Refusal};
 use super::{DOCUMENT_BYTES_MAX, FOLDER_DEPTH_MAX, ImportError, disk_error};
-use crate::os::{Disk, Open};
+use crate::home::Home;
+use crate::os::{Disk, Open, Stat};
+
+/// Why the files of a home are passed over.
+const OWN_FILES: &str = "the own files of a home";
 
 /// A file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +33,15 @@ pub(crate) struct Skipped {
     pub why: String,
     /// Whether the person named it, and not a folder above it.
     pub named: bool,
+    /// Whether its kind has a reader, and it could not be read.
+    pub is_fault: bool,
+}
+
+impl Skipped {
+    /// Whether it is told by its name, and the command ends with 1.
+    pub fn is_told(&self) -> bool {
+        self.named || self.is_fault
+    }
 }
 
 /// What some paths lead to.
@@ -36,8 +51,12 @@ pub(crate) struct Collected {
     pub skipped: Vec<Skipped>,
 }
 
-/// Walks the paths in their order.
-pub(crate) fn collect(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Collected, ImportError> {
+/// Walks the paths in their order. `own` is the home of the command.
+pub(crate) fn collect(
+    disk: &dyn Disk,
+    own: &Home,
+    paths: &[PathBuf],
+) -> Result<Collected, ImportError> {
     let mut found = Collected::default();
     for path in paths {
         let stat = disk.stat(path).map_err(disk_error("inspect", path))?;
@@ -46,73 +65,175 @@ pub(crate) fn collect(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Collected, I
                 let missing = io::Error::from(io::ErrorKind::NotFound);
                 return Err(disk_error("open", path)(missing));
             }
-            Some(stat) if stat.is_dir => walk(disk, path, 0, &mut found)?,
-            Some(_) => take(disk, path, true, &mut found),
+            Some(stat) if stat.is_dir => {
+                let Collected { files, skipped } = &mut found;
+                let mut walk = Walk::new(disk, own);
+                walk.folder(path, 0, &mut |path, _| take(disk, path, false, files, skipped))?;
+                skipped.extend(walk.passed_over);
+            }
+            Some(_) => take(disk, path, true, &mut found.files, &mut found.skipped),
         }
     }
     Ok(found)
 }
 
-fn walk(
+/// The files below a folder, each with what the disk knows about it, as [`collect`] finds them.
+pub(crate) fn files_below(
     disk: &dyn Disk,
+    own: &Home,
     folder: &Path,
-    depth: usize,
-    found: &mut Collected,
+    each: &mut dyn FnMut(&Path, Stat),
 ) -> Result<(), ImportError> {
-    if depth == FOLDER_DEPTH_MAX {
-        let why = format!("deeper than {FOLDER_DEPTH_MAX} folders");
-        found.skipped.push(Skipped { name: folder.display().to_string(), why, named: false });
-        return Ok(());
-    }
-    let real = disk.real_path(folder).map_err(disk_error("inspect", folder))?;
-    let mut names = disk.list(folder).map_err(disk_error("list", folder))?;
-    names.sort();
-    for name in names.iter().filter(|name| !name.starts_with('.')) {
-        let inner = folder.join(name);
-        if disk.real_path(&inner).map_or(true, |at| at != real.join(name)) {
-            continue;
-        }
-        match disk.stat(&inner).map_err(disk_error("inspect", &inner))? {
-            Some(stat) if stat.is_dir => walk(disk, &inner, depth + 1, found)?,
-            Some(_) => take(disk, &inner, false, found),
-            None => {}
-        }
-    }
-    Ok(())
+    Walk::new(disk, own).folder(folder, 0, each)
 }
 
-fn take(disk: &dyn Disk, path: &Path, named: bool, found: &mut Collected) {
-    let shown = path.strip_prefix(".").unwrap_or(path).display().to_string();
+/// A walk through a folder.
+struct Walk<'a> {
+    disk: &'a dyn Disk,
+    /// Where homes keep their own files: the home of the command, and each home on the way. Each with the folder of its home.
+    own: BTreeMap<PathBuf, PathBuf>,
+    passed_over: Vec<Skipped>,
+}
+
+impl Walk<'_> {
+    fn new<'a>(disk: &'a dyn Disk, own: &Home) -> Walk<'a> {
+        let mut walk = Walk { disk, own: BTreeMap::new(), passed_over: Vec::new() };
+        walk.learn(own);
+        walk
+    }
+
+    fn learn(&mut self, home: &Home) {
+        let real = |place: PathBuf| self.disk.real_path(&place).ok();
+        let places: Vec<PathBuf> = home.own_places().into_iter().filter_map(real).collect();
+        self.own.extend(places.into_iter().map(|place| (place, home.root.clone())));
+    }
+
+    fn folder(
+        &mut self,
+        folder: &Path,
+        depth: usize,
+        each: &mut dyn FnMut(&Path, Stat),
+    ) -> Result<(), ImportError> {
+        if depth == FOLDER_DEPTH_MAX {
+            self.pass_over(folder, format!("deeper than {FOLDER_DEPTH_MAX} folders"));
+            return Ok(());
+        }
+        match self.below(folder, depth, each) {
+            Err(ImportError::Disk { source, .. }) if depth > 0 => {
+                self.cannot_read(folder, &source);
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    fn below(
+        &mut self,
+        folder: &Path,
+        depth: usize,
+        each: &mut dyn FnMut(&Path, Stat),
+    ) -> Result<(), ImportError> {
+        let disk = self.disk;
+        let real = disk.real_path(folder).map_err(disk_error("inspect", folder))?;
+        if self.is_own(&real) {
+            return Ok(());
+        }
+        if let Some(home) = Home::in_folder(disk, folder).map_err(disk_error("inspect", folder))? {
+            self.learn(&home);
+        }
+        let mut names = disk.list(folder).map_err(disk_error("list", folder))?;
+        names.sort();
+        for name in names.iter().filter(|name| !name.starts_with('.')) {
+            let inner = folder.join(name);
+            if disk.real_path(&inner).map_or(true, |at| at != real.join(name)) {
+                continue;
+            }
+            match disk.stat(&inner) {
+                Ok(Some(stat)) if stat.is_dir => self.folder(&inner, depth + 1, each)?,
+                Ok(Some(_)) if self.is_own(&real.join(name)) => {}
+                Ok(Some(stat)) => each(&inner, stat),
+                Ok(None) => {}
+                Err(error) => self.cannot_read(&inner, &error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a home keeps it for itself. Each home is told once.
+    fn is_own(&mut self, real: &Path) -> bool {
+        let Some(home) = self.own.get(real) else { return false };
+        let name = shown(home);
+        if !self.passed_over.iter().any(|one| one.name == name) {
+            let why = OWN_FILES.to_owned();
+            self.passed_over.push(Skipped { name, why, named: false, is_fault: false });
+        }
+        true
+    }
+
+    fn cannot_read(&mut self, path: &Path, error: &io::Error) {
+        self.passed_over.push(Skipped {
+            name: shown(path),
+            why: unread(error),
+            named: false,
+            is_fault: true,
+        });
+    }
+
+    fn pass_over(&mut self, path: &Path, why: String) {
+        self.passed_over.push(Skipped { name: shown(path), why, named: false, is_fault: false });
+    }
+}
+
+/// A path as a person reads it.
+fn shown(path: &Path) -> String {
+    path.strip_prefix(".").unwrap_or(path).display().to_string()
+}
+
+fn take(
+    disk: &dyn Disk,
+    path: &Path,
+    named: bool,
+    files: &mut Vec<NamedFile>,
+    skipped: &mut Vec<Skipped>,
+) {
+    let name = shown(path);
     match kind_of(disk, path) {
-        Ok(kind) => found.files.push(NamedFile { path: path.to_owned(), name: shown, kind }),
-        Err(why) => found.skipped.push(Skipped { name: shown, why, named }),
+        Ok(Ok(kind)) => files.push(NamedFile { path: path.to_owned(), name, kind }),
+        Ok(Err(Refusal(why))) => skipped.push(Skipped { name, why, named, is_fault: false }),
+        Err(error) => {
+            let why = unread(&error);
+            skipped.push(Skipped { name, why, named, is_fault: true });
+        }
     }
 }
 
-fn kind_of(disk: &dyn Disk, path: &Path) -> Result<FileKind, String> {
-    let unread = |error: io::Error| match error.kind() {
+fn unread(error: &io::Error) -> String {
+    match error.kind() {
         io::ErrorKind::PermissionDenied => "no permission".to_owned(),
         _ => error.to_string(),
-    };
-    let meta = std::fs::metadata(path).map_err(unread)?;
+    }
+}
+
+/// The kind of a file, or why it has no reader; an error when it cannot be read.
+fn kind_of(disk: &dyn Disk, path: &Path) -> io::Result<Result<FileKind, Refusal>> {
+    let meta = std::fs::metadata(path)?;
     if !meta.is_file() {
-        return Err("not a regular file".to_owned());
+        return Ok(Err(Refusal("not a regular file".to_owned())));
     }
     if meta.len() > DOCUMENT_BYTES_MAX {
-        return Err(format!("larger than {} MiB", DOCUMENT_BYTES_MAX >> 20));
+        return Ok(Err(Refusal(format!("larger than {} MiB", DOCUMENT_BYTES_MAX >> 20))));
     }
-    let file = disk.open(path, Open::Read).map_err(unread)?;
+    let file = disk.open(path, Open::Read)?;
     let mut head = vec![0; HEAD_BYTES];
     let mut filled = 0;
     while filled < head.len() {
-        match file.read_at(&mut head[filled..], filled as u64).map_err(unread)? {
+        match file.read_at(&mut head[filled..], filled as u64)? {
             0 => break,
             count => filled += count,
         }
     }
     head.truncate(filled);
-    let found = FileKind::of(path, &head, &mut || disk.read(path)).map_err(unread)?;
-    found.map_err(|Refusal(why)| why)
+    FileKind::of(path, &head, &mut || disk.read(path))
 }
 
 /// What was left out, counted by the reason and the end of the name:
@@ -124,6 +245,7 @@ pub(crate) fn in_short(skipped: &[Skipped]) -> String {
         // The text after a colon is advice for a single file, so it is left out here.
         let why = one.why.split(':').next().unwrap_or_default();
         let group = match extension.as_str() {
+            _ if one.why == OWN_FILES => format!("({why})"),
             "" => format!("({why})"),
             extension => format!(".{extension} ({why})"),
         };
@@ -141,7 +263,12 @@ pub(crate) fn in_short(skipped: &[Skipped]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
     use crate::os::real::HostDisk;
+
+    fn home_at(root: &Path) -> Home {
+        Home::new(root, &Config::load(None, &BTreeMap::new(), 1).unwrap())
+    }
 
     #[test]
     fn a_folder_gives_its_files_sorted_and_says_what_it_leaves_out() {
@@ -160,12 +287,56 @@ mod tests {
             disk.replace(&path, bytes, 0o640).unwrap();
         }
         std::os::unix::fs::symlink("a.txt", dir.path().join("link.txt")).unwrap();
-        let found = collect(disk, &[dir.path().to_owned()]).unwrap();
+        let home = home_at(&dir.path().join("elsewhere"));
+        let found = collect(disk, &home, &[dir.path().to_owned()]).unwrap();
         let names: Vec<_> = found.files.iter().map(|file| file.path.file_name().unwrap()).collect();
         assert_eq!(names, ["a.txt", "b.md"]);
         assert_eq!(in_short(&found.skipped), "skipped 3: 2 .key (binary), 1 .txt (empty)");
-        let link = collect(disk, &[dir.path().join("link.txt")]).unwrap();
+        let link = collect(disk, &home, &[dir.path().join("link.txt")]).unwrap();
         assert_eq!(link.files.len(), 1, "a link that is named is taken");
-        assert!(collect(disk, &[dir.path().join("nowhere")]).is_err());
+        assert!(collect(disk, &home, &[dir.path().join("nowhere")]).is_err());
+    }
+
+    #[test]
+    fn what_homes_keep_for_themselves_is_passed_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: &dyn Disk = &HostDisk;
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            disk.create_dir_all(path.parent().unwrap()).unwrap();
+            disk.replace(&path, text.as_bytes(), 0o640).unwrap();
+        };
+        // The home of the command lies among the notes and has its buses elsewhere in the folder; a
+        // second home has settings of its own; the notes are a third home.
+        for place in ["mine/run/ack.jsonl", "mine/flow_registry/a.json", "shared/news/summaries.md"]
+        {
+            write(place, "words");
+        }
+        write("second/summarizer.toml", "bus_home = \"out\"\nqueue.path = \"asked.jsonl\"\n");
+        for place in ["second/out/digest.md", "second/asked.jsonl", "second/run/a.txt"] {
+            write(place, "words");
+        }
+        for place in ["summarizer.toml", "run/summarizer.redb", "buses/digest_bus/memo.md"] {
+            write(place, "# words");
+        }
+        for text in ["a.txt", "mine/texts/b.txt", "second/c.txt", "runs/d.txt", "shared.txt"] {
+            write(text, "words");
+        }
+        let mut own = home_at(&dir.path().join("mine"));
+        own.buses = dir.path().join("shared");
+        let found = collect(disk, &own, &[dir.path().to_owned()]).unwrap();
+        let below = |path: &Path| path.strip_prefix(dir.path()).unwrap().display().to_string();
+        let names: Vec<String> = found.files.iter().map(|file| below(&file.path)).collect();
+        let texts = ["a.txt", "mine/texts/b.txt", "runs/d.txt", "second/c.txt", "shared.txt"];
+        assert_eq!(names, texts, "{:?}", found.skipped);
+        assert!(found.skipped.iter().all(|one| one.why == OWN_FILES && !one.is_told()));
+        let named = dir.path().join("buses/digest_bus/memo.md");
+        assert_eq!(collect(disk, &own, &[named]).unwrap().files.len(), 1, "a named file is taken");
+        // Buses that lie in the folder of the texts.
+        own = home_at(dir.path());
+        own.buses = dir.path().to_owned();
+        write("summary_bus/events.jsonl", "{}");
+        let found = collect(disk, &own, &[dir.path().to_owned()]).unwrap();
+        assert!(found.files.iter().all(|file| !below(&file.path).contains("bus")), "{found:?}");
     }
 }

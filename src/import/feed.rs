@@ -21,7 +21,8 @@ pub(crate) fn read(uri: &str, text: &str) -> Result<Feed, String> {
     let parsed = office::xml(text)?;
     let root = parsed.root_element();
     let channel = root.children().find(|node| name(node) == "channel").unwrap_or(root);
-    let title = inner(channel, &["title"]);
+    let title = words(channel, &["title"]);
+    let author = author(channel);
     // A feed that dates no item dates itself.
     let fallback = inner(channel, &["pubDate", "lastBuildDate", "updated", "date"]);
     let fallback = fallback.map(Value::from);
@@ -29,7 +30,9 @@ pub(crate) fn read(uri: &str, text: &str) -> Result<Feed, String> {
     let publish = said_by(channel);
     let items = items.map(|item| {
         let publish = together([publish, said_by(item)]);
-        event(uri, title.as_deref(), fallback.as_ref(), item, publish)
+        let channel =
+            Channel { title: title.as_deref(), author: author.as_deref(), at: fallback.as_ref() };
+        event(uri, &channel, item, publish)
     });
     let items = items.collect();
     Ok(Feed { title, items })
@@ -37,6 +40,56 @@ pub(crate) fn read(uri: &str, text: &str) -> Result<Feed, String> {
 
 fn name<'a>(node: &Node<'a, '_>) -> &'a str {
     if node.is_element() { node.tag_name().name() } else { "" }
+}
+
+/// The words of the first child with one of these names, in their order, read as its type says: markup
+/// that is escaped, elements of a page, or plain text.
+fn words(node: Node<'_, '_>, names: &[&str]) -> Option<String> {
+    names.iter().find_map(|wanted| {
+        let child = node.children().find(|child| name(child) == *wanted)?;
+        let has_elements = child.children().any(|one| one.is_element());
+        let text = match child.attribute("type") {
+            Some("text" | "text/plain") => inner(node, &[wanted])?,
+            _ if has_elements => html::page(&markup_of(child)).text,
+            _ => html::page(&inner(node, &[wanted])?).text,
+        };
+        let text = text.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    })
+}
+
+/// The elements within a node as a page writes them, without the prefixes of their names.
+fn markup_of(node: Node<'_, '_>) -> String {
+    let escaped =
+        |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+    let mut out = String::new();
+    // What is left to write: a node, or the end of one. A deep tree needs no deep stack.
+    let mut left: Vec<Result<Node<'_, '_>, &str>> = node.children().rev().map(Ok).collect();
+    while let Some(next) = left.pop() {
+        match next {
+            Err(name) => out.push_str(&format!("</{name}>")),
+            Ok(one) if one.is_text() => out.push_str(&escaped(one.text().unwrap_or_default())),
+            Ok(one) if one.is_element() => {
+                let name = name(&one);
+                out.push_str(&format!("<{name}"));
+                for attribute in one.attributes() {
+                    out.push_str(&format!(
+                        " {}=\"{}\"",
+                        attribute.name(),
+                        escaped(attribute.value())
+                    ));
+                }
+                out.push('>');
+                // Elements without an end tag have no children.
+                if one.has_children() || !matches!(name, "br" | "hr" | "img" | "wbr" | "input") {
+                    left.push(Err(name));
+                }
+                left.extend(one.children().rev().map(Ok));
+            }
+            Ok(_) => {}
+        }
+    }
+    out
 }
 
 /// The text of the first child with one of these names, in their order.
@@ -91,20 +144,27 @@ fn said_by(node: Node<'_, '_>) -> Option<bool> {
     together(node.children().map(of))
 }
 
+/// What a feed says of all its items.
+struct Channel<'a> {
+    title: Option<&'a str>,
+    /// Of items that name none.
+    author: Option<&'a str>,
+    /// Of items without a date.
+    at: Option<&'a Value>,
+}
+
 fn event(
     uri: &str,
-    feed: Option<&str>,
-    fallback: Option<&Value>,
+    channel: &Channel<'_>,
     item: Node<'_, '_>,
     publish: Option<bool>,
 ) -> Result<(Timestamp, NewRecord), String> {
-    let title = inner(item, &["title"]).map(|title| html::page(&title).text);
-    let body = inner(item, &["encoded", "content", "description", "summary"]);
-    let body = body.map(|body| html::page(&body).text).unwrap_or_default();
+    let title = words(item, &["title"]);
+    let body = words(item, &["encoded", "content", "description", "summary"]).unwrap_or_default();
     let named = || title.clone().unwrap_or_else(|| "an item without a title".to_owned());
     let at = inner(item, &["pubDate", "published", "updated", "date"]);
     let at = at.map(Value::from).filter(|at| time(at).is_some());
-    let written = at.as_ref().or(fallback);
+    let written = at.as_ref().or(channel.at);
     let at =
         written.and_then(time).ok_or_else(|| format!("no date that can be read: {}", named()))?;
     let link = link(item);
@@ -135,8 +195,8 @@ fn event(
     for (key, found) in [
         ("title", title),
         ("url", link),
-        ("author", author(item)),
-        ("feed", feed.map(str::to_owned)),
+        ("author", author(item).or_else(|| channel.author.map(str::to_owned))),
+        ("feed", channel.title.map(str::to_owned)),
     ] {
         if let Some(found) = found {
             value[key] = json!(found);
@@ -219,6 +279,30 @@ mod tests {
         }
         assert_eq!(said("<itunes:block>yes</itunes:block>", "").0, json!(false));
         assert_eq!(said("<private>no</private>", "").0, Value::Null);
+    }
+
+    #[test]
+    fn content_is_read_as_its_type_says_and_authors_of_the_feed_count() {
+        let atom = r#"<feed xmlns="http://www.w3.org/2005/Atom" xmlns:x="http://www.w3.org/1999/xhtml">
+            <title type="xhtml"><x:div>News of <x:b>Ardo</x:b></x:div></title><author><name>Town</name></author>
+            <entry><id>1</id><title>Bridge</title><updated>2026-02-02T10:00:00Z</updated>
+              <content type="xhtml"><div xmlns="http://www.w3.org/1999/xhtml"><p>It is closed until May</p>
+              <p>Cars use the <b>north</b> road; 3 &lt; 4.<br/>Slowly.</p><p hidden="hidden">Not seen</p></div></content></entry>
+            <entry><id>2</id><title type="text">a &lt;b&gt; c</title><updated>2026-02-02T10:00:00Z</updated>
+              <author><name>Bo</name></author><content type="text">if a &lt;b&gt; c</content></entry></feed>"#;
+        let feed = read("f.atom", atom).unwrap();
+        assert_eq!(feed.title.as_deref(), Some("News of Ardo"));
+        let value = |at: usize| feed.items[at].as_ref().unwrap().1.value.clone();
+        let text = value(0)["content"].as_str().unwrap().to_owned();
+        assert_eq!(
+            text.split_whitespace().collect::<Vec<_>>().join(" "),
+            "It is closed until May Cars use the north road; 3 < 4. Slowly."
+        );
+        assert!(text.contains("until May\n"), "paragraphs stay apart: {text:?}");
+        assert_eq!(value(0)["author"], "Town");
+        let second = value(1);
+        assert_eq!((&second["author"], &second["content"]), (&json!("Bo"), &json!("if a <b> c")));
+        assert_eq!(second["title"], "a <b> c");
     }
 
     #[test]

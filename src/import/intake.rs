@@ -37,7 +37,7 @@ pub(crate) struct Subject {
     /// The name a person knows it by.
     pub name: String,
     pub group: Group,
-    /// The day that a document says it is of.
+    /// The day that a document says it is of, of a list the first one.
     pub day: Option<Day>,
 }
 
@@ -194,10 +194,8 @@ impl<'a> Intake<'a> {
             id,
             name: file.name.clone(),
             group: Group::Document,
-            day: match parts.as_slice() {
-                [one] => one.date.as_deref().and_then(|date| date.get(..10)?.parse().ok()),
-                _ => None,
-            },
+            // A list begins with the first day of its items, as its summary says.
+            day: parts.iter().filter_map(|one| one.date.as_deref()?.get(..10)?.parse().ok()).min(),
         });
         Ok(())
     }

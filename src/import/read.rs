@@ -47,11 +47,48 @@ pub(crate) fn items(
         return Err(format!("{count} items are too many: split it at {RESOLVE_IDS_MAX}"));
     }
     let records = list.slots.iter().map(|slot| list.record(&text, slot));
-    let documents = records.map(|record| {
+    let documents = records.flat_map(|record| {
         let publish = together([said_by_record(&record.members), list.publish]);
-        Document { publish, ..item(kind, record) }
+        let all = project(kind, &record.members).unwrap_or_else(|| vec![item(kind, record)]);
+        all.into_iter()
+            .map(move |one| Document { publish: together([publish, one.publish]), ..one })
     });
     Ok(Some(documents.filter(|one| !one.text.trim().is_empty()).collect()))
+}
+
+/// A project of an export of Claude: what it is about, and each of its documents.
+fn project(kind: &'static str, members: &Map<String, Value>) -> Option<Vec<Document>> {
+    let word = |members: &Map<String, Value>, name: &str| {
+        let word = members.get(name).and_then(Value::as_str).map(str::trim);
+        word.filter(|word| !word.is_empty()).map(str::to_owned)
+    };
+    let docs = members.get("docs")?.as_array()?;
+    let name = word(members, "name")?;
+    members.get("prompt_template").or_else(|| members.get("description"))?;
+    let about = ["description", "prompt_template"].map(|name| word(members, name));
+    let about: Vec<String> = about.into_iter().flatten().collect();
+    let labels = Map::from_iter([("project".to_owned(), Value::from(name.clone()))]);
+    let date = |members: &Map<String, Value>| word(members, "created_at");
+    let mut all = vec![Document {
+        kind,
+        title: Some(name),
+        text: about.join("\n\n"),
+        date: date(members),
+        members: labels.clone(),
+        ..Document::default()
+    }];
+    all.extend(docs.iter().filter_map(Value::as_object).filter_map(|doc| {
+        Some(Document {
+            kind,
+            title: word(doc, "filename"),
+            text: word(doc, "content")?,
+            date: date(doc),
+            members: labels.clone(),
+            publish: said_by_record(doc),
+            ..Document::default()
+        })
+    }));
+    Some(all)
 }
 
 /// An item without a text of its own is shown by its members, each record a sentence.
@@ -269,6 +306,31 @@ mod tests {
             assert!(refused.starts_with("line 2 is not JSON"), "{refused}");
         }
         assert_eq!(read(FileKind::Text, "a.txt", b"x"), None);
+    }
+
+    #[test]
+    fn the_projects_of_an_export_are_their_documents() {
+        let json = r#"[{"uuid": "1", "name": "Cellar", "description": "Rules of the cellar.", "is_private": true,
+            "is_starter_project": false, "prompt_template": "Be brief.", "created_at": "2026-01-02T03:04:05Z",
+            "creator": {"uuid": "u", "full_name": "Ana"},
+            "docs": [{"uuid": "d", "filename": "keys.txt", "content": "The key hangs by the door.",
+                      "created_at": "2026-01-03T00:00:00Z"}, {"uuid": "e", "filename": "empty", "content": ""}]},
+            {"uuid": "2", "name": "Empty", "description": "", "prompt_template": "", "docs": []}]"#;
+        let all = items(FileKind::Json, Path::new("projects.json"), json.as_bytes());
+        let all = all.unwrap().unwrap();
+        let shown: Vec<_> = all
+            .iter()
+            .map(|one| (one.title.as_deref().unwrap(), one.text.as_str(), one.publish))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ("Cellar", "Rules of the cellar.\n\nBe brief.", Some(false)),
+                ("keys.txt", "The key hangs by the door.", Some(false)),
+            ]
+        );
+        assert!(all.iter().all(|one| one.members["project"] == "Cellar"));
+        assert_eq!(all[1].date.as_deref(), Some("2026-01-03T00:00:00Z"));
     }
 
     #[test]

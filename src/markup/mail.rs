@@ -13,7 +13,7 @@ use mail_parser::decoders::charsets::map::charset_decoder;
 use mail_parser::{Address, Message, MessageParser, MimeHeaders};
 use serde_json::{Map, Value};
 
-use super::html;
+use super::{html, marks};
 use crate::contract::publish::{is_private_title, said_by_member, said_by_members, together};
 
 /// A mail message: the headers people read, and the text body.
@@ -64,6 +64,8 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
     let references = message.references().as_text_list().map(<[_]>::to_vec);
     let first_reference = references.and_then(|list| list.first().map(|id| id.to_string()));
     let message_id = message.message_id().map(str::to_owned);
+    let body = whole.text();
+    let said = marks::said_in_text("eml", &body);
     Some(Mail {
         thread_id: first_reference
             .or_else(|| message.in_reply_to().as_text().map(str::to_owned))
@@ -76,8 +78,8 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
         subject: message.subject().map(str::to_owned),
         date_ms: message.date().map(|date| date.to_timestamp().saturating_mul(1000)),
         date: message.date().map(mail_parser::DateTime::to_rfc3339),
-        publish: together([publish(message), whole.publish_of_pages()]),
-        body: whole.text(),
+        publish: together([publish(message), whole.publish_of_pages(), said]),
+        body,
     })
 }
 
@@ -228,9 +230,15 @@ impl Part<'_> {
         (!text.is_empty()).then_some(text)
     }
 
-    /// What the `meta` elements of the parts in HTML say.
+    /// What the `meta` elements and the head of the parts in HTML say.
     fn publish_of_pages(&self) -> Option<bool> {
-        let own = self.is_html().then(|| said_by_members(&html::page(&self.decoded()).members));
+        let own = self.is_html().then(|| {
+            let page = self.decoded();
+            together([
+                said_by_members(&html::page(&page).members),
+                marks::said_in_text("html", &page),
+            ])
+        });
         together(self.inner.iter().map(Part::publish_of_pages).chain(own))
     }
 
@@ -336,6 +344,9 @@ fn publish(message: &Message<'_>) -> Option<bool> {
         let name = header.name();
         let name = name.strip_prefix("X-").or_else(|| name.strip_prefix("x-")).unwrap_or(name);
         let text = message.header_raw(header.name())?.trim();
+        if name.eq_ignore_ascii_case("Uniform-Type-Identifier") && text.ends_with(".mail-draft") {
+            return Some(false);
+        }
         together(
             [Some(text.to_owned()), words_of(text)]
                 .map(|text| said_by_member(name, &Value::from(text?))),
@@ -395,6 +406,24 @@ mod tests {
         }
         assert_eq!(publish("Subject: Re: AW: [Private] roof\r\n"), Some(false));
         let page = "From: a@x\r\nContent-Type: text/html\r\n\r\n<meta name=publish content=no><p>x";
+        assert_eq!(read(page.as_bytes()).unwrap().publish, Some(false));
+        for draft in [
+            "X-Mozilla-Draft-Info: internal/draft; vcard=0",
+            "X-Uniform-Type-Identifier: com.apple.mail-draft",
+            "X-Gmail-Labels: Drafts,Opened",
+        ] {
+            assert_eq!(publish(&format!("{draft}\r\n")), Some(false), "{draft}");
+        }
+        for body in [
+            "publish: no\n\nThe key is under the mat.",
+            "private:: yes\nThe key is under the mat.",
+            "PRIVATE\n\nThe key is under the mat.",
+            "Hello Bob,\n\npublish: no\n",
+        ] {
+            assert_eq!(publish(&format!("\r\n{body}")), Some(false), "{body}");
+        }
+        assert_eq!(publish("\r\nThe key: under the mat.\nStatus: it works"), None);
+        let page = "From: a@x\r\nContent-Type: text/html\r\n\r\n<!-- draft: true --><p>x";
         assert_eq!(read(page.as_bytes()).unwrap().publish, Some(false));
         assert_eq!(publish("Sensitivity: Private\r\n"), Some(false));
         assert_eq!(publish("Sensitivity: Company-Confidential\r\n"), Some(false));

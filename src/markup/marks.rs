@@ -21,14 +21,23 @@ pub(crate) fn said_in_text(kind: &str, text: &str) -> Option<bool> {
 /// The lines `name: value` that a text begins with. Comments, headings and one title may stand among
 /// them; the first other line ends them.
 fn said_in_head(kind: &str, text: &str) -> Option<bool> {
-    let (mut said, mut has_title) = (None, false);
+    let (mut said, mut has_title, mut title_width) = (None, false, 0);
     for line in text.lines().take(HEAD_LINES_MAX) {
         let line = line.trim();
+        // A comment that ends on its line may have text behind it.
+        let comment = line.strip_prefix("<!--").and_then(|rest| rest.split_once("-->"));
+        let line = comment.map_or(line, |(comment, _)| comment.trim());
         let is_table = matches!(kind, "csv" | "tsv");
         if is_table && !line.starts_with('#') {
             break;
         }
         let is_sign = !line.chars().any(char::is_alphanumeric);
+        // The line under a title that makes a heading of it.
+        let underlines = |mark: char| line.chars().all(|c| c == mark) && line.len() >= title_width;
+        if has_title && title_width > 0 && (underlines('=') || underlines('-')) {
+            title_width = 0;
+            continue;
+        }
         let is_command = kind == "tex" && line.starts_with('\\');
         let is_element = kind == "html" && line.starts_with('<') && !line.starts_with("<!--");
         if line.is_empty() || is_sign && !has_title || is_command || is_element {
@@ -41,7 +50,7 @@ fn said_in_head(kind: &str, text: &str) -> Option<bool> {
         } else if has_title || is_sign {
             break;
         } else {
-            has_title = true;
+            (has_title, title_width) = (true, line.chars().count());
             let is_mark = is_private_title(line.trim_start_matches(['#', ' ']));
             said = together([said, is_mark.then_some(false)]);
         }
@@ -51,7 +60,9 @@ fn said_in_head(kind: &str, text: &str) -> Option<bool> {
 
 /// `CLASS:PRIVATE` of iCalendar and vCard.
 fn is_private_class(line: &str) -> bool {
-    line.trim_end().split_once(':').is_some_and(|(name, value)| {
+    // Parameters stand behind the name, and one in quotes may hold a colon.
+    line.trim_end().rsplit_once(':').is_some_and(|(name, value)| {
+        let name = name.split(';').next().unwrap_or_default();
         name.eq_ignore_ascii_case("class") && said_by_line(name, value) == Some(false)
     })
 }
@@ -83,10 +94,16 @@ mod tests {
             ("tex", "\\title{A}\n\\date{today}\n%! publish: no\nText", Some(false)),
             ("html", "<!--\n---\npublish: false\n---\n-->\n<p>Text", Some(false)),
             ("html", "<p>publish: false</p>", None),
+            ("html", "<!-- draft: true --><p>Text", Some(false)),
+            ("html", "<!-- garden --><p>draft: true", None),
             ("csv", "# publish: false\nid,text\n1,Text", Some(false)),
             ("csv", "publish: no,text\n1,Text", None),
             ("txt", "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nCLASS:PRIVATE\r\n", Some(false)),
             ("txt", "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nCLASS:PUBLIC\r\n", None),
+            ("txt", "BEGIN:VCALENDAR\r\nCLASS;X-A=\"b:c\":PRIVATE\r\n", Some(false)),
+            ("txt", "BEGIN:VCALENDAR\r\nSUMMARY:CLASS:PRIVATE\r\n", None),
+            ("md", "Diary\n=====\n\npublish: no\n", Some(false)),
+            ("md", "The diary\n---------\nprivate: yes\n", Some(false)),
         ] {
             assert_eq!(said_in_text(kind, text), expected, "{kind}: {text}");
         }

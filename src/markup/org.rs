@@ -74,9 +74,15 @@ impl Reader {
         if self.planning(trimmed) {
             return;
         }
-        if !trimmed.starts_with("# ") {
-            self.headline = None;
-            self.push(&plain(line));
+        match trimmed.strip_prefix("# ") {
+            Some(comment) => {
+                let said = comment.split_once(':');
+                self.said(said.and_then(|(name, value)| said_by_line(name, value)));
+            }
+            None => {
+                self.headline = None;
+                self.push(&plain(line));
+            }
         }
     }
 
@@ -97,6 +103,11 @@ impl Reader {
         let Some((name, value)) = said.split_once(':') else { return };
         let value = value.trim();
         self.said(said_by_member(name, &value.into()));
+        if let Some((inner, value)) = value.split_once(char::is_whitespace)
+            && name.eq_ignore_ascii_case("property")
+        {
+            self.said(said_by_line(inner, value));
+        }
         if value.is_empty() {
             return;
         }
@@ -202,6 +213,10 @@ mod tests {
         for (text, expected) in [
             ("#+TITLE: A\n#+PUBLISH: no\n\nText", Some(false)),
             ("#+PUBLISH:\nText", Some(false)),
+            ("#+PROPERTY: publish no\nText", Some(false)),
+            ("#+PROPERTY: header-args :exports both\nText", None),
+            ("# publish: no\nText", Some(false)),
+            ("# Remember: ask Ana\nText", None),
             ("#+DRAFT: t\nText", Some(false)),
             ("#+FILETAGS: :home:private:\nText", Some(false)),
             ("* Head :home:private:\nText", Some(false)),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::{Context, Findings, Verdict, edit, shell};
 use crate::cli::leaving::what_may_leave;
 use crate::cli::service::unit_folder;
-use crate::cli::ui;
+use crate::cli::{names, ui, watch};
 use crate::config::{Config, Origin, ProviderConfig, Reach, ServerAddress, shown_address};
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
@@ -33,6 +33,28 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const STEP_MS: i64 = 1_000;
 /// Partitions named in one finding.
 const NAMED_MAX: usize = 3;
+
+/// The flows that the settings name, and the folders of `[[watch]]`.
+pub(super) fn look_at_folders(context: &Context, config: &Config, findings: &mut Findings) {
+    if let Err(failure) = names::with_flow_ids(context, config.clone()) {
+        findings.wrong("flows", failure.in_short(), "summarizer registry list");
+        findings.hint(format!("name one of them in {}", config_file(context).display()));
+    }
+    let home = Home::new(&context.home, config);
+    let mut missing = 0;
+    for watch in &config.watches {
+        let folder = watch::folder_of(&home, &watch.folder);
+        let is_there = matches!(context.machine.disk.stat(&folder), Ok(Some(stat)) if stat.is_dir);
+        if !is_there {
+            missing += 1;
+            let what = format!("the watched folder {} is not there", folder.display());
+            findings.wrong("folders", what, &format!("mkdir -p {}", shell(&folder)));
+        }
+    }
+    if !config.watches.is_empty() && missing == 0 {
+        findings.fine("folders", format!("{} watched", ui::count(config.watches.len(), "folder")));
+    }
+}
 
 /// Days begin in the configured zone. A machine in another zone would surprise its user.
 pub(super) fn look_at_zone(context: &Context, config: &Config, findings: &mut Findings) {

@@ -524,6 +524,10 @@ fn is_private(value: &Value) -> bool {
             // Its key words are about its subject: the draft of a league is no draft.
             let mut others = object.iter().filter(|(name, _)| !publish::names_labels(name));
             others.any(|(name, value)| publish::said_by_member(name, value) == Some(false))
+                || object.get("@graph").and_then(Value::as_array).is_some_and(|nodes| {
+                    let flat = |node: &&Value| node.get("@graph").is_none();
+                    nodes.iter().filter(flat).any(is_private)
+                })
         }
         Value::Array(list) => list.iter().any(is_private),
         _ => false,

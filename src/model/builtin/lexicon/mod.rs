@@ -237,6 +237,8 @@ lists!(
         before: Words,
         asking: Words,
         verbs: Words,
+        finite: Words,
+        title_openers: Words,
         units: Words,
         topic_before: Words,
         shells: Words,

@@ -13,6 +13,8 @@ use super::lines;
 use super::words::fold;
 
 /// A wrapped line shorter than this is taken to end its sentence, unless the next word did not fit.
+/// Fewest words of such a line in a row: menus of pages have fewer.
+const LINE_WORDS_MIN: usize = 3;
 const WRAP_BYTES_MIN: usize = 45;
 /// Widths of lines that a program may have wrapped.
 const WIDTHS: std::ops::RangeInclusive<usize> = 30..=110;
@@ -125,6 +127,8 @@ struct Splitter<'a> {
     in_quote: bool,
     in_signature: bool,
     after_closing: bool,
+    /// Among lines that stand alone, see `is_in_row`.
+    in_row: bool,
     next: Option<&'a str>,
     /// Everything behind the line at hand.
     rest: &'a str,
@@ -152,6 +156,7 @@ impl<'a> Splitter<'a> {
             in_quote: false,
             in_signature: false,
             after_closing: false,
+            in_row: false,
             next: None,
             rest: source,
             after_blank: true,
@@ -189,6 +194,7 @@ impl<'a> Splitter<'a> {
 
     fn plain_line(&mut self, start: usize, line: &str, text: Range<usize>) {
         let trimmed = line.trim();
+        self.in_row &= lines::reads_as_title(line);
         if self.in_headers && self.header(start, line) {
             return;
         }
@@ -276,11 +282,12 @@ impl<'a> Splitter<'a> {
                 && below.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit() || c == '¿')
                 && below.len() > said.len()
         });
-        numbered && self.after_blank && alone && lines::reads_as_title(said)
+        let names = lines::reads_as_title(said) && !lines::says_something(said);
+        numbered && self.after_blank && alone && names
     }
 
     /// The first line of a text, alone in its paragraph, that names it.
-    fn opens_with_title(&self, line: &str) -> bool {
+    fn opens_with_title(&mut self, line: &str) -> bool {
         let alone = self.next.is_some_and(|next| next.trim().is_empty());
         let first = self.blocks.iter().all(|block| {
             matches!(block.kind, Kind::Header | Kind::Signature | Kind::Table | Kind::Link)
@@ -291,16 +298,45 @@ impl<'a> Splitter<'a> {
             && self.open.is_none()
             && !self.rest.trim().is_empty()
             && lines::opens_as_title(line)
+            && !self.is_in_row(line)
+    }
+
+    /// Whether a line that stands alone says something, or is one of several such lines in a row: a note
+    /// whose paragraphs are lines without a stop.
+    fn is_in_row(&mut self, line: &str) -> bool {
+        let is_line = |line: &str| {
+            line.split_whitespace().count() >= LINE_WORDS_MIN && lines::reads_as_title(line)
+        };
+        let alone = self.next.is_none_or(|next| next.trim().is_empty());
+        if alone && lines::says_something(line) {
+            self.in_row = true;
+            return true;
+        }
+        if !alone || !self.after_blank || !is_line(line) {
+            self.in_row = false;
+            return false;
+        }
+        if !self.in_row {
+            let mut below = self.rest.trim_start_matches(['\n', '\r']).lines();
+            let two: [Option<&str>; 3] = [below.next(), below.next(), below.next()];
+            self.in_row = matches!(two, [Some(one), Some(blank), Some(other)]
+                if is_line(one) && blank.trim().is_empty() && is_line(other));
+        }
+        self.in_row
     }
 
     /// A short line without a stop that stands alone, or right above a list.
-    fn heads_what_follows(&self, line: &str) -> bool {
+    fn heads_what_follows(&mut self, line: &str) -> bool {
         let Some(next) =
             self.next.filter(|_| self.role == Role::None && lines::reads_as_title(line))
         else {
             return false;
         };
-        lines::list_item(next).is_some() || (self.after_blank && next.trim().is_empty())
+        if lines::list_item(next).is_some() {
+            return true;
+        }
+        let alone = self.after_blank && next.trim().is_empty();
+        alone && !self.is_in_row(line)
     }
 
     fn running(&mut self, line: &str, text: Range<usize>) {

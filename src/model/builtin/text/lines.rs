@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use super::super::lexicon::lexicon;
+use super::stopwords::is_stop_word;
 use super::words::fold;
 
 /// Longest label before a colon, in bytes.
@@ -490,6 +491,35 @@ pub(crate) fn reads_as_title(line: &str) -> bool {
     !is_courtesy(text)
 }
 
+/// Whether a line without a stop says something all the same, as people write notes: it has the form of a
+/// verb that titles lack, or an order stands first.
+pub(crate) fn says_something(line: &str) -> bool {
+    let words: Vec<&str> = line
+        .split(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '’'))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let Some((first, after)) = words.split_first().filter(|(_, after)| after.len() > 1) else {
+        return false;
+    };
+    let (known, first) = (lexicon(), fold(first));
+    if known.phrases.title_openers.contains(first.as_str()) {
+        return false;
+    }
+    let low = |word: &&&str| word.starts_with(char::is_lowercase);
+    let folded = |word: &&str| fold(&word.replace('’', "'"));
+    let said = |word: &&str| known.phrases.finite.contains(folded(word).as_str());
+    // `Project costs` names something, `The repair costs 200 EUR` says it. `Voy a llegar` begins with
+    // its verb; so do nouns in the plural, which end in `s`.
+    let (last, within) =
+        after.split_last().map_or((None, after), |(last, rest)| (Some(last), rest));
+    let may_be_noun = |word: &&str| word.ends_with('s');
+    within.iter().filter(low).any(said)
+        || last.filter(|word| low(word) && !may_be_noun(word)).is_some_and(said)
+        || (!may_be_noun(&first.as_str()) && known.phrases.finite.contains(first.as_str()))
+        || (known.ask.imperatives.contains(first.as_str())
+            && after.iter().any(|word| is_stop_word(&folded(word))))
+}
+
 /// The id in a label line `[3] chunk-17` above the text of a source.
 pub(crate) fn source_label(line: &str) -> Option<Range<usize>> {
     let close = line.strip_prefix('[')?.find("] ")? + 1;
@@ -621,6 +651,41 @@ mod tests {
         assert_eq!(value("at 10:30 we met"), None);
         assert_eq!(value("https://x.org"), None);
         assert_eq!(value("user:"), pair("user", ""));
+    }
+
+    #[test]
+    fn a_note_without_a_stop_says_something_and_a_title_does_not() {
+        for line in [
+            "The garden committee meets on Friday",
+            "The boiler is broken again",
+            "He comes on Tuesday at 10",
+            "Buy milk and bread",
+            "Call Ana about the boiler",
+            "Voy a llegar tarde el lunes",
+            "La reunión fue muy larga",
+            "Der Zug kommt später",
+            "Le train arrive à midi",
+            "We can't come on Monday",
+        ] {
+            assert!(says_something(line), "{line}");
+        }
+        for line in [
+            "The history of the old bridge",
+            "Meeting notes 12 March",
+            "Project costs",
+            "Training needs",
+            "What is new",
+            "How it works",
+            "Report for May 2026",
+            "Needs and wishes",
+            "Actas de la reunión",
+            "Installation",
+            "Test plan",
+            "Rates rise",
+            "Bericht über den Umbau",
+        ] {
+            assert!(!says_something(line), "{line}");
+        }
     }
 
     #[test]
