@@ -97,6 +97,19 @@ impl Ended {
         }
     }
 
+    /// Takes for the answer of a repeated request what the first one ended with meanwhile: `earlier` has the
+    /// acks of other requests since the command began.
+    pub(super) fn join(&mut self, earlier: &BTreeMap<String, Value>) {
+        for (id, ack) in &mut self.acks {
+            let first = ack["duplicate_of"].as_str().and_then(|first| earlier.get(first));
+            if let Some(first) = first.filter(|_| ack["status"] == "duplicate") {
+                let mut joined = first.clone();
+                joined["request_id"] = id.clone().into();
+                *ack = joined;
+            }
+        }
+    }
+
     /// The partitions of the summaries, with the ids of the summaries in each.
     pub(super) fn summaries(&self, status: &str) -> BTreeMap<(Stream, Day), Vec<String>> {
         let mut found: BTreeMap<(Stream, Day), Vec<String>> = BTreeMap::new();

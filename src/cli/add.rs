@@ -186,7 +186,12 @@ fn work_off(
     let mut ended = Ended::default();
     let own: BTreeSet<&str> = ids.iter().map(String::as_str).collect();
     let ours = |ack: &Value| ack["request_id"].as_str().is_some_and(|id| own.contains(id));
-    tail.acks()?.into_iter().filter(ours).for_each(|ack| ended.take(ack));
+    let (ours, others): (Vec<Value>, Vec<Value>) = tail.acks()?.into_iter().partition(ours);
+    ours.into_iter().for_each(|ack| ended.take(ack));
+    // An interrupted run before this one asked for the same, and only now it is done.
+    let finished = others.into_iter().filter(|ack| ack["status"] == "completed");
+    let named = |ack: Value| Some((ack["request_id"].as_str()?.to_owned(), ack));
+    ended.join(&finished.filter_map(named).collect());
     Ok(ended)
 }
 

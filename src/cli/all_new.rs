@@ -32,6 +32,8 @@ struct Record {
     document_id: Option<String>,
     #[serde(default)]
     event_ids: Vec<String>,
+    /// Of a message that its conversation does not show.
+    standing: Option<String>,
     #[serde(default)]
     source: Source,
     #[serde(default)]
@@ -69,6 +71,7 @@ pub(super) fn all_new(
     only: Option<Bus>,
     flow: Option<&str>,
 ) -> Result<BTreeMap<String, String>, Failure> {
+    let config = &super::names::with_flow_ids(context, config.clone())?;
     let disk = &context.machine.disk;
     let upstream =
         Upstream::new(disk.clone(), &home.buses, index_of_home(disk, &home.upstream_index()));
@@ -88,7 +91,11 @@ pub(super) fn all_new(
                 for event in &record.event_ids {
                     known.insert(mark(Bus::EventBus.as_str(), event));
                 }
-                let Some(subject) = subject(family, record) else { continue };
+                // What is edited away or hidden is part of no summary.
+                let subject = Some(record).filter(|record| record.standing.is_none());
+                let Some(subject) = subject.and_then(|one| subject_of(family, one)) else {
+                    continue;
+                };
                 if is_wanted && known.insert(mark(subject.bus.as_str(), &subject.id)) {
                     let flow = flow.unwrap_or(flow_of(&config.default_flow, subject.group));
                     let model = models
@@ -104,7 +111,7 @@ pub(super) fn all_new(
     Ok(found)
 }
 
-fn subject(family: Family, record: Record) -> Option<Subject> {
+fn subject_of(family: Family, record: Record) -> Option<Subject> {
     let (kind, id, group) = match family {
         Family::Sessions => (SummaryKind::SessionSummary, record.session_id?, Group::Chat),
         Family::Chunks => (SummaryKind::DocumentSummary, record.document_id?, Group::Document),

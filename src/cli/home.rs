@@ -9,6 +9,7 @@ use super::failure::{Exit, Failure};
 use super::held_home::share;
 use super::leaving::what_may_leave;
 use super::settings::{default_config, load_config};
+use super::zone::other_zone;
 use super::{Context, ui};
 use crate::config::Config;
 use crate::home::Home;
@@ -39,6 +40,7 @@ impl InitArgs {
         } else {
             made.iter().for_each(|path| context.ui.out(path.display().to_string()));
             context.ui.talk(format!("{} is ready", context.home.display()));
+            tell_zone(context);
         }
         Ok(Exit::Done)
     }
@@ -49,7 +51,17 @@ pub(super) fn make(context: &Context) -> Result<(), Failure> {
     write(context, false)?;
     let named = std::path::absolute(&context.home).unwrap_or_else(|_| context.home.clone());
     context.ui.talk(ui::dim(&format!("made the home {}", named.display())));
+    tell_zone(context);
     Ok(())
+}
+
+/// Says once that days begin in another zone than people here think.
+fn tell_zone(context: &Context) {
+    if let Some(zone) = load_config(context).ok().and_then(|config| other_zone(&config)) {
+        context.ui.talk(format!(
+            "days begin in UTC: write timezone = \"{zone}\" into summarizer.toml for those of this machine"
+        ));
+    }
 }
 
 /// Writes what a home lacks, and names the files that were made.

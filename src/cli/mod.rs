@@ -79,6 +79,7 @@ mod waiting;
 mod watch;
 pub mod wave;
 mod worker;
+mod zone;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

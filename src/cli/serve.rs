@@ -17,9 +17,9 @@ use super::home_access::HomeAccess;
 use super::identity::{digest_setup, run_id, session_start, site_of};
 use super::interrupt::{listen, stopped};
 use super::lost_log::{log_trouble, refuse_damaged_log};
-use super::outcome::Made;
+use super::outcome::{Made, made_lines};
 use super::page::Page;
-use super::prose::shortened;
+use super::prose::Prose;
 use super::registry::selectors;
 use super::settings::{load_config, load_registry};
 use super::watch::{self, FolderWatch, WatchSettings};
@@ -52,12 +52,10 @@ use crate::work::batches::BatchThread;
 use crate::work::flow_worker::FlowWorker;
 use crate::work::isolation::processes::{FlowProcesses, Isolation};
 
-/// Titles that a drain lists.
-const TITLES: usize = 20;
+/// Summaries that a drain shows.
+const SHOWN: usize = 10;
 /// Requests with a summary that is older than their source, as a drain names them.
 const STALE: usize = 5;
-/// Columns of a name, and of a title beside it.
-const TITLE_COLUMNS: usize = 36;
 
 /// Run the service until it is told to stop
 #[derive(Debug, Args)]
@@ -148,20 +146,16 @@ pub(crate) struct SessionOutcome {
     pub waiting: Vec<Value>,
 }
 
-/// Titles of the summaries that were made, and the next command.
+/// The summaries that were made, and the next command.
 fn show_made(context: &Context, ended: &Ended) {
     let made = Made::of(context, ended);
     if made.is_empty() {
         return;
     }
-    for one in made.iter().take(TITLES) {
-        let (name, title) = (one.published.name(), one.published.title());
-        let name = shortened(&name, TITLE_COLUMNS);
-        let rest = if title == name { String::new() } else { shortened(&title, TITLE_COLUMNS) };
-        context.ui.out(format!("  {}  {}", ui::bold(&name), rest));
-    }
-    if made.len() > TITLES {
-        context.ui.out(format!("  and {} more", made.len() - TITLES));
+    let shown = &made[..made.len().min(SHOWN)];
+    made_lines(Prose::of_stdout(), shown).iter().for_each(|line| context.ui.out(line));
+    if made.len() > SHOWN {
+        context.ui.out(ui::dim(&format!("and {} more", made.len() - SHOWN)));
     }
     context.ui.talk(ui::dim(
         "next: `summarizer read` shows them, `summarizer digest build` collects them",

@@ -106,7 +106,7 @@ impl SumArgs {
         } else {
             self.each_of(context, &config, &runners, &mut work, &mut printer);
         }
-        let (made, left) = (printer.made, work.unread);
+        let (made, left) = (printer.made, work.unread + printer.left);
         let exit = printer.finish(&work.collected.skipped);
         match context.stop.is_raised() && (made == 0 || left > 0) {
             true => Err(stopped(
@@ -363,6 +363,8 @@ struct Printer<'a> {
     together: bool,
     made: u64,
     failed: u64,
+    /// Sources that an interrupt left without a summary.
+    left: u64,
 }
 
 impl<'a> Printer<'a> {
@@ -376,6 +378,7 @@ impl<'a> Printer<'a> {
             together: false,
             made: 0,
             failed: 0,
+            left: 0,
         }
     }
 
@@ -384,6 +387,11 @@ impl<'a> Printer<'a> {
         match outcome {
             Ok(outcome) if ui.json => ui.json(&as_json(unit, outcome)),
             Ok(outcome) => self.text(unit, outcome),
+            // It was not asked any more.
+            Err(_) if self.context.stop.is_raised() => {
+                self.left += 1;
+                return;
+            }
             Err(error) => {
                 self.failed += 1;
                 if ui.json {

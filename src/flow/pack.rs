@@ -406,7 +406,7 @@ impl Loader<'_> {
         let unsupported = |reason: String| Ok(Step::Unsupported { reason });
         let by = format!("node {}", node.name);
         let path = node.path.clone();
-        if let Some(tool) = node.tool.as_ref().filter(|_| node.source_type == "package") {
+        if let Some(tool) = node.tool.as_ref().filter(|_| node.source_type.starts_with("package")) {
             return unsupported(package_tool(tool));
         }
         match (node.kind.as_str(), path) {

@@ -142,6 +142,7 @@ impl Prompty {
         read: &impl Fn(&str) -> Option<String>,
     ) -> Result<Prompty, BadFlow> {
         let mut prompty = self.resolved(path, "", read, 0)?;
+        prompty_v2::check_kind(path, &prompty.config)?;
         let is_second = prompty_v2::is_second_edition(&prompty.config);
         if is_second {
             prompty.config = prompty_v2::as_first_edition(path, &prompty.config)?;

@@ -40,16 +40,24 @@ pub(super) fn is_second_edition(config: &Map<String, Value>) -> bool {
         || has_kinds
 }
 
+/// Refuses a file that says it is something else than a prompt: it would run with blanks.
+pub(super) fn check_kind(path: &str, config: &Map<String, Value>) -> Result<(), BadFlow> {
+    match config.get("kind").filter(|kind| *kind != "prompt") {
+        None => Ok(()),
+        Some(kind) => {
+            let what =
+                format!("{kind} is not a kind of prompt that can run here; only `prompt` can");
+            Err(BadFlow::new(format!("{path}: kind"), what))
+        }
+    }
+}
+
 /// The front matter in the words of the first edition.
 pub(super) fn as_first_edition(
     path: &str,
     config: &Map<String, Value>,
 ) -> Result<Map<String, Value>, BadFlow> {
     let at = |place: &str| format!("{path}: {place}");
-    if let Some(kind) = config.get("kind").filter(|kind| *kind != "prompt") {
-        let what = format!("{kind} is not a kind of prompt that can run here; only `prompt` can");
-        return Err(BadFlow::new(at("kind"), what));
-    }
     let mut first = Map::new();
     for name in ["name", "description", "sample", "template"] {
         if let Some(value) = config.get(name) {

@@ -383,7 +383,8 @@ fn condense(
         let source = ModelError::OverLimit {
             provider: asker.provider.identity().provider,
             reason: format!(
-                "a context of {context} tokens leaves no room for the input beside the prompt; {}",
+                "a context of {context} tokens leaves no room for the input beside the prompt; {}, \
+                 or set profile = \"small\" for its provider, which asks shorter questions",
                 crate::model::MORE_CONTEXT
             ),
         };

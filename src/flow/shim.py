@@ -8,6 +8,7 @@ import sys
 real_out = sys.stdout
 sys.stdout = sys.stderr
 
+import concurrent.futures
 import importlib.abc
 import importlib.util
 import inspect
@@ -161,6 +162,7 @@ if not is_installed("promptflow"):
         name: type(name, (Exception,), {}) for name in ("PromptflowException", "UserErrorException")
     }
     core = dict(
+        __version__="1.18.0", ThreadPoolExecutorWithContext=concurrent.futures.ThreadPoolExecutor,
         tool=tool, log_metric=log_metric, ToolProvider=type("ToolProvider", (), {}),
         trace=no_op, start_trace=no_op, register_builtin_method=no_op,
         OpenAIModelConfiguration=Stub, AzureOpenAIModelConfiguration=Stub,
@@ -170,9 +172,13 @@ if not is_installed("promptflow"):
         stand_in(name, **core)
     stand_in("promptflow.connections", **connections)
     stand_in("promptflow.entities", **connections, InputSetting=Stub, DynamicList=Stub)
+    stand_in("promptflow.tracing.contracts")
+    stand_in("promptflow.tracing.contracts.trace", Trace=Stub, TraceType=Stub)
+    stand_in("promptflow.client", PFClient=type("PFClient", (Unavailable,), {}))
     stand_in("promptflow.contracts")
     stand_in("promptflow.contracts.types", **words)
-    stand_in("promptflow.contracts.multimedia", Image=Stub)
+    stand_in("promptflow.contracts.run_info", RunInfo=Stub, FlowRunInfo=Stub, Status=Stub)
+    stand_in("promptflow.contracts.multimedia", Image=Stub, PFBytes=Stub, Text=type("Text", (str,), {}))
     stand_in("promptflow.exceptions", **errors, ErrorTarget=Stub)
 
 
@@ -269,11 +275,16 @@ def connection(name, kind):
                 members.update(read_connection_file(open(folder + name + end, encoding="utf-8").read()))
             except OSError:
                 pass
+    prefix = "".join(c.upper() if c.isalnum() else "_" for c in name) + "_"
     for group in (members, members.get("secrets"), members.get("configs")):
         for key, value in (group or {}).items():
             if isinstance(value, str) and value.startswith("${env:"):
-                group[key] = os.environ.get(value[6:-1], "")
-    prefix = "".join(c.upper() if c.isalnum() else "_" for c in name) + "_"
+                variable = value[6:-1].strip()
+                if variable not in os.environ and prefix + key.upper() not in os.environ:
+                    raise LookupError(
+                        f"read the connection {name}: the environment variable {variable} is not set"
+                    )
+                group[key] = os.environ.get(variable, "")
     members.update(
         {k[len(prefix):].lower(): v for k, v in os.environ.items() if k.startswith(prefix)}
     )

@@ -181,7 +181,11 @@ fn is_empty(text: &str) -> bool {
 /// `WhatsApp Chat with Ana.txt` is the chat with that name.
 fn title_of(name: &str) -> String {
     let file = name.rsplit('/').next().unwrap_or(name);
-    file.rsplit_once('.').map_or(file, |(stem, _)| stem).to_owned()
+    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+    // A browser numbers a file that it fetched before: `… with Ana (1).txt`.
+    let copy = stem.strip_suffix(')').and_then(|rest| rest.rsplit_once(" ("));
+    let is_copy = |number: &str| !number.is_empty() && number.chars().all(|c| c.is_ascii_digit());
+    copy.filter(|(_, number)| is_copy(number)).map_or(stem, |(name, _)| name).to_owned()
 }
 
 /// The beginning of a message: a stamp, then a name.

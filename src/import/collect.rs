@@ -61,9 +61,12 @@ pub(crate) fn collect(
     for path in paths {
         let stat = disk.stat(path).map_err(disk_error("inspect", path))?;
         match stat {
+            None if paths.len() == 1 => {
+                return Err(ImportError::Missing { path: path.display().to_string() });
+            }
             None => {
-                let missing = io::Error::from(io::ErrorKind::NotFound);
-                return Err(disk_error("open", path)(missing));
+                let why = "there is no such file or folder".to_owned();
+                found.skipped.push(Skipped { name: shown(path), why, named: true, is_fault: true });
             }
             Some(stat) if stat.is_dir => {
                 let Collected { files, skipped } = &mut found;

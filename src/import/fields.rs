@@ -123,6 +123,11 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
             (page.text, publish::said_by_members(&page.members))
         }
         Some((text, _)) => (text, None),
+        None if record.get("mapping").is_some() || record.get("chat_messages").is_some() => {
+            return Err(
+                "a conversation of an export: `summarizer add` reads its messages".to_owned()
+            );
+        }
         None => (String::new(), None),
     };
     let given = word(record, &mapping.id);

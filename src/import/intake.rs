@@ -16,7 +16,9 @@ use super::partition::{Appender, partition_of, partition_of_folder};
 use super::read::{self, Readers};
 use super::sessions::{self, Talk};
 use super::stream::each_record;
-use super::{Days, ImportError, NewRecord, Report, Target, disk_error, feed, fields, mail, talks};
+use super::{
+    Days, ImportError, NewRecord, Report, Target, decode, disk_error, feed, fields, mail, talks,
+};
 use crate::contract::hash::sha256;
 use crate::contract::publish::{said, together};
 use crate::contract::stable_id::{Part, document_id, stable_id};
@@ -131,7 +133,7 @@ impl<'a> Intake<'a> {
             FileKind::XmlFeed => {
                 let bytes = self.target.disk.read(&file.path);
                 let bytes = bytes.map_err(disk_error("read", &file.path))?;
-                match feed::read(&file.name, &String::from_utf8_lossy(&bytes)) {
+                match feed::read(&file.name, &decode::xml(&bytes).unwrap_or_default()) {
                     Ok(feed) => self.events(file, (1..).zip(feed.items).collect(), report),
                     Err(why) => {
                         report.reject(&file.name, 1, why);

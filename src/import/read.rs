@@ -101,7 +101,15 @@ fn item(kind: &'static str, record: Record) -> Document {
         found.map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned)
     };
     let title = word(&["title", "subject", "headline", "name"]);
-    let date = word(&["date", "published_at", "date_published", "timestamp", "created_at"]);
+    let date = word(&[
+        "date",
+        "published_at",
+        "date_published",
+        "timestamp",
+        "created_at",
+        "datetime",
+        "time",
+    ]);
     Document { kind, text, title, date, members, ..Document::default() }
 }
 

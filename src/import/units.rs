@@ -8,7 +8,7 @@ use super::collect::NamedFile;
 use super::kind::FileKind;
 use super::read::{self, Readers};
 use super::stream::each_record;
-use super::{ImportError, LeftOut, NewRecord, disk_error, feed, fields, mail, talks};
+use super::{ImportError, LeftOut, NewRecord, decode, disk_error, feed, fields, mail, talks};
 use crate::contract::places::DataPlaces;
 use crate::contract::privacy::says_local_only;
 use crate::contract::publish::{said_by_record, together};
@@ -181,7 +181,7 @@ pub(crate) fn each_unit(
         }
         FileKind::XmlFeed => {
             let bytes = disk.read(path).map_err(disk_error("read", path))?;
-            match feed::read(name, &String::from_utf8_lossy(&bytes)) {
+            match feed::read(name, &decode::xml(&bytes).unwrap_or_default()) {
                 Ok(feed) => {
                     let (mut events, mut problems) = (Vec::new(), Vec::new());
                     for item in feed.items {

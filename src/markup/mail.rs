@@ -59,7 +59,8 @@ impl Mail {
 
 /// Reads one message; `None` when it has no headers at all.
 pub fn read(bytes: &[u8]) -> Option<Mail> {
-    let whole = parts(bytes);
+    let readable = with_readable_head(bytes);
+    let whole = parts(&readable);
     let message = whole.headers.as_ref().filter(|message| !message.headers().is_empty())?;
     let references = message.references().as_text_list().map(<[_]>::to_vec);
     let first_reference = references.and_then(|list| list.first().map(|id| id.to_string()));
@@ -81,6 +82,27 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
         publish: together([publish(message), whole.publish_of_pages(), said]),
         body,
     })
+}
+
+/// A mail whose head holds other bytes than UTF-8 has none that says which: it is read as Windows-1252, as
+/// text files are.
+fn with_readable_head(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let ends = [&b"\n\n"[..], b"\n\r\n"];
+    let end = ends.iter().filter_map(|end| memchr::memmem::find(bytes, end)).min();
+    let (head, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+    if std::str::from_utf8(head).is_ok() {
+        return Cow::Borrowed(bytes);
+    }
+    let decode = charset_decoder(b"windows-1252");
+    let lines = head.split_inclusive(|byte| *byte == b'\n').map(|line| {
+        match (std::str::from_utf8(line), decode) {
+            (Err(_), Some(decode)) => decode(line).into_bytes(),
+            _ => line.to_vec(),
+        }
+    });
+    let mut readable: Vec<u8> = lines.flatten().collect();
+    readable.extend_from_slice(rest);
+    Cow::Owned(readable)
 }
 
 /// Parts in parts that are read.
@@ -407,6 +429,8 @@ mod tests {
         assert_eq!(publish("Subject: Re: AW: [Private] roof\r\n"), Some(false));
         let page = "From: a@x\r\nContent-Type: text/html\r\n\r\n<meta name=publish content=no><p>x";
         assert_eq!(read(page.as_bytes()).unwrap().publish, Some(false));
+        let raw = read(b"From: a@x\r\nSubject: Ma\xf1ana\r\n\r\nx").unwrap();
+        assert_eq!(raw.subject.as_deref(), Some("Ma\u{f1}ana"));
         for draft in [
             "X-Mozilla-Draft-Info: internal/draft; vcard=0",
             "X-Uniform-Type-Identifier: com.apple.mail-draft",

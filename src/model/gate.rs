@@ -331,17 +331,16 @@ impl Gate {
             Some(rest) => *left = rest,
             None => return Err(self.paused(hold)),
         }
-        if right == RightOfWay::First {
-            self.waiter.wait(hold.time);
-            return Ok(());
-        }
         let mut waited = Duration::ZERO;
-        while waited < hold.time && call.right_of_way() == RightOfWay::GivesWay {
+        loop {
             let slice = GIVE_WAY_SLICE.min(hold.time - waited);
             self.waiter.wait(slice);
             waited += slice;
+            if waited >= hold.time || call.right_of_way() != right {
+                break;
+            }
         }
-        *left += hold.time - waited;
+        *left += hold.time.saturating_sub(waited);
         Ok(())
     }
 
@@ -1147,10 +1146,10 @@ mod tests {
         for _ in 0..3 {
             ask(&s.gate).unwrap();
         }
-        // Two answers in the minute before, so two a minute, then one.
-        assert_eq!(*s.provider.calls.lock(), [0, 0, 0, 30_000, 90_000]);
+        // Two answers at once, so two a second, then one.
+        assert_eq!(*s.provider.calls.lock(), [0, 0, 0, 500, 1_500]);
         let impatient = Limits { patience: Duration::from_secs(5), ..Limits::default() };
-        let s = scene(vec![limited()], impatient, no_budget());
+        let s = scene((0..5).map(|_| limited()).collect(), impatient, no_budget());
         let error = ask(&s.gate).unwrap_err();
         assert_eq!((error.class(), error.cause()), (ErrorClass::Pause, FailureCause::RateLimit));
     }

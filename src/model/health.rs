@@ -15,6 +15,10 @@ use crate::contract::time::Timestamp;
 
 /// Failures in a row after which a provider gets no calls for a time.
 pub(super) const FAILURES_TO_OPEN: u32 = 5;
+/// The least first guess of a rate, in calls a minute.
+const FIRST_RATE: f64 = 60.0;
+/// An answer lets a rate grow by this part of it, and by one call a minute at least.
+const GROWTH_PART: f64 = 50.0;
 /// A learned rate above this many calls a minute limits nothing.
 const RATE_MAX: f64 = 6_000.0;
 /// Most answers of the last minute that are remembered.
@@ -92,7 +96,8 @@ impl LearnedRate {
         if self.answers.len() < ANSWERS_MAX {
             self.answers.push_back(now);
         }
-        self.rate = self.rate.map(|rate| rate + 1.0).filter(|rate| *rate < RATE_MAX);
+        let grown = |rate: f64| rate + (rate / GROWTH_PART).max(1.0);
+        self.rate = self.rate.map(grown).filter(|rate| *rate < RATE_MAX);
     }
 
     /// Call `number` was refused, `sent` calls were sent so far. Calls that were under way together are
@@ -103,11 +108,18 @@ impl LearnedRate {
         }
         self.lowered_at = sent;
         self.forget_before(now);
-        #[allow(clippy::cast_precision_loss, reason = "a few thousand at most")]
-        let answered = self.answers.len() as f64;
-        let rate = self.rate.map_or(answered, |rate| rate / 2.0).max(1.0);
+        let rate = self.rate.map_or_else(|| self.answers_a_minute(now), |rate| rate / 2.0).max(1.0);
         self.rate = Some(rate);
         self.next = now.plus_ms(gap_ms(rate));
+    }
+
+    /// The rate of the answers so far. A burst says little, and its answers often come after its refusals,
+    /// so the first guess is high: halving it costs a few refused calls, and no attempt.
+    fn answers_a_minute(&self, now: Timestamp) -> f64 {
+        let Some(first) = self.answers.front() else { return FIRST_RATE };
+        #[allow(clippy::cast_precision_loss, reason = "a few thousand at most, in a minute")]
+        let (count, span) = (self.answers.len() as f64, now.ms_since(*first).max(1_000) as f64);
+        (count * 60_000.0 / span).clamp(FIRST_RATE, RATE_MAX)
     }
 
     fn forget_before(&mut self, now: Timestamp) {
@@ -156,14 +168,14 @@ mod tests {
         assert!(failures.add(25, 25, Some(sha256("one prompt"))), "the call that tests it counts");
     }
 
-    /// A server that allows five calls a minute and says nothing about it.
-    fn minutes_for(calls: usize) -> f64 {
-        let (mut rate, mut now, mut tokens, mut sent) = (LearnedRate::default(), 0, 5.0_f64, 0);
+    /// A server that allows so many calls a minute, a burst of so many, and says nothing about it.
+    fn minutes_for(calls: usize, allowed: f64, burst: f64) -> f64 {
+        let (mut rate, mut now, mut tokens, mut sent) = (LearnedRate::default(), 0, burst, 0);
         let mut done = 0;
         while done < calls {
             let wait = rate.wait_ms(Timestamp(now)).max(50);
             now += wait;
-            tokens = (tokens + wait as f64 * 5.0 / 60_000.0).min(5.0);
+            tokens = (tokens + wait as f64 * allowed / 60_000.0).min(burst);
             sent += 1;
             rate.sent(Timestamp(now));
             if tokens >= 1.0 {
@@ -180,7 +192,18 @@ mod tests {
     #[test]
     fn a_rate_without_hints_is_learned() {
         // The best that any client can do is (24 - 5) / 5 = 3.8 minutes.
-        let minutes = minutes_for(24);
+        let minutes = minutes_for(24, 5.0, 5.0);
         assert!(minutes < 5.5, "{minutes}");
+        // 396 calls behind the burst at 240 a minute take 1.65 minutes.
+        let minutes = minutes_for(400, 240.0, 4.0);
+        assert!(minutes < 2.75, "{minutes}");
+    }
+
+    #[test]
+    fn refusals_that_come_before_the_answers_of_their_burst_do_not_stop_a_provider() {
+        let mut rate = LearnedRate::default();
+        (1..=8).for_each(|_| rate.sent(Timestamp(0)));
+        (5..=8).for_each(|number| rate.refused(number, 8, Timestamp(10)));
+        assert!(rate.wait_ms(Timestamp(10)) <= 1_000, "{}", rate.wait_ms(Timestamp(10)));
     }
 }

@@ -35,6 +35,10 @@ use super::tls::{self, Certificate};
 use crate::config::{ProviderConfig, ServerAddress, shown_address};
 use crate::contract::vocabulary::FailureCause;
 
+/// How many times the idle limit a server may only give signs of life.
+const SIGNS_OF_LIFE: u32 = 10;
+/// Least time between two signs of life that are passed on.
+const SIGN_PAUSE: Duration = Duration::from_secs(1);
 /// Most bytes of a response.
 const BODY_BYTES_MAX: u64 = 8 << 20;
 /// Most bytes of a stream: each word of it comes in an event of some hundred bytes.
@@ -358,7 +362,8 @@ impl Endpoint {
         let header = |name: &str| header(&head.headers, name);
         let mut reader = body.into_with_config().limit(STREAM_BYTES_MAX).reader();
         let (mut events, mut whole) = (Events::default(), Assembled::default());
-        let (mut alive, mut buffer) = (Instant::now(), vec![0; READ_BYTES]);
+        let (mut alive, mut told, mut buffer) =
+            (Instant::now(), Instant::now(), vec![0; READ_BYTES]);
         loop {
             let read = reader.read(&mut buffer);
             let mut take = |data: String| {
@@ -388,9 +393,16 @@ impl Endpoint {
                     return Err(self.failed(path, &ureq::Error::Io(error), timeout));
                 }
                 (Ok(()), Err(error)) => return Err(self.failed(path, &error.into(), timeout)),
-                // A server that only says that it is alive makes no progress.
-                (Ok(()), Ok(_)) if alive.elapsed() > timeout => {
-                    return Err(self.too_slow(timeout));
+                // A server that only says that it is alive makes no progress. A model that thinks and
+                // does not show it is such a server, so it gets more time, and not for ever.
+                (Ok(()), Ok(_)) if alive.elapsed() > timeout * SIGNS_OF_LIFE => {
+                    return Err(self.too_slow(timeout * SIGNS_OF_LIFE));
+                }
+                (Ok(()), Ok(_)) if told.elapsed() > SIGN_PAUSE => {
+                    told = Instant::now();
+                    if listener.is_some_and(|listener| !listener.heard("")) {
+                        return Err(self.not_wanted());
+                    }
                 }
                 (Ok(()), Ok(_)) => {}
             }
@@ -417,7 +429,9 @@ impl Endpoint {
         }
         let (words, asked) = (shorten(&error.words), self.shown(path));
         let is_of_day = error.is_of_day();
-        let refusal = Refusal { status, words, code, asked, elsewhere, retry_after, is_of_day };
+        let is_about_key = error.is_about_key();
+        let refusal =
+            Refusal { status, words, code, asked, elsewhere, retry_after, is_of_day, is_about_key };
         Box::new(Refused { refusal, error })
     }
 

@@ -20,6 +20,8 @@ pub(super) struct Refusal {
     /// The address that a redirect names, without secrets.
     pub elsewhere: Option<String>,
     pub retry_after: Option<Duration>,
+    /// Whether it is about the key, whatever the status says.
+    pub is_about_key: bool,
     /// Whether a quota of the day is used up.
     pub is_of_day: bool,
 }
@@ -43,7 +45,7 @@ impl Refusal {
                  along: put the final address into provider.{name}.base_url",
                 self.elsewhere.as_deref().unwrap_or("no address")
             ),
-            401 => match (has_key, key_env) {
+            status if status == 401 || self.is_about_key => match (has_key, key_env) {
                 (true, Some(variable)) => {
                     format!("it refuses the key: put a valid key into {variable}")
                 }
@@ -84,6 +86,7 @@ impl Refusal {
             _ if self.code == OUT_OF_QUOTA => FailureCause::QuotaUsedUp,
             300..=399 => FailureCause::Configuration,
             401 | 403 => FailureCause::Unauthorized,
+            _ if self.is_about_key => FailureCause::Unauthorized,
             402 if self.retry_after.is_some() => FailureCause::RateLimit,
             402 => FailureCause::QuotaUsedUp,
             429 if self.is_of_day => FailureCause::QuotaUsedUp,
@@ -118,6 +121,13 @@ impl Refusal {
             402 if retry_after.is_some() => {
                 ModelError::Transient { provider, reason, retry_after: *retry_after, cause }
             }
+            // The model wrote something else than JSON, which it may not do again.
+            _ if says(&["json_validate_failed"]) => ModelError::Transient {
+                provider,
+                reason,
+                retry_after: None,
+                cause: FailureCause::InvalidAnswer,
+            },
             413 => ModelError::OverLimit { provider, reason },
             400 | 422 if says(&TOO_LONG) => ModelError::OverLimit { provider, reason },
             400 | 403 if says(&DECLINED) => ModelError::Refused { provider, reason },
@@ -158,6 +168,7 @@ mod tests {
             elsewhere: Some("http://other/".into()),
             retry_after: None,
             is_of_day: false,
+            is_about_key: false,
         }
     }
 

@@ -156,6 +156,14 @@ impl ServerError {
         OUT_OF_QUOTA.iter().any(|sign| said.contains(sign))
     }
 
+    /// Whether it refuses the key, whatever its status says: Google answers with 400.
+    pub fn is_about_key(&self) -> bool {
+        let said = self.lower();
+        ["api_key_invalid", "api key not valid", "invalid api key"]
+            .iter()
+            .any(|sign| said.contains(sign))
+    }
+
     /// Whether a quota of the day is used up. It is open again tomorrow.
     pub fn is_of_day(&self) -> bool {
         let said = self.lower();
@@ -197,7 +205,7 @@ const TOO_LONG: [&str; 13] = [
     "exceeds the limit of tokens",
 ];
 /// Words which say that the account has no money or quota left.
-const OUT_OF_QUOTA: [&str; 7] = [
+const OUT_OF_QUOTA: [&str; 9] = [
     "insufficient_quota",
     "credit balance is too low",
     "insufficient credits",
@@ -205,6 +213,8 @@ const OUT_OF_QUOTA: [&str; 7] = [
     "billing_hard_limit",
     "billing_not_active",
     "requires more credits",
+    "specified api usage limits",
+    "spend limit",
 ];
 /// Words which say that the daily limit is reached.
 const OF_DAY: [&str; 3] = ["per-day", "per day", "daily limit"];

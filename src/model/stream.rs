@@ -66,6 +66,9 @@ impl Events {
         // llama.cpp names the field of an error `error`.
         if matches!(name, "data" | "error") {
             let value = value.strip_prefix(' ').unwrap_or(value);
+            // Some versions write the error alone, and others the object that holds it.
+            let is_alone = name == "error" && !value.contains("\"error\"");
+            let value = &if is_alone { format!("{{\"error\":{value}}}") } else { value.to_owned() };
             match &mut self.data {
                 Some(data) => {
                     data.push('\n');
@@ -311,7 +314,8 @@ mod tests {
             ("\u{feff}data:a\r\n\r\ndata: b\r\r", vec!["a", "b"]),
             (": a comment\nevent: x\nid: 1\ndata: one\ndata: two\n\n", vec!["one\ntwo"]),
             ("data\n\n: ping\n\ndata:  a\n\n", vec!["", " a"]),
-            ("error: {\"code\":500}\n\n", vec!["{\"code\":500}"]),
+            ("error: {\"code\":500}\n\n", vec!["{\"error\":{\"code\":500}}"]),
+            ("error: {\"error\":{}}\n\n", vec!["{\"error\":{}}"]),
             ("data: no empty line", vec!["no empty line"]),
             ("event: x\n\n", vec![]),
         ] {

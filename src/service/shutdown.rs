@@ -56,6 +56,7 @@ impl ServiceLoop {
     fn wait_for_attempts(&mut self) -> Result<(), ServiceError> {
         let grace = Duration::from_millis(self.service.config.shutdown_grace_ms.max(0) as u64);
         let deadline = Instant::now() + grace;
+        self.attempts.pool.end_waits();
         while self.engine.state().running_count() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(report) = self.attempts.reports.recv_timeout(left.min(LOOK_AT_STOP_EVERY))

@@ -63,6 +63,7 @@ fn why_not(text: &Text<'_>, at: usize, plain: &str) -> Option<&'static str> {
     let content = tokens.iter().filter(|token| text.term(token).is_some()).count();
     let last = plain.trim_end_matches(['"', '”', '»', '\'', '’', ')', ']']).chars().next_back();
     match last {
+        _ if plain.starts_with("[x] ") => Some("an item that is done"),
         Some('?') => Some("a question"),
         Some(':') => Some("the lead-in of a list"),
         _ if content < CONTENT_MIN => Some("too few words"),

@@ -192,6 +192,12 @@ impl Pool {
     }
 
     /// Waits for the threads, which end when no task is left.
+    /// Lets go of calls that wait for a pause or a rate: their attempts are put off, and no call is made.
+    pub(crate) fn end_waits(&self) {
+        self.tasks.end_waits();
+        self.paid.end_waits();
+    }
+
     pub fn join(self) {
         self.tasks.close();
         self.paid.close();
@@ -273,6 +279,9 @@ impl PoolThread {
             None => false,
         };
         let right_of_way = || {
+            if self.inbox.waits_end() {
+                return RightOfWay::InTheWay;
+            }
             let gives_way = self.at_work.lock().get(&which).is_some_and(|step| step.gives_way);
             match gives_way {
                 false => RightOfWay::First,

@@ -17,12 +17,13 @@ struct Lines<T> {
     first: VecDeque<(Seq, T)>,
     give_way: VecDeque<(Seq, T)>,
     closed: bool,
+    waits_end: bool,
 }
 
 impl<T> Default for TaskQueue<T> {
     fn default() -> TaskQueue<T> {
         let (first, give_way) = (VecDeque::new(), VecDeque::new());
-        let lines = Mutex::new(Lines { first, give_way, closed: false });
+        let lines = Mutex::new(Lines { first, give_way, closed: false, waits_end: false });
         TaskQueue { lines, changed: Condvar::new() }
     }
 }
@@ -56,6 +57,15 @@ impl<T> TaskQueue<T> {
     /// Whether a task that does not give way waits for a thread.
     pub(super) fn first_waits(&self) -> bool {
         !self.lines.lock().first.is_empty()
+    }
+
+    /// Who waits for a pause or a rate is to stop waiting: the service ends.
+    pub(super) fn end_waits(&self) {
+        self.lines.lock().waits_end = true;
+    }
+
+    pub(super) fn waits_end(&self) -> bool {
+        self.lines.lock().waits_end
     }
 
     /// The tasks of a request do not give way any more.

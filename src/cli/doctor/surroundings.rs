@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use super::{Context, Findings, Verdict, edit, shell};
 use crate::cli::leaving::what_may_leave;
 use crate::cli::service::unit_folder;
+use crate::cli::zone::other_zone;
 use crate::cli::{names, ui, watch};
-use crate::config::{Config, Origin, ProviderConfig, Reach, ServerAddress, shown_address};
+use crate::config::{Config, ProviderConfig, Reach, ServerAddress, shown_address};
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::home::Home;
@@ -58,19 +59,8 @@ pub(super) fn look_at_folders(context: &Context, config: &Config, findings: &mut
 
 /// Days begin in the configured zone. A machine in another zone would surprise its user.
 pub(super) fn look_at_zone(context: &Context, config: &Config, findings: &mut Findings) {
-    // Where `TZ` is set, it is what this user's programs go by.
-    let of_user = std::env::var("TZ").ok().map(|zone| zone.trim_start_matches(':').to_owned());
-    let here = of_user.filter(|zone| !zone.is_empty()).or_else(|| {
-        let target = std::fs::read_link("/etc/localtime").ok()?.to_string_lossy().into_owned();
-        target.split_once("zoneinfo/").map(|(_, zone)| zone.to_owned())
-    });
-    let chosen = config
-        .settings()
-        .iter()
-        .any(|setting| setting.key == "timezone" && setting.origin != Origin::Default);
-    let utc = |zone: &str| matches!(zone, "UTC" | "Etc/UTC" | "Etc/UCT" | "UCT" | "Zulu" | "GMT");
-    match here {
-        Some(here) if !chosen && !utc(&here) => {
+    match other_zone(config) {
+        Some(here) => {
             let what = format!("days begin in UTC, but the time zone of this machine is {here}");
             let path = config_file(context);
             // It stands above the sections; a file that is not there has no first line to precede.

@@ -21,7 +21,12 @@ pub(crate) fn is_between_people(scene: &Scene<'_, '_>) -> bool {
         return false;
     }
     let speakers = blocks.iter().filter_map(|block| speaker(scene, block)).map(fold);
-    speakers.collect::<BTreeSet<String>>().len() > 1
+    match speakers.collect::<BTreeSet<String>>().len() {
+        0 => false,
+        // One who speaks on a day of a chat is a person with a name, and not the user of a program.
+        1 => scene.text.spoken_by.iter().flatten().any(|by| by.name.is_some()),
+        _ => true,
+    }
 }
 
 /// A sentence behind the name of its speaker.

@@ -4,7 +4,9 @@
 //! highest and that still fits. The picked ones are put back into reading order. The first always
 //! fits: it is cut at a word if the budget is smaller than it.
 
-use super::super::text::Text;
+use std::ops::Range;
+
+use super::super::text::{Text, lines};
 use super::Matrix;
 use crate::markup::prefix;
 
@@ -125,23 +127,21 @@ impl Quoted {
     ) {
         let source = &text.parts[part].text[start..end];
         let kept = shorten(source, bytes);
-        let output_start = self.text.len();
         let mut space = false;
-        for character in kept.chars() {
-            let blank = matches!(character, ' ' | '\n' | '\t' | '\r');
-            if !(blank && space) {
-                self.text.push(if blank { ' ' } else { character });
+        for words in without_marks(kept) {
+            let output_start = self.text.len();
+            for character in kept[words.clone()].chars() {
+                let blank = matches!(character, ' ' | '\n' | '\t' | '\r');
+                if !(blank && space) {
+                    self.text.push(if blank { ' ' } else { character });
+                }
+                space = blank;
             }
-            space = blank;
-        }
-        if !kept.is_empty() {
-            self.pieces.push(QuotedRange {
-                output_start,
-                output_end: self.text.len(),
-                part,
-                start,
-                end: start + kept.len(),
-            });
+            if self.text.len() > output_start {
+                let (start, end) = (start + words.start, start + words.end);
+                let output_end = self.text.len();
+                self.pieces.push(QuotedRange { output_start, output_end, part, start, end });
+            }
         }
         if kept.len() < source.len() {
             self.text.push('…');
@@ -154,12 +154,91 @@ impl Quoted {
             self.text.push(' ');
         }
         let sentence = &text.sentences[index];
-        self.push_range(text, sentence.part, sentence.start, sentence.end, bytes);
+        // What is done must not read as something to do.
+        let before = &text.parts[sentence.part].text[..sentence.start];
+        let start = match lines::box_before(before) {
+            Some(true) => {
+                let marked = before.trim_end();
+                let mark = if marked.ends_with(']') {
+                    3
+                } else {
+                    marked.chars().next_back().map_or(0, char::len_utf8)
+                };
+                marked.len() - mark
+            }
+            _ => sentence.start,
+        };
+        self.push_range(text, sentence.part, start, sentence.end, bytes);
         let last = self.text.chars().next_back();
         if last.is_some_and(|last| last.is_alphanumeric() || matches!(last, ')' | '%' | '€')) {
             self.text.push('.');
         }
     }
+}
+
+/// The words of a text without the marks of Markdown between them: those of bold words, the addresses of
+/// links, and pictures. A text without marks is one range.
+fn without_marks(source: &str) -> Vec<Range<usize>> {
+    let mut kept = Vec::new();
+    let (mut from, mut at) = (0, 0);
+    // Where the second mark of a bold stretch stands, and where the address of a link begins.
+    let (mut bold, mut link): (Option<usize>, Option<Range<usize>>) = (None, None);
+    while let Some(step) = source[at..].find(['*', '[', '!', ']']) {
+        at += step;
+        let rest = &source[at..];
+        let skipped = if let Some(address) = link.clone().filter(|address| address.start == at) {
+            link = None;
+            address.len()
+        } else if bold == Some(at) {
+            bold = None;
+            2
+        } else if rest.starts_with("![")
+            && let Some((_, address)) = link_at(&rest[1..])
+        {
+            1 + address.end
+        } else if rest.starts_with('[')
+            && let Some((_, address)) = link_at(rest)
+        {
+            link = Some(at + address.start..at + address.end);
+            1
+        } else if bold.is_none() && opens_bold(&source[..at], rest) {
+            bold = rest[2..].find("**").map(|end| at + 2 + end);
+            if bold.is_some() { 2 } else { 0 }
+        } else {
+            0
+        };
+        match skipped {
+            0 => at += 1,
+            skipped => {
+                kept.push(from..at);
+                at += skipped;
+                from = at;
+            }
+        }
+    }
+    kept.push(from..source.len());
+    kept
+}
+
+/// The words and the address of a link that begins here: `[words](address)`.
+fn link_at(rest: &str) -> Option<(Range<usize>, Range<usize>)> {
+    let close = rest.find("](")?;
+    let words = &rest[1..close];
+    let address = &rest[close + 2..];
+    let end = address.find(')')?;
+    let is_address = !address[..end].contains(char::is_whitespace) && end > 0;
+    let is_plain = !words.contains(['[', ']', '\n']) && !words.is_empty();
+    (is_address && is_plain).then_some((1..close, close..close + 2 + end + 1))
+}
+
+/// Whether two stars begin bold words here: `**so**`, and not `2**3`.
+fn opens_bold(before: &str, rest: &str) -> bool {
+    let inner = rest.strip_prefix("**");
+    let begins = inner.is_some_and(|inner| {
+        inner.starts_with(|c: char| !c.is_whitespace() && c != '*')
+            && inner.find("**").is_some_and(|end| !inner[..end].ends_with(char::is_whitespace))
+    });
+    begins && !before.ends_with(|c: char| c.is_alphanumeric() || c == '*')
 }
 
 /// At most `bytes` bytes, cut after a word if there is one to cut after.
@@ -199,6 +278,30 @@ mod tests {
         let picked = pick(&text, &matrix, &scores, &all, Budget { sentences: 3, bytes: 500 });
         assert_eq!(picked.len(), 3);
         assert!(picked.is_sorted() && !(picked.contains(&0) && picked.contains(&1)));
+    }
+
+    #[test]
+    fn marks_of_markdown_are_left_out_and_what_is_done_says_so() {
+        let shown = |source: &str| {
+            let text = Text::new(vec![Part { id: "a", text: source }]);
+            let quoted = compose(&text, &[0], Budget { sentences: 1, bytes: 400 });
+            for piece in &quoted.pieces {
+                let said = &quoted.text[piece.output_start..piece.output_end];
+                assert_eq!(said, &source[piece.start..piece.end]);
+            }
+            quoted.text
+        };
+        assert_eq!(
+            shown("See [the map](https://a.example/x) and ![a photo](p.png), **Kim** said."),
+            "See the map and , Kim said."
+        );
+        assert_eq!(shown("**Attendees:** Kim and [Lee](l.md)."), "Attendees: Kim and Lee.");
+        for plain in
+            ["It is 2**3**4 here.", "Take [a] and (b).", "A ** b ** c is odd.", "So [x](y z) is."]
+        {
+            assert_eq!(shown(plain), plain);
+        }
+        assert_eq!(shown("- [x] Cancel the contract."), "[x] Cancel the contract.");
     }
 
     #[test]

@@ -10,9 +10,12 @@ use std::ops::Range;
 use super::super::extract::written;
 use super::super::lexicon::lexicon;
 use super::lines;
+use super::stopwords::is_stop_word;
 use super::words::fold;
 
 /// A wrapped line shorter than this is taken to end its sentence, unless the next word did not fit.
+/// Fewest bytes of an answer above the mail that it answers; less is a mail that was passed on.
+const ANSWER_BYTES_MIN: usize = 40;
 /// Fewest words of such a line in a row: menus of pages have fewer.
 const LINE_WORDS_MIN: usize = 3;
 const WRAP_BYTES_MIN: usize = 45;
@@ -129,6 +132,8 @@ struct Splitter<'a> {
     after_closing: bool,
     /// Among lines that stand alone, see `is_in_row`.
     in_row: bool,
+    /// Bytes of the paragraphs and items so far.
+    said_bytes: usize,
     next: Option<&'a str>,
     /// Everything behind the line at hand.
     rest: &'a str,
@@ -157,6 +162,7 @@ impl<'a> Splitter<'a> {
             in_signature: false,
             after_closing: false,
             in_row: false,
+            said_bytes: 0,
             next: None,
             rest: source,
             after_blank: true,
@@ -219,7 +225,7 @@ impl<'a> Splitter<'a> {
         if self.after_closing || greets || lines::is_frame(line) {
             return self.single(Kind::Signature, text);
         }
-        self.in_quote |= lines::announces_quote(line);
+        self.in_quote |= lines::announces_quote(line) || self.is_head_of_quote(line);
         self.in_signature |= matches!(trimmed, "--" | "-- " | "—") || is_device_signature(trimmed);
         if self.in_signature {
             return self.single(Kind::Signature, text);
@@ -264,6 +270,19 @@ impl<'a> Splitter<'a> {
             return self.single(Kind::Header, start + id.start..start + id.end);
         }
         self.running(line, text);
+    }
+
+    /// Whether the head of another mail begins here, below words of the one who answers: `From: …` above
+    /// `Sent: …` and `To: …`.
+    fn is_head_of_quote(&self, line: &str) -> bool {
+        let is_header = |line: &str| {
+            let found = lines::labelled(line);
+            found.is_some_and(|found| lines::is_mail_header(&line[found.label.clone()]))
+        };
+        self.role == Role::None
+            && self.said_bytes >= ANSWER_BYTES_MIN
+            && is_header(line)
+            && self.rest.lines().take(2).filter(|line| is_header(line)).count() == 2
     }
 
     /// Whether nothing of the text proper was read yet.
@@ -369,6 +388,11 @@ impl<'a> Splitter<'a> {
         if labelled || entry || lines::opens_entry(last_line) && lines::opens_entry(before) {
             return false;
         }
+        // `The first line is short` / `and the second goes on` is one sentence.
+        let joins = first.split_whitespace().next().is_some_and(|word| is_stop_word(&fold(word)));
+        if low && joins && !stopped && last_line.trim_start().starts_with(char::is_uppercase) {
+            return true;
+        }
         let word = first.split_whitespace().next().map_or(0, str::len);
         let full = self.width.is_some_and(|width| {
             let start = self.source[..open.text.end].rfind('\n').map_or(0, |at| at + 1);
@@ -458,6 +482,9 @@ impl<'a> Splitter<'a> {
 
     fn close(&mut self) {
         if let Some(block) = self.open.take().filter(|block| !block.text.is_empty()) {
+            if matches!(block.kind, Kind::Paragraph | Kind::Item) {
+                self.said_bytes += block.text.len();
+            }
             self.blocks.push(block);
         }
     }

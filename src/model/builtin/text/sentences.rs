@@ -6,6 +6,7 @@
 //! white space; CJK stops always do. Overlong sentences are cut at white space, so that every later
 //! step works on bounded pieces.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::super::lexicon::{Language, lexicon};
@@ -20,10 +21,17 @@ pub fn split(source: &str, range: Range<usize>, each: impl FnMut(Range<usize>)) 
     split_in(Language::UNDETERMINED, false, source, range, each);
 }
 
+/// A ticked box before what is done.
+const DONE: &str = "[x] ";
+
 /// Whether a text begins its sentences in lower case as a habit: a chat.
 pub(crate) fn is_casual(source: &str) -> bool {
     const LOOKED_AT: usize = 20_000;
     let source = prefix(source, LOOKED_AT);
+    let source = match source.contains(DONE) {
+        true => Cow::Owned(source.replace(DONE, "")),
+        false => Cow::Borrowed(source),
+    };
     let (mut low, mut high) = (0_usize, 0_usize);
     let mut before = ' ';
     let mut stopped = false;
@@ -110,6 +118,10 @@ fn boundary(text: &str, at: usize, closed: usize, character: char, casual: bool)
         '!' | '?' | '…' | '.' => {
             let rest = &text[closed..];
             if rest.is_empty() {
+                return Some(closed);
+            }
+            // What is done stands behind its box in a summary.
+            if rest.trim_start().starts_with(DONE) {
                 return Some(closed);
             }
             let next = rest
