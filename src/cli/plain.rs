@@ -6,6 +6,7 @@ use crate::contract::shown::steers;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::markup::prefix;
+use crate::model::builtin::rank::select::unmarked;
 
 /// Lines longer than this are hard to read, however wide the terminal is.
 const COLUMNS_MAX: usize = 92;
@@ -160,7 +161,7 @@ pub(super) fn squeezed(text: &str) -> String {
 
 /// Whether a text says a quote, or its beginning where it was cut.
 pub(super) fn shows(text: &str, quote: &str) -> bool {
-    let quote = squeezed(quote);
+    let quote = squeezed(&unmarked(quote));
     let start = prefix(&quote, QUOTE_BYTES).trim_end_matches(['.', '…']);
     !start.is_empty() && text.contains(start)
 }
@@ -182,6 +183,10 @@ mod tests {
     #[test]
     fn a_quote_is_shown_by_its_beginning() {
         assert!(shows("One. The rent rises.", "The rent  rises"));
+        assert!(shows(
+            "See the map and bring it.",
+            "See [the map](https://a.example) and **bring** it."
+        ));
         assert!(!shows("One.", "The rent rises") && !shows("One.", " "));
     }
 

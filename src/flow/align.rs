@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::evidence::Folded;
 use crate::markup::prefix;
+use crate::model::builtin::rank::select::unmarked;
 use crate::model::builtin::text::sentences;
 use crate::model::builtin::text::stopwords::is_stop_word;
 use crate::model::builtin::text::words::{fold, for_each_token};
@@ -72,7 +73,7 @@ pub(crate) fn align(
         .iter()
         .filter_map(|span| {
             let quote = texts.get(span.source)?.get(span.start..span.end)?;
-            Some((*span, Folded::of(quote).text))
+            Some((*span, Folded::of(&unmarked(quote)).text))
         })
         .filter(|(_, quote)| quote.len() >= PIECE_BYTES_MIN)
         .collect();

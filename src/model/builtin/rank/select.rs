@@ -74,7 +74,8 @@ pub struct Quoted {
     pub pieces: Vec<QuotedRange>,
 }
 
-/// One borrowed stretch. White space inside may differ: a run of it in the source is one space here.
+/// One borrowed stretch. White space inside may differ: a run of it in the source is one space here. So may
+/// marks of Markdown, which the source has and the built text has not: see [`unmarked`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotedRange {
     /// First byte in the built text.
@@ -127,21 +128,23 @@ impl Quoted {
     ) {
         let source = &text.parts[part].text[start..end];
         let kept = shorten(source, bytes);
+        let output_start = self.text.len();
         let mut space = false;
-        for words in without_marks(kept) {
-            let output_start = self.text.len();
-            for character in kept[words.clone()].chars() {
-                let blank = matches!(character, ' ' | '\n' | '\t' | '\r');
-                if !(blank && space) {
-                    self.text.push(if blank { ' ' } else { character });
-                }
-                space = blank;
+        for character in without_marks(kept).into_iter().flat_map(|words| kept[words].chars()) {
+            let blank = matches!(character, ' ' | '\n' | '\t' | '\r');
+            if !(blank && space) {
+                self.text.push(if blank { ' ' } else { character });
             }
-            if self.text.len() > output_start {
-                let (start, end) = (start + words.start, start + words.end);
-                let output_end = self.text.len();
-                self.pieces.push(QuotedRange { output_start, output_end, part, start, end });
-            }
+            space = blank;
+        }
+        if self.text.len() > output_start {
+            self.pieces.push(QuotedRange {
+                output_start,
+                output_end: self.text.len(),
+                part,
+                start,
+                end: start + kept.len(),
+            });
         }
         if kept.len() < source.len() {
             self.text.push('…');
@@ -174,6 +177,11 @@ impl Quoted {
             self.text.push('.');
         }
     }
+}
+
+/// A quotation as a summary shows it.
+pub(crate) fn unmarked(source: &str) -> String {
+    without_marks(source).into_iter().map(|words| &source[words]).collect()
 }
 
 /// The words of a text without the marks of Markdown between them: those of bold words, the addresses of
@@ -287,8 +295,9 @@ mod tests {
             let quoted = compose(&text, &[0], Budget { sentences: 1, bytes: 400 });
             for piece in &quoted.pieces {
                 let said = &quoted.text[piece.output_start..piece.output_end];
-                assert_eq!(said, &source[piece.start..piece.end]);
+                assert_eq!(said, unmarked(&source[piece.start..piece.end]));
             }
+            assert_eq!(quoted.pieces.len(), 1);
             quoted.text
         };
         assert_eq!(
