@@ -993,7 +993,7 @@ fn each_fix_that_doctor_names_removes_its_finding() {
     let settings = home.path("summarizer.toml");
     std::fs::write(&settings, "[commit]\ndisk_headroom = \"1000000 GiB\"\n").unwrap();
     assert!(fix_of(&home, none, "disk", "MiB are free").starts_with("du -xah "));
-    home.append(&lines(&[request("b", ACTIVE, json!({}))]));
+    home.append(&lines(&[request("e", ACTIVE, json!({}))]));
     home.expect(0, &["drain"]);
     let fix = fix_of(&home, none, "intake", "the disk is full");
     std::fs::write(&settings, "").unwrap();
