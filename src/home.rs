@@ -8,9 +8,17 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::os::{Disk, DiskFile, Open};
 
-/// The folders of buses that the program reads or writes.
-const BUS_FOLDERS: &[&str] =
-    &["event_bus", "sessions_bus", "chunk_bus", "summary_bus", "digest_bus"];
+/// The folders below the bus root that the program reads or writes.
+const BUS_FOLDERS: &[&str] = &[
+    "eventbus",
+    "sessions",
+    "chunks",
+    "summaries",
+    "digests",
+    "index",
+    "run_records",
+    "artifacts",
+];
 
 /// The places of a home. Only `exists` and `create` touch the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]

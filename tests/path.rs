@@ -856,6 +856,21 @@ fn a_home_in_the_folder_of_its_texts_never_reads_itself() {
     says(&person.run(0, &at(&["digest", "show", "tasks"])).err, &["no task is open"]);
 }
 
+/// The buses lie beside the texts, in the same folder.
+#[test]
+fn buses_in_the_folder_of_the_texts_are_no_texts() {
+    let person = Person::new();
+    std::fs::create_dir_all(person.path("flat/run")).unwrap();
+    std::fs::write(person.path("flat/summarizer.toml"), "bus_home = \".\"\n").unwrap();
+    std::fs::write(person.path("flat/key.txt"), "The key hangs by the door. Ana has one.\n")
+        .unwrap();
+    let at = |args: &[&'static str]| [&["--home", "flat"], args].concat();
+    says(&person.run(0, &at(&["add", "--init", "flat"])).err, &["1 file, 1 new summary"]);
+    person.run(0, &at(&["digest", "build"]));
+    says(&person.run(0, &at(&["add", "flat"])).err, &["1 file, 1 as before"]);
+    assert_eq!(person.json(0, &["sum", "flat"]).len(), 2, "one summary and the counts");
+}
+
 /// The sections `[[watch]]` of a home, with and without a service.
 #[test]
 fn watched_folders_are_taken_in_before_a_drain_and_their_flows_have_short_names() {

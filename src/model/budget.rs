@@ -129,7 +129,7 @@ impl Budget {
                 state.under_way += 1;
                 return Ok(());
             };
-            if right == RightOfWay::InTheWay || Instant::now() >= until {
+            if right.must_not_wait() || Instant::now() >= until {
                 return Err(NotReserved::Reserved(reason));
             }
             // A wait that gives way is short, because it may go first or be in the way meanwhile.

@@ -146,6 +146,20 @@ pub enum RightOfWay {
     GivesWay,
     /// It gives way, and an attempt that goes first waits for its thread: it must not wait at all.
     InTheWay,
+    /// It went first, and the service ends: it must not wait at all.
+    Ends,
+}
+
+impl RightOfWay {
+    /// Whether a call may not wait for anything.
+    pub(crate) fn must_not_wait(self) -> bool {
+        matches!(self, RightOfWay::InTheWay | RightOfWay::Ends)
+    }
+
+    /// Whether its request is scheduled, and not for now.
+    pub(crate) fn is_scheduled(self) -> bool {
+        matches!(self, RightOfWay::GivesWay | RightOfWay::InTheWay)
+    }
 }
 
 /// The attempt behind a call. It hears the answer while it arrives.

@@ -312,7 +312,7 @@ impl Gate {
         call: &ModelCall<'_>,
     ) -> Result<(), ModelError> {
         let right = call.right_of_way();
-        if right == RightOfWay::InTheWay {
+        if right.must_not_wait() {
             return Err(self.paused(hold));
         }
         if hold.may_settle {
@@ -359,7 +359,7 @@ impl Gate {
                 state.in_flight += 1;
                 return Ok(InFlight(self));
             }
-            if right == RightOfWay::InTheWay || Instant::now() >= until {
+            if right.must_not_wait() || Instant::now() >= until {
                 return Err(self.paused(Hold {
                     time: Duration::from_secs(1),
                     reason: "as many calls as it may have are under way".to_owned(),
@@ -1056,6 +1056,33 @@ mod tests {
         let before = s.clock.now();
         let error = ask_as(&s.gate, Some(&yielding)).unwrap_err();
         assert_eq!((error.class(), s.clock.now()), (ErrorClass::Pause, before));
+    }
+
+    /// A `now` call of a service that ends with the second look of the gate.
+    struct Ending(AtomicBool);
+
+    impl Listener for Ending {
+        fn heard(&self, _: &str) -> bool {
+            true
+        }
+
+        fn right_of_way(&self) -> RightOfWay {
+            match self.0.swap(true, Ordering::Relaxed) {
+                true => RightOfWay::Ends,
+                false => RightOfWay::First,
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_that_waits_is_put_off_when_the_service_ends() {
+        let limits = Limits { requests_per_minute: Some(1), ..Limits::default() };
+        let s = scene(Vec::new(), limits, no_budget());
+        ask(&s.gate).unwrap();
+        let error = ask_as(&s.gate, Some(&Ending(AtomicBool::new(false)))).unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Pause);
+        assert!(s.clock.now().0 < 10_000, "it waited {} ms of a minute", s.clock.now().0);
+        assert!(!RightOfWay::Ends.is_scheduled(), "`now` goes into no batch, also at the end");
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Listener for PaidReplies<'_> {
 
     /// `now` never waits for a batch.
     fn batch_for(&self) -> Option<Seq> {
-        (self.right_of_way() != RightOfWay::First).then_some(self.recorder.request)
+        self.right_of_way().is_scheduled().then_some(self.recorder.request)
     }
 }
 

@@ -191,13 +191,13 @@ impl Pool {
         });
     }
 
-    /// Waits for the threads, which end when no task is left.
-    /// Lets go of calls that wait for a pause or a rate: their attempts are put off, and no call is made.
+    /// Puts off the attempts that wait for a pause or a rate, so that nothing waits for them.
     pub(crate) fn end_waits(&self) {
         self.tasks.end_waits();
         self.paid.end_waits();
     }
 
+    /// Waits for the threads, which end when no task is left.
     pub fn join(self) {
         self.tasks.close();
         self.paid.close();
@@ -279,13 +279,12 @@ impl PoolThread {
             None => false,
         };
         let right_of_way = || {
-            if self.inbox.waits_end() {
-                return RightOfWay::InTheWay;
-            }
             let gives_way = self.at_work.lock().get(&which).is_some_and(|step| step.gives_way);
+            let waits_end = self.inbox.waits_end();
             match gives_way {
+                false if waits_end => RightOfWay::Ends,
                 false => RightOfWay::First,
-                true if self.inbox.first_waits() => RightOfWay::InTheWay,
+                true if waits_end || self.inbox.first_waits() => RightOfWay::InTheWay,
                 true => RightOfWay::GivesWay,
             }
         };
