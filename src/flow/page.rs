@@ -326,6 +326,12 @@ impl<'t> Inline<'t> {
             },
             '`' => return self.code_span(at, out),
             '$' => match formula(rest) {
+                // Beside another backtick its own would be part of a longer run.
+                Some(formula)
+                    if out.ends_with('`') || rest[formula.len() + 2..].starts_with('`') =>
+                {
+                    out.push_str("\\$");
+                }
                 Some(formula) => {
                     let _ = write!(out, "`{formula}`");
                     return formula.len() + 2;
@@ -430,14 +436,11 @@ fn formula(rest: &str) -> Option<&str> {
         return None;
     }
     let most = inside.len().min(MATH_BYTES_MAX);
-    let mut is_escaped = false;
-    let end = inside.bytes().take(most).position(|byte| {
-        let ends = byte == b'$' && !is_escaped;
-        is_escaped = byte == b'\\' && !is_escaped;
-        ends
-    })?;
+    let end = inside.bytes().take(most).position(|byte| byte == b'$')?;
     let formula = &inside[..end];
-    let fits = !formula.ends_with(char::is_whitespace) && !formula.contains(['`', '|']);
+    // A dollar behind a backslash ends nothing: what holds one is no formula here.
+    let fits = !formula.ends_with(|c: char| c.is_whitespace() || c == '\\')
+        && !formula.contains(['`', '|']);
     (fits && formula.contains(['{', '}', '<'])).then_some(formula)
 }
 
@@ -453,8 +456,11 @@ fn bare_address<'t>(before: &str, rest: &'t str) -> Option<(&'t str, bool)> {
     }
     let is_part = |c: char| c.is_alphanumeric() || "-._~/:?#=&%+,;@!".contains(c);
     let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-    let ends_here = rest[end..].chars().next().is_none_or(char::is_whitespace);
-    Some((rest[..end].trim_end_matches(['.', ',', ';', ':', '!', '?']), ends_here))
+    let address = rest[..end].trim_end_matches(['.', ',', ';', ':', '!', '?']);
+    // Two colons are written with backslashes, which readers would take into the address.
+    let ends_here = rest[end..].chars().next().is_none_or(char::is_whitespace)
+        && !rest[address.len()..end].contains("::");
+    Some((address, ends_here))
 }
 
 /// The length of a line break written as a tag.
@@ -596,6 +602,13 @@ mod tests {
             json!({"slug": "admin/x", "title": "a --- b", "tags": ["one"]})
         );
         assert_eq!(slug_within("/.././..."), "");
+    }
+
+    #[test]
+    fn a_formula_beside_backticks_stays_a_formula() {
+        assert_eq!(inert("$a{b}$ c"), "`a{b}` c");
+        assert_eq!(inert("$<a$```"), r"\$&lt;a$\`\`\`");
+        assert_eq!(inert("`x`$<a$"), r"`x`\$&lt;a$");
     }
 
     proptest! {
