@@ -404,3 +404,73 @@ fn a_question_with_an_error_that_stays_is_asked_directly() {
     assert_eq!(s.home.last_ack("one")["status"], "completed", "{}", s.home.last_ack("one"));
     assert_eq!((s.sizes(), s.shelf.lock().unwrap().direct), (vec![1], 1));
 }
+
+/// A model may not know a parameter. That is found out from the refusals of the batch, and costs nothing.
+#[test]
+fn questions_with_a_parameter_that_the_model_does_not_take_go_into_the_next_batch_without_it() {
+    let s = scene_with("max_tokens = 700\ntemperature = 0.2\nbatch_poll = \"10 ms\"\n");
+    s.ask("one", "scheduled");
+    s.ask("two", "scheduled");
+    s.with(|shelf| {
+        shelf.is_working = true;
+        shelf.refuses = vec![("max_tokens", "max_completion_tokens"), ("temperature", "nothing")];
+    });
+    let is_done = |id: &str| s.home.last_ack(id)["status"] == "completed";
+    for _ in 0..10 {
+        s.home.ok(&["drain"]);
+        if is_done("one") && is_done("two") {
+            break;
+        }
+    }
+    assert!(is_done("one") && is_done("two"), "{}", s.home.last_ack("one"));
+    let shelf = s.shelf.lock().unwrap();
+    assert_eq!(shelf.direct, 0, "nothing is asked at the full price");
+    let last = shelf.batches.last().unwrap()["input_file_id"].as_str().unwrap();
+    for line in shelf.files[last].lines() {
+        let body: Value = serde_json::from_str::<Value>(line).unwrap()["body"].take();
+        assert_eq!(body["max_completion_tokens"], 700, "{body}");
+        assert_eq!((body.get("max_tokens"), body.get("temperature")), (None, None), "{body}");
+    }
+    let is_learned = |event: &Event| matches!(event, Event::DialectLearned(_));
+    assert!(s.home.events().iter().any(|(event, _)| is_learned(event)), "the log remembers it");
+}
+
+/// A parameter that the server refuses under each of its names is no reason to ask for ever.
+#[test]
+fn a_question_that_is_refused_again_and_again_is_asked_directly() {
+    let s = scene_with("max_tokens = 700\nbatch_poll = \"10 ms\"\n");
+    s.ask("one", "scheduled");
+    s.with(|shelf| {
+        shelf.is_working = true;
+        shelf.refuses = vec![("model", "max_tokens")];
+    });
+    for _ in 0..10 {
+        s.home.ok(&["drain"]);
+    }
+    assert_eq!(s.home.last_ack("one")["status"], "completed", "{}", s.home.last_ack("one"));
+    assert!(s.sizes().len() <= 6, "{:?}", s.sizes());
+}
+
+/// An account may have only so much under way. A batch over that is refused whenever it comes.
+#[test]
+fn a_batch_that_is_too_large_for_the_account_is_sent_in_parts() {
+    let s = scene_with("batch_poll = \"10 ms\"\n");
+    let ids = ["one", "two", "three", "four", "five"];
+    ids.iter().for_each(|id| s.ask(id, "scheduled"));
+    s.with(|shelf| {
+        shelf.is_working = true;
+        shelf.takes = Some(2);
+    });
+    let is_done = |id: &&str| s.home.last_ack(id)["status"] == "completed";
+    for _ in 0..20 {
+        s.home.ok(&["drain"]);
+        if ids.iter().all(is_done) {
+            break;
+        }
+    }
+    assert!(ids.iter().all(is_done), "{:?}", ids.map(|id| s.home.last_ack(id)));
+    let sizes = s.sizes();
+    assert_eq!((sizes[0], sizes[1]), (5, 2), "half of what was refused: {sizes:?}");
+    assert!(sizes.iter().filter(|size| **size > 2).count() <= 2, "{sizes:?}");
+    assert_eq!(s.shelf.lock().unwrap().direct, 0, "nothing is asked at the full price");
+}

@@ -257,7 +257,7 @@ pub(crate) fn run_service(
     let batches = BatchThread::start(
         Arc::clone(&worker),
         Box::new(orders.clone()),
-        engine.state().batches(),
+        engine.state(),
         Arc::clone(&context.machine.clock),
         &session.run_id,
     );

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::anthropic::Anthropic;
-use super::batch_api::{BatchAnswer, BatchApi, BatchLine, BatchLook, FoundBatch};
+use super::batch_api::{AskedModel, BatchAnswer, BatchApi, BatchLine, BatchLook, FoundBatch};
 use super::call::ModelCall;
 use super::dialect::Dialect;
 use super::error::ModelError;
@@ -20,6 +20,7 @@ use super::provider::Provider;
 use super::stream::STREAM;
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::facts::batch::BatchEnd;
+use crate::facts::dialect::LearnedDialect;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 const SUBMIT_TIMEOUT: Duration = Duration::from_secs(900);
@@ -70,7 +71,7 @@ impl BatchApi for Anthropic {
         json!({"custom_id": name, "params": body})
     }
 
-    fn answer_line(&self, line: &Value) -> Option<(String, BatchAnswer)> {
+    fn answer_line(&self, asked: AskedModel<'_>, line: &Value) -> Option<(String, BatchAnswer)> {
         let name = line["custom_id"].as_str()?;
         let result = line.get("result")?;
         let answer = match result["type"].as_str() {
@@ -82,13 +83,17 @@ impl BatchApi for Anthropic {
                 let kind = result["error"]["error"]["type"].as_str().unwrap_or_default();
                 match kind.is_empty() || ASKED_LATER.contains(&kind) {
                     true => BatchAnswer::Again,
-                    false => BatchAnswer::Refused(self.endpoint.line_error(&result["error"])),
+                    false => self.dialects.refused_later(&self.endpoint, asked, &result["error"]),
                 }
             }
             // It was not asked: the batch expired or was cancelled.
             _ => BatchAnswer::Again,
         };
         Some((name.to_owned(), answer))
+    }
+
+    fn dialect(&self, model: &str) -> LearnedDialect {
+        self.dialects.learned(&self.endpoint, model)
     }
 
     fn submit(&self, _tag: &str, lines: &[(String, Value)]) -> Result<String, ModelError> {
@@ -156,9 +161,13 @@ impl BatchApi for Anthropic {
         Ok(BatchLook { end, message: String::new() })
     }
 
-    fn answers(&self, id: &str) -> Result<Vec<(String, BatchAnswer)>, ModelError> {
+    fn answers(
+        &self,
+        id: &str,
+        asked: AskedModel<'_>,
+    ) -> Result<Vec<(String, BatchAnswer)>, ModelError> {
         let mut answers = Vec::new();
-        self.results(id, &mut |line| answers.extend(self.answer_line(&line)))?;
+        self.results(id, &mut |line| answers.extend(self.answer_line(asked, &line)))?;
         Ok(answers)
     }
 

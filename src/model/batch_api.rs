@@ -4,6 +4,7 @@
 //! the server.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -11,6 +12,7 @@ use super::error::ModelError;
 use super::reply::{ModelIdentity, ModelReply};
 use crate::contract::time::Timestamp;
 use crate::facts::batch::BatchEnd;
+use crate::facts::dialect::LearnedDialect;
 
 /// A question as a line of a batch.
 #[derive(Debug, Clone)]
@@ -34,6 +36,13 @@ pub enum FoundBatch {
     Perhaps,
 }
 
+/// Whom the questions of a batch were for, and how long ago they took their form.
+#[derive(Debug, Clone, Copy)]
+pub struct AskedModel<'a> {
+    pub model: &'a str,
+    pub ago: Duration,
+}
+
 /// How far the server is with a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchLook {
@@ -47,6 +56,8 @@ pub struct BatchLook {
 #[derive(Debug, Clone)]
 pub enum BatchAnswer {
     Reply(Box<ModelReply>),
+    /// The server refused a part of it that the next question does not have.
+    Otherwise(String),
     /// The server refused it; asked alone, it says how it wants the question.
     Refused(String),
     /// It was not asked, or the server failed: it may be asked again.
@@ -59,7 +70,11 @@ pub trait BatchApi: Send + Sync {
     fn question_line(&self, name: &str, body: &Value) -> Value;
 
     /// The name of the question and its answer in a line of a file of answers; `None` for any other line.
-    fn answer_line(&self, line: &Value) -> Option<(String, BatchAnswer)>;
+    /// What the model refused is left out from now on.
+    fn answer_line(&self, asked: AskedModel<'_>, line: &Value) -> Option<(String, BatchAnswer)>;
+
+    /// What is known of the ways of a model.
+    fn dialect(&self, model: &str) -> LearnedDialect;
 
     /// Sends a batch; gives the server's name for it.
     fn submit(&self, tag: &str, lines: &[(String, Value)]) -> Result<String, ModelError>;
@@ -75,7 +90,11 @@ pub trait BatchApi: Send + Sync {
     fn look(&self, id: &str) -> Result<BatchLook, ModelError>;
 
     /// The answers of a batch that ended, each with the name of its question.
-    fn answers(&self, id: &str) -> Result<Vec<(String, BatchAnswer)>, ModelError>;
+    fn answers(
+        &self,
+        id: &str,
+        asked: AskedModel<'_>,
+    ) -> Result<Vec<(String, BatchAnswer)>, ModelError>;
 
     fn cancel(&self, id: &str) -> Result<(), ModelError>;
 

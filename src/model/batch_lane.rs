@@ -3,7 +3,8 @@
 //! Contract. A question of a scheduled request is put into the lane and its call fails with a pause that
 //! uses no attempt. A question that is in the lane or in a batch is not put there again. What a question
 //! may cost is reserved in the budget of the day until its batch has ended. A question that a batch
-//! refused is asked directly.
+//! refused is asked directly. A server that has too much under way gets no batch for a time, and then
+//! smaller ones.
 //!
 //! See docs/adr/0114-batches-of-scheduled-questions.md.
 
@@ -30,6 +31,8 @@ use crate::os::Clock;
 
 /// When a request looks again for its answer, if nobody tells it before.
 const LOOK_AGAIN: Duration = Duration::from_secs(900);
+/// A server that takes batches of this size gets the usual ones again.
+const MOST_FORGOTTEN: usize = 10_000;
 /// The share of the usual price that a batch costs.
 const SHARE: f64 = 0.5;
 
@@ -86,12 +89,41 @@ struct LaneState {
     places: BTreeMap<(Seq, Digest), Place>,
     /// Requests that ended since they were last asked for.
     ended: Vec<Seq>,
-    /// Everything that waits is sent now.
+    /// Everything that waits is sent now, except to servers that have too much.
     flush: bool,
+    /// The servers that took no further batch, by provider and model.
+    rests: BTreeMap<(String, String), Rest>,
     /// The batches that an earlier process left were looked at.
     has_looked: bool,
     is_busy: bool,
     stops: bool,
+}
+
+/// What a server that has too much under way is sent.
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    until: Timestamp,
+    /// Most questions of its next batch.
+    most: usize,
+    /// Batches in a row that it did not take.
+    times: u32,
+}
+
+/// A batch that a server did not take because it has too much under way.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RefusedBatch {
+    pub questions: usize,
+    /// Whether no other batch of ours was under way there.
+    pub is_alone: bool,
+    pub at: Timestamp,
+    /// How long the first of several such batches is waited after.
+    pub first: Duration,
+}
+
+/// Provider and model: what one batch is for.
+fn kind(queued: &QueuedQuestion) -> (String, String) {
+    let identity = &queued.question.identity;
+    (identity.provider.clone(), identity.model_name.clone())
 }
 
 impl BatchLane {
@@ -176,29 +208,55 @@ impl BatchLane {
         &self,
         is_due: impl Fn(&str, &QueuedQuestion, usize) -> bool,
     ) -> Vec<QueuedQuestion> {
+        let now = self.clock.now();
         let mut state = self.state.lock();
         let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
-        let kind = |queued: &QueuedQuestion| {
-            let identity = &queued.question.identity;
-            (identity.provider.clone(), identity.model_name.clone())
-        };
         for queued in &state.queued {
             *counts.entry(kind(queued)).or_default() += 1;
         }
         let flush = std::mem::take(&mut state.flush);
         counts.retain(|kind_of, count| {
-            flush
-                || state
-                    .queued
-                    .iter()
-                    .any(|queued| kind(queued) == *kind_of && is_due(&kind_of.0, queued, *count))
+            let rests = state.rests.get(kind_of).is_some_and(|rest| rest.until > now);
+            let mut of_kind = state.queued.iter().filter(|queued| kind(queued) == *kind_of);
+            !rests && (flush || of_kind.any(|queued| is_due(&kind_of.0, queued, *count)))
         });
-        let (due, kept) = std::mem::take(&mut state.queued)
-            .into_iter()
-            .partition::<Vec<_>, _>(|queued| counts.contains_key(&kind(queued)));
+        // From here on how many may go.
+        for (kind_of, count) in &mut counts {
+            *count = state.rests.get(kind_of).map_or(usize::MAX, |rest| rest.most);
+        }
+        let (due, kept) =
+            std::mem::take(&mut state.queued).into_iter().partition::<Vec<_>, _>(|queued| {
+                let left = counts.get_mut(&kind(queued)).filter(|left| **left > 0);
+                left.map(|left| *left -= 1).is_some()
+            });
         state.queued = kept;
         state.is_busy = !due.is_empty();
         due
+    }
+
+    /// A server did not take a batch: it gets the next one later. When nothing else of ours is under way
+    /// there, it is a smaller one.
+    pub(crate) fn rest(&self, provider: &str, model: &str, refused: RefusedBatch) {
+        let RefusedBatch { questions, is_alone, at, first } = refused;
+        let mut state = self.state.lock();
+        let fresh = Rest { until: at, most: usize::MAX, times: 0 };
+        let rest = state.rests.entry((provider.to_owned(), model.to_owned())).or_insert(fresh);
+        let pause = first.saturating_mul(1 << rest.times.min(8)).min(LOOK_AGAIN).max(first);
+        rest.until = at.plus_ms(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
+        rest.times += 1;
+        rest.most = rest.most.min(if is_alone { (questions / 2).max(1) } else { questions.max(1) });
+    }
+
+    /// A server has worked through a batch, so it may take the next one, and a larger one.
+    pub(crate) fn has_room(&self, provider: &str, model: &str) {
+        let mut state = self.state.lock();
+        let kind = (provider.to_owned(), model.to_owned());
+        let Some(rest) = state.rests.get_mut(&kind) else { return };
+        (rest.until, rest.times) = (self.clock.now(), 0);
+        rest.most = rest.most.saturating_mul(2);
+        if rest.most >= MOST_FORGOTTEN {
+            state.rests.remove(&kind);
+        }
     }
 
     /// What was taken has been sent, and earlier batches were looked at.
@@ -207,10 +265,14 @@ impl BatchLane {
         (state.has_looked, state.is_busy) = (true, false);
     }
 
-    /// Whether no question waits to be sent. From now on waiting questions are sent immediately.
+    /// Whether no question waits to be sent to a server that takes it. From now on waiting questions are
+    /// sent immediately.
     pub(crate) fn is_settled(&self) -> bool {
+        let now = self.clock.now();
         let mut state = self.state.lock();
-        let settled = state.has_looked && state.queued.is_empty() && !state.is_busy;
+        let rests = |queued| state.rests.get(&kind(queued)).is_some_and(|rest| rest.until > now);
+        let waits = !state.queued.iter().all(rests);
+        let settled = state.has_looked && !waits && !state.is_busy;
         if !settled {
             state.flush = true;
             drop(state);

@@ -12,8 +12,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use super::batch_api::{AskedModel, BatchAnswer};
 use super::call::Listener;
 use super::error::ModelError;
 use super::http::{Endpoint, Headers};
@@ -50,6 +51,23 @@ const KEPT: [&str; 9] = [
     "tool_choice",
     "function_call",
     "response_format",
+];
+/// Parameters that a question may have.
+const USUAL: [&str; 14] = [
+    "temperature",
+    "top_p",
+    "top_k",
+    "max_tokens",
+    "seed",
+    "stop",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "reasoning_effort",
+    "verbosity",
+    "user",
+    "store",
+    "metadata",
 ];
 /// Where a refusal names several parameters, the one to leave out first.
 const FIRST: [&str; 3] = ["top_p", "top_k", "temperature"];
@@ -96,6 +114,12 @@ struct Spoken {
 impl Spoken {
     fn is_over(&self) -> bool {
         self.until <= Instant::now()
+    }
+
+    /// How long ago it changed last.
+    fn age(&self) -> Duration {
+        let left = self.until.saturating_duration_since(Instant::now());
+        Duration::from_millis(KEPT_FOR_MS.unsigned_abs()).saturating_sub(left)
     }
 
     /// The dialect of a model as far as it is known; an old one begins again.
@@ -154,6 +178,47 @@ impl Dialects {
         self.tell_change(endpoint, bill, model, &before);
     }
 
+    /// What a batch was told about one of its questions, which is not at hand any more. A part that was
+    /// refused is left out or has another name the next time. Each such answer means that the dialect has
+    /// changed since the question took its form, so that it is not asked again for ever.
+    pub fn refused_later(
+        &self,
+        endpoint: &Endpoint,
+        asked: AskedModel<'_>,
+        error: &Value,
+    ) -> BatchAnswer {
+        let AskedModel { model, ago } = asked;
+        let (error, words) =
+            (ServerError::read(error.to_string().as_bytes()), endpoint.line_error(error));
+        let mut all = self.0.write();
+        let learned = Spoken::renewed(&mut all, model);
+        let is_newer = learned.age() <= ago;
+        let dialect = &mut learned.dialect;
+        if dialect.knows(&error) {
+            return match is_newer {
+                true => BatchAnswer::Otherwise(words),
+                false => BatchAnswer::Refused(words),
+            };
+        }
+        // A lower limit of the answer may not help a prompt whose length is not at hand.
+        let usual = dialect.usual();
+        let change = (!error.words.is_empty()).then(|| dialect.change(&usual, u64::MAX, &error));
+        let Some(change) = change.flatten() else { return BatchAnswer::Refused(words) };
+        learned.until = until();
+        tracing::info!(model, "the model's server refuses a part of the request: {change}");
+        BatchAnswer::Otherwise(format!("{words}; from now on {change}"))
+    }
+
+    /// What is known of a model, for the log.
+    pub fn learned(&self, endpoint: &Endpoint, model: &str) -> LearnedDialect {
+        LearnedDialect {
+            provider: endpoint.provider.clone(),
+            server: endpoint.shown(""),
+            model: model.to_owned(),
+            dialect: self.of(model),
+        }
+    }
+
     /// Tells how a dialect changed, if it did.
     fn tell_change(
         &self,
@@ -162,14 +227,10 @@ impl Dialects {
         model: &str,
         before: &Dialect,
     ) {
-        let dialect = self.of(model);
-        let Some(bill) = bill.filter(|_| dialect != *before) else { return };
-        bill.learned(LearnedDialect {
-            provider: endpoint.provider.clone(),
-            server: endpoint.shown(""),
-            model: model.to_owned(),
-            dialect,
-        });
+        let learned = self.learned(endpoint, model);
+        if let Some(bill) = bill.filter(|_| learned.dialect != *before) {
+            bill.learned(learned);
+        }
     }
 
     /// Asks a model in its dialect; again in a better one after each refusal that changes it.
@@ -256,6 +317,21 @@ impl Dialect {
             spoken.insert(name, value);
         }
         spoken
+    }
+
+    /// A question with every usual parameter, as it is sent in this dialect.
+    fn usual(&self) -> Map<String, Value> {
+        let json = [JSON_SCHEMA, JSON_OBJECT].into_iter().find(|kind| self.takes_json(kind));
+        let format = json.map(|kind| ("response_format".to_owned(), json!({"type": kind})));
+        let usual = USUAL.iter().map(|name| ((*name).to_owned(), Value::Null));
+        self.speak(usual.chain(format).collect(), 0)
+    }
+
+    /// Whether a refusal is about a part that is sent otherwise by now.
+    fn knows(&self, error: &ServerError) -> bool {
+        let words = error.words.to_ascii_lowercase();
+        let mut changed = self.renamed.keys().chain(&self.left_out);
+        changed.any(|name| error.param == *name || names(&words, name))
     }
 
     /// What was learned, one fact a line.
@@ -402,7 +478,6 @@ fn names(words: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     /// The body to send after a refusal; `None` when the refusal names nothing that can change.
     fn after(body: &Value, refusal: &Value) -> Option<Value> {

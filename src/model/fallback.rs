@@ -8,6 +8,7 @@ use super::deadline::Alive;
 use super::error::{ErrorClass, ModelError};
 use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply};
+use crate::contract::vocabulary::FailureCause;
 use crate::os::Clock;
 
 /// A provider and the providers that are asked in order when it fails.
@@ -80,11 +81,13 @@ impl Provider for Fallback {
 }
 
 /// How much a later attempt may hope for after an error. A provider that only asks for a wait
-/// answers soon and costs no attempt; one that failed may answer; a budget is open again tomorrow.
+/// answers soon and costs no attempt; one that failed may answer; a budget is open again tomorrow, and an
+/// account that is spent once somebody adds to it.
 fn hope(error: &ModelError) -> u8 {
     match error {
         // A shorter input may succeed immediately.
         ModelError::OverLimit { .. } => 4,
+        ModelError::Paused { cause: FailureCause::QuotaUsedUp, .. } => 1,
         ModelError::Paused { .. } => 3,
         ModelError::Transient { .. } | ModelError::Timeout { .. } => 2,
         ModelError::Budget { .. } => 1,

@@ -18,6 +18,8 @@
 //! - After [`FAILURES_TO_OPEN`] failures in a row, as [`Failures`] counts them, the provider gets no
 //!   calls for a time, longer each time. Then one call tests whether it answers again. A call that is
 //!   held back meanwhile fails with the last failure of the provider.
+//! - An account with nothing left to spend refuses every call, so it gets none for [`SPENT_REST`]. Its
+//!   calls fail with [`ModelError::Paused`]: the same questions are answered once there is credit.
 //! - A server that refuses calls without saying how long to wait is sent as many calls a minute as it
 //!   was seen to answer. Such a refusal uses no attempt.
 //!
@@ -46,6 +48,8 @@ use crate::os::Clock;
 
 const REST_FIRST_MS: i64 = 30_000;
 const REST_LONGEST_MS: i64 = 300_000;
+/// How long an account with nothing left to spend is left alone.
+const SPENT_REST: Duration = Duration::from_secs(900);
 /// Least length of the second pause in a row. It doubles with each further pause.
 const PAUSE_LEAST: Duration = Duration::from_millis(100);
 /// Tokens reserved for an answer without a limit.
@@ -204,9 +208,16 @@ enum HoldCause {
 }
 
 impl GateState {
+    fn is_spent(&self) -> bool {
+        self.last.as_ref().is_some_and(|met| met.cause == FailureCause::QuotaUsedUp)
+    }
+
     fn hold(&self, time: Duration, kept: HoldCause) -> Hold {
         let open = self.failures.are_many();
         let (mut reason, mut cause) = match kept {
+            HoldCause::Paused if self.is_spent() => {
+                ("it is left alone for a while".to_owned(), FailureCause::QuotaUsedUp)
+            }
             HoldCause::Paused if open => {
                 let times = self.failures.count();
                 (
@@ -431,7 +442,7 @@ impl Gate {
             state.pauses = 0;
         }
         state.last = match result {
-            Err(error) if error.class() == ErrorClass::Transient => {
+            Err(error) if error.class() == ErrorClass::Transient || is_spent(error) => {
                 Some(Met { cause: error.cause(), words: error.words() })
             }
             _ => None,
@@ -445,6 +456,11 @@ impl Gate {
                 let until = now.plus_ms(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
                 state.paused_until = state.paused_until.max(Some(until));
                 return Some(state.hold(pause, HoldCause::Paused));
+            }
+            Err(error) if is_spent(error) => {
+                let until = now.plus_ms(i64::try_from(SPENT_REST.as_millis()).unwrap_or(i64::MAX));
+                state.paused_until = state.paused_until.max(Some(until));
+                return Some(state.hold(SPENT_REST, HoldCause::Paused));
             }
             Err(error @ ModelError::Transient { .. })
                 if error.cause() == FailureCause::RateLimit =>
@@ -514,6 +530,12 @@ pub(super) fn expected(call: &ModelCall<'_>, asked: &ModelIdentity) -> Usage {
     let limit = call.settings.max_tokens.or(asked.max_tokens);
     let output_tokens = limit.map_or(ANSWER_TOKENS, u64::from);
     Usage { input_tokens: call.prompt_tokens(), output_tokens }
+}
+
+/// Whether the account has nothing left to spend, whatever is asked. A quota of the day says when it is
+/// open again.
+fn is_spent(error: &ModelError) -> bool {
+    matches!(error, ModelError::Permanent { cause: FailureCause::QuotaUsedUp, .. })
 }
 
 /// Whether another prompt might not have met this.
@@ -789,6 +811,32 @@ mod tests {
         }
         assert_eq!(s.provider.calls.lock().len(), 1, "no call is sent before the pause ends");
         s.clock.wait(Duration::from_secs(7));
+        ask(&s.gate).unwrap();
+    }
+
+    #[test]
+    fn an_account_with_nothing_to_spend_is_left_alone_and_its_questions_wait() {
+        let spent = ModelError::Permanent {
+            provider: "p".into(),
+            reason: "status 429: no credit".into(),
+            cause: FailureCause::QuotaUsedUp,
+        };
+        let s = scene(vec![Err(spent.clone()), Err(spent)], Limits::default(), no_budget());
+        for _ in 0..3 {
+            let error = ask(&s.gate).unwrap_err();
+            assert_eq!(
+                (error.class(), error.cause()),
+                (ErrorClass::Pause, FailureCause::QuotaUsedUp)
+            );
+            assert_eq!(error.retry_after(), Some(SPENT_REST));
+            assert!(error.to_string().contains("no credit"), "{error}");
+        }
+        assert_eq!(s.provider.calls.lock().len(), 1, "no call is sent before the rest ends");
+        s.clock.wait(SPENT_REST);
+        ask(&s.gate).unwrap_err();
+        assert_eq!(s.provider.calls.lock().len(), 2);
+        s.clock.wait(SPENT_REST);
+        ask(&s.gate).unwrap();
         ask(&s.gate).unwrap();
     }
 

@@ -44,8 +44,8 @@ mod tls;
 
 #[cfg(any(test, feature = "internals"))]
 pub use self::{anthropic::Anthropic, command::CommandProvider, openai::OpenAi, secret::Secret};
-pub(crate) use batch_api::{BatchAnswer, BatchApi, FoundBatch};
-pub(crate) use batch_lane::{BatchLane, BatchPrice, QueuedQuestion};
+pub(crate) use batch_api::{AskedModel, BatchAnswer, BatchApi, FoundBatch};
+pub(crate) use batch_lane::{BatchLane, BatchPrice, QueuedQuestion, RefusedBatch};
 pub(crate) use budget::Spent;
 pub use call::{
     Api, CallSettings, Listener, Message, ModelCall, ResponseFormat, RightOfWay, Role, SourceText,

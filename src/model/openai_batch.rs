@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::batch_api::{BatchAnswer, BatchApi, BatchLine, BatchLook, FoundBatch};
+use super::batch_api::{AskedModel, BatchAnswer, BatchApi, BatchLine, BatchLook, FoundBatch};
 use super::call::{Api, ModelCall};
 use super::dialect::Dialect;
 use super::error::ModelError;
@@ -17,6 +17,7 @@ use super::provider::Provider;
 use super::stream::{STREAM, STREAM_OPTIONS};
 use crate::contract::time::Timestamp;
 use crate::facts::batch::BatchEnd;
+use crate::facts::dialect::LearnedDialect;
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(900);
@@ -76,17 +77,17 @@ impl OpenAi {
         }
     }
 
-    fn answer(&self, line: &Value) -> BatchAnswer {
+    fn answer(&self, asked: AskedModel<'_>, line: &Value) -> BatchAnswer {
         let (response, error) = (&line["response"], &line["error"]);
         let code = error["code"].as_str().unwrap_or_default();
         match response["status_code"].as_u64() {
             Some(200) => answer_of(|call| self.reply(call, &Dialect::default(), &response["body"])),
             Some(429) | Some(500..) => BatchAnswer::Again,
-            Some(_) => BatchAnswer::Refused(self.endpoint.line_error(&response["body"])),
+            Some(_) => self.dialects.refused_later(&self.endpoint, asked, &response["body"]),
             // It was not asked: the batch expired or was cancelled.
             None if code.is_empty() || ASKED_LATER.contains(&code) => BatchAnswer::Again,
             // Any other reason would come again in each batch.
-            None => BatchAnswer::Refused(self.endpoint.line_error(&json!({"error": error}))),
+            None => self.dialects.refused_later(&self.endpoint, asked, &json!({"error": error})),
         }
     }
 }
@@ -141,10 +142,14 @@ impl BatchApi for OpenAi {
         json!({"custom_id": name, "method": "POST", "url": self.asked_path(), "body": body})
     }
 
-    fn answer_line(&self, line: &Value) -> Option<(String, BatchAnswer)> {
+    fn answer_line(&self, asked: AskedModel<'_>, line: &Value) -> Option<(String, BatchAnswer)> {
         let name = line["custom_id"].as_str()?;
         let is_answer = line.get("response").is_some() || line.get("error").is_some();
-        is_answer.then(|| (name.to_owned(), self.answer(line)))
+        is_answer.then(|| (name.to_owned(), self.answer(asked, line)))
+    }
+
+    fn dialect(&self, model: &str) -> LearnedDialect {
+        self.dialects.learned(&self.endpoint, model)
     }
 
     fn submit(&self, tag: &str, lines: &[(String, Value)]) -> Result<String, ModelError> {
@@ -211,13 +216,17 @@ impl BatchApi for OpenAi {
         Ok(BatchLook { end, message })
     }
 
-    fn answers(&self, id: &str) -> Result<Vec<(String, BatchAnswer)>, ModelError> {
+    fn answers(
+        &self,
+        id: &str,
+        asked: AskedModel<'_>,
+    ) -> Result<Vec<(String, BatchAnswer)>, ModelError> {
         let batch = self.batch(id)?;
         let mut answers = Vec::new();
         let files = ["output_file_id", "error_file_id"].map(|name| batch[name].as_str());
         for file in files.into_iter().flatten().filter(|id| is_plain(id)) {
             let path = self.path_of(&format!("/files/{file}/content"));
-            let mut each = |line: Value| answers.extend(self.answer_line(&line));
+            let mut each = |line: Value| answers.extend(self.answer_line(asked, &line));
             let read = self.endpoint.lines(&path, &self.headers(), UPLOAD_TIMEOUT, &mut each)?;
             self.accepted(read)?;
         }

@@ -3,7 +3,8 @@
 //! Contract. A batch is written into the log before it is sent, with the names of its questions. After a
 //! crash the server is asked whether it has the batch, so nothing is sent twice and nothing is lost.
 //! Each answer is an event before its request continues. Questions without an answer are asked again in a
-//! later batch, alone. Questions that the server refused in a batch are asked directly.
+//! later batch, alone. So are questions of which the server refused a part that is left out by then.
+//! Other questions that the server refused in a batch are asked directly.
 //!
 //! See docs/adr/0114-batches-of-scheduled-questions.md.
 
@@ -26,11 +27,12 @@ use crate::facts::batch::{
 };
 use crate::facts::model::AnswerFacts;
 use crate::model::{
-    BatchAnswer, BatchApi, BatchLane, ErrorClass, FoundBatch, ModelError, ModelReply,
-    QueuedQuestion,
+    AskedModel, BatchAnswer, BatchApi, BatchLane, ErrorClass, FoundBatch, ModelError, ModelReply,
+    QueuedQuestion, RefusedBatch,
 };
 use crate::os::Clock;
-use crate::state::batches::{Batches, OpenBatch};
+use crate::state::State;
+use crate::state::batches::{FinishedBatches, OpenBatch};
 use crate::state::event::{Charge, Event, Note, OF_BATCH};
 
 /// Most questions of one batch, and most bytes of them.
@@ -69,20 +71,22 @@ impl BatchThread {
     pub fn start(
         worker: Arc<FlowWorker>,
         committer: Box<dyn NoteCommitter + Send>,
-        known: Option<&Batches>,
+        known: &State,
         clock: Arc<dyn Clock>,
         session: &str,
     ) -> std::io::Result<BatchThread> {
         let lane = worker.lane();
+        let batches = known.batches();
         let mut open = BTreeMap::new();
-        for (name, batch) in known.into_iter().flat_map(|known| &known.open) {
+        for (name, batch) in batches.into_iter().flat_map(|known| &known.open) {
             for question in batch.questions.values() {
                 let reserved = worker.batch_price(&batch.provider).spent(question.expected);
                 lane.adopt(question.request, question.call, reserved);
             }
             open.insert(name.clone(), Tracked::of(batch.clone(), None));
         }
-        for (request, calls) in known.into_iter().flat_map(|known| &known.direct) {
+        rest_as_before(&worker, &open, known.finished_batches());
+        for (request, calls) in batches.into_iter().flat_map(|known| &known.direct) {
             calls.iter().for_each(|call| lane.ask_directly(*request, *call));
         }
         let own = Arc::clone(&lane);
@@ -223,6 +227,11 @@ impl Looker {
         let (Some(api), Some(lines)) = (provider.batches(), &tracked.lines) else { return Ok(()) };
         match api.submit(name, lines) {
             Ok(server_id) => self.submitted(name, server_id),
+            // The same batch is taken once the account has credit.
+            Err(error) if error.cause() == FailureCause::QuotaUsedUp => {
+                self.failed(name, &error);
+                Ok(())
+            }
             Err(error) if error.class() == ErrorClass::Permanent => {
                 let message = error.to_string();
                 // Asked directly, each request is told the reason.
@@ -258,6 +267,23 @@ impl Looker {
         }
     }
 
+    /// The server has too much under way for this batch.
+    fn rest(&self, name: &str) {
+        let Some(Tracked { batch, .. }) = self.open.get(name) else { return };
+        let is_other = |(other, tracked): (&String, &Tracked)| {
+            other != name
+                && tracked.batch.provider == batch.provider
+                && tracked.batch.server_id.is_some()
+        };
+        let refused = RefusedBatch {
+            questions: batch.questions.len(),
+            is_alone: !self.open.iter().any(is_other),
+            at: self.clock.now(),
+            first: self.worker.batch_poll(&batch.provider),
+        };
+        self.lane.rest(&batch.provider, &batch.model, refused);
+    }
+
     /// Asks the server about one batch.
     fn look(&mut self, name: &str) -> Result<(), Ending> {
         let Some(tracked) = self.open.get(name) else { return Ok(()) };
@@ -269,6 +295,9 @@ impl Looker {
         };
         let Some(api) = provider.batches() else { return Ok(()) };
         let Some(id) = tracked.batch.server_id.clone() else { return self.find(name, api) };
+        let model = tracked.batch.model.clone();
+        let ago = self.clock.now().ms_since(tracked.batch.prepared_at).max(0).unsigned_abs();
+        let asked = AskedModel { model: &model, ago: Duration::from_millis(ago) };
         if tracked.unwanted() {
             match api.cancel(&id) {
                 Ok(()) => tracing::info!(batch = name, "the batch is cancelled"),
@@ -296,12 +325,19 @@ impl Looker {
             return Ok(());
         };
         if end == BatchEnd::Refused {
-            // An account that has too much under way takes the same batch later.
-            let later = looked.message.contains("limit");
+            let later = is_for_later(&looked.message);
+            if later {
+                self.rest(name);
+            }
             return self.ended(name, end, looked.message, !later);
         }
-        match api.answers(&id) {
+        let before = api.dialect(&model);
+        match api.answers(&id, asked) {
             Ok(answers) => {
+                let learned = api.dialect(&model);
+                if learned != before {
+                    self.commit(vec![Note::new(Event::DialectLearned(Box::new(learned)))])?;
+                }
                 self.collect(name, end, answers)?;
                 api.clear(&id);
                 Ok(())
@@ -362,6 +398,10 @@ impl Looker {
             let Some(questions) = of_call.remove(&call) else { continue };
             let reply = match answer {
                 BatchAnswer::Reply(reply) => *reply,
+                BatchAnswer::Otherwise(why) => {
+                    message = why;
+                    continue;
+                }
                 BatchAnswer::Refused(why) => {
                     message = why;
                     refused.extend(questions.first().map(|one| one.call));
@@ -411,6 +451,9 @@ impl Looker {
             self.commit(notes)?;
         }
         stored.into_iter().for_each(|(request, call)| self.lane.answered(request, call));
+        if let Some(Tracked { batch, .. }) = self.open.get(name) {
+            self.lane.has_room(&batch.provider, &batch.model);
+        }
         self.end(name, EndedBatch { batch: name.to_owned(), end, answered, refused, message })
     }
 
@@ -461,6 +504,38 @@ impl Tracked {
             && self.batch.server_id.is_some()
             && requests.all(|request| self.ended.contains(request))
     }
+}
+
+/// Servers that had too much before this process began get smaller batches, and none too early.
+fn rest_as_before(
+    worker: &FlowWorker,
+    open: &BTreeMap<String, Tracked>,
+    finished: Option<&FinishedBatches>,
+) {
+    let lane = worker.lane();
+    for ended in finished.into_iter().flat_map(|finished| &finished.recent) {
+        let (provider, model) = (ended.provider.as_str(), ended.model.as_str());
+        if ended.answered > 0 {
+            lane.has_room(provider, model);
+        }
+        if ended.end != BatchEnd::Refused || !is_for_later(&ended.message) {
+            continue;
+        }
+        let is_other =
+            |other: &OpenBatch| other.provider == provider && other.prepared_at < ended.ended_at;
+        let refused = RefusedBatch {
+            questions: usize::try_from(ended.questions).unwrap_or(usize::MAX),
+            is_alone: !open.values().any(|tracked| is_other(&tracked.batch)),
+            at: ended.ended_at,
+            first: worker.batch_poll(provider),
+        };
+        lane.rest(provider, model, refused);
+    }
+}
+
+/// Whether a refused batch only came too early: an account that has too much under way takes it later.
+fn is_for_later(message: &str) -> bool {
+    message.contains("limit")
 }
 
 /// The answer as the question's own: a batch does not know who was asked how.

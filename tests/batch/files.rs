@@ -25,9 +25,13 @@ struct BatchSetup {
 
 impl BatchSetup {
     fn new(kind: &str) -> BatchSetup {
+        BatchSetup::with(kind, "")
+    }
+
+    fn with(kind: &str, more: &str) -> BatchSetup {
         let home = Home::new(&format!(
             "[provider]\ndefault = \"far\"\n[provider.far]\nkind = \"{kind}\"\nmodel = \"far-1\"\n\
-             base_url = \"http://127.0.0.1:9/v1\"\n"
+             base_url = \"http://127.0.0.1:9/v1\"\n{more}"
         ));
         let setup = BatchSetup { home };
         let files = [
@@ -243,6 +247,44 @@ fn a_failed_question_is_named_and_is_alone_in_the_next_file() {
     let (rows, _) = setup.import(&["answers-2.jsonl", "errors.jsonl"]);
     assert_eq!((rows.len(), &rows[0]["line_number"]), (1, &json!(0)), "{rows:?}");
     assert_eq!(setup.lines("sent/questions-3.jsonl").len(), 1);
+}
+
+/// What the answers say of a model is said in the next questions, also days later.
+#[test]
+fn a_parameter_that_the_model_refuses_is_not_in_the_next_file() {
+    let setup = BatchSetup::with("openai", "max_tokens = 700\n");
+    setup.export();
+    let first = setup.lines("sent/questions-1.jsonl");
+    assert!(first.iter().all(|line| line["body"]["max_tokens"] == 700));
+    let refused = |line: &Value| {
+        let words = "Unsupported parameter: 'max_tokens' is not supported with this model. Use \
+                     'max_completion_tokens' instead.";
+        let mut answer = failed(line, 400);
+        answer["response"]["body"]["error"] = json!({"message": words, "param": "max_tokens"});
+        answer
+    };
+    setup.write("errors.jsonl", &text_of(&first.iter().map(refused).collect::<Vec<_>>()));
+    let (rows, exit) = setup.import(&["errors.jsonl"]);
+    let said = json!(rows).to_string();
+    assert!(
+        exit == 1 && said.contains("`max_tokens` is sent as `max_completion_tokens`"),
+        "{said}"
+    );
+    let second = setup.lines("sent/questions-2.jsonl");
+    let ids =
+        |lines: &[Value]| lines.iter().map(|line| line["custom_id"].clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&first), ids(&second), "the same questions in another form");
+    let is_renamed = |line: &Value| {
+        line["body"]["max_completion_tokens"] == 700 && line["body"].get("max_tokens").is_none()
+    };
+    assert!(second.iter().all(is_renamed), "{second:?}");
+    // The same file again writes no third one.
+    setup.import(&["errors.jsonl"]);
+    assert!(!setup.path("sent/questions-3.jsonl").exists());
+    setup.write("answers-2.jsonl", &text_of(&second.iter().map(answered).collect::<Vec<_>>()));
+    setup.import(&["answers-2.jsonl"]);
+    let third = setup.lines("sent/questions-3.jsonl");
+    assert!(third.len() == 2 && third.iter().all(is_renamed), "{third:?}");
 }
 
 #[test]

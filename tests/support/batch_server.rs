@@ -44,6 +44,10 @@ pub struct Shelf {
     pub loses_answer: bool,
     /// What happens to the questions, by their place in the batch.
     pub fate: Vec<Line>,
+    /// Parameters that the model does not take, with their other names.
+    pub refuses: Vec<(&'static str, &'static str)>,
+    /// Most questions of one batch.
+    pub takes: Option<usize>,
     pub direct: usize,
     pub removed: Vec<String>,
     pub cancelled: Vec<String>,
@@ -76,18 +80,36 @@ impl Shelf {
     fn work_through(&mut self, at: usize) {
         let input = self.batches[at]["input_file_id"].as_str().unwrap().to_owned();
         let (mut output, mut errors, mut expired) = (String::new(), String::new(), false);
-        for (place, line) in self.files[&input].clone().lines().enumerate() {
+        let lines = self.files[&input].clone();
+        if self.takes.is_some_and(|most| lines.lines().count() > most) {
+            self.batches[at]["status"] = "failed".into();
+            self.batches[at]["errors"] = json!({"data": [{"code": "token_limit_exceeded",
+                "message": "Enqueued token limit reached for loop-1 in organization o."}]});
+            return;
+        }
+        for (place, line) in lines.lines().enumerate() {
             let line: Value = serde_json::from_str(line).unwrap();
             let fate = self.fate.get(place).copied().unwrap_or(Line::Answer);
+            let refused = self.refuses.iter().find(|(name, _)| line["body"].get(name).is_some());
             let response = |status: u16, body: Value| json!({"status_code": status, "body": body});
             let mut answer = json!({"custom_id": line["custom_id"], "error": null});
             match fate {
+                Line::Answer if refused.is_some() => {
+                    let (name, other) = refused.unwrap();
+                    let words = format!(
+                        "Unsupported parameter: '{name}' is not supported with this model. \
+                         Use '{other}' instead."
+                    );
+                    let error = json!({"message": words, "param": name,
+                        "type": "invalid_request_error", "code": "unsupported_parameter"});
+                    answer["response"] = response(400, json!({"error": error}));
+                }
                 Line::Answer => answer["response"] = response(200, completion(&self.answer)),
                 Line::Fail => {
                     answer["response"] = response(500, json!({"error": {"message": "oh"}}))
                 }
                 Line::Refuse => {
-                    let why = json!({"error": {"message": "Unsupported parameter: 'seed'"}});
+                    let why = json!({"error": {"message": "the picture cannot be read"}});
                     answer["response"] = response(400, why);
                 }
                 Line::Invalid => {
@@ -100,7 +122,8 @@ impl Shelf {
                     answer["error"] = json!({"code": "batch_expired", "message": "too late"});
                 }
             }
-            let file = if fate == Line::Answer { &mut output } else { &mut errors };
+            let file =
+                if fate == Line::Answer && refused.is_none() { &mut output } else { &mut errors };
             file.push_str(&format!("{answer}\n"));
         }
         for (name, content) in [("output", output), ("error", errors)] {

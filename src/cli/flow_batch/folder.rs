@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -14,8 +15,9 @@ use serde_json::{Map, Value, json};
 use crate::cli::Context;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::flow_runner::unusable;
+use crate::facts::dialect::{Dialect, KEPT_FOR_MS, LearnedDialect};
 use crate::flow::LoadedPack;
-use crate::model::{KeptQuestion, KnownModel, ModelIdentity, ModelReply};
+use crate::model::{BatchApi, KeptQuestion, KnownModel, ModelIdentity, ModelReply, Provider};
 use crate::os::{DiskFile, Open};
 use crate::registry::{FlowPackRecord, PackFiles};
 
@@ -46,6 +48,9 @@ pub(super) struct BatchManifest {
     pub day: String,
     pub timezone: String,
     pub profile: BTreeMap<String, Value>,
+    /// What answers said that the models refuse.
+    #[serde(default)]
+    pub dialects: Vec<LearnedDialect>,
     /// The number of the newest files of questions.
     pub round: u32,
     /// The questions in them.
@@ -90,6 +95,8 @@ pub(super) struct BatchFolder {
     pub inputs: Vec<StoredInput>,
     pub asked: Vec<AskedRow>,
     pub answers: BTreeMap<String, ModelReply>,
+    /// Whether the questions have another form than in the newest files.
+    has_learned: bool,
     /// Held while an import works, so that two at the same time do not forget each other's answers.
     _lock: Option<Arc<dyn DiskFile>>,
 }
@@ -141,7 +148,8 @@ impl BatchFolder {
         let (asked, answers) = (Vec::new(), BTreeMap::new());
         let pack = load(context, path, &manifest.record)?;
         let path = path.to_owned();
-        Ok(BatchFolder { path, manifest, pack, inputs, asked, answers, _lock: None })
+        let has_learned = false;
+        Ok(BatchFolder { path, manifest, pack, inputs, asked, answers, has_learned, _lock: None })
     }
 
     pub fn open(context: &Context, path: &Path) -> Result<BatchFolder, Failure> {
@@ -186,8 +194,25 @@ impl BatchFolder {
             path: path.to_owned(),
             manifest,
             inputs,
+            has_learned: false,
             _lock: Some(lock),
         })
+    }
+
+    /// Speaks with the models as they were found to understand.
+    pub fn recall(&self, provider: &dyn Provider) {
+        let kept = Duration::from_millis(KEPT_FOR_MS.unsigned_abs());
+        self.manifest.dialects.iter().for_each(|dialect| provider.recall(dialect, kept));
+    }
+
+    /// Remembers what the answers said of the models.
+    pub fn learn(&mut self, api: &dyn BatchApi) {
+        let models: BTreeSet<&str> =
+            self.asked.iter().map(|row| row.identity.model_name.as_str()).collect();
+        let known = models.into_iter().map(|model| api.dialect(model));
+        let known = known.filter(|learned| learned.dialect != Dialect::default()).collect();
+        self.has_learned = self.manifest.dialects != known;
+        self.manifest.dialects = known;
     }
 
     /// Keeps the answers of files.
@@ -232,7 +257,8 @@ impl BatchFolder {
         }
         let (questions, open) = (lines.len(), lines.keys().cloned().collect::<Vec<_>>());
         let parts = parts(lines.into_values());
-        let is_new = open != self.manifest.open && questions > 0;
+        let is_changed = open != self.manifest.open || self.has_learned;
+        let is_new = is_changed && questions > 0;
         let round = self.manifest.round + u32::from(is_new);
         let name = |part: usize| match parts.len() {
             1 => format!("questions-{round}.jsonl"),
@@ -248,7 +274,7 @@ impl BatchFolder {
                 self.write(context, name, part)?;
             }
         }
-        if open != self.manifest.open || self.manifest.round == 0 {
+        if is_changed || self.manifest.round == 0 {
             let manifest = BatchManifest { round, open, ..self.manifest.clone() };
             let text = serde_json::to_string_pretty(&manifest).unwrap_or_default();
             self.write(context, MANIFEST, &format!("{text}\n"))?;

@@ -145,6 +145,7 @@ impl BatchExportArgs {
             day: given_day(context, &config, &self.params),
             timezone: config.timezone.to_string(),
             profile: config.profile.clone(),
+            dialects: Vec::new(),
             round: 0,
             open: Vec::new(),
         };
@@ -249,7 +250,11 @@ impl BatchImportArgs {
                 "put the old settings back, or export again; answers that were imported stay";
             return Err(Failure::new(Exit::Config, what).hint(hint));
         }
+        folder.recall(&*provider);
         let imported = results::read(context, &folder, &*provider, &self.answers)?;
+        if let Some(api) = provider.batches() {
+            folder.learn(api);
+        }
         folder.keep(context, &imported.answers)?;
         let round = Round::run(context, &folder, &*provider, &config, self.allow_python)?;
         let written = folder.finish(context, round.asked())?;

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::folder::{AskedRow, BatchFolder};
 use crate::cli::Context;
 use crate::cli::failure::{Exit, Failure};
-use crate::model::{BatchAnswer, BatchApi, ModelReply, Provider};
+use crate::model::{AskedModel, BatchAnswer, BatchApi, ModelReply, Provider};
 
 /// Longest file of answers.
 const BYTES_MAX: u64 = 1 << 30;
@@ -46,7 +47,7 @@ pub(super) fn read(
                 let place = format!("line {} of {}", index + 1, file.display());
                 Failure::new(Exit::Input, format!("{place}: {what}")).hint("nothing was imported")
             };
-            let (id, answer) = line_of(api, line).map_err(bad)?;
+            let (id, answer) = line_of(api, &asked, line).map_err(bad)?;
             let Some(row) = asked.get(id.as_str()) else {
                 let what = format!("this batch has no question with the custom_id {id}");
                 return Err(bad(what).hint("is it a file of another batch? nothing was imported"));
@@ -65,6 +66,10 @@ pub(super) fn read(
                         return Err(bad(what).hint(hint));
                     }
                     imported.answers.insert(id, reply);
+                }
+                BatchAnswer::Otherwise(why) => {
+                    let why = format!("the server refused a part of the question: {why}");
+                    imported.failed.insert(id, failed(why, "model_error"));
                 }
                 BatchAnswer::Refused(why) => {
                     let why = format!("the server refused the question: {why}");
@@ -98,11 +103,19 @@ fn text_of(context: &Context, file: &Path) -> Result<String, Failure> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-fn line_of(api: &dyn BatchApi, line: &str) -> Result<(String, BatchAnswer), String> {
+fn line_of(
+    api: &dyn BatchApi,
+    asked: &BTreeMap<&str, &AskedRow>,
+    line: &str,
+) -> Result<(String, BatchAnswer), String> {
     let value: Value =
         serde_json::from_str(line).map_err(|error| format!("it is not JSON: {error}"))?;
     let is_question = value["body"].is_object() || value["params"].is_object();
-    api.answer_line(&value).ok_or_else(|| match is_question {
+    let row = value["custom_id"].as_str().and_then(|id| asked.get(id));
+    let model = row.map(|row| row.identity.model_name.as_str()).unwrap_or_default();
+    // A person stands between the files, so nothing goes round for ever.
+    let asked = AskedModel { model, ago: Duration::MAX };
+    api.answer_line(asked, &value).ok_or_else(|| match is_question {
         true => {
             "it is a question: this is the file that you send, not the file of answers".to_owned()
         }
