@@ -9,6 +9,7 @@ real_out = sys.stdout
 sys.stdout = sys.stderr
 
 import concurrent.futures
+import enum
 import importlib.abc
 import importlib.util
 import inspect
@@ -33,23 +34,109 @@ def log_metric(key, value, *_, **__):
     metrics[str(key)] = value
 
 
+class Missing(ModuleNotFoundError):
+    """Something of PromptFlow that the replacement does not have; the message says what to do."""
+
+
+INSTALL = "install it for the interpreter that python.interpreter names"
+
+
+class StandIn(types.ModuleType):
+    """A module of the replacement. What it does not have is named."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        known = ", ".join(sorted(known for known in vars(self) if not known.startswith("_")))
+        raise Missing(
+            f"{self.__name__} has no {name} here: promptflow is not installed, and the replacement of "
+            f"this module has only {known or 'its name'}; {INSTALL}, or do without {name}"
+        )
+
+
+class NoStandIn(importlib.abc.MetaPathFinder):
+    """Names the modules of PromptFlow that have no replacement. Every other finder comes first."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "promptflow":
+            raise Missing(f"there is no {name} here: promptflow is not installed, and the replacement "
+                          f"has no such module; {INSTALL}, or do without it")
+        return None
+
+
 class Stub:
     def __init__(self, *args, **kwargs):
         self.__dict__.update(kwargs)
 
 
-class Unavailable:
-    """A class of PromptFlow that calls models; a tool may import it."""
+class NamedUse(type):
+    """A class whose every use is an error with its name; a tool may import it and annotate with it."""
 
-    def __init__(self, *_, **__):
-        self.load()
+    def __call__(cls, *_, **__):
+        raise RuntimeError(f"{cls.__name__} {cls.WHY}")
 
-    @classmethod
-    def load(cls, *_, **__):
-        raise RuntimeError(
-            f"{cls.__name__} needs the package promptflow; install it for the interpreter that "
-            "python.interpreter names, or make the call a node of the flow"
+    def __getattr__(cls, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise RuntimeError(f"{cls.__name__}.{name}: {cls.__name__} {cls.WHY}")
+
+
+def unavailable(*names, why=f"needs the package promptflow; {INSTALL}, or make the call a node of the flow"):
+    return {name: NamedUse(name, (), {"WHY": why}) for name in names}
+
+
+class PromptflowException(Exception):
+    def __init__(self, message="", message_format="", target=None, module=None, **members):
+        self.message = str(message) if message else message_format.format(**members)
+        self.message = self.message or type(self).__name__
+        self.target, self.module = target, module
+        super().__init__(self.message)
+
+
+def render_jinja_template(prompt, trim_blocks=True, keep_trailing_newline=True, **values):
+    try:
+        import jinja2
+    except ImportError:
+        raise Missing(
+            f"render_jinja_template needs the package jinja2; {INSTALL}, or make the template a node of "
+            "type prompt"
+        ) from None
+    form = {"trim_blocks": trim_blocks, "keep_trailing_newline": keep_trailing_newline}
+    try:
+        return jinja2.Template(prompt, **form).render(**values)
+    except Exception as error:
+        said = f"render_jinja_template: {type(error).__name__}: {error}"
+        raise exceptions["JinjaTemplateError"](said) from error
+
+
+def parse_chat(chat_str, images=None, valid_roles=None):
+    """The messages of a rendered prompt, as PromptFlow reads its role lines."""
+    if images:
+        raise RuntimeError(f"parse_chat: {NO_PICTURES}")
+    roles = valid_roles or ["system", "user", "assistant", "function"]
+    line = r"(?i)^\s*#?\s*(" + "|".join(roles) + r")\s*:\s*\n"
+    named = r"\n*#{0,2}\s*name:\n+\s*(\S+)\s*\n*#{0,2}\s*content:\n?(.*)"
+    before, *rest = re.split(line, chat_str, flags=re.MULTILINE)
+    if before.strip():
+        raise exceptions["ChatAPIInvalidRole"](
+            f"parse_chat: the text begins with {before.strip()[:40]!r} and not with a role line such as "
+            "`system:`"
         )
+    messages = []
+    for role, text in zip(rest[::2], rest[1::2]):
+        role, found = role.strip().lower(), re.search(named, text, re.DOTALL)
+        if found:
+            messages.append({"role": role, "name": found[1], "content": found[2].strip()})
+        elif role == "function":
+            raise exceptions["ChatAPIFunctionRoleInvalidFormat"](
+                "parse_chat: a function message needs `name:` and `content:`"
+            )
+        else:
+            messages.append({"role": role, "content": text.strip()})
+    return messages
+
+
+NO_PICTURES = "pictures are not supported; give what the picture shows as a text"
 
 
 class Connection:
@@ -116,7 +203,7 @@ def no_op(func=None, *_, **__):
 
 
 def stand_in(name, **members):
-    module = types.ModuleType(name)
+    module = StandIn(name)
     module.__dict__.update(members)
     module.__path__ = []
     sys.modules[name] = module
@@ -148,6 +235,32 @@ CONNECTIONS = {
     "WeaviateConnection": {},
     "QdrantConnection": {},
 }
+# Errors that a tool may raise or catch, each with its base; those from the fourth on are of tools.
+EXCEPTIONS = [
+    ("UserErrorException", "PromptflowException"), ("SystemErrorException", "PromptflowException"),
+    ("ValidationException", "UserErrorException"), ("LLMError", "UserErrorException"),
+    ("WrappedOpenAIError", "UserErrorException"), ("ToolValidationError", "UserErrorException"),
+    ("JinjaTemplateError", "ToolValidationError"), ("ChatAPIInvalidRole", "ToolValidationError"),
+    ("ChatAPIFunctionRoleInvalidFormat", "ToolValidationError"),
+    ("ChatAPIInvalidFunctions", "ToolValidationError"),
+]
+OF_TOOLS = [name for name, _ in EXCEPTIONS[3:]]
+# Words that PromptFlow has as members of these classes.
+TRACE_TYPES = {
+    "LLM": "LLM", "FUNCTION": "Function", "LANGCHAIN": "LangChain", "FLOW": "Flow",
+    "EMBEDDING": "Embedding", "RETRIEVAL": "Retrieval",
+}
+STATUSES = ["Running", "Preparing", "Completed", "Failed", "Bypassed", "Canceled", "NotStarted"]
+ERROR_TARGETS = [
+    "Executor", "Batch", "Core", "Flow_Executor", "Node_Executor", "Tool", "Azure_Run_Storage", "Runtime",
+    "Unknown", "Run_Tracker", "Run_Storage", "Control_Plane_SDK", "Serving_App", "Flow_Invoker",
+    "Function_Path",
+]
+VALUES = {
+    "TraceType": TRACE_TYPES,
+    "Status": {word: word for word in STATUSES},
+    "ErrorTarget": {word.upper(): word.replace("_", "") for word in ERROR_TARGETS},
+}
 if not is_installed("promptflow"):
     connections = {
         name: type(name, (InBothGroups,), {}) if defaults is None
@@ -158,28 +271,82 @@ if not is_installed("promptflow"):
         name: type(name, (str,), {})
         for name in ("PromptTemplate", "Secret", "FilePath", "AssistantDefinition")
     }
-    errors = {
-        name: type(name, (Exception,), {}) for name in ("PromptflowException", "UserErrorException")
+    exceptions = {"PromptflowException": PromptflowException}
+    for name, base in EXCEPTIONS:
+        exceptions[name] = type(name, (exceptions[base],), {})
+    values = {name: enum.Enum(name, members, type=str) for name, members in VALUES.items()}
+    stubs = {
+        name: type(name, (Stub,), {})
+        for name in (
+            "Trace", "RunInfo", "FlowRunInfo", "InputSetting", "DynamicList", "GeneratedBy",
+            "ModelConfiguration", "OpenAIModelConfiguration", "AzureOpenAIModelConfiguration",
+        )
     }
+    pictures = unavailable("Image", "PFBytes", why=f"cannot be used: {NO_PICTURES}")
+    models = unavailable("Flow", "AsyncFlow", "Prompty", "AsyncPrompty")
+
+    def some(*names):
+        return {name: stubs[name] for name in names}
+
+    tools = dict(tool=tool, ToolProvider=type("ToolProvider", (), {}))
+    inputs = some("InputSetting", "DynamicList", "GeneratedBy")
+    configurations = [name for name in stubs if name.endswith("ModelConfiguration")]
     core = dict(
         __version__="1.18.0", ThreadPoolExecutorWithContext=concurrent.futures.ThreadPoolExecutor,
-        tool=tool, log_metric=log_metric, ToolProvider=type("ToolProvider", (), {}),
-        trace=no_op, start_trace=no_op, register_builtin_method=no_op,
-        OpenAIModelConfiguration=Stub, AzureOpenAIModelConfiguration=Stub,
-        **{name: type(name, (Unavailable,), {}) for name in ("Flow", "AsyncFlow", "Prompty", "AsyncPrompty")},
+        log_metric=log_metric, log_flow_metric=log_metric, trace=no_op, start_trace=no_op,
+        register_builtin_method=no_op, **tools, **some(*configurations), **models,
     )
     for name in ("promptflow", "promptflow.core", "promptflow._internal", "promptflow.tracing"):
         stand_in(name, **core)
-    stand_in("promptflow.connections", **connections)
-    stand_in("promptflow.entities", **connections, InputSetting=Stub, DynamicList=Stub)
+    stand_in("promptflow._core")
+    stand_in("promptflow._core.tool", **tools, **inputs)
+    stand_in("promptflow._core.metric_logger", log_metric=log_metric)
+    stand_in("promptflow.core._connection", **connections)
+    stand_in("promptflow.connections", **connections, **unavailable("ConnectionProvider"))
+    stand_in("promptflow.entities", **connections, **inputs, **unavailable("Run", "FlowContext"))
     stand_in("promptflow.tracing.contracts")
-    stand_in("promptflow.tracing.contracts.trace", Trace=Stub, TraceType=Stub)
-    stand_in("promptflow.client", PFClient=type("PFClient", (Unavailable,), {}))
+    stand_in("promptflow.tracing.contracts.trace", **some("Trace"), TraceType=values["TraceType"])
+    stand_in("promptflow.client", **unavailable("PFClient", "load_flow", "load_run"))
     stand_in("promptflow.contracts")
     stand_in("promptflow.contracts.types", **words)
-    stand_in("promptflow.contracts.run_info", RunInfo=Stub, FlowRunInfo=Stub, Status=Stub)
-    stand_in("promptflow.contracts.multimedia", Image=Stub, PFBytes=Stub, Text=type("Text", (str,), {}))
-    stand_in("promptflow.exceptions", **errors, ErrorTarget=Stub)
+    stand_in(
+        "promptflow.contracts.run_info", **some("RunInfo", "FlowRunInfo"), Status=values["Status"]
+    )
+    stand_in("promptflow.contracts.multimedia", **pictures, Text=type("Text", (str,), {}))
+    stand_in(
+        "promptflow.exceptions", ErrorTarget=values["ErrorTarget"],
+        **{name: kind for name, kind in exceptions.items() if name not in OF_TOOLS},
+    )
+    of_tools = {
+        "aoai": ("AzureOpenAI", "chat", "completion"), "aoai_gpt4v": ("AzureOpenAI", "chat"),
+        "openai": ("OpenAI", "chat", "completion"), "openai_gpt4v": ("OpenAI", "chat"),
+        "open_model_llm": ("OpenModelLLM",), "embedding": ("embedding",),
+        "serpapi": ("SerpAPI", "search"), "azure_content_safety": ("AzureContentSafety", "analyze_text"),
+    }
+    asks = f"needs the package promptflow-tools; {INSTALL}, or make the call a node of type llm"
+    serves = f"needs the package promptflow-tools; {INSTALL}, or ask its service in this program"
+    of_tools = {
+        name: unavailable(*members, why=asks if "oai" in name or "openai" in name or "llm" in name else serves)
+        for name, members in of_tools.items()
+    }
+    classes = {
+        name: kind for members in of_tools.values() for name, kind in members.items() if name[0].isupper()
+    }
+    stand_in("promptflow.tools", **classes)
+    for name, members in of_tools.items():
+        stand_in(f"promptflow.tools.{name}", **members)
+    stand_in(
+        "promptflow.tools.common", render_jinja_template=render_jinja_template, parse_chat=parse_chat,
+        to_bool=lambda value: str(value).lower() == "true",
+    )
+    stand_in(
+        "promptflow.tools.template_rendering",
+        render_template_jinja2=tool(lambda template, **values: render_jinja_template(template, **values)),
+    )
+    stand_in(
+        "promptflow.tools.exception",
+        **{name: kind for name, kind in exceptions.items() if name in OF_TOOLS},
+    )
 
 
 # A line of `.env`: a name, and a value in quotes or up to a comment.
@@ -339,6 +506,8 @@ class Pack(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 sys.meta_path.insert(0, Pack())
+if isinstance(sys.modules.get("promptflow"), StandIn):
+    sys.meta_path.append(NoStandIn())
 
 
 def is_tool(value):
@@ -476,6 +645,8 @@ def main():
 
 def why(error):
     said = f"{type(error).__name__}: {error}"[:2000]
+    if isinstance(error, Missing):
+        return str(error)
     if isinstance(error, ImportError):
         said += "; install it for the interpreter that python.interpreter names"
     return said
