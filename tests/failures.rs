@@ -706,6 +706,41 @@ fn a_run_of_a_paused_home_says_that_work_waits() {
 }
 
 #[test]
+fn a_probe_says_what_is_wrong_with_each_answer() {
+    let reply = |text: &str, finish: &str| {
+        let message = json!({"role": "assistant", "content": text});
+        let usage = json!({"prompt_tokens": 9, "completion_tokens": 1024});
+        let choices = json!([{"finish_reason": finish, "message": message}]);
+        json!({"model": "loop-1", "usage": usage, "choices": choices}).to_string()
+    };
+    let error = |words: &str| json!({"error": {"message": words}}).to_string();
+    let rows = [
+        (200, reply("{\"ok\": true}", "stop"), vec!["with the JSON it was asked for"]),
+        (200, reply("", "length"), vec!["answered without text", "4096 tokens", "max_tokens"]),
+        (200, reply(" \n", "stop"), vec!["answered without text", "provider.loop.model"]),
+        (401, error("Incorrect API key"), vec!["Incorrect API key"]),
+        (404, error("The model `loop-1` does not exist"), vec!["`loop-1` does not exist"]),
+        (404, "<html>Not Found</html>".to_owned(), vec!["404", "base_url"]),
+        (200, "<html>Welcome</html>".to_owned(), vec!["is not JSON", "base_url"]),
+    ];
+    for (status, body, words) in rows {
+        let server =
+            Server::start(vec![Act::Serve(Arc::new(move |seen: &server::Seen| {
+                match seen.path.ends_with("/chat/completions") {
+                    true => (status, vec![], body.clone()),
+                    false => (200, vec![], json!({"data": [{"id": "loop-1"}]}).to_string()),
+                }
+            }))]);
+        let home = Home::new(&config(&server, "", ""));
+        let said = home.run(&["doctor", "--probe"]);
+        let said = String::from_utf8(said.stdout).unwrap();
+        assert!(words.iter().all(|word| said.contains(word)), "{status} {words:?}: {said}");
+        let is_fine = words[0].starts_with("with the JSON");
+        assert_eq!(said.contains("with the JSON it was asked for"), is_fine, "{said}");
+    }
+}
+
+#[test]
 fn the_log_remembers_for_a_week_what_a_model_accepts() {
     let answer = flow_home::good_answer();
     let server = Server::start(vec![Act::Serve(Arc::new(move |seen: &server::Seen| {

@@ -60,7 +60,7 @@ pub(crate) use provider::BUILTIN;
 pub use provider::Provider;
 pub(crate) use providers::ProviderError;
 pub(crate) use providers::Providers;
-pub(crate) use providers::{listed_models, probed};
+pub(crate) use providers::{PROBE_TOKENS, Probed, listed_models, probed};
 pub(crate) use question_keeper::{KeptQuestion, KnownModel, QuestionKeeper};
 pub(crate) use recorded::Recorder;
 pub(crate) use reply::Bill;

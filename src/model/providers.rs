@@ -19,7 +19,7 @@ use super::openai::OpenAi;
 use super::provider::{BUILTIN, Provider};
 use super::recorded::{self, Recorded};
 use super::redact::{Redacting, Redaction};
-use super::reply::ModelReply;
+use super::reply::{ModelReply, StopReason};
 use super::secret::Secret;
 use super::tls::{Certificate, certificates};
 use crate::config::{Config, Profile, ProviderConfig, ProviderKind, Reach};
@@ -28,8 +28,8 @@ use crate::contract::vocabulary::FailureCause;
 use crate::facts::dialect::LearnedDialect;
 use crate::os::{Clock, Machine};
 
-/// Most tokens of the answer to a probe; models that think first need more than the answer has.
-const PROBE_TOKENS: u32 = 1_024;
+/// Most tokens of the answer to a probe, and of the second one to a model that uses them all to think.
+pub(crate) const PROBE_TOKENS: [u32; 2] = [1_024, 4_096];
 
 /// A provider cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -375,6 +375,8 @@ pub(crate) struct Probed {
     pub streamed: bool,
     /// Whether the answer was the JSON that was asked for.
     pub is_json: bool,
+    /// Whether it used up a usual limit before its first word.
+    pub thinks_long: bool,
     /// What was learned on the way.
     pub learned: Vec<String>,
     /// How many tokens a prompt and its answer may have; `None` when neither the configuration nor the server says it.
@@ -404,30 +406,38 @@ pub(crate) fn probed(
     });
     let messages = [Message::new(Role::User, "Answer only with this JSON object: {\"ok\": true}")];
     let heard = Heard::default();
-    let reply = provider.call(&ModelCall {
-        flow_id: "doctor.probe.v1",
-        variant: None,
-        node: "probe",
-        messages: &messages,
-        inputs: &Map::new(),
-        sources: &[],
-        schema: Some(&schema),
-        validator: None,
-        hints: None,
-        settings: CallSettings {
-            temperature: Some(0.0),
-            max_tokens: Some(PROBE_TOKENS),
-            response_format: ResponseFormat::JsonSchema,
-            ..CallSettings::default()
-        },
-        timeout: within,
-        bill: None,
-        listener: Some(&heard),
-        model: None,
-        apart: false,
-        speakers: None,
-        kept_as: "",
-    })?;
+    let ask = |max_tokens: u32| {
+        provider.call(&ModelCall {
+            flow_id: "doctor.probe.v1",
+            variant: None,
+            node: "probe",
+            messages: &messages,
+            inputs: &Map::new(),
+            sources: &[],
+            schema: Some(&schema),
+            validator: None,
+            hints: None,
+            settings: CallSettings {
+                temperature: Some(0.0),
+                max_tokens: Some(max_tokens),
+                response_format: ResponseFormat::JsonSchema,
+                ..CallSettings::default()
+            },
+            timeout: within,
+            bill: None,
+            listener: Some(&heard),
+            model: None,
+            apart: false,
+            speakers: None,
+            kept_as: "",
+        })
+    };
+    let [few, more] = PROBE_TOKENS;
+    let mut reply = ask(few)?;
+    let thinks_long = reply.stop == StopReason::Length && reply.text.trim().is_empty();
+    if thinks_long {
+        reply = ask(more)?;
+    }
     let text = reply.text.as_str();
     let json = text.find('{').zip(text.rfind('}')).and_then(|(start, end)| text.get(start..=end));
     let is_json = json
@@ -435,6 +445,7 @@ pub(crate) fn probed(
         .is_some_and(|value| value["ok"].is_boolean());
     Ok(Some(Probed {
         is_json,
+        thinks_long,
         streamed: heard.0.load(Ordering::Relaxed),
         learned: provider.learned(),
         context: provider.context_is_known().then(|| provider.context_tokens()),

@@ -18,7 +18,9 @@ use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::home::Home;
 use crate::log::Reader;
-use crate::model::{ModelError, listed_models, names_model, probed};
+use crate::model::{
+    ModelError, PROBE_TOKENS, Probed, StopReason, listed_models, names_model, probed,
+};
 use crate::os::jail::{self, Support};
 use crate::os::rights;
 use crate::telemetry::try_collector;
@@ -234,6 +236,9 @@ pub(super) fn probe_providers(context: &Context, config: &Config, findings: &mut
     for (name, section) in asked {
         let begun = Instant::now();
         match probed(name, section, &context.machine, within) {
+            Ok(Some(probe)) if probe.reply.text.trim().is_empty() => {
+                says_nothing(name, &probe, &settings, findings);
+            }
             Ok(Some(probe)) => {
                 let (seconds, usage) = (begun.elapsed().as_secs_f64(), probe.reply.usage);
                 let mut what = format!(
@@ -255,6 +260,12 @@ pub(super) fn probe_providers(context: &Context, config: &Config, findings: &mut
                 let verdict = if probe.is_json { Verdict::Fine } else { Verdict::Notice };
                 findings.add("probe", verdict, what, "");
                 let mut hints = probe.learned;
+                if probe.thinks_long {
+                    hints.push(format!(
+                        "it used up {} tokens before its first word: give its flows a higher max_tokens",
+                        PROBE_TOKENS[0]
+                    ));
+                }
                 if probe.context.is_none() {
                     hints
                         .push(format!("set provider.{name}.context_tokens if you know the number"));
@@ -267,6 +278,28 @@ pub(super) fn probe_providers(context: &Context, config: &Config, findings: &mut
             Err(error) => findings.wrong("probe", format!("{name}: {error}"), &settings),
         }
     }
+}
+
+/// A model whose answer has no text answers no question of a flow either.
+fn says_nothing(name: &str, probe: &Probed, settings: &str, findings: &mut Findings) {
+    let (model, tokens) = (&probe.reply.identity.model_name, probe.reply.usage.output_tokens);
+    let is_cut = probe.reply.stop == StopReason::Length;
+    let why = match is_cut {
+        true => format!("it used up its limit of {} tokens before its first word", PROBE_TOKENS[1]),
+        false => format!("its server counts {tokens} tokens of answer"),
+    };
+    findings.wrong("probe", format!("{name}: {model} answered without text: {why}"), settings);
+    findings.hint(match is_cut {
+        true => {
+            "it thinks too long for short questions: name another model, or give its flows a higher \
+             max_tokens or a lower reasoning_effort"
+                .to_owned()
+        }
+        false => format!(
+            "ask it by hand whether it answers at all; else name another model in \
+             provider.{name}.model"
+        ),
+    });
 }
 
 /// Where traces go. Only a probe sends anything.
