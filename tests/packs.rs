@@ -303,15 +303,107 @@ fn a_member_has_one_type_in_all_packs() {
     assert_eq!(several(&structured), [""; 0], "{structured:?}");
 }
 
+/// Members that may be the same for texts that say nothing, and why.
+const SAME_FOR_ALL: [(&str, &str); 19] = [
+    // What the output is, and not what the text is.
+    ("", "/format_type"),
+    ("", "/meta/medium"),
+    ("", "/confidence"),
+    ("", "/structured/confidence"),
+    // The position of a page among its pages, of an item in its list, and of a node in a tree.
+    ("", "/structured/front_matter/sidebar_position"),
+    ("", "/structured/ranked/*/rank"),
+    (
+        "news.articles.parse_and_cluster.topic_clusters.v1",
+        "/structured/clustered_agenda_table/*/article_ids/*",
+    ),
+    ("news.agenda.generate.seed_ideas.v1", "/structured/seed_ideas/*/idea_id"),
+    // Facts about these texts: they name no date, and none of them is a posting.
+    ("email.triage.extract_event.calendar_event.v1", "/structured/has_event"),
+    ("email.triage.extract_event.calendar_event.v1", "/tags/*"),
+    ("jobs.posting.screen.job_screening.v2", "/structured/posting_quality"),
+    ("jobs.posting.screen.job_screening.v2", "/summary_text"),
+    ("jobs.posting.screen.job_screening.v1", "/summary_text"),
+    ("gpt.log.annotate.business_meta.v1", "/summary_text"),
+    // What the answer rests on, and why it says no more.
+    ("web.page.categorize.webpage_categorization.v1", "/structured/evidence"),
+    ("opportunities.digest.rank_and_route.v1", "/structured/ranked/*/reasons/*"),
+    // How many items there are, and that none is judged.
+    ("opportunities.digest.rank_and_route.v1", "/structured/summary_text"),
+    ("opportunities.digest.rank_and_route.v1", "/summary_text"),
+    // A plan of questions, with the limits that its contract asks for.
+    ("research.router.plan.perspectives.v1", "/structured/perspectives/"),
+];
+
+/// Words that say that nothing is known.
+const SAYS_NOTHING: [&str; 6] = ["unknown", "Unclear", "not_stated", "und", "Untitled", "untitled"];
+
+fn leaves(value: &Value, place: &str, found: &mut BTreeMap<String, BTreeSet<String>>) {
+    match value {
+        Value::Null => {}
+        Value::Object(members) => {
+            members.iter().for_each(|(name, one)| leaves(one, &format!("{place}/{name}"), found));
+        }
+        Value::Array(list) => {
+            list.iter().for_each(|one| leaves(one, &format!("{place}/*"), found));
+        }
+        Value::String(text) if SAYS_NOTHING.contains(&text.as_str()) => {}
+        other => {
+            found.entry(place.to_owned()).or_default().insert(other.to_string());
+        }
+    }
+}
+
+#[test]
+fn texts_that_say_nothing_get_no_judgement() {
+    let texts = [
+        "ok",
+        "Slowly the river bends beneath the moon,\nand reeds lean over, grey and half asleep.\nA heron \
+         folds its wings above the stone;\nthe water keeps whatever it can keep.\n",
+        "Chop two onions and fry them in butter. Add three cups of rice and stir. Pour in the stock \
+         slowly. Let it simmer until the rice is soft, then serve with parsley.\n",
+    ];
+    let mut stamped = Vec::new();
+    for pack in packs() {
+        let said = texts.map(|text| {
+            let source = SourceText { id: format!("evt_{}", text.len()), text: text.into() };
+            let outcome = run(&pack, Map::new(), &[source]);
+            let mut summary = serde_json::to_value(&outcome.summary).expect("JSON");
+            summary["structured"] = outcome.structured;
+            // It is the first sentence of the longer one.
+            summary.as_object_mut().expect("an object").remove("summary");
+            let mut found = BTreeMap::new();
+            leaves(&summary, "", &mut found);
+            found
+        });
+        let id = pack.record.flow_id.as_str();
+        let allowed = |place: &str| {
+            SAME_FOR_ALL
+                .iter()
+                .any(|(flow, start)| (flow.is_empty() || *flow == id) && place.starts_with(start))
+        };
+        for (place, values) in said[0].iter().filter(|(place, _)| !allowed(place)) {
+            for value in values {
+                if said.iter().all(|one| one.get(place).is_some_and(|all| all.contains(value))) {
+                    stamped.push(format!("{id}: {place} is always {value}"));
+                }
+            }
+        }
+    }
+    assert!(stamped.is_empty(), "{stamped:#?}");
+}
+
 #[test]
 fn no_pack_stamps_a_judgement_on_every_text() {
     for pack in packs() {
         let projection = pack.json("projection.json");
         let meta = projection["meta"].as_object().into_iter().flatten();
-        let judged =
-            meta.filter(|(name, _)| ["domain", "note_type", "category"].contains(&name.as_str()));
+        let judged = meta.filter(|(name, _)| {
+            ["domain", "note_type", "category", "stage", "actionable"].contains(&name.as_str())
+        });
         let named = judged.map(|(name, from)| (name.as_str(), from));
-        for (name, from) in named.chain([("category", &projection["category"])]) {
+        let own = [("category", &projection["category"]), ("tags", &projection["tags"])];
+        for (name, from) in named.chain(own) {
             let mut from = from.as_array().into_iter().flatten();
             let id = &pack.record.flow_id;
             assert!(!from.any(|one| one["const"].is_string()), "{id}: {name} is always the same");

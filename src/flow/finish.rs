@@ -107,6 +107,7 @@ impl GraphOutput<'_> {
         if ledger.redacted > 0 {
             warnings.push(format!("{} passages were redacted before sending", ledger.redacted));
         }
+        let not_given = not_given(&self.structured);
         FlowOutcome {
             outputs: self.outputs,
             summary,
@@ -122,6 +123,7 @@ impl GraphOutput<'_> {
                 condensed_cut: ledger.condensed_cut,
                 removed_ids: ledger.removed_ids.into_iter().take(REMOVED_MAX).collect(),
                 removed_ids_count,
+                not_given,
             },
             model,
             model_generated: !made_by_builtin,
@@ -262,6 +264,12 @@ fn render_profiles(summary: &mut SummaryOutputs, tree: Option<&Hierarchy>) {
     let below = root.level.saturating_sub(1);
     let sections: Vec<String> = tree.level(below).map(|node| node.text.clone()).collect();
     summary.rendered_long.get_or_insert_with(|| sections.join("\n\n"));
+}
+
+/// The members of an output that are null, by name: a reader need not guess whether they were asked for.
+fn not_given(structured: &Value) -> Vec<String> {
+    let members = structured.as_object().into_iter().flatten();
+    members.filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone()).collect()
 }
 
 #[cfg(test)]

@@ -214,6 +214,8 @@ struct Quality<'a> {
     removed_ids: Option<IgnoredAny>,
     #[serde(default)]
     removed_ids_count: Option<IgnoredAny>,
+    #[serde(borrow, default)]
+    not_given: Option<Vec<Text<'a>>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -334,7 +336,9 @@ impl<'a> SummaryLine<'a> {
             && self.meta.as_ref().is_none_or(|meta| meta.summary_kind.is_some())
             && self.outputs.summary.as_ref().is_none_or(filled)
             && self.outputs.quality.as_ref().is_none_or(|quality| {
-                quality.removed_ids.is_none() && quality.removed_ids_count.is_none()
+                quality.removed_ids.is_none()
+                    && quality.removed_ids_count.is_none()
+                    && quality.not_given.iter().flatten().all(filled)
             })
             && self.outputs.evidence_refs.iter().flatten().all(|one| !one.0.pointers.is_empty())
             && self.outputs.hierarchy.is_none()

@@ -67,6 +67,11 @@ fn is_silent(found: &Value) -> bool {
     }
 }
 
+/// Whether a label is the value that a scale has for a text that gives nothing.
+fn is_least(wanted: &Value) -> bool {
+    wanted == "low" || wanted == "info"
+}
+
 fn score(wanted: &Value, found: &Value) -> f64 {
     let text = text_of(found);
     if let Some(any) = wanted.get("any").and_then(Value::as_array) {
@@ -98,6 +103,8 @@ fn score(wanted: &Value, found: &Value) -> f64 {
         (Value::Null, _) => {
             f64::from(is_silent(found) || found.as_object().is_some_and(|map| map.is_empty()))
         }
+        // Nothing is said where the label says as little: `false`, `other`, the least of a scale.
+        (wanted, Value::Null) => f64::from(is_silent(wanted) || is_least(wanted)),
         (Value::String(a), Value::String(b)) => f64::from(fold(a) == fold(b)),
         (Value::Number(a), Value::Number(b)) => f64::from(a.as_f64() == b.as_f64()),
         (a, b) => f64::from(a == b),

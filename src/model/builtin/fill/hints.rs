@@ -188,8 +188,7 @@ pub struct Ranking {
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankingPoints {
-    /// Where the score starts without an input to compare with, and with one.
-    pub alone: i64,
+    /// Where the score starts with an input to compare with; without one there is no score.
     pub compared: i64,
     /// Points for each shared word, and how many words count.
     pub word: i64,
@@ -212,6 +211,9 @@ pub struct RankingReasons {
     /// With `{days}`.
     pub soon: String,
     pub(crate) undated: String,
+    /// Why an item has no score.
+    #[serde(default)]
+    pub(crate) unjudged: String,
     /// With `{words}`: what the item needs and the input denies.
     #[serde(default)]
     pub(crate) barred: String,

@@ -1,6 +1,6 @@
 //! Items in order: by likeness to an input, by the fit they state, and by their date.
 //!
-//! A date is past only against a day the caller gives; without that day no date is judged. Items with
+//! Without an input to compare with and without a stated fit an item has no score and no route. A date is past only against a day the caller gives; without that day no date is judged. Items with
 //! equal titles or equal links name the same thing, and only the first of them is ranked.
 
 use std::cmp::Reverse;
@@ -29,7 +29,8 @@ struct Candidate {
     item: usize,
     id: String,
     title: String,
-    score: i64,
+    /// `None` where nothing says how well it fits.
+    score: Option<i64>,
     reasons: Vec<String>,
     date: Option<NaiveDate>,
 }
@@ -48,13 +49,15 @@ pub fn ranked(scene: &Scene<'_, '_>, ranking: &Ranking) -> Vec<Focus> {
         (0..scene.items.len()).map(|item| judge(scene, ranking, item, (&known, &denied), today));
     let mut candidates: Vec<Candidate> =
         candidates.filter(|candidate| !repeated.contains(&candidate.id)).collect();
-    // Of equal scores the earlier date comes first, and an item without one last. The id ends every tie.
+    // What is out stands last, behind what nobody could judge. Of equal scores the earlier date comes first,
+    // and an item without one last. The id ends every tie.
     candidates.sort_by(|a, b| {
-        let order = |one: &Candidate| (Reverse(one.score), one.date.is_none(), one.date);
+        let out = |one: &Candidate| one.score == Some(0);
+        let order = |one: &Candidate| (out(one), Reverse(one.score), one.date.is_none(), one.date);
         order(a).cmp(&order(b)).then_with(|| a.id.cmp(&b.id))
     });
     let element = |(at, candidate): (usize, Candidate)| {
-        let route = Step::of(&ranking.routes, candidate.score, 1).cloned().unwrap_or_default();
+        let route = candidate.score.and_then(|score| Step::of(&ranking.routes, score, 1));
         let given = json!({
             "id": candidate.id, "title": candidate.title, "rank": at + 1, "score": candidate.score,
             "route": route, "reasons": candidate.reasons,
@@ -86,10 +89,10 @@ fn judge(
     let own = content_words(&own, WORD_BYTES_MIN);
     let shared = own.iter().filter(|(stem, _)| known.contains_key(*stem)).map(|(_, word)| word);
     let shared: Vec<&str> = shared.map(String::as_str).take(points.words).collect();
-    let mut score = points.alone;
+    let mut score = None;
     let mut reasons = Vec::new();
     if !known.is_empty() {
-        score = points.compared + points.word * shared.len() as i64;
+        score = Some(points.compared + points.word * shared.len() as i64);
         reasons.push(match shared.is_empty() {
             true => say.nothing_shared.clone(),
             false => say.shared.replace("{words}", &shared.join(", ")),
@@ -98,18 +101,21 @@ fn judge(
     if let Some(fit) = member(scene, item, &ranking.fit).and_then(Value::as_f64) {
         let percent = if fit <= 1.0 { fit * SCORE_MAX as f64 } else { fit };
         let percent = percent.clamp(0.0, SCORE_MAX as f64) as i64;
-        score = (score + percent) / 2;
+        score = Some(score.map_or(percent, |score| (score + percent) / 2));
         reasons.push(say.fit.replace("{percent}", &percent.to_string()));
+    }
+    if score.is_none() && !say.unjudged.is_empty() {
+        reasons.push(say.unjudged.clone());
     }
     let date = date_of(scene, ranking, item);
     let left = date.zip(today).map(|(day, today)| (day - today).num_days());
     match left {
         Some(days) if days < 0 => {
-            score = 0;
+            score = Some(0);
             reasons.push(say.past.clone());
         }
         Some(days) if days <= points.days => {
-            score += points.soon;
+            score = score.map(|score| score + points.soon);
             reasons.push(say.soon.replace("{days}", &days.to_string()));
         }
         _ if date.is_none() => reasons.push(say.undated.clone()),
@@ -117,11 +123,12 @@ fn judge(
     }
     let bars = barred(scene, sentences, denied);
     if !bars.is_empty() && !say.barred.is_empty() {
-        score = 0;
+        score = Some(0);
         reasons.push(say.barred.replace("{words}", &bars.join(", ")));
     }
     let (id, title) = (id_of(scene, item), title_of(scene, ranking, item));
-    Candidate { item, id, title, score: score.clamp(0, SCORE_MAX), reasons, date }
+    let score = score.map(|score| score.clamp(0, SCORE_MAX));
+    Candidate { item, id, title, score, reasons, date }
 }
 
 /// The content words of the clauses in which an input denies something: `no EU permit`.

@@ -167,9 +167,10 @@ impl Scene<'_, '_> {
                     .clone(),
                 )
             }
-            Rule::Score { base, add, least, most } => {
-                Filled::Value(json!(self.points(*base, add, focus).clamp(*least, *most)))
-            }
+            Rule::Score { base, add, least, most } => match self.points(*base, add, focus) {
+                Some(points) => Filled::Value(json!(points.clamp(*least, *most))),
+                None => Filled::Nothing,
+            },
             Rule::Count { over, least } => {
                 match elements::elements(self, over, usize::MAX, focus).len() {
                     few if few < *least => Filled::Nothing,
@@ -768,10 +769,12 @@ impl Scene<'_, '_> {
         }
     }
 
-    fn points(&self, base: i64, add: &[Points], focus: &Focus) -> i64 {
-        add.iter()
-            .filter(|points| !self.saying(&points.cues, focus).is_empty())
-            .fold(base, |sum, points| sum.saturating_add(points.points))
+    /// Nothing where no cue is said: the base alone is no judgement of this text.
+    fn points(&self, base: i64, add: &[Points], focus: &Focus) -> Option<i64> {
+        let mut said = add.iter().filter(|points| !self.saying(&points.cues, focus).is_empty());
+        let first = said.next()?;
+        let sum = base.saturating_add(first.points);
+        Some(said.fold(sum, |sum, points| sum.saturating_add(points.points)))
     }
 
     fn this(&self, bytes: usize, bare: bool, focus: &Focus) -> Filled {
