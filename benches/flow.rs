@@ -58,6 +58,7 @@ impl Provider for AtOnce {
             message: None,
             raw: None,
             redacted: 0,
+            left_out: Vec::new(),
             cached: Default::default(),
         })
     }

@@ -584,6 +584,7 @@ impl Provider for Reads {
             message: None,
             raw: None,
             redacted: 0,
+            left_out: Vec::new(),
             cached: Default::default(),
         })
     }

@@ -448,6 +448,7 @@ impl Provider for Says {
             message: None,
             raw: None,
             redacted: 0,
+            left_out: Vec::new(),
             cached: Default::default(),
         })
     }

@@ -361,6 +361,39 @@ def n(c: AzureOpenAIConnection, d: CustomConnection):
 }
 
 #[test]
+fn a_parameter_that_is_corrected_or_refused_is_told() {
+    let refusal = json!({"error": {"message": "Unsupported parameter: 'temperature'.", "param": "temperature"}});
+    let file = "---\nmodel:\n  api: chat\n  parameters: {temperature: 5, max_tokens: 0}\n---\nuser:\nhello\n";
+    let acts = vec![status(400, &[], &refusal.to_string())];
+    let repository = Repository::with(&[("a.prompty", file)], acts);
+    let said = repository.run(&["a.prompty", "--json"], "").unwrap();
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        said["warnings"],
+        json!([
+            "node prompty: max_tokens 0 was left out: it allows no token",
+            "node prompty: temperature 5 became 2, the end of its range",
+            "not sent, because the server of the model does not take it: temperature",
+        ])
+    );
+    assert_eq!(said["model"]["temperature"], Value::Null);
+    let sent: Vec<Value> = repository.server.seen().into_iter().map(|seen| seen.body).collect();
+    assert_eq!((&sent[0]["temperature"], &sent[1]["temperature"]), (&json!(2.0), &Value::Null));
+    assert!(sent.iter().all(|body| body["max_tokens"].is_null()));
+    // What a person asks for by hand is theirs to correct.
+    let refused = repository.run(&["a.prompty", "--param", "temperature=5"], "").unwrap_err();
+    assert!(refused.contains("temperature cannot be 5"), "{refused}");
+}
+
+#[test]
+fn an_image_of_a_prompty_file_that_is_sent_as_its_text_is_told() {
+    let file = "---\nmodel: {api: chat}\n---\nuser:\nLook ![photo](camping.jpg) here\n";
+    let repository = Repository::new(&[("a.prompty", file)]);
+    let said = repository.run(&["a.prompty", "--json"], "").unwrap();
+    assert!(said.contains("![photo](camping.jpg) is sent as this text"), "{said}");
+}
+
+#[test]
 fn a_command_asks_again_after_a_failure_that_passes() {
     let soon: &[(&str, &str)] = &[("retry-after-ms", "20")];
     let failures = vec![status(500, soon, "{}"), status(503, soon, "{}"), status(429, soon, "{}")];

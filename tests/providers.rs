@@ -351,7 +351,16 @@ fn anthropic_speaks_its_own_protocol() {
         ..ProviderConfig::default()
     };
     let provider = Anthropic::new("a", &config, Some(Secret::new(KEY)));
-    let reply = ask(&provider, 300_000).unwrap();
+    let mut settings =
+        CallSettings { temperature: Some(1.5), seed: Some(3), ..CallSettings::default() };
+    settings.extra.insert("presence_penalty".to_owned(), json!(0.5));
+    let reply = ask_with(&provider, settings, None, 300_000).unwrap();
+    assert_eq!(reply.identity.temperature, Some(1.0));
+    assert_eq!(
+        reply.left_out,
+        ["presence_penalty", "seed", "temperature 1.5 (1 was sent)"],
+        "the protocol has no place for them"
+    );
     assert_eq!(
         (reply.text.as_str(), reply.usage.total(), reply.identity.model_version.as_str()),
         ("Hi.", 7, "m-1")

@@ -1,5 +1,6 @@
 //! `flow`: runs packs outside the log, over one input or many lines, compares them, and writes a new pack.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -329,8 +330,10 @@ impl RunArgs {
         });
         bar.finish_and_clear();
         let (mut values, mut errors) = (Vec::new(), 0);
+        let mut warnings = BTreeMap::<String, usize>::new();
         for result in results.into_iter().filter_map(Mutex::into_inner) {
             context.ui.json(&result.row);
+            result.warnings.into_iter().for_each(|it| *warnings.entry(it).or_default() += 1);
             match result.for_aggregation {
                 Some(of_line) => values.push(of_line),
                 None => errors += 1,
@@ -343,6 +346,10 @@ impl RunArgs {
         })?;
         if !metrics.is_empty() {
             context.ui.json(&json!({"metrics": metrics}));
+        }
+        for (warning, lines) in warnings {
+            let lines = crate::cli::ui::count(lines, "line");
+            context.ui.talk(dim(&format!("warning: {warning} ({lines})")));
         }
         context.ui.talk(format!("{done} done, {errors} failed"));
         let ran = done + errors;
@@ -381,6 +388,7 @@ fn read_lines(text: &str, named: &Map<String, Value>) -> Result<Vec<Map<String, 
 struct LineResult {
     row: Value,
     for_aggregation: Option<Map<String, Value>>,
+    warnings: Vec<String>,
 }
 
 impl LineResult {
@@ -389,11 +397,12 @@ impl LineResult {
             Ok(outcome) => LineResult {
                 row: flat_row(index, &outcome.outputs),
                 for_aggregation: Some(outcome.for_aggregation),
+                warnings: outcome.warnings,
             },
             Err(error) => {
                 let (reason, text) = (error.reason_code(), error.to_string());
                 let row = json!({"line_number": index, "error": text, "reason_code": reason});
-                LineResult { row, for_aggregation: None }
+                LineResult { row, for_aggregation: None, warnings: Vec::new() }
             }
         }
     }

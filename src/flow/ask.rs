@@ -12,6 +12,7 @@
 //! See docs/adr/0072-undeclared-output-members.md.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -19,6 +20,7 @@ use serde_json::{Map, Value, json};
 
 use super::outcome::{CallRecord, FlowProblem, RemovedId, ReplyCache};
 use super::pack::OutputSchema;
+use super::pictures::{self, Pictures};
 use super::reading::{Reading, Shows};
 use super::source_ids::{CannotRemove, IdCheck};
 use super::{bounds, extract};
@@ -29,7 +31,7 @@ use crate::markup::prefix;
 use crate::model::builtin::{self, fill::hints::Hints};
 use crate::model::{
     Bill, CallSettings, Listener, Message, ModelCall, ModelError, ModelIdentity, ModelReply,
-    Provider, ResponseFormat, Role, SourceText, StopReason, Usage, was_cut,
+    Provider, Role, SourceText, StopReason, Usage, was_cut,
 };
 
 /// Errors shown in one repair turn.
@@ -60,6 +62,12 @@ pub(super) struct Ledger {
     pub reading: Reading,
     /// Numbers of answers that were outside their scale, by pointer.
     pub clamped: Vec<String>,
+    /// Parameters of nodes that were corrected before they were sent.
+    pub corrected: BTreeSet<String>,
+    /// Parameters that the server of the model refuses, and that were not sent therefore.
+    pub refused: BTreeSet<String>,
+    /// Pictures inside texts that were not sent.
+    pub pictures: usize,
     /// Members that rules filled, because a small model was not asked for them.
     pub derived: Vec<String>,
 }
@@ -231,6 +239,13 @@ impl Asker<'_> {
         unreachable!("the loop ends by returning")
     }
 
+    /// Takes pictures out of a question. The embedded summarizer reads the sources themselves.
+    pub fn leave_out_pictures(&self, messages: &mut [Message], pictures: Pictures) {
+        if !self.provider.is_free() {
+            self.ledger.lock().pictures += pictures::leave_out(messages, pictures);
+        }
+    }
+
     /// The answer that is used, with what was taken out of it on record.
     fn settled(&self, cleaned: Cleaned) -> Answer {
         let mut ledger = self.ledger.lock();
@@ -358,6 +373,7 @@ impl Asker<'_> {
         let usage = if reused { Usage::default() } else { reply.usage };
         ledger.usage.add(usage);
         ledger.redacted += reply.redacted;
+        ledger.refused.extend(reply.left_out.iter().cloned());
         ledger.calls.push(CallRecord {
             node: question.node.to_owned(),
             turn,
@@ -403,98 +419,4 @@ fn with_errors(question: &Question<'_>, answer: &str, errors: &[Violation]) -> V
     ));
     messages.push(Message::new(Role::User, text));
     messages
-}
-
-/// The settings of a model node from its inputs. Inputs that are no settings belong to the template.
-pub(super) fn settings<'v>(
-    inputs: impl Fn(&str) -> Option<&'v Value>,
-) -> Result<CallSettings, String> {
-    let mut settings = CallSettings::default();
-    let given = |key: &str| inputs(key).filter(|v| !v.is_null() && v.as_str() != Some(""));
-    let wrong = |key: &str| {
-        let value = inputs(key).cloned().unwrap_or_default();
-        format!("the parameter {key} cannot be {value}: it must be a number in its range")
-    };
-    let number = |key: &str| match given(key) {
-        None => Ok(None),
-        Some(value) => super::pyvalue::to_float(value)
-            .and_then(|value| value.as_f64())
-            .map(Some)
-            .ok_or_else(|| wrong(key)),
-    };
-    settings.temperature = number("temperature")?;
-    if given("max_tokens").is_some_and(|value| value.as_str() != Some("inf")) {
-        let tokens = number("max_tokens")?.unwrap_or(0.0);
-        if !(1.0..=4e9).contains(&tokens) {
-            return Err(wrong("max_tokens"));
-        }
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
-        let tokens = tokens as u32;
-        settings.max_tokens = Some(tokens);
-    }
-    #[allow(clippy::cast_possible_truncation, reason = "a seed is a small whole number")]
-    let seed = number("seed")?.map(|seed| seed as i64);
-    settings.seed = seed;
-    settings.stop = match given("stop").map(structured) {
-        Some(Value::Array(items)) => items.iter().map(super::pyvalue::to_str).collect(),
-        Some(other) => vec![super::pyvalue::to_str(&other)],
-        None => Vec::new(),
-    };
-    // OpenAI-compatible endpoints name the model; Azure names a deployment instead.
-    let model = given("model").or_else(|| given("deployment_name"));
-    settings.model = model.map(super::pyvalue::to_str);
-    if let Some(format) = given("response_format").map(structured) {
-        settings.response_format = match format.get("type").and_then(Value::as_str) {
-            Some("json_object") => ResponseFormat::JsonObject,
-            Some("json_schema") => {
-                settings.extra.insert("response_format".into(), format);
-                ResponseFormat::JsonSchema
-            }
-            _ => ResponseFormat::Text,
-        };
-    }
-    for key in ["top_p", "presence_penalty", "frequency_penalty"] {
-        if let Some(value) = number(key)? {
-            settings.extra.insert(key.to_owned(), value.into());
-        }
-    }
-    const STRUCTURED: [&str; 10] = [
-        "logit_bias",
-        "user",
-        "functions",
-        "function_call",
-        "tools",
-        "tool_choice",
-        "reasoning_effort",
-        "reasoning",
-        "thinking",
-        "verbosity",
-    ];
-    for key in STRUCTURED {
-        if let Some(value) = given(key).map(structured) {
-            settings.extra.insert(key.to_owned(), value);
-        }
-    }
-    Ok(settings)
-}
-
-/// The settings of a prompty file. Unknown parameters are passed on unchanged.
-pub(super) fn settings_of_prompty(parameters: &Map<String, Value>) -> Result<CallSettings, String> {
-    const NAMED: [&str; 6] =
-        ["temperature", "max_tokens", "seed", "stop", "model", "response_format"];
-    let mut settings = settings(|key| parameters.get(key))?;
-    for (key, value) in parameters.iter().filter(|(key, _)| !NAMED.contains(&key.as_str())) {
-        settings.extra.insert(key.clone(), value.clone());
-    }
-    Ok(settings)
-}
-
-/// A value, parsed where the file wrote it as JSON in a string.
-fn structured(value: &Value) -> Value {
-    match value.as_str() {
-        Some(text) if text.trim_start().starts_with(['[', '{']) => {
-            serde_json::from_str(text).unwrap_or_else(|_| value.clone())
-        }
-        _ => value.clone(),
-    }
 }

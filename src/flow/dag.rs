@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::pyvalue;
+use super::{pictures, pyvalue};
 
 /// Most nodes in a flow.
 pub(crate) const NODES_MAX: usize = 500;
@@ -45,8 +45,6 @@ pub enum ValueType {
     Object,
     /// `secret`, `prompt_template`, `file_path`, `assistant_definition`: not converted.
     Other,
-    /// Pictures; not supported.
-    Image,
 }
 
 /// A value is not of the declared type.
@@ -66,10 +64,18 @@ impl ValueType {
             "string" => ValueType::String,
             "list" => ValueType::List,
             "object" => ValueType::Object,
-            "image" => ValueType::Image,
             "secret" | "prompt_template" | "file_path" | "assistant_definition" => ValueType::Other,
             _ => return None,
         })
+    }
+
+    /// The type that a file names for an input.
+    pub(crate) fn of_input(name: &str, place: &str) -> Result<ValueType, BadFlow> {
+        let unknown = || match name {
+            "image" => pictures::REFUSED.to_owned(),
+            name => format!("unknown type {name}"),
+        };
+        ValueType::from_name(name).ok_or_else(|| BadFlow::new(place, unknown()))
     }
 
     /// The name of the type.
@@ -81,7 +87,6 @@ impl ValueType {
             ValueType::String => "string",
             ValueType::List => "list",
             ValueType::Object => "object",
-            ValueType::Image => "image",
             ValueType::Other => "any",
         }
     }
@@ -113,7 +118,7 @@ impl ValueType {
                 Value::String(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
                 other => other,
             }),
-            ValueType::Other | ValueType::Image => Ok(value),
+            ValueType::Other => Ok(value),
         }
     }
 }
@@ -411,8 +416,7 @@ fn read_inputs(root: &Map<String, Value>) -> Result<Vec<InputDef>, BadFlow> {
         let place = format!("inputs.{name}");
         let body = body.as_object().ok_or_else(|| BadFlow::new(&place, "not a mapping"))?;
         let kind = text(body, "type").ok_or_else(|| BadFlow::new(&place, "no type"))?;
-        let kind = ValueType::from_name(&kind)
-            .ok_or_else(|| BadFlow::new(&place, format!("unknown type {kind}")))?;
+        let kind = ValueType::of_input(&kind, &place)?;
         inputs.push(InputDef {
             name: name.clone(),
             kind,

@@ -12,11 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crossbeam_channel::unbounded;
 use serde_json::{Map, Value, json};
 
-use super::ask::{self, Asker, Question};
+use super::ask::{Asker, Question};
 use super::dag::{self, Binding, Node, OutputDef};
 use super::flex::ENTRY;
 use super::outcome::FlowProblem;
 use super::pack::{LoadedPack, OutputSchema, Step};
+use super::parameters::{self, Parameters};
+use super::pictures::Pictures;
 use super::python::{self, PythonCall, PythonSettings};
 use super::reading::Shows;
 use super::small::SmallForm;
@@ -347,7 +349,7 @@ impl Executor<'_> {
     fn ask(
         &self,
         node: &Node,
-        messages: Vec<Message>,
+        mut messages: Vec<Message>,
         rendered: Digest,
         values: &Values<'_>,
         own_schema: Option<&OutputSchema>,
@@ -359,11 +361,13 @@ impl Executor<'_> {
         let asked = short.or(whole_schema);
         let schema = asked.or(own_schema);
         let prompty = node.prompty.as_ref();
-        let mut settings = match prompty {
-            Some(call) => ask::settings_of_prompty(&call.parameters),
-            None => ask::settings(|key| values.get(key).map(Cow::as_ref)),
+        let Parameters { mut settings, corrected } = match prompty {
+            Some(call) => parameters::of_prompty(&call.parameters),
+            None => parameters::read(|key| values.get(key).map(Cow::as_ref)),
         }
         .map_err(|reason| FlowProblem::Input(format!("node {}: {reason}", node.name)))?;
+        let corrected = corrected.into_iter().map(|what| format!("node {}: {what}", node.name));
+        self.asker.ledger.lock().corrected.extend(corrected);
         let wants_message =
             ["tools", "functions"].iter().any(|key| settings.extra.contains_key(*key));
         let wants_all = prompty.is_some_and(|call| call.all);
@@ -391,6 +395,7 @@ impl Executor<'_> {
         if schema.is_some() && asks_weaker {
             settings.response_format = ResponseFormat::JsonSchema;
         }
+        self.asker.leave_out_pictures(&mut messages, Pictures::Whole);
         let question = Question {
             node: &node.name,
             messages,

@@ -101,6 +101,20 @@ impl GraphOutput<'_> {
             warnings
                 .push(format!("numbers beyond their scale became its end: {}", numbers.join(", ")));
         }
+        warnings.extend(ledger.corrected.iter().cloned());
+        if !ledger.refused.is_empty() {
+            let names: Vec<&str> = ledger.refused.iter().map(String::as_str).collect();
+            warnings.push(format!(
+                "not sent, because the server of the model does not take it: {}",
+                names.join(", ")
+            ));
+        }
+        if ledger.pictures > 0 {
+            warnings.push(format!(
+                "left out, because models get texts only: pictures ({})",
+                ledger.pictures
+            ));
+        }
         if !ledger.derived.is_empty() {
             warnings.push(format!("{FILLED_BY_RULE}{}", ledger.derived.join(", ")));
         }

@@ -14,7 +14,7 @@ use super::context::{Labels, Surroundings};
 use super::dag::ValueType;
 use super::outcome::FlowProblem;
 use super::pack::LoadedPack;
-use super::pyvalue;
+use super::{pictures, pyvalue};
 use crate::contract::publish::said_by_record;
 use crate::contract::versions::COMMON_PARAMS;
 use crate::model::SourceText;
@@ -88,8 +88,8 @@ pub(super) fn bind<'a>(
         let Some(value) = value else {
             return Err(FlowProblem::Input(format!("the flow needs the input {}", input.name)));
         };
-        if input.kind == ValueType::Image {
-            let reason = format!("input {} is a picture; pictures are not supported", input.name);
+        if pictures::is_picture(&value) {
+            let reason = format!("the input {} is a picture; {}", input.name, pictures::REFUSED);
             return Err(FlowProblem::Input(reason));
         }
         let value = match value {

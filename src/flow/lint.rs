@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::dag::{Binding, Node};
 use super::pack::{LoadedPack, Step};
 use super::render::Undefined;
-use super::roles;
+use super::{parameters, roles};
 use crate::contract::schema;
 use crate::registry::{FlowPackRecord, PackFiles};
 
@@ -130,6 +130,7 @@ fn check_nodes(pack: &LoadedPack, files: &PackFiles, findings: &mut Findings) {
     let strict = pack.projection.undefined() == Undefined::Strict;
     for node in nodes(pack) {
         let place = format!("nodes.{}", node.name);
+        check_parameters(pack, node, &place, findings);
         match pack.steps.get(&node.name) {
             Some(Step::Unsupported { reason }) => {
                 findings.error(&place, format!("cannot run here: {reason}"));
@@ -152,6 +153,19 @@ fn check_nodes(pack: &LoadedPack, files: &PackFiles, findings: &mut Findings) {
                 }
             }
             Some(Step::Wrapper { .. }) | None => {}
+        }
+    }
+}
+
+/// Parameters of a model node that cannot be sent as the file writes them.
+fn check_parameters(pack: &LoadedPack, node: &Node, place: &str, findings: &mut Findings) {
+    if !matches!(pack.steps.get(&node.name), Some(Step::Llm { .. } | Step::Wrapper { .. })) {
+        return;
+    }
+    match parameters::written(node) {
+        Err(error) => findings.error(place, error),
+        Ok(read) => {
+            read.corrected.into_iter().for_each(|what| findings.warn(place, what.to_string()))
         }
     }
 }

@@ -36,6 +36,8 @@ mod outcome;
 mod pack;
 mod pack_facts;
 pub mod page;
+mod parameters;
+mod pictures;
 mod plan;
 mod project;
 mod prompty;

@@ -15,6 +15,7 @@ use crate::model::builtin::fill::hints::Hints;
 
 use super::dag::{BadFlow, Binding, FlowFile, InputDef, Node, ValueType};
 use super::pack_facts::PackFacts;
+use super::pictures;
 use super::plan::{self, Plan};
 use super::project::{BadProjection, Form, Projection};
 use super::prompty::Prompty;
@@ -219,7 +220,8 @@ impl Loader<'_> {
         let record = self.record;
         let flow = self.flow()?;
         self.aliases = self.includes(&flow)?;
-        let plan = plan::plan(&flow, record.variant.as_deref())?;
+        let mut plan = plan::plan(&flow, record.variant.as_deref())?;
+        plan.warnings.extend(self.image_mark()?);
         let projection = Projection::compile(self.files.get("projection.json")?)?;
         let mut templates = Templates::new(projection.undefined());
         let mut steps = BTreeMap::new();
@@ -312,6 +314,19 @@ impl Loader<'_> {
         Ok(FlowFile::from_value(&value)?)
     }
 
+    /// A warning of an image that other runtimes of prompty files send as a picture.
+    fn image_mark(&mut self) -> Result<Option<String>, LoadError> {
+        let entry = &self.record.entry_dag;
+        if !entry.ends_with(".prompty") {
+            return Ok(None);
+        }
+        let template = self.template_text(entry, "the registry record")?;
+        let mark = pictures::image_mark(&template);
+        Ok(mark.map(|mark| {
+            format!("{entry}: {mark} is sent as this text, because pictures are not supported")
+        }))
+    }
+
     fn beside(&self, entry: &str, name: &str) -> Option<String> {
         super::prompty::beside(self.files, entry, name)
     }
@@ -390,10 +405,15 @@ impl Loader<'_> {
     /// The template in a file.
     fn template_text(&mut self, path: &str, by: &str) -> Result<String, LoadError> {
         let text = self.prompt_text(path, by)?;
-        match path.ends_with(".prompty") {
-            true => Ok(Prompty::parse(path, &text)?.template),
-            false => Ok(text),
+        let template = match path.ends_with(".prompty") {
+            true => Prompty::parse(path, &text)?.template,
+            false => text,
+        };
+        if pictures::is_in(&template) {
+            let what = format!("the template holds a picture; {}", pictures::REFUSED);
+            return Err(BadFlow::new(path, what).into());
         }
+        Ok(template)
     }
 
     fn step(

@@ -324,8 +324,7 @@ impl Prompty {
         let mut inputs = Vec::new();
         for (name, body) in declared.or(sample).into_iter().flatten() {
             let kind = body.get("type").and_then(Value::as_str).unwrap_or(kind_of(body));
-            let kind = ValueType::from_name(kind)
-                .ok_or_else(|| BadFlow::new(format!("{path}: inputs.{name}"), "unknown type"))?;
+            let kind = ValueType::of_input(kind, &format!("{path}: inputs.{name}"))?;
             let default =
                 declared.and_then(|_| body.get("default")).filter(|v| !v.is_null()).cloned();
             let sample = sample.and_then(|sample| sample.get(name)).cloned();

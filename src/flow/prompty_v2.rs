@@ -7,6 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::dag::BadFlow;
+use super::pictures;
 
 /// What only files of the second edition have in `model`.
 const MODEL_MEMBERS: [&str; 5] = ["id", "provider", "apiType", "options", "connection"];
@@ -197,6 +198,7 @@ fn input(place: &str, property: &Value) -> Result<Value, BadFlow> {
         Some("boolean" | "bool") => "bool",
         Some("array" | "list") => "list",
         Some("object" | "any") => "object",
+        Some("image") => return Err(BadFlow::new(place, pictures::REFUSED)),
         Some(other) => {
             let what = format!("an input of kind {other} cannot be filled in here");
             return Err(BadFlow::new(place, what));

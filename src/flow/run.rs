@@ -8,13 +8,15 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::ask::{self, Asker, Ledger};
+use super::ask::{Asker, Ledger};
 use super::context::{Labels, Surroundings};
 use super::exec::{self, Executor};
 use super::finish::GraphOutput;
 use super::hierarchy::{Coverage, Hierarchy};
 use super::outcome::{FlowError, FlowOutcome, FlowProblem, ReplyCache};
 use super::pack::LoadedPack;
+use super::parameters::{self, Parameters};
+use super::pictures::Pictures;
 use super::project::{self, Form};
 use super::python::PythonSettings;
 use super::render::RENDERED_BYTES_MAX;
@@ -199,7 +201,7 @@ fn run_with<'a>(
     options: &RunOptions<'_>,
 ) -> Result<GraphOutput<'a>, FlowProblem> {
     let params = common_params(&options.params);
-    let overrides = ask::settings(|key| params.get(key)).map_err(FlowProblem::Input)?;
+    let overrides = overrides(&params).map_err(FlowProblem::Input)?;
     let unknown = Surroundings::default();
     let surroundings = options.surroundings.unwrap_or(&unknown);
     let mut bound = inputs::bind(pack, inputs, &options.params, sources, surroundings)?;
@@ -334,6 +336,18 @@ fn common_params(params: &Map<String, Value>) -> Map<String, Value> {
     given.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
+/// What the request itself asks for. Whoever asks can correct it, so nothing is corrected for them.
+fn overrides(params: &Map<String, Value>) -> Result<CallSettings, String> {
+    let Parameters { settings, corrected } = parameters::read(|key| params.get(key))?;
+    match corrected.first() {
+        None => Ok(settings),
+        Some(wrong) => Err(format!(
+            "the parameter {} cannot be {}: it must be in its range",
+            wrong.name, wrong.wanted
+        )),
+    }
+}
+
 /// Bytes of the value of the main input.
 fn main_bytes(pack: &LoadedPack, bound: &inputs::Bound<'_>) -> usize {
     pack.main_input().and_then(|main| bound.inputs.get(main)).map_or(0, weight)
@@ -397,6 +411,7 @@ fn condense(
         asker,
         inputs: &bound.inputs,
         sources: &bound.sources,
+        pictures: Pictures::of_parts(bound.sources.iter().map(|source| source.text.as_str())),
         headings: options.headings,
         surroundings: options.surroundings.unwrap_or(&unknown),
         prompt_bytes,

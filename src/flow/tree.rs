@@ -16,6 +16,7 @@ use super::extract;
 use super::hierarchy::{Hierarchy, TreeNode, first_sentence, floor};
 use super::outcome::FlowProblem;
 use super::pack::LoadedPack;
+use super::pictures::Pictures;
 use super::reading::Shows;
 use super::render::{TemplateError, Templates, Undefined, members};
 use super::roles;
@@ -92,6 +93,8 @@ pub(super) struct TreeJob<'a> {
     pub(crate) asker: &'a Asker<'a>,
     pub inputs: &'a Map<String, Value>,
     pub sources: &'a [SourceText],
+    /// How pictures stand in the parts of the sources.
+    pub pictures: Pictures,
     pub headings: &'a [String],
     /// Context of the sources.
     pub(crate) surroundings: &'a Surroundings,
@@ -250,8 +253,9 @@ impl TreeJob<'_> {
         let values = members(self.inputs).chain([("text", &text), ("title", &title)]);
         let rendered = prompt.render(values)?;
         let plain = roles::plain(&rendered);
-        let messages = roles::split(&rendered)
+        let mut messages = roles::split(&rendered)
             .unwrap_or_else(|_| vec![Message::new(Role::User, plain.trim())]);
+        self.asker.leave_out_pictures(&mut messages, self.pictures);
         let question = Question {
             node: &name,
             messages,

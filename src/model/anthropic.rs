@@ -32,6 +32,11 @@ const CONTEXT_TOKENS: usize = 200_000;
 /// The tool whose input is the structured answer.
 const ANSWER_TOOL: &str = "answer";
 
+/// Parameters that are sent as the flow gives them.
+const PASSED_ON: [&str; 3] = ["thinking", "top_k", "metadata"];
+/// Parameters that the protocol has, in whatever form.
+const KNOWN_PARAMETERS: [&str; 4] = ["thinking", "top_k", "metadata", "reasoning_effort"];
+
 #[derive(Debug)]
 pub struct Anthropic {
     pub(super) endpoint: Endpoint,
@@ -142,7 +147,7 @@ impl Anthropic {
         if !settings.stop.is_empty() {
             body.insert("stop_sequences".into(), json!(settings.stop));
         }
-        for name in ["thinking", "top_k", "metadata"] {
+        for name in PASSED_ON {
             if let Some(value) = settings.extra.get(name) {
                 body.insert(name.into(), value.clone());
             }
@@ -163,6 +168,20 @@ impl Anthropic {
             keep_beginning(&mut body);
         }
         dialect.speak(body, call.prompt_tokens())
+    }
+
+    /// Parameters of a question that this protocol does not have.
+    fn unknown_parameters(&self, call: &ModelCall<'_>) -> Vec<String> {
+        let settings = &call.settings;
+        let has_temperature = settings.temperature.or(self.config.temperature).is_some();
+        let is_idle = |name: &str, value: &Value| {
+            name == "top_p" && (!has_temperature || value.as_f64().is_some_and(|it| it >= 1.0))
+        };
+        let seed = settings.seed.or(self.config.seed).map(|_| "seed".to_owned());
+        let extra = settings.extra.iter().filter(|(name, value)| {
+            !KNOWN_PARAMETERS.contains(&name.as_str()) && !is_idle(name, value)
+        });
+        extra.map(|(name, _)| name.clone()).chain(seed).collect()
     }
 
     pub(super) fn model<'a>(&'a self, call: &'a ModelCall<'_>) -> &'a str {
@@ -206,14 +225,22 @@ impl Anthropic {
             identity.model_version = answered.to_owned();
         }
         identity.temperature = call.settings.temperature.or(identity.temperature);
-        identity.temperature = identity.temperature.filter(|_| !dialect.leaves_out("temperature"));
+        let sent = identity.temperature.map(|temperature| temperature.clamp(0.0, 1.0));
+        let mut left_out = dialect.not_sent(&call.settings, &self.config);
+        left_out.extend(self.unknown_parameters(call));
+        if let (Some(wanted), Some(sent)) = (identity.temperature, sent)
+            && wanted != sent
+        {
+            left_out.push(format!("temperature {wanted} ({sent} was sent)"));
+        }
+        identity.temperature = sent.filter(|_| !dialect.leaves_out("temperature"));
         identity.max_tokens = call.settings.max_tokens.or(identity.max_tokens);
         let counts = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
         let input = counts.into_iter().map(count).fold(0, u64::saturating_add);
         let usage = Usage::counted(input, count("output_tokens"));
         let (written, read) = (count(counts[1]), count(counts[2]));
         let cached = Cached { read, written };
-        Ok(ModelReply { stop, cached, ..ModelReply::plain(text, usage, identity) })
+        Ok(ModelReply { stop, cached, left_out, ..ModelReply::plain(text, usage, identity) })
     }
 }
 

@@ -15,12 +15,13 @@ use parking_lot::RwLock;
 use serde_json::{Map, Value, json};
 
 use super::batch_api::{AskedModel, BatchAnswer};
-use super::call::Listener;
+use super::call::{CallSettings, Listener};
 use super::error::ModelError;
 use super::http::{Endpoint, Headers};
 use super::reply::Bill;
 use super::server_error::ServerError;
 use super::stream::{STREAM, STREAM_OPTIONS};
+use crate::config::ProviderConfig;
 pub(super) use crate::facts::dialect::Dialect;
 use crate::facts::dialect::{KEPT_FOR_MS, LearnedDialect};
 
@@ -343,6 +344,35 @@ impl Dialect {
         let system = self.no_system.then(|| "system texts go to the user's turn".to_owned());
         let most = self.answer_max.map(|max| format!("an answer has at most {max} tokens"));
         renamed.chain(left_out).chain(json).chain(system).chain(most).collect()
+    }
+
+    /// The parameters of a question that its answer could not heed, because they were not sent. Texts
+    /// that end an answer are heeded without the server; `top_p` 1 says nothing.
+    pub fn not_sent(&self, settings: &CallSettings, config: &ProviderConfig) -> Vec<String> {
+        let is_idle = |name: &str| {
+            let value = settings.extra.get(name);
+            name == "top_p" && value.and_then(Value::as_f64).is_some_and(|value| value >= 1.0)
+        };
+        let own = [
+            ("temperature", settings.temperature.or(config.temperature).is_some()),
+            ("max_tokens", settings.max_tokens.or(config.max_tokens).is_some()),
+            ("seed", settings.seed.or(config.seed).is_some()),
+        ];
+        let own = own.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name);
+        let extra = settings.extra.keys().map(String::as_str).filter(|name| !is_idle(name));
+        let all = own.chain(extra).filter(|name| self.is_dropped(name));
+        all.map(str::to_owned).collect()
+    }
+
+    fn is_dropped(&self, name: &str) -> bool {
+        let spoken = self.renamed.get(name).map_or(name, String::as_str);
+        self.leaves_out(spoken)
+    }
+
+    /// The limit of an answer as the server got it.
+    pub fn answer_limit(&self, wanted: Option<u32>) -> Option<u32> {
+        let sent = wanted.filter(|_| !self.is_dropped("max_tokens"))?;
+        Some(self.answer_max.map_or(sent, |max| sent.min(max)))
     }
 
     /// Whether a parameter is left out, whatever it is called.

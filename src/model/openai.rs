@@ -188,8 +188,11 @@ impl OpenAi {
         // What was left out had no effect on the answer.
         identity.temperature = call.settings.temperature.or(identity.temperature);
         identity.temperature = identity.temperature.filter(|_| !dialect.leaves_out("temperature"));
-        identity.seed = identity.seed.filter(|_| !dialect.leaves_out("seed"));
+        let seed = call.settings.seed.or(identity.seed);
+        identity.seed = seed.filter(|_| !dialect.leaves_out("seed"));
+        identity.deterministic_mode = identity.seed.map(|_| true);
         identity.max_tokens = call.settings.max_tokens.or(identity.max_tokens);
+        identity.max_tokens = dialect.answer_limit(identity.max_tokens);
         let usage = Usage::counted(count("prompt_tokens"), count("completion_tokens"));
         let cached = value["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap_or(0);
         if was_cut(call.messages, usage) {
@@ -211,6 +214,7 @@ impl OpenAi {
             message: (offers("tools") || offers("functions")).then(|| message.clone()),
             raw: call.settings.whole_reply.then(|| value.to_string()),
             redacted: 0,
+            left_out: dialect.not_sent(&call.settings, &self.config),
             cached: Cached { read: cached, written: 0 },
         })
     }

@@ -76,6 +76,9 @@ pub struct ModelReply {
     /// How many addresses, numbers and keys were removed from the question.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub redacted: u64,
+    /// Parameters that the server refuses and that were not sent, or were sent with another value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// Tokens of the prompt that the server read from its cache or wrote into it, at other prices.
     #[serde(default, skip_serializing_if = "Cached::is_none")]
     pub cached: Cached,
@@ -107,6 +110,7 @@ impl ModelReply {
             message: None,
             raw: None,
             redacted: 0,
+            left_out: Vec::new(),
             cached: Cached::default(),
         }
     }

@@ -84,6 +84,7 @@ impl Provider for Builtin {
             message: None,
             raw: None,
             redacted: 0,
+            left_out: Vec::new(),
             cached: Default::default(),
         })
     }

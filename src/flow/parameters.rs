@@ -1,0 +1,223 @@
+//! The parameters of a model call, as a flow file writes them.
+//!
+//! Contract: a number beyond its range becomes the end of the range, and a limit of an answer that allows
+//! no token is left out; each such correction is told. A value that is no number is refused. Inputs that
+//! are no parameters belong to the template.
+
+use serde_json::{Map, Value};
+
+use super::dag::{Binding, Node};
+use super::pyvalue;
+use crate::model::{CallSettings, ResponseFormat};
+
+/// The ranges that the chat protocol allows.
+const RANGES: [(&str, f64, f64); 4] = [
+    ("temperature", 0.0, 2.0),
+    ("top_p", 0.0, 1.0),
+    ("presence_penalty", -2.0, 2.0),
+    ("frequency_penalty", -2.0, 2.0),
+];
+/// Limits of an answer in tokens.
+const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+/// Parameters that are passed on as the file writes them.
+const STRUCTURED: [&str; 10] = [
+    "logit_bias",
+    "user",
+    "functions",
+    "function_call",
+    "tools",
+    "tool_choice",
+    "reasoning_effort",
+    "reasoning",
+    "thinking",
+    "verbosity",
+];
+
+/// The settings of a call, and what had to be corrected.
+#[derive(Debug, Default)]
+pub(super) struct Parameters {
+    pub settings: CallSettings,
+    pub corrected: Vec<Correction>,
+}
+
+/// A parameter that is not sent as the file writes it.
+#[derive(Debug, PartialEq, thiserror::Error)]
+#[error("{name} {wanted} {instead}")]
+pub(super) struct Correction {
+    pub name: String,
+    pub wanted: f64,
+    instead: String,
+}
+
+/// The parameters of a model node from its inputs.
+pub(super) fn read<'v>(inputs: impl Fn(&str) -> Option<&'v Value>) -> Result<Parameters, String> {
+    let mut corrected = Vec::new();
+    let mut settings = CallSettings::default();
+    let given = |key: &str| inputs(key).filter(|v| !v.is_null() && v.as_str() != Some(""));
+    let mut number = |key: &str| match given(key) {
+        None => Ok(None),
+        Some(value) => in_range(key, value, &mut corrected),
+    };
+    settings.temperature = number("temperature")?;
+    for (key, ..) in RANGES.into_iter().skip(1) {
+        if let Some(value) = number(key)? {
+            settings.extra.insert(key.to_owned(), value.into());
+        }
+    }
+    #[allow(clippy::cast_possible_truncation, reason = "a seed is a small whole number")]
+    let seed = number("seed")?.map(|seed| seed as i64);
+    settings.seed = seed;
+    settings.max_tokens = match given("max_tokens") {
+        Some(value) if value.as_str() != Some("inf") => limit("max_tokens", value, &mut corrected)?,
+        _ => None,
+    };
+    settings.stop = match given("stop").map(structured) {
+        Some(Value::Array(items)) => items.iter().map(pyvalue::to_str).collect(),
+        Some(other) => vec![pyvalue::to_str(&other)],
+        None => Vec::new(),
+    };
+    // OpenAI-compatible endpoints name the model; Azure names a deployment instead.
+    let model = given("model").or_else(|| given("deployment_name"));
+    settings.model = model.map(pyvalue::to_str);
+    if let Some(format) = given("response_format").map(structured) {
+        settings.response_format = match format.get("type").and_then(Value::as_str) {
+            Some("json_object") => ResponseFormat::JsonObject,
+            Some("json_schema") => {
+                settings.extra.insert("response_format".into(), format);
+                ResponseFormat::JsonSchema
+            }
+            _ => ResponseFormat::Text,
+        };
+    }
+    for key in STRUCTURED {
+        if let Some(value) = given(key).map(structured) {
+            settings.extra.insert(key.to_owned(), value);
+        }
+    }
+    Ok(Parameters { settings, corrected })
+}
+
+/// The parameters of a prompty file. Unknown ones are passed on unchanged.
+pub(super) fn of_prompty(parameters: &Map<String, Value>) -> Result<Parameters, String> {
+    const NAMED: [&str; 6] =
+        ["temperature", "max_tokens", "seed", "stop", "model", "response_format"];
+    let Parameters { mut settings, mut corrected } = read(|key| parameters.get(key))?;
+    for (key, value) in parameters.iter().filter(|(key, _)| !NAMED.contains(&key.as_str())) {
+        if LIMITS.contains(&key.as_str()) && !value.is_null() {
+            match limit(key, value, &mut corrected)? {
+                Some(tokens) => settings.extra.insert(key.clone(), tokens.into()),
+                None => settings.extra.shift_remove(key),
+            };
+            continue;
+        }
+        let is_corrected = corrected.iter().any(|told| told.name == *key);
+        if !is_corrected {
+            settings.extra.insert(key.clone(), value.clone());
+        }
+    }
+    Ok(Parameters { settings, corrected })
+}
+
+/// The parameters that a node is sure to have: those that the flow file writes.
+pub(super) fn written(node: &Node) -> Result<Parameters, String> {
+    match &node.prompty {
+        Some(call) => of_prompty(&call.parameters),
+        None => read(|key| match node.input(key) {
+            Some(Binding::Literal(value)) => Some(value),
+            _ => None,
+        }),
+    }
+}
+
+fn float(key: &str, value: &Value) -> Result<f64, String> {
+    let number = pyvalue::to_float(value).and_then(|value| value.as_f64());
+    number.ok_or_else(|| format!("the parameter {key} cannot be {value}: it must be a number"))
+}
+
+/// A number, moved into the range of its parameter.
+fn in_range(
+    key: &str,
+    value: &Value,
+    corrected: &mut Vec<Correction>,
+) -> Result<Option<f64>, String> {
+    let number = float(key, value)?;
+    let range = RANGES.iter().find(|(name, ..)| *name == key);
+    let end = range.map_or(number, |(_, least, most)| number.clamp(*least, *most));
+    if end != number {
+        let instead = format!("became {end}, the end of its range");
+        corrected.push(Correction { name: key.to_owned(), wanted: number, instead });
+    }
+    Ok(Some(end))
+}
+
+/// A limit of an answer. One that allows no token, or more than any model has, is no limit.
+fn limit(key: &str, value: &Value, corrected: &mut Vec<Correction>) -> Result<Option<u32>, String> {
+    let tokens = float(key, value)?;
+    if (1.0..=f64::from(u32::MAX)).contains(&tokens) {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]
+        return Ok(Some(tokens as u32));
+    }
+    let why = if tokens < 1.0 { "it allows no token" } else { "no model has so many" };
+    let instead = format!("was left out: {why}");
+    corrected.push(Correction { name: key.to_owned(), wanted: tokens, instead });
+    Ok(None)
+}
+
+/// A value, parsed where the file wrote it as JSON in a string.
+fn structured(value: &Value) -> Value {
+    match value.as_str() {
+        Some(text) if text.trim_start().starts_with(['[', '{']) => {
+            serde_json::from_str(text).unwrap_or_else(|_| value.clone())
+        }
+        _ => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().unwrap_or_default()
+    }
+
+    #[test]
+    fn numbers_beyond_their_range_become_its_end_and_are_told() {
+        let inputs = object(json!({
+            "temperature": "5", "top_p": 2, "presence_penalty": -3, "frequency_penalty": 1.5,
+            "max_tokens": 0, "seed": 99,
+        }));
+        let read = read(|key| inputs.get(key)).unwrap();
+        assert_eq!(read.settings.temperature, Some(2.0));
+        assert_eq!((read.settings.max_tokens, read.settings.seed), (None, Some(99)));
+        assert_eq!(
+            Value::from(read.settings.extra),
+            json!({"top_p": 1.0, "presence_penalty": -2.0, "frequency_penalty": 1.5})
+        );
+        let told: Vec<String> = read.corrected.iter().map(Correction::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "temperature 5 became 2, the end of its range",
+                "top_p 2 became 1, the end of its range",
+                "presence_penalty -3 became -2, the end of its range",
+                "max_tokens 0 was left out: it allows no token",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_prompty_file_keeps_what_is_in_range_as_it_is_written() {
+        let read = of_prompty(&object(json!({
+            "top_p": 1, "top_k": 900, "frequency_penalty": 7, "max_completion_tokens": -1,
+        })));
+        let read = read.unwrap();
+        assert_eq!(
+            Value::from(read.settings.extra),
+            json!({"frequency_penalty": 2.0, "top_p": 1, "top_k": 900})
+        );
+        assert_eq!(read.corrected.len(), 2, "{:?}", read.corrected);
+        assert!(of_prompty(&object(json!({"max_tokens": "many"}))).is_err());
+    }
+}
