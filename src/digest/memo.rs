@@ -519,14 +519,21 @@ fn timeline(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     line!(memo);
     line!(memo, "## Timeline");
     let several = several_projects(items);
+    let mut told_before = ToldBefore::default();
     for day in items.chunk_by(|a, b| a.at.day_in(frame.zone) == b.at.day_in(frame.zone)) {
         let Some(first) = day.first() else { continue };
+        // What has no time of day comes first.
+        let (timed, untimed): (Vec<&MemoItem>, _) = day.iter().partition(|told| told.has_clock);
+        let all = untimed.into_iter().chain(timed);
+        let entries = all.filter_map(|told| Some((told, told_before.rest(told)?)));
+        let entries: Vec<(&MemoItem, Cow<'_, str>)> = entries.collect();
+        if entries.is_empty() {
+            continue;
+        }
         line!(memo);
         line!(memo, "### {}", first.at.day_in(frame.zone).0.format("%Y-%m-%d, %A"));
         line!(memo);
-        // What has no time of day comes first.
-        let (timed, untimed): (Vec<&MemoItem>, _) = day.iter().partition(|told| told.has_clock);
-        for told in untimed.into_iter().chain(timed) {
+        for (told, text) in entries {
             memo.push_str("- ");
             if told.has_clock {
                 let _ = write!(memo, "{} ", told.at.clock_in(frame.zone));
@@ -538,8 +545,8 @@ fn timeline(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
             if told.is_doubtful {
                 memo.push_str(" (unknown sender, or a fraud)");
             }
-            if !told.text.is_empty() {
-                let _ = write!(memo, ": {}", inline(&told.text));
+            if !text.is_empty() {
+                let _ = write!(memo, ": {}", inline(&text));
             }
             if let Some(source) = told.source.as_ref().filter(|source| **source != told.title) {
                 let _ = write!(memo, " ({})", named_source(told, source));
@@ -548,6 +555,36 @@ fn timeline(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
                 memo.push_str(" (no date)");
             }
             line!(memo);
+        }
+    }
+}
+
+/// The sentences that a timeline has told of each source. Several flows may say the same of one source.
+#[derive(Default)]
+struct ToldBefore<'a>(BTreeMap<&'a str, BTreeSet<String>>);
+
+impl<'a> ToldBefore<'a> {
+    /// What a summary says beyond those before it; `None` where it says nothing more.
+    fn rest(&mut self, told: &'a MemoItem) -> Option<Cow<'a, str>> {
+        let Some(source) = told.source.as_deref() else { return Some(Cow::Borrowed(&told.text)) };
+        let is_new = !self.0.contains_key(source);
+        let known = self.0.entry(source).or_default();
+        let all = sentences(&told.text);
+        // A text that is cut ends within a sentence.
+        let is_told = |sentence: &str, known: &BTreeSet<String>| {
+            let words = folded(sentence);
+            let next = known.range(words.clone()..).next();
+            next.is_some_and(|next| {
+                *next == words || sentence.ends_with('…') && next.starts_with(&words)
+            })
+        };
+        let rest: Vec<&str> =
+            all.iter().copied().filter(|one| is_new || !is_told(one, known)).collect();
+        known.extend(all.iter().map(|one| folded(one)));
+        match (rest.is_empty(), rest.len() == all.len()) {
+            (true, _) if !is_new => None,
+            (_, true) => Some(Cow::Borrowed(&told.text)),
+            _ => Some(Cow::Owned(rest.join(" "))),
         }
     }
 }
@@ -813,6 +850,32 @@ mod tests {
             selected: 2,
             zone: chrono_tz::UTC,
         }
+    }
+
+    #[test]
+    fn what_several_flows_say_of_a_source_stands_once() {
+        let item = |number, source: &str, text: &str| {
+            told(
+                number,
+                i64::from(number),
+                json!({"title": "", "meta": {"source_name": source},
+                "outputs": {"summary_text": text}}),
+            )
+        };
+        let all = [
+            item(1, "a.md", "The pump was repaired by Tom. It costs 240 euros."),
+            item(2, "a.md", "The pump was repaired by Tom. Ana paints the fence."),
+            item(3, "a.md", "It costs 240 euros."),
+            item(4, "b.md", "It costs 240 euros."),
+        ];
+        let all: Vec<&MemoItem> = all.iter().collect();
+        let mut memo = String::new();
+        timeline(&mut memo, &frame(Channel::Digest), &all);
+        assert_eq!(memo.matches("The pump was repaired").count(), 1, "{memo}");
+        assert_eq!(memo.matches("Ana paints the fence.").count(), 1, "{memo}");
+        // Another source may say the same.
+        assert_eq!(memo.matches("It costs 240 euros.").count(), 2, "{memo}");
+        assert_eq!(memo.lines().filter(|line| line.starts_with("- ")).count(), 3, "{memo}");
     }
 
     #[test]
