@@ -63,7 +63,8 @@ pub(crate) struct ServeArgs {}
 
 /// Process all requests that may run now, publish the results, and exit
 ///
-/// It exits with 1 when one of them failed for good, and the last lines say why.
+/// It exits with 1 when one of them failed for good, or with --folders when a folder or a file in it cannot be
+/// taken in. The last lines say why.
 /// Run logs in the watched folder (compaction.run_logs) are read up to their present end.
 #[derive(Debug, Args)]
 pub(crate) struct DrainArgs {

@@ -20,7 +20,7 @@ use super::intake::{ImportedFiles, RequestSettings, rename_for_home, take_in};
 use super::{Context, names};
 use crate::config::{Config, WatchConfig};
 use crate::home::Home;
-use crate::import::collect::{collect, files_below, in_short};
+use crate::import::collect::{Skipped, collect, files_below, in_short};
 use crate::projections::runs::described;
 
 /// Time between two looks at the folders.
@@ -164,8 +164,8 @@ impl<'a> Watcher<'a> {
             }
         });
         match looked {
-            Ok(()) => {
-                self.unseen.remove(folder);
+            Ok(unread) => {
+                self.tell_unread(folder, &unread);
                 Some(found)
             }
             Err(error) => {
@@ -182,13 +182,29 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Says once which files of a section are not there any more.
+    /// Says once which folders and files of a watched folder cannot be read.
+    fn tell_unread(&mut self, folder: &Path, unread: &[Skipped]) {
+        let before = self.unseen.clone();
+        self.unseen.retain(|one| !one.starts_with(folder));
+        for one in unread {
+            self.had_trouble = true;
+            let path = PathBuf::from(&one.name);
+            if !before.contains(&path) {
+                tracing::warn!("cannot look at {} in a watched folder: {}", one.name, one.why);
+            }
+            self.unseen.insert(path);
+        }
+    }
+
+    /// Says once which files of a section are not there any more. Of a folder that cannot be read nothing is known.
     fn tell_gone(&mut self, section: &str, found: &Marks) {
+        let unseen = &self.unseen;
         let Some(taken) = self.taken.get_mut(section) else { return };
         let mut gone = 0;
         let mut first = None;
         taken.retain(|path, _| {
-            let is_there = found.contains_key(path);
+            let is_unseen = || unseen.iter().any(|folder| Path::new(path).starts_with(folder));
+            let is_there = found.contains_key(path) || is_unseen();
             if !is_there {
                 gone += 1;
                 first = first.take().or_else(|| Some(path.clone()));

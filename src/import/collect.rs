@@ -80,14 +80,17 @@ pub(crate) fn collect(
     Ok(found)
 }
 
-/// The files below a folder, each with what the disk knows about it, as [`collect`] finds them.
+/// The files below a folder, each with what the disk knows about it, as [`collect`] finds them. Gives back what
+/// cannot be read.
 pub(crate) fn files_below(
     disk: &dyn Disk,
     own: &Home,
     folder: &Path,
     each: &mut dyn FnMut(&Path, Stat),
-) -> Result<(), ImportError> {
-    Walk::new(disk, own).folder(folder, 0, each)
+) -> Result<Vec<Skipped>, ImportError> {
+    let mut walk = Walk::new(disk, own);
+    walk.folder(folder, 0, each)?;
+    Ok(walk.passed_over.into_iter().filter(|one| one.is_fault).collect())
 }
 
 /// A walk through a folder.
