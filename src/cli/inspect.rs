@@ -325,6 +325,8 @@ impl RequestsArgs {
         let mut before = None;
         let mut left = if self.limit == 0 { usize::MAX } else { self.limit };
         let (mut rows, mut names) = (Vec::new(), SourceNames::new(context));
+        // Each `add` of the same files asks for the same again.
+        let (hides, mut hidden) = (self.state.is_none() && !context.ui.json, 0);
         while left > 0 {
             let question = Question::Requests {
                 state: self.state.clone(),
@@ -334,7 +336,12 @@ impl RequestsArgs {
                 limit: Some(left),
             };
             let page = session.ask(context, &question)?;
-            let found = page["requests"].as_array().cloned().unwrap_or_default();
+            let mut found = page["requests"].as_array().cloned().unwrap_or_default();
+            if hides {
+                let before = found.len();
+                found.retain(|row| row["state"] != Status::Duplicate.as_str());
+                hidden += before - found.len();
+            }
             left = left.saturating_sub(found.len());
             for mut row in found {
                 row["source"] = names.of(&row).into();
@@ -353,6 +360,10 @@ impl RequestsArgs {
             // A narrow terminal shows the first ones.
             let header = ["REQUEST", "STATE", "SOURCE", "REASON", "TAKEN", "FLOW", "TRIES", "REPO"];
             context.ui.table(&header, &rows);
+            if hidden > 0 {
+                let all = ui::count(hidden as u64, "duplicate");
+                context.ui.talk(format!("{all} left out: see `--state duplicate`"));
+            }
             let has_trouble = |row: &Vec<String>| row[3] != "-" && row[1] != "completed";
             if rows.iter().any(has_trouble) {
                 context.ui.talk("`summarizer show REQUEST` shows the reason and what to do");

@@ -160,7 +160,8 @@ fn page(
             continue;
         }
         let last = if listed.row.last == seq { None } else { log.event(listed.row.last)? };
-        let summary = last.as_ref().and_then(ack::summary_of);
+        // A duplicate ends with the event that takes it in.
+        let summary = ack::summary_of(last.as_ref().unwrap_or(&event));
         rows.push(listing(seq, &listed, taken, summary));
         if rows.len() == limit {
             next = Some(seq);

@@ -50,7 +50,9 @@ fn conversation(chat: &Value, name: &str, zone: Tz) -> Option<Conversation> {
     let title = title.iter().find_map(|place| word(chat.pointer(place)?));
     let id = ["/id", "/thread_path", "/channel/id"];
     let id = id.iter().find_map(|place| scalar(chat.pointer(place)?));
-    let title = title.unwrap_or_else(|| folder_or_file(name));
+    // Telegram names the chat of a person with themselves by its kind only.
+    let saved = || (chat["type"] == "saved_messages").then(|| "Saved Messages".to_owned());
+    let title = title.or_else(saved).unwrap_or_else(|| folder_or_file(name));
     let mut found = Conversation {
         id: id.unwrap_or_else(|| title.clone()),
         title: Some(title),
