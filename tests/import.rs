@@ -401,3 +401,22 @@ fn files_with_other_endings_are_counted_by_their_ending() {
     assert_eq!(output.status.code(), Some(5), "{said}");
     assert!(said.contains("it passed over 1 .pst"), "{said}");
 }
+
+#[test]
+fn an_imported_file_is_not_gone_and_counts_on_one_day() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    let text =
+        "---\ndate: 2026-02-03T23:30:00-05:00\n---\n\nThe pumps were ordered in Lima on Tuesday.\n";
+    let folder = dir.path().join("notes");
+    write(folder.join("call.md"), text.as_bytes());
+    run(&home, &["init"]);
+    run(&home, &["import", "text", &folder.display().to_string()]);
+    run_lines(&home, &["submit", "--all-new"]);
+    run_lines(&home, &["drain", "--digests"]);
+    let read = run_lines(&home, &["read", "call.md"]);
+    assert_eq!(read[0]["day"], "2026-02-04", "the day in the zone of the home");
+    assert!(read[0]["file_gone"].is_null(), "{}", read[0]);
+    let shown = run_lines(&home, &["digest", "show", "--day", "2026-02-04"]);
+    assert!(shown[0].to_string().contains("Lima"), "{shown:?}");
+}

@@ -13,7 +13,7 @@ use super::interrupt::{listen, stopped};
 use super::outcome::{Made, made_lines};
 use super::prose::{Prose, plain_line};
 use super::settings::load_config;
-use super::source_files::{GoneFile, name_skipped};
+use super::source_files::{GoneFile, name_not_read, name_skipped};
 use super::sum::flow_of;
 use super::waiting::Wait;
 use super::{Context, names, ui};
@@ -236,7 +236,8 @@ impl Imported<'_> {
                 "files": self.report.files, "records_added": self.report.added, "asked": asked,
                 "made": new, "as_before": same, "not_made": other, "aside": self.aside,
                 "failing": ended.failing.values().collect::<Vec<_>>(),
-                "skipped": skipped, "gone": self.gone.iter().map(|one| &one.name).collect::<Vec<_>>(),
+                "skipped": skipped, "not_read": self.report.not_read,
+                "gone": self.gone.iter().map(|one| &one.name).collect::<Vec<_>>(),
             }));
         } else {
             let prose = Prose::of_stdout();
@@ -272,6 +273,7 @@ impl Imported<'_> {
 
     fn talk(&self, context: &Context, asked: usize, new: u64, same: u64, other: u64) {
         let ui = context.ui;
+        name_not_read(ui, &self.report.not_read);
         name_skipped(ui, self.skipped);
         let waiting = asked as u64 - new - same - other;
         let mut line = ui::count(self.report.files, "file");

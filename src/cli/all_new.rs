@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use chrono_tz::Tz;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::Context;
 use super::failure::{Exit, Failure};
@@ -13,7 +15,6 @@ use super::intake::request;
 use super::sum::flow_of;
 use crate::config::Config;
 use crate::contract::hash::{Digest, sha256};
-use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, SummaryKind};
 use crate::home::Home;
 use crate::import::intake::Subject;
@@ -21,6 +22,7 @@ use crate::import::kind::Group;
 use crate::os::Open;
 use crate::upstream::defect::Defect;
 use crate::upstream::lines::Lines;
+use crate::upstream::moment::Moment;
 use crate::upstream::{Family, Upstream, index_of_home};
 use crate::work::content_key::model_of;
 
@@ -93,7 +95,9 @@ pub(super) fn all_new(
                 }
                 // What is edited away or hidden is part of no summary.
                 let subject = Some(record).filter(|record| record.standing.is_none());
-                let Some(subject) = subject.and_then(|one| subject_of(family, one)) else {
+                let Some(subject) =
+                    subject.and_then(|one| subject_of(family, one, config.timezone))
+                else {
                     continue;
                 };
                 if is_wanted && known.insert(mark(subject.bus.as_str(), &subject.id)) {
@@ -111,7 +115,8 @@ pub(super) fn all_new(
     Ok(found)
 }
 
-fn subject_of(family: Family, record: Record) -> Option<Subject> {
+/// `zone` is the one of the home.
+fn subject_of(family: Family, record: Record, zone: Tz) -> Option<Subject> {
     let (kind, id, group) = match family {
         Family::Sessions => (SummaryKind::SessionSummary, record.session_id?, Group::Chat),
         Family::Chunks => (SummaryKind::DocumentSummary, record.document_id?, Group::Document),
@@ -126,8 +131,8 @@ fn subject_of(family: Family, record: Record) -> Option<Subject> {
         // What this home made itself was not imported.
         Family::Summaries(_) => return None,
     };
-    let date = record.metadata.date.as_deref().and_then(|date| date.get(..10));
-    let day: Option<Day> = date.and_then(|date| date.parse().ok());
+    let date = record.metadata.date.map(Value::from);
+    let day = date.and_then(|date| Moment::read(&date, zone)).map(|moment| moment.day_in(zone));
     Some(Subject { kind, bus: family.bus(), name: id.clone(), id, group, day })
 }
 

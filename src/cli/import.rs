@@ -9,7 +9,7 @@ use super::Context;
 use super::failure::{Exit, Failure};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
-use super::source_files::name_for_home;
+use super::source_files::{name_for_home, name_not_read};
 use crate::import::{self, FoundFiles, ImportError, Report, Target, documents, fields, mail};
 
 const REJECTED_SHOWN: usize = 10;
@@ -258,13 +258,14 @@ fn show(context: &Context, report: &Report) -> Exit {
         for one in report.rejected.iter().take(REJECTED_SHOWN) {
             context.ui.complain(format!("{}:{}: left out: {}", one.file, one.number, one.why));
         }
+        name_not_read(context.ui, &report.not_read);
         let listed = report.rejected.len() as u64;
         let more = (listed + report.rejected_omitted).saturating_sub(REJECTED_SHOWN as u64);
         if more > 0 {
             context.ui.complain(format!("and {more} more; `--json` lists the first {listed}"));
         }
     }
-    if report.rejected.is_empty() { Exit::Done } else { Exit::Wrong }
+    if report.rejected.iter().all(|one| one.is_empty) { Exit::Done } else { Exit::Wrong }
 }
 
 #[cfg(test)]

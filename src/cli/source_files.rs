@@ -3,17 +3,37 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::prose::plain_line;
+use super::settings::load_config;
 use super::{Context, ui};
+use crate::home::Home;
 use crate::import::collect::Skipped;
+use crate::import::{NotRead, partition_of};
 use crate::os::Disk;
+use crate::upstream::Family;
 use crate::upstream::index::IdKey;
+
+/// Attachments that were not read and that are named.
+const NOT_READ_NAMED: usize = 20;
 
 /// Names the files that a person asked for or that are there and cannot be read.
 pub(super) fn name_skipped(ui: ui::Ui, skipped: &[Skipped]) {
     for one in skipped.iter().filter(|one| one.is_told() || one.why.contains(':')) {
         let (name, why) = (plain_line(&one.name), plain_line(&one.why));
         ui.complain(format!("{} {name}: {why}", ui::yellow("skipped:")));
+    }
+}
+
+/// Names what is attached to mails and was not read.
+pub(super) fn name_not_read(ui: ui::Ui, not_read: &[NotRead]) {
+    for one in not_read.iter().take(NOT_READ_NAMED) {
+        let (what, file) = (plain_line(&one.what), plain_line(&one.file));
+        ui.complain(format!("{} {what}, in {file}", ui::yellow("not read:")));
+    }
+    if not_read.len() > NOT_READ_NAMED {
+        ui.complain(format!("and {} more: see `--json`", not_read.len() - NOT_READ_NAMED));
     }
 }
 
@@ -73,13 +93,25 @@ fn places_of(context: &Context, name: &str) -> Vec<PathBuf> {
     places.into_iter().flatten().collect()
 }
 
+/// Whether `add` took a file of this name. The name that an import gives says nothing of where the file lies.
+fn was_added(context: &Context, name: &str) -> bool {
+    let Ok(config) = load_config(context) else { return false };
+    let chunks = Home::new(&context.home, &config).buses.join(Family::Chunks.data_dir());
+    let file = chunks.join(format!("{}.jsonl", partition_of(name)));
+    let named = format!("\"source_uri\":{}", Value::from(name));
+    let held = context.machine.disk.read(&file);
+    held.is_ok_and(|bytes| memchr::memmem::find(&bytes, named.as_bytes()).is_some())
+}
+
 /// Whether the file of this name is not there any more. A folder that cannot be found says nothing: the
 /// home may lie elsewhere now.
 pub(super) fn is_gone(context: &Context, name: &str) -> bool {
     let (disk, places) = (&*context.machine.disk, places_of(context, name));
     let is_there = |path: &Path| !matches!(disk.stat(path), Ok(None));
     let folder_is_there = |path: &PathBuf| path.parent().is_some_and(is_there);
-    places.iter().any(folder_is_there) && !places.iter().any(|path| is_there(path))
+    places.iter().any(folder_is_there)
+        && !places.iter().any(|path| is_there(path))
+        && was_added(context, name)
 }
 
 /// The files that are not there any more.

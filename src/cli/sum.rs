@@ -17,18 +17,18 @@ use super::plain::{shows, squeezed};
 use super::prose::{Prose, plain_line};
 use super::published::private_mark;
 use super::settings::load_config;
-use super::source_files::name_skipped;
+use super::source_files::{name_not_read, name_skipped};
 use super::ui::LiveAnswer;
 use super::{Context, names, ui};
 use crate::config::{Config, DefaultFlows};
 use crate::flow::context::Surroundings;
 use crate::flow::{EvidenceRef, FlowError, FlowOutcome};
 use crate::home::Home;
-use crate::import::LeftOut;
 use crate::import::collect::{Collected, NamedFile, Skipped, collect, in_short};
 use crate::import::kind::{FileKind, Group, HEAD_BYTES, Refusal};
 use crate::import::read::Readers;
 use crate::import::units::{Unit, each_unit};
+use crate::import::{LeftOut, NotRead};
 use crate::model::Listener;
 
 /// Units that wait for a free thread.
@@ -107,7 +107,7 @@ impl SumArgs {
             self.each_of(context, &config, &runners, &mut work, &mut printer);
         }
         let (made, left) = (printer.made, work.unread + printer.left);
-        let exit = printer.finish(&work.collected.skipped);
+        let exit = printer.finish(&work.collected.skipped, &work.not_read);
         match context.stop.is_raised() && (made == 0 || left > 0) {
             true => Err(stopped(
                 format!("{}, {} left", ui::count(made, "summary"), ui::count(left, "source")),
@@ -242,6 +242,8 @@ struct Sources<'a> {
     zone: chrono_tz::Tz,
     readers: Readers,
     collected: Collected,
+    /// What is attached to mails and has no reader.
+    not_read: Vec<NotRead>,
     /// Standard input, kept for readers that need a file.
     spooled: Option<tempfile::NamedTempFile>,
     /// Files and sources that an interrupt left out.
@@ -274,7 +276,8 @@ impl<'a> Sources<'a> {
             spooled = Some(file);
         }
         let readers = Readers { pdf: config.extract_pdf.clone() };
-        Ok(Sources { context, zone: config.timezone, readers, collected, spooled, unread: 0 })
+        let (zone, not_read) = (config.timezone, Vec::new());
+        Ok(Sources { context, zone, readers, collected, not_read, spooled, unread: 0 })
     }
 
     /// Whether there may be more than one summary.
@@ -295,15 +298,18 @@ impl<'a> Sources<'a> {
                 self.unread += 1;
                 continue;
             }
-            let mut skipped = Vec::new();
+            let (mut skipped, mut not_read) = (Vec::new(), Vec::new());
             let place = file_places(self.context, &file.path);
             let read = each_unit(disk, &self.readers, file, self.zone, &mut |unit| match unit {
                 Ok(mut unit) => {
                     unit.note_places(&place);
                     take(unit);
                 }
+                Err(LeftOut::Attachment(what)) => {
+                    not_read.push(NotRead { file: file.name.clone(), what });
+                }
                 Err(why) => {
-                    let (name, is_fault) = (file.name.clone(), why != LeftOut::EmptyConversation);
+                    let (name, is_fault) = (file.name.clone(), why.is_fault());
                     skipped.push(Skipped { name, why: why.to_string(), named: false, is_fault });
                 }
             });
@@ -313,6 +319,7 @@ impl<'a> Sources<'a> {
                 skipped.push(Skipped { name, why, named: false, is_fault: true });
             }
             self.collected.skipped.extend(skipped);
+            self.not_read.extend(not_read);
         }
         // It is not needed any more.
         drop(self.spooled.take());
@@ -463,13 +470,16 @@ impl<'a> Printer<'a> {
     }
 
     /// The last words: how many, and what was left out.
-    fn finish(self, skipped: &[Skipped]) -> Exit {
+    fn finish(self, skipped: &[Skipped], not_read: &[NotRead]) -> Exit {
         let ui = self.context.ui;
         if ui.json {
             let skipped = skipped.iter().map(|one| json!({"source": one.name, "why": one.why}));
             let skipped: Vec<Value> = skipped.collect();
-            ui.json(&json!({"made": self.made, "failed": self.failed, "skipped": skipped}));
+            ui.json(&json!({
+                "made": self.made, "failed": self.failed, "skipped": skipped, "not_read": not_read,
+            }));
         } else {
+            name_not_read(ui, not_read);
             name_skipped(ui, skipped);
             if self.several || !skipped.is_empty() {
                 let mut line = ui::count(self.made, "summary");

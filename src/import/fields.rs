@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::stream::each_record;
-use super::{ImportError, NewRecord, Report, TakeEvent, Target, import_events};
+use super::{ImportError, LeftOut, NewRecord, Report, TakeEvent, Target, import_events};
 use crate::contract::hash::sha256;
 use crate::contract::publish;
 use crate::contract::stable_id::{Part, stable_id};
@@ -105,7 +105,8 @@ pub(super) fn each_event(
     take: &mut TakeEvent<'_>,
 ) -> Result<(), ImportError> {
     each_record(disk, file, &mut |number, record| {
-        take(number, record.and_then(|record| event(mapping, uri, &record)))
+        let event = record.and_then(|record| event(mapping, uri, &record));
+        take(number, event.map_err(LeftOut::Unread))
     })
 }
 

@@ -17,7 +17,8 @@ use super::read::{self, Readers};
 use super::sessions::{self, Talk};
 use super::stream::each_record;
 use super::{
-    Days, ImportError, NewRecord, Report, Target, decode, disk_error, feed, fields, mail, talks,
+    Days, ImportError, LeftOut, NewRecord, Report, Target, decode, disk_error, feed, fields, mail,
+    talks,
 };
 use crate::contract::hash::sha256;
 use crate::contract::publish::{said, together};
@@ -27,9 +28,10 @@ use crate::contract::vocabulary::{Bus, SummaryKind};
 use crate::markup::document::Document;
 use crate::upstream::dated;
 use crate::upstream::index::IdKey;
+use crate::upstream::moment::Moment;
 
 /// What one part of a file holds: an event at its time, or the reason why it is no event.
-type Read = Result<(Timestamp, NewRecord), String>;
+type Read = Result<(Timestamp, NewRecord), LeftOut>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subject {
@@ -97,7 +99,8 @@ impl<'a> Intake<'a> {
                     Ok(())
                 })?;
                 // A draft without a date is still a document with words.
-                if file.kind == FileKind::Mail && found.iter().all(|(_, event)| event.is_err()) {
+                let is_unread = |(_, event): &(u64, Read)| matches!(event, Err(LeftOut::Unread(_)));
+                if file.kind == FileKind::Mail && found.iter().all(is_unread) {
                     return self.document(file, report);
                 }
                 self.events(file, found, report)
@@ -134,7 +137,11 @@ impl<'a> Intake<'a> {
                 let bytes = self.target.disk.read(&file.path);
                 let bytes = bytes.map_err(disk_error("read", &file.path))?;
                 match feed::read(&file.name, &decode::xml(&bytes).unwrap_or_default()) {
-                    Ok(feed) => self.events(file, (1..).zip(feed.items).collect(), report),
+                    Ok(feed) => {
+                        let items = feed.items.into_iter();
+                        let items = items.map(|item| item.map_err(LeftOut::Unread));
+                        self.events(file, (1..).zip(items).collect(), report)
+                    }
                     Err(why) => {
                         report.reject(&file.name, 1, why);
                         Ok(())
@@ -197,9 +204,15 @@ impl<'a> Intake<'a> {
             name: file.name.clone(),
             group: Group::Document,
             // A list begins with the first day of its items, as its summary says.
-            day: parts.iter().filter_map(|one| one.date.as_deref()?.get(..10)?.parse().ok()).min(),
+            day: parts.iter().filter_map(|one| self.day_of(one)).min(),
         });
         Ok(())
+    }
+
+    /// The day of a document in the zone of the home.
+    fn day_of(&self, document: &Document) -> Option<Day> {
+        let date = json!(document.date.as_deref()?);
+        Moment::read(&date, self.target.zone).map(|moment| moment.day_in(self.target.zone))
     }
 
     /// The partition and the name under which a document is there already, or those that it gets. `import
@@ -261,7 +274,7 @@ impl<'a> Intake<'a> {
                     });
                     self.days.take(at, record, report)?;
                 }
-                Err(why) => report.reject(&file.name, number, why),
+                Err(why) => report.leave_out(&file.name, number, why),
             }
         }
         Ok(())
@@ -366,7 +379,7 @@ impl<'a> Intake<'a> {
             let (at, mut record) = match event {
                 Ok(event) => event,
                 Err(why) => {
-                    report.reject(&file.name, number, why);
+                    report.leave_out(&file.name, number, why);
                     return Ok(());
                 }
             };

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::archive::Archive;
 use super::chat_text;
-use crate::markup::prefix;
+use crate::markup::{prefix, subtitles};
 
 /// Bytes of a file that decide its kind.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
@@ -27,6 +27,10 @@ pub(crate) enum FileKind {
     Html,
     Latex,
     Csv,
+    /// Events and tasks of a calendar.
+    Calendar,
+    Contacts,
+    Subtitles,
     /// A JSON value, a list of records, or JSON lines.
     Json,
     Pdf,
@@ -62,6 +66,9 @@ impl FileKind {
             FileKind::Html => "html",
             FileKind::Latex => "latex",
             FileKind::Csv => "csv",
+            FileKind::Calendar => "calendar",
+            FileKind::Contacts => "contacts",
+            FileKind::Subtitles => "subtitles",
             FileKind::Json => "json",
             FileKind::Pdf => "pdf",
             FileKind::Docx => "docx",
@@ -207,6 +214,9 @@ fn of_text(extension: &str, text: &str) -> Result<FileKind, Refusal> {
     if start.is_empty() {
         return Err(Refusal::new("empty"));
     }
+    if let Some(kind) = of_entries(start) {
+        return Ok(kind);
+    }
     if let Some(kind) = of_mail(text, extension) {
         return Ok(kind);
     }
@@ -244,6 +254,16 @@ fn of_text(extension: &str, text: &str) -> Result<FileKind, Refusal> {
         "" if text.starts_with("---\n") && text[4..].contains("\n---\n") => Ok(FileKind::Markdown),
         _ if chat_text::is_chat(text) => Ok(FileKind::ChatText),
         _ => Ok(FileKind::Text),
+    }
+}
+
+/// A calendar, contacts or subtitles: by their first lines.
+fn of_entries(start: &str) -> Option<FileKind> {
+    let first = start.lines().next().unwrap_or_default().trim_end().to_ascii_uppercase();
+    match first.strip_prefix("BEGIN:") {
+        Some("VCALENDAR" | "VEVENT" | "VTODO" | "VJOURNAL") => Some(FileKind::Calendar),
+        Some("VCARD") => Some(FileKind::Contacts),
+        _ => subtitles::is_subtitles(start).then_some(FileKind::Subtitles),
     }
 }
 
@@ -388,6 +408,9 @@ mod tests {
                 FileKind::JsonFeed,
             ),
             ("r.json", "[{\"a\": 1}]", FileKind::Json),
+            ("a.txt", "BEGIN:VCALENDAR\nBEGIN:VEVENT\n", FileKind::Calendar),
+            ("a.md", "BEGIN:VCARD\nFN:Ana\n", FileKind::Contacts),
+            ("a", "1\n00:00:01,000 --> 00:00:04,000\nHello.\n", FileKind::Subtitles),
             (
                 "t.jsonl",
                 "{\"role\":\"user\",\"content\":\"x\",\"timestamp_ms\":1}",

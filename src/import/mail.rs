@@ -1,20 +1,29 @@
 //! Mail to events: one `.eml` file is one message, one `.mbox` file is many.
+//!
+//! What is attached to a mail and has a reader is an event beside it; what has none is named. See
+//! docs/adr/0124-what-is-attached-to-a-mail.md.
 
 use std::io;
 use std::path::Path;
 
 use serde_json::json;
 
-use super::{ImportError, NewRecord, Report, TakeEvent, Target, disk_error, import_events};
+use super::{
+    ImportError, LeftOut, NewRecord, Report, TakeEvent, Target, disk_error, import_events, read,
+};
 use crate::contract::hash::sha256;
+use crate::contract::publish::together;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
-use crate::markup;
+use crate::markup::document::Document;
+use crate::markup::mail::{self, Attachment, Mail};
 use crate::os::{Disk, Open};
 use crate::upstream::lines::Lines;
 
 /// Largest mail, with everything attached to it.
 const MAIL_BYTES_MAX: usize = 256 << 20;
+/// Mails attached to mails attached to mails.
+const MAILS_IN_MAILS_MAX: usize = 8;
 
 /// Imports one file, holding one mail and some text at a time, however large the file is.
 pub(crate) fn import_file(
@@ -37,7 +46,7 @@ pub(super) fn each_event(
     let mut number = 0;
     while let Some(message) = mailbox.message().map_err(disk_error("read", file))? {
         number += 1;
-        take(number, event(uri, &message).map_err(str::to_owned))?;
+        found_in(uri, &message).into_iter().try_for_each(|found| take(number, found))?;
     }
     Ok(())
 }
@@ -117,36 +126,165 @@ fn is_quoted_separator(line: &[u8]) -> bool {
     depth > 0 && line[depth..].starts_with(b"From ")
 }
 
-fn event(file: &str, message: &Message) -> Result<(Timestamp, NewRecord), &'static str> {
+/// The mail as an event, and what is attached to it.
+fn found_in(file: &str, message: &Message) -> Vec<Result<(Timestamp, NewRecord), LeftOut>> {
+    let unread = |why: &str| vec![Err(LeftOut::Unread(why.to_owned()))];
     if message.too_large {
-        return Err("too large for a mail");
+        return unread("too large for a mail");
     }
-    let mail = markup::mail::read(&message.bytes).ok_or("not a mail message")?;
-    let at = mail.date_ms.map(Timestamp).or_else(|| came_at(message.separator.as_deref()?));
-    let at = at.filter(|at| at.0 >= 0).ok_or("no date that can be read")?;
-    let message_id = mail.message_id.clone().unwrap_or_else(|| sha256(&message.bytes).hex());
-    let parts =
-        [Part::Text("event"), Part::Text("source:mail"), Part::Labelled("message", &message_id)];
-    let id = stable_id("evt", &parts);
-    let mut members = mail.members();
-    // The id stands in `source`.
-    members.remove("message_id");
-    let mut value = json!({
-        "schema_version": "event.v1",
-        "event_id": id,
-        "timestamp_ms": at.0,
-        "content": mail.body,
-        "event_kind": "external_observation",
-        "event_subkind": "other",
-        "source": {"source_system": "mail", "source_record_id": message_id, "source_uri": file},
-    });
-    if let Some(publish) = mail.publish {
-        value["publish"] = json!(publish);
+    let Some(mail) = mail::read(&message.bytes) else { return unread("not a mail message") };
+    let came_at = || came_at(message.separator.as_deref()?);
+    let Some(at) = date_of(&mail).or_else(came_at).filter(|at| at.0 >= 0) else {
+        return unread("no date that can be read");
+    };
+    let mut reading = Reading { file, found: Vec::new(), not_read: Vec::new() };
+    reading.mail(&mail, &message.bytes, at, None, 0);
+    let Reading { mut found, not_read, .. } = reading;
+    if !found.is_empty() {
+        found.extend(not_read.into_iter().map(|what| Err(LeftOut::Attachment(what))));
+        return found;
     }
-    for (name, found) in members {
-        value[name] = found;
+    let why = match not_read.is_empty() {
+        true => "no text".to_owned(),
+        false => format!("no text: not read: {}", not_read.join(", ")),
+    };
+    vec![Err(LeftOut::NoText(why))]
+}
+
+fn date_of(mail: &Mail) -> Option<Timestamp> {
+    mail.date_ms.map(Timestamp)
+}
+
+/// What was found in one mail so far.
+struct Reading<'a> {
+    file: &'a str,
+    found: Vec<Result<(Timestamp, NewRecord), LeftOut>>,
+    /// What has no reader, each with the reason.
+    not_read: Vec<String>,
+}
+
+impl Reading<'_> {
+    /// `around` is what the mail around this one says of being shown.
+    fn mail(
+        &mut self,
+        mail: &Mail,
+        bytes: &[u8],
+        at: Timestamp,
+        around: Option<bool>,
+        depth: usize,
+    ) {
+        let message_id = mail.message_id.clone().unwrap_or_else(|| sha256(bytes).hex());
+        let publish = together([mail.publish, around]);
+        let event = Event { file: self.file, message_id: &message_id, mail, at, publish };
+        // Files are read as files, and not as the body of the mail that has only them.
+        if mail.shows_text || mail.attachments.is_empty() && !mail.body.trim().is_empty() {
+            self.found.push(Ok(event.record(&mail.body, None)));
+        }
+        for (number, one) in mail.attachments.iter().enumerate() {
+            match (&one.content, one.media_type.as_str()) {
+                (Some(content), "message/rfc822") if depth < MAILS_IN_MAILS_MAX => {
+                    match mail::read(content) {
+                        Some(inner) => {
+                            let at = date_of(&inner).filter(|at| at.0 >= 0).unwrap_or(at);
+                            self.mail(&inner, content, at, publish, depth + 1);
+                        }
+                        None => self.leave_out(one, "not a mail message"),
+                    }
+                }
+                (Some(content), _) => match read::attached(&file_name(one), content) {
+                    Ok(document) => {
+                        let attached = Some((number, shown_name(one), &document));
+                        self.found.push(Ok(event.record(&document.text, attached)));
+                    }
+                    Err(why) => self.leave_out(one, &why),
+                },
+                (None, media_type) => {
+                    let kind = media_type.split('/').next().unwrap_or(media_type);
+                    self.leave_out(one, kind);
+                }
+            }
+        }
     }
-    Ok((at, NewRecord { order: at.0, id, value }))
+
+    fn leave_out(&mut self, one: &Attachment, why: &str) {
+        self.not_read.push(format!("{} ({why})", shown_name(one)));
+    }
+}
+
+/// The name a person knows an attachment by.
+fn shown_name(one: &Attachment) -> &str {
+    one.name.as_deref().unwrap_or(&one.media_type)
+}
+
+/// The name that says how an attachment is read: its own, or one made from its type.
+fn file_name(one: &Attachment) -> String {
+    let name = one.name.clone().unwrap_or_else(|| "attached".to_owned());
+    let end = match one.media_type.as_str() {
+        "text/markdown" => "md",
+        "text/html" => "html",
+        "text/csv" => "csv",
+        "text/tab-separated-values" => "tsv",
+        "text/calendar" => "ics",
+        "text/vcard" | "text/x-vcard" => "vcf",
+        "application/json" => "json",
+        _ => "txt",
+    };
+    if name.contains('.') { name } else { format!("{name}.{end}") }
+}
+
+/// What the events of one mail have in common.
+struct Event<'a> {
+    file: &'a str,
+    message_id: &'a str,
+    mail: &'a Mail,
+    at: Timestamp,
+    publish: Option<bool>,
+}
+
+impl Event<'_> {
+    /// The event of the mail, or of what is attached to it: its number, its name and its text.
+    fn record(
+        &self,
+        content: &str,
+        attached: Option<(usize, &str, &Document)>,
+    ) -> (Timestamp, NewRecord) {
+        let number = attached.map(|(number, ..)| number.to_string());
+        let mut parts = vec![
+            Part::Text("event"),
+            Part::Text("source:mail"),
+            Part::Labelled("message", self.message_id),
+        ];
+        parts.extend(number.as_deref().map(|number| Part::Labelled("attachment", number)));
+        let id = stable_id("evt", &parts);
+        let mut members = self.mail.members();
+        // The id stands in `source`.
+        members.remove("message_id");
+        let mut publish = self.publish;
+        if let Some((_, name, document)) = attached {
+            let title = self.mail.subject.as_deref().map(|subject| format!("{subject} › {name}"));
+            members.insert("title".to_owned(), title.unwrap_or_else(|| name.to_owned()).into());
+            publish = together([publish, document.publish]);
+        }
+        let mut value = json!({
+            "schema_version": "event.v1",
+            "event_id": id,
+            "timestamp_ms": self.at.0,
+            "content": content,
+            "event_kind": "external_observation",
+            "event_subkind": "other",
+            "source": {
+                "source_system": "mail", "source_record_id": self.message_id,
+                "source_uri": self.file,
+            },
+        });
+        if let Some(publish) = publish {
+            value["publish"] = json!(publish);
+        }
+        for (name, found) in members {
+            value[name] = found;
+        }
+        (self.at, NewRecord { order: self.at.0, id, value })
+    }
 }
 
 #[cfg(test)]
@@ -196,5 +334,79 @@ mod tests {
         let mut again = Report::default();
         import_file(target, &file, &mut again).unwrap();
         assert_eq!((again.added, again.known), (0, 60));
+    }
+
+    /// What a mail of parts gives: each text under its title, and what was left out.
+    fn taken(parts: &[(&str, &str)]) -> (Vec<(String, String)>, Vec<String>) {
+        let head = "Message-ID: <1@x>\r\nFrom: a@x\r\nSubject: Minutes\r\nDate: Mon, 9 Feb 2026 10:00:00 +0000\r\n";
+        let mut text = format!("{head}Content-Type: multipart/mixed; boundary=b\r\n\r\n");
+        for (headers, content) in parts {
+            text.push_str(&format!("--b\r\n{headers}\r\n\r\n{content}\r\n"));
+        }
+        text.push_str("--b--\r\n");
+        let message = Message { separator: None, bytes: text.into_bytes(), too_large: false };
+        let (mut texts, mut left) = (Vec::new(), Vec::new());
+        for found in found_in("a.eml", &message) {
+            match found {
+                Ok((_, record)) => {
+                    let word = |name: &str| record.value[name].as_str().unwrap().trim().to_owned();
+                    texts.push((word("title"), word("content")));
+                }
+                Err(why) => left.push(format!("{why:?}")),
+            }
+        }
+        (texts, left)
+    }
+
+    const PHOTO: (&str, &str) =
+        ("Content-Type: image/jpeg\r\nContent-Disposition: attachment; filename=p.jpg", "/9j/");
+
+    #[test]
+    fn texts_attached_to_a_mail_are_read_beside_it_and_the_rest_is_named() {
+        let attached = |of_type: &str, name: &str| {
+            format!("Content-Type: {of_type}\r\nContent-Disposition: attachment; filename={name}")
+        };
+        let event = "BEGIN:VEVENT\r\nSUMMARY:Pump\r\nDTSTART:20260301T090000Z\r\nEND:VEVENT";
+        let inner =
+            "Message-ID: <2@x>\r\nFrom: t@x\r\nSubject: Offer\r\n\r\nTwo years of warranty.";
+        let (texts, left) = taken(&[
+            ("Content-Type: text/plain", "The minutes are attached."),
+            (&attached("text/markdown", "m.md"), "---\ntitle: M\n---\nWe buy a pump."),
+            (&attached("text/html", "p.html"), "<p>It costs 240 euros.</p>"),
+            (&attached("text/csv", "l.csv"), "Item,Price\r\nPump,240"),
+            ("Content-Type: text/calendar; name=i.ics", event),
+            ("Content-Type: message/rfc822", inner),
+            ("Content-Type: image/png\r\nContent-ID: <logo>", "iVBO"),
+            ("Content-Type: application/pgp-signature; name=s.asc", "abc"),
+            (&attached("application/pdf", "r.pdf"), "%PDF-1.4"),
+            PHOTO,
+        ]);
+        let texts: Vec<_> = texts.iter().map(|(title, text)| (&title[..], &text[..])).collect();
+        assert_eq!(
+            texts,
+            [
+                ("Minutes", "The minutes are attached."),
+                ("Minutes › m.md", "We buy a pump."),
+                ("Minutes › p.html", "It costs 240 euros."),
+                ("Minutes › l.csv", "Item: Pump; Price: 240."),
+                ("Minutes › i.ics", "Pump; when: 2026-03-01 09:00 UTC."),
+                ("Offer", "Two years of warranty."),
+            ]
+        );
+        let pdf = "Attachment(\"r.pdf (PDF: save it as a file)\")";
+        assert_eq!(left, [pdf, "Attachment(\"p.jpg (image)\")"]);
+    }
+
+    #[test]
+    fn a_mail_without_a_text_is_left_out_with_the_reason() {
+        let why = "NoText(\"no text: not read: p.jpg (image)\")";
+        assert_eq!(taken(&[PHOTO]), (Vec::new(), vec![why.to_owned()]));
+        let empty = ("Content-Type: text/plain", " ");
+        assert_eq!(taken(&[empty]), (Vec::new(), vec!["NoText(\"no text\")".to_owned()]));
+        // Another version of what is shown is no attachment.
+        let page = "Content-Type: multipart/alternative; boundary=c";
+        let both = "--c\r\nContent-Type: text/plain\r\n\r\nCome at nine.\r\n--c\r\nContent-Type: text/calendar\r\n\r\nBEGIN:VEVENT\r\n--c--";
+        let shown = ("Minutes".to_owned(), "Come at nine.".to_owned());
+        assert_eq!(taken(&[(page, both)]), (vec![shown], Vec::new()));
     }
 }

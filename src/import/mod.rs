@@ -38,7 +38,7 @@ use crate::os::Disk;
 
 pub(crate) use partition::Appender;
 pub use partition::NewRecord;
-pub(crate) use partition::partition_of_folder;
+pub(crate) use partition::{partition_of, partition_of_folder};
 
 /// The producer named in manifests of imported partitions.
 pub(crate) const PRODUCER: &str = "summarizer-import";
@@ -98,6 +98,18 @@ pub(crate) enum LeftOut {
     /// Nobody said anything in it. That is not an error.
     #[error("a conversation without words")]
     EmptyConversation,
+    /// A mail without any text that can be read. That is not an error.
+    #[error("{0}")]
+    NoText(String),
+    /// Something attached to a mail that has no reader. The mail itself is read.
+    #[error("{0}")]
+    Attachment(String),
+}
+
+impl LeftOut {
+    pub(crate) fn is_fault(&self) -> bool {
+        matches!(self, LeftOut::Unread(_))
+    }
 }
 
 /// Something that could not be imported, and why.
@@ -130,9 +142,35 @@ pub struct Report {
     pub(crate) renamed: BTreeMap<String, String>,
     /// How much more was left out than is listed.
     pub(crate) rejected_omitted: u64,
+    /// What is attached to mails and has no reader, the first of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) not_read: Vec<NotRead>,
+}
+
+/// Something attached to a mail that was not read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct NotRead {
+    pub file: String,
+    /// Its name, and in parentheses why.
+    pub what: String,
 }
 
 impl Report {
+    /// Something gave nothing.
+    pub(crate) fn leave_out(&mut self, file: &str, number: u64, why: LeftOut) {
+        match why {
+            LeftOut::Attachment(what) if self.not_read.len() < REJECTED_MAX => {
+                self.not_read.push(NotRead { file: file.to_owned(), what });
+            }
+            LeftOut::Attachment(_) => {}
+            why => {
+                let (is_empty, before) = (!why.is_fault(), self.rejected.len());
+                self.reject(file, number, why.to_string());
+                self.rejected.iter_mut().skip(before).for_each(|one| one.is_empty = is_empty);
+            }
+        }
+    }
+
     /// Something was left out.
     pub(crate) fn reject(&mut self, file: &str, number: u64, why: String) {
         match self.rejected.len() < REJECTED_MAX {
@@ -146,10 +184,7 @@ impl Report {
 
     /// A conversation in which nobody said anything.
     pub(crate) fn found_empty(&mut self, file: &str, number: u64) {
-        self.reject(file, number, LeftOut::EmptyConversation.to_string());
-        if let Some(last) = self.rejected.last_mut() {
-            last.is_empty |= last.number == number && last.file == file;
-        }
+        self.leave_out(file, number, LeftOut::EmptyConversation);
     }
 
     pub(crate) fn changed(&mut self, partition: String) {
@@ -172,7 +207,7 @@ pub struct Target<'a> {
 
 /// Takes an event with its time, or the reason why it is no event, with its number, counted from 1.
 type TakeEvent<'t> =
-    dyn FnMut(u64, Result<(Timestamp, NewRecord), String>) -> Result<(), ImportError> + 't;
+    dyn FnMut(u64, Result<(Timestamp, NewRecord), LeftOut>) -> Result<(), ImportError> + 't;
 
 /// Events that are sorted by day and not written yet.
 struct Days<'a> {
@@ -229,7 +264,7 @@ fn import_events(
     each(&name, &mut |number, found| match found {
         Ok((at, record)) => days.take(at, record, report),
         Err(why) => {
-            report.reject(&name, number, why);
+            report.leave_out(&name, number, why);
             Ok(())
         }
     })?;

@@ -54,7 +54,7 @@ fn in_partition_letters(name: &str) -> Option<String> {
 }
 
 /// The partition of a document: the first folder of its name, in the letters partitions may have.
-pub(super) fn partition_of(name: &str) -> String {
+pub(crate) fn partition_of(name: &str) -> String {
     let folder = name.split_once('/').map_or(NO_FOLDER, |(folder, _)| folder);
     in_partition_letters(folder).unwrap_or_else(|| NO_FOLDER.to_owned())
 }

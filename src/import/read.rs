@@ -5,12 +5,12 @@ use std::path::Path;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::kind::{FileKind, extension};
+use super::kind::{FileKind, HEAD_BYTES, Refusal, extension};
 use super::{decode, extract, office};
 use crate::contract::publish::{said_by_member, said_by_record, said_within, together};
 use crate::markup::document::{self, Document};
-use crate::markup::org;
 use crate::markup::records::{List, Record, value_of};
+use crate::markup::{cards, org, subtitles};
 use crate::upstream::source::RESOLVE_IDS_MAX;
 
 /// What reading a file may need beside its bytes.
@@ -36,6 +36,9 @@ pub(crate) fn items(
         _ => return Ok(None),
     };
     let text = decode::text(bytes).ok_or("it is binary")?;
+    let header = if kind == "csv" { missing_header(path, &text) } else { None };
+    let has_names = header.is_none();
+    let text = header.map_or(text.clone(), |header| header + &text);
     let list = match List::of(name, &text)? {
         // Lines of JSON stand under other names too.
         None if serde_json::from_str::<&RawValue>(&text).is_err() => List::of("jsonl", &text)?,
@@ -49,7 +52,8 @@ pub(crate) fn items(
     let records = list.slots.iter().map(|slot| list.record(&text, slot));
     let documents = records.flat_map(|record| {
         let publish = together([said_by_record(&record.members), list.publish]);
-        let all = project(kind, &record.members).unwrap_or_else(|| vec![item(kind, record)]);
+        let all =
+            project(kind, &record.members).unwrap_or_else(|| vec![item(kind, record, has_names)]);
         all.into_iter()
             .map(move |one| Document { publish: together([publish, one.publish]), ..one })
     });
@@ -91,10 +95,41 @@ fn project(kind: &'static str, members: &Map<String, Value>) -> Option<Vec<Docum
     Some(all)
 }
 
-/// An item without a text of its own is shown by its members, each record a sentence.
-fn item(kind: &'static str, record: Record) -> Document {
+/// The line with the names that a table lacks: its first row has numbers or dates where the second one has them.
+fn missing_header(path: &Path, text: &str) -> Option<String> {
+    let separator = if extension(path) == "tsv" { '\t' } else { separator_of(text) };
+    let head: String = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .take(2)
+        .fold(String::new(), |head, line| head + line + "\n");
+    let rows = rows(&head, separator);
+    let (first, second) = (rows.first()?, rows.get(1)?);
+    let is_number = |cell: &String| {
+        let cell = cell.trim().trim_start_matches(['-', '+', '€', '$', '£']);
+        cell.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let alike = |(one, two): (&String, &String)| is_number(one) == is_number(two);
+    let has_numbers = first.iter().any(is_number) && first.iter().zip(second).all(alike);
+    let is_data = first.len() > 1 && first.len() == second.len() && has_numbers;
+    let names = (1..=first.len()).map(|number| format!("column {number}"));
+    let names: Vec<String> = names.collect();
+    is_data.then(|| names.join(&separator.to_string()) + "\n")
+}
+
+/// An item without a text of its own is shown by its members, each record a sentence. Names that the file does not
+/// give are left out.
+fn item(kind: &'static str, record: Record, has_names: bool) -> Document {
     let Record { text, is_whole, members, .. } = record;
-    let text = if is_whole { text } else { sentence(&members) };
+    let text = match (is_whole, has_names) {
+        (true, _) => text,
+        (false, true) => sentence(&members),
+        (false, false) => {
+            let cells = members.values().filter_map(Value::as_str).map(str::trim);
+            let cells: Vec<&str> = cells.filter(|cell| !cell.is_empty()).collect();
+            format!("{}.", cells.join("; ").trim_end_matches('.'))
+        }
+    };
     let word = |wanted: &[&str]| {
         let named = |name: &&str| members.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
         let found = wanted.iter().filter_map(named).find_map(|(_, value)| value.as_str());
@@ -125,6 +160,43 @@ fn sentence(record: &Map<String, Value>) -> String {
     }
 }
 
+/// Reads what is attached to a mail as one document, by its content and its name; or says why not.
+pub(crate) fn attached(name: &str, bytes: &[u8]) -> Result<Document, String> {
+    let (path, head) = (Path::new(name), &bytes[..bytes.len().min(HEAD_BYTES)]);
+    let kind = FileKind::of(path, head, &mut || Ok(bytes.to_vec()));
+    let kind = kind.map_err(|error| error.to_string())?.map_err(|Refusal(why)| why)?;
+    match kind {
+        // The program that reads it needs a file.
+        FileKind::Pdf => return Err("PDF: save it as a file".to_owned()),
+        FileKind::ChatGpt | FileKind::Claude | FileKind::ChatLines | FileKind::Mailbox => {
+            return Err(format!("{}: save it as a file", kind.name()));
+        }
+        _ => {}
+    }
+    let read = whole(&Readers::default(), kind, path, bytes)?;
+    match read.text.trim() {
+        "" => Err("no words".to_owned()),
+        _ => Ok(read),
+    }
+}
+
+/// Reads a file as one document; a list is the text of its items.
+pub(crate) fn whole(
+    readers: &Readers,
+    kind: FileKind,
+    path: &Path,
+    bytes: &[u8],
+) -> Result<Document, String> {
+    match items(kind, path, bytes)? {
+        Some(items) if !items.is_empty() => {
+            let texts: Vec<&str> = items.iter().map(|item| item.text.trim()).collect();
+            let publish = together(items.iter().map(|item| item.publish));
+            Ok(Document { text: texts.join("\n"), publish, ..Document::default() })
+        }
+        _ => document(readers, kind, path, bytes),
+    }
+}
+
 /// Reads a file whose kind is a document.
 pub(crate) fn document(
     readers: &Readers,
@@ -150,6 +222,9 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
     match kind {
         FileKind::Markdown => read_as("x.md"),
         FileKind::Org => Ok(org::document(&text)),
+        FileKind::Calendar => Ok(cards::document("ics", &text)),
+        FileKind::Contacts => Ok(cards::document("vcf", &text)),
+        FileKind::Subtitles => Ok(subtitles::document(&text)),
         FileKind::Html => Ok(document::article(&text)),
         FileKind::Latex => read_as("x.tex"),
         FileKind::Mail => document::read("x.eml", bytes),
@@ -301,6 +376,12 @@ mod tests {
         let shown: Vec<_> = lines.iter().map(|line| (line.text.as_str(), line.publish)).collect();
         assert_eq!(shown, [("amount: 40; who: Ana.", Some(false)), ("amount: 3.", None)]);
         assert_eq!(read(FileKind::Json, "a.json", b"{\"text\": \"x\"}"), None);
+        let bare =
+            read(FileKind::Csv, "a.csv", b"2026-01-03,Pump,240\n2026-01-04,Hose,35\n").unwrap();
+        let bare: Vec<_> = bare.iter().map(|row| row.text.as_str()).collect();
+        assert_eq!(bare, ["2026-01-03; Pump; 240.", "2026-01-04; Hose; 35."]);
+        let named = read(FileKind::Csv, "a.csv", b"item,2024,price\nPump,3,250\n").unwrap();
+        assert_eq!(named[0].text, "item: Pump; 2024: 3; price: 250.");
         // Lines of JSON under another name are a list too, and a broken line hides no mark.
         let lines = b"{\"text\":\"a\"}\n{\"text\":\"b\",\"private\":true}\n";
         let read_lines = read(FileKind::Json, "a.json", lines).unwrap();

@@ -16,7 +16,6 @@ use crate::contract::source::{
     InputContext, Labels, Origin, Person, SourceContext, SourceKind, Window, zoned,
 };
 use crate::contract::time::Timestamp;
-use crate::markup::document::Document;
 use crate::model::SourceText;
 use crate::os::Disk;
 use crate::upstream::context::of_event;
@@ -121,17 +120,29 @@ pub(crate) fn each_unit(
     match file.kind {
         FileKind::Mail | FileKind::Mailbox => {
             let many = file.kind == FileKind::Mailbox;
+            // A mail with what is attached to it.
+            let (mut under_way, mut held) = (0, Vec::new());
             mail::each_event(disk, path, name, &mut |number, found| {
+                if number != under_way {
+                    let before = std::mem::take(&mut held);
+                    of_mail(file, many, before, zone).into_iter().for_each(|unit| take(Ok(unit)));
+                    under_way = number;
+                }
                 match found {
-                    Ok((at, record)) => take(Ok(of_mail(file, many, at, record, zone))),
+                    Ok((_, record)) => held.push(record),
                     // A draft has no date; alone in its file it still is a mail with words.
-                    Err(_) if !many => {
-                        take(document(disk, readers, file, zone).map_err(LeftOut::Unread))
+                    Err(LeftOut::Unread(_)) if !many => {
+                        take(document(disk, readers, file, zone).map_err(LeftOut::Unread));
                     }
-                    Err(why) => take(Err(LeftOut::Unread(format!("message {number}: {why}")))),
+                    Err(LeftOut::Unread(why)) => {
+                        take(Err(LeftOut::Unread(format!("message {number}: {why}"))));
+                    }
+                    Err(why) => take(Err(why)),
                 }
                 Ok(())
-            })
+            })?;
+            of_mail(file, many, held, zone).into_iter().for_each(|unit| take(Ok(unit)));
+            Ok(())
         }
         FileKind::ChatGpt | FileKind::Claude => each_record(disk, path, &mut |number, record| {
             let read = record.and_then(|record| chats::conversation(&record));
@@ -213,15 +224,7 @@ fn document(
     zone: Tz,
 ) -> Result<Unit, String> {
     let bytes = disk.read(&file.path).map_err(|error| error.to_string())?;
-    let mut read = match read::items(file.kind, &file.path, &bytes)? {
-        // A list is read as its items, as `add` reads it.
-        Some(items) if !items.is_empty() => {
-            let texts: Vec<&str> = items.iter().map(|item| item.text.trim()).collect();
-            let publish = together(items.iter().map(|item| item.publish));
-            Document { text: texts.join("\n"), publish, ..Document::default() }
-        }
-        _ => read::document(readers, file.kind, &file.path, &bytes)?,
-    };
+    let mut read = read::whole(readers, file.kind, &file.path, &bytes)?;
     dated::set_days(std::slice::from_mut(&mut read), &file.name);
     let text = normalize(&read.text).into_owned();
     if text.trim().is_empty() {
@@ -255,13 +258,13 @@ fn one(file: &NamedFile, name: String, text: String, context: SourceContext) -> 
     }
 }
 
-fn of_mail(file: &NamedFile, many: bool, at: Timestamp, record: NewRecord, zone: Tz) -> Unit {
-    let (text, context) = event(&record, Some(at), zone);
-    let name = match (&context.title, many) {
-        (Some(title), true) => format!("{}: {title}", file.name),
-        _ => file.name.clone(),
-    };
-    Unit { publish: said_of(&record), ..one(file, name, text, context) }
+/// A mail with what is attached to it; `None` when nothing in it has words.
+fn of_mail(file: &NamedFile, many: bool, events: Vec<NewRecord>, zone: Tz) -> Option<Unit> {
+    let mut unit = of_events(file, events, zone)?;
+    if let (Some(title), true) = (&unit.context.sources[0].title, many) {
+        unit.name = format!("{}: {title}", file.name);
+    }
+    Some(unit)
 }
 
 /// Whether an event may be shown to others.

@@ -37,6 +37,20 @@ pub struct Mail {
     pub publish: Option<bool>,
     /// Text body; HTML is read as a page.
     pub body: String,
+    /// Whether the body is what the mail shows. A mail that shows nothing has the texts attached to it.
+    pub(crate) shows_text: bool,
+    /// What is attached to it, in its order.
+    pub(crate) attachments: Vec<Attachment>,
+}
+
+/// A part that a mail does not show.
+pub(crate) struct Attachment {
+    /// The name of its file.
+    pub name: Option<String>,
+    /// Its type in lower case, such as `image/png`.
+    pub media_type: String,
+    /// Its content: text as UTF-8, anything else as it is. Pictures, sounds and films are not decoded.
+    pub content: Option<Vec<u8>>,
 }
 
 impl Mail {
@@ -65,7 +79,11 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
     let references = message.references().as_text_list().map(<[_]>::to_vec);
     let first_reference = references.and_then(|list| list.first().map(|id| id.to_string()));
     let message_id = message.message_id().map(str::to_owned);
-    let body = whole.text();
+    let shown = whole.texts(Wanted::Shown);
+    let shows_text = !shown.is_empty();
+    let body = if shows_text { shown } else { whole.texts(Wanted::Attached) }.join("\n\n");
+    let mut attachments = Vec::new();
+    whole.attachments(false, &mut attachments);
     let said = marks::said_in_text("eml", &body);
     Some(Mail {
         thread_id: first_reference
@@ -81,6 +99,8 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
         date: message.date().map(mail_parser::DateTime::to_rfc3339),
         publish: together([publish(message), whole.publish_of_pages(), said]),
         body,
+        shows_text,
+        attachments,
     })
 }
 
@@ -208,15 +228,6 @@ enum Wanted {
 }
 
 impl Part<'_> {
-    /// The texts that the mail shows. A mail that shows no text has the texts that are attached to it.
-    fn text(&self) -> String {
-        let mut texts = self.texts(Wanted::Shown);
-        if texts.is_empty() {
-            texts = self.texts(Wanted::Attached);
-        }
-        texts.join("\n\n")
-    }
-
     /// The texts of a part and of the parts in it, those that are not empty, in their order. Of
     /// alternatives the first plain one that has text counts, else the first that has text.
     fn texts(&self, wanted: Wanted) -> Vec<String> {
@@ -252,6 +263,38 @@ impl Part<'_> {
         (!text.is_empty()).then_some(text)
     }
 
+    /// Collects what is attached. A version of a text that is shown is no attachment.
+    fn attachments(&self, is_version: bool, found: &mut Vec<Attachment>) {
+        if self.is_one_of(&["multipart"], None) {
+            let is_choice = self.is_one_of(&["multipart"], Some("alternative"));
+            let is_version = is_choice && !self.texts(Wanted::Shown).is_empty();
+            self.inner.iter().for_each(|part| part.attachments(is_version, found));
+            return;
+        }
+        let Some(headers) = &self.headers else { return };
+        let disposition = headers.content_disposition();
+        let is_attached = disposition.is_some_and(|one| one.is_attachment());
+        let of_type = headers.content_type();
+        let major = of_type.map_or("text", |of| of.ctype()).to_ascii_lowercase();
+        let minor = of_type.and_then(|of| of.subtype()).unwrap_or("plain").to_ascii_lowercase();
+        let is_text = self.is_plain() || self.is_html();
+        // A picture with an id belongs to the page that shows it. A signature says nothing.
+        let is_of_page = major == "image" && headers.content_id().is_some();
+        let is_signature = minor.ends_with("signature");
+        let is_beside = is_attached || !(is_version || is_text || is_of_page);
+        if !is_beside || is_signature || self.content.trim_ascii().is_empty() {
+            return;
+        }
+        let is_media = matches!(major.as_str(), "image" | "audio" | "video" | "font" | "model");
+        let content = (!is_media).then(|| match major.as_str() {
+            "text" => self.decoded().into_bytes(),
+            _ => self.bytes().into_owned(),
+        });
+        let name = headers.attachment_name().map(str::trim).filter(|name| !name.is_empty());
+        let name = name.map(|name| words_of(name).unwrap_or_else(|| name.to_owned()));
+        found.push(Attachment { name, media_type: format!("{major}/{minor}"), content });
+    }
+
     /// What the `meta` elements and the head of the parts in HTML say.
     fn publish_of_pages(&self) -> Option<bool> {
         let own = self.is_html().then(|| {
@@ -283,14 +326,19 @@ impl Part<'_> {
         of_type.is_none() || self.is_one_of(&["text"], Some("plain"))
     }
 
-    /// Its content as characters.
-    fn decoded(&self) -> String {
+    /// Its content as its transfer encoding says.
+    fn bytes(&self) -> Cow<'_, [u8]> {
         let coding = self.headers.as_ref().and_then(|part| part.content_transfer_encoding());
-        let bytes = match coding.map(str::to_ascii_lowercase).as_deref() {
+        match coding.map(str::to_ascii_lowercase).as_deref() {
             Some("base64") => of_base64(self.content),
             Some("quoted-printable") => Cow::Owned(of_quoted_printable(self.content)),
             _ => Cow::Borrowed(self.content),
-        };
+        }
+    }
+
+    /// Its content as characters.
+    fn decoded(&self) -> String {
+        let bytes = self.bytes();
         let of_type = self.headers.as_ref().and_then(MimeHeaders::content_type);
         let charset = of_type.and_then(|of| of.attribute("charset")).unwrap_or("us-ascii").trim();
         let is_ascii = ["us-ascii", "ascii"].iter().any(|one| charset.eq_ignore_ascii_case(one));
@@ -316,7 +364,7 @@ fn of_base64(coded: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// A `=` that codes nothing stays.
-fn of_quoted_printable(coded: &[u8]) -> Vec<u8> {
+pub(super) fn of_quoted_printable(coded: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(coded.len());
     for line in coded.split_inclusive(|byte| *byte == b'\n') {
         let words = line.trim_ascii_end();

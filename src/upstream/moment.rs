@@ -38,6 +38,14 @@ impl Moment {
         named(members, TIMES).find_map(|value| Moment::read(value, zone))
     }
 
+    /// The day it counts on: the day of a moment in a zone, or the day that is written.
+    pub(crate) fn day_in(self, zone: Tz) -> Day {
+        match self {
+            Moment::At(at) => Timestamp(at.timestamp_millis()).day_in(zone),
+            Moment::Day(day) => day,
+        }
+    }
+
     /// Milliseconds for sorting. A day counts as its noon in UTC, which lies on that day in nearly
     /// every zone.
     pub(crate) fn millis(self) -> i64 {

@@ -1,0 +1,350 @@
+//! Calendars (`.ics`) and contacts (`.vcf`) as sentences: what an entry says, without the names of its
+//! properties.
+//!
+//! Contract: an entry is a paragraph of one sentence, and what its owner wrote about it follows as text.
+//! Times stay as they are written, with their zone. Alarms, zones and pictures are no text.
+
+use serde_json::{Map, Value};
+
+use super::document::Document;
+use super::mail::of_quoted_printable;
+use super::marks;
+use crate::contract::publish::{said_by_line, together};
+use crate::contract::time::Day;
+
+/// Parts that are entries. Others stand in them or beside them, and say nothing of their own.
+const ENTRIES: [&str; 4] = ["VEVENT", "VTODO", "VJOURNAL", "VCARD"];
+
+/// Reads a calendar or contacts.
+pub(crate) fn document(kind: &'static str, text: &str) -> Document {
+    let mut reader = Reader::default();
+    unfolded(text).iter().for_each(|line| reader.line(line));
+    let Reader { mut entries, last, name, publish, .. } = reader;
+    // An entry without an end is one too.
+    entries.extend(last);
+    let texts: Vec<String> =
+        entries.iter().map(Entry::text).filter(|text| !text.is_empty()).collect();
+    let only = if let [only] = entries.as_slice() { Some(only) } else { None };
+    Document {
+        kind,
+        text: texts.join("\n\n"),
+        title: only.and_then(Entry::name).or(name),
+        date: only.and_then(|one| one.first("DTSTART").and_then(day_of)),
+        members: Map::<String, Value>::new(),
+        publish: together([publish, marks::said_in_text(kind, text)]),
+        ..Document::default()
+    }
+}
+
+/// The lines of a file, each whole: a line that begins with a blank continues the one before.
+fn unfolded(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for line in text.lines() {
+        match (line.strip_prefix([' ', '\t']), lines.last_mut()) {
+            (Some(rest), Some(last)) => last.push_str(rest),
+            // Old contacts end a line that goes on with `=`.
+            (None, Some(last)) if last.ends_with('=') && is_quoted(last) => {
+                last.pop();
+                last.push_str(line);
+            }
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    lines
+}
+
+fn is_quoted(line: &str) -> bool {
+    let head = line.split(':').next().unwrap_or_default();
+    head.to_ascii_uppercase().contains("QUOTED-PRINTABLE")
+}
+
+#[derive(Default)]
+struct Reader {
+    entries: Vec<Entry>,
+    /// The entry that did not end yet.
+    last: Option<Entry>,
+    /// The parts that are open.
+    open: Vec<String>,
+    name: Option<String>,
+    publish: Option<bool>,
+}
+
+impl Reader {
+    fn line(&mut self, line: &str) {
+        let Some(property) = Property::read(line) else { return };
+        self.publish = together([self.publish, said_by_line(&property.name, &property.value)]);
+        let part = property.value.trim().to_ascii_uppercase();
+        match property.name.as_str() {
+            "BEGIN" => {
+                if ENTRIES.contains(&part.as_str()) {
+                    self.entries.extend(self.last.replace(Entry::default()));
+                }
+                self.open.push(part);
+            }
+            "END" => {
+                if let Some(place) = self.open.iter().rposition(|open| *open == part) {
+                    self.open.truncate(place);
+                }
+                if ENTRIES.contains(&part.as_str()) {
+                    self.entries.extend(self.last.take());
+                }
+            }
+            "X-WR-CALNAME" => self.name = Some(property.value),
+            _ if self.open.last().is_some_and(|open| ENTRIES.contains(&open.as_str())) => {
+                self.last.iter_mut().for_each(|entry| entry.0.push(property.clone()));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// `NAME;PARAMETER=value:value`.
+#[derive(Debug, Clone, PartialEq)]
+struct Property {
+    name: String,
+    parameters: Vec<(String, String)>,
+    value: String,
+}
+
+impl Property {
+    fn read(line: &str) -> Option<Property> {
+        let mut in_quotes = false;
+        let colon = line.char_indices().find(|(_, c)| {
+            in_quotes ^= *c == '"';
+            *c == ':' && !in_quotes
+        })?;
+        let (head, raw) = (&line[..colon.0], &line[colon.0 + 1..]);
+        let mut words = head.split(';');
+        // Programs group properties with a word before a point.
+        let name = words.next()?.rsplit('.').next()?.trim().to_ascii_uppercase();
+        let parameters: Vec<(String, String)> = words
+            .filter_map(|word| word.split_once('='))
+            .map(|(name, value)| (name.to_ascii_uppercase(), value.trim_matches('"').to_owned()))
+            .collect();
+        let raw = match is_quoted(line) {
+            true => String::from_utf8_lossy(&of_quoted_printable(raw.as_bytes())).into_owned(),
+            false => raw.to_owned(),
+        };
+        Some(Property { name, parameters, value: raw })
+    }
+
+    fn parameter(&self, name: &str) -> Option<&str> {
+        let found = self.parameters.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Its text, in which `\n` is a line end and `\,` a comma.
+    fn text(&self) -> String {
+        plain(&self.value)
+    }
+
+    /// The parts between the signs that separate them, those that are not empty.
+    fn parts(&self) -> String {
+        let mut parts = vec![String::new()];
+        let mut chars = self.value.chars();
+        while let Some(c) = chars.next() {
+            let last = parts.last_mut().expect("there is a part");
+            match c {
+                '\\' => {
+                    last.push(c);
+                    last.extend(chars.next());
+                }
+                ';' => parts.push(String::new()),
+                c => last.push(c),
+            }
+        }
+        let parts = parts.iter().map(|part| plain(part)).filter(|part| !part.is_empty());
+        parts.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whom it names.
+    fn person(&self) -> String {
+        let address = self.value.trim();
+        let bare = address.get(..7).filter(|start| start.eq_ignore_ascii_case("mailto:"));
+        let address = bare.map_or(address, |_| &address[7..]);
+        self.parameter("CN").filter(|name| !name.trim().is_empty()).unwrap_or(address).to_owned()
+    }
+}
+
+fn plain(value: &str) -> String {
+    let mut out = String::new();
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match (c, if c == '\\' { chars.next() } else { None }) {
+            (_, Some('n' | 'N')) => out.push('\n'),
+            (_, Some(escaped)) => out.push(escaped),
+            (c, None) => out.push(c),
+        }
+    }
+    out.trim().to_owned()
+}
+
+#[derive(Default)]
+struct Entry(Vec<Property>);
+
+impl Entry {
+    fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Property> {
+        self.0.iter().filter(move |property| property.name == name)
+    }
+
+    fn first<'a>(&'a self, name: &'a str) -> Option<&'a Property> {
+        self.all(name).find(|property| !property.value.trim().is_empty())
+    }
+
+    fn name(&self) -> Option<String> {
+        let named = ["SUMMARY", "FN"].iter().find_map(|name| self.first(name));
+        let name = named.map(Property::text).or_else(|| self.first("N").map(Property::parts))?;
+        let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
+        (!name.is_empty()).then_some(name)
+    }
+
+    /// The sentence of the entry, and what is written about it below.
+    fn text(&self) -> String {
+        let mut said: Vec<String> = self.name().into_iter().collect();
+        let mut say = |label: &str, what: String| {
+            let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
+            if !what.is_empty() {
+                said.push(format!("{label}: {what}"));
+            }
+        };
+        say("when", self.when());
+        say("due", self.first("DUE").map(shown_time).unwrap_or_default());
+        let rule = self.first("RRULE").map(|rule| rule.value.to_ascii_lowercase());
+        let rhythm = rule
+            .as_deref()
+            .and_then(|rule| rule.split(';').find_map(|part| part.strip_prefix("freq=")));
+        say("repeats", rhythm.unwrap_or_default().to_owned());
+        let status = self.first("STATUS").map(|status| status.text().to_lowercase());
+        let status = status.filter(|status| !matches!(status.as_str(), "confirmed" | "final"));
+        say("status", status.unwrap_or_default());
+        say("where", self.first("LOCATION").map(Property::text).unwrap_or_default());
+        let people = self.all("ORGANIZER").chain(self.all("ATTENDEE")).map(Property::person);
+        let mut who: Vec<String> = Vec::new();
+        people.for_each(|person| {
+            if !who.contains(&person) {
+                who.push(person)
+            }
+        });
+        say("who", who.join(", "));
+        for (label, name) in [
+            ("organization", "ORG"),
+            ("title", "TITLE"),
+            ("role", "ROLE"),
+            ("phone", "TEL"),
+            ("e-mail", "EMAIL"),
+            ("address", "ADR"),
+            ("web", "URL"),
+        ] {
+            let all: Vec<String> = self.all(name).map(Property::parts).collect();
+            say(
+                label,
+                all.iter().filter(|one| !one.is_empty()).cloned().collect::<Vec<_>>().join(", "),
+            );
+        }
+        say("birthday", self.first("BDAY").map(shown_time).unwrap_or_default());
+        let mut texts = Vec::new();
+        if !said.is_empty() {
+            let sentence = said.join("; ");
+            let ends = sentence.ends_with(['.', '!', '?', '…']);
+            texts.push(if ends { sentence } else { format!("{sentence}.") });
+        }
+        let written = ["DESCRIPTION", "NOTE", "COMMENT"].iter().flat_map(|name| self.all(name));
+        texts.extend(written.map(Property::text).filter(|text| !text.is_empty()));
+        texts.join("\n\n")
+    }
+
+    fn when(&self) -> String {
+        let Some(start) = self.first("DTSTART") else { return String::new() };
+        let begin = shown_time(start);
+        let Some(end) = self.first("DTEND") else { return begin };
+        // The end of whole days is the day after the last.
+        let end = match (end.value.trim().len(), day_of(end)) {
+            (8, Some(day)) => {
+                day.parse().ok().map(|Day(day)| Day(day.pred_opt().unwrap_or(day)).to_string())
+            }
+            _ => Some(shown_time(end)),
+        };
+        let Some(end) = end.filter(|end| *end != begin) else { return begin };
+        let same_day = begin.len() > 10 && end.get(..10) == begin.get(..10);
+        let zone = begin.find(" (").or_else(|| begin.find(" UTC"));
+        let (from, zone) = begin.split_at(zone.unwrap_or(begin.len()));
+        match same_day && !zone.is_empty() && end.ends_with(zone) || same_day && zone.is_empty() {
+            true => format!("{from} – {}", end[10..].trim()),
+            false => format!("{begin} – {end}"),
+        }
+    }
+}
+
+/// The day of a time, where it is one.
+fn day_of(time: &Property) -> Option<String> {
+    let digits: String = time.value.chars().filter(|c| *c != '-').take(8).collect();
+    if digits.len() < 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let day = format!("{}-{}-{}", &digits[..4], &digits[4..6], &digits[6..]);
+    day.parse::<Day>().ok().map(|day| day.to_string())
+}
+
+/// `20260301T090000Z` as `2026-03-01 09:00 UTC`; what has another form stays as it is.
+fn shown_time(time: &Property) -> String {
+    let value = time.value.trim();
+    let Some(day) = day_of(time) else { return value.to_owned() };
+    let Some((_, clock)) = value.split_once('T') else { return day };
+    let digits: String = clock.chars().filter(char::is_ascii_digit).take(4).collect();
+    if digits.len() < 4 {
+        return day;
+    }
+    let zone = match (clock.ends_with('Z'), time.parameter("TZID")) {
+        (true, _) => " UTC".to_owned(),
+        (_, Some(zone)) => format!(" ({})", zone.trim_start_matches('/')),
+        _ => String::new(),
+    };
+    format!("{day} {}:{}{zone}", &digits[..2], &digits[2..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_a_sentence_with_its_time_place_and_people() {
+        let text = "BEGIN:VCALENDAR\nBEGIN:VTIMEZONE\nTZID:Europe/Berlin\nDTSTART:19701025T030000\nEND:VTIMEZONE\n\
+             BEGIN:VEVENT\nUID:1@x\nSUMMARY:Dentist\\, check-up\nDTSTART;TZID=Europe/Berlin:20260301T090000\n\
+             DTEND;TZID=Europe/Berlin:20260301T100000\nLOCATION:Main Street 5\nATTENDEE;CN=\"Diaz: Ana\":mailto:a@x\n\
+             ORGANIZER:MAILTO:w@x\nDESCRIPTION:Bring the card.\\nThe x-rays of\n  last year too.\n\
+             BEGIN:VALARM\nDESCRIPTION:Reminder\nEND:VALARM\nEND:VEVENT\nEND:VCALENDAR\n";
+        let read = document("ics", text);
+        assert_eq!(
+            read.text,
+            "Dentist, check-up; when: 2026-03-01 09:00 – 10:00 (Europe/Berlin); where: Main Street 5; \
+             who: w@x, Diaz: Ana.\n\nBring the card.\nThe x-rays of last year too."
+        );
+        assert_eq!(read.title.as_deref(), Some("Dentist, check-up"));
+        assert_eq!(read.date.as_deref(), Some("2026-03-01"));
+        let days = "BEGIN:VEVENT\nSUMMARY:Fair\nDTSTART;VALUE=DATE:20260305\nDTEND;VALUE=DATE:20260308\n\
+                    RRULE:FREQ=YEARLY\nSTATUS:CANCELLED\n";
+        let days =
+            document("ics", &format!("{days}BEGIN:VTODO\nSUMMARY:Pay\nDUE:20260309T120000Z\n"));
+        assert_eq!(
+            days.text,
+            "Fair; when: 2026-03-05 – 2026-03-07; repeats: yearly; status: cancelled.\n\nPay; due: 2026-03-09 12:00 UTC."
+        );
+        assert_eq!(
+            document("ics", "BEGIN:VEVENT\nCATEGORIES:Private\nSUMMARY:x\n").publish,
+            Some(false)
+        );
+    }
+
+    #[test]
+    fn a_contact_is_a_sentence_without_its_picture() {
+        let text = "BEGIN:VCARD\nVERSION:3.0\nN:Diaz;Ana;;;\nFN:Ana Diaz\nORG:Pumps Ltd;Sales\n\
+             item1.TEL;TYPE=CELL:+49 170\nADR:;;Main Street 5;Lima;;15001;Peru\nNOTE:Met at the fair\\; wants an offer.\n\
+             PHOTO;ENCODING=b:/9j/\n AAQ\nEND:VCARD\n\
+             BEGIN:VCARD\nVERSION:2.1\nN;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:Mu=C3=B1=\noz;Eva\nEND:VCARD\n";
+        assert_eq!(
+            document("vcf", text).text,
+            "Ana Diaz; organization: Pumps Ltd, Sales; phone: +49 170; address: Main Street 5, Lima, 15001, Peru.\n\n\
+             Met at the fair; wants an offer.\n\nMuñoz, Eva."
+        );
+    }
+}
