@@ -462,7 +462,8 @@ impl<'t, 'a> Scene<'t, 'a> {
         quality::is_prose(self.text.block_of(at).kind) && !quality::is_pleasantry(self.text, at)
     }
 
-    /// The sentences of running text; all of them where there is no such text.
+    /// The sentences of running text; where there is little, those of quotes and tables too; all but code where there
+    /// is nothing else.
     pub(crate) fn prose(&self, focus: &Focus) -> Vec<usize> {
         let mut found = focus.sentences.clone();
         found.retain(|&at| self.tells(at));
@@ -474,9 +475,15 @@ impl<'t, 'a> Scene<'t, 'a> {
         let mut quoted = focus.sentences.clone();
         quoted.retain(|&at| {
             let kind = self.text.block_of(at).kind;
-            quality::is_prose(kind) || kind == Kind::Quote
+            quality::is_prose(kind) || matches!(kind, Kind::Quote | Kind::Table | Kind::Columns)
         });
-        if quoted.is_empty() { focus.sentences.clone() } else { quoted }
+        if !quoted.is_empty() {
+            return quoted;
+        }
+        // Code is no sentence.
+        let mut rest = focus.sentences.clone();
+        rest.retain(|&at| self.text.block_of(at).kind != Kind::Code);
+        if rest.is_empty() { focus.sentences.clone() } else { rest }
     }
 
     /// The first bytes of the text: what stands in where no sentence says anything.

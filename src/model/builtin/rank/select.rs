@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use super::super::text::blocks::Kind;
+use super::super::text::tables::{self, Row};
 use super::super::text::{Text, lines};
 use super::Matrix;
 use crate::markup::prefix;
@@ -157,6 +159,9 @@ impl Quoted {
             self.text.push(' ');
         }
         let sentence = &text.sentences[index];
+        if let Some(row) = tables::row(text, index) {
+            return self.push_row(text, index, &row, bytes);
+        }
         // What is done must not read as something to do.
         let before = &text.parts[sentence.part].text[..sentence.start];
         let start = match lines::box_before(before) {
@@ -174,6 +179,35 @@ impl Quoted {
         self.push_range(text, sentence.part, start, sentence.end, bytes);
         let last = self.text.chars().next_back();
         if last.is_some_and(|last| last.is_alphanumeric() || matches!(last, ')' | '%' | '€')) {
+            self.text.push('.');
+        }
+    }
+
+    /// Appends a row as `column: cell; column: cell`, or the names of the columns with the number of rows.
+    fn push_row(&mut self, text: &Text<'_>, index: usize, row: &Row, bytes: usize) {
+        let (part, begin) = (text.sentences[index].part, self.text.len());
+        let is_head = text.block_of(index).kind == Kind::Columns;
+        let cells = row.cells.iter().enumerate().filter(|(_, cell)| !cell.is_empty());
+        for (count, (column, cell)) in cells.enumerate() {
+            let room = bytes.saturating_sub(self.text.len() - begin);
+            if count > 0 {
+                if room < cell.len() {
+                    self.text.push('…');
+                    return;
+                }
+                self.text.push_str(if is_head { ", " } else { "; " });
+            }
+            if let Some(name) = row.names.get(column).filter(|name| !name.is_empty()) {
+                self.push_range(text, part, name.start, name.end, usize::MAX);
+                self.text.push_str(": ");
+            }
+            self.push_range(text, part, cell.start, cell.end, room.max(1));
+        }
+        if is_head {
+            let rows = tables::rows_below(text, index);
+            self.text.push_str(&format!(" ({rows} {})", if rows == 1 { "row" } else { "rows" }));
+        }
+        if !self.text.ends_with(['.', '!', '?', '…', ':']) {
             self.text.push('.');
         }
     }

@@ -11,6 +11,7 @@ use super::super::extract::written;
 use super::super::lexicon::lexicon;
 use super::lines;
 use super::stopwords::is_stop_word;
+use super::tables;
 use super::words::fold;
 
 /// A wrapped line shorter than this is taken to end its sentence, unless the next word did not fit.
@@ -94,6 +95,7 @@ pub(crate) fn split_said(part: usize, source: &str, role: Role) -> Vec<Block> {
         start += line.len();
     }
     splitter.close();
+    tables::name_columns(source, &mut splitter.blocks);
     splitter.blocks
 }
 
@@ -239,8 +241,10 @@ impl<'a> Splitter<'a> {
         }
         if trimmed.starts_with('|') {
             // The row above the rule names the columns; it says nothing by itself.
-            let rule = |next: &str| next.contains("--") && !next.contains(char::is_alphanumeric);
-            let heads = self.next.is_some_and(|next| next.trim().starts_with('|') && rule(next));
+            if tables::is_rule(line) {
+                return self.close();
+            }
+            let heads = self.next.is_some_and(tables::is_rule);
             let kind = if heads { Kind::Columns } else { Kind::Table };
             return self.single(kind, text);
         }
@@ -257,7 +261,7 @@ impl<'a> Splitter<'a> {
         if self.opens_with_title(line) {
             return self.heading(1, text);
         }
-        if lines::is_spaced_out(line) {
+        if lines::is_spaced_out(line) || self.is_tabbed_row(trimmed) {
             return self.single(Kind::Table, text);
         }
         if self.open.is_none() && (lines::plain_heading(line) || self.heads_what_follows(line)) {
@@ -270,6 +274,15 @@ impl<'a> Splitter<'a> {
             return self.single(Kind::Header, start + id.start..start + id.end);
         }
         self.running(line, text);
+    }
+
+    /// Whether tabs separate the cells of a line, and of one beside it.
+    fn is_tabbed_row(&self, line: &str) -> bool {
+        let is_row = |block: &Block| {
+            block.kind == Kind::Table && tables::is_tabbed(&self.source[block.text.clone()])
+        };
+        tables::is_tabbed(line)
+            && (self.next.is_some_and(tables::is_tabbed) || self.blocks.last().is_some_and(is_row))
     }
 
     /// Whether the head of another mail begins here, below words of the one who answers: `From: …` above

@@ -10,6 +10,7 @@ pub mod language;
 pub mod lines;
 pub mod sentences;
 pub mod stopwords;
+pub(crate) mod tables;
 pub mod words;
 
 use std::ops::Range;
@@ -93,9 +94,15 @@ impl<'a> Text<'a> {
             let first = self.sentences.len();
             let chat = matches!(block.role, Role::User | Role::Person);
             let casual = casual || chat && sentences::is_casual(&source[block.text.clone()]);
-            sentences::split_in(language, casual, source, block.text.clone(), |range| {
-                self.add_sentence(part, source, index, range)
-            });
+            let is_row = matches!(block.kind, Kind::Table | Kind::Columns);
+            if is_row && block.text.len() <= sentences::SENTENCE_BYTES_MAX {
+                // A full stop in a cell ends no row.
+                self.add_sentence(part, source, index, block.text.clone());
+            } else {
+                sentences::split_in(language, casual, source, block.text.clone(), |range| {
+                    self.add_sentence(part, source, index, range)
+                });
+            }
             self.blocks.push(Block { sentences: first..self.sentences.len(), ..block });
         }
     }

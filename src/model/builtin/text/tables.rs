@@ -1,0 +1,157 @@
+//! Rows of tables: their cells, and the row that names the columns.
+//!
+//! Contract: a row is one line whose cells stand between `|` or tabs. Where no rule stands below the first
+//! row, it names the columns only when its cells look different from those below it.
+
+use std::ops::Range;
+
+use super::Text;
+use super::blocks::{Block, Kind};
+
+/// Columns of a table whose first row is taken for names without a column of numbers below it.
+const COLUMNS_OF_WORDS_MIN: usize = 3;
+
+/// The row of a sentence.
+pub(crate) struct Row {
+    /// The names of the columns; none where the table names none.
+    pub names: Vec<Range<usize>>,
+    pub cells: Vec<Range<usize>>,
+}
+
+/// Whether tabs separate cells of a line.
+pub(crate) fn is_tabbed(line: &str) -> bool {
+    line.trim().contains('\t')
+}
+
+/// The line below the names of the columns: `|---|---:|`.
+pub(crate) fn is_rule(line: &str) -> bool {
+    line.trim().starts_with('|')
+        && line.contains("--")
+        && line.chars().all(|c| matches!(c, '|' | '-' | ':' | '+' | ' ' | '\t'))
+}
+
+/// The cells of a line, without the white space around them.
+fn cells(source: &str, line: Range<usize>) -> Vec<Range<usize>> {
+    let text = &source[line.clone()];
+    let has_bars = text.starts_with('|') || text.contains(" | ");
+    let sign = if has_bars { '|' } else { '\t' };
+    let mut cells = Vec::new();
+    let (mut from, mut before) = (0, ' ');
+    let ends = text.char_indices().chain([(text.len(), sign)]);
+    for (at, c) in ends {
+        if c == sign && (before != '\\' || at == text.len()) {
+            let cell = &text[from.min(at)..at];
+            let start = line.start + from.min(at) + (cell.len() - cell.trim_start().len());
+            cells.push(start..start + cell.trim().len());
+            from = at + c.len_utf8();
+        }
+        before = c;
+    }
+    // Bars at both ends of a line enclose no cells.
+    if has_bars && text.starts_with('|') {
+        cells.remove(0);
+    }
+    if has_bars && text.trim_end().ends_with('|') && cells.last().is_some_and(Range::is_empty) {
+        cells.pop();
+    }
+    cells
+}
+
+/// Notes which rows name the columns of tables that have no rule.
+pub(crate) fn name_columns(source: &str, blocks: &mut [Block]) {
+    let mut at = 0;
+    while at < blocks.len() {
+        let width = match blocks[at].kind {
+            Kind::Table => cells(source, blocks[at].text.clone()).len(),
+            _ => 0,
+        };
+        let is_row = |block: &Block| {
+            block.kind == Kind::Table && cells(source, block.text.clone()).len() == width
+        };
+        let rows = match width {
+            0 | 1 => 1,
+            _ => blocks[at..].iter().take_while(|block| is_row(block)).count(),
+        };
+        let is_named = at > 0 && blocks[at - 1].kind == Kind::Columns;
+        if rows > 1 && !is_named && names(source, &blocks[at..at + rows], width) {
+            blocks[at].kind = Kind::Columns;
+        }
+        at += rows;
+    }
+}
+
+/// Whether the first of some rows names their columns.
+fn names(source: &str, rows: &[Block], width: usize) -> bool {
+    let rows: Vec<Vec<Range<usize>>> =
+        rows.iter().map(|row| cells(source, row.text.clone())).collect();
+    let is_number = |cell: &Range<usize>| {
+        let words = source[cell.clone()].trim_start_matches(['€', '$', '£', '-', '+', '~', ' ']);
+        words.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let (first, below) = (&rows[0], &rows[1..]);
+    let words = first.iter().all(|cell| !cell.is_empty() && !is_number(cell));
+    let numbers = (0..width).any(|column| below.iter().all(|row| is_number(&row[column])));
+    words && (numbers || width >= COLUMNS_OF_WORDS_MIN)
+}
+
+/// The row that a sentence is, with the names of its columns; `None` where it is no row of a table.
+pub(crate) fn row(text: &Text<'_>, sentence: usize) -> Option<Row> {
+    let (index, block) = (text.sentences[sentence].block, text.block_of(sentence));
+    if !matches!(block.kind, Kind::Table | Kind::Columns) {
+        return None;
+    }
+    let source = text.parts[block.part].text;
+    let cells_of = |block: &Block| cells(source, block.text.clone());
+    let cells = cells_of(block);
+    if block.kind == Kind::Columns {
+        return Some(Row { names: Vec::new(), cells });
+    }
+    let above = text.blocks[..index].iter().rev();
+    let above = above.take_while(|one| one.part == block.part && one.section == block.section);
+    let head = above.skip_while(|one| one.kind == Kind::Table).next();
+    let names = head.filter(|head| head.kind == Kind::Columns).map(cells_of).unwrap_or_default();
+    let is_table = !names.is_empty() || source[block.text.clone()].starts_with('|');
+    is_table.then_some(Row { names, cells })
+}
+
+/// How many rows stand below the names of columns.
+pub(crate) fn rows_below(text: &Text<'_>, sentence: usize) -> usize {
+    let index = text.sentences[sentence].block;
+    let part = text.blocks[index].part;
+    let below = text.blocks[index + 1..].iter();
+    below.take_while(|block| block.kind == Kind::Table && block.part == part).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::rank::select::{Budget, compose};
+    use super::super::Part;
+    use super::*;
+
+    fn shown(source: &str) -> String {
+        let text = Text::new(vec![Part { id: "a", text: source }]);
+        let all: Vec<usize> = (0..text.sentences.len()).collect();
+        compose(&text, &all, Budget { sentences: 100, bytes: 10_000 }).text
+    }
+
+    #[test]
+    fn the_rows_of_a_table_are_sentences_with_the_names_of_its_columns() {
+        let rows = "Item, Price (2 rows). Item: Pump; Price: 240. Item: Hose No. 3; Price: 35.";
+        for table in [
+            "| Item | Price |\n|---|---:|\n| Pump | 240 |\n| Hose No. 3 | 35 |\n",
+            "Item | Price\nPump | 240\nHose No. 3 | 35\n",
+            "Item\tPrice\nPump\t240\nHose No. 3\t35\n",
+        ] {
+            assert_eq!(shown(table), rows, "{table}");
+        }
+        // An empty cell says nothing, and a bar in a cell separates nothing.
+        assert_eq!(shown("| A | B |\n| -- | -- |\n|  | x \\| y |\n"), "A, B (1 row). B: x \\| y.");
+        assert_eq!(shown("| Pump | 240 |\n| Hose | 35 |\n"), "Pump; 240. Hose; 35.");
+    }
+
+    #[test]
+    fn a_list_of_labels_has_no_names_of_columns() {
+        let text = "Name\tAna\nCity\tLima\nStreet\tMain\n";
+        assert!(!shown(text).contains("rows"), "{}", shown(text));
+    }
+}
