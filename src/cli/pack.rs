@@ -111,8 +111,9 @@ impl PackArgs {
 impl BuildArgs {
     fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let generated_at = instant(self.generated_at.as_deref())?;
+        let mut made = Findings::default();
         let dir = match (&self.from_selection, &self.run) {
-            (Some(manifest), _) => match self.make_run(context, manifest)? {
+            (Some(manifest), _) => match self.make_run(context, manifest, &mut made)? {
                 Some(dir) => dir,
                 None => return Ok(Exit::Input),
             },
@@ -143,7 +144,12 @@ impl BuildArgs {
         };
         let built = build(&dir, &options);
         bar.finish_and_clear();
-        let built = built.map_err(|error| failure("cannot build the pack", &error))?;
+        let mut built = built.map_err(|error| failure("cannot build the pack", &error))?;
+        // Nobody expects a summary to be missing that the selection names.
+        for warning in made.sorted() {
+            context.ui.complain(format!("warning: {} {}", warning.path, warning.message));
+        }
+        built.findings.extend(made);
         finish_build(context, &dir, &built)
     }
 }
@@ -154,6 +160,7 @@ impl BuildArgs {
         &self,
         context: &'a Context,
         manifest: &Path,
+        findings: &mut Findings,
     ) -> Result<Option<RunDir<'a>>, Failure> {
         let disk = context.machine.disk.as_ref();
         let file = manifest.display().to_string();
@@ -175,9 +182,8 @@ impl BuildArgs {
             agent_type: self.options.first_named().unwrap_or(SELECTION_AGENT).to_owned(),
             privacy: load_config(context)?.privacy,
         };
-        let mut findings = Findings::default();
         let mut made = None;
-        if let Some(selection) = selection::read(&value, &file, &mut findings) {
+        if let Some(selection) = selection::read(&value, &file, findings) {
             let target = match &self.run {
                 Some(run) => run.clone(),
                 None => self.options.research_root(context)?.join(&selection.run_id),
@@ -192,10 +198,11 @@ impl BuildArgs {
             let find = |ids: &BTreeSet<String>, days: Option<&BTreeSet<String>>| {
                 summary_items::find(&bus_home, ids, days)
             };
-            let done = selection::make_run(&dir, &selection, &find, &limits, &mut findings)
-                .map_err(|error| {
+            let done = selection::make_run(&dir, &selection, &find, &limits, findings).map_err(
+                |error| {
                     Failure::new(Exit::Input, "cannot build from the selection").because(&error)
-                })?;
+                },
+            )?;
             made = done.then_some(dir);
         }
         if made.is_none() {

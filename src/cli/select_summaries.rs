@@ -3,18 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use chrono_tz::Tz;
 use serde_json::{Map, Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::published::unread;
 use super::select_file::{check_name, write};
 use super::settings::load_config;
-use crate::bus::SummaryBus;
 use crate::contract::json::jcs_hash;
-use crate::contract::time::Day;
-use crate::contract::vocabulary::Stream;
+use crate::contract::time::{Day, Timestamp};
 use crate::digest::project::ProjectRules;
+use crate::export::item::META_NAMES;
 use crate::synthesis::summary_items::{self, BusSummary};
 
 /// Most summaries of a selection, unless the caller says otherwise.
@@ -27,6 +26,10 @@ const DAYS_SHOWN: usize = 10;
 const TAG: &str = "tag";
 /// The field that the rules of the home read.
 const PROJECT: &str = "project";
+/// The day of the content, as digests show it.
+const DAY: &str = "day";
+/// Fields that every summary has.
+const FIELDS: [&str; 5] = [TAG, PROJECT, DAY, "stream", "title"];
 
 /// The arguments of `select` that say which summaries are meant.
 pub(super) struct SummaryQuery<'a> {
@@ -54,16 +57,19 @@ struct Chosen {
     candidates: u64,
     private: u64,
     replaced: u64,
-    /// Days of the range that no stream has.
+    /// Days of the range without a published summary, whatever the filters.
     missing: Vec<String>,
 }
 
 fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
     let root = context.home.join(&load_config(context)?.bus_home);
-    let rules = super::registry::selectors(context)?.rules();
-    let chosen = choose(args, context, &root, &rules)?;
+    let fields = Fields {
+        rules: super::registry::selectors(context)?.rules(),
+        zone: load_config(context)?.timezone,
+    };
+    let chosen = choose(args, context, &root, &fields)?;
     check_name(&args.name)?;
-    let manifest = manifest(args, context, &chosen, &rules);
+    let manifest = manifest(args, context, &chosen, &fields);
     let relative = format!("selection_manifests/{}.json", args.name);
     let path = args.out.clone().unwrap_or_else(|| root.join(&relative));
     write(context, &path, &manifest)?;
@@ -71,28 +77,86 @@ fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// How the fields of a summary are read.
+struct Fields {
+    rules: ProjectRules,
+    zone: Tz,
+}
+
+impl Fields {
+    /// The day of the content. The file that holds a summary can be that of another day.
+    fn day(&self, item: &BusSummary) -> Day {
+        Timestamp(item.at_ms).day_in(self.zone)
+    }
+
+    /// A field of a summary. Its project is that of the digests, by the rules of the home.
+    fn of(&self, item: &BusSummary, field: &str) -> Option<String> {
+        match field {
+            PROJECT => self.rules.project(&item.meta).map(|(project, _)| project),
+            DAY => Some(self.day(item).to_string()),
+            field => item.field(field),
+        }
+    }
+
+    fn has(&self, item: &BusSummary, field: &str, value: &str) -> bool {
+        match field {
+            TAG => item.tags.iter().any(|tag| tag.eq_ignore_ascii_case(value)),
+            field => self.of(item, field).as_deref() == Some(value),
+        }
+    }
+}
+
+/// Refuses a field that neither the program nor any summary knows: it is a typing error.
+fn check_fields(
+    args: &SummaryQuery<'_>,
+    filters: &[(&str, &str)],
+    seen: &BTreeSet<String>,
+) -> Result<(), Failure> {
+    let known: BTreeSet<&str> =
+        FIELDS.into_iter().chain(META_NAMES).chain(seen.iter().map(String::as_str)).collect();
+    let named = filters.iter().map(|(field, _)| ("--where", *field));
+    let named = named.chain(args.group_by.map(|field| ("--group-by", field)));
+    for (option, field) in named {
+        // A summary has many tags, so it has no group by them.
+        let fits = |name: &&str| option == "--where" || *name != TAG;
+        if !known.iter().filter(|name| fits(name)).any(|name| *name == field) {
+            let names = known.iter().copied().filter(fits).collect::<Vec<_>>().join(", ");
+            return Err(Failure::new(Exit::Usage, format!("{option}: there is no field {field}"))
+                .hint(format!("the fields are {names}")));
+        }
+    }
+    Ok(())
+}
+
 /// The summaries in the order of their time. Too many, and none, are errors.
 fn choose(
     args: &SummaryQuery<'_>,
     context: &Context,
     root: &Path,
-    rules: &ProjectRules,
+    fields: &Fields,
 ) -> Result<Chosen, Failure> {
     let (first, last) = days(args)?;
     let filters = filters(args)?;
-    let zone = load_config(context)?.timezone;
-    let today = context.machine.clock.now().day_in(zone);
+    let today = context.machine.clock.now().day_in(fields.zone);
     let known = last.min(today);
     if known.days() - first.days() >= DAYS_MAX {
         let what = format!("{first} to {known} are more than {DAYS_MAX} days");
         return Err(Failure::new(Exit::Usage, what).hint("choose a later --from"));
     }
-    let missing = missing_days(root, first, known)?;
-    let mut chosen = Chosen { missing, ..Chosen::default() };
-    let (first, last) = (first.to_string(), last.to_string());
-    let in_days = |day: &str| first.as_str() <= day && day <= last.as_str();
-    summary_items::each(root, &mut |_, day| in_days(day), &mut |item| {
-        if !filters.iter().all(|(field, value)| has(&item, field, value, rules)) {
+    let (mut chosen, mut days) = (Chosen::default(), BTreeSet::new());
+    let mut seen = BTreeSet::new();
+    summary_items::each(root, &|_| true, &mut |item| {
+        let names = item.meta.iter().filter(|(name, value)| {
+            !value.is_object() && !value.is_array() && !seen.contains(*name)
+        });
+        let names: Vec<String> = names.map(|(name, _)| name.clone()).collect();
+        seen.extend(names);
+        let day = fields.day(&item);
+        if day < first || day > last {
+            return;
+        }
+        days.insert(day);
+        if !filters.iter().all(|(field, value)| fields.has(&item, field, value)) {
             return;
         }
         chosen.candidates += 1;
@@ -103,6 +167,9 @@ fn choose(
         }
     })
     .map_err(|error| Failure::new(Exit::Input, "cannot select summaries").because(&error))?;
+    check_fields(args, &filters, &seen)?;
+    let all = (first.days()..=known.days()).filter_map(Day::of_days);
+    chosen.missing = all.filter(|day| !days.contains(day)).map(|day| day.to_string()).collect();
     let (limit, count) = (args.limit.unwrap_or(LIMIT), chosen.items.len());
     if count as u64 > limit {
         let what = format!("{count} summaries fit, and a selection has at most {limit}");
@@ -123,14 +190,9 @@ fn choose(
     Ok(chosen)
 }
 
-fn manifest(
-    args: &SummaryQuery<'_>,
-    context: &Context,
-    chosen: &Chosen,
-    rules: &ProjectRules,
-) -> Value {
+fn manifest(args: &SummaryQuery<'_>, context: &Context, chosen: &Chosen, fields: &Fields) -> Value {
     let items: Vec<Value> =
-        chosen.items.iter().map(|item| listed(item, args.group_by, rules)).collect();
+        chosen.items.iter().map(|item| listed(item, args.group_by, fields)).collect();
     let selection = json!({"bus": "summary_bus", "items": items, "ordering": "by_time"});
     let (private, replaced) = (chosen.private, chosen.replaced);
     let reasons: BTreeMap<&str, u64> = [("private", private), ("replaced", replaced)]
@@ -183,18 +245,6 @@ fn report(context: &Context, path: &Path, manifest: &Value, chosen: &Chosen) {
     ui.talk(format!("next: summarizer pack build --from-selection {shown}"));
 }
 
-/// The days of a range that no stream has. The days before the first published one and after the last
-/// count too: the caller asked for them.
-fn missing_days(root: &Path, first: Day, last: Day) -> Result<Vec<String>, Failure> {
-    let bus = SummaryBus::open(root).map_err(|error| unread(&error))?;
-    let mut known = BTreeSet::new();
-    for stream in Stream::ALL {
-        known.extend(bus.days(*stream).map_err(|error| unread(&error))?);
-    }
-    let all = (first.days()..=last.days()).filter_map(Day::of_days);
-    Ok(all.filter(|day| !known.contains(day)).map(|day| day.to_string()).collect())
-}
-
 fn missing_words(missing: &[String]) -> String {
     let shown = missing.len().min(DAYS_SHOWN);
     let more = if missing.len() > DAYS_SHOWN { ", …" } else { "" };
@@ -203,29 +253,14 @@ fn missing_words(missing: &[String]) -> String {
     format!("{} {are} without a published summary: {days}{more}", missing.len())
 }
 
-/// A field of a summary. Its project is that of the digests, by the rules of the home.
-fn field_of(item: &BusSummary, field: &str, rules: &ProjectRules) -> Option<String> {
-    match field {
-        PROJECT => rules.project(&item.meta).map(|(project, _)| project),
-        field => item.field(field),
-    }
-}
-
-fn listed(item: &BusSummary, group_by: Option<&str>, rules: &ProjectRules) -> Value {
+fn listed(item: &BusSummary, group_by: Option<&str>, fields: &Fields) -> Value {
     let mut listed = Map::new();
     listed.insert("id".to_owned(), item.summary_id.clone().into());
     listed.insert("day".to_owned(), item.day.clone().into());
-    if let Some(group) = group_by.and_then(|field| field_of(item, field, rules)) {
+    if let Some(group) = group_by.and_then(|field| fields.of(item, field)) {
         listed.insert("group".to_owned(), group.into());
     }
     Value::Object(listed)
-}
-
-fn has(item: &BusSummary, field: &str, value: &str, rules: &ProjectRules) -> bool {
-    match field {
-        TAG => item.tags.iter().any(|tag| tag.eq_ignore_ascii_case(value)),
-        field => field_of(item, field, rules).as_deref() == Some(value),
-    }
 }
 
 /// The first and the last day.

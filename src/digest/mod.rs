@@ -33,7 +33,7 @@ pub mod project;
 pub mod publish;
 pub mod queries;
 mod run;
-mod said;
+pub(crate) mod said;
 pub mod selector;
 mod standing;
 pub mod tags;

@@ -54,6 +54,29 @@ impl Stream {
 }
 
 /// What a summary id is made of.
+/// Members of `meta` that the program itself writes. A flow can add others.
+pub(crate) const META_NAMES: [&str; 19] = [
+    "category",
+    "conversation_id",
+    "feed",
+    "flow_id",
+    "folder",
+    "format_type",
+    "label",
+    "local_only",
+    "mailbox",
+    "project",
+    "project_from",
+    "publish",
+    "repo",
+    "source_name",
+    "source_url",
+    "summary_kind",
+    "summary_subkind",
+    "ts_precision",
+    "variant",
+];
+
 #[derive(Debug, Clone, Copy)]
 pub struct SummaryIdentity<'a, Id = String> {
     pub stream: Stream,

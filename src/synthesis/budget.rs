@@ -1,7 +1,7 @@
 //! Renders a summary and decides what goes into it when not everything fits.
 //!
 //! If everything fits, everything is kept. Otherwise claims are ranked by number of distinct
-//! citations, then by document order, and each claim that keeps the file within its limit is taken.
+//! citations, then by what they say (decisions, then days and amounts), then by document order, and each claim that keeps the file within its limit is taken.
 //! Gaps may take a quarter of the limit from claims, by priority. When all summaries together
 //! exceed the total limit, the largest one gives up its lowest-ranked claim, then its lowest-ranked
 //! gap, until all fit. The kept parts are written in document order, and the file counts the
@@ -12,6 +12,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
+use super::claims;
 use super::extract::{
     CitedClaim, DroppedCounts, DroppedFinding, Extract, FindingDropReason, Gap, LEFT_OUT_MAX,
 };
@@ -38,6 +39,8 @@ pub(crate) struct FittedSummary {
     gaps: Vec<Gap>,
     before: DroppedCounts,
     left_out: Vec<DroppedFinding>,
+    /// How early each claim is kept.
+    claim_ranks: Vec<u8>,
     kept_claims: BTreeSet<usize>,
     kept_gaps: BTreeSet<usize>,
     claim_bytes: u64,
@@ -120,6 +123,7 @@ impl FittedSummary {
             kept_gaps: (0..extract.gaps.len()).collect(),
             claim_bytes: extract.claims.iter().map(claim_line_bytes).sum(),
             gap_bytes: extract.gaps.iter().map(gap_line_bytes).sum(),
+            claim_ranks: extract.claims.iter().map(|claim| claims::rank(&claim.text)).collect(),
             claims: extract.claims,
             gaps: extract.gaps,
             before: extract.dropped,
@@ -129,8 +133,13 @@ impl FittedSummary {
 
     fn ranked_claims(&self) -> Vec<usize> {
         let mut ranked: Vec<usize> = (0..self.claims.len()).collect();
-        ranked.sort_by_key(|index| (Reverse(self.claims[*index].cited.len()), *index));
+        ranked.sort_by_key(|index| self.claim_rank(*index));
         ranked
+    }
+
+    /// The most cited claims come first, then by what they say, then the earlier ones.
+    fn claim_rank(&self, index: usize) -> (Reverse<usize>, u8, usize) {
+        (Reverse(self.claims[index].cited.len()), self.claim_ranks[index], index)
     }
 
     fn ranked_gaps(&self) -> Vec<usize> {
@@ -166,8 +175,8 @@ impl FittedSummary {
 
     /// Removes the lowest-ranked part. False when no part is left.
     fn give_up_one(&mut self) -> bool {
-        let rank = |index: &usize| (Reverse(self.claims[*index].cited.len()), *index);
-        if let Some(lowest) = self.kept_claims.iter().copied().max_by_key(rank) {
+        let lowest = self.kept_claims.iter().copied();
+        if let Some(lowest) = lowest.max_by_key(|index| self.claim_rank(*index)) {
             self.kept_claims.remove(&lowest);
             self.claim_bytes -= claim_line_bytes(&self.claims[lowest]);
             return true;

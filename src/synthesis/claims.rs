@@ -1,18 +1,27 @@
 //! The claims of a text: the sentences that state something by themselves.
 //!
-//! Headings, tables, signatures, greetings, questions, lead-ins and fragments of a few words state
-//! nothing that a reader could check, so they are left out, each with its reason. A sentence that was
-//! said before is one claim with both sources.
+//! Headings, tables, signatures, greetings, questions, lead-ins, items to do, lines of logs and fragments
+//! of a few words state nothing that a reader could check, so they are left out, each with its reason. A
+//! sentence that was said before is one claim with both sources.
+//!
+//! What a flow put around a sentence is no part of it: labels before it are removed, a day behind its full
+//! stop is taken into it. An address becomes the name of its host, because a sentence without it is broken.
 //!
 //! See docs/adr/0093-claims-and-labels-of-packs-from-summaries.md.
 
+use crate::contract::time::parse_instant;
+use crate::digest::said::is_decision;
+use crate::digest::tasks::day_of;
 use crate::model::builtin::rank::quality;
+use crate::model::builtin::text::lines::{box_before, entry_head, labelled};
 use crate::model::builtin::text::{Kind, Part, Text};
 
-use super::inline;
+use super::{inline, raw_url};
 
 /// Fewest words of a sentence.
 const WORDS_MIN: usize = 4;
+/// Fewest words of a sentence with a number.
+const WORDS_WITH_FIGURE_MIN: usize = 3;
 /// Fewest words of a text that does not end like a sentence.
 const WORDS_OPEN_MIN: usize = 6;
 /// Fewest words that carry meaning.
@@ -29,20 +38,89 @@ pub(crate) struct Statement {
 }
 
 pub(crate) fn statements(id: &str, source: &str) -> Vec<Statement> {
-    let text = Text::new(vec![Part { id, text: source }]);
+    let source = with_days_inside(&raw_url::with_hosts(source));
+    let text = Text::new(vec![Part { id, text: &source }]);
     let mut found = Vec::new();
     for at in 0..text.sentences.len() {
-        let Some(plain) = inline::read(text.sentence(at), 0) else { continue };
+        let said = without_labels(text.sentence(at));
+        let (said, is_log) = without_log_head(said);
+        let Some(plain) = inline::read(said, 0) else { continue };
         if !plain.text.contains(char::is_alphanumeric) {
             continue;
         }
-        let why_not = why_not(&text, at, &plain.text);
+        let why_not = match is_log {
+            true => Some("a line of a log"),
+            false => why_not(&text, at, &plain.text),
+        };
         found.push(Statement { text: plain.text, why_not });
         if found.len() >= SENTENCES_MAX {
             break;
         }
     }
     found
+}
+
+/// Moves a day that stands behind the full stop of its sentence before it: `Ana calls. (2026-03-05)`
+/// would read as the day of the next sentence.
+fn with_days_inside(source: &str) -> String {
+    let mut text = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(open) = rest.find(" (") {
+        let (head, tail) = rest.split_at(open);
+        let end = tail.find(')').filter(|end| day_of(&tail[2..*end]).is_some());
+        let stop = head.chars().next_back().filter(|last| ".!?…".contains(*last));
+        let (Some(end), Some(stop)) = (end, stop) else {
+            text.push_str(&rest[..open + 2]);
+            rest = &rest[open + 2..];
+            continue;
+        };
+        text.push_str(&head[..head.len() - stop.len_utf8()]);
+        text.push_str(&tail[..=end]);
+        text.push(stop);
+        rest = tail[end + 1..].strip_prefix('.').unwrap_or(&tail[end + 1..]);
+    }
+    text + rest
+}
+
+/// A claim without the day that was taken into it.
+pub(crate) fn without_day(claim: &str) -> String {
+    let open = claim.rfind(" (").filter(|open| {
+        let end = claim[*open..].find(')').map(|end| open + end);
+        end.is_some_and(|end| day_of(&claim[open + 2..end]).is_some() && claim.len() <= end + 2)
+    });
+    open.map_or(claim.to_owned(), |open| {
+        let end = claim[open..].find(')').map_or(claim.len(), |end| open + end + 1);
+        format!("{}{}", &claim[..open], &claim[end..])
+    })
+}
+
+/// A sentence without the labels that a flow put before it: `task / private / 2026-03-05: The rest.`
+fn without_labels(sentence: &str) -> &str {
+    let labels = |head: &str| {
+        head.contains(" / ") && head.split(" / ").all(|label| !label.trim().contains(' '))
+    };
+    match sentence.split_once(": ") {
+        Some((head, rest)) if labels(head) => rest.trim_start(),
+        _ => sentence,
+    }
+}
+
+/// What a line of a log says behind its time and its level, and whether it only says that all is well.
+fn without_log_head(sentence: &str) -> (&str, bool) {
+    const TROUBLE: &[&str] = &["WARN", "WARNING", "ERROR", "FATAL", "CRITICAL"];
+    let (head, rest) = sentence.split_at(entry_head(sentence));
+    let words = || head.split([' ', '[', ']', ':']);
+    let is_stamped = head.split_whitespace().next().is_some_and(|word| parse_instant(word).is_ok())
+        || head.contains('-') && head.contains(':');
+    let has_level =
+        words().any(|word| word.len() > 1 && word.bytes().all(|b| b.is_ascii_uppercase()));
+    let pair = |word: &&str| word.split_once('=').is_some_and(|(name, _)| !name.is_empty());
+    let pairs = sentence.split_whitespace().filter(pair).count();
+    match is_stamped || has_level || pairs > 1 {
+        true if words().any(|word| TROUBLE.contains(&word)) => (rest, false),
+        true => (sentence, true),
+        false => (sentence, false),
+    }
 }
 
 fn why_not(text: &Text<'_>, at: usize, plain: &str) -> Option<&'static str> {
@@ -54,23 +132,68 @@ fn why_not(text: &Text<'_>, at: usize, plain: &str) -> Option<&'static str> {
         Kind::Table | Kind::Columns => return Some("a table"),
         _ => return Some("a header line, code or a link"),
     }
-    if quality::courtesy(text, at).is_some() {
+    let sentence = &text.sentences[at];
+    let before = &text.parts[sentence.part].text[..sentence.start];
+    match box_before(before) {
+        Some(true) => return Some("an item that is done"),
+        Some(false) => return Some("an item to do"),
+        None if plain.contains("[x] ") => return Some("an item that is done"),
+        None if plain.contains("[ ] ") => return Some("an item to do"),
+        None => {}
+    }
+    let said = spoken(plain);
+    if is_courtesy(said) {
         return Some("a greeting or thanks");
     }
-    let words =
-        plain.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count();
-    let tokens = text.tokens_of(at);
-    let content = tokens.iter().filter(|token| text.term(token).is_some()).count();
+    let (words, content) = weight(said);
+    let has_figure = said.contains(|c: char| c.is_ascii_digit());
+    let enough = if has_figure { WORDS_WITH_FIGURE_MIN } else { WORDS_MIN };
     let last = plain.trim_end_matches(['"', '”', '»', '\'', '’', ')', ']']).chars().next_back();
     match last {
-        _ if plain.starts_with("[x] ") => Some("an item that is done"),
         Some('?') => Some("a question"),
         Some(':') => Some("the lead-in of a list"),
         _ if content < CONTENT_MIN => Some("too few words"),
-        Some('.' | '!' | '…') if words >= WORDS_MIN => None,
+        Some('.' | '!' | '…') if words >= enough => None,
         Some('.' | '!' | '…') => Some("too few words"),
         _ if words >= WORDS_OPEN_MIN => None,
         _ => Some("too few words"),
+    }
+}
+
+/// What a line of a chat says behind the name of its speaker.
+fn spoken(plain: &str) -> &str {
+    let said = labelled(plain).map(|line| &plain[line.value]);
+    said.filter(|said| said.contains(char::is_alphanumeric)).unwrap_or(plain)
+}
+
+/// Whether a sentence is nothing but politeness. What follows a word of politeness and a comma may say
+/// something: `Thanks, the budget is confirmed now.`
+fn is_courtesy(said: &str) -> bool {
+    let text = Text::new(vec![Part { id: "said", text: said }]);
+    if text.sentences.is_empty() || quality::is_pleasantry(&text, 0) {
+        return !text.sentences.is_empty();
+    }
+    let says_more = |rest: &str| {
+        let (words, content) = weight(rest);
+        words >= WORDS_MIN && content >= CONTENT_MIN
+    };
+    quality::courtesy(&text, 0).is_some()
+        && !said.split_once(',').is_some_and(|(_, rest)| says_more(rest))
+}
+
+/// How many words a text has, and how many of them carry meaning.
+fn weight(said: &str) -> (usize, usize) {
+    let words = said.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count();
+    let text = Text::new(vec![Part { id: "said", text: said }]);
+    (words, text.tokens.iter().filter(|token| text.term(token).is_some()).count())
+}
+
+/// How early a claim is kept when not all fit: decisions first, then what has a day or an amount.
+pub(crate) fn rank(claim: &str) -> u8 {
+    match claim {
+        claim if is_decision(claim) => 0,
+        claim if claim.contains(|c: char| c.is_ascii_digit()) => 1,
+        _ => 2,
     }
 }
 
@@ -107,6 +230,83 @@ mod tests {
         let why: Vec<&str> =
             statements("s", source).into_iter().filter_map(|one| one.why_not).collect();
         assert!(why.contains(&"a heading") && why.contains(&"a question"), "{why:?}");
+    }
+
+    #[test]
+    fn the_day_behind_a_sentence_stays_with_it() {
+        assert_eq!(
+            claims(
+                "Ana will send the new draft. (2026-03-05) Rosa will update the client library."
+            ),
+            ["Ana will send the new draft (2026-03-05).", "Rosa will update the client library."]
+        );
+        assert_eq!(
+            with_days_inside("It ended. (see 4) So (2026-03-05)"),
+            "It ended. (see 4) So (2026-03-05)"
+        );
+        assert_eq!(
+            with_days_inside("Call him! (2026-03-05 10:30)."),
+            "Call him (2026-03-05 10:30)!"
+        );
+    }
+
+    #[test]
+    fn what_a_flow_or_a_machine_writes_around_a_statement_is_no_claim() {
+        assert_eq!(
+            claims(
+                "triage_event / software_dev / normal / 2026-03-05: The parser drops the last line."
+            ),
+            ["The parser drops the last line."]
+        );
+        assert_eq!(
+            claims(
+                "2026-03-03T02:00:05Z INFO step fetch ok rows=12000.\n\n2026-03-03T02:00:09Z ERROR promote failed: no manifest was found.\n"
+            ),
+            ["promote failed: no manifest was found."]
+        );
+        assert!(
+            claims(
+                "- [ ] buy four bags of compost for the beds.\n- [x] call the plumber on Monday.\n"
+            )
+            .is_empty()
+        );
+        for courtesy in
+            ["Marta: Found it, thanks.", "Luis: Perfecto, somos ocho.", "Thanks for all your help."]
+        {
+            assert!(claims(courtesy).is_empty(), "{courtesy}");
+        }
+    }
+
+    #[test]
+    fn facts_that_are_polite_or_short_are_claims() {
+        for fact in [
+            "Gracias, el presupuesto ya está confirmado.",
+            "Thanks, the budget of the workshop is confirmed.",
+            "Salary 32,000 EUR.",
+            "Hi all, the meeting moved to Tuesday.",
+        ] {
+            assert_eq!(claims(fact), [fact]);
+        }
+    }
+
+    #[test]
+    fn an_address_leaves_the_name_of_its_host() {
+        assert_eq!(
+            claims(
+                "Read the notes at https://www.docs.example/a?b=1 or call the desk. See <https://x.example/a>, the page of the archive."
+            ),
+            [
+                "Read the notes at docs.example or call the desk.",
+                "See x.example, the page of the archive."
+            ]
+        );
+    }
+
+    #[test]
+    fn decisions_come_before_amounts_and_amounts_before_the_rest() {
+        let ranks =
+            ["We decided to ship on Thursday.", "The rent is 900 euros.", "It was a good day."];
+        assert_eq!(ranks.map(rank), [0, 1, 2]);
     }
 
     #[test]

@@ -26,6 +26,35 @@ pub fn spans(text: &str) -> Vec<Range<usize>> {
     found
 }
 
+/// The text with the name of its host in the place of each address, because a sentence without the word
+/// is broken. Destinations of Markdown links stay: their link has a text of its own.
+pub(crate) fn with_hosts(text: &str) -> String {
+    let mut named = text.to_owned();
+    for span in spans(text).into_iter().rev() {
+        if let Some(host) = host(&text[span.clone()]) {
+            named.replace_range(span, &host);
+        }
+    }
+    named
+}
+
+/// The host of an address, with the punctuation behind the address.
+fn host(address: &str) -> Option<String> {
+    let inner = address.strip_prefix('<').map_or(address, |inner| inner.trim_end_matches('>'));
+    let bare =
+        inner.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', '\'', '’', '”', '*', '_']);
+    let behind = &inner[bare.len()..];
+    let rest = bare.split_once("://").map_or(bare, |(_, rest)| rest);
+    let end = rest.find(['/', '?', '#', '(']).unwrap_or(rest.len());
+    let host = rest[..end].rsplit('@').next().unwrap_or_default();
+    let www = host.get(..4).is_some_and(|head| head.eq_ignore_ascii_case("www."));
+    let host = if www { &host[4..] } else { host };
+    let host = host.split(':').next().unwrap_or_default();
+    let is_name = |c: char| c.is_alphanumeric() || c == '-' || c == '.';
+    let plain = host.contains('.') && host.chars().all(is_name);
+    (plain && !address.starts_with(']')).then(|| format!("{host}{behind}"))
+}
+
 pub fn count(text: &str) -> usize {
     spans(text).len()
 }
@@ -102,6 +131,21 @@ mod tests {
         ] {
             assert_eq!(count(text), 1, "{text}");
         }
+    }
+
+    #[test]
+    fn an_address_becomes_the_name_of_its_host() {
+        for (text, named) in [
+            ("see https://a.example/b?c=1.", "see a.example."),
+            ("(see http://user@a.example:80/x), then", "(see a.example), then"),
+            ("at www.a.example/x or later", "at a.example or later"),
+            ("from <https://a.example/x> on", "from a.example on"),
+            ("a [report](https://a.example/x) says", "a [report](https://a.example/x) says"),
+            ("data://x and https://[::1]/", "data://x and https://[::1]/"),
+        ] {
+            assert_eq!(with_hosts(text), named);
+        }
+        assert!(spans(&with_hosts("www.www.a.example")).len() < 2);
     }
 
     #[test]

@@ -15,10 +15,13 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Number, Value, json};
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
 
 use super::citations::SUMMARY_SCHEME;
-use super::claims;
+use super::claims::{self, Statement};
 use super::finding::{Code, Findings};
+use super::inline;
 use super::manifest::Kilobytes;
 use super::run_dir::{RelPath, RunDir, RunDirError, is_perspective_id};
 use super::summary_items::BusSummary;
@@ -28,7 +31,7 @@ use crate::contract::json::{jcs_hash, line, to_file};
 use crate::contract::privacy::{LOCAL_ONLY, PrivacyRules};
 use crate::contract::schema;
 use crate::contract::time::parse_instant;
-use crate::model::builtin::fill::signals;
+use crate::contract::vocabulary::Stream;
 use crate::upstream::selection::{SELECTION_VERSION, SelectionOrder};
 
 pub(crate) const ITEMS_MAX: usize = 100_000;
@@ -153,9 +156,11 @@ struct SelectionGroup {
     id: String,
     title: String,
     items: Vec<BusSummary>,
+    /// Ids of summaries that it does not hold because their sources are private.
+    private: Vec<String>,
 }
 
-/// Makes the run directory. False with findings when that is refused.
+/// Makes the run directory. False with findings when that is refused; warnings are added in both cases.
 pub(crate) fn make_run(
     dir: &RunDir<'_>,
     selection: &PackSelection,
@@ -180,6 +185,7 @@ pub(crate) fn make_run(
     }
     // A pack is handed to others, so it may hold nothing that a source keeps to itself.
     let mut local_only = false;
+    let mut private_streams: BTreeMap<String, String> = BTreeMap::new();
     found.retain(|id, item| {
         let said = limits.privacy.of(&item.places());
         let private = item.publish == Some(false) || !said.private.is_empty();
@@ -187,6 +193,7 @@ pub(crate) fn make_run(
         if private {
             let message = "marked publish: false, and left out";
             findings.warn(Code::PrivateItem, "summaries", id.as_str(), message);
+            private_streams.insert(id.clone(), item.stream.clone());
         }
         !private
     });
@@ -197,7 +204,7 @@ pub(crate) fn make_run(
     if findings.errors() > before {
         return Ok(false);
     }
-    let groups = groups(selection, &found);
+    let groups = groups(selection, &found, &private_streams);
     let labels = Labels::of(&groups);
     for group in &groups {
         let text = output(group, &labels);
@@ -228,22 +235,25 @@ fn path(text: &str) -> Result<RelPath, RunDirError> {
     RelPath::parse(text).ok_or_else(|| RunDirError::Escapes { path: text.to_owned() })
 }
 
-fn groups(selection: &PackSelection, found: &BTreeMap<String, BusSummary>) -> Vec<SelectionGroup> {
-    let mut by_name: BTreeMap<String, Vec<BusSummary>> = BTreeMap::new();
+/// The groups with their items. `private` has the stream of each item that is left out.
+fn groups(
+    selection: &PackSelection,
+    found: &BTreeMap<String, BusSummary>,
+    private: &BTreeMap<String, String>,
+) -> Vec<SelectionGroup> {
+    let mut by_name: BTreeMap<String, (Vec<BusSummary>, Vec<String>)> = BTreeMap::new();
     for picked in &selection.items {
+        let named = |stream: &String| picked.group.clone().unwrap_or_else(|| stream.clone());
         if let Some(item) = found.get(&picked.id) {
-            let name = picked.group.clone().unwrap_or_else(|| item.stream.clone());
-            by_name.entry(name).or_default().push(item.clone());
+            by_name.entry(named(&item.stream)).or_default().0.push(item.clone());
+        } else if let Some(stream) = private.get(&picked.id) {
+            by_name.entry(named(stream)).or_default().1.push(picked.id.clone());
         }
     }
     let mut taken = BTreeSet::new();
     let mut groups = Vec::new();
-    for (name, items) in by_name {
-        // A group whose name is not a valid file name, or differs only in letter case, gets a
-        // derived id.
-        let usable = is_perspective_id(&name) && taken.insert(name.to_ascii_lowercase());
-        let id = if usable { name.clone() } else { format!("g_{}", &sha256(&name).hex()[..16]) };
-        let mut items = items;
+    by_name.retain(|_, (items, _)| !items.is_empty());
+    for (name, (mut items, private)) in by_name {
         match selection.ordering {
             SelectionOrder::AsListed => {}
             SelectionOrder::ByTime => {
@@ -251,9 +261,30 @@ fn groups(selection: &PackSelection, found: &BTreeMap<String, BusSummary>) -> Ve
             }
             SelectionOrder::ById => items.sort_by(|a, b| a.summary_id.cmp(&b.summary_id)),
         }
-        groups.push(SelectionGroup { id, title: name, items });
+        groups.push(SelectionGroup {
+            id: group_id(&name, &mut taken),
+            title: name,
+            items,
+            private,
+        });
     }
     groups
+}
+
+/// The name of a group as the name of a file: accents go, and `-` stands for what may not be in it. A
+/// name that has no such form, or the same form as another, has its hash.
+fn group_id(name: &str, taken: &mut BTreeSet<String>) -> String {
+    let folded = name.nfkd().filter(|c| !is_combining_mark(*c));
+    let parts: String =
+        folded.map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect();
+    let parts: Vec<&str> = parts.split('-').filter(|part| !part.is_empty()).collect();
+    let hash = || sha256(name).hex()[..16].to_owned();
+    let id = if is_perspective_id(name) { name.to_owned() } else { parts.join("-") };
+    let id = if is_perspective_id(&id) { id } else { format!("g_{}", hash()) };
+    match taken.insert(id.to_ascii_lowercase()) {
+        true => id,
+        false => format!("g_{}", hash()),
+    }
 }
 
 /// A short label for each summary that is cited: `s1`, `s2` and so on in the order of the groups. The
@@ -287,27 +318,39 @@ fn output(group: &SelectionGroup, labels: &Labels) -> String {
     let mut left_out = String::new();
     for item in &group.items {
         let label = labels.label(item);
-        let is_mail = item.meta.contains_key("mailbox");
-        let fraud =
-            (is_mail && signals::reads_like_fraud(&item.text)).then_some("a mail like a fraud");
-        for statement in claims::statements(&item.summary_id, &item.text) {
-            if let Some(why) = statement.why_not.or(fraud) {
+        let doubtful = item.is_doubtful.then_some("of a fraud or of an unknown sender");
+        let statements = claims::statements(&item.summary_id, &item.text);
+        let mut title = untold_title(item, &statements);
+        for statement in statements {
+            if let Some(why) = statement.why_not.or(doubtful) {
                 left_out.push_str(&format!("- {} [@{label}] ({why})\n", statement.text));
                 continue;
             }
-            match said.entry(claims::folded(&statement.text)) {
+            let text = with_subject(&item.subject, statement.text);
+            match said.entry(claims::folded(&claims::without_day(&text))) {
                 Entry::Vacant(place) => {
                     place.insert(claims.len());
-                    claims.push((statement.text, vec![label]));
+                    let text = match title.take() {
+                        Some(title) => format!("{title}: {text}"),
+                        None => text,
+                    };
+                    claims.push((text, vec![label]));
                 }
                 Entry::Occupied(place) => {
-                    let cited = &mut claims[*place.get()].1;
+                    let (told, cited) = &mut claims[*place.get()];
+                    // One of them says on which day it is due.
+                    if claims::without_day(&text) == *told {
+                        *told = text;
+                    }
                     if !cited.contains(&label) {
                         cited.push(label);
                     }
                 }
             }
         }
+    }
+    for id in &group.private {
+        left_out.push_str(&format!("- {id} (marked publish: false)\n"));
     }
     let mut text = String::from("## Findings\n\n");
     for (claim, cited) in claims {
@@ -321,26 +364,61 @@ fn output(group: &SelectionGroup, labels: &Labels) -> String {
     text
 }
 
+/// A claim of a job post with the job and the employer, unless it names one of them. `The pay is 2,300
+/// euros` says nothing, and two posts that say it do not say the same.
+fn with_subject(subject: &[String], text: String) -> String {
+    let said = claims::folded(&text);
+    let names = |name: &String| said.contains(&claims::folded(name));
+    match subject.is_empty() || subject.iter().any(names) {
+        true => text,
+        false => format!("{}: {text}", plain(&subject.join(", "))),
+    }
+}
+
+/// The title of a document whose claims do not say it. The first claim gets it.
+fn untold_title(item: &BusSummary, statements: &[Statement]) -> Option<String> {
+    const WORDS_MAX: usize = 8;
+    let title = plain(&item.title);
+    let words = title.split_whitespace().count();
+    let is_name = words <= WORDS_MAX
+        && title.contains(char::is_alphabetic)
+        && !title.ends_with(['.', '?', '!', '…'])
+        && !title.contains(": ")
+        && !(words == 1 && title.contains(['.', '/', '_']));
+    let is_mail = item.meta.contains_key("mailbox");
+    if !is_name
+        || is_mail
+        || item.stream != Stream::Documents.to_string()
+        || !item.subject.is_empty()
+    {
+        return None;
+    }
+    let kept = statements.iter().filter(|one| one.why_not.is_none());
+    let said: BTreeSet<String> = kept.flat_map(|one| words_of(&one.text)).collect();
+    words_of(&title).iter().any(|word| !said.contains(word)).then_some(title)
+}
+
+fn words_of(text: &str) -> Vec<String> {
+    claims::folded(text).split(' ').filter(|word| word.len() > 2).map(str::to_owned).collect()
+}
+
+/// A name as one line without marks.
+fn plain(name: &str) -> String {
+    inline::read(name, 0).map(|plain| plain.text).unwrap_or_default()
+}
+
 fn pool(selection: &PackSelection, groups: &[SelectionGroup], labels: &Labels) -> String {
     let mut rows: BTreeMap<String, Value> = BTreeMap::new();
     for group in groups {
         for item in &group.items {
             let url = cid_url(item);
-            let row = rows.entry(url.clone()).or_insert_with(|| {
+            rows.entry(url.clone()).or_insert_with(|| {
                 json!({
                     "schema_version": "citation.v1", "normalized_url": url,
                     "cid": labels.label(item), "title": item.title,
-                    "url": url, "url_original": url, "status": "valid",
-                    "checked_at": selection.created_at, "found_by": [],
-                    "notes": "a summary item, verified by the manifest of its day",
+                    "status": "valid", "checked_at": selection.created_at,
                 })
             });
-            if let Some(found_by) = row["found_by"].as_array_mut() {
-                found_by.push(json!({
-                    "wave": 1, "perspective_id": group.id, "agent_type": "summarizer",
-                    "artifact_path": format!("wave-1/{}.md", group.id),
-                }));
-            }
         }
     }
     rows.values().map(|row| format!("{}\n", line(row))).collect()

@@ -12,11 +12,13 @@ use crate::contract::places::{DataPlace, DataPlaces};
 use crate::contract::privacy::says_local_only;
 use crate::contract::publish;
 use crate::contract::vocabulary::Stream;
+use crate::digest::memo::{self, OutputWords};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct BusSummary {
     pub summary_id: String,
     pub stream: String,
+    /// The day of the file that holds it. The day of its content follows from `at_ms`.
     pub day: String,
     pub text: String,
     pub title: String,
@@ -26,6 +28,10 @@ pub struct BusSummary {
     pub publish: Option<bool>,
     /// Whether a newer summary of the same source took its place.
     pub is_replaced: bool,
+    /// Whether nobody should act on it, as digests mark it. Known only of items that were looked up.
+    pub is_doubtful: bool,
+    /// The job and the employer of a job post. Known only of items that were looked up.
+    pub subject: Vec<String>,
     /// Scalars to choose and to group by: `flow_id`, `project`, `category` and others.
     pub meta: Map<String, Value>,
     pub tags: Vec<String>,
@@ -48,9 +54,25 @@ impl BusSummary {
                 false => publish::said(meta.get("publish")),
             },
             is_replaced: mark.is_some_and(VersionMark::is_replaced),
+            is_doubtful: false,
+            subject: Vec::new(),
             meta,
             tags: tags.filter_map(Value::as_str).map(str::to_owned).collect(),
         }
+    }
+
+    /// Adds what only its outputs say.
+    fn with_outputs(mut self, item: &Item) -> BusSummary {
+        let outputs = item.value["outputs"].to_string();
+        let outputs = serde_json::from_str::<OutputWords<'_>>(&outputs).unwrap_or_default();
+        let sources: Vec<String> = item.upstream_ids().map(str::to_owned).collect();
+        let words = memo::words(&self.title, &outputs, &self.tags, &self.meta, &sources);
+        self.is_doubtful = words.is_doubtful;
+        let structured = |name: &str| item.value["outputs"]["structured"][name].as_str();
+        let subject = ["job_title", "company_name"].into_iter().filter_map(structured);
+        let subject = subject.map(str::trim).filter(|name| is_name(name));
+        self.subject = subject.map(str::to_owned).collect();
+        self
     }
 
     /// What rules about data may name it by.
@@ -82,6 +104,12 @@ impl BusSummary {
     }
 }
 
+/// Whether a text is a name and no sentence.
+fn is_name(text: &str) -> bool {
+    const WORDS_MAX: usize = 8;
+    (1..=WORDS_MAX).contains(&text.split_whitespace().count()) && !text.ends_with(['.', '!', '?'])
+}
+
 /// Finds items by id below `<bus home>/summaries`. Missing ids are missing from the result. `days`
 /// limits the search.
 pub fn find(
@@ -90,19 +118,28 @@ pub fn find(
     days: Option<&BTreeSet<String>>,
 ) -> Result<BTreeMap<String, BusSummary>, BusError> {
     let mut found = BTreeMap::new();
-    each(bus_home, &mut |_, day| days.is_none_or(|days| days.contains(day)), &mut |item| {
-        if ids.contains(&item.summary_id) {
-            found.insert(item.summary_id.clone(), item);
+    let in_days = |_: Stream, day: &str| days.is_none_or(|days| days.contains(day));
+    each_item(bus_home, &in_days, &mut |item, summary| {
+        if ids.contains(&summary.summary_id) {
+            found.insert(summary.summary_id.clone(), summary.with_outputs(item));
         }
     })?;
     Ok(found)
 }
 
-/// Hands out every item of the streams and days that are wanted.
+/// Hands out every item of the streams that are wanted.
 pub(crate) fn each(
     bus_home: &Path,
-    wanted: &mut dyn FnMut(Stream, &str) -> bool,
+    wanted: &dyn Fn(Stream) -> bool,
     take: &mut dyn FnMut(BusSummary),
+) -> Result<(), BusError> {
+    each_item(bus_home, &|stream, _| wanted(stream), &mut |_, summary| take(summary))
+}
+
+fn each_item(
+    bus_home: &Path,
+    wanted: &dyn Fn(Stream, &str) -> bool,
+    take: &mut dyn FnMut(&Item, BusSummary),
 ) -> Result<(), BusError> {
     let bus = match SummaryBus::open(bus_home) {
         Ok(bus) => bus,
@@ -121,7 +158,7 @@ pub(crate) fn each(
             for item in bus.partition(*stream, day)?.items() {
                 let item = item?;
                 let mark = versions.mark(item.summary_id());
-                take(BusSummary::of(&item, *stream, &name, mark));
+                take(&item, BusSummary::of(&item, *stream, &name, mark));
             }
         }
     }

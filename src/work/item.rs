@@ -16,7 +16,8 @@ use crate::contract::schema;
 use crate::contract::time::Timestamp;
 use crate::contract::versions::question_hash;
 use crate::export::item::{
-    ModelIdentity, PromptIdentity, SummaryItem, take_equal_renderings, without_repetition,
+    META_NAMES, ModelIdentity, PromptIdentity, SummaryItem, take_equal_renderings,
+    without_repetition,
 };
 use crate::facts::attempt::SourceCounts;
 use crate::flow::{Coverage, EvidenceRef, FlowOutcome, HIERARCHY_VERSION};
@@ -324,6 +325,7 @@ fn meta(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
         ("summary_subkind", Some(work.subkind.clone())),
     ];
     for (name, value) in known {
+        debug_assert!(META_NAMES.contains(&name), "{name} is missing in META_NAMES");
         if let Some(value) = value {
             meta.insert(name.to_owned(), value.into());
         }

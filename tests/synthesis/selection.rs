@@ -120,7 +120,7 @@ fn groups_become_perspectives_and_items_become_citations() {
         .collect();
     assert_eq!(
         claims,
-        ["Ana fixed the queue.", "It had lost lines, see for why."],
+        ["Ana fixed the queue.", "It had lost lines, see x.example for why."],
         "a fragment claims nothing"
     );
     let label = &pack["summaries"][0]["key_claims"][0]["citation_cids"][0];
@@ -129,7 +129,7 @@ fn groups_become_perspectives_and_items_become_citations() {
     let rows = rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap());
     let row = rows.filter(|row| row["cid"] == *label).collect::<Vec<_>>();
     assert_eq!(row.len(), 1);
-    assert_eq!(row[0]["url"], "summary-bus:events/2026-02-11/sum_c");
+    assert_eq!(row[0]["normalized_url"], "summary-bus:events/2026-02-11/sum_c");
     assert_eq!(row[0]["title"], "Title of sum_c");
     let output = std::fs::read_to_string(bench.dir.path().join("out/wave-1/work.md")).unwrap();
     assert!(output.contains("- They pass. [@s3] (too few words)"), "{output}");
@@ -223,6 +223,10 @@ fn private_summaries_stay_out_of_a_pack() {
     let (code, answer) = bench.build();
     assert_eq!(code, 0, "{answer}");
     assert_eq!(claims_of(&answer), ["The garden of the house is open on Sunday."]);
+    let named = answer["findings"].as_array().unwrap().iter().find(|one| one["path"] == "sum_p");
+    assert_eq!(named.unwrap()["code"], "PRIVATE_ITEM", "{answer}");
+    let output = std::fs::read_to_string(bench.dir.path().join("out/wave-1/events.md")).unwrap();
+    assert!(output.contains("- sum_p (marked publish: false)"), "{output}");
     let mut folders = vec![bench.dir.path().join("out")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -285,4 +289,74 @@ fn a_pack_of_real_summaries_is_statements_and_few_ids() {
     let share = (marks + listed) as f64 / (summary.len() + pack.len()) as f64;
     assert!(share < 0.2, "{share}: {summary}");
     assert_eq!(bench.run("check", &["--strict"]).0, 0);
+}
+
+#[test]
+fn a_selection_goes_by_the_day_of_the_content_and_knows_its_fields() {
+    let bench = Bench::new(json!([]));
+    let bus = bench.dir.path().join("buses");
+    // The request was made on 15 March, the document is of 3 March.
+    let third = 1_772_539_200_000_i64;
+    let line = item(
+        "documents",
+        "2026-03-15",
+        "sum_d",
+        "The pump was repaired by Ana.",
+        &json!({
+            "ts_abs_ms": third, "meta": {"stage": "plan"}
+        }),
+    );
+    publish_lines(&bus, "documents", "2026-03-15", &[line]);
+    let select = |days: [&str; 2], more: &[&str]| {
+        let mut process = Command::cargo_bin("summarizer").unwrap();
+        process.env_clear().current_dir(bench.dir.path());
+        process.args(["--home", ".", "--json", "select", "--bus", "summary_bus"]);
+        process.args(["--from", days[0], "--to", days[1], "--out", "chosen.json"]).args(more);
+        let output = process.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (march, later) = (["2026-03-01", "2026-03-05"], ["2026-03-14", "2026-03-15"]);
+    assert_eq!(select(march, &["--where", "stage=plan", "--where", "day=2026-03-03"]).0, 0);
+    let chosen = std::fs::read(bench.dir.path().join("chosen.json")).unwrap();
+    let chosen: Value = serde_json::from_slice(&chosen).unwrap();
+    assert_eq!(chosen["selection"]["items"], json!([{"id": "sum_d", "day": "2026-03-15"}]));
+    assert_eq!(
+        chosen["missing_days"],
+        json!(["2026-03-01", "2026-03-02", "2026-03-04", "2026-03-05"])
+    );
+    assert_eq!(select(later, &[]).0, 5);
+    for wrong in [["--where", "strem=documents"], ["--group-by", "nosuch"], ["--group-by", "tag"]] {
+        let (code, told) = select(march, &wrong);
+        assert!(
+            code == 2 && told.contains("stage") && told.contains("stream"),
+            "{wrong:?}: {told}"
+        );
+    }
+}
+
+#[test]
+fn a_mark_of_digests_and_a_job_shape_the_claims() {
+    let bench = Bench::new(json!([{"id": "sum_f"}, {"id": "sum_j"}, {"id": "sum_k"}]));
+    let bus = bench.dir.path().join("buses");
+    let line = |id: &str, text: &str, structured: Value| {
+        let mut line = item("events", "2026-02-11", id, text, &json!({}));
+        line["outputs"]["structured"] = structured;
+        line
+    };
+    let job = |company: &str| json!({"job_title": "Data engineer", "company_name": company});
+    let pay = "The pay is 2,300 euros a month.";
+    publish_lines(
+        &bus,
+        "events",
+        "2026-02-11",
+        &[
+            line("sum_f", "Your parcel waits for a fee of two euros.", json!({"route": "scam"})),
+            line("sum_j", pay, job("Nordwind")),
+            line("sum_k", pay, job("Quill")),
+        ],
+    );
+    let (code, answer) = bench.build();
+    assert_eq!(code, 0, "{answer}");
+    let expected = ["Nordwind", "Quill"].map(|company| format!("Data engineer, {company}: {pay}"));
+    assert_eq!(claims_of(&answer), expected);
 }
