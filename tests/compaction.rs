@@ -250,7 +250,8 @@ fn a_claim_the_ledger_does_not_know_fails_the_gate() {
         invariants: fold.first.as_ref().unwrap(),
         previous_sequence: None,
     };
-    let checks = summarizer::compaction::checks::run(&built.snapshot, &baseline, fold);
+    let checks =
+        summarizer::compaction::checks::run(&built.snapshot, &built.snapshot, &baseline, fold);
     let check = checks.iter().find(|check| check.name == "no_new_verified_claims").unwrap();
     assert_eq!(check.message, "2 verified claims, 1 not in the ledger: clm_002");
     assert_eq!(check.status, CheckStatus::Fail);

@@ -170,6 +170,23 @@ fn resume_accepts_snapshots_inside_a_step_and_of_other_thresholds() {
 }
 
 #[test]
+fn a_log_with_another_time_on_a_known_line_is_refused() {
+    let home = Home::new(LOG);
+    home.compact(|_| {}).unwrap();
+    let before = home.tree();
+    let late = LOG.replacen("09:00:05.000Z", "09:00:05.001Z", 1);
+    assert_ne!(late, LOG);
+    home.write_log(&late);
+    let resumed = home.compact(|job| job.resume = true);
+    assert!(matches!(resumed, Err(RunLogError::Changed { .. })), "{resumed:?}");
+    assert_eq!(home.tree(), before);
+    assert_eq!(home.differences(), ["1.events.sha256: its bytes are not what the log gives"]);
+    home.write_log(LOG);
+    home.compact(|job| job.resume = true).unwrap();
+    assert!(home.differences().is_empty());
+}
+
+#[test]
 fn strict_v1_has_no_ext_and_the_same_ids() {
     let full = Home::new(LOG);
     let strict = Home::new(LOG);

@@ -419,7 +419,7 @@ fn failure(log: &Path, error: &RunLogError) -> Failure {
         RunLogError::Log(_) | RunLogError::Input { .. } | RunLogError::Empty => what(Exit::Input)
             .because(error)
             .hint("`summarizer schema run_event.v1` prints the schema of a line"),
-        RunLogError::Foreign { .. } => what(Exit::Input)
+        RunLogError::Foreign { .. } | RunLogError::Changed { .. } => what(Exit::Input)
             .because(error)
             .hint("compact it from the start into another --out, or restore the log"),
         RunLogError::Store(StoreError::Taken { .. }) => what(Exit::Input)

@@ -1,8 +1,8 @@
 //! Builds, judges and encodes a snapshot of a folded run. Pure: the same fold, baseline and build
 //! pass give the same bytes.
 //!
-//! When the file form exceeds its size limit, the snapshot shows the newest records of each list and
-//! names a file with the rest ([`spill`]). A snapshot that is still too large fails
+//! When the file form or a text exceeds its size limit, the snapshot shows the newest records of each
+//! list, shortens long texts, and names a file with the rest ([`spill`]). A snapshot that is still too large fails
 //! `pointers_only`.
 //!
 //! See docs/adr/0023-failed-snapshots.md.
@@ -78,11 +78,12 @@ pub(super) fn build(
         let mut snapshot = whole(draft.clone(), fold);
         seal(&mut snapshot, None, fold, &baseline, attempt);
         let bytes = snapshot.to_bytes();
-        if bytes.len() <= SNAPSHOT_BYTES_MAX {
+        if bytes.len() <= SNAPSHOT_BYTES_MAX && checks::strings_fit(&snapshot) {
             return finish(snapshot, bytes, None);
         }
     }
     let mut snapshot = draft;
+    spill::shorten_actions(&mut snapshot);
     spill::show_newest(&mut snapshot, fold);
     let link = spill::link(fold, previous, &snapshot);
     let spilled = link.encode();
@@ -180,7 +181,7 @@ fn seal(
     if let Some(ext) = &mut snapshot.ext {
         ext.state_digest = digest;
     }
-    let checks = checks::run(judged.unwrap_or(snapshot), baseline, fold);
+    let checks = checks::run(judged.unwrap_or(snapshot), snapshot, baseline, fold);
     let status = checks::overall(&checks);
     let failure_action_taken = attempt.action(status == CheckStatus::Pass);
     snapshot.validation = Validation { status, checks, failure_action_taken };

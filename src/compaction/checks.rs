@@ -11,6 +11,7 @@ use super::evidence::EvidenceRef;
 use super::fold::{Invariants, RunFold};
 use super::payload::{Check, CheckStatus, ProvenanceMode};
 use super::snapshot::{SNAPSHOT_BYTES_MAX, STATEMENT_BYTES_MAX, STRING_BYTES_MAX, Snapshot};
+use super::spill;
 use super::state::{ClaimStatus, EvidenceLedger};
 use crate::contract::json::jcs;
 
@@ -25,8 +26,14 @@ pub struct Baseline<'a> {
     pub previous_sequence: Option<u64>,
 }
 
-/// Runs every check except the size check, which needs the encoded snapshot.
-pub fn run(snapshot: &Snapshot, baseline: &Baseline<'_>, fold: &RunFold) -> Vec<Check> {
+/// Runs every check except the size check, which needs the encoded snapshot. `snapshot` has every
+/// record to judge, and `shown` is what the file shows of them.
+pub fn run(
+    snapshot: &Snapshot,
+    shown: &Snapshot,
+    baseline: &Baseline<'_>,
+    fold: &RunFold,
+) -> Vec<Check> {
     let mut checks = vec![
         objective_unchanged(snapshot, baseline),
         done_definition_unchanged(snapshot, baseline),
@@ -35,7 +42,7 @@ pub fn run(snapshot: &Snapshot, baseline: &Baseline<'_>, fold: &RunFold) -> Vec<
         conflicts_two_sided(snapshot),
         evidence_refs_resolve(snapshot, fold),
         coverage_consistent(snapshot, fold),
-        pointers_only(snapshot, None),
+        pointers_only(shown, None),
     ];
     if snapshot.provenance_mode == ProvenanceMode::Strict {
         checks.push(manifests_present(fold));
@@ -59,6 +66,11 @@ pub(crate) fn pointers_only(snapshot: &Snapshot, encoded_bytes: Option<usize>) -
         message.push_str(&format!("; snapshot has {bytes} bytes, over {SNAPSHOT_BYTES_MAX}"));
     }
     check("pointers_only", over.0.is_empty() && too_big.is_none(), message)
+}
+
+/// Whether no string is over its limit.
+pub(super) fn strings_fit(snapshot: &Snapshot) -> bool {
+    Oversize::of(snapshot).0.is_empty()
 }
 
 /// Steps since the last snapshot that have no context manifest.
@@ -129,7 +141,9 @@ fn no_new_verified_claims(snapshot: &Snapshot, ledger: &EvidenceLedger) -> Check
         }
         verified += 1;
         let matches = ledger.claims.get(&claim.claim_id).is_some_and(|held| {
-            held.status == ClaimStatus::Verified && held.statement == claim.statement
+            held.status == ClaimStatus::Verified
+                && (held.statement == claim.statement
+                    || spill::short(&held.statement, STATEMENT_BYTES_MAX) == claim.statement)
         });
         if !matches {
             strange.push(&claim.claim_id);

@@ -1,5 +1,6 @@
 //! Snapshot files: `DIR/<run_id>/<sequence>.snapshot.json`, its narrative `<sequence>.md`, and
-//! `<sequence>.spill.json` when the records do not fit into the snapshot.
+//! `<sequence>.spill.json` when the records do not fit into the snapshot. Without a home,
+//! `<sequence>.events.sha256` is the hash of the events that the snapshot covers.
 //!
 //! Contract: a snapshot is in force once its `.snapshot.json` exists. That file is written last and
 //! in one step; a crash before it leaves files that are written again. An existing snapshot never
@@ -148,8 +149,13 @@ impl SnapshotStore {
         self.disk.sweep_temporaries(&dir).map_err(io_at("sweep", &dir))
     }
 
-    /// Puts a passing snapshot in force, its narrative and spilled records first.
-    pub fn put(&self, built: &BuiltSnapshot) -> Result<Put, StoreError> {
+    /// Puts a passing snapshot in force. First come its narrative, its spilled records and the file,
+    /// by name and text, that says which events it covers.
+    pub(crate) fn put(
+        &self,
+        built: &BuiltSnapshot,
+        covered: &(String, String),
+    ) -> Result<Put, StoreError> {
         let (run_id, sequence) = (&*built.snapshot.run_id, built.snapshot.sequence);
         let path = self.snapshot_path(run_id, sequence);
         let there = self.read(&path)?;
@@ -165,6 +171,7 @@ impl SnapshotStore {
         if there.is_some() {
             return Ok(Put::Unchanged);
         }
+        self.write(&dir.join(&covered.0), covered.1.as_bytes())?;
         self.write(&path, &built.bytes)?;
         Ok(Put::Written)
     }

@@ -10,6 +10,8 @@ use super::snapshot::{Snapshot, StateCounts};
 use super::state::ClaimStatus;
 use crate::contract::json::jcs;
 
+/// Most records of a list in a narrative.
+const LISTED_MAX: usize = 50;
 const NOT_RECORDED: &str = "not recorded";
 
 pub fn render(snapshot: &Snapshot) -> String {
@@ -25,7 +27,9 @@ pub fn render(snapshot: &Snapshot) -> String {
     changes(&mut page, snapshot);
     verified_claims(&mut page, snapshot);
     conflicts(&mut page, snapshot);
-    page.section("5. Failures", &snapshot.state.failures, |page, failure| {
+    let failures = &snapshot.state.failures;
+    let all = counted(snapshot, |counts| counts.failures);
+    list(&mut page, snapshot, "5. Failures", failures, all, |page, failure| {
         page.line(format_args!(
             "- {} [{}] at {}: {}",
             flat(&failure.failure_id),
@@ -34,29 +38,52 @@ pub fn render(snapshot: &Snapshot) -> String {
             flat(&failure.why)
         ));
     });
-    rest(&mut page, snapshot, snapshot.state.failures.len(), |counts| counts.failures);
-    page.section("6. Open questions", &snapshot.state.open_questions, |page, question| {
+    let questions = &snapshot.state.open_questions;
+    let all = counted(snapshot, |counts| counts.open_questions);
+    list(&mut page, snapshot, "6. Open questions", questions, all, |page, question| {
         page.line(format_args!("- {}", flat(question)));
     });
-    rest(&mut page, snapshot, snapshot.state.open_questions.len(), |counts| counts.open_questions);
     next_actions(&mut page, snapshot);
     let manifests = &snapshot.latest_context_manifest_ids;
-    page.section("8. Context manifests", manifests, |page, id| {
+    let all = Some(snapshot.retrieval_diagnostics.since_last.manifests);
+    list(&mut page, snapshot, "8. Context manifests", manifests, all, |page, id| {
         page.line(format_args!("- {}", flat(id)));
     });
-    let all = snapshot.retrieval_diagnostics.since_last.manifests;
-    rest(&mut page, snapshot, manifests.len(), |_| all);
     page.text()
 }
 
-/// Says how many records of a list the snapshot does not show, and where they are.
-fn rest(page: &mut Page, snapshot: &Snapshot, shown: usize, all: impl Fn(&StateCounts) -> u64) {
-    let Some(spill) = snapshot.ext.as_ref().and_then(|ext| ext.spill.as_ref()) else { return };
-    let more = all(&spill.counts).saturating_sub(shown as u64);
-    if more > 0 {
-        let file = &spill.artifact;
-        page.line(format_args!("- {more} more: see {file} and the files that it names"));
+/// How many records the whole state has, when the snapshot does not show all of them.
+fn counted(snapshot: &Snapshot, all: impl Fn(&StateCounts) -> u64) -> Option<u64> {
+    let spill = snapshot.ext.as_ref().and_then(|ext| ext.spill.as_ref())?;
+    Some(all(&spill.counts))
+}
+
+/// The first records of a list. When there are more, it begins with how many there are and where the
+/// others are. `all` is their number when the snapshot does not show all of them.
+fn list<T>(
+    page: &mut Page,
+    snapshot: &Snapshot,
+    heading: &str,
+    items: &[T],
+    all: Option<u64>,
+    each: impl Fn(&mut Page, &T),
+) {
+    let listed = &items[..items.len().min(LISTED_MAX)];
+    let all = all.unwrap_or(0).max(items.len() as u64);
+    if all == listed.len() as u64 {
+        return page.section(heading, listed, each);
     }
+    page.heading(heading);
+    let (shown, more) = (listed.len(), all - listed.len() as u64);
+    let sequence = snapshot.sequence;
+    let spill = snapshot.ext.as_ref().and_then(|ext| ext.spill.as_ref());
+    let rest = spill
+        .filter(|_| all > items.len() as u64)
+        .map_or(String::new(), |spill| format!(", {} and the files that it names", spill.artifact));
+    page.line(format_args!(
+        "- {all} in all, {shown} listed here, {more} not: see {sequence}.snapshot.json{rest}"
+    ));
+    listed.iter().for_each(|item| each(page, item));
 }
 
 fn objective(page: &mut Page, snapshot: &Snapshot) {
@@ -106,16 +133,17 @@ fn verified_claims(page: &mut Page, snapshot: &Snapshot) {
         .iter()
         .filter(|claim| claim.status == ClaimStatus::Verified)
         .collect();
-    page.section("3. Verified claims", &verified, |page, claim| {
+    let all = counted(snapshot, |counts| counts.verified_claims);
+    list(page, snapshot, "3. Verified claims", &verified, all, |page, claim| {
         page.line(format_args!("- {}: {}", flat(&claim.claim_id), flat(&claim.statement)));
         page.pointers(&claim.evidence_refs, "");
         more_pointers(page, "", &claim.evidence_refs, claim.evidence_ref_count);
     });
-    rest(page, snapshot, verified.len(), |counts| counts.verified_claims);
 }
 
 fn conflicts(page: &mut Page, snapshot: &Snapshot) {
-    page.section("4. Conflicts", &snapshot.state.conflicts, |page, conflict| {
+    let all = counted(snapshot, |counts| counts.conflicts);
+    list(page, snapshot, "4. Conflicts", &snapshot.state.conflicts, all, |page, conflict| {
         page.line(format_args!(
             "- {}: {}",
             flat(&conflict.conflict_id),
@@ -129,7 +157,6 @@ fn conflicts(page: &mut Page, snapshot: &Snapshot) {
             page.line(format_args!("  - Resolved: {}", flat(resolution)));
         }
     });
-    rest(page, snapshot, snapshot.state.conflicts.len(), |counts| counts.conflicts);
 }
 
 fn more_pointers(page: &mut Page, label: &str, shown: &[EvidenceRef], all: Option<u64>) {

@@ -4,7 +4,8 @@
 //! A snapshot that fails its checks is built a second time after events, ledger and snapshots were
 //! read again from disk. If it fails again the run stops, and the snapshots in force stay. Log
 //! positions are not stored, because verbose events would move them. The place of a stored snapshot
-//! is found by its content.
+//! is found by its content. Beside it is the hash of all events that it covers, verbose ones left out,
+//! so that a log whose known lines changed is refused.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use super::reader::{RunLogReadError, RunLogReader};
 use super::snapshot::{FailureAction, Snapshot};
 use super::spill;
 use super::trigger::Thresholds;
+use crate::contract::hash::{Digest, sha256};
 use crate::export::difference::Difference;
 use crate::os::Disk;
 
@@ -54,6 +56,11 @@ pub enum RunLogError {
     /// A stored snapshot was not made from this log.
     #[error("snapshot {sequence} of run {run_id} was not made from this log")]
     Foreign { run_id: String, sequence: u64 },
+    /// An event that a stored snapshot covers is not what it was.
+    #[error(
+        "an event of run {run_id} up to line {line} is not the one that its snapshot was made from"
+    )]
+    Changed { run_id: String, line: u64 },
     /// There is no event in the log.
     #[error("read the run log: it has no events")]
     Empty,
@@ -97,6 +104,68 @@ pub struct CompactionReport {
     pub failed: Option<GateFailure>,
 }
 
+/// The hash of the events so far with their times, one over the other, and how many they are. Verbose
+/// events may come and go.
+struct Covered {
+    events: u64,
+    hash: Digest,
+    /// What stored snapshots say they cover, the first one first.
+    stored: VecDeque<(u64, String)>,
+}
+
+impl Covered {
+    fn new() -> Covered {
+        Covered { events: 0, hash: sha256(""), stored: VecDeque::new() }
+    }
+
+    /// Reads what the snapshots of a run cover. One that does not say it agrees with every log.
+    fn load(
+        &mut self,
+        store: &SnapshotStore,
+        run_id: &str,
+        snapshots: u64,
+    ) -> Result<(), StoreError> {
+        for sequence in 1..=snapshots {
+            let text = store.beside(run_id, &covered_name(sequence))?;
+            let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
+            if let Some((_, count)) =
+                text.as_deref().and_then(|text| text.trim_end().split_once(' '))
+                && let Ok(events) = count.trim().parse()
+            {
+                self.stored.push_back((events, text.unwrap_or_default()));
+            }
+        }
+        Ok(())
+    }
+
+    /// False when a stored snapshot covers other events than those up to this one.
+    fn add(&mut self, event: &RunEvent) -> bool {
+        if event.class() == Class::Verbose {
+            return true;
+        }
+        let (before, content) = (self.hash.hex(), event.content_digest().hex());
+        self.hash = sha256(format!("{before}\n{}\n{content}", event.ts));
+        self.events += 1;
+        let mut agrees = true;
+        while let Some((events, text)) = self.stored.front()
+            && *events <= self.events
+        {
+            agrees &= *events < self.events || *text == self.text();
+            self.stored.pop_front();
+        }
+        agrees
+    }
+
+    fn text(&self) -> String {
+        format!("{}  {}\n", self.hash.hex(), self.events)
+    }
+}
+
+/// The file beside a snapshot that says which events it covers.
+fn covered_name(sequence: u64) -> String {
+    format!("{sequence}.events.sha256")
+}
+
 /// Compacts a run log; `progress` gets the bytes read.
 pub fn compact(
     job: &CompactionJob<'_>,
@@ -107,6 +176,7 @@ pub fn compact(
         compactor: Compactor::new(job.thresholds),
         pending: None,
         cuts: Vec::new(),
+        covered: Covered::new(),
         report: CompactionReport::default(),
     };
     let mut reader = RunLogReader::open(job.disk, &job.log)?;
@@ -134,6 +204,7 @@ struct Pass<'a> {
     pending: Option<VecDeque<Stored>>,
     /// The last event each snapshot in force covers.
     cuts: Vec<u64>,
+    covered: Covered,
     report: CompactionReport,
 }
 
@@ -147,6 +218,9 @@ impl Pass<'_> {
             return Ok(Flow::Stop);
         }
         fold(&mut self.compactor, event, line)?;
+        if !self.covered.add(event) {
+            return Err(RunLogError::Changed { run_id: self.report.run_id.clone(), line });
+        }
         self.report.events += 1;
         if self.is_live() && self.compactor.due() {
             return self.take();
@@ -170,6 +244,7 @@ impl Pass<'_> {
             }
         }
         self.report.resumed_after = pending.len() as u64;
+        self.covered.load(store, &event.run_id, pending.len() as u64)?;
         self.pending = Some(pending);
         Ok(())
     }
@@ -224,7 +299,8 @@ impl Pass<'_> {
             self.report.failed = Some(GateFailure { snapshot: built.snapshot, events });
             return Ok(Flow::Stop);
         }
-        let put = self.job.store.put(&built)?;
+        let covered = (covered_name(built.snapshot.sequence), self.covered.text());
+        let put = self.job.store.put(&built, &covered)?;
         let to_seq = self.compactor.fold_state().seq;
         self.report.taken.push(TakenSnapshot {
             snapshot_id: built.snapshot.snapshot_id.clone(),
@@ -334,6 +410,10 @@ pub fn verify(
         let Some(audit) = &mut audit else { continue };
         audit.look(Some(&event))?;
         fold(&mut audit.compactor, &event, reader.line())?;
+        if !audit.covered.add(&event) {
+            let sequence = audit.pending.front().copied().unwrap_or(audit.count);
+            audit.differ(sequence, "events.sha256", DIFFERS);
+        }
     }
     let mut audit = audit.ok_or(RunLogError::Empty)?;
     audit.look(None)?;
@@ -349,6 +429,7 @@ struct Audit<'a> {
     run_id: String,
     count: u64,
     compactor: Compactor,
+    covered: Covered,
     pending: VecDeque<u64>,
     front: Option<Stored>,
     differences: Vec<Difference>,
@@ -362,10 +443,12 @@ impl<'a> Audit<'a> {
             run_id: run_id.to_owned(),
             count,
             compactor: Compactor::new(job.thresholds),
+            covered: Covered::new(),
             pending: (1..=count).collect(),
             front: None,
             differences: Vec::new(),
         };
+        audit.covered.load(&job.store, run_id, count)?;
         audit.load_front()?;
         Ok(audit)
     }

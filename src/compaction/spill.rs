@@ -1,7 +1,7 @@
-//! Lists that do not fit into a snapshot.
+//! Lists and texts that do not fit into a snapshot.
 //!
-//! A snapshot that would exceed its size limit shows the newest records of each long list. Beside it
-//! is a file with every record that changed since the snapshot before, which the snapshot names by
+//! A snapshot that would exceed its size limit, or has a text over its limit, shows the newest records
+//! of each long list, and of a long text its beginning, its size and its hash. Beside it is a file with every record that changed since the snapshot before, which the snapshot names by
 //! its hash. That file names the file before it in the same way. Together the files of this chain
 //! hold the whole state, and a long run writes each change once.
 //!
@@ -14,21 +14,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::fold::RunFold;
 use super::previous::Previous;
 use super::records;
 use super::snapshot::{
     ClaimRecord, ConflictRecord, ConstraintRecord, FailureEntry, RetrievalDiagnostics,
-    SNAPSHOT_BYTES_MAX, Snapshot, SpillRef, StateCounts,
+    SNAPSHOT_BYTES_MAX, STATEMENT_BYTES_MAX, STRING_BYTES_MAX, Snapshot, SpillRef, StateCounts,
 };
-use super::state::{ClaimState, RunState};
+use super::state::{ClaimState, ConflictState, ConstraintState, FailureState, RunState};
 use super::text::SharedText;
 use crate::contract::hash::sha256;
 use crate::contract::json::to_file;
+use crate::markup::prefix;
 
 /// Most pointers that a record shows in a snapshot that does not fit.
 const REFS_SHOWN_MAX: usize = 8;
+/// Bytes of a long text that a snapshot shows.
+const TEXT_SHOWN_BYTES: usize = 1 << 10;
 /// Room for the checks, the digest and the pointer to the file, in bytes.
 const VERDICT_BYTES: usize = 6 << 10;
 /// A lower bound of the size of a record in the file form: its keys and punctuation.
@@ -160,13 +164,74 @@ fn shares(needs: &[usize], room: usize) -> Vec<usize> {
     shares
 }
 
+/// What a snapshot shows of a text: a text over `limit` bytes is its beginning, its size and its hash.
+pub(super) fn short(text: &SharedText, limit: usize) -> SharedText {
+    if text.len() <= limit {
+        return text.clone();
+    }
+    let (head, bytes, hash) = (prefix(text, TEXT_SHOWN_BYTES), text.len(), sha256(&**text));
+    SharedText::from(format!("{}… ({bytes} bytes, {})", head.trim_end(), hash.prefixed()))
+}
+
+fn shorten(text: &mut SharedText) {
+    *text = short(text, STRING_BYTES_MAX);
+}
+
+fn short_claim(id: &SharedText, held: &ClaimState) -> ClaimRecord {
+    let mut record = records::claim(id, held, REFS_SHOWN_MAX);
+    record.statement = short(&record.statement, STATEMENT_BYTES_MAX);
+    record
+}
+
+fn short_conflict(id: &SharedText, held: &ConflictState) -> ConflictRecord {
+    let mut record = records::conflict(id, held, REFS_SHOWN_MAX);
+    shorten(&mut record.description);
+    record.resolution.iter_mut().for_each(shorten);
+    record
+}
+
+fn short_failure(id: &SharedText, held: &FailureState) -> FailureEntry {
+    let mut record = records::failure(id, held);
+    [&mut record.category, &mut record.place, &mut record.why].into_iter().for_each(shorten);
+    record
+}
+
+fn short_constraint(id: &SharedText, held: &ConstraintState) -> ConstraintRecord {
+    let mut record = records::constraint(id, held);
+    shorten(&mut record.text);
+    record
+}
+
+/// Shortens the strings of a value, the names of its members too.
+fn short_value(value: Value) -> Value {
+    let text = |text: String| match text.len() > STRING_BYTES_MAX {
+        true => short(&SharedText::from(text), STRING_BYTES_MAX).to_string(),
+        false => text,
+    };
+    match value {
+        Value::String(long) => Value::String(text(long)),
+        Value::Array(items) => items.into_iter().map(short_value).collect(),
+        Value::Object(members) => {
+            members.into_iter().map(|(name, member)| (text(name), short_value(member))).collect()
+        }
+        other => other,
+    }
+}
+
+/// Shortens the next actions. Their events keep them whole.
+pub(super) fn shorten_actions(snapshot: &mut Snapshot) {
+    if let Some(ext) = &mut snapshot.ext {
+        ext.next_actions.iter_mut().for_each(shorten);
+    }
+}
+
 /// Fills the empty lists of a snapshot with the newest records that fit.
 pub(super) fn show_newest(snapshot: &mut Snapshot, fold: &RunFold) {
     let used = snapshot.to_bytes().len() + VERDICT_BYTES;
     let room = SNAPSHOT_BYTES_MAX.saturating_sub(used);
     let (state, changes, window) = (&fold.state, &fold.state.changes, &fold.window);
     let claims = changes.claims.newest_first().filter_map(|id| {
-        let record = records::claim(id, state.claims.get(id)?, REFS_SHOWN_MAX);
+        let record = short_claim(id, state.claims.get(id)?);
         // A cited chunk is listed twice more: as cited and as seen.
         let chunks = record.evidence_refs.iter().map(|one| 2 * shown_bytes(&*one.chunk_id));
         let bytes = shown_bytes(&record) + chunks.sum::<usize>();
@@ -174,21 +239,21 @@ pub(super) fn show_newest(snapshot: &mut Snapshot, fold: &RunFold) {
     });
     let claims = Candidates::of(claims, room);
     let conflicts = changes.conflicts.newest_first().filter_map(|id| {
-        let record = records::conflict(id, state.conflicts.get(id)?, REFS_SHOWN_MAX);
+        let record = short_conflict(id, state.conflicts.get(id)?);
         let sides = record.side_a_refs.iter().chain(&record.side_b_refs);
         let chunks = sides.map(|one| 2 * shown_bytes(&*one.chunk_id));
         let bytes = shown_bytes(&record) + chunks.sum::<usize>();
         Some((record, bytes))
     });
     let conflicts = Candidates::of(conflicts, room);
-    let questions = state.questions.iter().rev().map(|(_, text)| text.clone());
+    let questions = state.questions.iter().rev().map(|(_, text)| short(text, STRING_BYTES_MAX));
     let questions = Candidates::plain(questions, room);
     let failures = changes.failures.newest_first();
-    let failures = failures.filter_map(|id| Some(records::failure(id, state.failures.get(id)?)));
+    let failures = failures.filter_map(|id| Some(short_failure(id, state.failures.get(id)?)));
     let failures = Candidates::plain(failures, room);
     let constraints = changes.constraints.newest_first();
     let constraints =
-        constraints.filter_map(|id| Some(records::constraint(id, state.constraints.get(id)?)));
+        constraints.filter_map(|id| Some(short_constraint(id, state.constraints.get(id)?)));
     let constraints = Candidates::plain(constraints, room);
     let sources = Candidates::plain(state.coverage.sources.newest_first().cloned(), room);
     let manifests = window.manifest_ids.iter().rev().cloned();
@@ -201,8 +266,11 @@ pub(super) fn show_newest(snapshot: &mut Snapshot, fold: &RunFold) {
         room,
     );
     let whole = records::whole_diagnostics(fold).since_last;
-    let filters = Candidates::plain(whole.filters_applied.into_iter(), room);
-    let reasons = Candidates::plain(whole.excluded_by_reason.into_iter(), room);
+    let filters = whole.filters_applied.into_iter().map(short_value);
+    let filters = Candidates::plain(filters, room);
+    let reasons = whole.excluded_by_reason.into_iter();
+    let reasons = reasons.map(|(reason, count)| (short(&reason, STRING_BYTES_MAX), count));
+    let reasons = Candidates::plain(reasons, room);
     let rerankers = Candidates::plain(whole.rerankers.into_iter(), room);
     let limits = Candidates::plain(whole.acceptance_thresholds_milli.into_iter(), room);
     let steps = Candidates::plain(whole.no_evidence_steps.into_iter().rev(), room);
@@ -366,8 +434,8 @@ impl SpillFile {
         Spill { reference, bytes: Arc::new(bytes) }
     }
 
-    /// The snapshot with everything that its checks must judge: the shown records and those of this
-    /// link. The checks of earlier snapshots judged the other records.
+    /// The snapshot with the claims and conflicts that its checks must judge: the shown ones and those of
+    /// this link. The checks of earlier snapshots judged the other records.
     pub(super) fn judged(&self, snapshot: &Snapshot, state: &RunState) -> Snapshot {
         let mut judged = snapshot.clone();
         let claims = std::mem::take(&mut judged.state.claims);
@@ -385,21 +453,8 @@ impl SpillFile {
         let conflicts: BTreeMap<SharedText, ConflictRecord> =
             conflicts.map(|one| (one.conflict_id.clone(), one)).collect();
         judged.state.conflicts = conflicts.into_values().collect();
-        let opened = self.questions_opened.iter().map(|question| question.text.clone());
-        judged.state.open_questions.extend(opened);
-        judged.state.failures.extend(self.failures.iter().cloned());
-        if let Some(ext) = &mut judged.ext {
-            ext.constraints.get_or_insert_default().extend(self.constraints.iter().cloned());
-        }
         let cited = cited(&judged.state.claims, &judged.state.conflicts, state);
-        let coverage = &mut judged.state.source_coverage;
-        coverage.chunk_ids_cited = cited;
-        coverage.chunk_ids_seen.extend(self.chunk_ids.iter().cloned());
-        coverage.source_ids_seen.extend(self.source_ids.iter().cloned());
-        if let Some(whole) = &self.since_last {
-            judged.latest_context_manifest_ids.clone_from(&whole.manifest_ids);
-            judged.retrieval_diagnostics = whole.clone();
-        }
+        judged.state.source_coverage.chunk_ids_cited = cited;
         judged
     }
 }
