@@ -223,8 +223,8 @@ impl ServiceRun {
     }
 
     /// Takes in what the session did or met. Precedes the fact of the same event.
-    pub(crate) fn count(&mut self, tally: &Tally) {
-        self.figures.count(tally);
+    pub(crate) fn count(&mut self, tally: &Tally, at: Timestamp) {
+        self.figures.count(tally, at);
     }
 
     pub fn current(&self) -> Option<String> {

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::text::SharedText;
+use crate::contract::time::Timestamp;
 
-/// Most flows, models and kinds of failures that are named.
+/// Most flows, models, kinds of failures and waiting requests that are named.
 const NAMED_MAX: usize = 24;
 /// The name for the rest.
 const OTHER: &str = "other";
@@ -44,6 +45,75 @@ pub struct SessionFigures {
     pub failures: BTreeMap<SharedText, FailureFigures>,
     /// Calls by provider and model.
     pub models: BTreeMap<SharedText, SpendFigures>,
+    /// Summaries made, by what they summarize.
+    #[serde(default)]
+    pub kinds: BTreeMap<SharedText, u64>,
+    /// Requests that had not ended, the oldest first; not all of them when there are many.
+    #[serde(default)]
+    pub waiting_requests: Vec<WaitingRequest>,
+    /// The day so far, over all sessions.
+    #[serde(default)]
+    pub day: DayFigures,
+}
+
+/// A request that had not ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitingRequest {
+    /// The record of the log that took it in.
+    pub record: u64,
+    pub request_id: SharedText,
+    pub flow: SharedText,
+    pub since: SharedText,
+    /// When it goes on at the earliest, where that is known.
+    pub until: Option<SharedText>,
+    pub why: SharedText,
+}
+
+/// What all sessions of a day did together.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DayFigures {
+    /// In UTC.
+    pub day: SharedText,
+    pub sessions: u64,
+    pub accepted: u64,
+    pub duplicates: u64,
+    pub rejected: u64,
+    pub lines_set_aside: u64,
+    pub made: u64,
+    pub skipped: u64,
+    pub cancelled: u64,
+    pub failed: u64,
+    pub retries: u64,
+    pub calls: u64,
+    pub cost_nanos: u64,
+}
+
+impl DayFigures {
+    /// The figures of a day before its first event.
+    fn of(at: Timestamp) -> DayFigures {
+        let day = at.day_in(chrono_tz::UTC).to_string().into();
+        DayFigures { day, sessions: 1, ..DayFigures::default() }
+    }
+
+    fn count(&mut self, tally: &Tally) {
+        let figure = match tally {
+            Tally::Accepted { .. } => &mut self.accepted,
+            Tally::Duplicate | Tally::GotAnothers { .. } => &mut self.duplicates,
+            Tally::Rejected(_) => &mut self.rejected,
+            Tally::LineSetAside(_) => &mut self.lines_set_aside,
+            Tally::Made { .. } => &mut self.made,
+            Tally::Skipped { .. } => &mut self.skipped,
+            Tally::Cancelled { .. } => &mut self.cancelled,
+            Tally::Failed { .. } => &mut self.failed,
+            Tally::WillRetry { .. } => &mut self.retries,
+            Tally::Waits { .. } => return,
+            Tally::Charged { cost_nanos, .. } => {
+                self.cost_nanos += cost_nanos;
+                &mut self.calls
+            }
+        };
+        *figure += 1;
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -81,26 +151,43 @@ pub struct SpendFigures {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Tally {
     Accepted {
-        flow: SharedText,
+        request: WaitingRequest,
     },
     /// A new request whose summary exists already.
     Duplicate,
     /// A request that waited for the summary of another and got it.
-    GotAnothers,
+    GotAnothers {
+        record: u64,
+    },
     Rejected(FailureTally),
     LineSetAside(FailureTally),
     Made {
+        record: u64,
         flow: SharedText,
+        kind: SharedText,
     },
     Skipped {
+        record: u64,
         flow: SharedText,
     },
-    Cancelled,
+    Cancelled {
+        record: u64,
+    },
     Failed {
+        record: u64,
         flow: SharedText,
         failure: FailureTally,
     },
-    WillRetry(FailureTally),
+    WillRetry {
+        record: u64,
+        until: SharedText,
+        failure: FailureTally,
+    },
+    /// A request waits for another reason than before.
+    Waits {
+        record: u64,
+        why: SharedText,
+    },
     Charged {
         model: SharedText,
         input_tokens: u64,
@@ -119,34 +206,48 @@ pub(crate) struct FailureTally {
 }
 
 impl SessionFigures {
-    /// The figures of a session that begins now, while `waiting` requests have not ended.
+    /// The figures of a session that begins now, after another.
     pub(crate) fn begun(
         session_id: &str,
         command: &str,
-        at: String,
-        waiting: u64,
+        at: Timestamp,
+        before: &SessionFigures,
     ) -> SessionFigures {
+        let mut day = DayFigures::of(at);
+        if before.day.day == day.day {
+            day = DayFigures { sessions: before.day.sessions + 1, ..before.day.clone() };
+        }
         SessionFigures {
             session_id: session_id.into(),
             command: command.into(),
-            began_at: at.into(),
-            waiting,
+            began_at: at.to_string().into(),
+            waiting: before.waiting,
+            waiting_requests: before.waiting_requests.clone(),
+            day,
             ..SessionFigures::default()
         }
     }
 
     /// Takes in the next thing.
-    pub(crate) fn count(&mut self, tally: &Tally) {
+    pub(crate) fn count(&mut self, tally: &Tally, at: Timestamp) {
+        let day = DayFigures::of(at);
+        if self.day.day != day.day {
+            self.day = day;
+        }
+        self.day.count(tally);
         match tally {
-            Tally::Accepted { flow } => {
+            Tally::Accepted { request } => {
                 self.accepted += 1;
                 self.waiting += 1;
-                named(&mut self.flows, flow).accepted += 1;
+                named(&mut self.flows, &request.flow).accepted += 1;
+                if self.waiting_requests.len() < NAMED_MAX {
+                    self.waiting_requests.push(request.clone());
+                }
             }
             Tally::Duplicate => self.duplicates += 1,
-            Tally::GotAnothers => {
+            Tally::GotAnothers { record } => {
                 self.duplicates += 1;
-                self.ended();
+                self.ended(*record);
             }
             Tally::Rejected(failure) => {
                 self.rejected += 1;
@@ -156,30 +257,33 @@ impl SessionFigures {
                 self.lines_set_aside += 1;
                 self.failure(failure).ended += 1;
             }
-            Tally::Made { flow } => {
+            Tally::Made { record, flow, kind } => {
                 self.made += 1;
                 named(&mut self.flows, flow).made += 1;
-                self.ended();
+                *named(&mut self.kinds, kind) += 1;
+                self.ended(*record);
             }
-            Tally::Skipped { flow } => {
+            Tally::Skipped { record, flow } => {
                 self.skipped += 1;
                 named(&mut self.flows, flow).skipped += 1;
-                self.ended();
+                self.ended(*record);
             }
-            Tally::Cancelled => {
+            Tally::Cancelled { record } => {
                 self.cancelled += 1;
-                self.ended();
+                self.ended(*record);
             }
-            Tally::Failed { flow, failure } => {
+            Tally::Failed { record, flow, failure } => {
                 self.failed += 1;
                 named(&mut self.flows, flow).failed += 1;
                 self.failure(failure).ended += 1;
-                self.ended();
+                self.ended(*record);
             }
-            Tally::WillRetry(failure) => {
+            Tally::WillRetry { record, until, failure } => {
                 self.retries += 1;
                 self.failure(failure).retries += 1;
+                self.waits(*record, Some(until.clone()), &failure.why);
             }
+            Tally::Waits { record, why } => self.waits(*record, None, why),
             Tally::Charged { model, input_tokens, output_tokens, cost_nanos, estimated } => {
                 let spent = named(&mut self.models, model);
                 spent.calls += 1;
@@ -191,8 +295,15 @@ impl SessionFigures {
         }
     }
 
-    fn ended(&mut self) {
+    fn waits(&mut self, record: u64, until: Option<SharedText>, why: &SharedText) {
+        if let Some(held) = self.waiting_requests.iter_mut().find(|held| held.record == record) {
+            (held.until, held.why) = (until, why.clone());
+        }
+    }
+
+    fn ended(&mut self, record: u64) {
         self.waiting = self.waiting.saturating_sub(1);
+        self.waiting_requests.retain(|held| held.record != record);
     }
 
     fn failure(&mut self, tally: &FailureTally) -> &mut FailureFigures {
@@ -242,25 +353,48 @@ mod tests {
         FailureTally { kind: kind.into(), why: "because".into(), request_id: Some("r".into()) }
     }
 
+    fn request(record: u64, flow: &str) -> Tally {
+        let request = WaitingRequest {
+            record,
+            request_id: format!("r-{record}").into(),
+            flow: flow.into(),
+            since: "t".into(),
+            until: None,
+            why: "its turn".into(),
+        };
+        Tally::Accepted { request }
+    }
+
+    fn made(record: u64) -> Tally {
+        Tally::Made { record, flow: "f".into(), kind: "document".into() }
+    }
+
+    const NOON: Timestamp = Timestamp(1_773_662_400_000);
+    const NEXT_DAY: Timestamp = Timestamp(1_773_662_400_000 + 86_400_000);
+
     #[test]
     fn requests_that_came_in_and_have_not_ended_count_as_waiting() {
-        let mut figures = SessionFigures::begun("s", "serve", "t".into(), 2);
+        let earlier = SessionFigures { waiting: 2, ..SessionFigures::default() };
+        let mut figures = SessionFigures::begun("s", "serve", NOON, &earlier);
         let flow = SharedText::from("f");
         for tally in [
-            Tally::Accepted { flow: flow.clone() },
-            Tally::Accepted { flow: flow.clone() },
-            Tally::Accepted { flow: flow.clone() },
+            request(1, "f"),
+            request(2, "f"),
+            request(3, "f"),
             Tally::Duplicate,
             Tally::Rejected(failure("no such flow")),
             Tally::LineSetAside(failure("not JSON")),
-            Tally::Made { flow: flow.clone() },
-            Tally::WillRetry(failure("timeout")),
-            Tally::Failed { flow: flow.clone(), failure: failure("timeout") },
-            Tally::Cancelled,
+            made(1),
+            Tally::WillRetry { record: 2, until: "soon".into(), failure: failure("timeout") },
+            Tally::Failed { record: 3, flow: flow.clone(), failure: failure("timeout") },
+            Tally::Cancelled { record: 9 },
         ] {
-            figures.count(&tally);
+            figures.count(&tally, NOON);
         }
         assert_eq!(figures.waiting, 2);
+        let [waits] = &figures.waiting_requests[..] else { panic!("{figures:?}") };
+        assert_eq!((&*waits.request_id, &*waits.why), ("r-2", "because"));
+        assert_eq!(waits.until.as_deref(), Some("soon"));
         let expected = FlowFigures { accepted: 3, made: 1, skipped: 0, failed: 1 };
         assert_eq!(figures.flows[&flow], expected);
         let timeout = &figures.failures["timeout"];
@@ -268,13 +402,29 @@ mod tests {
     }
 
     #[test]
+    fn a_day_is_summed_up_over_its_sessions() {
+        let mut first = SessionFigures::begun("a", "drain", NOON, &SessionFigures::default());
+        first.count(&request(1, "f"), NOON);
+        first.count(&made(1), NOON);
+        let mut second = SessionFigures::begun("b", "drain", NOON, &first);
+        second.count(&request(2, "f"), NOON);
+        second.count(&made(2), NOON);
+        assert_eq!((second.made, second.day.made, second.day.sessions), (1, 2, 2));
+        second.count(&request(3, "f"), NEXT_DAY);
+        assert_eq!((second.day.made, second.day.accepted, second.day.sessions), (0, 1, 1));
+        let third = SessionFigures::begun("c", "drain", NEXT_DAY, &second);
+        assert_eq!((third.day.accepted, third.day.sessions), (1, 2));
+    }
+
+    #[test]
     fn many_names_stay_within_bounds() {
-        let mut figures = SessionFigures::begun("s", "serve", "t".into(), 0);
+        let mut figures = SessionFigures::begun("s", "serve", NOON, &SessionFigures::default());
         for number in 0..1000 {
-            figures.count(&Tally::Accepted { flow: format!("flow-{number}").into() });
-            figures.count(&Tally::Rejected(failure(&format!("kind-{number}"))));
+            figures.count(&request(number, &format!("flow-{number}")), NOON);
+            figures.count(&Tally::Rejected(failure(&format!("kind-{number}"))), NOON);
         }
         assert_eq!(figures.flows.len(), NAMED_MAX + 1);
+        assert_eq!(figures.waiting_requests.len(), NAMED_MAX);
         assert_eq!(figures.failures[OTHER].ended, 1000 - NAMED_MAX as u64);
     }
 }

@@ -1,14 +1,18 @@
 //! Renders a snapshot of the service's own session for people, by a fixed template and from the
 //! snapshot alone. It answers what came in, what was made, what failed and why, what it cost and
-//! what waits; ids and hashes come last.
+//! what waits, for the session and for its day so far; ids and hashes come last.
 //!
 //! See docs/adr/0099-narrative-of-a-session.md.
 
 use super::page::{Page, flat};
-use super::session_figures::{FailureFigures, SessionFigures};
+use super::session_figures::{DayFigures, FailureFigures, SessionFigures};
 use super::snapshot::Snapshot;
 use super::state::ClaimStatus;
 use super::text::SharedText;
+use crate::digest::said::is_decision;
+
+/// Most summaries whose first words are told.
+const TOLD_MAX: usize = 20;
 
 /// The narrative of a snapshot with figures.
 pub(super) fn render(snapshot: &Snapshot, figures: &SessionFigures) -> String {
@@ -17,6 +21,7 @@ pub(super) fn render(snapshot: &Snapshot, figures: &SessionFigures) -> String {
     page.line(format_args!("# Session of `{}`, part {part}", flat(&figures.command)));
     page.line(format_args!("\nFrom {} to {}.", figures.began_at, snapshot.created_at));
     at_a_glance(&mut page, figures);
+    the_day(&mut page, figures);
     flows(&mut page, figures);
     made(&mut page, snapshot, figures);
     failures(&mut page, figures);
@@ -62,49 +67,94 @@ fn joined(parts: Vec<(u64, String)>) -> String {
     if said.is_empty() { "nothing".to_owned() } else { said.join("; ") }
 }
 
+/// Outcomes in words, of a session or of a day.
+struct Outcomes {
+    came_in: String,
+    made: String,
+    failed: String,
+    cost: String,
+}
+
+impl Outcomes {
+    fn of(figures: &DayFigures) -> Outcomes {
+        let requests =
+            |number: u64, what: &str| (number, format!("{}{what}", count(number, "request")));
+        let made = match figures.made {
+            1 => "1 summary".to_owned(),
+            made => format!("{} summaries", grouped(made)),
+        };
+        let refused = [
+            requests(figures.rejected, " rejected"),
+            (
+                figures.lines_set_aside,
+                format!("{} set aside", count(figures.lines_set_aside, "queue line")),
+            ),
+        ];
+        let mut came_in = vec![
+            requests(figures.accepted, ""),
+            requests(figures.duplicates, " whose summary exists already"),
+        ];
+        came_in.extend(refused.clone());
+        let mut failed = vec![requests(figures.failed, "")];
+        failed.extend(refused);
+        let again = format!("{} that another follows", count(figures.retries, "attempt"));
+        failed.push((figures.retries, again));
+        let made = joined(vec![
+            (figures.made, made),
+            requests(figures.skipped, " skipped"),
+            requests(figures.cancelled, " cancelled"),
+        ]);
+        let cost = match figures.calls {
+            0 => "nothing; no call was charged".to_owned(),
+            calls => format!("{} for {}", cost(figures.cost_nanos), count(calls, "call")),
+        };
+        Outcomes { came_in: joined(came_in), made, failed: joined(failed), cost }
+    }
+
+    fn lines(&self, page: &mut Page) {
+        page.line(format_args!("- Came in: {}", self.came_in));
+        page.line(format_args!("- Made: {}", self.made));
+        page.line(format_args!("- Failed: {}", self.failed));
+        page.line(format_args!("- Cost: {}", self.cost));
+    }
+}
+
 fn at_a_glance(page: &mut Page, figures: &SessionFigures) {
     page.heading("1. At a glance");
-    let came_in = joined(vec![
-        (figures.accepted, count(figures.accepted, "request")),
-        (
-            figures.duplicates,
-            format!("{} whose summary exists already", count(figures.duplicates, "request")),
-        ),
-        (figures.rejected, format!("{} rejected", count(figures.rejected, "request"))),
-        (
-            figures.lines_set_aside,
-            format!("{} set aside", count(figures.lines_set_aside, "queue line")),
-        ),
-    ]);
-    page.line(format_args!("- Came in: {came_in}"));
-    let made = match figures.made {
-        1 => "1 summary".to_owned(),
-        made => format!("{} summaries", grouped(made)),
-    };
-    let made = joined(vec![
-        (figures.made, made),
-        (figures.skipped, format!("{} skipped", count(figures.skipped, "request"))),
-        (figures.cancelled, format!("{} cancelled", count(figures.cancelled, "request"))),
-    ]);
-    page.line(format_args!("- Made: {made}"));
-    let failed = joined(vec![
-        (figures.failed, count(figures.failed, "request")),
-        (figures.retries, format!("{} that another follows", count(figures.retries, "attempt"))),
-    ]);
-    page.line(format_args!("- Failed: {failed}"));
     let spent = figures.spent();
-    match spent.calls {
-        0 => page.line(format_args!("- Cost: nothing; no call was charged")),
-        calls => page.line(format_args!(
-            "- Cost: {} for {}",
-            cost(spent.cost_nanos),
-            count(calls, "call")
-        )),
-    }
+    let session = DayFigures {
+        accepted: figures.accepted,
+        duplicates: figures.duplicates,
+        rejected: figures.rejected,
+        lines_set_aside: figures.lines_set_aside,
+        made: figures.made,
+        skipped: figures.skipped,
+        cancelled: figures.cancelled,
+        failed: figures.failed,
+        retries: figures.retries,
+        calls: spent.calls,
+        cost_nanos: spent.cost_nanos,
+        ..DayFigures::default()
+    };
+    Outcomes::of(&session).lines(page);
     match figures.waiting {
         0 => page.line(format_args!("- Waiting: nothing")),
         waiting => page.line(format_args!("- Waiting: {}", count(waiting, "request"))),
     }
+}
+
+/// What all sessions of the day did so far. The first session of a day has nothing to add.
+fn the_day(page: &mut Page, figures: &SessionFigures) {
+    let day = &figures.day;
+    if day.sessions < 2 && figures.began_at.starts_with(&*day.day) {
+        return;
+    }
+    page.line(format_args!(
+        "\nThe day {} (UTC) so far, of which this is session {}:\n",
+        day.day,
+        grouped(day.sessions)
+    ));
+    Outcomes::of(day).lines(page);
 }
 
 fn flows(page: &mut Page, figures: &SessionFigures) {
@@ -129,13 +179,36 @@ fn flows(page: &mut Page, figures: &SessionFigures) {
     }
 }
 
+/// How early a summary is told: decisions first, then what has a day or an amount.
+fn rank(statement: &str) -> u8 {
+    let told = statement.split_once(": ").map_or(statement, |(_, told)| told);
+    match told {
+        told if is_decision(told) => 0,
+        told if told.contains(|c: char| c.is_ascii_digit()) => 1,
+        _ => 2,
+    }
+}
+
 fn made(page: &mut Page, snapshot: &Snapshot, figures: &SessionFigures) {
     page.heading("3. What was made");
+    let kinds: Vec<String> = figures
+        .kinds
+        .iter()
+        .map(|(kind, made)| format!("{} {}", grouped(*made), flat(kind).replace('_', " ")))
+        .collect();
+    if !kinds.is_empty() {
+        page.line(format_args!("- By kind: {}", kinds.join(", ")));
+    }
     let mut statements: Vec<String> =
         snapshot.state.claims.iter().map(|claim| flat(&claim.statement)).collect();
-    statements.sort();
-    for statement in &statements {
+    statements.sort_by_cached_key(|statement| (rank(statement), statement.clone()));
+    let shown = statements.len().min(TOLD_MAX);
+    for statement in &statements[..shown] {
         page.line(format_args!("- {statement}"));
+    }
+    if statements.len() > shown {
+        let more = grouped((statements.len() - shown) as u64);
+        page.line(format_args!("- {more} more of this part: see section 7"));
     }
     let earlier = figures.made.saturating_sub(statements.len() as u64);
     match (statements.len(), earlier) {
@@ -189,12 +262,24 @@ fn spent(page: &mut Page, figures: &SessionFigures) {
 
 fn waits(page: &mut Page, figures: &SessionFigures) {
     page.heading("6. What waits");
-    match figures.waiting {
-        0 => page.none(),
-        waiting => page.line(format_args!(
-            "- {} had not ended, those of earlier sessions included",
-            count(waiting, "request")
-        )),
+    for request in &figures.waiting_requests {
+        let until = request.until.as_deref().unwrap_or("no set time");
+        page.line(format_args!(
+            "- `{}` by {}, since {}, until {until}: {}",
+            flat(&request.request_id),
+            flat(&request.flow),
+            request.since,
+            flat(&request.why)
+        ));
+    }
+    let more = figures.waiting.saturating_sub(figures.waiting_requests.len() as u64);
+    match (figures.waiting, more) {
+        (0, _) => page.none(),
+        (_, 0) => {}
+        (_, more) => {
+            let more = count(more, "more request");
+            page.line(format_args!("- {more}: `summarizer requests` lists them"));
+        }
     }
 }
 

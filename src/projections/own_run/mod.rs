@@ -293,7 +293,7 @@ impl Follow {
                 Some((closed, segment)) if closed == run_id => *segment,
                 _ => 0,
             };
-            let figures = SessionFigures::begun(run_id, command, at.to_string(), ended.waiting);
+            let figures = SessionFigures::begun(run_id, command, at, &ended);
             let run = ServiceRun::resumed(run_id, thresholds, segments, figures);
             self.run = Some((run_id.clone(), run));
             self.in_flight.clear();
@@ -303,9 +303,9 @@ impl Follow {
         }
         if seq > self.warm_to
             && let Some((_, run)) = &mut self.run
-            && let Some(tally) = tally_of(log, event)?
+            && let Some(tally) = tally_of(log, (seq, at), event)?
         {
-            run.count(&tally);
+            run.count(&tally, at);
         }
         if let Some(fact) = self.fact(log, seq, event)? {
             emitted.extend(self.apply(log, seq, at, &fact)?);

@@ -18,6 +18,9 @@ const WHY_BYTES_MAX: usize = 300;
 /// Longest name of a source, in bytes.
 const NAME_BYTES_MAX: usize = 120;
 
+/// Longest beginning of a summary, in bytes.
+const TOLD_BYTES_MAX: usize = 200;
+
 pub(super) fn signal_of(class: Option<ErrorClass>) -> &'static str {
     match class {
         Some(ErrorClass::InputMissing | ErrorClass::StorageUnavailable) => "RETRIEVAL_FAILURE",
@@ -71,6 +74,7 @@ struct Meta {
 #[derive(Default, Deserialize)]
 struct Outputs {
     summary: Option<String>,
+    summary_text: Option<String>,
     #[serde(default)]
     evidence_refs: Vec<Ref>,
 }
@@ -86,19 +90,23 @@ struct Ref {
 }
 
 impl Item {
-    /// What was summarized by which flow, in words.
+    /// What was summarized by which flow, and the first words of the summary.
     pub(super) fn what(&self) -> String {
-        let told = self.outputs.summary.as_deref().filter(|text| !text.trim().is_empty());
-        let name = match (&self.meta.source_name, told) {
-            (Some(name), _) => format!("`{}`", shortened_to(name, NAME_BYTES_MAX)),
-            (None, Some(text)) => format!("\"{}\"", shortened_to(text, NAME_BYTES_MAX)),
-            (None, None) => {
-                self.meta.summary_kind.clone().unwrap_or_else(|| "a summary".to_owned())
-            }
+        let name = match &self.meta.source_name {
+            Some(name) => format!("`{}`", shortened_to(name, NAME_BYTES_MAX)),
+            None => self.meta.summary_kind.clone().unwrap_or_else(|| "a summary".to_owned()),
         };
-        match &self.meta.flow_id {
+        let who = match &self.meta.flow_id {
             Some(flow) => format!("{name} by {}", shortened_to(flow, NAME_BYTES_MAX)),
             None => name,
+        };
+        let forms = [&self.outputs.summary, &self.outputs.summary_text].into_iter().flatten();
+        let words = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        match forms.map(words).find(|text| !text.is_empty()) {
+            Some(text) => {
+                format!("{who}: {}", shortened_to(text.trim_end_matches('.'), TOLD_BYTES_MAX))
+            }
+            None => who,
         }
     }
 

@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 
 use super::said::shortened;
-use crate::compaction::session_figures::{FailureTally, SessionFigures, Tally};
+use crate::compaction::session_figures::{FailureTally, SessionFigures, Tally, WaitingRequest};
 use crate::compaction::text::SharedText;
 use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
 use crate::log::{ReadError, Reader};
 use crate::state::event::{Event, TakenRequest};
 
@@ -17,20 +18,53 @@ fn flow_of(request: &TakenRequest) -> SharedText {
     }
 }
 
-fn flow_at(log: &Reader, request: Seq) -> Result<SharedText, ReadError> {
+fn taken_at(log: &Reader, request: Seq) -> Result<Option<Box<TakenRequest>>, ReadError> {
     Ok(match log.event(request)? {
-        Some(Event::RequestAccepted(taken)) => flow_of(&taken),
-        Some(Event::RequestParked { request, .. }) => flow_of(&request),
-        _ => "unknown".into(),
+        Some(Event::RequestAccepted(taken)) => Some(taken),
+        Some(Event::RequestParked { request, .. }) => Some(request),
+        _ => None,
     })
 }
 
-pub(super) fn tally_of(log: &Reader, event: &Event) -> Result<Option<Tally>, ReadError> {
+fn flow_at(log: &Reader, request: Seq) -> Result<SharedText, ReadError> {
+    Ok(taken_at(log, request)?.map_or("unknown".into(), |taken| flow_of(&taken)))
+}
+
+/// A request that is taken in by a record, with what it waits for.
+fn accepted(seq: Seq, at: Timestamp, taken: &TakenRequest, behind: Option<&str>) -> Tally {
+    let later = taken.not_before.filter(|due| *due > at);
+    let why = match (behind, later) {
+        (Some(other), _) => format!("request {other} asks for the same").into(),
+        (None, Some(_)) => "it is not due before".into(),
+        (None, None) => "its turn has not come".into(),
+    };
+    let request = WaitingRequest {
+        record: seq.0,
+        request_id: taken.head.request_id.as_str().into(),
+        flow: flow_of(taken),
+        since: at.to_string().into(),
+        until: later.map(|due| due.to_string().into()),
+        why,
+    };
+    Tally::Accepted { request }
+}
+
+/// What a record of the log adds, which has a place and a time in it.
+pub(super) fn tally_of(
+    log: &Reader,
+    (seq, at): (Seq, Timestamp),
+    event: &Event,
+) -> Result<Option<Tally>, ReadError> {
     Ok(Some(match event {
-        Event::RequestAccepted(taken) => Tally::Accepted { flow: flow_of(taken) },
-        Event::RequestParked { request, .. } => Tally::Accepted { flow: flow_of(request) },
+        Event::RequestAccepted(taken) => accepted(seq, at, taken, None),
+        Event::RequestParked { request, behind_request_id, .. } => {
+            accepted(seq, at, request, Some(behind_request_id))
+        }
         Event::DuplicateReceived { .. } => Tally::Duplicate,
-        Event::RequestDuplicated { .. } => Tally::GotAnothers,
+        Event::RequestDuplicated { request, .. } => Tally::GotAnothers { record: request.0 },
+        Event::DelayEnded { request } => {
+            Tally::Waits { record: request.0, why: "its turn has not come".into() }
+        }
         Event::RequestRejected { request, status, reason, message } => {
             Tally::Rejected(FailureTally {
                 kind: reason.map_or(status.as_str(), |reason| reason.as_str()).into(),
@@ -46,9 +80,16 @@ pub(super) fn tally_of(log: &Reader, event: &Event) -> Result<Option<Tally>, Rea
             },
             request_id: line.request_id.as_deref().map(SharedText::from),
         }),
-        Event::SummaryProduced { request, .. } => Tally::Made { flow: flow_at(log, *request)? },
-        Event::RequestSkipped { request, .. } => Tally::Skipped { flow: flow_at(log, *request)? },
-        Event::RequestCancelled { .. } => Tally::Cancelled,
+        Event::SummaryProduced { request, .. } => {
+            let taken = taken_at(log, *request)?;
+            let kind = taken.as_ref().map_or("unknown".into(), |one| one.kind.to_string().into());
+            let flow = taken.map_or("unknown".into(), |taken| flow_of(&taken));
+            Tally::Made { record: request.0, flow, kind }
+        }
+        Event::RequestSkipped { request, .. } => {
+            Tally::Skipped { record: request.0, flow: flow_at(log, *request)? }
+        }
+        Event::RequestCancelled { request, .. } => Tally::Cancelled { record: request.0 },
         Event::AttemptFailed { request, head, status, reason, message, retry_at, .. } => {
             let failure = FailureTally {
                 kind: reason.map_or(status.as_str(), |reason| reason.as_str()).into(),
@@ -56,8 +97,13 @@ pub(super) fn tally_of(log: &Reader, event: &Event) -> Result<Option<Tally>, Rea
                 request_id: Some(head.request_id.as_str().into()),
             };
             match retry_at {
-                Some(_) => Tally::WillRetry(failure),
-                None => Tally::Failed { flow: flow_at(log, *request)?, failure },
+                Some(again) => {
+                    Tally::WillRetry { record: request.0, until: again.to_string().into(), failure }
+                }
+                None => {
+                    let flow = flow_at(log, *request)?;
+                    Tally::Failed { record: request.0, flow, failure }
+                }
             }
         }
         Event::ModelCharged { charge, .. } => Tally::Charged {
@@ -80,10 +126,10 @@ pub(super) fn figures_until(log: &Reader, until: Seq) -> Result<SessionFigures, 
     log.try_scan(Seq(1), Some(until), |entry| {
         let event = entry.event()?;
         if let Event::SessionStarted { run_id, command, .. } = &event {
-            figures = SessionFigures::begun(run_id, command, entry.at.to_string(), figures.waiting);
+            figures = SessionFigures::begun(run_id, command, entry.at, &figures);
         }
-        if let Some(tally) = tally_of(log, &event)? {
-            figures.count(&tally);
+        if let Some(tally) = tally_of(log, (entry.seq, entry.at), &event)? {
+            figures.count(&tally, entry.at);
         }
         Ok::<_, ReadError>(ControlFlow::Continue(()))
     })?;
