@@ -1,5 +1,7 @@
 //! `digest`: builds, lists, previews, compares and removes bags of summaries.
 
+use std::collections::BTreeSet;
+
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
@@ -10,6 +12,7 @@ use super::interrupt::{listen, stopped};
 use super::{Context, ui};
 use crate::contract::time::Day;
 use crate::control::question::Question;
+use crate::digest::selector::{Selector, SelectorStatus};
 use crate::facts::window::Window;
 use crate::projections::digester::DigestOrder;
 
@@ -107,6 +110,7 @@ impl DigestArgs {
             Action::Build { selector, window, all } => {
                 check_label(window.as_deref())?;
                 let selector = selector_id(context, selector.as_deref(), true)?;
+                check_window(context, selector.as_deref(), window.as_deref())?;
                 let window = window.clone();
                 let order =
                     DigestOrder::Build { run_id: run_id(now)?, selector, window, all: *all };
@@ -135,6 +139,7 @@ impl DigestArgs {
             Action::Preview { selector, window, limit } => {
                 check_label(window.as_deref())?;
                 let selector = selector_id(context, Some(selector), false)?.unwrap_or_default();
+                check_window(context, Some(&selector), window.as_deref())?;
                 let window = window.clone();
                 let order = DigestOrder::Preview { selector, window, limit: *limit };
                 ask(context, order, show_preview)
@@ -174,13 +179,40 @@ fn selector_id(
 
 /// Refuses a label that no window can have: it is a typing error, not a window without summaries.
 fn check_label(label: Option<&str>) -> Result<(), Failure> {
-    match label.filter(|label| !Window::is_label(label)) {
+    match label.filter(|label| Window::type_of_label(label).is_none()) {
         None => Ok(()),
         Some(label) => {
             Err(Failure::new(Exit::Usage, format!("{label:?} is not the label of a window"))
                 .hint("labels look like 2026-02-11, 2026-W07, 2026-W07_W08, 2026-02 or all"))
         }
     }
+}
+
+/// Refuses a label that no window of the selector, or of any active one, can have. Settings that do not
+/// read are refused by the build.
+fn check_window(
+    context: &Context,
+    selector: Option<&str>,
+    label: Option<&str>,
+) -> Result<(), Failure> {
+    let (Some(label), Ok(known)) = (label, super::registry::selectors(context)) else {
+        return Ok(());
+    };
+    let asked = Window::type_of_label(label);
+    let meant = |one: &&Selector| match selector {
+        Some(id) => one.selector_id == id,
+        None => one.status == SelectorStatus::Active,
+    };
+    let kinds: BTreeSet<&str> =
+        known.all().iter().filter(meant).map(|one| one.window.kind.as_str()).collect();
+    let is_known = asked.is_some_and(|kind| kinds.contains(kind.as_str()));
+    if kinds.is_empty() || is_known {
+        return Ok(());
+    }
+    let kinds = kinds.into_iter().collect::<Vec<_>>().join(", ");
+    let who = selector.map_or("no active selector".to_owned(), |id| format!("{id} never"));
+    Err(Failure::new(Exit::Usage, format!("{who} makes a window {label}"))
+        .hint(format!("the windows are of the type {kinds}")))
 }
 
 /// Builds the digests of a home and returns a report, for commands that also do other work.

@@ -12,7 +12,8 @@ use super::ui::{green, red, yellow};
 use super::{Context, names};
 use crate::contract::hash::Digest;
 use crate::digest::project::ProjectRules;
-use crate::digest::selector::{Selector, Selectors};
+use crate::digest::selector::{SELECTORS, Selector, Selectors, SelectorsError};
+use crate::export::item::META_NAMES;
 use crate::flow::lint::{self, Severity};
 use crate::flow::{LoadedPack, folder, scaffold};
 use crate::registry::FlowDirectory;
@@ -86,13 +87,16 @@ enum Action {
 
 impl RegistryArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        if let Action::Check { flow_id } = &self.action {
+            return check(context, flow_id.as_deref());
+        }
         let registry = load(context)?;
         match &self.action {
+            Action::Check { .. } => Ok(Exit::Done),
             Action::List => list(context, &registry),
             Action::Show { flow_id, variant } => {
                 show(context, &registry, flow_id, variant.as_deref())
             }
-            Action::Check { flow_id } => check(context, &registry, flow_id.as_deref()),
             Action::Hash { target, variant } => {
                 hash(context, &registry, target, variant.as_deref())
             }
@@ -114,9 +118,11 @@ impl RegistryArgs {
 
 /// The registry in force: the home's own, else the embedded one.
 pub fn load(context: &Context) -> Result<Registry, Failure> {
-    Registry::of_home(&*context.machine.disk, &context.home).map_err(|error: RegistryError| {
-        Failure::new(Exit::Config, "cannot use the flow registry").because(&error)
-    })
+    Registry::of_home(&*context.machine.disk, &context.home).map_err(|error| unusable(&error))
+}
+
+fn unusable(error: &RegistryError) -> Failure {
+    Failure::new(Exit::Config, "cannot use the flow registry").because(error)
 }
 
 /// The record of a flow by its id or a short name, or a failure that lists the variants.
@@ -179,8 +185,16 @@ fn show(
     Ok(Exit::Done)
 }
 
-fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<Exit, Failure> {
-    let selectors = selectors(context)?;
+fn check(context: &Context, only: Option<&str>) -> Result<Exit, Failure> {
+    let (disk, home) = (&*context.machine.disk, &context.home);
+    let (registry, broken) =
+        Registry::of_home_with_faults(disk, home).map_err(|error| unusable(&error))?;
+    let (selectors, unread) =
+        Selectors::of_home_with_faults(disk, home).map_err(|error| unread_selectors(&error))?;
+    let registry = &registry;
+    let mut errors = broken.len() + unread.len();
+    broken.iter().for_each(|error| say_fault(context, DATASET, error));
+    unread.iter().for_each(|error| say_fault(context, SELECTORS, error));
     let is_selector = |id: &str| selectors.all().iter().any(|one| one.selector_id == id);
     let only = match only.filter(|id| !is_selector(id)) {
         Some(word) => Some(names::registered(registry, word)?),
@@ -199,7 +213,6 @@ fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<E
         .collect();
     let mutated = FlowDirectory::mutations(registry, &flows_used(context)?);
     let bar = context.ui.progress("checking", wanted.len() as u64);
-    let mut errors = 0;
     for record in wanted {
         bar.inc(1);
         let name = label(&record.flow_id, record.variant.as_deref());
@@ -236,9 +249,13 @@ fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<E
         inputs_table(context, record, main.as_deref());
     }
     bar.finish_and_clear();
+    let known = meta_names(context, registry);
     for selector in selectors {
         // Reading the dataset refused every unusable selector, so the rest are warnings.
-        let findings = selector.lint();
+        let mut findings = selector.lint();
+        let unknown = selector.unknown_meta(&known);
+        errors += unknown.len();
+        findings.extend(unknown);
         match context.ui.json {
             true => {
                 context.ui.json(&json!({"selector_id": selector.selector_id, "findings": findings}))
@@ -247,6 +264,26 @@ fn check(context: &Context, registry: &Registry, only: Option<&str>) -> Result<E
         }
     }
     Ok(if errors > 0 { Exit::Wrong } else { Exit::Done })
+}
+
+/// A line of a dataset that cannot be used.
+fn say_fault(context: &Context, dataset: &str, error: &(dyn std::error::Error + 'static)) {
+    match context.ui.json {
+        true => context.ui.json(&json!({"dataset": dataset, "error": error.to_string()})),
+        false => context.ui.out(format!("{} {dataset}: {error}", red("error"))),
+    }
+}
+
+/// Members of `meta` that the program or a registered pack writes.
+fn meta_names(context: &Context, registry: &Registry) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = META_NAMES.iter().map(|name| (*name).to_owned()).collect();
+    for record in registry.records() {
+        let Ok(files) = registry.files(&*context.machine.disk, record) else { continue };
+        let projection = files.get("projection.json").ok().flatten().unwrap_or_default();
+        let value: serde_json::Value = serde_json::from_slice(projection).unwrap_or_default();
+        names.extend(value["meta"].as_object().into_iter().flat_map(|meta| meta.keys().cloned()));
+    }
+    names
 }
 
 /// Where each input of a flow comes from. `main` is the input that gets the texts.
@@ -280,11 +317,14 @@ fn say(context: &Context, name: &str, findings: &[lint::Finding]) {
 
 /// The selectors in force: the home's own, else the embedded ones.
 pub fn selectors(context: &Context) -> Result<Selectors, Failure> {
-    Selectors::of_home(&*context.machine.disk, &context.home).map_err(|error| {
-        Failure::new(Exit::Config, "cannot use the selectors")
-            .because(&error)
-            .hint("`summarizer schema selector.v1` prints the schema of a line")
-    })
+    Selectors::of_home(&*context.machine.disk, &context.home)
+        .map_err(|error| unread_selectors(&error))
+}
+
+fn unread_selectors(error: &SelectorsError) -> Failure {
+    Failure::new(Exit::Config, "cannot use the selectors")
+        .because(error)
+        .hint("`summarizer registry check` lists everything that is wrong with them, and `summarizer schema selector.v1` prints the schema of a line")
 }
 
 /// How summaries get their project, for a command that shows texts. Texts can be shown although the file

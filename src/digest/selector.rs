@@ -248,6 +248,21 @@ impl Selector {
         pattern.replace("{group}", group).replace("{window}", window)
     }
 
+    /// The members of `meta` that it names and that nothing writes, each with its place.
+    pub(crate) fn unknown_meta(&self, known: &BTreeSet<String>) -> Vec<Finding> {
+        let matched = self.matching.meta.keys().map(|name| (format!("match.meta.{name}"), name));
+        let grouped = self.group.iter().filter_map(|group| group.field.as_ref());
+        let grouped = grouped.map(|name| ("group.field".to_owned(), name));
+        let unknown = matched.chain(grouped).filter(|(_, name)| !known.contains(*name));
+        let names = || known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let finding = |(place, name): (String, &String)| {
+            let message =
+                format!("no summary has a member {name:?} of meta; known are {}", names());
+            Finding { severity: Severity::Error, place, message }
+        };
+        unknown.map(finding).collect()
+    }
+
     /// Errors in the record, and members that probably do not mean what their author expects.
     pub(crate) fn lint(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
@@ -383,6 +398,50 @@ pub enum SelectorsError {
     Line { line: usize, reason: String },
 }
 
+fn embedded_dataset() -> &'static [u8] {
+    schema::REGISTRY.iter().find(|(path, _)| *path == SELECTORS).map_or(&[], |(_, bytes)| bytes)
+}
+
+/// Reads one line of a dataset, or says everything that is wrong with it.
+fn read_line(
+    line: &[u8],
+    selectors: &mut Vec<Selector>,
+    rules: &mut Option<ProjectRules>,
+) -> Result<(), Vec<String>> {
+    if selectors.len() == SELECTORS_MAX {
+        return Err(vec![format!("a dataset has at most {SELECTORS_MAX} selectors")]);
+    }
+    let unread = |error: serde_json::Error| vec![error.to_string()];
+    let record: Value = serde_json::from_slice(line).map_err(unread)?;
+    let is_rules = record["schema_version"] == RULES_VERSION;
+    let version = if is_rules { RULES_VERSION } else { SELECTOR_VERSION };
+    let broken: Vec<String> =
+        schema::check(version, &record).iter().map(ToString::to_string).collect();
+    if !broken.is_empty() {
+        return Err(broken);
+    }
+    if is_rules {
+        let read = serde_json::from_value(record).map_err(unread)?;
+        return match rules.replace(read) {
+            None => Ok(()),
+            Some(_) => Err(vec!["a dataset has one line of project rules".to_owned()]),
+        };
+    }
+    let mut selector: Selector = serde_json::from_value(record.clone()).map_err(unread)?;
+    selector.record = record;
+    let mut wrong = Vec::new();
+    if selectors.iter().any(|known| known.selector_id == selector.selector_id) {
+        wrong.push(format!("{} appears twice", selector.selector_id));
+    }
+    let errors = selector.lint().into_iter().filter(|one| one.severity == Severity::Error);
+    wrong.extend(errors.map(|one| format!("{}: {}", one.place, one.message)));
+    if wrong.is_empty() {
+        selectors.push(selector);
+        return Ok(());
+    }
+    Err(wrong)
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Selectors {
     selectors: Vec<Selector>,
@@ -392,62 +451,47 @@ pub struct Selectors {
 }
 
 impl Selectors {
+    #[cfg(any(test, feature = "internals"))]
     pub fn embedded() -> Result<Selectors, SelectorsError> {
-        let found = schema::REGISTRY.iter().find(|(path, _)| *path == SELECTORS);
-        Selectors::parse(found.map_or(&[][..], |(_, bytes)| bytes))
+        Selectors::parse(embedded_dataset())
     }
 
     /// The selectors of a home: its own dataset, else the embedded one.
     pub fn of_home(disk: &dyn Disk, home: &Path) -> Result<Selectors, SelectorsError> {
+        let (selectors, faults) = Selectors::of_home_with_faults(disk, home)?;
+        faults.into_iter().next().map_or(Ok(selectors), Err)
+    }
+
+    /// The usable selectors of a home, and everything that is wrong with the others.
+    pub(crate) fn of_home_with_faults(
+        disk: &dyn Disk,
+        home: &Path,
+    ) -> Result<(Selectors, Vec<SelectorsError>), SelectorsError> {
         let path = home.join(HOME_FOLDER).join(SELECTORS);
         match disk.read_if_present(&path) {
-            Ok(Some(bytes)) => Selectors::parse(&bytes),
-            Ok(None) => Selectors::embedded(),
+            Ok(bytes) => Ok(Selectors::read(bytes.as_deref().unwrap_or(embedded_dataset()))),
             Err(source) => Err(SelectorsError::Read { path, source }),
         }
     }
 
+    #[cfg(any(test, feature = "internals"))]
     pub fn parse(bytes: &[u8]) -> Result<Selectors, SelectorsError> {
-        let mut selectors: Vec<Selector> = Vec::new();
-        let mut rules = None;
+        let (selectors, faults) = Selectors::read(bytes);
+        faults.into_iter().next().map_or(Ok(selectors), Err)
+    }
+
+    fn read(bytes: &[u8]) -> (Selectors, Vec<SelectorsError>) {
+        let (mut selectors, mut rules, mut faults) = (Vec::new(), None, Vec::new());
         for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
-            let bad = |reason: String| SelectorsError::Line { line: index + 1, reason };
-            if selectors.len() == SELECTORS_MAX {
-                return Err(bad(format!("a dataset has at most {SELECTORS_MAX} selectors")));
-            }
-            let record: Value =
-                serde_json::from_slice(line).map_err(|error| bad(error.to_string()))?;
-            if record["schema_version"] == RULES_VERSION {
-                if let Some(first) = schema::check(RULES_VERSION, &record).first() {
-                    return Err(bad(first.to_string()));
-                }
-                let read =
-                    serde_json::from_value(record).map_err(|error| bad(error.to_string()))?;
-                if rules.replace(read).is_some() {
-                    return Err(bad("a dataset has one line of project rules".to_owned()));
-                }
-                continue;
-            }
-            if let Some(first) = schema::check(SELECTOR_VERSION, &record).first() {
-                return Err(bad(first.to_string()));
-            }
-            let mut selector: Selector =
-                serde_json::from_value(record.clone()).map_err(|error| bad(error.to_string()))?;
-            selector.record = record;
-            if selectors.iter().any(|known| known.selector_id == selector.selector_id) {
-                return Err(bad(format!("{} appears twice", selector.selector_id)));
-            }
-            let findings = selector.lint();
-            if let Some(first) = findings.iter().find(|one| one.severity == Severity::Error) {
-                return Err(bad(format!("{}: {}", first.place, first.message)));
-            }
-            selectors.push(selector);
+            let reasons = read_line(line, &mut selectors, &mut rules).err().unwrap_or_default();
+            let fault = |reason| SelectorsError::Line { line: index + 1, reason };
+            faults.extend(reasons.into_iter().map(fault));
         }
         selectors.sort_by(|a, b| a.selector_id.cmp(&b.selector_id));
-        Ok(Selectors { selectors, rules, hash: sha256(bytes) })
+        (Selectors { selectors, rules, hash: sha256(bytes) }, faults)
     }
 
     /// No selectors, for a build that cannot begin.
@@ -529,6 +573,40 @@ mod tests {
         let types: BTreeSet<&str> =
             selectors.all().iter().map(|selector| selector.bag_type.as_str()).collect();
         assert_eq!(types.len(), 3);
+    }
+
+    #[test]
+    fn every_fault_of_a_dataset_is_named_with_its_line() {
+        let good = record(|_| {}).to_string();
+        let other = record(|r| {
+            r["selector_id"] = "two".into();
+            r["window"]["tz"] = "Mars/Base".into();
+            r["group"] = json!({"by": "meta"});
+        });
+        let text = format!("{good}\nno json\n{other}\n{good}\n");
+        let (selectors, faults) = Selectors::read(text.as_bytes());
+        assert_eq!(selectors.all().len(), 1);
+        let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
+        assert_eq!(told.len(), 4, "{told:?}");
+        for (told, words) in
+            told.iter().zip(["line 2 ", "window.tz", "group.field", "s appears twice"])
+        {
+            assert!(told.contains(words), "{told}");
+        }
+        assert!(Selectors::parse(text.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_member_of_meta_that_nothing_writes_is_found() {
+        let known = BTreeSet::from(["flow_id".to_owned(), "stage".to_owned()]);
+        let wrong = record(|r| {
+            r["match"] = json!({"meta": {"stage": ["a"], "flowid": ["b"]}});
+            r["group"] = json!({"by": "meta", "field": "nosuch"});
+        });
+        let found = parse(&wrong).unwrap().all()[0].unknown_meta(&known);
+        let places: Vec<&str> = found.iter().map(|one| one.place.as_str()).collect();
+        assert_eq!(places, ["match.meta.flowid", "group.field"]);
+        assert!(found[0].message.contains("known are flow_id, stage"), "{}", found[0].message);
     }
 
     #[test]

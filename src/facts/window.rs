@@ -46,24 +46,25 @@ impl Window {
         Window { kind, start: Some(Day(start)), end: Some(Day(start + Days::new(length - 1))) }
     }
 
-    /// Whether a text could be the label of some window.
-    pub(crate) fn is_label(text: &str) -> bool {
+    /// The type of the windows that can have this label; `None` when no window can.
+    pub(crate) fn type_of_label(text: &str) -> Option<WindowType> {
         let first = match text.as_bytes() {
-            b"all" => return true,
+            b"all" => return Some(WindowType::All),
             [b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', b'0'..=b'9', b'-', b'W', ..] => {
                 let (year, week) = (text.get(..4), text.get(6..8));
-                let number = |part: Option<&str>| part.and_then(|part| part.parse::<u32>().ok());
-                let (Some(year), Some(week)) = (number(year), number(week)) else { return false };
-                NaiveDate::from_isoywd_opt(year as i32, week, chrono::Weekday::Mon)
+                let number = |part: Option<&str>| part?.parse::<u32>().ok();
+                NaiveDate::from_isoywd_opt(
+                    number(year)? as i32,
+                    number(week)?,
+                    chrono::Weekday::Mon,
+                )
             }
             _ if text.len() == 7 => format!("{text}-01").parse::<Day>().ok().map(|day| day.0),
             _ => text.parse::<Day>().ok().map(|day| day.0),
-        };
+        }?;
         let kinds =
             [WindowType::Day, WindowType::IsoWeek, WindowType::Fortnight, WindowType::Month];
-        first.is_some_and(|first| {
-            kinds.iter().any(|kind| Window::of(*kind, Day(first)).label() == text)
-        })
+        kinds.into_iter().find(|kind| Window::of(*kind, Day(first)).label() == text)
     }
 
     /// The name in records and file names.
@@ -158,7 +159,7 @@ mod tests {
         for good in
             ["all", "2026-02-11", "2026-W07", "2026-W53", "2026-W53_W53", "2026-W07_W08", "2024-02"]
         {
-            assert!(Window::is_label(good), "{good}");
+            assert!(Window::type_of_label(good).is_some(), "{good}");
         }
         for bad in [
             "",
@@ -175,7 +176,7 @@ mod tests {
             "é2026-0",
             "ALL",
         ] {
-            assert!(!Window::is_label(bad), "{bad}");
+            assert_eq!(Window::type_of_label(bad), None, "{bad}");
         }
     }
 

@@ -123,34 +123,56 @@ impl Registry {
 
     /// The registry in a directory.
     pub fn open(disk: &dyn Disk, root: &Path) -> Result<Registry, RegistryError> {
+        let (registry, faults) = Self::open_with_faults(disk, root)?;
+        faults.into_iter().next().map_or(Ok(registry), Err)
+    }
+
+    fn open_with_faults(
+        disk: &dyn Disk,
+        root: &Path,
+    ) -> Result<(Registry, Vec<RegistryError>), RegistryError> {
         let path = root.join(DATASET);
         let bytes = disk
             .read(&path)
             .map_err(|source| RegistryError::Read { path: path.clone(), source })?;
-        Self::parse(Source::Directory(root.to_owned()), &bytes)
+        Ok(Self::read(Source::Directory(root.to_owned()), &bytes))
     }
 
     /// The registry of a home: its own when it has one, else the embedded one.
     pub fn of_home(disk: &dyn Disk, home: &Path) -> Result<Registry, RegistryError> {
+        let (registry, faults) = Self::of_home_with_faults(disk, home)?;
+        faults.into_iter().next().map_or(Ok(registry), Err)
+    }
+
+    /// The usable records of a home, and what is wrong with each of the others.
+    pub(crate) fn of_home_with_faults(
+        disk: &dyn Disk,
+        home: &Path,
+    ) -> Result<(Registry, Vec<RegistryError>), RegistryError> {
         let root = home.join(HOME_FOLDER);
         let dataset = root.join(DATASET);
         match disk.stat(&dataset) {
-            Ok(Some(_)) => Self::open(disk, &root),
-            Ok(None) => Self::embedded(),
+            Ok(Some(_)) => Self::open_with_faults(disk, &root),
+            Ok(None) => Ok((Self::embedded()?, Vec::new())),
             Err(source) => Err(RegistryError::Read { path: dataset, source }),
         }
     }
 
     /// Reads a dataset from bytes.
     pub fn parse(source: Source, bytes: &[u8]) -> Result<Registry, RegistryError> {
+        let (registry, faults) = Self::read(source, bytes);
+        faults.into_iter().next().map_or(Ok(registry), Err)
+    }
+
+    fn read(source: Source, bytes: &[u8]) -> (Registry, Vec<RegistryError>) {
         let mut registry = Registry { source, records: Vec::new(), by_flow: BTreeMap::new() };
+        let mut faults = Vec::new();
         for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
-            if line.iter().all(u8::is_ascii_whitespace) {
-                continue;
+            if !line.iter().all(u8::is_ascii_whitespace) {
+                faults.extend(registry.add_line(index + 1, line).err());
             }
-            registry.add_line(index + 1, line)?;
         }
-        Ok(registry)
+        (registry, faults)
     }
 
     fn add_line(&mut self, line: usize, bytes: &[u8]) -> Result<(), RegistryError> {

@@ -195,7 +195,7 @@ impl BagCheck<'_> {
         let day = |day: Option<Day>| day.map_or(Value::Null, |day| day.to_string().into());
         let label = window["label"].as_str().unwrap_or_default();
         // Others may name their windows in other ways; only a label of ours says which days it has.
-        if Window::is_label(label) && meant.label() != label {
+        if Window::type_of_label(label).is_some() && meant.label() != label {
             return self.broken_window("the label is that of another window");
         }
         if window["start_day"] != day(meant.start) || window["end_day"] != day(meant.end) {
