@@ -426,6 +426,7 @@ fn breaks() -> Vec<(&'static rules::Rule, Break)> {
         }),
         (&rules::ROW_SCHEMA, |r| rows(r, |row| row["status"] = json!("fine"))),
         (&rules::ROW_RECORD, |r| rows(r, |row| row["run_id"] = json!("run_nobody"))),
+        (&rules::ROW_HASH, |r| rows(r, |row| row["record_sha256"] = json!("0".repeat(64)))),
         (&rules::SELECTION_SCHEMA, |r| {
             change(r, "selection_manifests/s.json", |v| v["created_by"] = json!("me"))
         }),
@@ -481,6 +482,30 @@ fn each_rule_has_a_tree_that_breaks_it_and_nothing_else() {
         .map(|rule| rule.id)
         .filter(|id| !elsewhere.iter().any(|start| id.starts_with(start)));
     assert_eq!(covered, all.collect());
+}
+
+#[test]
+fn every_change_of_a_run_record_is_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("buses");
+    sound(&home);
+    let good = read(&home, &run_path(RUN));
+    rows(&home, |row| row["record_sha256"] = json!(sha256(&good).hex()));
+    assert_eq!(check(&home, 2).violations, []);
+    let edits: [fn(&mut Value); 6] = [
+        |v| v["completed_at"] = json!("2026-02-11T10:00:01.000Z"),
+        |v| v["environment"]["os"] = json!("plan9"),
+        |v| v["inputs"][0]["path"] = json!("eventbus/daily/y.jsonl"),
+        |v| v["inputs"][0]["data_hash"] = json!("0".repeat(64)),
+        |v| v["counters"]["records_seen"] = json!(1),
+        |v| v["more"] = json!(1),
+    ];
+    for edit in edits {
+        write(&home, &run_path(RUN), &good);
+        change(&home, &run_path(RUN), edit);
+        let rules: Vec<&str> = check(&home, 2).violations.iter().map(|one| one.rule).collect();
+        assert_eq!(rules, [rules::ROW_HASH.id]);
+    }
 }
 
 #[test]

@@ -92,7 +92,7 @@ impl BuildAccount {
         let zone = self.environment.timezone.parse().unwrap_or(chrono_tz::UTC);
         let mut short = record.clone();
         short.outputs.retain(|output| output.artifact_family == INDEX_FAMILY);
-        Ok((self.started.day_in(zone), short.to_row()?))
+        Ok((self.started.day_in(zone), short.to_row(record)?))
     }
 
     /// The record of a build. `ended` is absent for a build whose process died.

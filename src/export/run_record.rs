@@ -258,8 +258,9 @@ impl RunRecord {
         }
     }
 
-    /// Its line in the run-records bus, without the line end.
-    pub(crate) fn to_row(&self) -> serde_json::Result<String> {
+    /// Its line in the run-records bus, without the line end. `whole` is the record as its file has it,
+    /// which may list more outputs.
+    pub(crate) fn to_row(&self, whole: &RunRecord) -> serde_json::Result<String> {
         let outputs: Vec<Value> = self
             .outputs
             .iter()
@@ -285,6 +286,7 @@ impl RunRecord {
             "outputs": outputs,
             "manifest_path": self.path(),
             "manifest_pointer": self.path(),
+            "record_sha256": sha256(whole.to_bytes()?).hex(),
             "log_path": null,
         }))
     }
@@ -400,11 +402,11 @@ pub(crate) mod tests {
             let value: Value = serde_json::from_slice(&record.to_bytes().unwrap()).unwrap();
             assert_eq!(schema::check("run_record.v1", &value), []);
             assert_eq!(serde_json::from_value::<RunRecord>(value).unwrap(), record);
-            let row: Value = serde_json::from_str(&record.to_row().unwrap()).unwrap();
+            let row: Value = serde_json::from_str(&record.to_row(&record).unwrap()).unwrap();
             assert_eq!(schema::check("run_record_row.v1", &row), []);
             assert_eq!(row["error_code"], "MISSING_DAILY_FILE");
         }
-        let rows = BTreeMap::from([("run_1".to_owned(), sample().to_row().unwrap())]);
+        let rows = BTreeMap::from([("run_1".to_owned(), sample().to_row(&sample()).unwrap())]);
         let (data, manifest) = render_day("2026-02-11".parse().unwrap(), &rows).unwrap();
         let manifest: Value = serde_json::from_slice(&manifest).unwrap();
         assert_eq!(schema::check("run_records_manifest.v1", &manifest), []);

@@ -118,11 +118,11 @@ pub(super) fn check(tree: &Tree<'_>, report: &mut Report) -> io::Result<()> {
     }
     let here = check_links(tree, &bags, report)?;
     let named: BTreeSet<&str> = bags.iter().map(|bag| bag.path.as_str()).collect();
-    for level in names(tree, DIGESTS_DIR)? {
-        for bag_type in names(tree, &format!("{DIGESTS_DIR}/{level}"))? {
-            for bag_id in names(tree, &format!("{DIGESTS_DIR}/{level}/{bag_type}"))? {
-                let path = format!("{DIGESTS_DIR}/{level}/{bag_type}/{bag_id}");
-                if !named.contains(path.as_str()) && !bag_id.starts_with('.') {
+    for level in folders(tree, DIGESTS_DIR, report)? {
+        for bag_type in folders(tree, &level, report)? {
+            for path in folders(tree, &bag_type, report)? {
+                let is_hidden = path.rsplit('/').next().is_some_and(|name| name.starts_with('.'));
+                if !named.contains(path.as_str()) && !is_hidden {
                     let message = "no index names this bag".to_owned();
                     report.break_rule(&rules::DIGEST_ORPHAN, &path, None, "", message);
                 }
@@ -138,6 +138,22 @@ pub(super) fn check(tree: &Tree<'_>, report: &mut Report) -> io::Result<()> {
     }
     index_entries::check_against_bags(tree, &registry, &records, report)?;
     check_runs(tree, &records, report)
+}
+
+/// The paths of the folders in a folder. A file is where no file belongs.
+fn folders(tree: &Tree<'_>, folder: &str, report: &mut Report) -> io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for name in names(tree, folder)? {
+        let path = format!("{folder}/{name}");
+        match is_dir(tree.disk, &tree.root.join(&path)) {
+            true => found.push(path),
+            false => {
+                let message = "it is no folder".to_owned();
+                report.break_rule(&rules::DIGEST_STRAY, &path, None, "", message);
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// The bags whose folders are where the registry says, and no links to another place.
@@ -210,20 +226,28 @@ fn check_sums(files: &BTreeMap<String, Vec<u8>>, report: &mut Report) {
         return wrong("it is missing".to_owned());
     };
     let sums = String::from_utf8_lossy(sums);
-    let mut named = BTreeSet::new();
+    let mut named: Vec<&str> = Vec::new();
     for line in sums.lines() {
         let Some((hash, name)) = line.split_once("  ") else {
             wrong(format!("{line:?} is no line of hashes"));
             continue;
         };
-        named.insert(name);
+        // The file has one form, so that no change of it stays unseen.
+        if named.last().is_some_and(|before| *before >= name) {
+            wrong(format!("{name} is there twice or not in its place"));
+        }
+        named.push(name);
         match files.get(name).map(sha256) {
             None => wrong(format!("{name} is missing")),
-            Some(actual) if hash.parse() != Ok(actual) => wrong(format!("{name} has {actual}")),
+            Some(actual) if hash != actual.hex() => wrong(format!("{name} has {}", actual.hex())),
             Some(_) => {}
         }
     }
-    for name in files.keys().filter(|name| *name != SHA256_FILE && !named.contains(name.as_str())) {
+    if !sums.ends_with('\n') || sums.contains('\r') {
+        wrong("its last line has no end, or an end that is not ours".to_owned());
+    }
+    for name in files.keys().filter(|name| *name != SHA256_FILE && !named.contains(&name.as_str()))
+    {
         wrong(format!("{name} is not in it"));
     }
 }

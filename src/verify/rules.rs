@@ -55,6 +55,7 @@ rules! {
     DIGEST_INDEXES = "T004.indexes_agree" IntegrityMismatch "all indexes name the bags of the registry, and no others";
     DIGEST_ENTRY = "T004.index_entry" IntegrityMismatch "every index says of a bag what the registry and bag.json say";
     DIGEST_DUPLICATE = "T004.duplicate_bag" IntegrityMismatch "a bag is in the registry once";
+    DIGEST_STRAY = "T004.stray" PublishFailure "the folders of bags hold folders and nothing else";
     DIGEST_ORPHAN = "T004.orphan" PublishFailure "a published bag is in the registry, live or retired";
     BAG_FILE = "T004.file_missing" PublishFailure "a bag has bag.json, trace.json, memo/index.json and every memo it lists";
     BAG_SCHEMA = "T004.bag_schema" SchemaMismatch "the files of a bag satisfy their schemas";
@@ -94,6 +95,7 @@ rules! {
     RUN_PATHS = "T008.paths" IntegrityMismatch "paths in a run record are relative and stay inside";
     ROW_SCHEMA = "T008.row_schema" SchemaMismatch "every row of the run-records bus satisfies its schema";
     ROW_RECORD = "T008.row_without_record" IntegrityMismatch "every row has its run record";
+    ROW_HASH = "T008.record_hash" IntegrityMismatch "a run record is the one that its row was written for";
     FEED = "AF.feed" IntegrityMismatch "a feed shows the newest summaries of its day as the Summary Bus has them";
     LOG = "LOG.files" IntegrityMismatch "every file that follows from the log of a home is what the log says";
     SELECTION_SCHEMA = "SM.schema" SchemaMismatch "a selection manifest satisfies its schema";

@@ -155,10 +155,19 @@ pub(super) fn check_rows(tree: &Tree<'_>, report: &mut Report) -> io::Result<()>
         for (index, line) in data.split(|byte| *byte == b'\n').enumerate() {
             let row: Value = serde_json::from_slice(line).unwrap_or_default();
             let Some(run_id) = row["run_id"].as_str() else { continue };
-            if !records.contains(&format!("{run_id}.run_record.json")) {
+            let line = Some(index as u64 + 1);
+            let name = format!("{run_id}.run_record.json");
+            if !records.contains(&name) {
                 let message = format!("{RUN_RECORDS_DIR} has no record of {run_id}");
-                let line = Some(index as u64 + 1);
                 report.break_rule(&rules::ROW_RECORD, &path, line, "/run_id", message);
+                continue;
+            }
+            let Some(hash) = row["record_sha256"].as_str() else { continue };
+            let record = format!("{RUN_RECORDS_DIR}/{name}");
+            let actual = sha256(tree.disk.read(&tree.root.join(&record))?).hex();
+            if hash != actual {
+                let message = format!("it has {actual}, its row in {path} says {hash}");
+                report.break_rule(&rules::ROW_HASH, &record, None, "", message);
             }
         }
     }

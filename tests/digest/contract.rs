@@ -308,3 +308,37 @@ fn readers_ignore_unknown_files_and_members() {
         assert_eq!(schema::check(version, &value), [], "{name}");
     }
 }
+
+#[test]
+fn verify_finds_another_form_of_the_hashes_and_files_among_folders() {
+    let (_home, mut world) = small_world();
+    world.build().unwrap();
+    let sums = world.buses.join("index/index.sha256");
+    let good = std::fs::read_to_string(&sums).unwrap();
+    let lines: Vec<&str> = good.lines().collect();
+    let capital = |line: &&str| {
+        let (hash, name) = line.split_once("  ").unwrap();
+        format!("{}  {name}\n", hash.to_uppercase())
+    };
+    let reversed = lines.iter().rev().map(|line| format!("{line}\n")).collect::<String>();
+    for bad in [
+        lines.iter().map(capital).collect::<String>(),
+        format!("{good}{}\n", lines[0]),
+        reversed,
+        good.trim_end().to_owned(),
+    ] {
+        std::fs::write(&sums, bad).unwrap();
+        let rules: Vec<&str> = world.verify().violations.iter().map(|one| one.rule).collect();
+        assert!(rules.contains(&"T004.index_hash"), "{rules:?}");
+    }
+    std::fs::write(&sums, &good).unwrap();
+    for stray in ["digests/.DS_Store", "digests/L2/.DS_Store", "digests/L2/cohort/.DS_Store"] {
+        let path = world.buses.join(stray);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "x").unwrap();
+        let found = world.verify().violations;
+        assert_eq!((found.len(), &*found[0].file, found[0].rule), (1, stray, "T004.stray"));
+        std::fs::remove_file(&path).unwrap();
+    }
+    assert_eq!(world.verify().violations, []);
+}

@@ -177,7 +177,7 @@ impl RunRecords {
         if let Some(run) = self.sessions.take(seq, at, event) {
             let skips = run.lists_skips.then(|| skip_report_path(&run.record.run_id));
             let files = [run.record.path()].into_iter().chain(skips).collect();
-            let row = RunRow { row: run.record.to_row()?, files };
+            let row = RunRow { row: run.record.to_row(&run.record)?, files };
             self.rows.insert((run.day, run.record.run_id.clone()), row);
             self.changed.insert(run.day, seq);
             self.ended.push(run);
