@@ -863,8 +863,8 @@ mod tests {
             )
         };
         let all = [
-            item(1, "a.md", "The pump was repaired by Tom. It costs 240 euros."),
-            item(2, "a.md", "The pump was repaired by Tom. Ana paints the fence."),
+            item(1, "a.md", "The pump was repaired by Thomas. It costs 240 euros."),
+            item(2, "a.md", "The pump was repaired by Thomas. Ana paints the fence."),
             item(3, "a.md", "It costs 240 euros."),
             item(4, "b.md", "It costs 240 euros."),
         ];

@@ -11,7 +11,6 @@ use super::super::extract::written;
 use super::super::lexicon::lexicon;
 use super::lines;
 use super::stopwords::is_stop_word;
-use super::tables;
 use super::words::fold;
 
 /// A wrapped line shorter than this is taken to end its sentence, unless the next word did not fit.
@@ -95,7 +94,6 @@ pub(crate) fn split_said(part: usize, source: &str, role: Role) -> Vec<Block> {
         start += line.len();
     }
     splitter.close();
-    tables::name_columns(source, &mut splitter.blocks);
     splitter.blocks
 }
 
@@ -241,10 +239,10 @@ impl<'a> Splitter<'a> {
         }
         if trimmed.starts_with('|') {
             // The row above the rule names the columns; it says nothing by itself.
-            if tables::is_rule(line) {
+            if lines::is_rule(line) {
                 return self.close();
             }
-            let heads = self.next.is_some_and(tables::is_rule);
+            let heads = self.next.is_some_and(lines::is_rule);
             let kind = if heads { Kind::Columns } else { Kind::Table };
             return self.single(kind, text);
         }
@@ -279,10 +277,10 @@ impl<'a> Splitter<'a> {
     /// Whether tabs separate the cells of a line, and of one beside it.
     fn is_tabbed_row(&self, line: &str) -> bool {
         let is_row = |block: &Block| {
-            block.kind == Kind::Table && tables::is_tabbed(&self.source[block.text.clone()])
+            block.kind == Kind::Table && lines::is_tabbed(&self.source[block.text.clone()])
         };
-        tables::is_tabbed(line)
-            && (self.next.is_some_and(tables::is_tabbed) || self.blocks.last().is_some_and(is_row))
+        lines::is_tabbed(line)
+            && (self.next.is_some_and(lines::is_tabbed) || self.blocks.last().is_some_and(is_row))
     }
 
     /// Whether the head of another mail begins here, below words of the one who answers: `From: …` above

@@ -429,6 +429,19 @@ pub(crate) fn is_row(line: &str) -> bool {
     line.contains(" | ") && !line.ends_with(['.', '!', '?', ':', ';', ','])
 }
 
+/// Whether tabs separate cells of a line.
+pub(crate) fn is_tabbed(line: &str) -> bool {
+    line.trim().contains('\t')
+}
+
+/// The line below the names of the columns: `|---|---:|`.
+pub(crate) fn is_rule(line: &str) -> bool {
+    let line = line.trim();
+    line.starts_with('|')
+        && line.contains("--")
+        && line.chars().all(|c| matches!(c, '|' | '-' | ':' | '+' | ' ' | '\t'))
+}
+
 /// Whether a line is an address of the web and nothing else.
 pub(crate) fn is_link(line: &str) -> bool {
     let line = line.trim_matches(['<', '>', '(', ')']);

@@ -89,7 +89,9 @@ impl<'a> Text<'a> {
         let casual = sentences::is_casual(source);
         let spoken_by = self.spoken_by.get(part).and_then(Option::as_ref);
         let role = spoken_by.map_or(Role::None, |by| by.role);
-        for block in blocks::split_said(part, source, role) {
+        let mut blocks = blocks::split_said(part, source, role);
+        tables::name_columns(source, &mut blocks);
+        for block in blocks {
             let index = self.blocks.len();
             let first = self.sentences.len();
             let chat = matches!(block.role, Role::User | Role::Person);

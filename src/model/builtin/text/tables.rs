@@ -18,18 +18,6 @@ pub(crate) struct Row {
     pub cells: Vec<Range<usize>>,
 }
 
-/// Whether tabs separate cells of a line.
-pub(crate) fn is_tabbed(line: &str) -> bool {
-    line.trim().contains('\t')
-}
-
-/// The line below the names of the columns: `|---|---:|`.
-pub(crate) fn is_rule(line: &str) -> bool {
-    line.trim().starts_with('|')
-        && line.contains("--")
-        && line.chars().all(|c| matches!(c, '|' | '-' | ':' | '+' | ' ' | '\t'))
-}
-
 /// The cells of a line, without the white space around them.
 fn cells(source: &str, line: Range<usize>) -> Vec<Range<usize>> {
     let text = &source[line.clone()];
