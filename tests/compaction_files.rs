@@ -100,7 +100,7 @@ fn the_worked_example_gives_exactly_the_expected_files() {
     let tree = home.tree();
     assert_eq!(
         tree.keys().collect::<Vec<_>>(),
-        ["run_demo_01/1.md", "run_demo_01/1.snapshot.json"]
+        ["run_demo_01/1.events.sha256", "run_demo_01/1.md", "run_demo_01/1.snapshot.json"]
     );
     let snapshot = include_bytes!("fixtures/compaction/worked_example.snapshot.json");
     assert_eq!(tree["run_demo_01/1.snapshot.json"], snapshot);

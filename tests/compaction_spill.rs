@@ -253,6 +253,13 @@ fn a_text_over_its_limit_spills_with_its_hash_and_loses_nothing() {
     for bytes in [2_100, 5_000, 60_000] {
         let long = "word ".repeat(bytes / 5);
         let long = long.trim_end();
+        let manifest = |id: &str, reason: &str, query: &str| {
+            let manifest = json!({"manifest_id": id, "candidate_chunk_ids": [],
+                "selected_chunk_ids": [], "excluded": [{"item_id": "i", "reason": reason}],
+                "filters": {"query": query}, "reranker": null, "acceptance_threshold": null,
+                "max_score": null});
+            ("CONTEXT_MANIFEST_WRITTEN", manifest)
+        };
         let events = one_step(
             [
                 ("CLAIM_ADDED", json!({"claim_id": "c0", "statement": long})),
@@ -271,13 +278,8 @@ fn a_text_over_its_limit_spills_with_its_hash_and_loses_nothing() {
                         "severity": "low", "fingerprint": "p", "where": "x", "why": long}),
                 ),
                 ("CONSTRAINT_SET", json!({"constraint_id": "x", "text": long})),
-                (
-                    "CONTEXT_MANIFEST_WRITTEN",
-                    json!({"manifest_id": "m", "candidate_chunk_ids": [],
-                        "selected_chunk_ids": [], "excluded": [{"item_id": "i", "reason": long}],
-                        "filters": {"query": long}, "reranker": null,
-                        "acceptance_threshold": null, "max_score": null}),
-                ),
+                manifest("m1", "short", long),
+                manifest("m2", long, "short"),
             ]
             .into_iter(),
         );

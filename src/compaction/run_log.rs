@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::agent_runs::facts::DIFFERS;
 use super::build::{BuildPass, BuiltSnapshot, SnapshotForm};
 use super::compactor::{Compactor, stop_events};
-use super::event::{Class, RunEvent};
+use super::event::{Body, Class, RunEvent};
 use super::files::{Put, SnapshotStore, StoreError, Stored};
 use super::fold::InputError;
 use super::previous::Previous;
@@ -143,7 +143,12 @@ impl Covered {
         if event.class() == Class::Verbose {
             return true;
         }
-        let (before, content) = (self.hash.hex(), event.content_digest().hex());
+        // The checks of a snapshot judge a changed objective.
+        let content = match event.body {
+            Body::RunStarted(_) => String::new(),
+            _ => event.content_digest().hex(),
+        };
+        let before = self.hash.hex();
         self.hash = sha256(format!("{before}\n{}\n{content}", event.ts));
         self.events += 1;
         let mut agrees = true;
@@ -288,7 +293,10 @@ impl Pass<'_> {
         };
         let retried = !built.snapshot.passes();
         if retried {
-            let again = reread(self.job, &self.cuts, self.compactor.fold_state().seq)?;
+            let to_seq = self.compactor.fold_state().seq;
+            let (again, covered) = reread(self.job, &self.cuts, to_seq)?;
+            let stored = std::mem::take(&mut self.covered.stored);
+            self.covered = Covered { stored, ..covered };
             let second = again.build(BuildPass::Second, self.job.form);
             let Some(second) = second else { return Ok(Flow::GoOn) };
             self.compactor = again;
@@ -339,20 +347,25 @@ fn fold(compactor: &mut Compactor, event: &RunEvent, line: u64) -> Result<(), Ru
 }
 
 /// Folds the log again from the disk up to `to_seq`, with the snapshots in force read again too.
-fn reread(job: &CompactionJob<'_>, cuts: &[u64], to_seq: u64) -> Result<Compactor, RunLogError> {
-    let mut compactor = Compactor::new(job.thresholds);
+fn reread(
+    job: &CompactionJob<'_>,
+    cuts: &[u64],
+    to_seq: u64,
+) -> Result<(Compactor, Covered), RunLogError> {
+    let (mut compactor, mut covered) = (Compactor::new(job.thresholds), Covered::new());
     let mut reader = RunLogReader::open(job.disk, &job.log)?;
     let mut cuts = cuts.iter().zip(1..).peekable();
     while compactor.fold_state().seq < to_seq {
         let Some(event) = reader.next_event()? else { break };
         fold(&mut compactor, &event, reader.line())?;
+        covered.add(&event);
         if let Some((_, sequence)) = cuts.next_if(|(cut, _)| **cut == event.seq) {
             let stored = job.store.load(&event.run_id, sequence)?;
             let previous = previous_of(&stored, &compactor);
             compactor.adopt(previous);
         }
     }
-    Ok(compactor)
+    Ok((compactor, covered))
 }
 
 fn previous_of(stored: &Stored, compactor: &Compactor) -> Previous {

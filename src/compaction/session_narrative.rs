@@ -194,7 +194,13 @@ fn made(page: &mut Page, snapshot: &Snapshot, figures: &SessionFigures) {
     let kinds: Vec<String> = figures
         .kinds
         .iter()
-        .map(|(kind, made)| format!("{} {}", grouped(*made), flat(kind).replace('_', " ")))
+        .map(|(kind, made)| {
+            let kind = flat(kind).replace('_', " ");
+            match kind.strip_suffix("summary").filter(|_| *made != 1) {
+                Some(of) => format!("{} {of}summaries", grouped(*made)),
+                None => format!("{} {kind}", grouped(*made)),
+            }
+        })
         .collect();
     if !kinds.is_empty() {
         page.line(format_args!("- By kind: {}", kinds.join(", ")));

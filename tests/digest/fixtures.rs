@@ -135,6 +135,7 @@ fn breaks() -> Vec<(&'static rules::Rule, Break)> {
             std::fs::create_dir_all(&orphan).unwrap();
             std::fs::copy(r.join(b).join("meta/bag.json"), orphan.join("bag.json")).unwrap();
         }),
+        (&rules::DIGEST_STRAY, |r, _| std::fs::write(r.join("digests/L2/.DS_Store"), "x").unwrap()),
         (&rules::BAG_FILE, |r, b| {
             std::fs::remove_file(r.join(b).join("memo/index.json")).unwrap();
             seal(r, b);

@@ -111,7 +111,7 @@ fn groups_become_perspectives_and_items_become_citations() {
         .iter()
         .map(|s| s["perspective_id"].as_str().unwrap())
         .collect();
-    assert_eq!((ids[0], ids.len(), ids[2]), ("events", 3, "work"));
+    assert_eq!((ids[0], ids.len(), ids[2]), ("Cafe-notes", 3, "work"));
     let claims: Vec<&str> = pack["summaries"][2]["key_claims"]
         .as_array()
         .unwrap()
@@ -123,7 +123,7 @@ fn groups_become_perspectives_and_items_become_citations() {
         ["Ana fixed the queue.", "It had lost lines, see x.example for why."],
         "a fragment claims nothing"
     );
-    let label = &pack["summaries"][0]["key_claims"][0]["citation_cids"][0];
+    let label = &pack["summaries"][1]["key_claims"][0]["citation_cids"][0];
     let table = std::fs::read_to_string(bench.dir.path().join("out/citations/citations.jsonl"));
     let rows = table.unwrap();
     let rows = rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap());
