@@ -22,6 +22,8 @@ use crate::model::{BUILTIN, Provider, SourceText};
 const UNDECLARED_SHOWN: usize = 10;
 /// The warning of an outcome whose question was a short one for a small model, before the members.
 pub(crate) const FILLED_BY_RULE: &str = "filled by rule, not by the model: ";
+/// Why a member of an output is null: the text gives nothing for it, and nothing stands in for that.
+const NOT_GIVEN: &str = "not_given";
 /// The summary of a flow that gave no text.
 const NO_TEXT: &str = "There is no text.";
 /// Most characters of the summary in a few sentences.
@@ -121,7 +123,7 @@ impl GraphOutput<'_> {
         if ledger.redacted > 0 {
             warnings.push(format!("{} passages were redacted before sending", ledger.redacted));
         }
-        let not_given = not_given(&self.structured);
+        let has_null = has_null(&self.structured);
         FlowOutcome {
             outputs: self.outputs,
             summary,
@@ -137,7 +139,7 @@ impl GraphOutput<'_> {
                 condensed_cut: ledger.condensed_cut,
                 removed_ids: ledger.removed_ids.into_iter().take(REMOVED_MAX).collect(),
                 removed_ids_count,
-                not_given,
+                null_means: has_null.then(|| NOT_GIVEN.to_owned()),
             },
             model,
             model_generated: !made_by_builtin,
@@ -280,10 +282,9 @@ fn render_profiles(summary: &mut SummaryOutputs, tree: Option<&Hierarchy>) {
     summary.rendered_long.get_or_insert_with(|| sections.join("\n\n"));
 }
 
-/// The members of an output that are null, by name: a reader need not guess whether they were asked for.
-fn not_given(structured: &Value) -> Vec<String> {
-    let members = structured.as_object().into_iter().flatten();
-    members.filter(|(_, value)| value.is_null()).map(|(name, _)| name.clone()).collect()
+/// Whether a member of an output is null.
+fn has_null(structured: &Value) -> bool {
+    structured.as_object().is_some_and(|members| members.values().any(Value::is_null))
 }
 
 #[cfg(test)]

@@ -80,9 +80,9 @@ pub struct Quality {
     /// How many ids were removed; the list is bounded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub removed_ids_count: usize,
-    /// Members of the output that are null because the text gives nothing for them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub not_given: Vec<String>,
+    /// Why members of the output are null, where some are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub null_means: Option<String>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -215,7 +215,7 @@ struct Quality<'a> {
     #[serde(default)]
     removed_ids_count: Option<IgnoredAny>,
     #[serde(borrow, default)]
-    not_given: Option<Vec<Text<'a>>>,
+    null_means: Option<Text<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -338,7 +338,7 @@ impl<'a> SummaryLine<'a> {
             && self.outputs.quality.as_ref().is_none_or(|quality| {
                 quality.removed_ids.is_none()
                     && quality.removed_ids_count.is_none()
-                    && quality.not_given.iter().flatten().all(filled)
+                    && quality.null_means.as_ref().is_none_or(|why| why.0 == "not_given")
             })
             && self.outputs.evidence_refs.iter().flatten().all(|one| !one.0.pointers.is_empty())
             && self.outputs.hierarchy.is_none()
