@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
+use summarizer::flow::context::Surroundings;
 use summarizer::flow::{self, FlowOutcome, LoadedPack, RunOptions};
 use summarizer::model::builtin::Builtin;
 use summarizer::model::builtin::fill::hints::Hints;
@@ -351,6 +352,49 @@ fn leaves(value: &Value, place: &str, found: &mut BTreeMap<String, BTreeSet<Stri
         other => {
             found.entry(place.to_owned()).or_default().insert(other.to_string());
         }
+    }
+}
+
+#[test]
+#[allow(clippy::field_reassign_with_default, reason = "a member of it is private")]
+fn a_page_of_private_texts_is_a_draft() {
+    for pack in packs().iter().filter(|pack| pack.json("projection.json")["form"] == "markdown") {
+        let source = SourceText { id: "evt_1".into(), text: "The roof leaks.".into() };
+        let page = |private| {
+            let mut around = Surroundings::default();
+            around.private = private;
+            let options = RunOptions { surroundings: Some(&around), ..RunOptions::default() };
+            let sources = std::slice::from_ref(&source);
+            flow::run(&pack.loaded, Map::new(), sources, &Builtin, &options).expect("a page")
+        };
+        let id = &pack.record.flow_id;
+        let (shown, hidden) = (page(false), page(true));
+        assert_eq!(shown.structured["front_matter"]["draft"], Value::Null, "{id}");
+        assert_eq!(hidden.structured["front_matter"]["draft"], true, "{id}");
+        for page in [&hidden.structured["markdown"], hidden.outputs.values().next().expect("one")] {
+            let page = page.as_str().expect("a page");
+            assert!(
+                page.split("\n---").next().is_some_and(|head| head.contains("\ndraft: true")),
+                "{page}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_appointment_has_a_zone_only_where_its_text_names_one() {
+    let packs = packs();
+    let flow = "email.triage.extract_event.calendar_event.v1";
+    let pack = packs.iter().find(|pack| pack.record.flow_id == flow).expect("the flow");
+    for (text, zone) in [
+        ("Ana invites you to a meeting on 3 March 2026 at 15:00 in room 4.", None),
+        ("Ana invites you to a meeting on 3 March 2026 at 15:00 CET in room 4.", Some("CET")),
+    ] {
+        let source = SourceText { id: "evt_1".into(), text: text.into() };
+        let inputs = Map::from_iter([("timezone".to_owned(), json!("America/Bogota"))]);
+        let outcome = run(pack, inputs, &[source]);
+        assert_eq!(outcome.structured["start"], "2026-03-03T15:00:00");
+        assert_eq!(outcome.structured["timezone"].as_str(), zone, "{text}");
     }
 }
 

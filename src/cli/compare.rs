@@ -426,6 +426,7 @@ impl CompareArgs {
                             day: Some(day.clone()),
                             zone: Some(config.timezone),
                             profile: config.profile.clone(),
+                            private: input.private,
                             condensed: false,
                         };
                         let run = |pack| {

@@ -16,11 +16,12 @@ use super::flow_batch::BatchArgs;
 use super::flow_runner::{
     FlowProviders, calls_at_once, failed, load_pack, no_provider, run_options,
 };
-use super::given_input::{GivenInput, flat_row, given_day, object};
+use super::given_input::{GivenInput, flat_row, given_day, given_params, object};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::ui::{LiveAnswer, bold, dim};
 use crate::config::Config;
+use crate::contract::publish;
 use crate::flow::context::Surroundings;
 use crate::flow::{self, FlowError, FlowOutcome, LoadedPack, RunOptions, scaffold};
 use crate::markup::document;
@@ -233,6 +234,10 @@ impl RunArgs {
         lines.iter().for_each(|inputs| data.add_inputs(inputs));
         around.input.add_places(&mut data.places);
         data.local_only |= around.input.is_local_only();
+        around.private |= publish::said_by_record(&given_params(&self.params)?) == Some(false);
+        // Each of several lines says so for itself.
+        around.private |= !self.lines && lines.iter().any(is_private);
+        around.private |= !data.said(config).private.is_empty();
         Ok(GivenRun { lines, sources, around, data })
     }
 
@@ -261,7 +266,7 @@ impl RunArgs {
             Failure::new(Exit::Wrong, format!("cannot aggregate the results of {}", self.flow_id))
                 .because(&error)
         })?;
-        report(context, pack, &outcome, &metrics, self.show_prompts);
+        report(context, pack, &outcome, &metrics, (around.private, self.show_prompts));
         Ok(Exit::Done)
     }
 
@@ -282,6 +287,7 @@ impl RunArgs {
             let file = loose::read(&name, &bytes, config.timezone)
                 .map_err(|why| given.unreadable().hint(why))?;
             around.input = file.context;
+            around.private = file.publish == Some(false);
             let texts = file.texts.into_iter().map(|(id, text)| SourceText { id, text });
             return Ok((Map::new(), texts.collect()));
         }
@@ -293,6 +299,8 @@ impl RunArgs {
         }
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
+        let read = document::read(&name, text.as_bytes());
+        around.private = read.is_ok_and(|document| document.publish == Some(false));
         Ok((Map::new(), vec![SourceText { id: name, text }]))
     }
 
@@ -304,7 +312,8 @@ impl RunArgs {
         options: &RunOptions<'_>,
         given: GivenRun,
     ) -> Result<Exit, Failure> {
-        let lines = given.lines;
+        let GivenRun { lines, around, .. } = given;
+        let around = &around;
         let stop = listen(context, "lines under way end first", || ())?;
         let at_once = calls_at_once(&load_config(context)?, provider);
         let bar = context.ui.progress("running", lines.len() as u64);
@@ -321,7 +330,10 @@ impl RunArgs {
                         }
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(line) = lines.get(index) else { return };
-                        let ran = flow::run(pack, line.clone(), &[], provider, options);
+                        let private = around.private || is_private(line);
+                        let around = Surroundings { private, ..Surroundings::default() };
+                        let options = options.around(&around);
+                        let ran = flow::run(pack, line.clone(), &[], provider, &options);
                         *results[index].lock() = Some(LineResult::of(index, ran));
                         bar.inc(1);
                     }
@@ -371,6 +383,11 @@ struct GivenRun {
     data: GivenData,
 }
 
+/// Whether inputs, or the records in them, say that nothing of them is published.
+fn is_private(inputs: &Map<String, Value>) -> bool {
+    publish::said_within(&Value::Object(inputs.clone())) == Some(false)
+}
+
 /// Lines of inputs; what is named on the command line stands in for what a line leaves out.
 fn read_lines(text: &str, named: &Map<String, Value>) -> Result<Vec<Map<String, Value>>, Failure> {
     let mut lines = Vec::new();
@@ -413,7 +430,7 @@ fn report(
     pack: &LoadedPack,
     outcome: &FlowOutcome,
     metrics: &Map<String, Value>,
-    show_prompts: bool,
+    (private, show_prompts): (bool, bool),
 ) {
     if !context.ui.json {
         if show_prompts {
@@ -442,6 +459,7 @@ fn report(
     let mut report = json!({
         "flow_id": record.flow_id,
         "variant": record.variant,
+        "private": private,
         "outputs": outputs,
         "flow_outputs": outcome.outputs,
         "model": outcome.model,

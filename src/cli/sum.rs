@@ -230,6 +230,7 @@ fn ask(
         day: Some(today.to_string()),
         zone: Some(config.timezone),
         profile: config.profile.clone(),
+        private: unit.publish == Some(false),
         condensed: false,
     };
     let data = said_of(config, &unit.places, unit.local_only);

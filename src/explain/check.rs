@@ -519,6 +519,7 @@ fn surroundings(around: &Around, story: &Story, request: &Request) -> Result<Sur
         day: Some(asked_on(request, zone)),
         zone: Some(zone),
         profile: around.config.profile.clone(),
+        private: story.item["meta"]["publish"] == false,
         condensed: false,
     };
     let Some(recorded) = recorded else { return Ok(surroundings) };

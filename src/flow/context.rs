@@ -38,6 +38,9 @@ pub struct Surroundings {
     pub zone: Option<Tz>,
     /// `[profile]` of the configuration.
     pub profile: BTreeMap<String, Value>,
+    /// What is made of the texts is not published.
+    #[serde(default)]
+    pub private: bool,
     /// The texts are condensed ones, so that even a single one needs its label.
     pub(crate) condensed: bool,
 }
@@ -103,6 +106,7 @@ impl Surroundings {
             day: self.day.clone(),
             zone: self.zone,
             profile: BTreeMap::new(),
+            private: self.private,
             condensed: true,
         }
     }

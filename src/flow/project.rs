@@ -531,6 +531,14 @@ pub(super) fn rewrite_page(value: &mut Value) {
     (value["markdown"], value["body"]) = (markdown.into(), body.into());
 }
 
+/// Marks a page as a draft, so that a site which is built from it leaves the page out.
+pub(super) fn mark_draft(value: &mut Value) {
+    let Some(front) = value["front_matter"].as_object_mut() else { return };
+    front.insert("draft".to_owned(), true.into());
+    let front = front.clone();
+    value["markdown"] = page::written(&front, value["body"].as_str().unwrap_or_default()).into();
+}
+
 /// The page inside a code fence, which many models put around it.
 fn unfenced(page: &str) -> &str {
     let inner = page

@@ -293,6 +293,12 @@ fn run_bound<'a>(
             project::rewrite_page(&mut structured);
         }
     }
+    if pack.form() == Form::Markdown && options.surroundings.is_some_and(|around| around.private) {
+        project::mark_draft(&mut structured);
+        if let Some(page @ Value::String(_)) = outputs.values_mut().next() {
+            *page = structured["markdown"].clone();
+        }
+    }
     let for_aggregation = exec::for_aggregation(&executor, &finished.outputs)?;
     Ok(GraphOutput {
         finished,

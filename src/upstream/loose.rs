@@ -6,17 +6,22 @@ use super::context::of_members;
 use super::dated::with_day;
 use super::other::{Content, content};
 use super::text::normalize;
+use crate::contract::publish::together;
 use crate::contract::source::{InputContext, Origin, SourceContext, SourceKind};
 
 /// The sources of one file: each with its id and normalized text, and what is known of it.
+#[derive(Default)]
 pub(crate) struct LooseFile {
     pub texts: Vec<(String, String)>,
     pub context: InputContext,
+    /// What it says about showing it.
+    pub publish: Option<bool>,
 }
 
 /// Reads a file; its name says how, and names its sources.
 pub(crate) fn read(name: &str, bytes: &[u8], zone: Tz) -> Result<LooseFile, String> {
-    let mut file = LooseFile { texts: Vec::new(), context: InputContext::default() };
+    let mut file = LooseFile::default();
+    let mut flags = Vec::new();
     let mut put = |id: String, kind, text: &str, line, mut context: SourceContext| {
         context.origin = Origin { path: Some(name.to_owned()), line, ..context.origin };
         file.texts.push((id.clone(), normalize(text).into_owned()));
@@ -24,6 +29,7 @@ pub(crate) fn read(name: &str, bytes: &[u8], zone: Tz) -> Result<LooseFile, Stri
     };
     match content(name, bytes)? {
         Content::Document(document) => {
+            flags.push(document.publish);
             let members = with_day(document.members, document.date.as_deref());
             let mut context = of_members(&members, zone);
             context.title = document.title.or(context.title);
@@ -32,6 +38,7 @@ pub(crate) fn read(name: &str, bytes: &[u8], zone: Tz) -> Result<LooseFile, Stri
         Content::Items(items) => {
             for key in items.keys() {
                 let Some(item) = items.get(key) else { continue };
+                flags.push(item.publish);
                 let members = with_day(item.record.members, item.date.as_deref());
                 let context = of_members(&members, zone);
                 let id = format!("{name}#{key}");
@@ -39,6 +46,7 @@ pub(crate) fn read(name: &str, bytes: &[u8], zone: Tz) -> Result<LooseFile, Stri
             }
         }
     }
+    file.publish = together(flags);
     Ok(file)
 }
 

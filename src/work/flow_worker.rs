@@ -234,7 +234,7 @@ impl FlowWorker {
             return Err(Outcome::Skipped { reason, warnings, input });
         }
         let asked_on = wanted_day.unwrap_or(created);
-        let (surroundings, data) =
+        let (mut surroundings, data) =
             self.surroundings(&setup.config, &request, &mut resolved, &found, asked_on)?;
         let texts = self.texts(&mut resolved, &found)?;
         let pack = self.pack(&setup.registry, &request, &found, recorder)?;
@@ -247,6 +247,7 @@ impl FlowWorker {
             let place = (recorder.request, job.attempt, job.started);
             provider = telemetry.traced(provider, &self.clock, place, &job.taken);
         }
+        surroundings.private |= item::asked_to_publish(&request, &pack) == Some(false);
         let (flow_id, variant) = (&request.work.flow_id, request.work.variant.as_deref());
         let configured = known_params(setup.config.flow_params(flow_id, variant), &pack);
         let params = with_request(configured.clone(), &request);
@@ -316,6 +317,7 @@ impl FlowWorker {
             day: Some(asked_on.to_string()),
             zone: Some(config.timezone),
             profile: config.profile.clone(),
+            private: resolved.common.publish == Some(false),
             condensed: false,
         };
         Ok((surroundings, data))

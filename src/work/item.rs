@@ -12,6 +12,7 @@ use crate::contract::hash::sha256;
 use crate::contract::json::jcs_hash;
 use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish;
+use crate::contract::request::Request;
 use crate::contract::schema;
 use crate::contract::time::Timestamp;
 use crate::contract::versions::question_hash;
@@ -24,6 +25,7 @@ use crate::flow::{Coverage, EvidenceRef, FlowOutcome, HIERARCHY_VERSION};
 use crate::model;
 use crate::upstream::Source;
 
+use super::isolation::pack::ReadyPack;
 use super::prepared::Prepared;
 
 /// The name of a model that its provider does not name.
@@ -334,7 +336,7 @@ fn meta(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
     meta.extend(precision.member().map(|(name, word)| (name.to_owned(), word.into())));
     // A mark as private from upstream, the request or the flow keeps the item private.
     let flags = [publish::said(meta.get("publish")), common.publish];
-    let flags = flags.into_iter().chain([asked_to_publish(prepared)]);
+    let flags = flags.into_iter().chain([asked_to_publish(&prepared.request, &prepared.pack)]);
     meta.remove("publish");
     meta.extend(publish::together(flags).map(|flag| ("publish".to_owned(), flag.into())));
     // What a flow wrote under this name says nothing of its sources.
@@ -345,9 +347,9 @@ fn meta(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
 
 /// What the parameters of the request say, in the spellings that people use. An input of the flow says
 /// nothing by its name.
-fn asked_to_publish(prepared: &Prepared) -> Option<bool> {
-    let is_input = |name: &str| prepared.pack.inputs().iter().any(|input| input.name == name);
-    let mut marks = prepared.request.work.params.clone();
+pub(super) fn asked_to_publish(request: &Request, pack: &ReadyPack) -> Option<bool> {
+    let is_input = |name: &str| pack.inputs().iter().any(|input| input.name == name);
+    let mut marks = request.work.params.clone();
     marks.retain(|name, _| name == "publish" || !is_input(name));
     publish::said_by_record(&marks)
 }

@@ -10,6 +10,7 @@ use super::results::ImportedAnswers;
 use crate::cli::Context;
 use crate::cli::failure::{Exit, Failure};
 use crate::config::Config;
+use crate::contract::publish;
 use crate::flow::context::Surroundings;
 use crate::flow::{self, FlowError, FlowOutcome, FlowProblem, RunOptions};
 use crate::markup::document;
@@ -190,6 +191,7 @@ impl Runner<'_> {
                     Failure::new(Exit::Input, format!("cannot read the stored {name}")).hint(why)
                 })?;
                 around.input = file.context;
+                around.private = file.publish == Some(false);
                 let texts = file.texts.into_iter().map(|(id, text)| SourceText { id, text });
                 (Map::new(), texts.collect())
             }
@@ -200,6 +202,7 @@ impl Runner<'_> {
                 (Map::new(), vec![SourceText { id: name.clone(), text }])
             }
         };
+        around.private |= publish::said_within(&Value::Object(inputs.clone())) == Some(false);
         let options = self.options.around(&around);
         let ran = flow::run(&self.folder.pack, inputs, &sources, &keeper, &options);
         let met = keeper.met();
