@@ -8,11 +8,11 @@
 //! parameter is no id of a source. Where a flow repeats ids that an input gives, `given_ids` names that
 //! input, and its ids are known there too. A member of `stated_ids` may hold an id that the text of a source
 //! states. An unknown id is removed: out of its list, or as null, or with the entry of the list that cannot be
-//! without it.
+//! without it. Texts of the answer that name a removed id lose it too, and ranks are counted anew.
 //!
 //! See docs/adr/0092-checking-the-ids-of-an-answer.md.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 
@@ -424,7 +424,13 @@ impl IdCheck<'_> {
         let active: Vec<(usize, usize)> = (0..self.claims.paths.len()).map(|at| (at, 0)).collect();
         let mut removed = Vec::new();
         match self.walk(answer, self.schema, &active, "", &mut removed) {
-            true => Ok(removed),
+            true => {
+                let known = |id: &str| self.known.states(id);
+                let gone = removed.iter().map(|one: &RemovedId| one.id.as_str());
+                let gone: Vec<&str> = gone.filter(|id| is_distinct(id) && !known(id)).collect();
+                without_ids(answer, &gone);
+                Ok(removed)
+            }
             false => Err(CannotRemove(removed)),
         }
     }
@@ -473,12 +479,15 @@ impl IdCheck<'_> {
             }
             Value::Array(items) => {
                 let below = self.below(active, ANY);
-                let mut number = 0;
+                let (mut number, before) = (0, items.len());
                 items.retain_mut(|item| {
                     let place = at(&number.to_string());
                     number += 1;
                     self.walk(item, &schema["items"], &below, &place, removed)
                 });
+                if items.len() < before {
+                    rank_again(items);
+                }
                 items.len() as u64 >= schema["minItems"].as_u64().unwrap_or(0)
             }
             _ => true,
@@ -581,6 +590,71 @@ impl IdCheck<'_> {
                 Some(vec![text.into()])
             }
             Meaning::Nothing => None,
+        }
+    }
+}
+
+/// Whether an id can be told from a word wherever it stands.
+fn is_distinct(id: &str) -> bool {
+    let is_sign = |c: char| c.is_ascii_digit() || "_:#".contains(c);
+    id.contains(char::is_alphabetic) && id.contains(is_sign) && !id.contains(char::is_whitespace)
+}
+
+/// Takes ids out of all texts of an answer: prose that names a source which is not there misleads as much
+/// as a list does.
+fn without_ids(value: &mut Value, ids: &[&str]) {
+    match value {
+        Value::String(text) => {
+            for id in ids.iter().filter(|id| text.contains(**id)).collect::<Vec<_>>() {
+                *text = without_id(text, id);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| without_ids(item, ids)),
+        Value::Object(members) => members.values_mut().for_each(|member| without_ids(member, ids)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// A text without an id. In brackets it goes with them; elsewhere a mark stands for it, so that the sentence
+/// keeps its form.
+fn without_id(text: &str, id: &str) -> String {
+    let goes_on = |c: char| c.is_alphanumeric() || "_#-".contains(c);
+    let (mut clean, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find(id) {
+        let (before, after) = (&rest[..at], &rest[at + id.len()..]);
+        let is_part = before.chars().next_back().is_some_and(goes_on)
+            || (before.is_empty() && clean.chars().next_back().is_some_and(goes_on))
+            || after.chars().next().is_some_and(goes_on);
+        clean.push_str(before);
+        rest = after;
+        let closing = match clean.chars().next_back() {
+            Some('[') => Some(']'),
+            Some('(') => Some(')'),
+            _ => None,
+        };
+        let beyond = closing.and_then(|closing| after.strip_prefix(closing));
+        match beyond {
+            _ if is_part => clean.push_str(id),
+            Some(beyond) if clean.trim_end_matches(['[', '(']).len() + beyond.trim().len() > 0 => {
+                clean.pop();
+                clean.truncate(clean.trim_end_matches(' ').len());
+                rest = beyond;
+            }
+            _ => clean.push('…'),
+        }
+    }
+    clean.push_str(rest);
+    clean
+}
+
+/// Ranks count from 1 without a gap, also after an entry was removed. Equal ranks stay equal.
+fn rank_again(items: &mut [Value]) {
+    let ranks: BTreeSet<u64> = items.iter().filter_map(|item| item["rank"].as_u64()).collect();
+    for item in items.iter_mut() {
+        let rank = item.get("rank").and_then(Value::as_u64);
+        let place = rank.and_then(|rank| ranks.iter().position(|one| *one == rank));
+        if let Some(place) = place {
+            item["rank"] = (place + 1).into();
         }
     }
 }
@@ -781,5 +855,28 @@ mod tests {
         let both = |meaning| matches!(meaning, Meaning::Others(ids) if ids == ["c1", "c2"]);
         assert!(both(known.meaning("[1]")));
         assert!(matches!(known.meaning("2"), Meaning::Nothing));
+    }
+
+    #[test]
+    fn a_removed_id_leaves_the_prose_too_and_ranks_are_counted_anew() {
+        let schema = json!({"type": "object", "properties": {"ranked": {"type": "array", "items": {
+            "type": "object", "required": ["id"], "properties": {"id": {"type": "string"},
+                "rank": {"type": "integer"}}}}, "text": {"type": "string"}}});
+        let projection = json!({"source_ids": ["/ranked/*/id"]}).to_string();
+        let projection = Projection::compile(Some(projection.as_bytes())).unwrap();
+        let claims = IdClaims::of(&schema, &projection);
+        let sources = sources();
+        let known = KnownIds::of(&sources, &[], None);
+        let check = IdCheck { claims: &claims, schema: &schema, known };
+        let mut answer = json!({
+            "ranked": [{"id": "opp_9", "rank": 1}, {"id": "c2", "rank": 2}, {"id": "c1", "rank": 3}],
+            "text": "Apply to opp_9 first (opp_9), then to c2 [opp_9]. Not opp_91.", "only": "opp_9",
+        });
+        assert_eq!(check.clean(&mut answer).unwrap().len(), 1);
+        let expected = json!({
+            "ranked": [{"id": "c2", "rank": 1}, {"id": "c1", "rank": 2}],
+            "text": "Apply to … first, then to c2. Not opp_91.", "only": "…",
+        });
+        assert_eq!(answer, expected);
     }
 }
