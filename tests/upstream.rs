@@ -695,7 +695,13 @@ fn claims_of_a_selection_about_its_items_are_compared() {
     let hash = |text: &str| summarizer::contract::hash::sha256(text).prefixed();
     assert!(event(json!({"text_hash": hash("Fourth."), "day": "2026-02-11"})).is_ok());
     assert!(event(json!({"text_hash": null, "day": null, "partition": null})).is_ok());
-    for wrong in [json!({"text_hash": hash("Fifth.")}), json!({"day": "2026-02-10"})] {
+    for wrong in [
+        json!({"text_hash": hash("Fifth.")}),
+        json!({"day": "2026-02-10"}),
+        json!({"partition": "2026-02-10"}),
+        json!({"partition": "notes", "day": "2026-02-11"}),
+        json!({"document_id": "doc_1"}),
+    ] {
         let error = event(wrong.clone()).unwrap_err();
         assert_eq!(error.reason_code, ReasonCode::SelectionHashMismatch, "{wrong}");
         assert!(error.message.contains("evt_4"), "{}", error.message);
@@ -708,6 +714,18 @@ fn claims_of_a_selection_about_its_items_are_compared() {
     };
     assert!(session("2026-02-10").is_ok());
     assert_eq!(session("2026-02-11").unwrap_err().reason_code, ReasonCode::SelectionHashMismatch);
+    write(root, "other/a.md", "---\ndate: 2026-02-11\n---\nText");
+    write(root, "other/b.txt", "Text");
+    let file = |item: Value| run(item, SummaryKind::DocumentSummary, "other");
+    assert!(file(json!({"id": "a.md", "day": "2026-02-11", "document_id": "a.md"})).is_ok());
+    for wrong in [
+        json!({"id": "a.md", "day": "2026-02-12"}),
+        json!({"id": "a.md", "document_id": "b.txt"}),
+        json!({"id": "b.txt", "day": "2026-02-11"}),
+    ] {
+        let error = file(wrong.clone()).unwrap_err();
+        assert_eq!(error.reason_code, ReasonCode::SelectionHashMismatch, "{wrong}");
+    }
     let session = json!({"id": "ses_1", "text_hash": hash("x")});
     let error = run(session, SummaryKind::SessionSummary, "session_bus").unwrap_err();
     assert!(error.message.contains("stands for several texts"), "{}", error.message);

@@ -72,7 +72,21 @@ pub struct PackSelection {
 struct Picked {
     id: String,
     day: Option<String>,
+    partition: Option<String>,
+    text_hash: Option<Digest>,
     group: Option<String>,
+}
+
+impl Picked {
+    /// What the selection says of an item that is not so.
+    fn differs(&self, item: &BusSummary) -> Option<String> {
+        let day = [&self.day, &self.partition].into_iter().flatten().find(|day| **day != item.day);
+        if let Some(claimed) = day {
+            return Some(format!("it is of {}, and the selection says {claimed}", item.day));
+        }
+        let hash = self.text_hash.filter(|claimed| sha256(&item.text) != *claimed);
+        hash.map(|_| "its text changed after it was selected".to_owned())
+    }
 }
 
 /// The limits of the run made from a selection.
@@ -146,7 +160,13 @@ fn items(selection: &Value, file: &str, findings: &mut Findings) -> Vec<Picked> 
         };
         let group = text("group").filter(|group| !group.trim().is_empty());
         if seen.insert((id.clone(), group.clone())) {
-            items.push(Picked { id, day: text("day"), group });
+            items.push(Picked {
+                id,
+                day: text("day"),
+                partition: text("partition"),
+                text_hash: text("text_hash").and_then(|hash| hash.parse().ok()),
+                group,
+            });
         }
     }
     items
@@ -182,6 +202,11 @@ pub(crate) fn make_run(
     let mut found = find(&ids, days.as_ref())?;
     for id in ids.iter().filter(|id| !found.contains_key(*id)) {
         findings.error(Code::NotFound, "summaries", id, "no such item on the Summary Bus");
+    }
+    for picked in &selection.items {
+        if let Some(why) = found.get(&picked.id).and_then(|item| picked.differs(item)) {
+            findings.error(Code::ManifestMismatch, "summaries", &picked.id, why);
+        }
     }
     // A pack is handed to others, so it may hold nothing that a source keeps to itself.
     let mut local_only = false;

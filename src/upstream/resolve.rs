@@ -558,7 +558,8 @@ impl Work<'_> {
         }
         if let Some(selection) = &self.located.selection {
             let sessions = shape.session_ids.iter().zip(&shape.partitions);
-            compare(self.upstream, selection, &sources, sessions)?;
+            let zone = self.options.zone.unwrap_or(Tz::UTC);
+            compare(self.upstream, selection, &sources, sessions, zone)?;
         }
         let upstream: Vec<UpstreamRef> =
             std::mem::take(&mut self.gathered.upstream).into_values().collect();

@@ -81,8 +81,12 @@ pub struct Selection {
 pub(super) struct Claim {
     /// The hash of its text.
     pub(super) text: Option<Digest>,
+    /// The day of its partition, or of the source itself where its partition is no day.
+    pub(super) day: Option<Day>,
     /// The partition it lies in.
     pub(super) partition: Option<String>,
+    /// The document it is, or is a part of.
+    pub(super) document: Option<String>,
 }
 
 /// Where selection manifests may be read.
@@ -262,7 +266,13 @@ fn own(
             items.ids.extend(item["id"].as_str().map(str::to_owned));
             let hint = item["partition"].as_str().or_else(|| item["day"].as_str());
             let text = item["text_hash"].as_str().and_then(|hash| hash.parse().ok());
-            let claim = Claim { text, partition: hint.map(str::to_owned) };
+            let said = |name: &str| item[name].as_str().map(str::to_owned);
+            let claim = Claim {
+                text,
+                day: item["day"].as_str().and_then(|day| day.parse().ok()),
+                partition: said("partition"),
+                document: said("document_id"),
+            };
             if let Some(id) = item["id"].as_str().filter(|_| claim != Claim::default()) {
                 items.claims.insert(id.to_owned(), claim);
             }

@@ -152,6 +152,14 @@ fn a_selection_with_a_wrong_hash_is_refused() {
     edited["selection"]["items"][0]["id"] = json!("sum_b");
     assert_eq!(refused(edited), "MANIFEST_MISMATCH");
     assert_eq!(refused(selection(json!([{"id": "sum_nobody"}]))), "NOT_FOUND");
+    for wrong in [
+        json!({"id": "sum_a", "text_hash": jcs_hash(&json!("another text")).prefixed()}),
+        json!({"id": "sum_a", "partition": "2026-02-11"}),
+    ] {
+        // Without a day in each item all days are read.
+        let items = json!([wrong, {"id": "sum_c"}]);
+        assert_eq!(refused(selection(items)), "MANIFEST_MISMATCH");
+    }
     assert_eq!(refused(selection(json!([]))), "SCHEMA_VALIDATION_FAILED");
     assert_eq!(refused(selection(json!([{"id": "../x"}]))), "SCHEMA_VALIDATION_FAILED");
     let bench = Bench::new(items.clone());
