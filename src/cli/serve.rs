@@ -72,7 +72,7 @@ pub(crate) struct DrainArgs {
     #[arg(long, value_name = "T")]
     wait_until: Option<String>,
     /// Exit with 1 also when a request waits for another attempt after a failure, a line was
-    /// quarantined or a run log was rejected
+    /// quarantined or a run log was rejected; waiting for a rate or a budget is no failure
     #[arg(long)]
     fail_on_error: bool,
     /// First take in what is new in the folders of `[[watch]]`, as a service does

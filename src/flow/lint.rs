@@ -105,8 +105,8 @@ pub(crate) fn lint(record: &FlowPackRecord, files: &PackFiles) -> Vec<Finding> {
     findings.0
 }
 
-/// Bindings that no run can follow: the texts of the sources go to the main input, and a list of
-/// sources goes into a list.
+/// Bindings that no run can follow: the texts of the sources go to the main input, a list of
+/// sources goes into a list, and no text goes into a number.
 fn check_bindings(record: &FlowPackRecord, findings: &mut Findings) {
     use crate::registry::binding::Binding as From;
     for input in &record.io_contract.inputs {
@@ -119,7 +119,23 @@ fn check_bindings(record: &FlowPackRecord, findings: &mut Findings) {
             let kind = &input.kind;
             findings.error(&place, format!("`sources` is a list, and the input is a {kind}"));
         }
+        if let From::Source(field) = from
+            && !field.fits(&input.kind)
+        {
+            findings.error(&place, format!("`{from}` gives no {}", input.kind));
+        }
+        if matches!(from, From::RequestDay | From::HomeTimezone)
+            && is_scalar_of_its_own(&input.kind)
+        {
+            findings
+                .error(&place, format!("`{from}` gives a text, and the input is a {}", input.kind));
+        }
     }
+}
+
+/// A kind that no text can be.
+fn is_scalar_of_its_own(kind: &str) -> bool {
+    matches!(kind, "int" | "double" | "bool")
 }
 
 fn nodes(pack: &LoadedPack) -> impl Iterator<Item = &Node> {

@@ -76,6 +76,17 @@ const FIELDS: [(&str, SourceField); 21] = [
     ("window.timezone", SourceField::WindowTimezone),
 ];
 
+impl SourceField {
+    /// Whether an input of this kind can hold it. Only a line is a number, and no member is a yes or no.
+    pub(crate) fn fits(self, kind: &str) -> bool {
+        match kind {
+            "int" | "double" => self == SourceField::Line,
+            "bool" => false,
+            _ => true,
+        }
+    }
+}
+
 /// Where an input comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Binding {

@@ -13,6 +13,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::contract::json;
 use crate::contract::request::{Refusal, Request};
 use crate::limits::LINE_BYTES_MAX;
 use crate::os::{Disk, DiskFile, Open, real::HostDisk};
@@ -100,9 +101,10 @@ fn validate(index: usize, record: &str) -> Result<Request, AppendError> {
         .map_err(|refusal| AppendError::Refused { index, refusal: Box::new(refusal) })
 }
 
-/// The text on one line. In valid JSON a line end is only ever white space between tokens.
+/// The text on one line, for readers that split at any Unicode line end too. In valid JSON a line end is only
+/// ever white space between tokens.
 fn one_line(record: &str) -> String {
-    record.trim().replace(['\n', '\r'], " ")
+    json::one_line(record.trim().replace(['\n', '\r'], " "))
 }
 
 /// Opens the queue, creating it durably if it is not there.
@@ -153,6 +155,18 @@ mod tests {
 
     fn appended(path: &Path, records: &[&str]) -> Result<Appended, AppendError> {
         append(&HostDisk, path, records)
+    }
+
+    #[test]
+    fn a_line_has_no_line_end_of_any_kind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("queue.jsonl");
+        let mut record: serde_json::Value = serde_json::from_str(RECORD).unwrap();
+        record["params"] = serde_json::json!({"note": "a\u{2028}b\u{85}c\u{2029}d"});
+        appended(&path, &[&record.to_string()]).unwrap();
+        let written = std::fs::read_to_string(&path).unwrap();
+        assert!(!written.contains(['\u{2028}', '\u{2029}', '\u{85}']), "{written}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&written).unwrap(), record);
     }
 
     #[test]
