@@ -146,7 +146,6 @@ impl BagItem {
             .find(of_version)
             .ok_or_else(|| format!("{schema_version:?} is not a version of a summary item"))?;
         Ok(BagItem {
-            source_ids: item.source_ids,
             memo: MemoItem {
                 summary_id: item.summary_id.into_owned(),
                 stream,
@@ -155,6 +154,8 @@ impl BagItem {
                 has_clock: TimePrecision::of_members(&item.meta) == TimePrecision::Moment,
                 has_day: TimePrecision::of_members(&item.meta) != TimePrecision::Unknown,
                 title: words.title,
+                about: item.source_ids.join("\n"),
+                is_class: words.is_class,
                 source: words.source,
                 link: words.link,
                 text: words.text,
@@ -167,6 +168,7 @@ impl BagItem {
                 decisions: words.decisions,
                 questions: words.questions,
             },
+            source_ids: item.source_ids,
             schema_version,
         })
     }

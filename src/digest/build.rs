@@ -870,6 +870,7 @@ pub(super) fn read_item(
     let summary_id = unit.summary_id();
     let mut item = BagItem::read(&body, tags.collect(), project)
         .map_err(|why| BuildError::Item { summary_id: summary_id.clone(), why })?;
+    item.memo.is_doubtful |= open_tasks.doubts(library, unit);
     for task in &mut item.memo.tasks {
         task.closed = open_tasks.closed(task.id);
     }

@@ -30,7 +30,7 @@ use crate::log::{Cache, LogStamp, Reader};
 use crate::os::Disk;
 
 /// Layout of the file. A file of another layout is replaced.
-const LAYOUT: &str = "digest.v6";
+const LAYOUT: &str = "digest.v7";
 /// Version of the stored data. Data of another version is read from the log again.
 const REDUCER: u32 = 6;
 /// The head of the library.

@@ -193,6 +193,16 @@ impl<'a> Matcher<'a> {
         choice
     }
 
+    /// How many sources some units are about: several flows about one are one.
+    fn sources(&self, units: &[u32]) -> usize {
+        let units = units.iter().map(|place| self.unit(*place));
+        let known = units.map(|unit| match self.library.origins_of(unit) {
+            [] => Err(unit.seq),
+            origins => Ok(origins),
+        });
+        known.collect::<HashSet<_>>().len()
+    }
+
     fn unit(&self, place: u32) -> &'a Unit {
         &self.library.units()[place as usize]
     }
@@ -302,7 +312,7 @@ impl<'a> Matcher<'a> {
     }
 
     fn groups(&self, matched: &[u32]) -> Vec<(Option<BagGroup>, Vec<u32>)> {
-        let enough = |units: &[u32]| units.len() >= self.group.min_items;
+        let enough = |units: &[u32]| self.sources(units) >= self.group.min_items;
         match self.group.by {
             GroupBy::None => match enough(matched) {
                 true => vec![(None, matched.to_vec())],
@@ -345,8 +355,10 @@ impl<'a> Matcher<'a> {
     }
 
     fn largest<K: Ord>(&self, groups: BTreeMap<K, Vec<u32>>) -> Vec<(K, Vec<u32>)> {
-        let mut groups: Vec<(K, Vec<u32>)> =
-            groups.into_iter().filter(|(_, units)| units.len() >= self.group.min_items).collect();
+        let mut groups: Vec<(K, Vec<u32>)> = groups
+            .into_iter()
+            .filter(|(_, units)| self.sources(units) >= self.group.min_items)
+            .collect();
         // The sort is stable, so groups of equal size stay in the order of their keys.
         groups.sort_by_key(|(_, units)| std::cmp::Reverse(units.len()));
         groups.truncate(self.group.top);
@@ -424,7 +436,7 @@ impl<'a> Matcher<'a> {
         let mut groups = Vec::with_capacity(best.len());
         for pair in best {
             let units = having(matched, &grouping, &[pair.first, pair.second]);
-            if units.len() < self.group.min_items {
+            if self.sources(&units) < self.group.min_items {
                 continue;
             }
             let words = [tags.word(pair.first), tags.word(pair.second)].map(str::to_owned);

@@ -28,6 +28,7 @@ use crate::contract::versions::{SourceWord, VersionKeys, VersionOrder, Versioned
 use crate::contract::vocabulary::Stream;
 use crate::log::codec;
 use crate::log::{ReadError, Reader};
+use crate::model::builtin::fill::signals;
 use crate::state::event::Event;
 
 /// Items read from the log before they are taken in.
@@ -38,7 +39,9 @@ const TAGS_MAX: usize = 200;
 const UNIT_BYTES: usize = 64;
 /// Columns of a record that count as tags.
 pub(super) const COLUMNS: &[&str] =
-    &["stage", "msg_type", "domain", "note_type", "format_type", "category", "subtopic"];
+    &["stage", "msg_type", "domain", "note_type", "format_type", "category", "subtopic", VERDICT];
+/// The namespace of tags that say how a flow judged a text.
+const VERDICT: &str = "verdict";
 
 /// Words that were seen, each with a number.
 #[derive(Default)]
@@ -266,6 +269,17 @@ impl Library {
     /// Whether a unit may be shown, after everything that is known of its sources.
     pub(crate) fn publish(&self, unit: &Unit) -> Publish {
         self.standing.publish(unit.stand(&self.origins))
+    }
+
+    /// Whether two summaries are about the same source.
+    pub(crate) fn shares_source(&self, one: &Unit, other: &Unit) -> bool {
+        let other = self.origins_of(other);
+        self.origins_of(one).iter().any(|origin| other.contains(origin))
+    }
+
+    /// What the sources of a unit are known by.
+    pub(crate) fn origins_of(&self, unit: &Unit) -> &[u64] {
+        unit.stand(&self.origins).origins
     }
 
     /// Whether an event after `seq` changed how a unit stands.
@@ -581,7 +595,12 @@ fn facts(
     let texts = |values: &[Value]| -> Vec<String> {
         values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
     };
+    let structured = outputs.structured.as_deref().map_or("null", RawValue::get);
+    let verdicts = tasks::verdicts(structured);
     let mut raw = texts(&outputs.tags);
+    for tag in raw.iter_mut().filter(|tag| verdicts.contains(tag.as_str())) {
+        *tag = format!("{VERDICT}:{tag}");
+    }
     raw.extend(texts(&outputs.topics).iter().map(|topic| format!("topic:{topic}")));
     let columns = [("category", &outputs.category), ("format_type", &outputs.format_type)];
     for (name, value) in columns {
@@ -605,11 +624,12 @@ fn facts(
         0 => tasks::key("source", &format!("{flow}\n{}", line.source_ids.join("\n"))),
         work => work,
     };
-    let structured = outputs.structured.as_deref().map_or("null", RawValue::get);
     let members: TaskMembers = serde_json::from_str(structured).unwrap_or_default();
-    let found = members.found(&outputs.actions);
     let told = super::markdown::plain(&outputs.summary_text);
-    let marks = TaskMarks::of(&found, members.doubts(), thread, &told);
+    let found = members.found(&outputs.actions, &told);
+    let is_mail = meta.contains_key("mailbox");
+    let doubted = members.doubts() || is_mail && signals::reads_like_fraud(&told);
+    let marks = TaskMarks::of(&found, doubted, thread, &told);
     Ok(Facts {
         tags,
         metas,

@@ -1,7 +1,7 @@
 //! Which tasks of a library are open.
 //!
-//! Contract. A task leaves the open tasks when a person says so, when a later summary of its thread
-//! says that it is done, when the same flow summarized the same source again and does not name it any
+//! Contract. A task leaves the open tasks when a person says so, when a later text of its thread says
+//! that it is done, when the same flow summarized the same source again and does not name it any
 //! more, when the day of an appointment is over, or when a summary of its thread judges the sender
 //! unknown or the message a fraud. Everything follows from the log.
 //!
@@ -9,8 +9,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use super::done::{Told, closes};
 use super::library::{Library, Unit};
-use super::said;
 use super::tasks::{Closed, TaskMark, TaskMarks, Word};
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
@@ -23,6 +23,8 @@ pub(crate) struct OpenTasks {
     open: HashMap<Seq, u64>,
     /// The last event that changed whether a task of a summary is open.
     moved: HashMap<Seq, Seq>,
+    /// Sources that some flow doubts, by what they are known by.
+    doubted: HashSet<u64>,
 }
 
 /// One summary with tasks or with sentences about them.
@@ -45,11 +47,14 @@ impl OpenTasks {
         }
         let newest = newest_of_sources(library, &marked);
         let over = over_by(library);
-        let mut open_tasks = OpenTasks::default();
+        let said = said(library, &marked, &threads);
+        let doubted = marked.iter().filter(|one| one.marks.doubted);
+        let doubted = doubted.flat_map(|one| library.origins_of(one.unit)).copied().collect();
+        let mut open_tasks = OpenTasks { doubted, ..OpenTasks::default() };
         for one in marked.iter().filter(|one| !one.marks.tasks.is_empty()) {
             let thread = &threads[&one.unit.thread];
             for task in &one.marks.tasks {
-                let found = open_tasks.fate(one, task, thread, &marked, &newest, &over);
+                let found = open_tasks.fate(one, task, thread, &marked, &said, &newest, &over);
                 let word = words.get(&task.id);
                 let found = match word {
                     Some(word) if word.done => Some((Closed::ByPerson, word.seq)),
@@ -81,6 +86,7 @@ impl OpenTasks {
         task: &TaskMark,
         thread: &[usize],
         marked: &[Marked<'_>],
+        said: &HashMap<u64, Seq>,
         newest: &HashMap<u64, (&Unit, HashSet<u64>)>,
         over: &dyn Fn(Day) -> Option<Seq>,
     ) -> Option<(Closed, Seq)> {
@@ -88,13 +94,8 @@ impl OpenTasks {
         if let Some(doubt) = doubt {
             return Some((Closed::Doubted, doubt.unit.seq));
         }
-        let later =
-            |other: &&Marked<'_>| (other.unit.at, other.unit.seq) > (one.unit.at, one.unit.seq);
-        let said = thread.iter().map(|at| &marked[*at]).filter(later).find(|other| {
-            other.marks.done.iter().any(|sentence| said::speaks_of(&task.words, sentence))
-        });
-        if let Some(said) = said {
-            return Some((Closed::Said, said.unit.seq));
+        if let Some(said) = said.get(&task.id) {
+            return Some((Closed::Said, *said));
         }
         if let Some((unit, tasks)) = newest.get(&one.unit.source)
             && unit.seq > one.unit.seq
@@ -110,6 +111,11 @@ impl OpenTasks {
         self.open.get(&unit.seq).copied().unwrap_or(0)
     }
 
+    /// Whether a flow doubts a source of a summary, whichever flow made the summary.
+    pub(crate) fn doubts(&self, library: &Library, unit: &Unit) -> bool {
+        library.origins_of(unit).iter().any(|origin| self.doubted.contains(origin))
+    }
+
     /// Why a task is closed, if it is.
     pub fn closed(&self, task: u64) -> Option<Closed> {
         self.closed.get(&task).map(|(why, _)| *why)
@@ -119,6 +125,55 @@ impl OpenTasks {
     pub(crate) fn moved_after(&self, unit: &Unit, seq: Seq) -> bool {
         self.moved.get(&unit.seq).is_some_and(|moved| *moved > seq)
     }
+}
+
+/// The tasks that a later text of their thread says to be done, with the summary of that text.
+///
+/// The source of a task never closes it, whatever flow read it. A task of several parts needs a word on
+/// each. A bare `done` closes the only task that was open before it.
+fn said(
+    library: &Library,
+    marked: &[Marked<'_>],
+    threads: &HashMap<u64, Vec<usize>>,
+) -> HashMap<u64, Seq> {
+    let mut closed = HashMap::new();
+    for thread in threads.values() {
+        let units: Vec<&Marked<'_>> = thread.iter().map(|at| &marked[*at]).collect();
+        let later = |one: &Marked<'_>, other: &Marked<'_>| {
+            other.unit.at > one.unit.at && !library.shares_source(one.unit, other.unit)
+        };
+        for one in &units {
+            for task in &one.marks.tasks {
+                let answers = units.iter().filter(|other| later(one, other));
+                let answers: Vec<(&Told, Seq)> = answers
+                    .flat_map(|other| other.marks.done.iter().map(|told| (told, other.unit.seq)))
+                    .collect();
+                let closing = task.parts.iter().map(|part| {
+                    let mut all = answers.iter().filter(|(told, _)| closes(part, told));
+                    all.next().map(|(_, seq)| *seq)
+                });
+                let closing: Option<Vec<Seq>> = closing.collect();
+                if let Some(last) = closing.and_then(|all| all.into_iter().max()) {
+                    closed.entry(task.id).or_insert(last);
+                }
+            }
+        }
+        for other in units.iter().filter(|one| one.marks.done.iter().any(Told::is_bare)) {
+            let open = |one: &&&Marked<'_>| {
+                later(one, other)
+                    && one.marks.tasks.iter().any(|task| !closed.contains_key(&task.id))
+            };
+            let open: Vec<&&Marked<'_>> = units.iter().filter(open).collect();
+            // Several flows may name the task of one text in their own words.
+            let one_text = open.iter().all(|one| one.unit.at == open[0].unit.at);
+            let one_each = open.iter().all(|one| one.marks.tasks.len() == 1);
+            if one_text && one_each {
+                let tasks: Vec<u64> = open.iter().map(|one| one.marks.tasks[0].id).collect();
+                closed.extend(tasks.into_iter().map(|task| (task, other.unit.seq)));
+            }
+        }
+    }
+    closed
 }
 
 /// The newest summary of each source by the same flow, with its tasks.

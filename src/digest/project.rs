@@ -74,8 +74,8 @@ pub struct ProjectRules {
     pub rules: Vec<ProjectRule>,
 }
 
-/// The repository of requests that this program writes by itself.
-const OWN_REPO: &str = "summarizer*";
+/// The repositories of requests that this program writes by itself, and of those that name none.
+const OWN_REPOS: &[&str] = &["summarizer*", "cli"];
 /// Labels of mail programs that say where a mail lies and not what it is about.
 const LABELS_OF_PLACE: &[&str] =
     &["inbox", "Inbox", "INBOX", "sent", "Sent", "unread", "Unread", "important", "Important"];
@@ -96,7 +96,7 @@ impl Default for ProjectRules {
                     ..rule(ProjectFrom::Mailbox)
                 },
                 rule(ProjectFrom::Folder),
-                ProjectRule { not: not(&[OWN_REPO]), ..rule(ProjectFrom::Repo) },
+                ProjectRule { not: not(OWN_REPOS), ..rule(ProjectFrom::Repo) },
             ],
         }
     }
@@ -165,6 +165,7 @@ mod tests {
         }
         let none = json!({"project": "Health", "project_from": "flow", "repo": "summarizer add"});
         assert_eq!(project(&rules, none), None);
+        assert_eq!(project(&rules, json!({"repo": "cli"})), None, "`submit` names it by default");
     }
 
     #[test]

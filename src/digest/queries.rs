@@ -171,7 +171,8 @@ fn why(selector: &Selector, draft: &BagDraft, window: &str) -> String {
         Some(group) => format!(" with the tags {}", group.tags.join(" and ")),
     };
     let least = selector.group().min_items;
-    let least = if least > 1 { format!("; at least {least} make a bag") } else { String::new() };
+    let least =
+        if least > 1 { format!("; at least {least} sources make a bag") } else { String::new() };
     format!("{count} {summaries}{shared}, {window}{least}")
 }
 

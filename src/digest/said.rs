@@ -1,21 +1,13 @@
-//! What sentences of a summary say: a question, a decision, something done. Pure, by words of four
-//! languages (`said.toml`); a sentence that fits no rule is only a sentence.
+//! What sentences of a summary say: a question, a decision. Pure, by words of four languages
+//! (`said.toml`); a sentence that fits no rule is only a sentence. What is done is in [`super::done`].
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use serde::Deserialize;
-use unicode_normalization::UnicodeNormalization as _;
-use unicode_normalization::char::is_combining_mark;
-
+use super::done::fold;
 use super::markdown::one_line;
-use crate::contract::hash::sha256;
 use crate::model::builtin::text::lines;
-
-/// Letters of a word that count: endings differ between tenses and numbers.
-const STEM_CHARS: usize = 5;
-/// Most words of a sentence that are compared.
-const WORDS_MAX: usize = 16;
+use serde::Deserialize;
 
 /// The lists of `said.toml`. That file says what each list is for.
 #[derive(Deserialize)]
@@ -23,21 +15,11 @@ const WORDS_MAX: usize = 16;
 struct Words {
     decided: BTreeSet<String>,
     denied: BTreeSet<String>,
-    done: BTreeSet<String>,
-    not_yet: BTreeSet<String>,
-    dates: BTreeSet<String>,
-    little: BTreeSet<String>,
-    verbs: Vec<Vec<String>>,
 }
 
 static WORDS: LazyLock<Words> = LazyLock::new(|| {
     toml::from_str(include_str!("said.toml")).expect("said.toml is read by a test")
 });
-
-/// The text without accents, in lower case.
-fn fold(text: &str) -> String {
-    text.nfkd().filter(|c| !is_combining_mark(*c)).flat_map(char::to_lowercase).collect()
-}
 
 /// Folds case, accents, blanks and final punctuation, so that two spellings of a sentence are one.
 pub(crate) fn folded(text: &str) -> String {
@@ -95,44 +77,6 @@ pub(crate) fn is_decision(sentence: &str) -> bool {
     !sentence.ends_with('?') && says(&words, &WORDS.decided) && !says(&words, &WORDS.denied)
 }
 
-pub(crate) fn is_done(sentence: &str) -> bool {
-    let words = spaced(sentence);
-    !sentence.ends_with('?') && says(&words, &WORDS.done) && !says(&words, &WORDS.not_yet)
-}
-
-/// Numbers that stand for the words that carry meaning, without endings.
-pub(crate) fn content(sentence: &str) -> Vec<u32> {
-    let words = fold(sentence);
-    let mut numbers = BTreeSet::new();
-    for word in words.split(|c: char| !c.is_alphanumeric()) {
-        let verb = WORDS
-            .verbs
-            .iter()
-            .find(|forms| forms.iter().any(|form| word.starts_with(form.as_str())));
-        let long = word.chars().count() >= 4;
-        let empty =
-            [&WORDS.little, &WORDS.dates, &WORDS.done].iter().any(|list| list.contains(word));
-        let stem: String = match verb {
-            Some(forms) => forms[0].clone(),
-            None if !long || empty => continue,
-            None => word.chars().take(STEM_CHARS).collect(),
-        };
-        let hash = sha256(stem).hex();
-        numbers.extend(u32::from_str_radix(&hash[..8], 16));
-        if numbers.len() == WORDS_MAX {
-            break;
-        }
-    }
-    numbers.into_iter().collect()
-}
-
-/// Whether words of a later sentence speak of a task: most of its words, and at least two where the
-/// task has two. `Could you pay him?` has one.
-pub(crate) fn speaks_of(task: &[u32], sentence: &[u32]) -> bool {
-    let shared = task.iter().filter(|word| sentence.contains(word)).count();
-    shared >= task.len().clamp(1, 2) && shared * 2 > task.len()
-}
-
 /// The sentences without the greeting before them and the name of the sender behind them.
 pub(crate) fn without_salutation<'t, 's>(sentences: &'s [&'t str]) -> &'s [&'t str] {
     let mut kept = sentences;
@@ -178,33 +122,6 @@ mod tests {
         assert_eq!(sentences(text), expected);
         assert_eq!(sentences("It freed 240 GB. Ask J. Ruiz.").len(), 2);
         assert!(sentences("").is_empty());
-    }
-
-    #[test]
-    fn a_sentence_closes_only_the_task_that_it_names() {
-        let task = content("Please send the signed lease to Marta by Friday.");
-        for (sentence, closes) in [
-            ("I sent the lease to Marta on Thursday.", true),
-            ("The lease is not sent to Marta yet.", false),
-            ("Once the lease is sent, Marta answers.", false),
-            ("I sent the photos to Pedro.", false),
-            ("Did you send the lease to Marta?", false),
-        ] {
-            let found = is_done(sentence) && speaks_of(&task, &content(sentence));
-            assert_eq!(found, closes, "{sentence}");
-        }
-        let task = content("Por favor enviame el contrato firmado antes del 13 de marzo.");
-        let said = "Ya te envié el contrato de alquiler firmado, va por correo certificado.";
-        assert!(is_done(said) && speaks_of(&task, &content(said)));
-        let task = content("Pagar la factura de energía antes del 12 de febrero");
-        let said = "Pagué la factura de energía el martes.";
-        assert!(is_done(said) && speaks_of(&task, &content(said)));
-        let task = content("¿Podés pagarle antes del viernes 13 de marzo?");
-        let said = "Ya le pagué al técnico esta mañana por transferencia.";
-        assert!(is_done(said) && speaks_of(&task, &content(said)));
-        let said = "Te envié las fotos.";
-        assert!(is_done(said) && !speaks_of(&task, &content(said)));
-        assert!(!speaks_of(&[], &content(said)), "a task without words is closed by nothing");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::done::{self, Asked, Told, asked, told};
 use super::markdown::{one_line, shorten};
 use super::said;
 use crate::contract::hash::sha256;
@@ -23,8 +24,26 @@ const DONE_MAX: usize = 12;
 /// Members of a task that hold its words, and its day.
 const WORDS: &[&str] = &["name", "text", "task", "title", "action"];
 const DUE: &[&str] = &["due_date", "due", "deadline", "date"];
-/// What flows call a message that nobody should act on.
-const DOUBTFUL: &[&str] = &["spam", "scam", "phishing", "fraud", "unknown"];
+/// What flows call a message that nobody should act on, and its sender.
+const DOUBTFUL: &[&str] = &["spam", "scam", "phishing", "fraud"];
+const UNKNOWN: &str = "unknown";
+/// What flows call a message that asks for nothing, whoever sent it.
+const HARMLESS: &[&str] = &["archive", "newsletter", "notification"];
+/// Longest verdict of a flow.
+const VERDICT_BYTES_MAX: usize = 40;
+/// Words before a thing to do in a note.
+const LABELS: &[&str] = &[
+    "todo",
+    "to do",
+    "action",
+    "tarea",
+    "por hacer",
+    "pendiente",
+    "aufgabe",
+    "zu tun",
+    "a faire",
+    "tache",
+];
 
 /// A task as an item names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,13 +64,18 @@ pub(crate) struct TaskMembers {
     all_day: Value,
     sender_type: Value,
     route: Value,
+    category: Value,
 }
 
 impl TaskMembers {
     /// Whether a flow says that nobody should act on the message.
     pub(crate) fn doubts(&self) -> bool {
-        let values = [&self.sender_type, &self.route];
-        values.iter().any(|value| value.as_str().is_some_and(|word| DOUBTFUL.contains(&word)))
+        let is =
+            |value: &Value, list: &[&str]| value.as_str().is_some_and(|word| list.contains(&word));
+        let values = [&self.sender_type, &self.route, &self.category];
+        let harmless = values.iter().any(|value| is(value, HARMLESS));
+        values.iter().any(|value| is(value, DOUBTFUL))
+            || !harmless && is(&self.sender_type, &[UNKNOWN])
     }
 
     /// Whether the flow looked for tasks at all.
@@ -59,8 +83,16 @@ impl TaskMembers {
         actions.is_array() || self.tasks.is_array() || self.pending_tasks.is_array()
     }
 
-    /// The tasks of an item, each once. A list with days is preferred to one without.
-    pub fn found(&self, actions: &Value) -> Vec<FoundTask> {
+    /// The tasks of an item, each once. A list with days is preferred to one without. A flow that looks
+    /// for none leaves those that a note marks in its text: `TODO: …`, `Jorge: order a disk`.
+    pub fn found(&self, actions: &Value, text: &str) -> Vec<FoundTask> {
+        match self.looked(actions) {
+            true => self.listed(actions),
+            false => marked(text),
+        }
+    }
+
+    fn listed(&self, actions: &Value) -> Vec<FoundTask> {
         let passes = self.all_day.is_boolean();
         let lists = [&self.tasks, actions, &self.pending_tasks];
         let mut seen = HashSet::new();
@@ -77,6 +109,46 @@ impl TaskMembers {
         }
         Vec::new()
     }
+}
+
+/// The things to do that a text marks as such.
+fn marked(text: &str) -> Vec<FoundTask> {
+    let mut seen = HashSet::new();
+    let is_marked = |sentence: &&str| {
+        let Some((label, rest)) = sentence.split_once(": ") else { return false };
+        LABELS.contains(&said::folded(label).as_str()) || done::orders_somebody(label, rest)
+    };
+    let sentences = said::sentences(text).into_iter().filter(is_marked);
+    let texts = sentences.map(|sentence| shorten(&one_line(sentence), TASK_CHARS));
+    texts
+        .filter(|text| seen.insert(said::folded(text)))
+        .map(|text| FoundTask { text, due: None, passes: false })
+        .take(PER_ITEM_MAX)
+        .collect()
+}
+
+/// What a flow decided about a text, in words that it also writes as tags: a route, a category, or whether
+/// there is an event. They say what the flow did and not what the text is about.
+pub(crate) fn verdicts(structured: &str) -> HashSet<String> {
+    let members: serde_json::Map<String, Value> =
+        serde_json::from_str(structured).unwrap_or_default();
+    let is_word = |text: &str| {
+        text.len() <= VERDICT_BYTES_MAX
+            && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    };
+    let mut found = HashSet::new();
+    for (name, value) in &members {
+        match (name.strip_prefix("has_"), value) {
+            (Some(thing), Value::Bool(_)) => {
+                found.extend([thing.to_owned(), format!("no_{thing}")]);
+            }
+            (_, Value::String(text)) if is_word(text) => {
+                found.insert(text.clone());
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 fn task(value: &Value, passes: bool) -> Option<FoundTask> {
@@ -135,8 +207,8 @@ pub(crate) struct TaskMark {
     pub id: u64,
     /// The day after which an appointment is over.
     pub passes: Option<Day>,
-    /// The words that carry its meaning.
-    pub words: Vec<u32>,
+    /// The things that it asks for.
+    pub parts: Vec<Asked>,
 }
 
 /// What the library keeps of a summary for its tasks.
@@ -144,22 +216,22 @@ pub(crate) struct TaskMark {
 pub(crate) struct TaskMarks {
     pub doubted: bool,
     pub tasks: Vec<TaskMark>,
-    /// The words of each sentence that says that something is done.
-    pub done: Vec<Vec<u32>>,
+    /// The sentences that say that something is done.
+    pub done: Vec<Told>,
 }
 
 impl TaskMarks {
-    pub fn of(found: &[FoundTask], doubted: bool, thread: u64, told: &str) -> TaskMarks {
+    pub fn of(found: &[FoundTask], doubted: bool, thread: u64, text: &str) -> TaskMarks {
         let mark = |task: &FoundTask| TaskMark {
             id: task_key(thread, &task.text),
             passes: task.due.as_deref().filter(|_| task.passes).and_then(day_of),
-            words: said::content(&task.text),
+            parts: asked(&task.text),
         };
-        let done = said::sentences(told).into_iter().filter(|sentence| said::is_done(sentence));
+        let done = said::sentences(text).into_iter().filter_map(told);
         TaskMarks {
             doubted,
             tasks: found.iter().map(mark).collect(),
-            done: done.take(DONE_MAX).map(said::content).collect(),
+            done: done.take(DONE_MAX).collect(),
         }
     }
 
@@ -173,32 +245,55 @@ impl TaskMarks {
         for task in &self.tasks {
             let day = task.passes.map_or(i32::MIN, number_of);
             row.extend([(task.id >> 32) as u32, task.id as u32, day as u32]);
-            row.push(task.words.len() as u32);
-            row.extend(&task.words);
+            row.push(task.parts.len() as u32);
+            for part in &task.parts {
+                let lists = [&part.verbs, &part.object, &part.words, &part.names];
+                lists.into_iter().for_each(|list| push_list(&mut row, list));
+            }
         }
         for sentence in &self.done {
-            row.push(sentence.len() as u32);
-            row.extend(sentence);
+            let lists = [&sentence.verbs, &sentence.words, &sentence.names];
+            lists.into_iter().for_each(|list| push_list(&mut row, list));
         }
         row
     }
 
     pub(crate) fn from_numbers(row: &[u32]) -> Option<TaskMarks> {
-        let mut rest = row.iter().copied();
+        let mut rest = row.iter().copied().peekable();
         let mut next = || rest.next();
         let mut marks = TaskMarks { doubted: next()? == 1, ..TaskMarks::default() };
         for _ in 0..next()? {
             let id = u64::from(next()?) << 32 | u64::from(next()?);
             let day = next()? as i32;
             let passes = if day == i32::MIN { None } else { Some(day_from(day)?) };
-            let words = (0..next()?).map(|_| next()).collect::<Option<Vec<u32>>>()?;
-            marks.tasks.push(TaskMark { id, passes, words });
+            let mut parts = Vec::new();
+            for _ in 0..next()? {
+                let mut list = || next_list(&mut next);
+                parts.push(Asked {
+                    verbs: list()?,
+                    object: list()?,
+                    words: list()?,
+                    names: list()?,
+                });
+            }
+            marks.tasks.push(TaskMark { id, passes, parts });
         }
-        while let Some(len) = next() {
-            marks.done.push((0..len).map(|_| next()).collect::<Option<Vec<u32>>>()?);
+        while rest.peek().is_some() {
+            let mut list = || next_list(&mut || rest.next());
+            marks.done.push(Told { verbs: list()?, words: list()?, names: list()? });
         }
         Some(marks)
     }
+}
+
+fn push_list(row: &mut Vec<u32>, list: &[u32]) {
+    row.push(list.len() as u32);
+    row.extend(list);
+}
+
+fn next_list(next: &mut dyn FnMut() -> Option<u32>) -> Option<Vec<u32>> {
+    let len = next()?;
+    (0..len).map(|_| next()).collect()
 }
 
 fn number_of(day: Day) -> i32 {
@@ -259,11 +354,11 @@ mod tests {
         let found = members(json!({"tasks": [
             {"name": "Pay the invoice.", "due_date": "2026-02-13"},
             {"name": "pay the invoice", "due_date": null}, 7]}));
-        let found = found.found(&json!(["something else"]));
+        let found = found.found(&json!(["something else"]), "");
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].due.as_deref(), found[0].passes), (Some("2026-02-13"), false));
         let event = members(json!({"all_day": false}));
-        let found = event.found(&json!(["Dentist: 2026-02-12T10:30:00"]));
+        let found = event.found(&json!(["Dentist: 2026-02-12T10:30:00"]), "");
         assert_eq!((found[0].text.as_str(), found[0].passes), ("Dentist", true));
         assert_eq!(found[0].due.as_deref(), Some("2026-02-12 10:30"));
         assert!(!members(json!({})).looked(&Value::Null));
@@ -271,8 +366,30 @@ mod tests {
     }
 
     #[test]
+    fn a_note_marks_its_own_tasks() {
+        let text = "We met. Jorge: order a second disk. TODO: label the cables. Note: it rains.";
+        let texts =
+            |found: Vec<FoundTask>| found.into_iter().map(|task| task.text).collect::<Vec<_>>();
+        let found = members(json!({})).found(&Value::Null, text);
+        assert_eq!(texts(found), ["Jorge: order a second disk.", "TODO: label the cables."]);
+        let looked = members(json!({"tasks": []})).found(&Value::Null, text);
+        assert!(looked.is_empty(), "a flow that looked decides");
+    }
+
+    #[test]
+    fn verdicts_are_no_topics_and_a_newsletter_is_no_fraud() {
+        let found = verdicts(r#"{"route": "triage_task", "has_event": false, "name": "Pay it."}"#);
+        assert!(found.contains("triage_task") && found.contains("no_event"));
+        assert!(!found.contains("Pay it."));
+        assert!(members(json!({"sender_type": "unknown", "route": "human"})).doubts());
+        assert!(!members(json!({"sender_type": "unknown", "route": "archive"})).doubts());
+        assert!(members(json!({"sender_type": "newsletter", "route": "spam"})).doubts());
+    }
+
+    #[test]
     fn marks_survive_the_cache() {
-        let found = members(json!({"all_day": true})).found(&json!(["Exam: 2026-03-01", "Rest"]));
+        let found =
+            members(json!({"all_day": true})).found(&json!(["Exam: 2026-03-01", "Rest"]), "");
         let marks = TaskMarks::of(&found, true, 9, "I sent the report to Ana. Then we ate.");
         assert_eq!((marks.tasks.len(), marks.done.len()), (2, 1));
         assert_eq!(TaskMarks::from_numbers(&marks.to_numbers()), Some(marks));

@@ -10,6 +10,7 @@ Prints what differs and ends with 1, or prints what was checked.
 
 import json
 import math
+import re
 import sys
 import unicodedata
 from datetime import date, datetime, timedelta, timezone
@@ -18,7 +19,8 @@ from itertools import combinations
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-COLUMNS = ["stage", "msg_type", "domain", "note_type", "format_type", "category", "subtopic"]
+COLUMNS = ["stage", "msg_type", "domain", "note_type", "format_type", "category", "subtopic",
+           "verdict"]
 RANKS = ["topic", "category", "domain", "stage", "msg_type", "format_type", "note_type", "rtype",
          "snippet_type", "free"]
 SAME_NAMESPACE = {
@@ -30,7 +32,7 @@ RULES = [{"from": "request"}, {"from": "source"},
          {"from": "label", "not": ["inbox", "Inbox", "INBOX", "sent", "Sent", "unread", "Unread",
                                    "important", "Important"]},
          {"from": "feed"}, {"from": "mailbox", "not": ["inbox", "Inbox", "INBOX"]},
-         {"from": "folder"}, {"from": "repo", "not": ["summarizer*"]}]
+         {"from": "folder"}, {"from": "repo", "not": ["summarizer*", "cli"]}]
 
 wrong, checked = [], 0
 
@@ -74,9 +76,27 @@ def rank(tag):
     return RANKS.index(namespace) if namespace in RANKS else len(RANKS)
 
 
+def verdicts(structured):
+    """What a flow decided, in words that it also writes as tags."""
+    found = set()
+    for name, value in structured.items():
+        if name.startswith("has_") and isinstance(value, bool):
+            found |= {name[4:], f"no_{name[4:]}"}
+        elif isinstance(value, str) and re.fullmatch("[a-z_]{0,40}", value):
+            found.add(value)
+    return found
+
+
+def structured_of(item):
+    structured = item.get("outputs", {}).get("structured")
+    return structured if isinstance(structured, dict) else {}
+
+
 def tags_of(item):
     outputs, meta = item.get("outputs", {}), item.get("meta", {})
-    raw = [one for one in outputs.get("tags") or [] if isinstance(one, str)]
+    judged = verdicts(structured_of(item))
+    raw = [f"verdict:{one}" if one in judged else one
+           for one in outputs.get("tags") or [] if isinstance(one, str)]
     raw += [f"topic:{one}" for one in outputs.get("topics") or [] if isinstance(one, str)]
     for name in ("category", "format_type"):
         if isinstance(outputs.get(name), str):
@@ -116,11 +136,21 @@ def project_of(meta, rules):
 
 
 def has_tasks(item):
-    outputs = item.get("outputs", {})
-    structured = outputs.get("structured")
-    structured = structured if isinstance(structured, dict) else {}
+    outputs, structured = item.get("outputs", {}), structured_of(item)
     lists = [structured.get("tasks"), outputs.get("actions"), structured.get("pending_tasks")]
+    # A note marks its tasks with a label. Which labels count is not computed.
+    if not any(isinstance(one, list) for one in lists):
+        return ": " in (outputs.get("summary_text") or "")
     return any(isinstance(one, list) and one for one in lists)
+
+
+def known_by(item):
+    """What the sources of a summary are known by, so that several flows about one count once."""
+    meta, origins = item.get("meta", {}), item.get("selection", {}).get("origins")
+    name = meta.get("conversation_id") or meta.get("source_name")
+    if item.get("source_type") == "session" and name:
+        return name, item["ts_abs_ms"]
+    return tuple(sorted(origins or item.get("source_ids") or [item["summary_id"]]))
 
 
 class Summary:
@@ -130,7 +160,7 @@ class Summary:
         self.meta, self.tags = item.get("meta", {}), tags_of(item)
         self.project = project_of(self.meta, rules)
         self.confidence = item.get("outputs", {}).get("confidence")
-        self.tasks = has_tasks(item)
+        self.tasks, self.source = has_tasks(item), known_by(item)
         self.private = self.meta.get("publish") is False
         self.replaced = False
 
@@ -237,7 +267,7 @@ def groups_of(units, selector):
             if key is not None:
                 groups.setdefault(key, []).append(one)
     enough = [(key, held) for key, held in groups.items()
-              if len(held) >= rule.get("min_items", 1)]
+              if len({one.source for one in held}) >= rule.get("min_items", 1)]
     return dict(sorted(enough, key=lambda one: (-len(one[1]), one[0] or ""))[:top])
 
 

@@ -12,7 +12,7 @@
 
 pub mod extract;
 pub mod fill;
-mod lexicon;
+pub(crate) mod lexicon;
 pub mod phrases;
 pub mod rank;
 pub mod text;

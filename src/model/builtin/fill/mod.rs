@@ -18,6 +18,7 @@ mod elements;
 mod event;
 pub mod excerpt;
 pub mod filled;
+mod fraud;
 pub mod gather;
 mod guess;
 mod head;

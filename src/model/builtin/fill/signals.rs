@@ -2,6 +2,7 @@
 
 use super::super::lexicon::lexicon;
 use super::super::text::words::fold;
+use super::fraud;
 use super::scene::Scene;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,24 +27,31 @@ pub(crate) fn signals(scene: &Scene<'_, '_>) -> Signals {
         list.contains(&local) || pieces.any(|piece| list.iter().any(|one| one == piece))
     };
     let stake = says(scene, &mail.stakes);
-    let scam = says(scene, &mail.scam);
+    let said = (0..scene.text.sentences.len()).filter(|at| scene.is_said(*at));
+    let demands = fraud::demands(said.map(|at| scene.text.sentence(at)));
     let away = says(scene, &mail.away);
     // People write about parcels and receipts too.
     let notice = says(scene, &mail.notices) && named_after(&from) != Some(Named::Person);
     let automated =
         local_is(&mail.automated_senders) || says(scene, &mail.automated) || notice || away;
-    let bulk = !stake && (local_is(&mail.bulk_senders) || says(scene, &mail.bulk));
+    let is_bulk = local_is(&mail.bulk_senders) || says(scene, &mail.bulk);
+    // A shop has prizes and gift cards too; what it never does is ask for them.
+    let scam = demands || !is_bulk && says(scene, &mail.scam);
+    let bulk = !stake && is_bulk;
     Signals { scam, bulk, automated, stake: stake && !scam, notice, away }
 }
 
-/// Whether a message reads like a fraud by its words alone: it holds a phrase of several words that
-/// frauds use. One word is too little, because honest texts have prizes and heirs too.
+/// Whether a message reads like a fraud by its words alone: it demands what frauds demand, or holds a
+/// phrase of several words that frauds use. One word is too little, because honest texts have prizes and
+/// heirs too, and a newsletter is no fraud for what it offers.
 pub(crate) fn reads_like_fraud(text: &str) -> bool {
-    let folded = fold(text);
-    let words = folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    let said = format!(" {} ", words.collect::<Vec<_>>().join(" "));
-    let phrases = lexicon().mail.scam.iter().filter(|phrase| phrase.contains(' '));
-    phrases.into_iter().any(|phrase| said.contains(&format!(" {phrase} ")))
+    let mail = &lexicon().mail;
+    let said = fraud::spaced(text);
+    let says = |phrase: &str| said.contains(&format!(" {phrase} "));
+    let is_bulk = mail.bulk.iter().any(|phrase| says(phrase));
+    let phrases = mail.scam.iter().filter(|phrase| phrase.contains(' '));
+    fraud::demands(fraud::sentences(text))
+        || !is_bulk && phrases.into_iter().any(|phrase| says(phrase))
 }
 
 /// Whether a text says one of some phrases anywhere, frames included.

@@ -119,6 +119,70 @@ pub struct Habits {
     /// An article before a vowel is a part of the next word: `l'accord`.
     #[serde(default)]
     pub(crate) articles_are_elided: bool,
+    /// How the language says that something is done.
+    #[serde(default)]
+    pub(crate) done: Done,
+}
+
+/// How a language says that something is done. Its lists are not put together with those of others,
+/// because an auxiliary verb of one language is an article of another.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Done {
+    /// `done`: the words around it say of what.
+    pub done: Vec<String>,
+    /// Whole replies.
+    pub replies: Vec<String>,
+    /// `finished`, which is said of what somebody makes, and the verbs of making.
+    pub finished: Words,
+    pub making: Words,
+    /// Irregular participles; regular ones by their forms, as `ge…t`.
+    pub participles: Words,
+    pub forms: Vec<String>,
+    /// Words of such a form that are no participles.
+    pub not_participles: Words,
+    /// Verbs that make a form with a participle, with their accents, and how many words may stand between.
+    pub auxiliaries: Words,
+    pub reach: usize,
+    /// Those of them behind which only what is done counts, and not who did it.
+    pub active: Words,
+    pub already: Words,
+    /// A participle that begins a sentence says that something is over: `Paid this morning.`
+    pub stands_alone: bool,
+    /// Irregular past forms; regular ones by their endings, and those that need `already` before them.
+    pub pasts: Words,
+    pub past_endings: Vec<String>,
+    pub bare_past_endings: Vec<String>,
+    /// Endings of the future that look like the past.
+    pub futures: Vec<String>,
+    /// Who must stand before a past form; without any, the form says it.
+    pub persons: Words,
+    /// With one of these, what is done is not done yet, or not all of it.
+    pub not_yet: Vec<String>,
+    /// Endings of verbs.
+    pub endings: Vec<String>,
+    /// The forms of irregular verbs, one verb a string; `*` stands for any ending.
+    pub verbs: Vec<String>,
+    /// Words that carry no meaning in a task.
+    pub little: Words,
+    /// Verbs that only make a request polite.
+    pub polite: Words,
+    /// What stands behind the object of a verb, between two verbs, and before what a thing belongs to.
+    pub links: Words,
+    pub joints: Words,
+    pub belongs: Words,
+}
+
+impl Done {
+    /// The first form of the irregular verb that a word is a form of.
+    pub fn family(&self, word: &str) -> Option<&str> {
+        let fits = |form: &str| match form.strip_suffix('*') {
+            Some(beginning) => word.starts_with(beginning),
+            None => word == form,
+        };
+        let verb = self.verbs.iter().find(|verb| verb.split(' ').any(fits))?;
+        verb.split(' ').next()
+    }
 }
 
 /// Declares lists that several languages put together.
@@ -143,6 +207,7 @@ lists!(Lists {
     denials: Words,
     roles: Roles,
     mail: Mail,
+    fraud: Fraud,
     ask: Ask,
     weight: Weight,
     purposes: BTreeMap<Purpose, Vec<String>>,
@@ -194,6 +259,23 @@ lists!(#[serde(deny_unknown_fields)] Mail {
     reply_marks: Words,
     signature_starts: Vec<String>,
 });
+lists!(
+    #[serde(deny_unknown_fields)]
+    Fraud {
+        orders: Vec<String>,
+        denials: Vec<String>,
+        secrets: Vec<String>,
+        accounts: Vec<String>,
+        papers: Vec<String>,
+        vouchers: Vec<String>,
+        codes: Vec<String>,
+        coins: Vec<String>,
+        transfers: Vec<String>,
+        pressure: Vec<String>,
+        ways: Vec<String>,
+        reasons: Vec<String>,
+    }
+);
 lists!(#[serde(deny_unknown_fields)] Ask {
     requests: Vec<String>,
     obligations: Vec<String>,
