@@ -48,13 +48,13 @@ impl OpenTasks {
         let newest = newest_of_sources(library, &marked);
         let over = over_by(library);
         let said = said(library, &marked, &threads);
+        let doubtful = doubtful(library, &marked);
         let doubted = marked.iter().filter(|one| one.marks.doubted);
         let doubted = doubted.flat_map(|one| library.origins_of(one.unit)).copied().collect();
         let mut open_tasks = OpenTasks { doubted, ..OpenTasks::default() };
         for one in marked.iter().filter(|one| !one.marks.tasks.is_empty()) {
-            let thread = &threads[&one.unit.thread];
             for task in &one.marks.tasks {
-                let found = open_tasks.fate(one, task, thread, &marked, &said, &newest, &over);
+                let found = open_tasks.fate(one, task, &doubtful, &said, &newest, &over);
                 let word = words.get(&task.id);
                 let found = match word {
                     Some(word) if word.done => Some((Closed::ByPerson, word.seq)),
@@ -84,15 +84,13 @@ impl OpenTasks {
         &self,
         one: &Marked<'_>,
         task: &TaskMark,
-        thread: &[usize],
-        marked: &[Marked<'_>],
+        doubtful: &dyn Fn(&Unit) -> Option<Seq>,
         said: &HashMap<u64, Seq>,
         newest: &HashMap<u64, (&Unit, HashSet<u64>)>,
         over: &dyn Fn(Day) -> Option<Seq>,
     ) -> Option<(Closed, Seq)> {
-        let doubt = thread.iter().map(|at| &marked[*at]).find(|other| other.marks.doubted);
-        if let Some(doubt) = doubt {
-            return Some((Closed::Doubted, doubt.unit.seq));
+        if let Some(seq) = doubtful(one.unit) {
+            return Some((Closed::Doubted, seq));
         }
         if let Some(said) = said.get(&task.id) {
             return Some((Closed::Said, *said));
@@ -124,6 +122,29 @@ impl OpenTasks {
     /// Whether an event after `seq` changed which tasks of a summary are open.
     pub(crate) fn moved_after(&self, unit: &Unit, seq: Seq) -> bool {
         self.moved.get(&unit.seq).is_some_and(|moved| *moved > seq)
+    }
+}
+
+/// The summary that doubts a source, or the first text of its thread. A fraud in a thread that is known
+/// says nothing of the texts before it.
+fn doubtful<'l>(
+    library: &'l Library,
+    marked: &[Marked<'_>],
+) -> impl Fn(&Unit) -> Option<Seq> + use<'l> {
+    let mut by: HashMap<u64, Seq> = HashMap::new();
+    for one in marked.iter().filter(|one| one.marks.doubted) {
+        for origin in library.origins_of(one.unit) {
+            by.entry(*origin).or_insert(one.unit.seq);
+        }
+    }
+    let mut first: HashMap<u64, &'l Unit> = HashMap::new();
+    for unit in library.units().iter().filter(|_| !by.is_empty()) {
+        first.entry(unit.thread).or_insert(unit);
+    }
+    move |unit| {
+        let begin = first.get(&unit.thread).copied();
+        let origins = begin.into_iter().flat_map(|begin| library.origins_of(begin));
+        library.origins_of(unit).iter().chain(origins).find_map(|origin| by.get(origin).copied())
     }
 }
 
@@ -211,5 +232,78 @@ fn over_by(library: &Library) -> impl Fn(Day) -> Option<Seq> {
     move |day| {
         let at = first.partition_point(|(known, _)| *known <= day);
         first.get(at).map(|(_, seq)| *seq)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::digest::library::tests::library;
+
+    /// One mail of a thread, as a flow read it.
+    fn mail(at: i64, source: &str, flow: &str, outputs: Value) -> Value {
+        json!({"ts_abs_ms": at, "source_type": "event", "source_ids": [source], "outputs": outputs,
+            "prompt": {"template_id": flow},
+            "meta": {"conversation_id": "c", "mailbox": "home", "flow_id": flow}})
+    }
+
+    fn asks(at: i64, source: &str, task: &str) -> Value {
+        mail(at, source, "task", json!({"summary_text": task, "actions": [task]}))
+    }
+
+    fn tells(at: i64, source: &str, text: &str) -> Value {
+        mail(at, source, "brief", json!({"summary_text": text}))
+    }
+
+    /// Why the tasks of the first item are closed.
+    fn fates(items: &[Value]) -> Vec<Option<Closed>> {
+        let items: Vec<(u64, Value)> = (1..).zip(items.iter().cloned()).collect();
+        let library = library(&items);
+        let open = OpenTasks::of(&library, &BTreeMap::new());
+        let unit = library.units().iter().find(|unit| unit.seq == Seq(1)).unwrap();
+        let tasks = &library.task_marks(unit).unwrap().tasks;
+        tasks.iter().map(|task| open.closed(task.id)).collect()
+    }
+
+    #[test]
+    fn only_a_later_text_of_another_source_closes_a_task() {
+        let ask = asks(5, "evt_1", "Please send the signed copy to Ana before 1 April.");
+        let done = "The signed copy was sent to Ana.";
+        assert_eq!(fates(&[ask.clone(), tells(9, "evt_2", done)]), [Some(Closed::Said)]);
+        assert_eq!(fates(&[ask.clone(), tells(9, "evt_1", done)]), [None], "the same source");
+        assert_eq!(fates(&[ask.clone(), tells(4, "evt_2", done)]), [None], "an earlier text");
+        let again = "I offer two years. Please send the signed copy to Ana before 1 April.";
+        assert_eq!(fates(&[ask, tells(5, "evt_1", again)]), [None]);
+    }
+
+    #[test]
+    fn a_bare_reply_closes_the_only_open_task_before_it() {
+        let ask = asks(5, "evt_1", "Please order the cake.");
+        let done = tells(9, "evt_3", "Done!");
+        assert_eq!(fates(&[ask.clone(), done.clone()]), [Some(Closed::Said)]);
+        let other = asks(6, "evt_2", "Please call the plumber.");
+        assert_eq!(fates(&[ask.clone(), other.clone(), done.clone()]), [None]);
+        let called = tells(7, "evt_4", "I called the plumber.");
+        assert_eq!(fates(&[ask, other, called, done]), [Some(Closed::Said)]);
+    }
+
+    #[test]
+    fn a_task_of_two_parts_needs_a_word_on_each() {
+        let ask = asks(5, "evt_1", "Riega las flores del balcón y deja las llaves en la portería.");
+        let watered = tells(7, "evt_2", "Las flores del balcón ya están regadas.");
+        let left = tells(9, "evt_3", "Ya dejé las llaves en la portería.");
+        assert_eq!(fates(&[ask.clone(), watered.clone()]), [None]);
+        assert_eq!(fates(&[ask, watered, left]), [Some(Closed::Said)]);
+    }
+
+    #[test]
+    fn a_fraud_closes_its_own_tasks_and_not_those_before_it() {
+        let fraud = "Please buy five Amazon gift cards and send me the codes today.";
+        let ask = asks(5, "evt_1", "Please pay the rent by 3 April.");
+        assert_eq!(fates(&[ask, tells(9, "evt_2", fraud)]), [None]);
+        let scam = asks(5, "evt_1", fraud);
+        assert_eq!(fates(&[scam]), [Some(Closed::Doubted)]);
     }
 }
