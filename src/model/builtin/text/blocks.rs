@@ -205,6 +205,9 @@ impl<'a> Splitter<'a> {
             return;
         }
         self.in_headers = false;
+        if !self.in_quote && !self.in_signature && self.is_in_table(trimmed) {
+            return self.table_line(line, text);
+        }
         if start < self.head_end && lines::labelled(line).is_none() {
             return self.single(Kind::Signature, text);
         }
@@ -238,13 +241,7 @@ impl<'a> Splitter<'a> {
             return self.heading(level, start + range.start..start + range.end);
         }
         if trimmed.starts_with('|') {
-            // The row above the rule names the columns; it says nothing by itself.
-            if lines::is_rule(line) {
-                return self.close();
-            }
-            let heads = self.next.is_some_and(lines::is_rule);
-            let kind = if heads { Kind::Columns } else { Kind::Table };
-            return self.single(kind, text);
+            return self.table_line(line, text);
         }
         if lines::is_link(trimmed) {
             return self.single(Kind::Link, text);
@@ -272,6 +269,28 @@ impl<'a> Splitter<'a> {
             return self.single(Kind::Header, start + id.start..start + id.end);
         }
         self.running(line, text);
+    }
+
+    fn table_line(&mut self, line: &str, text: Range<usize>) {
+        if lines::is_rule(line) {
+            return self.close();
+        }
+        // The row above the rule names the columns; it says nothing by itself.
+        let heads = line.trim().starts_with('|') && self.next.is_some_and(lines::is_rule);
+        self.single(if heads { Kind::Columns } else { Kind::Table }, text);
+    }
+
+    /// Whether a line and one beside it are rows of as many cells. Alone, such a line may be a menu.
+    fn is_in_table(&self, line: &str) -> bool {
+        if lines::is_rule(line) || line.starts_with('|') && self.next.is_some_and(lines::is_rule) {
+            return true;
+        }
+        let bars = |line: &str| line.trim().matches(" | ").count();
+        let is_beside = |other: &str| lines::is_row(other.trim()) && bars(other) == bars(line);
+        let above = self.blocks.last().filter(|block| block.kind == Kind::Table);
+        lines::is_row(line)
+            && (self.next.is_some_and(is_beside)
+                || above.is_some_and(|block| is_beside(&self.source[block.text.clone()])))
     }
 
     /// Whether tabs separate the cells of a line, and of one beside it.

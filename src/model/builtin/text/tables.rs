@@ -96,8 +96,9 @@ pub(crate) fn row(text: &Text<'_>, sentence: usize) -> Option<Row> {
     }
     let above = text.blocks[..index].iter().rev();
     let above = above.take_while(|one| one.part == block.part && one.section == block.section);
-    let head = above.skip_while(|one| one.kind == Kind::Table).next();
-    let names = head.filter(|head| head.kind == Kind::Columns).map(cells_of).unwrap_or_default();
+    let mut above = above.skip_while(|one| one.kind == Kind::Table);
+    let names =
+        above.next().filter(|head| head.kind == Kind::Columns).map(cells_of).unwrap_or_default();
     let is_table = !names.is_empty() || source[block.text.clone()].starts_with('|');
     is_table.then_some(Row { names, cells })
 }
@@ -132,6 +133,12 @@ mod tests {
         ] {
             assert_eq!(shown(table), rows, "{table}");
         }
+        // Short names of columns below a heading read like a menu, and are none.
+        let short = "# Shops\n\n| Day | City | Sold |\n|---|---|---|\n| 2026-01-01 | Lima | 3 |\n";
+        let told = "Shops. Day, City, Sold (1 row). Day: 2026-01-01; City: Lima; Sold: 3.";
+        assert_eq!(shown(short), told);
+        let bare = "Day | City | Sold\n2026-01-01 | Lima | 3\n2026-01-02 | Cusco | 4\n";
+        assert!(shown(bare).starts_with("Day, City, Sold (2 rows). Day: 2026-01-01; City: Lima"));
         // An empty cell says nothing, and a bar in a cell separates nothing.
         assert_eq!(shown("| A | B |\n| -- | -- |\n|  | x \\| y |\n"), "A, B (1 row). B: x \\| y.");
         assert_eq!(shown("| Pump | 240 |\n| Hose | 35 |\n"), "Pump; 240. Hose; 35.");
