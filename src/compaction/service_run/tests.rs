@@ -165,14 +165,15 @@ fn a_failed_attempt_is_a_step_without_an_observation() {
 #[test]
 fn a_segment_that_fails_its_gate_is_reported_and_the_next_one_opens() {
     let mut run = ServiceRun::resumed("run_a", AT_CLOSE_ONLY, 0, SessionFigures::default());
+    // Texts are shortened, and a fingerprint is not a text.
     let huge = SharedText::from("x".repeat(5000));
     let failed = Fact::Failed {
         request_id: "req_1".into(),
         signal_type: "TOOL_RUNTIME_ERROR".into(),
         severity: FailureSeverity::High,
-        fingerprint: "f".into(),
+        fingerprint: huge,
         place: "attempt 1".into(),
-        why: huge,
+        why: "it broke".into(),
     };
     let out = play(&mut run, [failed, Fact::Finished]);
     let Some(Emitted::SegmentFailed { run_id, message, .. }) = out.last() else {
