@@ -193,6 +193,13 @@ impl StatusLines {
             let why = shortened(&why, MESSAGE_COLUMNS);
             self.line("", format!("{}: {why} ({id})", ui::red(&kind)));
         }
+        for resting in status["resting_providers"].as_array().into_iter().flatten() {
+            let [provider, cause, until, why] =
+                ["provider", "cause", "until", "message"].map(|name| text(&resting[name]));
+            let told = format!("{provider}: {cause}; it gets no calls until {until}");
+            self.line("resting", ui::yellow(&told));
+            self.line("", format!("its last answer: {}", shortened(&why, MESSAGE_COLUMNS)));
+        }
         for failing in status["failing_providers"].as_array().into_iter().flatten() {
             let (provider, cause) = (text(&failing["provider"]), text(&failing["cause"]));
             let (instead, last) = (text(&failing["answered_by"]), text(&failing["last"]));

@@ -125,6 +125,8 @@ pub struct LoadedPack {
     pub(crate) environment: Map<String, Value>,
     pub(crate) folder: Option<std::path::PathBuf>,
     pub(crate) template_bytes: usize,
+    /// Bytes of the longest prompt that a small model gets.
+    pub(crate) small_bytes: usize,
     pub(crate) has_node_variant: bool,
     variant_files: BTreeSet<String>,
 }
@@ -231,8 +233,10 @@ impl Loader<'_> {
             steps.insert(node.name.clone(), step);
         }
         let hierarchy = projection.hierarchy();
+        let mut small_bytes = 0;
         for path in hierarchy.leaf.iter().chain(&hierarchy.merge) {
             self.template(path, "projection.json", &mut templates, &mut template_bytes)?;
+            small_bytes = small_bytes.max(self.template_text(path, "projection.json")?.len());
         }
         let schema = self.schema()?;
         let hints = self.json("hints.json")?.map(serde_json::from_value::<Hints>).transpose();
@@ -248,8 +252,9 @@ impl Loader<'_> {
         let small_schema = short.map(|short| OutputSchema::of("hints.json", short)).transpose()?;
         let asks = structured_node.as_ref().and_then(|node| steps.get(node));
         if let (Some(small), Some(Step::Llm { template, .. })) = (&small, asks) {
-            let text = self.template_text(template, "hints.json")?;
-            templates.add(&SmallForm::template(template), &small.shorten(&text))?;
+            let text = small.shorten(&self.template_text(template, "hints.json")?);
+            small_bytes = small_bytes.max(text.len());
+            templates.add(&SmallForm::template(template), &text)?;
         }
         let prompt_files = self
             .files
@@ -296,6 +301,7 @@ impl Loader<'_> {
             projection,
             hints,
             template_bytes,
+            small_bytes,
         };
         pack.facts.schemas = pack.schemas().cloned().collect();
         Ok(pack)

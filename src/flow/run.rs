@@ -384,7 +384,9 @@ fn condense(
     let other_bytes: usize =
         bound.inputs.iter().filter(|(name, _)| *name != main).map(|(_, value)| weight(value)).sum();
     let answer = overrides.max_tokens.map_or(ANSWER_TOKENS, |tokens| tokens as usize);
-    let beside = pack.template_bytes + other_bytes + 512;
+    let is_short = pack.small.is_some() && asker.provider.is_small();
+    let templates = if is_short { pack.small_bytes } else { pack.template_bytes };
+    let beside = templates + other_bytes + 512;
     let context = asker.provider.context_tokens();
     let room = context.saturating_sub(answer.min(context / 4)).saturating_mul(BYTES_PER_TOKEN);
     let room = room.saturating_sub(beside);

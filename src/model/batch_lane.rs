@@ -329,10 +329,23 @@ impl BatchLane {
         }
         let BatchLine { body, identity, redacted } = line;
         let question = BatchedQuestion { request, call, identity, expected, redacted };
+        let now = self.clock.now();
+        let queued = QueuedQuestion { question, body, since: now };
         let mut state = self.state.lock();
-        state.queued.push(QueuedQuestion { question, body, since: self.clock.now() });
+        let rest = state.rests.get(&kind(&queued)).map(|rest| rest.until.ms_since(now));
+        state.queued.push(queued);
         state.places.insert((request, call), Place::Waits(Some(wanted)));
-        Some(waits(LOOK_AGAIN))
+        // A process that ends before the next batch goes out leaves it to one that begins then.
+        Some(match rest.filter(|rest| *rest > 0) {
+            Some(rest) => ModelError::Paused {
+                provider: "a batch".to_owned(),
+                reason: "the account has enough under way; the next batch goes out later"
+                    .to_owned(),
+                retry_after: Duration::from_millis(rest.unsigned_abs()).min(LOOK_AGAIN),
+                cause: FailureCause::Batch,
+            },
+            None => waits(LOOK_AGAIN),
+        })
     }
 }
 

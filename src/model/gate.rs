@@ -39,7 +39,7 @@ use super::deadline::time_left;
 use super::ending::CallEnd;
 use super::error::{ErrorClass, ModelError};
 use super::health::{FAILURES_TO_OPEN, Failures, LearnedRate};
-use super::provider::Provider;
+use super::provider::{Provider, Resting};
 use super::reply::{Cached, Charge, ModelIdentity, ModelReply, Usage};
 use super::speed::{Speed, Written};
 use crate::contract::time::Timestamp;
@@ -245,7 +245,10 @@ impl GateState {
                 ("the tokens of this minute are used".to_owned(), FailureCause::RateLimit)
             }
         };
-        if let (HoldCause::Paused | HoldCause::Tested, Some(met)) = (kept, &self.last) {
+        // A call that gives way to others while they wait for a failing provider waits for it as well.
+        let is_of_failure =
+            matches!(kept, HoldCause::Paused | HoldCause::Tested | HoldCause::GivesWay);
+        if let (true, Some(met)) = (is_of_failure, &self.last) {
             reason = format!("{reason}; the last answer was: {}", met.words);
             cause = met.cause;
         }
@@ -618,6 +621,13 @@ impl Provider for Gate {
         self.state.lock().speed.tokens_per_second()
     }
 
+    fn rests(&self) -> Option<Resting> {
+        let state = self.state.lock();
+        let until = state.paused_until.filter(|until| *until > self.clock.now())?;
+        let met = state.last.as_ref()?;
+        Some(Resting { until, cause: met.cause, words: met.words.clone() })
+    }
+
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
         let expected = expected(call, &self.identity());
         let wanted = self.cost(expected, Cached::default());
@@ -830,6 +840,8 @@ mod tests {
             );
             assert_eq!(error.retry_after(), Some(SPENT_REST));
             assert!(error.to_string().contains("no credit"), "{error}");
+            let rests = s.gate.rests().unwrap();
+            assert_eq!((rests.until.0, rests.cause), (900_000, FailureCause::QuotaUsedUp));
         }
         assert_eq!(s.provider.calls.lock().len(), 1, "no call is sent before the rest ends");
         s.clock.wait(SPENT_REST);
@@ -837,6 +849,7 @@ mod tests {
         assert_eq!(s.provider.calls.lock().len(), 2);
         s.clock.wait(SPENT_REST);
         ask(&s.gate).unwrap();
+        assert_eq!(s.gate.rests(), None);
         ask(&s.gate).unwrap();
     }
 

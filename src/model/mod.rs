@@ -57,7 +57,7 @@ pub use ending::CallEnd;
 pub use error::{ErrorClass, ModelError};
 pub(crate) use http::delivery::{Delivered, Delivery};
 pub(crate) use provider::BUILTIN;
-pub use provider::Provider;
+pub use provider::{Provider, Resting};
 pub(crate) use providers::ProviderError;
 pub(crate) use providers::Providers;
 pub(crate) use providers::{PROBE_TOKENS, Probed, listed_models, probed};

@@ -28,6 +28,8 @@ use crate::facts::dialect::LearnedDialect;
 
 /// Context where the configuration names none.
 const CONTEXT_TOKENS: usize = 8_192;
+/// A smaller context has no room for a whole question of a pack, its answer and a text.
+const SMALL_CONTEXT_TOKENS: usize = 4_000;
 /// How the hosts of Azure OpenAI end.
 const AZURE_HOSTS: [&str; 3] =
     [".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"];
@@ -237,8 +239,16 @@ impl Provider for OpenAi {
         self.context_of(self.config.model.as_deref().unwrap_or_default()).0
     }
 
+    /// Without a word in the settings, a model whose context holds little more than a question is small.
     fn is_small(&self) -> bool {
-        self.config.profile == Some(Profile::Small)
+        match self.config.profile {
+            Some(profile) => profile == Profile::Small,
+            None => {
+                let model = self.config.model.as_deref().unwrap_or_default();
+                let (context, is_known) = self.context_of(model);
+                is_known && context < SMALL_CONTEXT_TOKENS
+            }
+        }
     }
 
     fn context_is_known(&self) -> bool {

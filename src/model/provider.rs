@@ -6,7 +6,19 @@ use super::batch_api::{BatchApi, BatchLine};
 use super::call::ModelCall;
 use super::error::ModelError;
 use super::reply::{ModelIdentity, ModelReply};
+use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::FailureCause;
 use crate::facts::dialect::LearnedDialect;
+
+/// A provider that gets no calls for a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resting {
+    /// When it is asked again. Until then its calls wait or are put off.
+    pub until: Timestamp,
+    pub cause: FailureCause,
+    /// What it answered last.
+    pub words: String,
+}
 
 /// Name of the embedded provider.
 pub(crate) const BUILTIN: &str = "builtin";
@@ -66,6 +78,11 @@ pub trait Provider: Send + Sync {
         if let Some(inner) = self.inner() {
             inner.recall(learned, left);
         }
+    }
+
+    /// Why and until when it gets no calls, if it gets none.
+    fn rests(&self) -> Option<Resting> {
+        self.inner().and_then(Provider::rests)
     }
 
     /// Tokens a second of its newest answers; `None` until one was counted.

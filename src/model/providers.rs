@@ -16,7 +16,7 @@ use super::error::ModelError;
 use super::fallback::{Fallback, WithModel};
 use super::gate::{Gate, Limits, RealTime};
 use super::openai::OpenAi;
-use super::provider::{BUILTIN, Provider};
+use super::provider::{BUILTIN, Provider, Resting};
 use super::recorded::{self, Recorded};
 use super::redact::{Redacting, Redaction};
 use super::reply::{ModelReply, StopReason};
@@ -302,6 +302,12 @@ impl Providers {
     pub fn speeds(&self) -> BTreeMap<String, f64> {
         let speeds = self.gated.iter();
         speeds.filter_map(|(name, one)| Some((name.clone(), one.tokens_per_second()?))).collect()
+    }
+
+    /// The providers that get no calls for a time.
+    pub(crate) fn resting(&self) -> BTreeMap<String, Resting> {
+        let gated = self.gated.iter();
+        gated.filter_map(|(name, one)| Some((name.clone(), one.rests()?))).collect()
     }
 
     /// Speaks a dialect that the log knows, for the time that is left of it.

@@ -68,6 +68,13 @@ impl ServiceLoop {
                 status["compaction"]["set_aside"] = serde_json::json!(runs.all_set_aside());
             }
             status["telemetry"] = serde_json::json!(self.service.worker.telemetry());
+            let resting = self.service.worker.resting().into_iter().map(|(provider, rests)| {
+                serde_json::json!({
+                    "provider": provider, "until": rests.until.to_string(),
+                    "cause": rests.cause, "message": rests.words,
+                })
+            });
+            status["resting_providers"] = resting.collect();
             status["tokens_per_second"] = serde_json::json!(self.service.worker.speeds());
             if let Some(digests) = &self.service.digests {
                 status["digests"] = digests.overview();

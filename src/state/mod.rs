@@ -533,7 +533,7 @@ impl State {
         }
         let last_start = self.producers.last_start(open.producer);
         let claim = open.claim(request, scheduled);
-        // The old place has the rank of the claim, so `remove` finds it although the claim changed.
+        // The old place has the rank and the time of the claim, so `remove` finds it although the claim changed.
         self.schedule.remove(&claim, open.place, last_start);
         open.place = self.schedule.insert(&claim, last_start, now);
     }

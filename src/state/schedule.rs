@@ -50,8 +50,8 @@ pub enum Place {
     /// Not in the schedule.
     #[default]
     Nowhere,
-    /// Its time has not come.
-    Delayed,
+    /// Its time has not come. The time stands here because that of the claim may have changed since.
+    Delayed(Timestamp),
     /// Ready, at this rank: 1 to 5 are the levels of `now`, 6 to 10 those of scheduled requests.
     Ready(u8),
 }
@@ -99,7 +99,7 @@ impl Schedule {
     pub fn insert(&mut self, claim: &Claim, last_start: Seq, now: Timestamp) -> Place {
         if claim.eligible_at > now {
             self.delayed.insert((claim.eligible_at, claim.request));
-            return Place::Delayed;
+            return Place::Delayed(claim.eligible_at);
         }
         let at = level(claim.priority, claim.since, now) + first_rank(claim);
         self.enqueue(claim, last_start, at);
@@ -110,8 +110,8 @@ impl Schedule {
     pub fn remove(&mut self, claim: &Claim, place: Place, last_start: Seq) {
         match place {
             Place::Nowhere => {}
-            Place::Delayed => {
-                self.delayed.remove(&(claim.eligible_at, claim.request));
+            Place::Delayed(until) => {
+                self.delayed.remove(&(until, claim.request));
             }
             Place::Ready(at) => self.dequeue(claim, last_start, at),
         }
@@ -213,7 +213,10 @@ mod tests {
         for (claim, producer) in
             [(claim(1, 3, 0, 0), 0), (claim(2, 3, 1, 0), 1), (claim(3, 5, 1, 0), 1)]
         {
-            assert_ne!(schedule.insert(&claim, starts[producer], now), Place::Delayed);
+            assert_eq!(
+                schedule.insert(&claim, starts[producer], now),
+                Place::Ready(claim.priority)
+            );
         }
         assert_eq!(schedule.pick(), Some(Seq(2)), "producer 1 started longer ago");
         schedule.producer_started(1, Seq(40), Seq(60));
@@ -260,12 +263,24 @@ mod tests {
         assert_eq!(schedule.pick(), Some(Seq(2)));
     }
 
+    /// The answer of a batch lets a request start before its time.
+    #[test]
+    fn a_claim_whose_time_changed_leaves_nothing_behind() {
+        let mut schedule = Schedule::default();
+        let later = Claim { eligible_at: Timestamp(100), ..claim(1, 3, 0, 100) };
+        let place = schedule.insert(&later, Seq(0), Timestamp(0));
+        let sooner = Claim { eligible_at: Timestamp(10), ..later };
+        schedule.remove(&sooner, place, Seq(0));
+        assert_eq!(schedule.insert(&sooner, Seq(0), Timestamp(10)), Place::Ready(3));
+        assert_eq!((schedule.ready(), schedule.delayed(), schedule.next_change()), (1, 0, None));
+    }
+
     #[test]
     fn delayed_and_aging_claims_ask_for_a_change_at_their_time() {
         let mut schedule = Schedule::default();
         let later = Claim { eligible_at: Timestamp(100), ..claim(1, 3, 0, 100) };
         let place = schedule.insert(&later, Seq(0), Timestamp(0));
-        assert_eq!(place, Place::Delayed);
+        assert_eq!(place, Place::Delayed(Timestamp(100)));
         assert_eq!(schedule.due_for_change(Timestamp(99), 10), []);
         assert_eq!(schedule.due_for_change(Timestamp(100), 10), [Seq(1)]);
         schedule.remove(&later, place, Seq(0));

@@ -37,7 +37,7 @@ use crate::home::Home;
 use crate::log::Reader;
 use crate::model::builtin::Builtin;
 use crate::model::{
-    BatchLane, BatchPrice, Bill, Deadline, Listener, Provider, ProviderError, Providers,
+    BatchLane, BatchPrice, Bill, Deadline, Listener, Provider, ProviderError, Providers, Resting,
     SourceText, Usage,
 };
 use crate::os::{Clock, Disk, Machine};
@@ -430,6 +430,10 @@ impl Worker for FlowWorker {
 
     fn speeds(&self) -> BTreeMap<String, f64> {
         self.setup.read().providers.speeds()
+    }
+
+    fn resting(&self) -> BTreeMap<String, Resting> {
+        self.setup.read().providers.resting()
     }
 
     fn telemetry(&self) -> Option<Value> {

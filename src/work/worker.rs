@@ -18,7 +18,7 @@ use crate::contract::ids::Seq;
 use crate::facts::dialect::LearnedDialect;
 use crate::facts::model::AnswerFacts;
 use crate::log::{ReadError, Reader};
-use crate::model::{CallEnd, ModelReply, RightOfWay};
+use crate::model::{CallEnd, ModelReply, Resting, RightOfWay};
 use crate::state::decide::Outcome;
 use crate::state::event::{Charge, PassedOver, TakenRequest};
 
@@ -129,6 +129,11 @@ pub trait Worker: Send + Sync {
 
     /// Tokens a second of the newest answers of each provider that has answered.
     fn speeds(&self) -> BTreeMap<String, f64> {
+        BTreeMap::new()
+    }
+
+    /// The providers that get no calls for a time.
+    fn resting(&self) -> BTreeMap<String, Resting> {
         BTreeMap::new()
     }
 
