@@ -307,7 +307,7 @@ pub(crate) fn words(
     // A row of a table is no name, and neither is a sentence or an item of a list. A chat has its own.
     let is_chat = meta.get("summary_kind").and_then(Value::as_str) == Some("session_summary");
     let is_named = source.is_some() && (is_chat || is_sentence(title));
-    let title = if is_row(title) || is_named { "" } else { title };
+    let title = if is_row(title) { "" } else { title };
     let title = shorten(&one_line(title), LABEL_CHARS);
     let elsewhere: BTreeSet<String> = tasks
         .iter()
@@ -315,7 +315,7 @@ pub(crate) fn words(
         .chain(decisions.iter().chain(&questions).chain(&achievements).map(String::as_str))
         .map(folded)
         .collect();
-    let (title, text) = entry(&title, source.as_deref(), &told, &elsewhere);
+    let (title, text) = entry(&title, is_named, source.as_deref(), &told, &elsewhere);
     let finished = |tag: &String| FINISHED.contains(&super::tags::lexeme(tag));
     if achievements.is_empty() && tags.iter().any(finished) && !title.is_empty() {
         achievements.push(title.clone());
@@ -352,9 +352,10 @@ fn is_row(title: &str) -> bool {
 
 /// The name and the text of an entry. The text is the first form of the summary that says more than
 /// its title, each sentence once, without what other sections say. A title that the text repeats
-/// gives way to the name of the source.
+/// gives way to the name of the source, and so does one that is no name.
 fn entry(
     title: &str,
+    is_named: bool,
     source: Option<&str>,
     told: &[String],
     elsewhere: &BTreeSet<String>,
@@ -388,8 +389,11 @@ fn entry(
         sentence.starts_with(&name) && !few || name.starts_with(&sentence)
     };
     let is_file = source.is_some_and(|source| source.rsplit('/').next() == Some(title));
-    let repeated =
-        is_file || name.is_empty() || elsewhere.contains(&name) || kept.iter().any(repeats);
+    let repeated = is_named
+        || is_file
+        || name.is_empty()
+        || elsewhere.contains(&name)
+        || kept.iter().any(repeats);
     let title = match (repeated, source) {
         (true, Some(source)) => shorten(source, LABEL_CHARS),
         (true, None) if name.is_empty() => shorten(text, FIRST_WORDS_CHARS),
@@ -1201,7 +1205,8 @@ summary_ids_count: 2
                 let text = format!("Step {number}. {}", "It went on and on. ".repeat(60));
                 let outputs =
                     json!({"summary_text": text, "actions": [format!("task {}", number % 40)]});
-                let item = json!({"title": format!("Item {number}"), "outputs": outputs});
+                let item = json!({"title": format!("Item {number}"), "outputs": outputs,
+                    "source_ids": [format!("evt_{number}")]});
                 let mut item =
                     told((number % 200) as u8, 1_770_681_600_000 + number * 3_600_000, item);
                 item.project = Some(format!("P{}", number % 3));
