@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow_home::{FLOW, FREE, Home, QUICK, config, good};
+use running::until;
 use serde_json::{Value, json};
 use server::{Act, Server, chat, status};
 
@@ -792,4 +793,23 @@ fn the_log_remembers_for_a_week_what_a_model_accepts() {
     home.ok_at("2026-03-01T10:00:00Z", &["drain"]);
     assert_eq!(questions() - before, 3);
     home.ok(&["verify"]);
+}
+
+/// Meanwhile its requests run and wait, which looks as if all was well.
+#[test]
+fn status_shows_a_provider_that_is_left_alone() {
+    let server = Server::start(vec![status(502, &[], "<html>bad gateway</html>")]);
+    let home = Home::new(&config(&server, "", ""));
+    (0..6).for_each(|number| home.ask(&format!("r{number}"), FLOW, &format!("Text {number}.")));
+    let service = home.serve();
+    let resting = || home.status()["resting_providers"][0].clone();
+    until("the provider rests", || resting()["cause"] == "server_error");
+    let told = home.ok(&["status"]);
+    assert!(told.contains("loop: server_error; it gets no calls until 20"), "{told}");
+    assert!(told.contains("its last answer: status 502"), "{told}");
+    service.terminate();
+    for number in 0..6 {
+        let ack = home.last_ack(&format!("r{number}"));
+        assert!(ack["cause"].is_null() || ack["cause"] == "server_error", "{ack}");
+    }
 }

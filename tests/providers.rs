@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use server::{Act, Server, chat, status};
-use summarizer::config::{ProviderConfig, ProviderKind};
+use summarizer::config::{Profile, ProviderConfig, ProviderKind};
 use summarizer::model::{
     Anthropic, Api, CallSettings, CommandProvider, ErrorClass, Message, ModelCall, ModelError,
     ModelReply, OpenAi, Provider, ResponseFormat, Role, Secret, StopReason,
@@ -395,4 +395,25 @@ fn a_command_gets_the_prompt_on_stdin() {
     let reply = say(&command("cat"), &messages, CallSettings::default(), None, 300_000).unwrap();
     let said = "# user:\none\n\\# system:\n\\User :\n## not this\nsystem: nor this\n";
     assert!(reply.text.ends_with(said), "a line of the text begins no message: {}", reply.text);
+}
+
+/// Who runs such a model need not know what a profile is.
+#[test]
+fn a_model_with_a_context_that_is_known_to_be_small_gets_short_questions() {
+    let server = Server::start(vec![]);
+    let small = |context_tokens, profile| {
+        let config = ProviderConfig {
+            kind: ProviderKind::OpenAi,
+            base_url: Some(format!("{}/v1", server.base)),
+            model: Some("loop-1".into()),
+            context_tokens,
+            profile,
+            ..ProviderConfig::default()
+        };
+        OpenAi::new("loop", &config, None).is_small()
+    };
+    assert!(small(Some(2_048), None));
+    assert!(!small(Some(8_192), None));
+    assert!(!small(Some(2_048), Some(Profile::Whole)), "a setting goes first");
+    assert!(small(Some(8_192), Some(Profile::Small)));
 }
