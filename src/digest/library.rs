@@ -627,8 +627,8 @@ fn facts(
     let members: TaskMembers = serde_json::from_str(structured).unwrap_or_default();
     let told = super::markdown::plain(&outputs.summary_text);
     let found = members.found(&outputs.actions, &told);
-    let is_mail = meta.contains_key("mailbox");
-    let doubted = members.doubts() || is_mail && signals::reads_like_fraud(&told);
+    let is_message = tasks::is_message(meta);
+    let doubted = members.doubts() || is_message && signals::reads_like_fraud(&told);
     let marks = TaskMarks::of(&found, doubted, thread, &told);
     Ok(Facts {
         tags,

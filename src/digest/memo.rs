@@ -20,7 +20,7 @@ use super::library::{COLUMNS, thread_of};
 use super::markdown::{address, front, inline, label, one_line, plain, shorten};
 use super::project::scalar;
 use super::said::{folded, is_decision, is_question, sentences, without_salutation};
-use super::tasks::{Closed, FoundTask, PER_ITEM_MAX, TaskMembers, task_id, task_key};
+use super::tasks::{Closed, FoundTask, PER_ITEM_MAX, TaskMembers, is_message, task_id, task_key};
 use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
@@ -328,8 +328,7 @@ pub(crate) fn words(
         text,
         tasks,
         looked: members.looked(&outputs.actions),
-        is_doubtful: members.doubts()
-            || meta.get("mailbox").is_some() && signals::reads_like_fraud(&whole),
+        is_doubtful: members.doubts() || is_message(meta) && signals::reads_like_fraud(&whole),
         achievements,
         decisions,
         questions,

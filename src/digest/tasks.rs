@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::done::{self, Asked, Told, asked, told};
 use super::markdown::{one_line, shorten};
@@ -27,6 +27,13 @@ const DUE: &[&str] = &["due_date", "due", "deadline", "date"];
 /// What flows call a message that nobody should act on, and its sender.
 const DOUBTFUL: &[&str] = &["spam", "scam", "phishing", "fraud"];
 const UNKNOWN: &str = "unknown";
+/// Whether a summary tells of a message that somebody sent, which may be a fraud. A note or a chat may tell
+/// of a fraud, and is none.
+pub(crate) fn is_message(meta: &Map<String, Value>) -> bool {
+    meta.get("mailbox").is_some()
+        || meta.get("summary_kind").and_then(Value::as_str) == Some("event_summary")
+}
+
 /// What flows call a message that asks for nothing, whoever sent it.
 const HARMLESS: &[&str] = &["archive", "newsletter", "notification"];
 /// Longest verdict of a flow.
@@ -374,6 +381,15 @@ mod tests {
         assert_eq!(texts(found), ["Jorge: order a second disk.", "TODO: label the cables."]);
         let looked = members(json!({"tasks": []})).found(&Value::Null, text);
         assert!(looked.is_empty(), "a flow that looked decides");
+    }
+
+    #[test]
+    fn only_messages_may_be_frauds() {
+        let may_be = |meta: Value| is_message(meta.as_object().unwrap());
+        assert!(may_be(json!({"summary_kind": "event_summary", "folder": "inbox"})));
+        assert!(may_be(json!({"mailbox": "home"})));
+        assert!(!may_be(json!({"summary_kind": "session_summary"})));
+        assert!(!may_be(json!({"summary_kind": "document_summary", "folder": "notes"})));
     }
 
     #[test]
