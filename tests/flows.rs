@@ -466,6 +466,19 @@ fn a_cut_off_page_is_requested_once_more_and_then_marked() {
 }
 
 #[test]
+fn an_answer_without_text_is_asked_for_once_more_where_a_schema_is_to_be_met() {
+    let server = Server::start(vec![chat(" "), chat(GOOD)]);
+    let outcome = run(&structured_pack(), json!({"text": "x"}), &server).unwrap();
+    assert_eq!((outcome.structured["title"].as_str(), server.seen().len()), (Some("T"), 2));
+    let told = server.seen()[1].body["messages"].to_string();
+    assert!(told.contains("the answer is empty") && !told.contains("\"content\":\"\""), "{told}");
+    let server = Server::start(vec![chat("")]);
+    let error = run(&structured_pack(), json!({"text": "x"}), &server).unwrap_err();
+    assert!(error.to_string().ends_with("no text; ask again, or try another model"), "{error}");
+    assert_eq!(server.seen().len(), 2, "an empty answer shows nothing to correct");
+}
+
+#[test]
 fn members_unknown_to_the_schema_are_dropped() {
     let files = scaffold::new_pack();
     let schema = files.iter().find(|(name, _)| *name == "output.schema.json").unwrap();

@@ -205,16 +205,23 @@ impl Repository {
         std::fs::write(path, text).unwrap();
     }
 
-    /// What `flow run` prints, or what it says when it fails.
-    fn run(&self, arguments: &[&str], stdin: &str) -> Result<String, String> {
-        let ran = assert_cmd::Command::new(env!("CARGO_BIN_EXE_summarizer"))
+    fn command(&self, arguments: &[&str], is_quiet: bool, stdin: &str) -> std::process::Output {
+        assert_cmd::Command::new(env!("CARGO_BIN_EXE_summarizer"))
             .env_clear()
+            .env("CALLERS_KEY", "k3")
             .current_dir(self.folder.path())
-            .args(["--home", "home", "--quiet", "flow", "run"])
+            .args(["--home", "home"])
+            .args(is_quiet.then_some("--quiet"))
+            .args(["flow", "run"])
             .args(arguments)
             .write_stdin(stdin)
             .output()
-            .unwrap();
+            .unwrap()
+    }
+
+    /// What `flow run` prints, or what it says when it fails.
+    fn run(&self, arguments: &[&str], stdin: &str) -> Result<String, String> {
+        let ran = self.command(arguments, true, stdin);
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().trim().to_owned();
         if ran.status.success() { Ok(text(ran.stdout)) } else { Err(text(ran.stderr)) }
     }
@@ -383,6 +390,23 @@ fn a_parameter_that_is_corrected_or_refused_is_told() {
     // What a person asks for by hand is theirs to correct.
     let refused = repository.run(&["a.prompty", "--param", "temperature=5"], "").unwrap_err();
     assert!(refused.contains("temperature cannot be 5"), "{refused}");
+}
+
+#[test]
+fn a_text_that_the_token_limit_cut_off_is_told() {
+    let file = "---\nmodel: {api: chat}\ninputs: {who: {type: string, default: Ana}}\n---\nuser:\nhello {{who}}\n";
+    let cut = Act::Chat("half a".to_owned(), "length");
+    let repository = Repository::with(&[("a.prompty", file)], vec![cut.clone(), cut]);
+    let warning = "node prompty: the answer was cut off at the token limit; raise max_tokens";
+    let said = repository.run(&["a.prompty", "--json"], "").unwrap();
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(
+        (&said["flow_outputs"]["output"], &said["warnings"]),
+        (&json!("half a"), &json!([warning]))
+    );
+    let ran = repository.command(&["a.prompty", "--lines", "--input", "-"], false, "{}\n{}\n");
+    let told = String::from_utf8(ran.stderr).unwrap();
+    assert!(told.contains(&format!("warning: {warning} (1 line)")), "{told}");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //!   input. Free text that is still cut off is kept and marked.
 //! - The model may correct an answer that violates the schema a bounded number of times. Each repair
 //!   turn is the original conversation, the last answer (shortened) and its errors, without the
-//!   repair turns before it.
+//!   repair turns before it. A model that gives no text is asked once more where a schema is to be met.
 //! - Every received reply is stored in the reply cache before it is checked, and is counted once.
 //!
 //! See docs/adr/0072-undeclared-output-members.md.
@@ -50,7 +50,8 @@ pub(super) struct Ledger {
     pub calls: Vec<CallRecord>,
     pub rendered: Vec<(String, Digest)>,
     pub repaired: bool,
-    pub truncated: bool,
+    /// Nodes whose text the token limit cut off.
+    pub truncated: BTreeSet<String>,
     /// The condensed text that stands for the input was cut.
     pub condensed_cut: bool,
     pub redacted: u64,
@@ -163,7 +164,10 @@ impl Asker<'_> {
             if let (Some(first), true) = (&held_page, is_cut || is_empty) {
                 return Ok(Answer { value: first.text.clone().into(), reply: first.clone() });
             }
-            if is_empty && (is_cut || question.schema.is_none()) {
+            // An empty answer shows nothing that a model could correct: one more question is enough.
+            let may_ask =
+                question.schema.is_some() && !is_cut && repairs < self.repair_turns.min(1);
+            if is_empty && held.is_none() && !may_ask {
                 let (node, tokens) = (question.node.to_owned(), reply.usage.output_tokens);
                 return Err(FlowProblem::Empty { node, tokens, cut_off: is_cut });
             }
@@ -178,7 +182,9 @@ impl Asker<'_> {
                     held_page = Some(reply);
                     continue;
                 }
-                self.ledger.lock().truncated |= is_cut;
+                if is_cut {
+                    self.ledger.lock().truncated.insert(question.node.to_owned());
+                }
                 return Ok(Answer { value: reply.text.clone().into(), reply });
             };
             if is_cut {
@@ -404,7 +410,9 @@ fn call_hash(request: Digest, identity: &ModelIdentity) -> Digest {
 
 fn with_errors(question: &Question<'_>, answer: &str, errors: &[Violation]) -> Vec<Message> {
     let mut messages = question.messages.clone();
-    messages.push(Message::new(Role::Assistant, prefix(answer, ANSWER_SHOWN_BYTES)));
+    // Servers refuse a message without text.
+    let shown = if answer.trim().is_empty() { "(no text)" } else { answer };
+    messages.push(Message::new(Role::Assistant, prefix(shown, ANSWER_SHOWN_BYTES)));
     let mut text = String::from("That answer cannot be used. What is wrong with it:\n");
     for error in errors.iter().take(ERRORS_SHOWN) {
         let place = if error.pointer.is_empty() { "the whole answer" } else { &error.pointer };

@@ -500,6 +500,12 @@ fn read_variants(root: &Map<String, Value>) -> Result<BTreeMap<String, Variants>
     Ok(all)
 }
 
+/// Why a model cannot be asked in this way; `None` for a chat and a completion.
+pub(super) fn unknown_api(api: &str) -> Option<String> {
+    let is_known = matches!(api, "" | "chat" | "completion");
+    (!is_known).then(|| format!("{api} cannot run here; only chat and completion can"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -111,6 +111,9 @@ impl GraphOutput<'_> {
                 names.join(", ")
             ));
         }
+        warnings.extend(ledger.truncated.iter().map(|node| {
+            format!("node {node}: the answer was cut off at the token limit; raise max_tokens")
+        }));
         if ledger.pictures > 0 {
             warnings.push(format!(
                 "left out, because models get texts only: pictures ({})",
@@ -135,7 +138,7 @@ impl GraphOutput<'_> {
             quality: Quality {
                 checks,
                 repaired: ledger.repaired,
-                truncated: ledger.truncated,
+                truncated: !ledger.truncated.is_empty(),
                 condensed_cut: ledger.condensed_cut,
                 removed_ids: ledger.removed_ids.into_iter().take(REMOVED_MAX).collect(),
                 removed_ids_count,

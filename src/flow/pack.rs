@@ -441,6 +441,9 @@ impl Loader<'_> {
                 Ok(Step::Prompt { template })
             }
             ("llm", Some(template)) => {
+                if let Some(what) = dag::unknown_api(node.api.as_deref().unwrap_or_default()) {
+                    return unsupported(what);
+                }
                 self.template(&template, &by, templates, bytes)?;
                 let chat = node.api.as_deref() != Some("completion");
                 Ok(Step::Llm { template, chat })

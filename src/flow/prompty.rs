@@ -10,8 +10,10 @@
 
 use serde_json::{Map, Value};
 
-use super::dag::{BadFlow, Binding, FlowFile, InputDef, Node, OutputDef, PromptyCall, ValueType};
-use super::{prompty_v2, yaml};
+use super::dag::{
+    BadFlow, Binding, FlowFile, InputDef, Node, OutputDef, PromptyCall, ValueType, unknown_api,
+};
+use super::{prompty_v2, pyvalue, yaml};
 use crate::registry::PackFiles;
 
 /// Name of the one node of a prompty flow.
@@ -148,6 +150,11 @@ impl Prompty {
             prompty.config = prompty_v2::as_first_edition(path, &prompty.config)?;
         }
         prompty.check_engine(path)?;
+        let api = prompty.config.get("model").and_then(|model| model.get("api"));
+        let api = api.filter(|api| !api.is_null()).map(pyvalue::to_str).unwrap_or_default();
+        if let Some(what) = unknown_api(&api) {
+            return Err(BadFlow::new(format!("{path}: model.api"), what));
+        }
         if is_second && !prompty.config.contains_key("inputs") {
             prompty.name_inputs();
         }
@@ -542,6 +549,11 @@ mod tests {
             ("model: {parameters: {temperature: '${env:T}'}}", "${env:T}"),
             ("model: m\ninputs: [{name: a, default: '${env:T}'}]", "${env:T}"),
             ("model: {parameters: {user: '${vault:me}'}}", "vault"),
+            ("model: {api: embedding}", "embedding cannot run here"),
+            ("model: {api: image}", "image cannot run here"),
+            // The parameters of this edition are those of the protocol, and this is another one.
+            ("model: {api: responses}", "responses cannot run here"),
+            ("model: {api: [chat]}", "model.api"),
             ("model: m\ntools: ${file:tools.json}", "tools.json"),
             ("base: [1]", "base"),
             ("base: b.prompty", "b.prompty"),

@@ -120,10 +120,7 @@ fn model(
         // The same conversation in OpenAI's newer protocol.
         "chat" | "agent" | "responses" => "chat",
         "completion" => "completion",
-        other => {
-            let what = format!("{other} cannot run here; only chat and completion can");
-            return Err(BadFlow::new(at("model.apiType"), what));
-        }
+        other => other,
     };
     let mut first = Map::from_iter([("api".to_owned(), Value::from(api))]);
     if let Some(response) = model.get("response") {
