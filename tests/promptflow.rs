@@ -367,6 +367,55 @@ def n(c: AzureOpenAIConnection, d: CustomConnection):
     }
 }
 
+/// A program that gives the key of a connection.
+const TELLS_KEY: &str = "from promptflow.core import tool\nfrom promptflow.connections import CustomConnection\n@tool\ndef n(c: CustomConnection):\n    return c.key\n";
+const ONE_CONNECTION: &str = "outputs:\n  o: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: python, source: {type: code, path: n.py}, inputs: {c: my_own}}\n";
+
+#[test]
+fn a_connection_file_names_variables_of_the_person_who_runs_the_flow() {
+    if !running::has_python() {
+        return;
+    }
+    let file = "type: custom\nsecrets: {key: '${env:CALLERS_KEY}'}\n";
+    let gone = file.replace("CALLERS_KEY", "NOBODYS_KEY");
+    let repository = Repository::new(&[
+        ("one/flow.dag.yaml", ONE_CONNECTION),
+        ("one/n.py", TELLS_KEY),
+        ("one/my_own.yaml", file),
+        ("two/flow.dag.yaml", ONE_CONNECTION),
+        ("two/n.py", TELLS_KEY),
+        ("two/my_own.yaml", &gone),
+    ]);
+    assert_eq!(repository.run(&["one", "--allow-python"], ""), Ok("k3".to_owned()));
+    let said = repository.run(&["two", "--allow-python"], "").unwrap_err();
+    assert!(said.contains("node n") && said.contains("NOBODYS_KEY is not set"), "{said}");
+}
+
+#[test]
+fn in_a_service_a_connection_file_gets_only_variables_of_its_own_name() {
+    if !running::has_python() {
+        return;
+    }
+    let file = "type: custom\nsecrets: {key: '${env:CARGO_MANIFEST_DIR}'}\n";
+    let files = [("flow.dag.yaml", ONE_CONNECTION), ("n.py", TELLS_KEY), ("my_own.yaml", file)];
+    let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
+    let pack = load(PackFiles::from_map(files.into()).unwrap()).unwrap();
+    let model = OpenAi::new("none", &ProviderConfig::default(), None);
+    let run = |variables| {
+        let python = Some(PythonSettings { variables, ..PythonSettings::default() });
+        let options = RunOptions { python, ..RunOptions::default() };
+        flow::run(&pack, Default::default(), &[], &model, &options)
+    };
+    let said = run(Some(Vec::new())).unwrap_err().to_string();
+    assert!(
+        ["node n", "my_own", "CARGO_MANIFEST_DIR", "MY_OWN_KEY"].iter().all(|it| said.contains(it)),
+        "{said}"
+    );
+    let own = run(Some(vec![("MY_OWN_KEY".into(), "mine".into())])).unwrap();
+    assert_eq!(own.outputs["o"], "mine");
+    assert_eq!(run(None).unwrap().outputs["o"], env!("CARGO_MANIFEST_DIR"));
+}
+
 #[test]
 fn a_parameter_that_is_corrected_or_refused_is_told() {
     let refusal = json!({"error": {"message": "Unsupported parameter: 'temperature'.", "param": "temperature"}});

@@ -370,10 +370,7 @@ impl FlowFile {
                 .iter()
                 .map(pyvalue::to_str)
                 .collect(),
-            environment: mapping(root.get("environment_variables"), "environment_variables")?
-                .into_iter()
-                .map(|(name, value)| (name.clone(), pyvalue::to_str(value).into()))
-                .collect(),
+            environment: read_environment(root.get("environment_variables"))?,
         })
     }
 
@@ -498,6 +495,23 @@ fn read_variants(root: &Map<String, Value>) -> Result<BTreeMap<String, Variants>
         all.insert(name.clone(), Variants { default_id, bodies });
     }
     Ok(all)
+}
+
+/// The variables that a flow sets for its programs. The environment of the caller is no source of them.
+pub(super) fn read_environment(given: Option<&Value>) -> Result<Map<String, Value>, BadFlow> {
+    let mut variables = Map::new();
+    for (name, value) in mapping(given, "environment_variables")? {
+        let value = pyvalue::to_str(value);
+        if value.contains("${env:") {
+            let what = format!(
+                "{value} asks for the environment, which a flow file cannot read; write the value, set \
+                 {name} in `.env` beside the flow, or take it from a connection as ${{NAME.MEMBER}}"
+            );
+            return Err(BadFlow::new(format!("environment_variables.{name}"), what));
+        }
+        variables.insert(name.clone(), value.into());
+    }
+    Ok(variables)
 }
 
 /// Why a model cannot be asked in this way; `None` for a chat and a completion.

@@ -10,7 +10,9 @@
 
 use serde_json::{Map, Value};
 
-use super::dag::{BadFlow, Binding, FlowFile, InputDef, Node, OutputDef, ValueType};
+use super::dag::{
+    BadFlow, Binding, FlowFile, InputDef, Node, OutputDef, ValueType, read_environment,
+};
 use super::pyvalue;
 
 /// How the node of such a flow says where its program comes from.
@@ -93,7 +95,6 @@ pub(super) fn flow(
             .collect(),
         None => vec![output("output", "object", String::new())],
     };
-    let environment = root.get("environment_variables").and_then(Value::as_object);
     Ok(FlowFile {
         inputs,
         outputs,
@@ -104,11 +105,7 @@ pub(super) fn flow(
             .and_then(Value::as_array)
             .map(|all| all.iter().map(pyvalue::to_str).collect())
             .unwrap_or_default(),
-        environment: environment
-            .into_iter()
-            .flatten()
-            .map(|(name, value)| (name.clone(), pyvalue::to_str(value).into()))
-            .collect(),
+        environment: read_environment(root.get("environment_variables"))?,
     })
 }
 

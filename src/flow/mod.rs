@@ -20,6 +20,7 @@ pub mod align;
 mod ask;
 mod bounds;
 mod cited_ids;
+mod connection_files;
 pub mod context;
 mod dag;
 mod evidence;

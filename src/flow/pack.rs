@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::model::builtin::fill::hints::Hints;
 
+use super::connection_files::ConnectionFiles;
 use super::dag::{BadFlow, Binding, FlowFile, InputDef, Node, ValueType};
 use super::pack_facts::PackFacts;
 use super::pictures;
@@ -123,6 +124,7 @@ pub struct LoadedPack {
     pub(crate) structured_node: Option<String>,
     pub(crate) python_files: Map<String, Value>,
     pub(crate) environment: Map<String, Value>,
+    pub(super) connections: ConnectionFiles,
     pub(crate) folder: Option<std::path::PathBuf>,
     pub(crate) template_bytes: usize,
     /// Bytes of the longest prompt that a small model gets.
@@ -270,12 +272,13 @@ impl Loader<'_> {
             prompt_files,
             read_as_text: hints.iter().flat_map(|hints| hints.text.iter().cloned()).collect(),
             schemas: Vec::new(),
-            variable_prefixes: variable_prefixes(&plan),
+            variable_prefixes: variable_prefixes(&plan, &flow.environment),
         };
         let mut pack = LoadedPack {
             facts,
             structured_node,
             python_files: python_files(self.files, &self.aliases),
+            connections: ConnectionFiles::of(self.files, &self.aliases),
             folder: self.files.folder().map(Path::to_owned),
             has_node_variant: record
                 .variant
@@ -531,14 +534,16 @@ fn structured_node(plan: &Plan, steps: &BTreeMap<String, Step>) -> Option<String
     (asks && property.is_empty()).then(|| node.clone())
 }
 
-/// What the environment variables of connections begin with: the names that the flow gives to Python nodes.
-fn variable_prefixes(plan: &Plan) -> Vec<String> {
+/// What the environment variables of connections begin with: the names that the flow gives to Python nodes
+/// and to its variables.
+fn variable_prefixes(plan: &Plan, environment: &Map<String, Value>) -> Vec<String> {
     let nodes = plan.nodes.iter().chain(&plan.aggregation).filter(|node| node.kind == "python");
     let named = nodes.flat_map(|node| &node.inputs).filter_map(|(_, binding)| match binding {
         Binding::Literal(Value::String(name)) => python::variable_prefix(name),
         _ => None,
     });
-    let prefixes: BTreeSet<String> = named.collect();
+    let of_variables = python::connections_of(environment).filter_map(python::variable_prefix);
+    let prefixes: BTreeSet<String> = named.chain(of_variables).collect();
     prefixes.into_iter().collect()
 }
 

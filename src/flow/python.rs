@@ -5,11 +5,13 @@
 //! the working directory and the user's site packages. A program can rely on the standard library and
 //! on a small replacement of what programs import from `promptflow`, where that is not installed.
 //! A connection is named by an input: its members come from a file of that name in the folder of the
-//! pack, and from environment variables that begin with its name.
+//! pack, and from environment variables that begin with its name. A file may name further variables as
+//! `${env:X}`. Where a person runs the flow, this process reads them for the connection. In a service the
+//! pack may be anyone's: there a connection gets the variables that begin with its name, and no others.
 //! A node runs in a jail (`os::jail`) unless the settings say otherwise: it reads the files of its pack and
 //! of the interpreter, writes a folder that is removed afterwards, and has no network.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,9 +20,12 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::connection_files::variables_of;
 use super::outcome::FlowProblem;
 use super::pack::LoadedPack;
-use super::python_variables::{chosen, variable_prefix, variables_of_this_process};
+use super::python_variables::{
+    chosen, connections_of, variable_of_this_process, variable_prefix, variables_of_this_process,
+};
 use crate::os::jail::Jail;
 use crate::os::process::{self, ProcessError, Program};
 
@@ -35,7 +40,8 @@ pub struct PythonSettings {
     /// Most time for one node.
     pub timeout: Duration,
     pub jail: PythonJail,
-    /// The environment variables that connections may come from; `None` stands for those of this process.
+    /// The environment variables that connections may come from; `None` stands for those of this process,
+    /// and for a person who runs the flow.
     pub variables: Option<Vec<(OsString, OsString)>>,
 }
 
@@ -76,18 +82,57 @@ pub(super) struct PythonCall<'a> {
     pub(crate) has_members: bool,
 }
 
+/// The connections that the flow itself names for a node: in the node, or in its variables.
+fn named_connections<'a>(pack: &'a LoadedPack, call: &'a PythonCall<'_>) -> BTreeSet<&'a str> {
+    let literals = call.inputs.iter().filter(|(name, _)| call.literals.contains(name));
+    let of_node = literals.filter_map(|(_, value)| value.as_str());
+    of_node.chain(connections_of(&pack.environment)).collect()
+}
+
 /// The environment variables that a node may read: those of the connections that the flow itself names.
 fn connection_variables(
     settings: &PythonSettings,
-    call: &PythonCall<'_>,
+    named: &BTreeSet<&str>,
 ) -> Vec<(OsString, OsString)> {
-    let named = call.inputs.iter().filter(|(name, _)| call.literals.contains(name));
-    let prefixes: Vec<String> =
-        named.filter_map(|(_, value)| variable_prefix(value.as_str()?)).collect();
+    let prefixes: Vec<String> = named.iter().filter_map(|name| variable_prefix(name)).collect();
     match &settings.variables {
         None => variables_of_this_process(&prefixes),
         Some(given) => chosen(given.iter().cloned(), &prefixes),
     }
+}
+
+/// The connections that a node may make: the files that its inputs name, with the variables in them.
+fn connections(
+    pack: &LoadedPack,
+    settings: &PythonSettings,
+    call: &PythonCall<'_>,
+    named: &BTreeSet<&str>,
+) -> Value {
+    let by_input = call.inputs.values().filter_map(Value::as_str);
+    let names: BTreeSet<&str> = by_input.chain(named.iter().copied()).collect();
+    let (mut files, mut variables) = (Map::new(), Map::new());
+    for name in names {
+        let file = match pack.connections.read(name) {
+            None => continue,
+            Some(Err(problem)) => json!({"problem": problem}),
+            Some(Ok(members)) => {
+                for variable in variables_of(&members) {
+                    let read = || variable_of_this_process(&variable);
+                    if let Some(value) = settings.variables.is_none().then(read).flatten() {
+                        variables.insert(variable, value.into());
+                    }
+                }
+                json!({"members": members})
+            }
+        };
+        files.insert(name.to_owned(), file);
+    }
+    json!({
+        "files": files,
+        "variables": variables,
+        "in_service": settings.variables.is_some(),
+        "by_prefix": named.iter().filter(|name| variable_prefix(name).is_some()).collect::<Vec<_>>(),
+    })
 }
 
 /// An interpreter as it describes itself.
@@ -166,12 +211,13 @@ pub(super) fn run(
         failed(format!("{error}{}", because.unwrap_or_default()), timed_out)
     };
     let (interpreter, jail) = jail(pack, settings).map_err(&timed_out)?;
+    let named = named_connections(pack, call);
     let program = Program {
         program: interpreter,
         args: vec!["-I".into(), "-B".into(), "-c".into(), SHIM.into()],
         folder: pack.folder.clone(),
         environment: Vec::new(),
-        variables: connection_variables(settings, call),
+        variables: connection_variables(settings, &named),
         dies_with_us: true,
         stdout_bytes_max: OUTPUT_BYTES_MAX,
         timeout: settings.timeout,
@@ -186,6 +232,7 @@ pub(super) fn run(
         "entry": call.entry,
         "has_members": call.has_members,
         "environment": pack.environment,
+        "connections": connections(pack, settings, call, &named),
         "has_folder": pack.folder.is_some(),
     });
     let finished = process::run(&program, request.to_string().as_bytes()).map_err(&timed_out)?;

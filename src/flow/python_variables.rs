@@ -3,6 +3,8 @@
 
 use std::ffi::OsString;
 
+use serde_json::{Map, Value};
+
 /// Shorter names would match variables of other programs.
 const NAME_MIN: usize = 4;
 const NAME_MAX: usize = 64;
@@ -20,6 +22,15 @@ pub(super) fn variable_prefix(name: &str) -> Option<String> {
     })
 }
 
+/// The connections that variables of a flow take a member from: `${NAME.MEMBER}`.
+pub(super) fn connections_of(environment: &Map<String, Value>) -> impl Iterator<Item = &str> {
+    let texts = environment.values().filter_map(Value::as_str);
+    texts.filter_map(|text| {
+        let inside = text.strip_prefix("${")?.strip_suffix('}')?;
+        inside.split_once('.').map(|(name, _)| name)
+    })
+}
+
 /// Those of these variables that begin with one of the prefixes.
 pub(super) fn chosen(
     variables: impl Iterator<Item = (OsString, OsString)>,
@@ -30,6 +41,11 @@ pub(super) fn chosen(
         prefixes.iter().any(|prefix| name.starts_with(prefix))
     };
     variables.filter(|(name, _)| is_chosen(name)).collect()
+}
+
+/// A variable of this process.
+pub(super) fn variable_of_this_process(name: &str) -> Option<String> {
+    std::env::var_os(name)?.into_string().ok()
 }
 
 /// Those of this process.

@@ -8,6 +8,7 @@ import sys
 real_out = sys.stdout
 sys.stdout = sys.stderr
 
+import builtins
 import concurrent.futures
 import enum
 import importlib.abc
@@ -17,9 +18,11 @@ import json
 import os
 import re
 import types
+import typing
 
 request = json.loads(sys.stdin.buffer.read().decode("utf-8"))
 files = request["files"]
+given = request["connections"]
 metrics = {}
 
 
@@ -198,6 +201,19 @@ class InBothGroups(Connection):
         return [self.configs, self.secrets]
 
 
+class StrongType(InBothGroups):
+    """A connection whose class declares its members. A value goes before the default of the class."""
+
+    def __init__(self, members):
+        super().__init__(members)
+        for kind in type(self).__mro__:
+            for name in getattr(kind, "__annotations__", {}):
+                if name not in self and hasattr(type(self), name):
+                    self.configs[name] = getattr(type(self), name)
+                if name in self:
+                    self.__dict__[name] = self[name]
+
+
 def no_op(func=None, *_, **__):
     return func if callable(func) else no_op
 
@@ -263,7 +279,7 @@ VALUES = {
 }
 if not is_installed("promptflow"):
     connections = {
-        name: type(name, (InBothGroups,), {}) if defaults is None
+        name: type(name, (StrongType if "StrongType" in name else InBothGroups,), {}) if defaults is None
         else type(name, (Connection,), {"DEFAULTS": defaults})
         for name, defaults in CONNECTIONS.items()
     }
@@ -413,61 +429,154 @@ if not is_installed("dotenv"):
     )
 
 
-def read_connection_file(text):
-    """Members of a connection: YAML of two levels, which is all these files have, or JSON."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        pass
-    found, group = {}, None
-    for line in text.splitlines():
-        key, sign, value = line.partition(":")
-        value = value.strip().strip("\"'")
-        if not sign or line.lstrip().startswith("#"):
-            continue
-        if not value:
-            group = found.setdefault(key.strip(), {})
-        elif line.startswith((" ", "\t")) and group is not None:
-            group[key.strip()] = value
-        else:
-            group, found[key.strip()] = None, value
-    return found
+def is_known(name):
+    """Whether there is a file or a variable of this connection."""
+    prefix = prefix_of(name)
+    return name in given["files"] or any(variable.startswith(prefix) for variable in os.environ)
 
 
-def connection(name, kind):
-    members = {}
-    for folder in ("", "connections/") if request["has_folder"] else ():
-        for end in (".yaml", ".yml", ".json"):
-            try:
-                members.update(read_connection_file(open(folder + name + end, encoding="utf-8").read()))
-            except OSError:
-                pass
-    prefix = "".join(c.upper() if c.isalnum() else "_" for c in name) + "_"
+def prefix_of(name):
+    """What the variables of a connection begin with."""
+    return "".join(c.upper() if c.isalnum() else "_" for c in name) + "_"
+
+
+def reference(value):
+    """The X of `${env:X}`."""
+    is_one = isinstance(value, str) and value.startswith("${env:") and value.endswith("}")
+    return value[6:-1].strip() if is_one else None
+
+
+def not_set(name, variable, own):
+    said = f"read the connection {name}: the environment variable {variable} "
+    own = f"set {own}" if name in given["by_prefix"] else f"give the node the name {name} itself and set {own}"
+    if given["in_service"]:
+        return (f"{said}is not given to it, because a service gives a connection only the variables that "
+                f"begin with its name; {own}, or set {variable} in `.env` beside the flow")
+    return f"{said}is not set; set it, or set it in `.env` beside the flow"
+
+
+def members_of(name):
+    """The members of a connection, from its file and from variables of the environment."""
+    file = given["files"].get(name, {})
+    if "problem" in file:
+        raise LookupError(file["problem"])
+    members, prefix = file.get("members", {}), prefix_of(name)
+    members = {key: dict(value) if isinstance(value, dict) else value for key, value in members.items()}
     for group in (members, members.get("secrets"), members.get("configs")):
         for key, value in (group or {}).items():
-            if isinstance(value, str) and value.startswith("${env:"):
-                variable = value[6:-1].strip()
-                if variable not in os.environ and prefix + key.upper() not in os.environ:
-                    raise LookupError(
-                        f"read the connection {name}: the environment variable {variable} is not set"
-                    )
-                group[key] = os.environ.get(variable, "")
+            variable, own = reference(value), prefix + key.upper()
+            if variable is not None:
+                found = given["variables"].get(variable, os.environ.get(variable))
+                if found is None and own not in os.environ:
+                    raise LookupError(not_set(name, variable, own))
+                group[key] = found or ""
     members.update(
         {k[len(prefix):].lower(): v for k, v in os.environ.items() if k.startswith(prefix)}
     )
     if not members:
+        variables = f", or set {prefix}API_KEY and the like in the environment"
         raise LookupError(
-            f"find the connection {name}: put {name}.yaml into the folder of the flow, or set "
-            f"{prefix}API_KEY and the like in the environment"
+            f"find the connection {name}: put {name}.yaml into the folder of the flow"
+            + (variables if name in given["by_prefix"] else "")
         )
+    return members
+
+
+def connection(name, kinds, place=""):
+    members = members_of(name)
+    kind = kinds[0] if len(kinds) == 1 else kind_of(name, members, kinds, place)
     if issubclass(kind, Connection):
         return kind({"name": name, **members})
     members = {k: v for k, v in members.items() if k not in ("$schema", "name", "type")}
     return kind(**members)
 
 
-def is_connection(annotation):
-    return inspect.isclass(annotation) and annotation.__name__ in CONNECTIONS
+def normal(kind):
+    """A class or a `type` of a connection: `azure_open_ai` is AzureOpenAIConnection."""
+    return re.sub("[^a-z0-9]|connection$", "", kind.lower())
+
+
+def kind_of(name, members, kinds, place):
+    """The class of these that the type of a connection means."""
+    said = members.get("custom_type"), members.get("type")
+    schema = str(members.get("$schema", "")).rpartition("/")[2].partition(".")[0]
+    for one in [normal(str(one)) for one in (*said, schema) if one]:
+        for wanted in (one, "customstrongtype") if one == "custom" else (one,):
+            for kind in kinds:
+                if wanted in (normal(base.__name__) for base in kind.__mro__):
+                    return kind
+    names = " or ".join(kind.__name__ for kind in kinds)
+    raise LookupError(
+        f"choose a class for the connection {name}: {place} takes {names}; say which with `type` in the "
+        f"file of the connection" + (f", or with {prefix_of(name)}TYPE" if name in given["by_prefix"] else "")
+    )
+
+
+def is_connection(kind):
+    return inspect.isclass(kind) and any(base.__name__ in CONNECTIONS for base in kind.__mro__)
+
+
+def connection_class(name):
+    return getattr(importlib.import_module("promptflow.connections"), name, None)
+
+
+def annotations_of(func):
+    """The annotations of a function; a name that means nothing here stays a text."""
+    try:
+        return typing.get_type_hints(func)
+    except Exception:
+        return dict(getattr(func, "__annotations__", {}))
+
+
+def named_in(text, func):
+    """What the words of an annotation mean, such as `Optional["X"]` or `A | B`."""
+    known = {**vars(builtins), **getattr(func, "__globals__", {})}
+    for word in re.findall(r"[A-Za-z_][\w.]*", text):
+        first, *rest = word.split(".")
+        found = type(None) if word == "None" else known.get(first)
+        for part in rest:
+            found = getattr(found, part, None)
+        last = rest[-1] if rest else first
+        if found is None and last in CONNECTIONS:
+            found = connection_class(last)
+        if found is not typing.Optional and found is not typing.Union:
+            yield word if found is None else found
+
+
+def alternatives(annotation, func):
+    """The types that a parameter takes; a text for each that cannot be found."""
+    if isinstance(annotation, typing.ForwardRef):
+        annotation = annotation.__forward_arg__
+    from_text = isinstance(annotation, str)
+    if from_text:
+        found = list(named_in(annotation, func))
+    elif isinstance(annotation, typing.TypeVar):
+        found = annotation.__constraints__ or [annotation.__bound__]
+    elif typing.get_origin(annotation) in (typing.Union, getattr(types, "UnionType", typing.Union)):
+        found = typing.get_args(annotation)
+    else:
+        return [annotation]
+    of_each = ([one] if from_text and isinstance(one, str) else alternatives(one, func) for one in found)
+    return [kind for kinds in of_each for kind in kinds]
+
+
+def connection_for(key, name, kinds):
+    """The connection that an input names; None where its parameter takes a text."""
+    classes = [kind for kind in kinds if is_connection(kind)]
+    unknown = [kind for kind in kinds if isinstance(kind, str)]
+    if classes:
+        return connection(name, classes, f"the input {key}") if str not in kinds or is_known(name) else None
+    if not unknown or str in kinds:
+        return None
+    if name in given["files"]:
+        every = [kind for kind in map(connection_class, CONNECTIONS) if kind is not None]
+        return connection(name, every, f"the input {key}")
+    if any("Connection" in kind for kind in unknown):
+        raise LookupError(
+            f"find the type {' or '.join(unknown)} of the input {key}, which names the connection {name}: "
+            "import it where the program runs, and not only for type checks"
+        )
+    return None
 
 
 def set_environment():
@@ -478,7 +587,7 @@ def set_environment():
     for key, value in request["environment"].items():
         if value.startswith("${") and value.endswith("}") and "." in value:
             name, _, member = value[2:-1].partition(".")
-            value = str(connection(name, InBothGroups)[member])
+            value = str(connection(name, [InBothGroups])[member])
         os.environ[key] = value
 
 
@@ -584,24 +693,29 @@ def plain(value, place="the output"):
     )
 
 
-def arguments_for(func, bound):
+def arguments_for(func, bound, annotated=None):
     parameters = inspect.signature(func).parameters
     takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    arguments = {}
+    hints, arguments = annotations_of(annotated or func), {}
     for key, value in request["inputs"].items():
         parameter = parameters.get(key)
+        kinds = alternatives(hints[key], annotated or func) if key in hints else []
+        named = None
+        if parameter is not None and isinstance(value, str) and value and key not in request["bypassed"]:
+            named = connection_for(key, value, kinds)
         if bound and parameter is None and not takes_all:
             continue
         if key in request["bypassed"]:
             if parameter is None or parameter.default is not inspect.Parameter.empty:
                 continue
             value = None
-        elif parameter is not None and isinstance(value, str) and is_connection(parameter.annotation):
-            value = connection(value, parameter.annotation)
+        elif named is not None:
+            value = named
         elif key in request["literals"] and parameter is not None:
             if value is None or value == "":
                 continue
-            value = convert(value, parameter.annotation)
+            kinds = [kind for kind in kinds if kind is not type(None)]
+            value = convert(value, kinds[0]) if len(kinds) == 1 else value
         elif request["entry"] and value is None and parameter is not None:
             # A default of the program is only known to the program.
             if parameter.default is not inspect.Parameter.empty:
@@ -624,7 +738,7 @@ def main():
     module = importlib.import_module(name)
     owner, func = find_entry(module) if request["entry"] else find_tool(module)
     if owner is not None:
-        made = owner(**arguments_for(owner, True)) if owner.__init__ is not object.__init__ else owner()
+        made = owner(**arguments_for(owner, True, owner.__init__)) if owner.__init__ is not object.__init__ else owner()
         func = getattr(made, func.__name__)
     bound = owner is not None or request["entry"] is not None
     result = func(**arguments_for(func, bound))

@@ -3,6 +3,7 @@
 //!
 //! The document becomes a JSON value. Neither interpolation nor inclusion of files exists.
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// Longest YAML text we read.
@@ -17,6 +18,11 @@ pub(crate) struct NotYaml(pub String);
 
 /// Reads one YAML document.
 pub fn parse(text: &str) -> Result<Value, NotYaml> {
+    parse_as(text)
+}
+
+/// Reads one YAML document into a form of its own.
+pub fn parse_as<T: DeserializeOwned>(text: &str) -> Result<T, NotYaml> {
     if text.len() > YAML_BYTES_MAX {
         return Err(NotYaml(format!("longer than {YAML_BYTES_MAX} bytes")));
     }

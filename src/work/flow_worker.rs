@@ -525,13 +525,21 @@ impl Prepared {
             replies: kept.map(|kept| kept as &dyn ReplyCache),
             bill: kept.map(|kept| kept as &dyn Bill),
             listener: kept.map(|kept| kept as &dyn Listener),
-            python: self.python.clone(),
+            python: self.python_for(pack),
             repair_turns: self.repair_turns,
             concurrency,
             ..RunOptions::default()
         };
         let provider = Deadline::new(self.provider.as_ref(), self.clock.as_ref(), self.timeout);
         flow::run(pack, Map::new(), &self.texts, &provider, &options)
+    }
+
+    /// How Python nodes run: of the variables of this process they get those of the connections that the
+    /// pack names, and no others.
+    fn python_for(&self, facts: &PackFacts) -> Option<PythonSettings> {
+        let python = self.python.clone()?;
+        let variables = Some(variables_of_this_process(&facts.variable_prefixes));
+        Some(PythonSettings { variables, ..python })
     }
 
     /// Runs the flow in a process, which asks this one for answers.
@@ -545,10 +553,7 @@ impl Prepared {
     ) -> Result<FlowOutcome, FlowError> {
         let known_ids = self.known_ids();
         let provider = Deadline::new(self.provider.as_ref(), self.clock.as_ref(), self.timeout);
-        let python = self.python.clone().map(|python| {
-            let variables = Some(variables_of_this_process(&facts.variable_prefixes));
-            PythonSettings { variables, ..python }
-        });
+        let python = self.python_for(facts);
         let job = FlowJob {
             params: Cow::Borrowed(&self.params),
             texts: Cow::Borrowed(&self.texts),

@@ -1,0 +1,6 @@
+from promptflow.core import tool
+
+
+@tool
+def n(c: "NobodysConnection"):
+    return str(c)
