@@ -6,7 +6,7 @@
 //! than those of the task are another task. In doubt nothing is closed: an open task that is done costs
 //! a look, a closed one that is not done is lost.
 //!
-//! See docs/adr/0096-what-memos-say-and-when-a-task-closes.md.
+//! See docs/adr/0123-what-a-reply-must-say-to-close-a-task.md.
 
 use std::collections::BTreeSet;
 
@@ -44,13 +44,13 @@ pub(crate) struct Asked {
 
 /// A sentence that says that something is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct SaidDone {
     pub verbs: Vec<u32>,
     pub words: Vec<u32>,
     pub names: Vec<u32>,
 }
 
-impl Told {
+impl SaidDone {
     /// `Done!`: it names nothing, so it speaks of what was asked before.
     pub fn is_bare(&self) -> bool {
         self.verbs.contains(&ANY_VERB) && self.words.is_empty()
@@ -226,7 +226,7 @@ fn names(words: &[Word<'_>]) -> BTreeSet<u32> {
         // `the invoice for March`, and not `by March`.
         let names_month = months.number(&word.folded).is_some()
             && languages().any(|habits| habits.done.belongs.contains(before))
-            && !at.checked_sub(2).is_some_and(|at| words[at].folded.parse::<u8>().is_ok());
+            && at.checked_sub(2).is_none_or(|at| words[at].folded.parse::<u8>().is_err());
         let is_name = word.is_name && !is_little(word);
         if is_name || names_month || is_number(&word.folded) {
             found.insert(noun(&word.folded));
@@ -300,7 +300,7 @@ fn part(words: &[Word<'_>]) -> Option<Asked> {
 }
 
 /// What a sentence says to be done, if it says so of anything.
-pub(crate) fn told(sentence: &str) -> Option<Told> {
+pub(crate) fn told(sentence: &str) -> Option<SaidDone> {
     if sentence.trim_end().ends_with('?') {
         return None;
     }
@@ -320,7 +320,7 @@ pub(crate) fn told(sentence: &str) -> Option<Told> {
             verbs.insert(ANY_VERB);
         }
         if done.replies.iter().any(|phrase| spaced.trim() == *phrase) {
-            return Some(Told { verbs: vec![ANY_VERB], words: Vec::new(), names: Vec::new() });
+            return Some(SaidDone { verbs: vec![ANY_VERB], words: Vec::new(), names: Vec::new() });
         }
         for at in 0..words.len() {
             if done.finished.contains(words[at].folded.as_str()) && is_over(done, &words, at) {
@@ -343,7 +343,7 @@ pub(crate) fn told(sentence: &str) -> Option<Told> {
     }
     let content = words[begin.unwrap_or(0)..].iter().filter(|word| !is_little(word));
     let content: BTreeSet<u32> = content.take(WORDS_MAX).map(|word| noun(&word.folded)).collect();
-    Some(Told {
+    Some(SaidDone {
         verbs: verbs.into_iter().collect(),
         words: content.into_iter().collect(),
         names: names(&words).into_iter().collect(),
@@ -414,7 +414,7 @@ fn carried_out(habits: &Habits, words: &[Word<'_>], at: usize) -> Option<u32> {
 }
 
 /// Whether a sentence says that a part of a task is done.
-pub(crate) fn closes(part: &Asked, told: &Told) -> bool {
+pub(crate) fn closes(part: &Asked, told: &SaidDone) -> bool {
     let has = |word: &u32| told.words.contains(word);
     // `Send it to Marta` and `I sent it to Pedro` speak of two things.
     let other_name = |name: &u32| !part.words.contains(name) && !part.names.contains(name);

@@ -137,6 +137,20 @@ impl MemoItem {
         }
     }
 
+    /// Leaves out of the text what another flow found to be a task, a decision or a question, unless that
+    /// is all it says.
+    fn say_once(&mut self) {
+        let tasks = self.tasks.iter().map(|task| &task.text);
+        let elsewhere: BTreeSet<String> =
+            tasks.chain(&self.decisions).chain(&self.questions).map(|one| folded(one)).collect();
+        let all = sentences(&self.text);
+        let kept: Vec<&str> =
+            all.iter().copied().filter(|one| !elsewhere.contains(&folded(one))).collect();
+        if !kept.is_empty() && kept.len() < all.len() {
+            self.text = kept.join(" ");
+        }
+    }
+
     pub fn path(&self) -> String {
         let key = PartitionKey { stream: self.stream, day: self.day };
         format!("{SUMMARIES_DIR}/{}", key.data_file())
@@ -197,6 +211,7 @@ fn by_source(items: &[&MemoItem]) -> Vec<MemoItem> {
             }
         }
     }
+    entries.iter_mut().for_each(MemoItem::say_once);
     entries
 }
 
@@ -535,7 +550,7 @@ fn overview(memo: &mut String, frame: &MemoHeader<'_>, all: &[&MemoItem], items:
         false => line!(memo, "- {selected}, of {} in the window", frame.candidates),
     }
     if all.len() < frame.selected {
-        line!(memo, "- Told here: {}; the others are listed in `meta/trace.json`", all.len());
+        line!(memo, "- SaidDone here: {}; the others are listed in `meta/trace.json`", all.len());
     }
     if items.len() < all.len() {
         line!(memo, "- About {}", numbered(items.len(), "source", "sources"));
@@ -1157,7 +1172,7 @@ summary_ids_count: 2
         let memo = render(&frame, &items);
         assert_eq!(memo.matches("- 00:00 **Lease**").count(), 1, "{memo}");
         assert!(memo.contains("- About 1 source\n"), "{memo}");
-        assert!(memo.contains("I offer two more years."), "{memo}");
+        assert!(memo.contains("**Lease**: I offer two more years.\n"), "{memo}");
         assert_eq!(memo.matches("- [ ] Send me the copy").count(), 1, "{memo}");
         for machine in ["triage_task / ", "(2026-04-01)", "Lease, copy"] {
             assert!(!memo.contains(machine), "{machine}\n{memo}");
@@ -1217,7 +1232,7 @@ summary_ids_count: 2
         (frame.selected, frame.candidates) = (500, 900);
         let memo = render(&frame, &told);
         assert!(memo.contains("- 500 summaries, of 900 in the window\n"), "{memo}");
-        assert!(memo.contains("- Told here: 300; the others are listed"), "{memo}");
+        assert!(memo.contains("- SaidDone here: 300; the others are listed"), "{memo}");
         assert!(memo.contains("- Projects: P0 (100), P1 (100), P2 (100)\n"), "{memo}");
         assert_eq!(memo.matches("\n- [ ] task ").count(), 40, "each task once");
         assert_eq!(memo.matches("\n### ").count(), 13, "one heading a day");
@@ -1253,7 +1268,7 @@ summary_ids_count: 2
         {
             let memo = render(&frame(channel), &[&item]);
             assert!(memo.contains(&format!("<a id=\"{}\">", item.summary_id)), "{memo}");
-            assert!(memo.contains("Told here: 1"), "{memo}");
+            assert!(memo.contains("SaidDone here: 1"), "{memo}");
             assert!(memo.contains("\n# Site, week 7 of 2026\n\n## Overview\n"), "{memo}");
         }
     }

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::done::{Told, closes};
+use super::done::{SaidDone, closes};
 use super::library::{Library, Unit};
 use super::tasks::{Closed, TaskMark, TaskMarks, Word};
 use crate::contract::ids::Seq;
@@ -166,7 +166,7 @@ fn said(
         for one in &units {
             for task in &one.marks.tasks {
                 let answers = units.iter().filter(|other| later(one, other));
-                let answers: Vec<(&Told, Seq)> = answers
+                let answers: Vec<(&SaidDone, Seq)> = answers
                     .flat_map(|other| other.marks.done.iter().map(|told| (told, other.unit.seq)))
                     .collect();
                 let closing = task.parts.iter().map(|part| {
@@ -179,7 +179,7 @@ fn said(
                 }
             }
         }
-        for other in units.iter().filter(|one| one.marks.done.iter().any(Told::is_bare)) {
+        for other in units.iter().filter(|one| one.marks.done.iter().any(SaidDone::is_bare)) {
             let open = |one: &&&Marked<'_>| {
                 later(one, other)
                     && one.marks.tasks.iter().any(|task| !closed.contains_key(&task.id))

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::done::{self, Asked, Told, asked, told};
+use super::done::{self, Asked, SaidDone, asked, told};
 use super::markdown::{one_line, shorten};
 use super::said;
 use crate::contract::hash::sha256;
@@ -91,7 +91,7 @@ impl TaskMembers {
     }
 
     /// The tasks of an item, each once. A list with days is preferred to one without. A flow that looks
-    /// for none leaves those that a note marks in its text: `TODO: …`, `Jorge: order a disk`.
+    /// for none leaves those that a note marks in its text: `To do: …`, `Jorge: order a disk`.
     pub fn found(&self, actions: &Value, text: &str) -> Vec<FoundTask> {
         match self.looked(actions) {
             true => self.listed(actions),
@@ -126,7 +126,10 @@ fn marked(text: &str) -> Vec<FoundTask> {
         LABELS.contains(&said::folded(label).as_str()) || done::orders_somebody(label, rest)
     };
     let sentences = said::sentences(text).into_iter().filter(is_marked);
-    let texts = sentences.map(|sentence| shorten(&one_line(sentence), TASK_CHARS));
+    // The next line of a list may begin in lower case.
+    let first =
+        |sentence: &str| sentence.split_inclusive(". ").next().unwrap_or_default().to_owned();
+    let texts = sentences.map(|sentence| shorten(&one_line(&first(sentence)), TASK_CHARS));
     texts
         .filter(|text| seen.insert(said::folded(text)))
         .map(|text| FoundTask { text, due: None, passes: false })
@@ -224,7 +227,7 @@ pub(crate) struct TaskMarks {
     pub doubted: bool,
     pub tasks: Vec<TaskMark>,
     /// The sentences that say that something is done.
-    pub done: Vec<Told>,
+    pub done: Vec<SaidDone>,
 }
 
 impl TaskMarks {
@@ -287,7 +290,7 @@ impl TaskMarks {
         }
         while rest.peek().is_some() {
             let mut list = || next_list(&mut || rest.next());
-            marks.done.push(Told { verbs: list()?, words: list()?, names: list()? });
+            marks.done.push(SaidDone { verbs: list()?, words: list()?, names: list()? });
         }
         Some(marks)
     }

@@ -1,7 +1,7 @@
 //! Mail to events: one `.eml` file is one message, one `.mbox` file is many.
 //!
 //! What is attached to a mail and has a reader is an event beside it; what has none is named. See
-//! docs/adr/0124-what-is-attached-to-a-mail.md.
+//! docs/adr/0122-what-is-attached-to-a-mail.md.
 
 use std::io;
 use std::path::Path;
