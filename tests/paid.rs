@@ -494,7 +494,7 @@ fn a_hostile_server_affects_only_its_own_requests() {
         ("forbidden", status(403, &[], "{}"), "model_error"),
         ("unknown", status(404, &[], "{\"error\": {\"message\": \"no m\"}}"), "model_error"),
         ("nothing", Act::Raw(Vec::new()), "attempts_exhausted"),
-        ("null", chat_null(), "output_schema_violation"),
+        ("null", chat_null(), "model_error"),
         ("filtered", Act::Chat("x".into(), "content_filter"), "model_error"),
         ("cut-off", Act::Chat("{\"a\": ".into(), "length"), "model_error"),
         ("moved", status(302, &[("location", "http://127.0.0.1:9/")], ""), "model_error"),
@@ -509,6 +509,7 @@ fn a_hostile_server_affects_only_its_own_requests() {
         ("unknown", "provider.unknown.model (now \"m\") and provider.unknown.base_url"),
         ("moved", "redirects are not followed"),
         ("cut-off", "max_tokens"),
+        ("null", "try another model"),
     ] {
         let ack = home.last_ack(name);
         assert!(ack["message"].as_str().unwrap().contains(advice), "{ack}");
