@@ -112,11 +112,17 @@ class Partition:
 
 
 class AckReader:
-    """Reads new lines of a file of acks as it grows."""
+    """Reads new lines of a file of acks as it grows.
+
+    The start may be the size of the file while a line was being written: reading begins with the next
+    line.
+    """
 
     def __init__(self, path: pathlib.Path, start: int = 0) -> None:
         self._path = path
-        self._position = start
+        # With the byte before the start, which ends a line or does not.
+        self._position = max(0, start - 1)
+        self._cuts = start > 0
         self._rest = b""
         self._inode: Optional[int] = None
 
@@ -131,12 +137,16 @@ class AckReader:
             # The file was written again from the log, so earlier acks come again.
             replaced = self._inode is not None and self._inode != stat.st_ino
             if replaced or stat.st_size < self._position:
-                self._position, self._rest = 0, b""
+                self._position, self._rest, self._cuts = 0, b"", False
             self._inode = stat.st_ino
             file.seek(self._position)
             data = file.read()
         self._position += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
+        if self._cuts and lines:
+            # What stands before the first end of a line began before the start.
+            del lines[0]
+            self._cuts = False
         return [Ack(json.loads(line)) for line in lines if line]
 
 

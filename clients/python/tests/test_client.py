@@ -3,6 +3,8 @@
 import asyncio
 import datetime
 import os
+import pathlib
+import tempfile
 import threading
 import time
 import unittest
@@ -11,8 +13,24 @@ from typing import List
 import summarizer_client as summarizer
 from summarizer_client import Home, Ticket
 from summarizer_client.aio import AsyncHome
+from summarizer_client.client import AckReader
 
 FLOW = os.environ.get("SUMMARIZER_TEST_FLOW", "docs.chunk_set.summarize.brief.v1")
+
+
+class Reader(unittest.TestCase):
+    def test_reading_from_the_middle_of_a_line_begins_with_the_next_one(self) -> None:
+        lines = b'{"ack_seq": 1}\n{"ack_seq": 2}\n{"ack_seq": 3}\n'
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "ack.jsonl"
+            # The file while its second line is being written, and its size then.
+            for start, expected in [(0, [1, 2, 3]), (15, [2, 3]), (20, [3]), (30, [3]), (45, [])]:
+                path.write_bytes(lines[:start])
+                reader = AckReader(path, start)
+                reader.new()
+                path.write_bytes(lines)
+                seen = [ack.raw["ack_seq"] for ack in reader.new()]
+                self.assertEqual(seen, expected, start)
 
 
 class Client(unittest.TestCase):
