@@ -146,10 +146,14 @@ impl Shown {
     }
 }
 
-/// The first words of a text, on one line.
+/// The first words of a text, on one line. A colon ends what was a heading.
 pub(super) fn one_line(text: &str, chars: usize) -> String {
-    let words = text.split_whitespace().filter(|word| !word.chars().all(|c| c == '#'));
-    let line = words.collect::<Vec<_>>().join(" ");
+    let flat = |line: &str| match line.trim_start_matches('#').trim() {
+        heading if line.starts_with('#') && !heading.is_empty() => format!("{heading}:"),
+        words => words.to_owned(),
+    };
+    let text = text.lines().map(flat).collect::<Vec<_>>().join(" ");
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= chars {
         return line;
     }
