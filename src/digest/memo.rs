@@ -550,7 +550,7 @@ fn overview(memo: &mut String, frame: &MemoHeader<'_>, all: &[&MemoItem], items:
         false => line!(memo, "- {selected}, of {} in the window", frame.candidates),
     }
     if all.len() < frame.selected {
-        line!(memo, "- SaidDone here: {}; the others are listed in `meta/trace.json`", all.len());
+        line!(memo, "- Told here: {}; the others are listed in `meta/trace.json`", all.len());
     }
     if items.len() < all.len() {
         line!(memo, "- About {}", numbered(items.len(), "source", "sources"));
@@ -1232,7 +1232,7 @@ summary_ids_count: 2
         (frame.selected, frame.candidates) = (500, 900);
         let memo = render(&frame, &told);
         assert!(memo.contains("- 500 summaries, of 900 in the window\n"), "{memo}");
-        assert!(memo.contains("- SaidDone here: 300; the others are listed"), "{memo}");
+        assert!(memo.contains("- Told here: 300; the others are listed"), "{memo}");
         assert!(memo.contains("- Projects: P0 (100), P1 (100), P2 (100)\n"), "{memo}");
         assert_eq!(memo.matches("\n- [ ] task ").count(), 40, "each task once");
         assert_eq!(memo.matches("\n### ").count(), 13, "one heading a day");
@@ -1268,7 +1268,7 @@ summary_ids_count: 2
         {
             let memo = render(&frame(channel), &[&item]);
             assert!(memo.contains(&format!("<a id=\"{}\">", item.summary_id)), "{memo}");
-            assert!(memo.contains("SaidDone here: 1"), "{memo}");
+            assert!(memo.contains("Told here: 1"), "{memo}");
             assert!(memo.contains("\n# Site, week 7 of 2026\n\n## Overview\n"), "{memo}");
         }
     }

@@ -81,9 +81,12 @@ impl BatchApi for Anthropic {
             // Any other error would come again in each batch.
             Some("errored") => {
                 let kind = result["error"]["error"]["type"].as_str().unwrap_or_default();
-                match kind.is_empty() || ASKED_LATER.contains(&kind) {
-                    true => BatchAnswer::Again,
-                    false => self.dialects.refused_later(&self.endpoint, asked, &result["error"]),
+                match kind {
+                    _ if kind.is_empty() || ASKED_LATER.contains(&kind) => BatchAnswer::Again,
+                    "invalid_request_error" => {
+                        self.dialects.refused_later(&self.endpoint, asked, &result["error"])
+                    }
+                    _ => BatchAnswer::Refused(self.endpoint.line_error(&result["error"])),
                 }
             }
             // It was not asked: the batch expired or was cancelled.

@@ -12,7 +12,7 @@ use super::error::ModelError;
 use super::reply::{ModelIdentity, ModelReply};
 use crate::contract::time::Timestamp;
 use crate::facts::batch::BatchEnd;
-use crate::facts::dialect::LearnedDialect;
+use crate::facts::dialect::{Dialect, LearnedDialect};
 
 /// A question as a line of a batch.
 #[derive(Debug, Clone)]
@@ -41,6 +41,8 @@ pub enum FoundBatch {
 pub struct AskedModel<'a> {
     pub model: &'a str,
     pub ago: Duration,
+    /// What was known of the model before the first answer of the batch was read.
+    pub known: &'a Dialect,
 }
 
 /// How far the server is with a batch.

@@ -188,23 +188,30 @@ impl Dialects {
         asked: AskedModel<'_>,
         error: &Value,
     ) -> BatchAnswer {
-        let AskedModel { model, ago } = asked;
+        let AskedModel { model, ago, known } = asked;
         let (error, words) =
             (ServerError::read(error.to_string().as_bytes()), endpoint.line_error(error));
         let mut all = self.0.write();
         let learned = Spoken::renewed(&mut all, model);
-        let is_newer = learned.age() <= ago;
-        let dialect = &mut learned.dialect;
-        if dialect.knows(&error) {
-            return match is_newer {
+        if known.knows(&error) {
+            return match learned.age() <= ago {
                 true => BatchAnswer::Otherwise(words),
                 false => BatchAnswer::Refused(words),
             };
         }
-        // A lower limit of the answer may not help a prompt whose length is not at hand.
-        let usual = dialect.usual();
-        let change = (!error.words.is_empty()).then(|| dialect.change(&usual, u64::MAX, &error));
-        let Some(change) = change.flatten() else { return BatchAnswer::Refused(words) };
+        // All questions of the batch were in the same dialect: the second of two equal refusals says
+        // nothing of what the first one changed. A lower limit of the answer may not help a prompt whose
+        // length is not at hand.
+        let mut changed = known.clone();
+        let change = (!error.words.is_empty())
+            .then(|| changed.change(&known.usual(), u64::MAX, &error))
+            .flatten();
+        let Some(change) = change else { return BatchAnswer::Refused(words) };
+        let before = learned.dialect.clone();
+        learned.dialect.add(changed);
+        if learned.dialect == before {
+            return BatchAnswer::Otherwise(words);
+        }
         learned.until = until();
         tracing::info!(model, "the model's server refuses a part of the request: {change}");
         BatchAnswer::Otherwise(format!("{words}; from now on {change}"))
@@ -326,6 +333,16 @@ impl Dialect {
         let format = json.map(|kind| ("response_format".to_owned(), json!({"type": kind})));
         let usual = USUAL.iter().map(|name| ((*name).to_owned(), Value::Null));
         self.speak(usual.chain(format).collect(), 0)
+    }
+
+    /// Takes in what was learned elsewhere.
+    fn add(&mut self, other: Dialect) {
+        self.left_out.extend(other.left_out);
+        self.renamed.extend(other.renamed);
+        self.refused_json.extend(other.refused_json);
+        self.no_system |= other.no_system;
+        self.answer_max = [self.answer_max, other.answer_max].into_iter().flatten().min();
+        self.context = [self.context, other.context].into_iter().flatten().min();
     }
 
     /// Whether a refusal is about a part that is sent otherwise by now.
@@ -508,6 +525,38 @@ fn names(words: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{ProviderConfig, ProviderKind};
+
+    /// What a batch teaches whose three questions are refused alike.
+    fn after_three(error: &Value) -> (Dialect, Vec<bool>) {
+        let kind = ProviderKind::OpenAi;
+        let base_url = Some("http://127.0.0.1:9/v1".to_owned());
+        let config = ProviderConfig { kind, base_url, ..ProviderConfig::default() };
+        let endpoint = Endpoint::new("p", &config, None);
+        let (dialects, known) = (Dialects::default(), Dialect::default());
+        let asked = AskedModel { model: "m", ago: Duration::MAX, known: &known };
+        let again = (0..3).map(|_| {
+            matches!(dialects.refused_later(&endpoint, asked, error), BatchAnswer::Otherwise(_))
+        });
+        let again = again.collect();
+        (dialects.of("m"), again)
+    }
+
+    #[test]
+    fn equal_refusals_of_a_batch_teach_one_thing() {
+        let (dialect, again) = after_three(&says("response_format json_schema is not supported"));
+        assert_eq!(dialect.refused_json.into_iter().collect::<Vec<_>>(), ["json_schema"]);
+        assert_eq!(again, [true; 3]);
+        let most = json!({"error": {"message": "max_tokens is too large: 9000. This model supports \
+            at most 4096 completion tokens", "param": "max_tokens"}});
+        let (dialect, again) = after_three(&most);
+        assert_eq!((dialect.answer_max, dialect.renamed.len()), (Some(4096), 0));
+        assert_eq!(again, [true; 3]);
+        let (dialect, again) = after_three(&says("Developer instruction is not enabled"));
+        assert!(dialect.no_system && again == [true; 3]);
+        let (dialect, again) = after_three(&says("your prompt was flagged"));
+        assert_eq!((dialect, again), (Dialect::default(), vec![false; 3]));
+    }
 
     /// The body to send after a refusal; `None` when the refusal names nothing that can change.
     fn after(body: &Value, refusal: &Value) -> Option<Value> {

@@ -83,7 +83,10 @@ impl OpenAi {
         match response["status_code"].as_u64() {
             Some(200) => answer_of(|call| self.reply(call, &Dialect::default(), &response["body"])),
             Some(429) | Some(500..) => BatchAnswer::Again,
-            Some(_) => self.dialects.refused_later(&self.endpoint, asked, &response["body"]),
+            Some(400 | 404 | 422) => {
+                self.dialects.refused_later(&self.endpoint, asked, &response["body"])
+            }
+            Some(_) => BatchAnswer::Refused(self.endpoint.line_error(&response["body"])),
             // It was not asked: the batch expired or was cancelled.
             None if code.is_empty() || ASKED_LATER.contains(&code) => BatchAnswer::Again,
             // Any other reason would come again in each batch.

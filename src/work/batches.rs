@@ -32,7 +32,7 @@ use crate::model::{
 };
 use crate::os::Clock;
 use crate::state::State;
-use crate::state::batches::{FinishedBatches, OpenBatch};
+use crate::state::batches::{FinishedBatch, FinishedBatches, OpenBatch};
 use crate::state::event::{Charge, Event, Note, OF_BATCH};
 
 /// Most questions of one batch, and most bytes of them.
@@ -297,7 +297,6 @@ impl Looker {
         let Some(id) = tracked.batch.server_id.clone() else { return self.find(name, api) };
         let model = tracked.batch.model.clone();
         let ago = self.clock.now().ms_since(tracked.batch.prepared_at).max(0).unsigned_abs();
-        let asked = AskedModel { model: &model, ago: Duration::from_millis(ago) };
         if tracked.unwanted() {
             match api.cancel(&id) {
                 Ok(()) => tracing::info!(batch = name, "the batch is cancelled"),
@@ -332,6 +331,8 @@ impl Looker {
             return self.ended(name, end, looked.message, !later);
         }
         let before = api.dialect(&model);
+        let (ago, known) = (Duration::from_millis(ago), &before.dialect);
+        let asked = AskedModel { model: &model, ago, known };
         match api.answers(&id, asked) {
             Ok(answers) => {
                 let learned = api.dialect(&model);
@@ -359,6 +360,10 @@ impl Looker {
         let names = tracked.batch.questions.keys().map(|(_, call)| call.hex()).collect();
         match api.find(name, &names, tracked.batch.prepared_at) {
             Ok(FoundBatch::At(id)) => self.submitted(name, id),
+            Ok(FoundBatch::Nowhere) if tracked.nobody_waits() => {
+                let message = "nobody waits for its answers any more".to_owned();
+                self.ended(name, BatchEnd::Cancelled, message, false)
+            }
             Ok(FoundBatch::Nowhere) if tracked.lines.is_some() => self.submit(name),
             Ok(FoundBatch::Nowhere) => {
                 let message = "it did not arrive at the server".to_owned();
@@ -451,7 +456,7 @@ impl Looker {
             self.commit(notes)?;
         }
         stored.into_iter().for_each(|(request, call)| self.lane.answered(request, call));
-        if let Some(Tracked { batch, .. }) = self.open.get(name) {
+        if let Some(Tracked { batch, .. }) = self.open.get(name).filter(|_| answered > 0) {
             self.lane.has_room(&batch.provider, &batch.model);
         }
         self.end(name, EndedBatch { batch: name.to_owned(), end, answered, refused, message })
@@ -498,11 +503,12 @@ impl Looker {
 impl Tracked {
     /// No request waits for its answers any more, and its server does not know that yet.
     fn unwanted(&self) -> bool {
+        !self.is_cancelled && self.batch.server_id.is_some() && self.nobody_waits()
+    }
+
+    fn nobody_waits(&self) -> bool {
         let mut requests = self.batch.questions.keys().map(|(request, _)| request);
-        !self.is_cancelled
-            && !self.ended.is_empty()
-            && self.batch.server_id.is_some()
-            && requests.all(|request| self.ended.contains(request))
+        !self.ended.is_empty() && requests.all(|request| self.ended.contains(request))
     }
 }
 
@@ -513,7 +519,8 @@ fn rest_as_before(
     finished: Option<&FinishedBatches>,
 ) {
     let lane = worker.lane();
-    for ended in finished.into_iter().flat_map(|finished| &finished.recent) {
+    let finished = finished.map(|finished| finished.recent.as_slice()).unwrap_or_default();
+    for ended in finished {
         let (provider, model) = (ended.provider.as_str(), ended.model.as_str());
         if ended.answered > 0 {
             lane.has_room(provider, model);
@@ -523,9 +530,17 @@ fn rest_as_before(
         }
         let is_other =
             |other: &OpenBatch| other.provider == provider && other.prepared_at < ended.ended_at;
+        let was_other = |other: &FinishedBatch| {
+            other.provider == provider
+                && other.batch != ended.batch
+                && other.server_id.is_some()
+                && other.prepared_at < ended.ended_at
+                && ended.ended_at < other.ended_at
+        };
         let refused = RefusedBatch {
             questions: usize::try_from(ended.questions).unwrap_or(usize::MAX),
-            is_alone: !open.values().any(|tracked| is_other(&tracked.batch)),
+            is_alone: !open.values().any(|tracked| is_other(&tracked.batch))
+                && !finished.iter().any(was_other),
             at: ended.ended_at,
             first: worker.batch_poll(provider),
         };

@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn long_texts_end_at_a_word() {
-        assert_eq!(one_line("### two  words\nhere", 20), "two words here");
+        assert_eq!(one_line("### two  words\nhere", 20), "two words: here");
         assert_eq!(one_line("a sentence that is too long", 12), "a sentence…");
     }
 }

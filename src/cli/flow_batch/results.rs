@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::folder::{AskedRow, BatchFolder};
 use crate::cli::Context;
 use crate::cli::failure::{Exit, Failure};
+use crate::facts::dialect::Dialect;
 use crate::model::{AskedModel, BatchAnswer, BatchApi, ModelReply, Provider};
 
 /// Longest file of answers.
@@ -38,6 +39,15 @@ pub(super) fn read(
         folder.asked.iter().map(|row| (row.custom_id.as_str(), row)).collect();
     let mut imported = ImportedAnswers::default();
     let Some(api) = provider.batches() else { return Ok(imported) };
+    let known = Known {
+        dialects: folder
+            .asked
+            .iter()
+            .map(|row| row.identity.model_name.as_str())
+            .map(|model| (model, api.dialect(model).dialect))
+            .collect(),
+        asked,
+    };
     for file in files {
         let text = text_of(context, file)?;
         let mut seen = BTreeSet::new();
@@ -47,8 +57,8 @@ pub(super) fn read(
                 let place = format!("line {} of {}", index + 1, file.display());
                 Failure::new(Exit::Input, format!("{place}: {what}")).hint("nothing was imported")
             };
-            let (id, answer) = line_of(api, &asked, line).map_err(bad)?;
-            let Some(row) = asked.get(id.as_str()) else {
+            let (id, answer) = line_of(api, &known, line).map_err(bad)?;
+            let Some(row) = known.asked.get(id.as_str()) else {
                 let what = format!("this batch has no question with the custom_id {id}");
                 return Err(bad(what).hint("is it a file of another batch? nothing was imported"));
             };
@@ -103,18 +113,26 @@ fn text_of(context: &Context, file: &Path) -> Result<String, Failure> {
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
+/// What is known before the first answer is read.
+struct Known<'a> {
+    asked: BTreeMap<&'a str, &'a AskedRow>,
+    dialects: BTreeMap<&'a str, Dialect>,
+}
+
 fn line_of(
     api: &dyn BatchApi,
-    asked: &BTreeMap<&str, &AskedRow>,
+    known: &Known<'_>,
     line: &str,
 ) -> Result<(String, BatchAnswer), String> {
     let value: Value =
         serde_json::from_str(line).map_err(|error| format!("it is not JSON: {error}"))?;
     let is_question = value["body"].is_object() || value["params"].is_object();
-    let row = value["custom_id"].as_str().and_then(|id| asked.get(id));
+    let row = value["custom_id"].as_str().and_then(|id| known.asked.get(id));
     let model = row.map(|row| row.identity.model_name.as_str()).unwrap_or_default();
+    let nothing = Dialect::default();
     // A person stands between the files, so nothing goes round for ever.
-    let asked = AskedModel { model, ago: Duration::MAX };
+    let ago = Duration::MAX;
+    let asked = AskedModel { model, ago, known: known.dialects.get(model).unwrap_or(&nothing) };
     api.answer_line(asked, &value).ok_or_else(|| match is_question {
         true => {
             "it is a question: this is the file that you send, not the file of answers".to_owned()
