@@ -57,6 +57,7 @@ const PARTS: [(&str, &[&str]); 8] = [
             "Ana: yes\n",
             "12.",
             "Mon ",
+            "data:image/",
             "tomorrow ",
             "2026-02-19 ",
             "am 3. März ",

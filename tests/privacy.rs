@@ -242,6 +242,10 @@ fn no_command_outside_the_queue_sends_data_that_stays_here() {
     home.ok(&["init"]);
     setup.write("lines.jsonl", &format!("{}\n{labelled}\n", json!({"text": "The garden."})));
     setup.write("mail.eml", &format!("Subject: A\nFrom: a@b.example\nX-Tags: x\n\n{MARK}"));
+    // A name that tells no kind.
+    setup.write("letter", &format!("---\nlocal_only: true\n---\n{MARK}"));
+    let letter = home.path("letter");
+    let letter = letter.to_str().unwrap();
     let lines = home.path("lines.jsonl");
     let page = home.path("page.html");
     let (lines, page) = (lines.to_str().unwrap(), page.to_str().unwrap());
@@ -253,6 +257,8 @@ fn no_command_outside_the_queue_sends_data_that_stays_here() {
         &["flow", "run", FLOW, "--input", file],
         &["flow", "run", FLOW, "--input", file, "--provider", "far"],
         &["flow", "run", FLOW, "--input", &labelled],
+        &["flow", "run", FLOW, "--input", letter],
+        &["flow", "batch", "export", FLOW, "--input", letter, "--into", "sent"],
         &["flow", "run", FLOW, "--input", lines, "--lines"],
         &["flow", "compare", FLOW, "--inputs", folder, "--providers", "far,builtin", "--out", page],
         &["flow", "batch", "export", FLOW, "--input", file, "--into", "sent", "--provider", "far"],

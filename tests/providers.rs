@@ -410,7 +410,7 @@ fn a_model_with_a_context_that_is_known_to_be_small_gets_short_questions() {
             profile,
             ..ProviderConfig::default()
         };
-        OpenAi::new("loop", &config, None).is_small()
+        OpenAi::new("loop", &config, None).profile_of(None) == Profile::Small
     };
     assert!(small(Some(2_048), None));
     assert!(!small(Some(8_192), None));

@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 
 use super::Context;
 use super::compare::CompareArgs;
-use super::data_rules::{GivenData, file_places};
+use super::data_rules::{GivenData, SaidByText, file_places};
 use super::failure::{Exit, Failure};
 use super::flow_batch::BatchArgs;
 use super::flow_runner::{
-    FlowProviders, calls_at_once, failed, load_pack, no_provider, run_options,
+    FlowProviders, calls_at_once, failed, load_pack, no_provider, run_options, tell_warnings,
 };
 use super::given_input::{GivenInput, flat_row, given_day, given_params, object};
 use super::interrupt::{listen, stopped};
@@ -226,7 +226,8 @@ impl RunArgs {
             None if named.is_empty() => lines.push(pack.samples()),
             None => lines.push(named),
             Some(given) => {
-                let (mut inputs, texts) = self.given(context, &given, config, &mut around)?;
+                let (mut inputs, texts) =
+                    self.given(context, &given, config, &mut around, &mut data)?;
                 inputs.extend(named);
                 (lines, sources) = (vec![inputs], texts);
             }
@@ -277,6 +278,7 @@ impl RunArgs {
         given: &GivenInput,
         config: &Config,
         around: &mut Surroundings,
+        data: &mut GivenData,
     ) -> Result<(Map<String, Value>, Vec<SourceText>), Failure> {
         let name = given.name();
         if given.is_json() {
@@ -299,8 +301,9 @@ impl RunArgs {
         }
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        let read = document::read(&name, text.as_bytes());
-        around.private = read.is_ok_and(|document| document.publish == Some(false));
+        let said = SaidByText::of(&text);
+        around.private = said.private;
+        data.local_only |= said.local_only;
         Ok((Map::new(), vec![SourceText { id: name, text }]))
     }
 
@@ -331,7 +334,7 @@ impl RunArgs {
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(line) = lines.get(index) else { return };
                         let private = around.private || is_private(line);
-                        let around = Surroundings { private, ..Surroundings::default() };
+                        let around = Surroundings { private, ..around.clone() };
                         let options = options.around(&around);
                         let ran = flow::run(pack, line.clone(), &[], provider, &options);
                         *results[index].lock() = Some(LineResult::of(index, ran));
@@ -359,10 +362,7 @@ impl RunArgs {
         if !metrics.is_empty() {
             context.ui.json(&json!({"metrics": metrics}));
         }
-        for (warning, lines) in warnings {
-            let lines = crate::cli::ui::count(lines, "line");
-            context.ui.talk(dim(&format!("warning: {warning} ({lines})")));
-        }
+        tell_warnings(context, &warnings);
         context.ui.talk(format!("{done} done, {errors} failed"));
         let ran = done + errors;
         if ran < lines.len() {

@@ -1,5 +1,6 @@
 //! Runs a flow outside the log, for commands that need its answer immediately.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::failure::{Exit, Failure};
 use super::given_input::given_params;
 use super::patient::{FailuresMet, Patient};
 use super::settings::load_config;
-use super::ui::Ui;
+use super::ui::{Ui, count, dim};
 use crate::config::Config;
 use crate::contract::privacy::Confinement;
 use crate::flow::folder::{self, FlowOnDisk};
@@ -24,6 +25,14 @@ use crate::model::{Listener, Provider, ProviderError, Providers, SourceText};
 use crate::registry::{FlowPackRecord, PackFiles, Status, label};
 use crate::service::StopSignal;
 use crate::work::params::{for_data, python_of, python_settings};
+
+/// Prints each warning once, with the number of lines or inputs that have it.
+pub(super) fn tell_warnings(context: &Context, warnings: &BTreeMap<String, usize>) {
+    for (warning, times) in warnings {
+        let times = count(*times, "line");
+        context.ui.talk(dim(&format!("warning: {warning} ({times})")));
+    }
+}
 
 /// A flow with its provider, ready to be asked many times.
 pub(super) struct FlowRunner {

@@ -1,6 +1,6 @@
 //! The kinds of providers and the settings of one.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::address::ServerAddress;
 
@@ -127,7 +127,7 @@ impl ProviderKind {
 }
 
 /// How much one question asks of the models of a provider.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
     /// Every member that a pack has.
@@ -137,8 +137,18 @@ pub enum Profile {
     Small,
 }
 
+/// A smaller context has no room for a whole question of a pack, its answer and a text.
+const SMALL_CONTEXT_TOKENS: usize = 4_000;
+
 impl Profile {
     pub const NAMES: [&str; 2] = ["whole", "small"];
+
+    /// How a model is asked. Without a word in the settings, one whose context is known to hold little more
+    /// than a question is small.
+    pub(crate) fn of(configured: Option<Profile>, known_context: Option<usize>) -> Profile {
+        let is_little = known_context.is_some_and(|tokens| tokens < SMALL_CONTEXT_TOKENS);
+        configured.unwrap_or(if is_little { Profile::Small } else { Profile::Whole })
+    }
 }
 
 /// Settings of one model provider.

@@ -14,6 +14,7 @@ use super::story::Story;
 use super::texts::Texts;
 use super::{Around, Published};
 use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
+use crate::config::Profile;
 use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::privacy::Confinement;
 use crate::contract::request::Request;
@@ -487,8 +488,9 @@ pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> RerunR
         false => {
             let warnings = story.provenance.as_ref().map(|made| made.warnings.as_slice());
             let mut warnings = warnings.unwrap_or_default().iter();
-            let small = warnings.any(|warning| warning.starts_with(FILLED_BY_RULE));
-            Arc::new(Silent { provider: configured(around, story, &request)?, small })
+            let was_short = warnings.any(|warning| warning.starts_with(FILLED_BY_RULE));
+            let profile = if was_short { Profile::Small } else { Profile::Whole };
+            Arc::new(Silent { provider: configured(around, story, &request)?, profile })
         }
     };
     let surroundings = surroundings(around, story, &request)?;
@@ -589,7 +591,7 @@ impl ReplyCache for Answers {
 struct Silent {
     provider: Arc<dyn Provider>,
     /// Whether its question was a short one.
-    small: bool,
+    profile: Profile,
 }
 
 impl Provider for Silent {
@@ -610,8 +612,8 @@ impl Provider for Silent {
         false
     }
 
-    fn is_small(&self) -> bool {
-        self.small
+    fn profile_of(&self, _: Option<&str>) -> Profile {
+        self.profile
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {

@@ -24,6 +24,7 @@ use super::pictures::{self, Pictures};
 use super::reading::{Reading, Shows};
 use super::source_ids::{CannotRemove, IdCheck};
 use super::{bounds, extract};
+use crate::config::Profile;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json as canonical;
 use crate::contract::schema::{self, Violation};
@@ -78,6 +79,8 @@ pub(super) struct Asker<'a> {
     pub flow_id: &'a str,
     pub variant: Option<&'a str>,
     pub provider: &'a dyn Provider,
+    /// How much is asked, for the whole run: a context that becomes known meanwhile does not change it.
+    pub profile: Profile,
     pub hints: Option<&'a Hints>,
     pub replies: Option<&'a dyn ReplyCache>,
     pub bill: Option<&'a dyn Bill>,

@@ -24,6 +24,7 @@ use super::reading::Shows;
 use super::small::SmallForm;
 use super::source_ids::IdCheck;
 use super::{extract, pyvalue, roles};
+use crate::config::Profile;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::schema::Violation;
 use crate::model::{
@@ -343,7 +344,7 @@ impl Executor<'_> {
     fn small(&self, node: &Node) -> Option<&SmallForm> {
         let is_prompt = matches!(self.pack.steps.get(&node.name), Some(Step::Llm { .. }));
         let form = self.pack.small.as_ref().filter(|_| is_prompt && node.input("prompt").is_none());
-        form.filter(|_| self.asker.provider.is_small() && self.whole_schema(node).is_some())
+        form.filter(|_| self.asker.profile == Profile::Small && self.whole_schema(node).is_some())
     }
 
     fn ask(

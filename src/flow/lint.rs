@@ -15,30 +15,8 @@ use super::{parameters, roles};
 use crate::contract::schema;
 use crate::registry::{FlowPackRecord, PackFiles};
 
-/// Inputs of a model node that are settings or plumbing, not names for its template.
-const NOT_FOR_TEMPLATES: [&str; 21] = [
-    "temperature",
-    "max_tokens",
-    "stop",
-    "seed",
-    "response_format",
-    "deployment_name",
-    "model",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "logit_bias",
-    "user",
-    "functions",
-    "function_call",
-    "tools",
-    "tool_choice",
-    "n",
-    "stream",
-    "prompt",
-    "connection",
-    "best_of",
-];
+/// Inputs of a model node that neither go to its model nor into its template.
+const PLUMBING: [&str; 6] = ["deployment_name", "n", "stream", "prompt", "connection", "best_of"];
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -201,7 +179,8 @@ fn check_template(
         if strict { findings.error(&place, message) } else { findings.warn(&place, message) }
     }
     for name in given.iter().filter(|name| !used.contains(**name)) {
-        if node.kind != "llm" || !NOT_FOR_TEMPLATES.contains(name) {
+        let is_for_call = PLUMBING.contains(name) || parameters::is_parameter(name);
+        if node.kind != "llm" || !is_for_call {
             findings.warn(&place, format!("{template} does not use the input {name}"));
         }
     }

@@ -235,10 +235,10 @@ impl Loader<'_> {
             steps.insert(node.name.clone(), step);
         }
         let hierarchy = projection.hierarchy();
-        let mut small_bytes = 0;
+        let mut merge_bytes = 0;
         for path in hierarchy.leaf.iter().chain(&hierarchy.merge) {
             self.template(path, "projection.json", &mut templates, &mut template_bytes)?;
-            small_bytes = small_bytes.max(self.template_text(path, "projection.json")?.len());
+            merge_bytes = merge_bytes.max(self.template_text(path, "projection.json")?.len());
         }
         let schema = self.schema()?;
         let hints = self.json("hints.json")?.map(serde_json::from_value::<Hints>).transpose();
@@ -253,9 +253,19 @@ impl Loader<'_> {
         let short = small.as_ref().map(|small| small.schema.clone());
         let small_schema = short.map(|short| OutputSchema::of("hints.json", short)).transpose()?;
         let asks = structured_node.as_ref().and_then(|node| steps.get(node));
+        let mut small_bytes = merge_bytes;
         if let (Some(small), Some(Step::Llm { template, .. })) = (&small, asks) {
             let text = small.shorten(&self.template_text(template, "hints.json")?);
             small_bytes = small_bytes.max(text.len());
+            // Only the node that writes the answer gets a shorter prompt.
+            for (_, step) in
+                steps.iter().filter(|(name, _)| Some(*name) != structured_node.as_ref())
+            {
+                if let Step::Llm { template, .. } | Step::Prompt { template } = step {
+                    small_bytes =
+                        small_bytes.max(self.template_text(template, "hints.json")?.len());
+                }
+            }
             templates.add(&SmallForm::template(template), &text)?;
         }
         let prompt_files = self

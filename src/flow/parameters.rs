@@ -17,8 +17,10 @@ const RANGES: [(&str, f64, f64); 4] = [
     ("presence_penalty", -2.0, 2.0),
     ("frequency_penalty", -2.0, 2.0),
 ];
-/// Limits of an answer in tokens.
-const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
+/// The newer name of the limit of an answer in tokens, which prompty files use.
+const NEW_LIMIT: &str = "max_completion_tokens";
+/// Parameters with a member of their own in the settings of a call.
+const NAMED: [&str; 6] = ["temperature", "max_tokens", "seed", "stop", "model", "response_format"];
 /// Parameters that are passed on as the file writes them.
 const STRUCTURED: [&str; 10] = [
     "logit_bias",
@@ -32,6 +34,12 @@ const STRUCTURED: [&str; 10] = [
     "thinking",
     "verbosity",
 ];
+
+/// Whether an input of a model node is a parameter of its call, and no name for the template.
+pub(super) fn is_parameter(name: &str) -> bool {
+    let ranged = RANGES.iter().any(|(parameter, ..)| *parameter == name);
+    ranged || NAMED.contains(&name) || STRUCTURED.contains(&name) || name == NEW_LIMIT
+}
 
 /// The settings of a call, and what had to be corrected.
 #[derive(Debug, Default)]
@@ -99,11 +107,9 @@ pub(super) fn read<'v>(inputs: impl Fn(&str) -> Option<&'v Value>) -> Result<Par
 
 /// The parameters of a prompty file. Unknown ones are passed on unchanged.
 pub(super) fn of_prompty(parameters: &Map<String, Value>) -> Result<Parameters, String> {
-    const NAMED: [&str; 6] =
-        ["temperature", "max_tokens", "seed", "stop", "model", "response_format"];
     let Parameters { mut settings, mut corrected } = read(|key| parameters.get(key))?;
     for (key, value) in parameters.iter().filter(|(key, _)| !NAMED.contains(&key.as_str())) {
-        if LIMITS.contains(&key.as_str()) && !value.is_null() {
+        if key == NEW_LIMIT && !value.is_null() {
             match limit(key, value, &mut corrected)? {
                 Some(tokens) => settings.extra.insert(key.clone(), tokens.into()),
                 None => settings.extra.shift_remove(key),

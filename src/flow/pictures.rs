@@ -18,6 +18,8 @@ pub(super) const REFUSED: &str = "pictures are not supported, models get texts o
 /// What an address that carries a picture begins with.
 const BEGINS: &str = "data:image/";
 const CODED: &str = ";base64,";
+/// Characters within which the head of such an address ends.
+const HEAD_CHARS_MAX: usize = 256;
 /// Shorter ones are examples of the notation and no pictures.
 const CODE_BYTES_MIN: usize = 32;
 /// A run of code of so many bytes is a part of a picture, where a text has pictures.
@@ -33,9 +35,9 @@ fn is_code(c: char) -> bool {
 fn find(text: &str) -> Option<Range<usize>> {
     memmem::find_iter(text.as_bytes(), BEGINS).find_map(|start| {
         let rest = &text[start..];
-        let head = rest.find(|c: char| c == ',' || c.is_whitespace())?;
-        rest[..=head].ends_with(CODED).then_some(())?;
-        let code = &rest[head + 1..];
+        let mut head = rest.char_indices().take(HEAD_CHARS_MAX);
+        let (head, _) = head.find(|(_, c)| *c == ',' || c.is_whitespace())?;
+        let code = rest[head..].strip_prefix(',').filter(|_| rest[..=head].ends_with(CODED))?;
         let length = code.find(|c: char| !is_code(c)).unwrap_or(code.len());
         (length >= CODE_BYTES_MIN).then(|| start..start + head + 1 + length)
     })
@@ -60,13 +62,19 @@ impl Pictures {
         if texts.any(is_in) { Pictures::Parts } else { Pictures::Whole }
     }
 
-    fn find(self, text: &str) -> Option<Range<usize>> {
-        let whole = find(text);
-        match self {
-            Pictures::Whole => whole,
-            Pictures::Parts => {
-                [whole, find_part(text)].into_iter().flatten().min_by_key(|found| found.start)
+    /// Where the pictures of a text stand.
+    fn find_all(self, text: &str) -> Vec<Range<usize>> {
+        let (mut all, mut from) = (Vec::new(), 0);
+        loop {
+            let whole = find(&text[from..]).map(|found| from + found.start..from + found.end);
+            let until = whole.as_ref().map_or(text.len(), |found| found.start);
+            while let (Pictures::Parts, Some(part)) = (self, find_part(&text[from..until])) {
+                all.push(from + part.start..from + part.end);
+                from += part.end;
             }
+            let Some(whole) = whole else { return all };
+            from = whole.end;
+            all.push(whole);
         }
     }
 }
@@ -91,18 +99,18 @@ pub(super) fn leave_out(messages: &mut [Message], pictures: Pictures) -> usize {
 }
 
 fn leave_out_of(text: &mut String, pictures: Pictures) -> usize {
-    let (mut kept, mut rest, mut count) = (String::new(), text.as_str(), 0);
-    while let Some(picture) = pictures.find(rest) {
-        kept.push_str(&rest[..picture.start]);
-        kept.push_str(STAND_IN);
-        rest = &rest[picture.end..];
-        count += 1;
-    }
-    if count > 0 {
-        kept.push_str(rest);
+    let found = pictures.find_all(text);
+    if !found.is_empty() {
+        let (mut kept, mut from) = (String::new(), 0);
+        for picture in &found {
+            kept.push_str(&text[from..picture.start]);
+            kept.push_str(STAND_IN);
+            from = picture.end;
+        }
+        kept.push_str(&text[from..]);
         *text = kept;
     }
-    count
+    found.len()
 }
 
 /// Whether a value is a picture or a list with one: the address of a picture and nothing else, or

@@ -23,6 +23,7 @@ use super::render::RENDERED_BYTES_MAX;
 use super::source_ids::{CannotRemove, IdCheck, KnownIds};
 use super::tree::{LEAF_CHARS, TreeJob};
 use super::{extract, inputs, pyvalue};
+use crate::config::Profile;
 use crate::contract::schema;
 use crate::contract::source::InputContext;
 use crate::model::{
@@ -106,6 +107,7 @@ fn asker<'a>(
         flow_id: &pack.record.flow_id,
         variant: pack.record.variant.as_deref(),
         provider,
+        profile: provider.profile_of(None),
         hints: pack.hints.as_ref(),
         replies: options.replies,
         bill: options.bill,
@@ -384,7 +386,7 @@ fn condense(
     let other_bytes: usize =
         bound.inputs.iter().filter(|(name, _)| *name != main).map(|(_, value)| weight(value)).sum();
     let answer = overrides.max_tokens.map_or(ANSWER_TOKENS, |tokens| tokens as usize);
-    let is_short = pack.small.is_some() && asker.provider.is_small();
+    let is_short = pack.small.is_some() && asker.profile == Profile::Small;
     let templates = if is_short { pack.small_bytes } else { pack.template_bytes };
     let beside = templates + other_bytes + 512;
     let context = asker.provider.context_tokens();

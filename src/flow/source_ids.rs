@@ -428,7 +428,7 @@ impl IdCheck<'_> {
                 let known = |id: &str| self.known.states(id);
                 let gone = removed.iter().map(|one: &RemovedId| one.id.as_str());
                 let gone: Vec<&str> = gone.filter(|id| is_distinct(id) && !known(id)).collect();
-                without_ids(answer, &gone);
+                self.without_ids(answer, self.schema, &gone);
                 Ok(removed)
             }
             false => Err(CannotRemove(removed)),
@@ -566,6 +566,30 @@ impl IdCheck<'_> {
         }
     }
 
+    /// Takes ids out of the prose of an answer: prose that names a source which is not there misleads as
+    /// much as a list does.
+    fn without_ids(&self, value: &mut Value, schema: &Value, ids: &[&str]) {
+        let schema = resolved(self.schema, schema);
+        match value {
+            Value::String(text) if is_prose(schema, text) => {
+                for id in ids {
+                    if text.contains(id) {
+                        *text = without_id(text, id);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                items.iter_mut().for_each(|item| self.without_ids(item, &schema["items"], ids));
+            }
+            Value::Object(members) => {
+                for (key, member) in members {
+                    self.without_ids(member, inner(schema, key), ids);
+                }
+            }
+            Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
     /// The ids of the input that a claim may repeat.
     fn given(&self, claim: usize) -> Option<&GivenIds> {
         self.known.of_inputs.get(self.claims.given[claim].as_ref()?)
@@ -600,19 +624,10 @@ fn is_distinct(id: &str) -> bool {
     id.contains(char::is_alphabetic) && id.contains(is_sign) && !id.contains(char::is_whitespace)
 }
 
-/// Takes ids out of all texts of an answer: prose that names a source which is not there misleads as much
-/// as a list does.
-fn without_ids(value: &mut Value, ids: &[&str]) {
-    match value {
-        Value::String(text) => {
-            for id in ids.iter().filter(|id| text.contains(**id)).collect::<Vec<_>>() {
-                *text = without_id(text, id);
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| without_ids(item, ids)),
-        Value::Object(members) => members.values_mut().for_each(|member| without_ids(member, ids)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
+/// Whether a member of this kind holds prose: no code, key, day or address.
+fn is_prose(schema: &Value, text: &str) -> bool {
+    let fixed = ["enum", "const", "pattern", "format"];
+    text.trim().contains(char::is_whitespace) && fixed.iter().all(|word| schema.get(word).is_none())
 }
 
 /// A text without an id. In brackets it goes with them; elsewhere a mark stands for it, so that the sentence
@@ -861,7 +876,8 @@ mod tests {
     fn a_removed_id_leaves_the_prose_too_and_ranks_are_counted_anew() {
         let schema = json!({"type": "object", "properties": {"ranked": {"type": "array", "items": {
             "type": "object", "required": ["id"], "properties": {"id": {"type": "string"},
-                "rank": {"type": "integer"}}}}, "text": {"type": "string"}}});
+                "rank": {"type": "integer"}}}}, "text": {"type": "string"},
+            "next": {"enum": ["ask opp_9", "wait"]}}});
         let projection = json!({"source_ids": ["/ranked/*/id"]}).to_string();
         let projection = Projection::compile(Some(projection.as_bytes())).unwrap();
         let claims = IdClaims::of(&schema, &projection);
@@ -870,12 +886,12 @@ mod tests {
         let check = IdCheck { claims: &claims, schema: &schema, known };
         let mut answer = json!({
             "ranked": [{"id": "opp_9", "rank": 1}, {"id": "c2", "rank": 2}, {"id": "c1", "rank": 3}],
-            "text": "Apply to opp_9 first (opp_9), then to c2 [opp_9]. Not opp_91.", "only": "opp_9",
+            "text": "Apply to opp_9 first (opp_9), then to c2 [opp_9]. Not opp_91.", "key": "opp_9", "next": "ask opp_9",
         });
         assert_eq!(check.clean(&mut answer).unwrap().len(), 1);
         let expected = json!({
             "ranked": [{"id": "c2", "rank": 1}, {"id": "c1", "rank": 2}],
-            "text": "Apply to … first, then to c2. Not opp_91.", "only": "…",
+            "text": "Apply to … first, then to c2. Not opp_91.", "key": "opp_9", "next": "ask opp_9",
         });
         assert_eq!(answer, expected);
     }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::markdown::FrontMatter;
 use super::{html, latex, mail, markdown, marks};
+use crate::contract::privacy::says_local_only;
 use crate::contract::publish;
 
 /// Files of these kinds are read, by the end of their names.
@@ -135,7 +136,12 @@ fn below_front_matter(text: &str, read: impl Fn(&str) -> Document) -> Document {
     let document = read(body);
     let publish = publish::together([front.publish, document.publish]);
     if body.len() == text.len() {
-        return Document { publish, ..document };
+        // What it forbids counts, whether or not the lines are sure to be front matter.
+        let mut members = document.members;
+        if says_local_only(&front.members) {
+            members.insert("local_only".to_owned(), true.into());
+        }
+        return Document { publish, members, ..document };
     }
     let FrontMatterFacts { title, date, mut labels, mut members, .. } = front;
     labels.extend(document.labels);

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::batch_api::{BatchApi, BatchLine};
 use super::call::{ModelCall, Role};
-use super::dialect::{Asked, Dialect, Dialects};
+use super::dialect::{Asked, Dialect, Dialects, says_nothing};
 use super::error::ModelError;
 use super::http::{Endpoint, Headers};
 use super::provider::Provider;
@@ -175,7 +175,7 @@ impl Anthropic {
         let settings = &call.settings;
         let has_temperature = settings.temperature.or(self.config.temperature).is_some();
         let is_idle = |name: &str, value: &Value| {
-            name == "top_p" && (!has_temperature || value.as_f64().is_some_and(|it| it >= 1.0))
+            says_nothing(name, value) || name == "top_p" && !has_temperature
         };
         let seed = settings.seed.or(self.config.seed).map(|_| "seed".to_owned());
         let extra = settings.extra.iter().filter(|(name, value)| {
@@ -187,6 +187,18 @@ impl Anthropic {
     pub(super) fn model<'a>(&'a self, call: &'a ModelCall<'_>) -> &'a str {
         let named = call.model.or(self.config.model.as_deref());
         named.or(call.settings.model.as_deref()).unwrap_or_default()
+    }
+
+    /// Who is asked, and with what: a parameter that is left out has no effect on the answer.
+    pub(super) fn asked(&self, call: &ModelCall<'_>, dialect: &Dialect) -> ModelIdentity {
+        let (settings, own) = (&call.settings, self.identity());
+        let temperature = settings.temperature.or(own.temperature).map(|it| it.clamp(0.0, 1.0));
+        ModelIdentity {
+            model_name: self.model(call).to_owned(),
+            temperature: temperature.filter(|_| !dialect.leaves_out("temperature")),
+            max_tokens: dialect.answer_limit(settings.max_tokens.or(own.max_tokens)),
+            ..own
+        }
     }
 
     pub(super) fn reply(
@@ -216,25 +228,19 @@ impl Anthropic {
             }
         };
         let count = |key: &str| value["usage"][key].as_u64().unwrap_or(0);
-        let mut identity = self.identity();
-        if let Some(model) = call.model {
-            identity.model_name = model.to_owned();
-        }
+        let mut identity = self.asked(call, dialect);
         let answered = value.get("model").and_then(Value::as_str).unwrap_or_default();
         if answered != identity.model_name {
             identity.model_version = answered.to_owned();
         }
-        identity.temperature = call.settings.temperature.or(identity.temperature);
-        let sent = identity.temperature.map(|temperature| temperature.clamp(0.0, 1.0));
         let mut left_out = dialect.not_sent(&call.settings, &self.config);
         left_out.extend(self.unknown_parameters(call));
-        if let (Some(wanted), Some(sent)) = (identity.temperature, sent)
+        let wanted = call.settings.temperature.or(self.config.temperature);
+        if let (Some(wanted), Some(sent)) = (wanted, identity.temperature)
             && wanted != sent
         {
             left_out.push(format!("temperature {wanted} ({sent} was sent)"));
         }
-        identity.temperature = sent.filter(|_| !dialect.leaves_out("temperature"));
-        identity.max_tokens = call.settings.max_tokens.or(identity.max_tokens);
         let counts = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
         let input = counts.into_iter().map(count).fold(0, u64::saturating_add);
         let usage = Usage::counted(input, count("output_tokens"));
@@ -261,8 +267,10 @@ impl Provider for Anthropic {
         self.context_of(self.config.model.as_deref().unwrap_or_default()).0
     }
 
-    fn is_small(&self) -> bool {
-        self.config.profile == Some(Profile::Small)
+    fn profile_of(&self, model: Option<&str>) -> Profile {
+        let (context, is_known) =
+            self.context_of(model.or(self.config.model.as_deref()).unwrap_or_default());
+        Profile::of(self.config.profile, is_known.then_some(context))
     }
 
     fn context_is_known(&self) -> bool {

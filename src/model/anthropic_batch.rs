@@ -16,7 +16,6 @@ use super::dialect::Dialect;
 use super::error::ModelError;
 use super::http::HttpReply;
 use super::openai_batch::{answer_of, id_of};
-use super::provider::Provider;
 use super::stream::STREAM;
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::facts::batch::BatchEnd;
@@ -38,16 +37,11 @@ impl Anthropic {
         if call.settings.whole_reply {
             return None;
         }
-        let model = self.model(call);
-        let dialect = self.dialects.of(model);
+        let dialect = self.dialects.of(self.model(call));
         // Questions of a batch are worked through apart, so none finds what another left in the cache.
         let mut body = self.body(call, &dialect, &OnceCell::from(false));
         body.shift_remove(STREAM);
-        let mut identity = self.identity();
-        identity.model_name = model.to_owned();
-        identity.temperature = call.settings.temperature.or(identity.temperature);
-        identity.temperature = identity.temperature.filter(|_| !dialect.leaves_out("temperature"));
-        identity.max_tokens = call.settings.max_tokens.or(identity.max_tokens);
+        let identity = self.asked(call, &dialect);
         Some(BatchLine { body: Value::Object(body), identity, redacted: 0 })
     }
 

@@ -62,8 +62,9 @@ impl Provider for CommandProvider {
         self.config.context_tokens.map_or(CONTEXT_TOKENS, |tokens| tokens as usize)
     }
 
-    fn is_small(&self) -> bool {
-        self.config.profile == Some(Profile::Small)
+    fn profile_of(&self, _: Option<&str>) -> Profile {
+        let context = self.config.context_tokens.map(|tokens| tokens as usize);
+        Profile::of(self.config.profile, context)
     }
 
     fn context_is_known(&self) -> bool {

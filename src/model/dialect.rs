@@ -364,19 +364,16 @@ impl Dialect {
     }
 
     /// The parameters of a question that its answer could not heed, because they were not sent. Texts
-    /// that end an answer are heeded without the server; `top_p` 1 says nothing.
+    /// that end an answer are heeded without the server.
     pub fn not_sent(&self, settings: &CallSettings, config: &ProviderConfig) -> Vec<String> {
-        let is_idle = |name: &str| {
-            let value = settings.extra.get(name);
-            name == "top_p" && value.and_then(Value::as_f64).is_some_and(|value| value >= 1.0)
-        };
         let own = [
             ("temperature", settings.temperature.or(config.temperature).is_some()),
             ("max_tokens", settings.max_tokens.or(config.max_tokens).is_some()),
             ("seed", settings.seed.or(config.seed).is_some()),
         ];
         let own = own.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name);
-        let extra = settings.extra.keys().map(String::as_str).filter(|name| !is_idle(name));
+        let extra = settings.extra.iter().filter(|(name, value)| !says_nothing(name, value));
+        let extra = extra.map(|(name, _)| name.as_str());
         let all = own.chain(extra).filter(|name| self.is_dropped(name));
         all.map(str::to_owned).collect()
     }
@@ -505,6 +502,15 @@ fn refused_parameter(
     let at = |name: &str| words.find(&name.to_ascii_lowercase()).unwrap_or(usize::MAX);
     let others = sent.keys().map(String::as_str).filter(named).min_by_key(|name| at(name));
     first.or(others).map(str::to_owned)
+}
+
+/// Whether a parameter has the value that it has without a word. PromptFlow always writes these.
+pub(super) fn says_nothing(name: &str, value: &Value) -> bool {
+    match (name, value.as_f64()) {
+        ("top_p", Some(value)) => value >= 1.0,
+        ("presence_penalty" | "frequency_penalty", Some(value)) => value == 0.0,
+        _ => false,
+    }
 }
 
 /// Whether words name a parameter as a word of its own.

@@ -8,6 +8,7 @@ use super::deadline::Alive;
 use super::error::{ErrorClass, ModelError};
 use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply};
+use crate::config::Profile;
 use crate::contract::vocabulary::FailureCause;
 use crate::os::Clock;
 
@@ -122,6 +123,10 @@ impl Provider for WithModel {
 
     fn context_is_known(&self) -> bool {
         self.inner.context_of(&self.model).1
+    }
+
+    fn profile_of(&self, model: Option<&str>) -> Profile {
+        self.inner.profile_of(model.or(Some(&self.model)))
     }
 
     fn batch_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {

@@ -154,6 +154,12 @@ struct Met {
     words: String,
 }
 
+impl Met {
+    fn of(error: &ModelError) -> Met {
+        Met { cause: error.cause(), words: error.words() }
+    }
+}
+
 /// A call that may not begin yet.
 struct Hold {
     time: Duration,
@@ -444,10 +450,13 @@ impl Gate {
         if !paused {
             state.pauses = 0;
         }
+        // A call that was under way when the account was found empty says nothing else about it than an
+        // answer does.
+        let was_spent = state.is_spent() && state.paused_until.is_some_and(|until| until > now);
         state.last = match result {
-            Err(error) if error.class() == ErrorClass::Transient || is_spent(error) => {
-                Some(Met { cause: error.cause(), words: error.words() })
-            }
+            Err(error) if is_spent(error) => Some(Met::of(error)),
+            Err(_) if was_spent => state.last.take(),
+            Err(error) if error.class() == ErrorClass::Transient => Some(Met::of(error)),
             _ => None,
         };
         match result {
@@ -487,7 +496,7 @@ impl Gate {
                 if result.is_ok() {
                     state.rate.answered(now);
                 }
-                if was_open {
+                if was_open || was_spent && result.is_ok() {
                     state.paused_until = None;
                 }
             }
@@ -703,6 +712,7 @@ mod tests {
     use chrono_tz::Tz;
     use serde_json::Map;
     use std::collections::VecDeque;
+    use std::sync::LazyLock;
     use std::sync::atomic::AtomicBool;
 
     /// A clock that moves only during waits.
@@ -785,12 +795,17 @@ mod tests {
         listener: Option<&dyn Listener>,
     ) -> Result<ModelReply, ModelError> {
         let messages = [Message::new(Role::User, "x".repeat(18))];
-        gate.call(&ModelCall {
+        gate.call(&call(&messages, listener))
+    }
+
+    fn call<'a>(messages: &'a [Message], listener: Option<&'a dyn Listener>) -> ModelCall<'a> {
+        static NOTHING: LazyLock<Map<String, serde_json::Value>> = LazyLock::new(Map::new);
+        ModelCall {
             flow_id: "f",
             variant: None,
             node: "n",
-            messages: &messages,
-            inputs: &Map::new(),
+            messages,
+            inputs: &NOTHING,
             sources: &[],
             schema: None,
             validator: None,
@@ -803,7 +818,7 @@ mod tests {
             apart: false,
             speakers: None,
             kept_as: "",
-        })
+        }
     }
 
     #[test]
@@ -821,6 +836,34 @@ mod tests {
         }
         assert_eq!(s.provider.calls.lock().len(), 1, "no call is sent before the pause ends");
         s.clock.wait(Duration::from_secs(7));
+        ask(&s.gate).unwrap();
+    }
+
+    #[test]
+    fn calls_under_way_do_not_hide_that_the_account_is_empty_and_an_answer_ends_its_rest() {
+        let spent = ModelError::Permanent {
+            provider: "p".into(),
+            reason: "status 429: no credit".into(),
+            cause: FailureCause::QuotaUsedUp,
+        };
+        let bad = ModelError::Permanent {
+            provider: "p".into(),
+            reason: "status 400".into(),
+            cause: FailureCause::BadRequest,
+        };
+        let s = scene(Vec::new(), Limits::default(), no_budget());
+        let messages = [Message::new(Role::User, "x")];
+        let call = call(&messages, None);
+        let rest = || s.gate.rests().map(|rest| (rest.until.0, rest.cause));
+        s.gate.note(&call, 1, &Err(spent));
+        let whole = Some((900_000, FailureCause::QuotaUsedUp));
+        for later in [bad, transient(None), transient(Some(1_000))] {
+            s.gate.note(&call, 2, &Err(later));
+            assert_eq!(rest(), whole);
+        }
+        let usage = Usage { input_tokens: 1, output_tokens: 1 };
+        s.gate.note(&call, 3, &Ok(ModelReply::plain("ok".into(), usage, s.gate.identity())));
+        assert_eq!(rest(), None);
         ask(&s.gate).unwrap();
     }
 

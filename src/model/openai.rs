@@ -28,8 +28,6 @@ use crate::facts::dialect::LearnedDialect;
 
 /// Context where the configuration names none.
 const CONTEXT_TOKENS: usize = 8_192;
-/// A smaller context has no room for a whole question of a pack, its answer and a text.
-const SMALL_CONTEXT_TOKENS: usize = 4_000;
 /// How the hosts of Azure OpenAI end.
 const AZURE_HOSTS: [&str; 3] =
     [".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"];
@@ -145,6 +143,21 @@ impl OpenAi {
         named.or(call.settings.model.as_deref()).unwrap_or_default()
     }
 
+    /// Who is asked, and with what: a parameter that is left out has no effect on the answer.
+    pub(super) fn asked(&self, call: &ModelCall<'_>, dialect: &Dialect) -> ModelIdentity {
+        let (settings, own) = (&call.settings, self.identity());
+        let seed = settings.seed.or(own.seed).filter(|_| !dialect.leaves_out("seed"));
+        let temperature = settings.temperature.or(own.temperature);
+        ModelIdentity {
+            model_name: self.model(call).to_owned(),
+            temperature: temperature.filter(|_| !dialect.leaves_out("temperature")),
+            max_tokens: dialect.answer_limit(settings.max_tokens.or(own.max_tokens)),
+            deterministic_mode: seed.map(|_| true),
+            seed,
+            ..own
+        }
+    }
+
     pub(super) fn reply(
         &self,
         call: &ModelCall<'_>,
@@ -175,26 +188,11 @@ impl OpenAi {
             _ => StopReason::End,
         };
         let count = |key: &str| value["usage"][key].as_u64().unwrap_or(0);
-        let mut identity = self.identity();
-        match call.model {
-            Some(model) => identity.model_name = model.to_owned(),
-            None if identity.model_name.is_empty() => {
-                identity.model_name = call.settings.model.clone().unwrap_or_default();
-            }
-            None => {}
-        }
+        let mut identity = self.asked(call, dialect);
         let answered = value.get("model").and_then(Value::as_str).unwrap_or_default();
         if answered != identity.model_name {
             identity.model_version = answered.to_owned();
         }
-        // What was left out had no effect on the answer.
-        identity.temperature = call.settings.temperature.or(identity.temperature);
-        identity.temperature = identity.temperature.filter(|_| !dialect.leaves_out("temperature"));
-        let seed = call.settings.seed.or(identity.seed);
-        identity.seed = seed.filter(|_| !dialect.leaves_out("seed"));
-        identity.deterministic_mode = identity.seed.map(|_| true);
-        identity.max_tokens = call.settings.max_tokens.or(identity.max_tokens);
-        identity.max_tokens = dialect.answer_limit(identity.max_tokens);
         let usage = Usage::counted(count("prompt_tokens"), count("completion_tokens"));
         let cached = value["usage"]["prompt_tokens_details"]["cached_tokens"].as_u64().unwrap_or(0);
         if was_cut(call.messages, usage) {
@@ -239,16 +237,10 @@ impl Provider for OpenAi {
         self.context_of(self.config.model.as_deref().unwrap_or_default()).0
     }
 
-    /// Without a word in the settings, a model whose context holds little more than a question is small.
-    fn is_small(&self) -> bool {
-        match self.config.profile {
-            Some(profile) => profile == Profile::Small,
-            None => {
-                let model = self.config.model.as_deref().unwrap_or_default();
-                let (context, is_known) = self.context_of(model);
-                is_known && context < SMALL_CONTEXT_TOKENS
-            }
-        }
+    fn profile_of(&self, model: Option<&str>) -> Profile {
+        let (context, is_known) =
+            self.context_of(model.or(self.config.model.as_deref()).unwrap_or_default());
+        Profile::of(self.config.profile, is_known.then_some(context))
     }
 
     fn context_is_known(&self) -> bool {

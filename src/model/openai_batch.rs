@@ -13,7 +13,6 @@ use super::dialect::Dialect;
 use super::error::ModelError;
 use super::http::{Endpoint, HttpReply};
 use super::openai::{OpenAi, may_stream};
-use super::provider::Provider;
 use super::stream::{STREAM, STREAM_OPTIONS};
 use crate::contract::time::Timestamp;
 use crate::facts::batch::BatchEnd;
@@ -32,8 +31,7 @@ const ASKED_LATER: &[&str] = &["batch_expired", "batch_cancelled", "server_error
 
 impl OpenAi {
     pub(super) fn as_line(&self, call: &ModelCall<'_>) -> Option<BatchLine> {
-        let model = self.model(call);
-        let dialect = self.dialects.of(model);
+        let dialect = self.dialects.of(self.model(call));
         let cuts = dialect.leaves_out("stop") && !call.settings.stop.is_empty();
         // What is more than one text needs the call to be read.
         let is_chat = call.settings.api == Api::Chat && may_stream(&call.settings);
@@ -44,13 +42,7 @@ impl OpenAi {
         for name in [STREAM, STREAM_OPTIONS] {
             body.shift_remove(name);
         }
-        let mut identity = self.identity();
-        identity.model_name = model.to_owned();
-        let kept = |name: &str| !dialect.leaves_out(name);
-        identity.temperature = call.settings.temperature.or(identity.temperature);
-        identity.temperature = identity.temperature.filter(|_| kept("temperature"));
-        identity.seed = identity.seed.filter(|_| kept("seed"));
-        identity.max_tokens = call.settings.max_tokens.or(identity.max_tokens);
+        let identity = self.asked(call, &dialect);
         Some(BatchLine { body: Value::Object(body), identity, redacted: 0 })
     }
 

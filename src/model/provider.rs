@@ -6,6 +6,7 @@ use super::batch_api::{BatchApi, BatchLine};
 use super::call::ModelCall;
 use super::error::ModelError;
 use super::reply::{ModelIdentity, ModelReply};
+use crate::config::Profile;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::FailureCause;
 use crate::facts::dialect::LearnedDialect;
@@ -63,9 +64,9 @@ pub trait Provider: Send + Sync {
         self.inner().is_some_and(Provider::reads_texts)
     }
 
-    /// Whether it answers short questions only: `profile = "small"`.
-    fn is_small(&self) -> bool {
-        self.inner().is_some_and(Provider::is_small)
+    /// How much one question asks of a model: the named one, or the one that is asked when none is named.
+    fn profile_of(&self, model: Option<&str>) -> Profile {
+        self.inner().map_or(Profile::Whole, |inner| inner.profile_of(model))
     }
 
     /// What the configured model was found to refuse since the program started, one fact a line.

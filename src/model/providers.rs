@@ -22,7 +22,7 @@ use super::redact::{Redacting, Redaction};
 use super::reply::{ModelReply, StopReason};
 use super::secret::Secret;
 use super::tls::{Certificate, certificates};
-use crate::config::{Config, Profile, ProviderConfig, ProviderKind, Reach};
+use crate::config::{Config, ProviderConfig, ProviderKind, Reach};
 use crate::contract::privacy::Confinement;
 use crate::contract::vocabulary::FailureCause;
 use crate::facts::dialect::LearnedDialect;
@@ -497,8 +497,7 @@ fn configured(
             })
         }
         ProviderKind::Recorded => recordings(name, section, machine).map_err(setup).map(|lines| {
-            let small = section.profile == Some(Profile::Small);
-            Arc::new(Recorded::new(name, small, lines)) as Arc<dyn Provider>
+            Arc::new(Recorded::new(name, section.profile, lines)) as Arc<dyn Provider>
         }),
     };
     Some(provider)

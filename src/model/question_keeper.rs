@@ -15,6 +15,7 @@ use super::call::ModelCall;
 use super::error::ModelError;
 use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply};
+use crate::config::Profile;
 use crate::contract::hash::sha256;
 use crate::contract::vocabulary::FailureCause;
 
@@ -24,6 +25,7 @@ pub(crate) struct KnownModel {
     pub identity: ModelIdentity,
     pub context_tokens: usize,
     pub context_is_known: bool,
+    pub profile: Profile,
 }
 
 impl KnownModel {
@@ -32,6 +34,7 @@ impl KnownModel {
             identity: provider.identity(),
             context_tokens: provider.context_tokens(),
             context_is_known: provider.context_is_known(),
+            profile: provider.profile_of(None),
         }
     }
 }
@@ -85,6 +88,10 @@ impl Provider for QuestionKeeper<'_> {
 
     fn context_is_known(&self) -> bool {
         self.model.context_is_known
+    }
+
+    fn profile_of(&self, _: Option<&str>) -> Profile {
+        self.model.profile
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {

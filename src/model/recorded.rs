@@ -13,6 +13,7 @@ use super::call::{Message, ModelCall};
 use super::error::ModelError;
 use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply};
+use crate::config::Profile;
 use crate::contract::vocabulary::FailureCause;
 
 /// Most lines of one recording.
@@ -68,12 +69,12 @@ pub(crate) struct Recorded {
     by_node: Mutex<BTreeMap<(String, String), Vec<ModelReply>>>,
     identity: Option<ModelIdentity>,
     context_tokens: usize,
-    small: bool,
+    profile: Profile,
 }
 
 impl Recorded {
-    /// `small` means that short questions were asked.
-    pub fn new(name: &str, small: bool, recordings: Vec<Recording>) -> Recorded {
+    /// Without a profile in the settings, the questions were those for the context that was recorded.
+    pub fn new(name: &str, profile: Option<Profile>, recordings: Vec<Recording>) -> Recorded {
         let identity = recordings.first().map(|recording| recording.reply.identity.clone());
         let context_tokens = recordings.first().and_then(|first| first.context_tokens);
         let mut by_hash = BTreeMap::new();
@@ -96,7 +97,7 @@ impl Recorded {
             by_node: Mutex::new(by_node),
             identity,
             context_tokens: context_tokens.unwrap_or(CONTEXT_TOKENS),
-            small,
+            profile: Profile::of(profile, context_tokens),
         }
     }
 }
@@ -114,8 +115,8 @@ impl Provider for Recorded {
         self.context_tokens
     }
 
-    fn is_small(&self) -> bool {
-        self.small
+    fn profile_of(&self, _: Option<&str>) -> Profile {
+        self.profile
     }
 
     fn context_is_known(&self) -> bool {

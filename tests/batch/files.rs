@@ -213,6 +213,26 @@ fn a_flow_of_several_steps_goes_on_from_file_to_file() {
 }
 
 #[test]
+fn an_answer_that_was_cut_off_is_told() {
+    let setup = BatchSetup::new("openai");
+    setup.export();
+    let cut = |line: &Value| {
+        let mut answer = answered(line);
+        answer["response"]["body"]["choices"][0]["finish_reason"] = "length".into();
+        answer
+    };
+    for round in ["1", "2"] {
+        let lines = setup.lines(&format!("sent/questions-{round}.jsonl"));
+        let answers: Vec<Value> = lines.iter().map(cut).collect();
+        setup.write(&format!("answers-{round}.jsonl"), &text_of(&answers));
+        setup.run(&["flow", "batch", "import", "sent", &format!("answers-{round}.jsonl")]);
+    }
+    let ran = setup.run(&["flow", "batch", "import", "sent"]);
+    let told = said(&ran);
+    assert!(told.contains("warning: ") && told.contains("(2 lines)"), "{told}");
+}
+
+#[test]
 fn a_failed_question_is_named_and_is_alone_in_the_next_file() {
     let setup = BatchSetup::new("openai");
     setup.export();

@@ -18,9 +18,9 @@ use serde_json::{Map, Value, json};
 use self::folder::{BatchFolder, BatchManifest, StoredInput};
 use self::rounds::Round;
 use super::Context;
-use super::data_rules::{GivenData, file_places};
+use super::data_rules::{GivenData, SaidByText, file_places};
 use super::failure::{Exit, Failure};
-use super::flow_runner::{no_provider, pack_files};
+use super::flow_runner::{no_provider, pack_files, tell_warnings};
 use super::given_input::{GivenInput, flat_row, given_day, given_params, object};
 use super::settings::load_config;
 use super::ui::count;
@@ -274,6 +274,7 @@ impl BatchImportArgs {
                 "answers": imported.answers.len(), "questions": left, "files": written.files,
             }}));
         }
+        tell_warnings(context, &round.warnings());
         context.ui.talk(format!("{done} done, {failed} failed, {waiting} with further questions"));
         if left > 0 {
             let files = written.files.join(" ");
@@ -294,13 +295,14 @@ fn data_of(inputs: &[StoredInput], config: &Config) -> GivenData {
     for input in inputs {
         match input {
             StoredInput::Inputs(inputs) => data.add_inputs(inputs),
-            StoredInput::File { name, bytes } => {
-                let read = document::has_known_name(name)
-                    .then(|| loose::read(name, bytes, config.timezone).ok());
-                if let Some(file) = read.flatten() {
+            StoredInput::File { name, bytes } if document::has_known_name(name) => {
+                if let Ok(file) = loose::read(name, bytes, config.timezone) {
                     file.context.add_places(&mut data.places);
                     data.local_only |= file.context.is_local_only();
                 }
+            }
+            StoredInput::File { bytes, .. } => {
+                data.local_only |= SaidByText::of(&String::from_utf8_lossy(bytes)).local_only;
             }
         }
     }

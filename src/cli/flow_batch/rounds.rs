@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::folder::{AskedQuestion, BatchFolder, StoredInput, WrittenFiles};
 use super::results::ImportedAnswers;
 use crate::cli::Context;
+use crate::cli::data_rules::SaidByText;
 use crate::cli::failure::{Exit, Failure};
 use crate::config::Config;
 use crate::contract::publish;
@@ -22,9 +23,16 @@ use crate::work::params::{python_of, python_settings};
 const CONCURRENCY: usize = 500;
 
 enum LineEnd {
-    Done { row: Value, for_aggregation: Map<String, Value> },
+    Done { row: Value, for_aggregation: Map<String, Value>, warnings: Vec<String> },
     Waits,
     Failed(Value),
+}
+
+impl LineEnd {
+    /// The end of the aggregation nodes.
+    fn aggregated(row: Value) -> LineEnd {
+        LineEnd::Done { row, for_aggregation: Map::new(), warnings: Vec::new() }
+    }
 }
 
 struct LineRun {
@@ -135,6 +143,17 @@ impl Round {
         rows
     }
 
+    /// The warnings of finished inputs, with how many have each.
+    pub fn warnings(&self) -> BTreeMap<String, usize> {
+        let mut counted = BTreeMap::new();
+        for (_, line) in self.runs() {
+            if let LineEnd::Done { warnings, .. } = &line.end {
+                warnings.iter().for_each(|one| *counted.entry(one.clone()).or_default() += 1);
+            }
+        }
+        counted
+    }
+
     /// The metrics of aggregation nodes.
     pub fn metrics(&self) -> Option<&Value> {
         match &self.aggregated.as_ref()?.end {
@@ -199,6 +218,7 @@ impl Runner<'_> {
                 let text = String::from_utf8_lossy(bytes);
                 let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
                 let text = text.replace("\r\n", "\n").replace('\r', "\n");
+                around.private = SaidByText::of(&text).private;
                 (Map::new(), vec![SourceText { id: name.clone(), text }])
             }
         };
@@ -219,6 +239,7 @@ impl Runner<'_> {
         match ran {
             Ok(outcome) => LineEnd::Done {
                 row: super::row_of(place, &outcome.outputs),
+                warnings: outcome.warnings,
                 for_aggregation: outcome.for_aggregation,
             },
             Err(error) if error.problem.waits_for_batch() => self.waits(place, met),
@@ -255,9 +276,7 @@ impl Runner<'_> {
         let met = keeper.met();
         let place = lines.len();
         let end = match ran {
-            Ok(metrics) => {
-                LineEnd::Done { row: Value::Object(metrics), for_aggregation: Map::new() }
-            }
+            Ok(metrics) => LineEnd::aggregated(Value::Object(metrics)),
             Err(problem) if problem.waits_for_batch() => self.waits(place, &met),
             Err(problem) => LineEnd::Failed(failed_aggregation(&problem)),
         };

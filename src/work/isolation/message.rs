@@ -88,7 +88,6 @@ pub(in crate::work) struct FlowJob<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::work) struct ProviderFacts {
     pub model: KnownModel,
-    pub is_small: bool,
     pub is_free: bool,
     /// Whether questions must bring their texts.
     pub reads_texts: bool,
@@ -98,7 +97,6 @@ impl ProviderFacts {
     pub fn of(provider: &dyn Provider) -> ProviderFacts {
         ProviderFacts {
             model: KnownModel::of(provider),
-            is_small: provider.is_small(),
             is_free: provider.is_free(),
             reads_texts: provider.reads_texts(),
         }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::config::Profile;
 use crate::contract::vocabulary::FailureCause;
 use crate::flow::{LoadedPack, ReplyCache};
 use crate::model::{ModelCall, ModelError, ModelIdentity, ModelReply, Provider};
@@ -127,8 +128,8 @@ impl Provider for Replayed<'_> {
         self.state.lock().provider.is_free
     }
 
-    fn is_small(&self) -> bool {
-        self.state.lock().provider.is_small
+    fn profile_of(&self, _: Option<&str>) -> Profile {
+        self.state.lock().provider.model.profile
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
