@@ -722,7 +722,7 @@ fn a_probe_says_what_is_wrong_with_each_answer() {
         (401, error("Incorrect API key"), vec!["Incorrect API key"]),
         (404, error("The model `loop-1` does not exist"), vec!["`loop-1` does not exist"]),
         (404, "<html>Not Found</html>".to_owned(), vec!["404", "base_url"]),
-        (200, "<html>Welcome</html>".to_owned(), vec!["is not JSON", "base_url"]),
+        (200, "<html>Welcome</html>".to_owned(), vec!["is a web page", "base_url"]),
     ];
     for (status, body, words) in rows {
         let server =

@@ -208,7 +208,8 @@ impl Anthropic {
         value: &Value,
     ) -> Result<ModelReply, ModelError> {
         let Some(parts) = value.get("content").and_then(Value::as_array) else {
-            let reason = "the response has no content list".to_owned();
+            let advice = self.endpoint.other_address();
+            let reason = format!("the response has no content list; {advice}");
             return Err(self.endpoint.transient(FailureCause::InvalidAnswer, reason, None));
         };
         let stop = match value.get("stop_reason").and_then(Value::as_str) {

@@ -337,17 +337,25 @@ impl Endpoint {
                 None => Ok(Ok(self.without_secrets(value))),
             },
             Err(_) => {
-                let kind = if kind.is_empty() { "no type".to_owned() } else { self.hide(&kind) };
-                let what = format!(
-                    "the response of {} is not JSON ({}); set provider.{}.base_url to the address \
-                     of the API, which often ends in /v1",
-                    self.shown(path),
-                    shorten(&kind),
-                    self.provider
-                );
+                let is_page = body.trim_ascii_start().starts_with(b"<");
+                let what = match kind.as_str() {
+                    _ if body.trim_ascii().is_empty() => "is empty".to_owned(),
+                    _ if is_page => "is a web page and no JSON".to_owned(),
+                    "" => "is not JSON (no type)".to_owned(),
+                    kind => format!("is not JSON ({})", shorten(&self.hide(kind))),
+                };
+                let (asked, advice) = (self.shown(path), self.other_address());
+                let what = format!("the response of {asked} {what}; {advice}");
                 Err(self.transient(FailureCause::InvalidAnswer, what, None))
             }
         }
+    }
+
+    /// What to do about a server that is not the one of the API.
+    pub(super) fn other_address(&self) -> String {
+        let is_usual = self.shown("").trim_end_matches('/').ends_with("/v1");
+        let usual = if is_usual { "" } else { ", which often ends in /v1" };
+        format!("set provider.{}.base_url to the address of the API{usual}", self.provider)
     }
 
     /// Reads an answer that arrives as a stream.

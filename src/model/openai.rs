@@ -174,7 +174,8 @@ impl OpenAi {
         };
         let choice = value.pointer("/choices/0").filter(is_said);
         let Some(choice) = choice else {
-            let reason = format!("the response is JSON, but has no choice with a {said}");
+            let advice = self.endpoint.other_address();
+            let reason = format!("the response is JSON, but has no choice with a {said}; {advice}");
             return Err(self.endpoint.transient(FailureCause::InvalidAnswer, reason, None));
         };
         let message = &choice["message"];

@@ -16,11 +16,10 @@ use crate::cli::{names, ui, watch};
 use crate::config::{Config, ProviderConfig, Reach, ServerAddress, shown_address};
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
+use crate::contract::vocabulary::FailureCause;
 use crate::home::Home;
 use crate::log::Reader;
-use crate::model::{
-    ModelError, PROBE_TOKENS, Probed, StopReason, listed_models, names_model, probed,
-};
+use crate::model::{PROBE_TOKENS, Probed, StopReason, listed_models, names_model, probed};
 use crate::os::jail::{self, Support};
 use crate::os::rights;
 use crate::telemetry::try_collector;
@@ -348,14 +347,16 @@ fn look_at_address(
         ),
     };
     let answered = match connect(host, port).map(drop) {
-        Ok(()) => listed_models(name, section, &context.machine, ANSWER_WITHIN).map_err(|error| {
-            (format!("{name}: {error}"), matches!(error, ModelError::Permanent { .. }))
-        }),
-        Err(error) => Err((format!("{name}: cannot reach {host}:{port}: {error}"), false)),
+        Ok(()) => listed_models(name, section, &context.machine, ANSWER_WITHIN)
+            .map_err(|error| (format!("{name}: {error}"), error.cause())),
+        Err(error) => {
+            let what = format!("{name}: cannot reach {host}:{port}: {error}");
+            Err((what, FailureCause::Unreachable))
+        }
     };
     match answered {
         Ok(models) => look_at_model(name, section, models, (host, port), settings, findings),
-        Err((what, true)) => match &section.api_key_env {
+        Err((what, FailureCause::Unauthorized)) => match &section.api_key_env {
             Some(variable) => {
                 let fix = format!("read -rs {variable} && export {variable}");
                 findings.wrong("provider", what, &fix);
@@ -366,7 +367,18 @@ fn look_at_address(
                 findings.hint(format!("name the key in provider.{name}.api_key_env, or {correct}"));
             }
         },
-        Err((what, false)) => {
+        // Another server answers there, or it wants something else.
+        Err((
+            what,
+            FailureCause::InvalidAnswer
+            | FailureCause::Configuration
+            | FailureCause::NotFound
+            | FailureCause::BadRequest,
+        )) => {
+            findings.wrong("provider", what, settings);
+            findings.hint(correct);
+        }
+        Err((what, _)) => {
             findings.wrong("provider", what, &fix);
             if let Some(hint) = hint {
                 findings.hint(hint);
