@@ -693,16 +693,16 @@ fn timeline(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     }
 }
 
-/// The sentences that a timeline has told of each source. Several flows may say the same of one source.
+/// The sentences that a timeline has told of each source. One flow may say of a part of the sources what
+/// another one says of all of them. Sources are known by their ids: two mails may have one subject.
 #[derive(Default)]
 struct ToldBefore<'a>(BTreeMap<&'a str, BTreeSet<String>>);
 
 impl<'a> ToldBefore<'a> {
     /// What a summary says beyond those before it; `None` where it says nothing more.
     fn rest(&mut self, told: &'a MemoItem) -> Option<Cow<'a, str>> {
-        let Some(source) = told.source.as_deref() else { return Some(Cow::Borrowed(&told.text)) };
-        let is_new = !self.0.contains_key(source);
-        let known = self.0.entry(source).or_default();
+        let ids = || told.about.lines();
+        let is_new = !ids().any(|id| self.0.contains_key(id));
         let all = sentences(&told.text);
         // A text that is cut ends within a sentence.
         let is_told = |sentence: &str, known: &BTreeSet<String>| {
@@ -712,9 +712,12 @@ impl<'a> ToldBefore<'a> {
                 *next == words || sentence.ends_with('…') && next.starts_with(&words)
             })
         };
+        let known = || ids().filter_map(|id| self.0.get(id));
         let rest: Vec<&str> =
-            all.iter().copied().filter(|one| is_new || !is_told(one, known)).collect();
-        known.extend(all.iter().map(|one| folded(one)));
+            all.iter().copied().filter(|one| !known().any(|known| is_told(one, known))).collect();
+        for id in ids() {
+            self.0.entry(id).or_default().extend(all.iter().map(|one| folded(one)));
+        }
         match (rest.is_empty(), rest.len() == all.len()) {
             (true, _) if !is_new => None,
             (_, true) => Some(Cow::Borrowed(&told.text)),
@@ -989,26 +992,26 @@ mod tests {
 
     #[test]
     fn what_several_flows_say_of_a_source_stands_once() {
-        let item = |number, source: &str, text: &str| {
+        let item = |number, ids: &[&str], text: &str| {
             told(
                 number,
                 i64::from(number),
-                json!({"title": "", "meta": {"source_name": source},
+                json!({"title": "", "source_ids": ids, "meta": {"source_name": "Rent"},
                 "outputs": {"summary_text": text}}),
             )
         };
         let all = [
-            item(1, "a.md", "The pump was repaired by Thomas. It costs 240 euros."),
-            item(2, "a.md", "The pump was repaired by Thomas. Ana paints the fence."),
-            item(3, "a.md", "It costs 240 euros."),
-            item(4, "b.md", "It costs 240 euros."),
+            item(1, &["may", "june"], "The pump was repaired by Thomas. It costs 240 euros."),
+            item(2, &["june", "july"], "The pump was repaired by Thomas. Ana paints the fence."),
+            item(3, &["may"], "It costs 240 euros."),
+            item(4, &["august"], "It costs 240 euros."),
         ];
         let all: Vec<&MemoItem> = all.iter().collect();
         let mut memo = String::new();
         timeline(&mut memo, &frame(Channel::Digest), &all);
         assert_eq!(memo.matches("The pump was repaired").count(), 1, "{memo}");
         assert_eq!(memo.matches("Ana paints the fence.").count(), 1, "{memo}");
-        // Another source may say the same.
+        // Another source may say the same, under whatever name.
         assert_eq!(memo.matches("It costs 240 euros.").count(), 2, "{memo}");
         assert_eq!(memo.lines().filter(|line| line.starts_with("- ")).count(), 3, "{memo}");
     }
