@@ -227,8 +227,8 @@ impl Imported<'_> {
         let other = ended.acks.len() as u64 - new - same;
         let made = Made::wait(context, ended);
         if context.ui.json {
-            let rules = super::registry::project_rules(context);
-            made.iter().for_each(|one| context.ui.json(&one.as_json(&rules)));
+            let names = super::registry::HomeNames::of(context);
+            made.iter().for_each(|one| context.ui.json(&one.as_json(&names)));
             let skipped =
                 self.skipped.iter().map(|one| json!({"source": one.name, "why": one.why}));
             let skipped: Vec<Value> = skipped.collect();

@@ -8,7 +8,7 @@ use super::failure::{Exit, Failure};
 use super::inspect::{ask_by_name, text};
 use super::prose::plain_line;
 use super::published::{Published, VersionChoice, named, open_bus, private_mark};
-use super::registry::project_rules;
+use super::registry::HomeNames;
 use super::{Context, ui};
 use crate::control::question::Question;
 
@@ -94,10 +94,10 @@ fn readable(context: &Context, explained: &Value, one: Option<&Published>) -> Ve
         lines.push(format!("  {title}"));
     }
     if let Some(one) = one {
-        let rules = project_rules(context);
-        let project = one.project(&rules).map(|project| format!(" · {project}"));
+        let names = HomeNames::of(context);
+        let project = one.project(&names.rules).map(|project| format!(" · {project}"));
         let project = project.unwrap_or_default();
-        lines.push(ui::dim(&format!("  {}{project}", one.day_shown())));
+        lines.push(ui::dim(&format!("  {}{project}", one.day_shown(names.zone))));
         lines.extend(one.warnings().into_iter().map(|warning| format!("  {warning}")));
         lines.extend(one.kept_by().into_iter().map(|reason| format!("  {reason}")));
         lines.extend(one.replaced_by().map(|by| format!("  the summary in its place: {by}")));

@@ -11,7 +11,7 @@ use super::home_access::HomeAccess;
 use super::prose::{Prose, shortened};
 use super::published::{PRIVATE, Published, VersionChoice, named, one_named, open_bus};
 use super::read::{nearest_name, summary_lines};
-use super::registry::project_rules;
+use super::registry::HomeNames;
 use super::since::since;
 use super::source_files::known_name;
 use super::{Context, names, ui};
@@ -502,8 +502,8 @@ fn newest_named(context: &Context, word: &str) -> Result<Option<String>, Failure
 fn show_text(context: &Context, shown: &Value) {
     if let Some(mut one) = summary_of(context, shown) {
         one.look_for_file(context);
-        let rules = project_rules(context);
-        let lines = summary_lines(Prose::of_stdout(), &one, &rules, false, false);
+        let names = HomeNames::of(context);
+        let lines = summary_lines(Prose::of_stdout(), &one, &names, false, false);
         lines.iter().for_each(|line| context.ui.out(line));
         one.kept_by().iter().for_each(|reason| context.ui.out(format!("  {reason}")));
         if let Some(by) = one.replaced_by() {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use super::acks::Ended;
 use super::prose::Prose;
 use super::published::{Published, open_bus, private_mark};
+use super::registry::HomeNames;
 use super::{Context, ui};
-use crate::digest::project::ProjectRules;
 
 /// How long a command waits until what it made is published.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -60,11 +60,11 @@ impl Made {
         made
     }
 
-    pub(super) fn as_json(&self, rules: &ProjectRules) -> serde_json::Value {
+    pub(super) fn as_json(&self, names: &HomeNames) -> serde_json::Value {
         let one = &self.published;
         serde_json::json!({
-            "summary_id": one.id(), "source": one.name(), "title": one.title(), "day": one.day(),
-            "project": one.project(rules), "flow_id": one.flow(), "summary": one.text(),
+            "summary_id": one.id(), "source": one.name(), "title": one.title(), "day": one.day(names.zone),
+            "project": one.project(&names.rules), "flow_id": one.flow(), "summary": one.text(),
             "short": one.short(), "private": one.is_private(),
         })
     }

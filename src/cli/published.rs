@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use chrono_tz::Tz;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
@@ -19,7 +20,7 @@ use crate::bus::{BusError, Item, SummaryBus};
 use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish;
 use crate::contract::source::TimePrecision;
-use crate::contract::time::Day;
+use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::file_of;
 use crate::contract::vocabulary::Stream;
 use crate::digest::project::ProjectRules;
@@ -151,17 +152,22 @@ impl Published {
         self.item.value["meta"]["flow_id"].as_str().unwrap_or_default()
     }
 
-    /// The day of the source.
-    pub(super) fn day(&self) -> &str {
-        self.item.value["day"].as_str().unwrap_or_default()
+    fn has_day(&self) -> bool {
+        TimePrecision::of(&self.item.value["meta"]) != TimePrecision::Unknown
     }
 
-    /// The day as a person reads it. Of a source without a date only the day of its summary is known.
-    pub(super) fn day_shown(&self) -> String {
-        match TimePrecision::of(&self.item.value["meta"]) {
-            TimePrecision::Unknown => format!("no date, summarized {}", self.day()),
-            _ => self.day().to_owned(),
+    /// The day of the source, as digests have it. Of one without a date only the day of its summary is known.
+    pub(super) fn day(&self, zone: Tz) -> String {
+        match self.has_day() {
+            true => Timestamp(self.at()).day_in(zone).to_string(),
+            false => text(&self.item.value["day"]),
         }
+    }
+
+    /// The day as a person reads it.
+    pub(super) fn day_shown(&self, zone: Tz) -> String {
+        let day = self.day(zone);
+        if self.has_day() { day } else { format!("no date, summarized {day}") }
     }
 
     fn at(&self) -> i64 {
@@ -379,7 +385,7 @@ pub(super) fn one_named(bus: &SummaryBus, word: &str) -> Result<Option<Published
         .iter()
         .filter(|one| sources.insert(one.source()))
         .take(CANDIDATES + 1)
-        .map(|one| format!("{}  {}  {}", one.id(), one.day(), one.name()))
+        .map(|one| format!("{}  {}  {}", one.id(), text(&one.item.value["day"]), one.name()))
         .collect();
     if candidates.len() < 2 {
         return Ok((!found.is_empty()).then(|| found.swap_remove(0)));

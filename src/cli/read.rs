@@ -13,7 +13,8 @@ use super::prose::{Prose, plain_line};
 use super::published::{
     PRIVATE, Published, VersionChoice, day_facts, each_newest, named, open_bus, unread,
 };
-use super::registry::{project_rules, selectors};
+use super::registry::{HomeNames, project_rules, selectors};
+use super::settings::load_config;
 use super::since::first_day;
 use super::source_files::known_name;
 use super::{Context, names, ui};
@@ -21,7 +22,6 @@ use crate::bus::SummaryBus;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 use crate::control::question::Question;
-use crate::digest::project::ProjectRules;
 
 /// Summaries that are shown when nothing else is asked for.
 const LAST: usize = 5;
@@ -87,13 +87,13 @@ impl ReadArgs {
             return Ok(Exit::Done);
         }
         let prose = Prose::of_stdout();
-        let rules = project_rules(context);
+        let names = HomeNames::of(context);
         let mut lines = Vec::new();
         for one in &found {
             if !lines.is_empty() {
                 lines.push(String::new());
             }
-            lines.extend(summary_lines(prose, one, &rules, self.long, self.evidence));
+            lines.extend(summary_lines(prose, one, &names, self.long, self.evidence));
         }
         show(context, prose, &lines);
         Ok(Exit::Done)
@@ -112,6 +112,7 @@ impl ReadArgs {
         };
         let mut found = Vec::new();
         let mut projects = std::collections::BTreeSet::new();
+        let zone = load_config(context)?.timezone;
         let wanted = self.day.map(|day| day.to_string());
         let read = each_newest(
             bus,
@@ -119,7 +120,7 @@ impl ReadArgs {
             VersionChoice::of(self.all_versions),
             &mut |one| {
                 let its = one.project(&rules);
-                let fits = wanted.as_deref().is_none_or(|day| one.day() == day)
+                let fits = wanted.as_deref().is_none_or(|day| one.day(zone) == day)
                     && project.is_none_or(|name| is_same(its.as_deref(), name))
                     && flow.as_deref().is_none_or(|flow| one.flow() == flow);
                 projects.extend(its);
@@ -169,7 +170,7 @@ fn nothing_read(bus: &SummaryBus, day: Option<Day>) -> Result<String, Failure> {
     let Some((what, advice)) = facts.nothing(day) else {
         let many = ui::count(facts.summaries, "summary");
         return Ok(format!(
-            "{day} has {many}, and none fits; `summarizer read --day {day}` shows all"
+            "no summary of {day} fits; {many} made for that day, of any source: `summarizer read --since {day}`"
         ));
     };
     let beside = days_beside(bus, day);
@@ -243,7 +244,7 @@ pub(super) fn summary_of_request(context: &Context, id: &str) -> Result<Option<S
 pub(super) fn summary_lines(
     prose: Prose,
     one: &Published,
-    rules: &ProjectRules,
+    names: &HomeNames,
     long: bool,
     evidence: bool,
 ) -> Vec<String> {
@@ -257,8 +258,8 @@ pub(super) fn summary_lines(
             lines.extend(prose.wrap(&quote, "    ", "    ").iter().map(|line| ui::dim(line)));
         }
     }
-    let mut from = vec![one.day_shown()];
-    from.extend(one.project(rules).map(|project| plain_line(&project)));
+    let mut from = vec![one.day_shown(names.zone)];
+    from.extend(one.project(&names.rules).map(|project| plain_line(&project)));
     from.extend(one.is_private().then(|| PRIVATE.to_owned()));
     from.extend(one.warnings());
     if one.item.value["outputs"]["model_generated"] == true {

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use chrono_tz::Tz;
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::failure::{Exit, Failure};
 use super::home_access::flows_used;
+use super::settings::load_config;
 use super::ui::{green, red, yellow};
 use super::{Context, names};
 use crate::contract::hash::Digest;
@@ -336,6 +338,19 @@ fn unread_selectors(error: &SelectorsError) -> Failure {
 /// of selectors is wrong, so the default rules stand in for it.
 pub(super) fn project_rules(context: &Context) -> ProjectRules {
     selectors(context).map(|selectors| selectors.rules()).unwrap_or_default()
+}
+
+/// How a home names the project and the day of a summary.
+pub(super) struct HomeNames {
+    pub rules: ProjectRules,
+    pub zone: Tz,
+}
+
+impl HomeNames {
+    pub fn of(context: &Context) -> HomeNames {
+        let zone = load_config(context).map_or(Tz::UTC, |config| config.timezone);
+        HomeNames { rules: project_rules(context), zone }
+    }
 }
 
 fn hash(

@@ -11,6 +11,7 @@ use super::prose::{Prose, plain, plain_line};
 use super::published::{Published, VersionChoice, each_newest, open_bus, private_mark, unread};
 use super::read::{is_same, show};
 use super::registry::{project_rules, selectors};
+use super::settings::load_config;
 use super::since::first_day;
 use super::{Context, names, ui};
 use crate::bus::search::{self, Hit, folded, hit};
@@ -57,6 +58,7 @@ impl SearchArgs {
             Some(_) => selectors(context)?.rules(),
             None => project_rules(context),
         };
+        let zone = load_config(context)?.timezone;
         let mut projects = BTreeSet::new();
         let prose = Prose::of_stdout();
         let (mut hits, mut more, mut lines) = (0, false, Vec::new());
@@ -78,12 +80,12 @@ impl SearchArgs {
             if context.ui.json {
                 context.ui.json(&json!({
                     "summary_id": one.id(), "source": one.name(), "title": one.title(),
-                    "day": one.day(), "project": project, "private": one.is_private(),
+                    "day": one.day(zone), "project": project, "private": one.is_private(),
                     "sentence": sentence, "replaced_by": one.replaced_by(),
                 }));
             } else {
                 let mark = private_mark(one.is_private());
-                let mut day = format!("  {}{mark}", ui::dim(&one.day_shown()));
+                let mut day = format!("  {}{mark}", ui::dim(&one.day_shown(zone)));
                 day.extend(one.warnings().iter().map(|warning| ui::dim(&format!("  {warning}"))));
                 lines.extend(prose.name(&one.name(), &day));
                 lines.extend(prose.wrap(&marked(&sentence, &words), "  ", "  "));
