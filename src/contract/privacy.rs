@@ -91,14 +91,25 @@ impl Confinement {
 /// Whether a request or a record says that its text stays on this machine: a member that is present and
 /// is not clearly a no.
 pub(crate) fn says_local_only(members: &Map<String, Value>) -> bool {
-    let own = members.iter().any(|(name, value)| is_member(name) && !is_refused(value));
+    let own = members.iter().any(|(name, value)| names_local_only(name) && !is_refused(value));
     let nested = members.iter().filter(|(name, _)| is_nested(name));
     // Metadata may have metadata of its own. The bound of JSON nesting ends this.
     own || nested.filter_map(|(_, value)| value.as_object()).any(says_local_only)
 }
 
+/// Whether a value, or any record in it, says so.
+pub(crate) fn says_local_only_within(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => {
+            says_local_only(members) || members.values().any(says_local_only_within)
+        }
+        Value::Array(items) => items.iter().any(says_local_only_within),
+        _ => false,
+    }
+}
+
 /// The name in the spellings that people use: `local_only`, `local-only`, `Local only`, `localOnly`.
-fn is_member(name: &str) -> bool {
+pub(crate) fn names_local_only(name: &str) -> bool {
     name.len() <= 2 * LOCAL_ONLY.len() && {
         let letters = name.chars().filter(|c| c.is_alphanumeric());
         letters.flat_map(char::to_lowercase).eq("localonly".chars())

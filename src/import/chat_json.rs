@@ -11,7 +11,6 @@ use serde_json::Value;
 use super::chats::{Conversation, Standing, Turn};
 use super::fields::time;
 use crate::contract::hash::sha256;
-use crate::contract::publish::said_by_record;
 use crate::contract::time::{Day, Timestamp};
 use crate::markup::html::unescape;
 
@@ -57,7 +56,6 @@ fn conversation(chat: &Value, name: &str, zone: Tz) -> Option<Conversation> {
         id: id.unwrap_or_else(|| title.clone()),
         title: Some(title),
         system: "chat_export",
-        publish: chat.as_object().and_then(said_by_record),
         ..Conversation::default()
     };
     let names = names(messages);
@@ -78,19 +76,21 @@ fn conversation(chat: &Value, name: &str, zone: Tz) -> Option<Conversation> {
             let said = format!("{} {} {text}", at.0, author.as_deref().unwrap_or_default());
             sha256(said).hex()[..16].to_owned()
         };
-        found.turns.push(Turn {
+        let turn = Turn {
             id: given.unwrap_or_else(hash),
             role: if is_note { "system" } else { "user" }.to_owned(),
             author,
             at,
             text,
             standing: if is_note { Standing::Hidden } else { Standing::Shown },
-            publish: message.as_object().and_then(said_by_record),
-        });
+            publish: None,
+            local_only: false,
+        };
+        found.turns.push(turn.marked_by(message));
     }
     // Some programs write the newest message first.
     found.turns.sort_by_key(|turn| turn.at);
-    (!found.turns.is_empty()).then_some(found)
+    (!found.turns.is_empty()).then(|| found.marked_by(chat))
 }
 
 fn word(value: &Value) -> Option<String> {

@@ -117,6 +117,7 @@ pub(super) fn conversation(text: &str, name: &str, zone: Tz) -> Option<Conversat
             text,
             standing,
             publish: None,
+            local_only: false,
         });
     }
     found.turns.iter().any(|turn| turn.standing == Standing::Shown).then_some(found)

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::fields::time;
+use crate::contract::privacy::says_local_only;
 use crate::contract::publish::said_by_record;
 use crate::contract::time::Timestamp;
 
@@ -40,6 +41,31 @@ pub(crate) struct Turn {
     pub standing: Standing,
     /// Whether it may be shown to others.
     pub publish: Option<bool>,
+    /// Whether it stays on this machine.
+    pub local_only: bool,
+}
+
+impl Turn {
+    /// The marks that the record of a message has.
+    pub(super) fn marked_by(self, message: &Value) -> Turn {
+        let members = message.as_object();
+        Turn {
+            publish: members.and_then(said_by_record),
+            local_only: members.is_some_and(says_local_only),
+            ..self
+        }
+    }
+}
+
+impl Conversation {
+    /// The marks that the record of a conversation has, beside those of its messages.
+    pub(super) fn marked_by(mut self, record: &Value) -> Conversation {
+        let members = record.as_object();
+        self.publish = members.and_then(said_by_record);
+        let is_local_only = members.is_some_and(says_local_only);
+        self.turns.iter_mut().for_each(|turn| turn.local_only |= is_local_only);
+        self
+    }
 }
 
 /// What a message is in its conversation.
@@ -62,8 +88,7 @@ pub(crate) fn conversation(value: &Value) -> Result<Conversation, String> {
     } else {
         Err("it is no conversation: neither `mapping` nor `chat_messages`".to_owned())
     };
-    let publish = value.as_object().and_then(said_by_record);
-    read.map(|conversation| Conversation { publish, ..conversation })
+    read.map(|conversation| conversation.marked_by(value))
 }
 
 fn word(value: &Value) -> Option<String> {
@@ -107,8 +132,9 @@ fn chatgpt(value: &Value) -> Result<Conversation, String> {
             (true, false) => Standing::Shown,
         };
         let id = word(&message["id"]).unwrap_or_else(|| node.to_owned());
-        let publish = message.as_object().and_then(said_by_record);
-        found.turns.push(Turn { id, role, author: None, at, text, standing, publish });
+        let (author, publish, local_only) = (None, None, false);
+        let turn = Turn { id, role, author, at, text, standing, publish, local_only };
+        found.turns.push(turn.marked_by(message));
     }
     let first = found.turns.first().map(|turn| turn.id.clone());
     found.id = id.or(first).ok_or("it has no id and no message with words")?;
@@ -235,8 +261,9 @@ fn claude(value: &Value) -> Result<Conversation, String> {
             false => Standing::OtherBranch,
         };
         let (id, role) = (message_id, role.to_owned());
-        let publish = message.as_object().and_then(said_by_record);
-        found.turns.push(Turn { id, role, author: None, at, text, standing, publish });
+        let (author, publish, local_only) = (None, None, false);
+        let turn = Turn { id, role, author, at, text, standing, publish, local_only };
+        found.turns.push(turn.marked_by(message));
     }
     Ok(found)
 }
@@ -357,6 +384,22 @@ mod tests {
             ("c1", Some("Prices"), 1)
         );
         assert_eq!(read.turns[0].at.0, 1_770_800_100_000);
+    }
+
+    #[test]
+    fn a_message_stays_on_this_machine_where_it_or_its_conversation_says_so() {
+        let kept = |value: &Value| -> Vec<bool> {
+            conversation(value).unwrap().turns.iter().map(|turn| turn.local_only).collect()
+        };
+        let mut chat = tree();
+        assert_eq!(kept(&chat), [false; 5]);
+        chat["mapping"]["a"]["message"]["metadata"]["local_only"] = json!(true);
+        assert_eq!(kept(&chat), [true, false, false, false, false]);
+        chat["local_only"] = json!("yes");
+        assert_eq!(kept(&chat), [true; 5]);
+        let claude = json!({"uuid": "c", "name": "n", "local_only": true, "chat_messages": [
+            {"uuid": "m", "sender": "human", "text": "Hello", "created_at": "2026-02-11T10:00:00Z"}]});
+        assert_eq!(kept(&claude), [true]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use super::{
     Appender, FoundFiles, HELD_BYTES_MAX, ImportError, NewRecord, Report, Target, files, read,
 };
 use crate::contract::hash::sha256;
+use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::markup::document::TEXT_EXTENSIONS;
 use crate::markup::{document as file, markdown};
@@ -205,6 +206,9 @@ fn add_chunks(
         if let Some(publish) = file.publish {
             metadata["publish"] = json!(publish);
         }
+        if file.is_local_only() {
+            metadata[LOCAL_ONLY] = true.into();
+        }
         if let Some(date) = &file.date {
             metadata["date"] = json!(date);
         }
@@ -308,6 +312,16 @@ mod tests {
             let cut: String =
                 text.chars().skip(start as usize).take((end - start) as usize).collect();
             assert_eq!(cut, chunk.value["text"].as_str().unwrap());
+        }
+    }
+
+    #[test]
+    fn every_chunk_of_a_text_that_stays_here_says_so() {
+        for front in ["local_only: true", "meta:\n  Local only: yes"] {
+            let text = format!("---\n{front}\n---\n# One\nbody\n\n# Two\nmore\n");
+            let chunks = document("a.md", text.as_bytes(), 0, 0).unwrap();
+            let said = chunks.iter().map(|chunk| &chunk.value["metadata"]["local_only"]);
+            assert_eq!(said.collect::<Vec<_>>(), [&json!(true), &json!(true)], "{front}");
         }
     }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::stream::each_record;
 use super::{ImportError, LeftOut, NewRecord, Report, TakeEvent, Target, import_events};
 use crate::contract::hash::sha256;
+use crate::contract::privacy::{LOCAL_ONLY, says_local_only};
 use crate::contract::publish;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Timestamp, parse_instant};
@@ -172,6 +173,9 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
     }
     if let Some(publish) = publish {
         value["publish"] = json!(publish);
+    }
+    if record.as_object().is_some_and(says_local_only) {
+        value[LOCAL_ONLY] = true.into();
     }
     if let Some((name, written)) = first(record, &mapping.time).and_then(written_time) {
         value[name] = json!(written);

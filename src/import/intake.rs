@@ -21,6 +21,7 @@ use super::{
     talks,
 };
 use crate::contract::hash::sha256;
+use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish::{said, together};
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::time::{Day, Timestamp};
@@ -173,6 +174,7 @@ impl<'a> Intake<'a> {
         for subject in &mut subjects {
             rename(&mut subject.id, report);
         }
+        subjects.retain(|subject| !report.refused.contains(&subject.id));
         Ok(subjects)
     }
 
@@ -356,6 +358,9 @@ impl<'a> Intake<'a> {
             }
             if let Some(publish) = publish {
                 value["publish"] = json!(publish);
+            }
+            if turn.local_only {
+                value[LOCAL_ONLY] = true.into();
             }
             match turn.standing {
                 Standing::Shown => {

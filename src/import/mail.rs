@@ -12,6 +12,7 @@ use super::{
     ImportError, LeftOut, NewRecord, Report, TakeEvent, Target, disk_error, import_events, read,
 };
 use crate::contract::hash::sha256;
+use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish::together;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
@@ -22,6 +23,9 @@ use crate::upstream::lines::Lines;
 
 /// Largest mail, with everything attached to it.
 const MAIL_BYTES_MAX: usize = 256 << 20;
+/// Longest text of one event. A table may be much longer than its file, because each row has the names of its
+/// columns.
+const TEXT_BYTES_MAX: usize = 16 << 20;
 /// Mails attached to mails attached to mails.
 const MAILS_IN_MAILS_MAX: usize = 8;
 
@@ -177,7 +181,11 @@ impl Reading<'_> {
         let publish = together([mail.publish, around]);
         let event = Event { file: self.file, message_id: &message_id, mail, at, publish };
         // Files are read as files, and not as the body of the mail that has only them.
-        if mail.shows_text || mail.attachments.is_empty() && !mail.body.trim().is_empty() {
+        let has_text =
+            mail.shows_text || mail.attachments.is_empty() && !mail.body.trim().is_empty();
+        if has_text && mail.body.len() > TEXT_BYTES_MAX {
+            self.found.push(Err(LeftOut::Unread(too_long())));
+        } else if has_text {
             self.found.push(Ok(event.record(&mail.body, None)));
         }
         for (number, one) in mail.attachments.iter().enumerate() {
@@ -191,13 +199,15 @@ impl Reading<'_> {
                         None => self.leave_out(one, "not a mail message"),
                     }
                 }
-                (Some(content), _) => match read::attached(&file_name(one), content) {
-                    Ok(document) => {
-                        let attached = Some((number, shown_name(one), &document));
-                        self.found.push(Ok(event.record(&document.text, attached)));
+                (Some(content), _) => {
+                    match read::attached(&file_name(one), content, TEXT_BYTES_MAX) {
+                        Ok(document) => {
+                            let attached = Some((number, shown_name(one), &document));
+                            self.found.push(Ok(event.record(&document.text, attached)));
+                        }
+                        Err(why) => self.leave_out(one, &why),
                     }
-                    Err(why) => self.leave_out(one, &why),
-                },
+                }
                 (None, media_type) => {
                     let kind = media_type.split('/').next().unwrap_or(media_type);
                     self.leave_out(one, kind);
@@ -209,6 +219,10 @@ impl Reading<'_> {
     fn leave_out(&mut self, one: &Attachment, why: &str) {
         self.not_read.push(format!("{} ({why})", shown_name(one)));
     }
+}
+
+fn too_long() -> String {
+    format!("its text is longer than {} MiB: save it as a file", TEXT_BYTES_MAX >> 20)
 }
 
 /// The name a person knows an attachment by.
@@ -264,6 +278,9 @@ impl Event<'_> {
             let title = self.mail.subject.as_deref().map(|subject| format!("{subject} › {name}"));
             members.insert("title".to_owned(), title.unwrap_or_else(|| name.to_owned()).into());
             publish = together([publish, document.publish]);
+            if document.is_local_only() {
+                members.insert(LOCAL_ONLY.to_owned(), true.into());
+            }
         }
         let mut value = json!({
             "schema_version": "event.v1",
@@ -336,8 +353,8 @@ mod tests {
         assert_eq!((again.added, again.known), (0, 60));
     }
 
-    /// What a mail of parts gives: each text under its title, and what was left out.
-    fn taken(parts: &[(&str, &str)]) -> (Vec<(String, String)>, Vec<String>) {
+    /// What is found in a mail of parts.
+    fn records_of(parts: &[(&str, &str)]) -> Vec<Result<(Timestamp, NewRecord), LeftOut>> {
         let head = "Message-ID: <1@x>\r\nFrom: a@x\r\nSubject: Minutes\r\nDate: Mon, 9 Feb 2026 10:00:00 +0000\r\n";
         let mut text = format!("{head}Content-Type: multipart/mixed; boundary=b\r\n\r\n");
         for (headers, content) in parts {
@@ -345,8 +362,13 @@ mod tests {
         }
         text.push_str("--b--\r\n");
         let message = Message { separator: None, bytes: text.into_bytes(), too_large: false };
+        found_in("a.eml", &message)
+    }
+
+    /// What a mail of parts gives: each text under its title, and what was left out.
+    fn taken(parts: &[(&str, &str)]) -> (Vec<(String, String)>, Vec<String>) {
         let (mut texts, mut left) = (Vec::new(), Vec::new());
-        for found in found_in("a.eml", &message) {
+        for found in records_of(parts) {
             match found {
                 Ok((_, record)) => {
                     let word = |name: &str| record.value[name].as_str().unwrap().trim().to_owned();
@@ -395,6 +417,23 @@ mod tests {
         );
         let pdf = "Attachment(\"r.pdf (PDF: save it as a file)\")";
         assert_eq!(left, [pdf, "Attachment(\"p.jpg (image)\")"]);
+    }
+
+    #[test]
+    fn what_is_attached_stays_on_this_machine_where_it_says_so() {
+        for (name, content, expected) in [
+            ("m.md", "---\nlocal_only: true\n---\nThe key is under the mat.", true),
+            ("m.md", "---\nlocal_only: no\n---\nThe key is under the mat.", false),
+            ("m.csv", "text,local_only\nOne,\nTwo,yes\n", true),
+            ("m.json", "[{\"text\": \"One\"}, {\"text\": \"Two\", \"local_only\": true}]", true),
+            ("m.json", "{\"notes\": [{\"text\": \"One\", \"local_only\": true}]}", true),
+        ] {
+            let headers = format!("Content-Disposition: attachment; filename={name}");
+            let records = records_of(&[(&headers, content)]);
+            let said: Vec<_> = records.into_iter().flatten().collect();
+            assert_eq!(said.len(), 1, "{name}");
+            assert_eq!(said[0].1.value["local_only"] == true, expected, "{name}: {content}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod documents;
 mod extract;
 mod feed;
 pub mod fields;
+mod head;
 pub(crate) mod intake;
 pub(crate) mod kind;
 pub mod mail;
@@ -28,7 +29,7 @@ mod stream;
 mod talks;
 pub(crate) mod units;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -140,6 +141,9 @@ pub struct Report {
     /// Records that became private, by the ids that they had before.
     #[serde(skip)]
     pub(crate) renamed: BTreeMap<String, String>,
+    /// Ids of records that are too long for a line of a bus.
+    #[serde(skip)]
+    pub(crate) refused: BTreeSet<String>,
     /// How much more was left out than is listed.
     pub(crate) rejected_omitted: u64,
     /// What is attached to mails and has no reader, the first of it.
@@ -180,6 +184,15 @@ impl Report {
             }
             false => self.rejected_omitted += 1,
         }
+    }
+
+    /// A record that no line of a bus can hold.
+    fn refuse(&mut self, record: NewRecord) {
+        let place = ["/source/source_uri", "/provenance/source_uri"];
+        let file = place.iter().find_map(|place| record.value.pointer(place)?.as_str());
+        let file = file.unwrap_or(&record.id).to_owned();
+        self.reject(&file, 1, "one text is too long: split it".to_owned());
+        self.refused.insert(record.id);
     }
 
     /// A conversation in which nobody said anything.

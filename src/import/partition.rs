@@ -23,7 +23,7 @@ use crate::contract::stable_id::{Part, stable_id};
 use crate::os::{DiskFile, Open};
 use crate::upstream::Family;
 use crate::upstream::index::IdKey;
-use crate::upstream::lines::Lines;
+use crate::upstream::lines::{BUS_LINE_BYTES_MAX, Lines};
 
 /// The partition of documents that lie in no folder.
 const NO_FOLDER: &str = "files";
@@ -33,6 +33,8 @@ const MODE: u32 = 0o640;
 const EVENT_ID: &str = "event_id";
 /// Ids that are held before what was begun is finished.
 const IDS_MAX: usize = if cfg!(test) { 50 } else { 4 << 20 };
+/// A longer line of a partition is read by nobody, and its partition with it.
+const LINE_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { BUS_LINE_BYTES_MAX };
 /// Bytes written in one call.
 const WRITE_BYTES: usize = 1 << 20;
 
@@ -103,8 +105,13 @@ impl<'a> Appender<'a> {
                 report.known += 1;
                 continue;
             };
+            let line = line(&record.value);
+            if line.len() >= LINE_BYTES_MAX {
+                report.refuse(record);
+                continue;
+            }
             growing.tally.add(&record.value);
-            lines.push_str(&line(&record.value));
+            lines.push_str(&line);
             lines.push('\n');
             growing.added += 1;
             if lines.len() >= WRITE_BYTES {

@@ -6,12 +6,16 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::kind::{FileKind, HEAD_BYTES, Refusal, extension};
-use super::{decode, extract, office};
+use super::{decode, extract, head, office};
+use crate::contract::privacy::{names_local_only, says_local_only, says_local_only_within};
 use crate::contract::publish::{said_by_member, said_by_record, said_within, together};
 use crate::markup::document::{self, Document};
 use crate::markup::records::{List, Record, value_of};
 use crate::markup::{cards, org, subtitles};
 use crate::upstream::source::RESOLVE_IDS_MAX;
+
+/// The texts of the items of a list, together.
+const ITEMS_BYTES_MAX: usize = 256 << 20;
 
 /// What reading a file may need beside its bytes.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +32,17 @@ pub(crate) fn items(
     path: &Path,
     bytes: &[u8],
 ) -> Result<Option<Vec<Document>>, String> {
+    items_within(kind, path, bytes, ITEMS_BYTES_MAX)
+}
+
+/// The same, where the texts of the items have a limit together. The rows of a table have the names of its columns, so
+/// that they may be much longer than their file.
+fn items_within(
+    kind: FileKind,
+    path: &Path,
+    bytes: &[u8],
+    text_max: usize,
+) -> Result<Option<Vec<Document>>, String> {
     let (name, kind) = match (kind, extension(path).as_str()) {
         (FileKind::Csv, "tsv") => ("tsv", "csv"),
         (FileKind::Csv, _) => ("csv", "csv"),
@@ -36,28 +51,59 @@ pub(crate) fn items(
         _ => return Ok(None),
     };
     let text = decode::text(bytes).ok_or("it is binary")?;
-    let header = if kind == "csv" { missing_header(path, &text) } else { None };
-    let has_names = header.is_none();
-    let text = header.map_or(text.clone(), |header| header + &text);
-    let list = match List::of(name, &text)? {
+    let text = if kind == "csv" { without_sign(&text) } else { &text };
+    let list = match List::of(name, text)? {
         // Lines of JSON stand under other names too.
-        None if serde_json::from_str::<&RawValue>(&text).is_err() => List::of("jsonl", &text)?,
+        None if serde_json::from_str::<&RawValue>(text).is_err() => List::of("jsonl", text)?,
         list => list,
     };
     let Some(list) = list else { return Ok(None) };
+    let begin = list.begin(text, head::ROWS_READ);
+    let has_names = begin.is_none_or(|(names, rows)| head::names_columns(names, &rows));
+    let list = if has_names { list } else { list.without_names() };
     if list.slots.len() > RESOLVE_IDS_MAX {
         let count = list.slots.len();
         return Err(format!("{count} items are too many: split it at {RESOLVE_IDS_MAX}"));
     }
-    let records = list.slots.iter().map(|slot| list.record(&text, slot));
-    let documents = records.flat_map(|record| {
-        let publish = together([said_by_record(&record.members), list.publish]);
-        let all =
-            project(kind, &record.members).unwrap_or_else(|| vec![item(kind, record, has_names)]);
-        all.into_iter()
-            .map(move |one| Document { publish: together([publish, one.publish]), ..one })
+    let (mut documents, mut read_bytes) = (Vec::new(), 0);
+    for slot in &list.slots {
+        for document in items_of(kind, list.record(text, slot), list.publish, has_names) {
+            read_bytes += document.text.len();
+            if read_bytes > text_max {
+                return Err(too_long(text_max));
+            }
+            documents.push(document);
+        }
+    }
+    Ok(Some(documents))
+}
+
+/// What one item of a list gives: itself, or the documents of a project. Those without words are left out.
+fn items_of(
+    kind: &'static str,
+    record: Record,
+    publish: Option<bool>,
+    has_names: bool,
+) -> impl Iterator<Item = Document> {
+    let publish = together([said_by_record(&record.members), publish]);
+    let is_local_only = says_local_only(&record.members);
+    let all = project(kind, &record.members).unwrap_or_else(|| vec![item(kind, record, has_names)]);
+    let marked = all.into_iter().map(move |one| {
+        let publish = together([publish, one.publish]);
+        Document { publish, ..one }.local_only_if(is_local_only)
     });
-    Ok(Some(documents.filter(|one| !one.text.trim().is_empty()).collect()))
+    marked.filter(|one| !one.text.trim().is_empty())
+}
+
+fn too_long(text_max: usize) -> String {
+    format!("its text is longer than {} MiB: split it", text_max >> 20)
+}
+
+/// A table without the line in which Excel names the sign between its cells: `sep=;`.
+fn without_sign(text: &str) -> &str {
+    let rest = text.strip_prefix("sep=").and_then(|rest| rest.split_once('\n'));
+    rest.filter(|(sign, _)| sign.trim_end_matches('\r').chars().count() == 1)
+        .map_or(text, |(_, rows)| rows)
 }
 
 /// A project of an export of Claude: what it is about, and each of its documents.
@@ -82,7 +128,7 @@ fn project(kind: &'static str, members: &Map<String, Value>) -> Option<Vec<Docum
         ..Document::default()
     }];
     all.extend(docs.iter().filter_map(Value::as_object).filter_map(|doc| {
-        Some(Document {
+        let document = Document {
             kind,
             title: word(doc, "filename"),
             text: word(doc, "content")?,
@@ -90,31 +136,10 @@ fn project(kind: &'static str, members: &Map<String, Value>) -> Option<Vec<Docum
             members: labels.clone(),
             publish: said_by_record(doc),
             ..Document::default()
-        })
+        };
+        Some(document.local_only_if(says_local_only(doc)))
     }));
     Some(all)
-}
-
-/// The line with the names that a table lacks: its first row has numbers or dates where the second one has them.
-fn missing_header(path: &Path, text: &str) -> Option<String> {
-    let separator = if extension(path) == "tsv" { '\t' } else { separator_of(text) };
-    let head: String = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .take(2)
-        .fold(String::new(), |head, line| head + line + "\n");
-    let rows = rows(&head, separator);
-    let (first, second) = (rows.first()?, rows.get(1)?);
-    let is_number = |cell: &String| {
-        let cell = cell.trim().trim_start_matches(['-', '+', '€', '$', '£']);
-        cell.starts_with(|c: char| c.is_ascii_digit())
-    };
-    let alike = |(one, two): (&String, &String)| is_number(one) == is_number(two);
-    let has_numbers = first.iter().any(is_number) && first.iter().zip(second).all(alike);
-    let is_data = first.len() > 1 && first.len() == second.len() && has_numbers;
-    let names = (1..=first.len()).map(|number| format!("column {number}"));
-    let names: Vec<String> = names.collect();
-    is_data.then(|| names.join(&separator.to_string()) + "\n")
 }
 
 /// An item without a text of its own is shown by its members, each record a sentence. Names that the file does not
@@ -151,7 +176,9 @@ fn item(kind: &'static str, record: Record, has_names: bool) -> Document {
 fn sentence(record: &Map<String, Value>) -> String {
     let mut lines = Vec::new();
     // The mark that a record is private is no part of what it says.
-    let shown = record.iter().filter(|(name, value)| said_by_member(name, value).is_none());
+    let is_mark =
+        |name: &str, value: &Value| said_by_member(name, value).is_some() || names_local_only(name);
+    let shown = record.iter().filter(|(name, value)| !is_mark(name, value));
     shown.for_each(|(name, value)| members(name, value, &mut lines));
     if lines.is_empty() {
         String::new()
@@ -161,7 +188,7 @@ fn sentence(record: &Map<String, Value>) -> String {
 }
 
 /// Reads what is attached to a mail as one document, by its content and its name; or says why not.
-pub(crate) fn attached(name: &str, bytes: &[u8]) -> Result<Document, String> {
+pub(crate) fn attached(name: &str, bytes: &[u8], text_max: usize) -> Result<Document, String> {
     let (path, head) = (Path::new(name), &bytes[..bytes.len().min(HEAD_BYTES)]);
     let kind = FileKind::of(path, head, &mut || Ok(bytes.to_vec()));
     let kind = kind.map_err(|error| error.to_string())?.map_err(|Refusal(why)| why)?;
@@ -173,9 +200,10 @@ pub(crate) fn attached(name: &str, bytes: &[u8]) -> Result<Document, String> {
         }
         _ => {}
     }
-    let read = whole(&Readers::default(), kind, path, bytes)?;
+    let read = whole_within(&Readers::default(), kind, path, bytes, text_max)?;
     match read.text.trim() {
         "" => Err("no words".to_owned()),
+        _ if read.text.len() > text_max => Err(too_long(text_max)),
         _ => Ok(read),
     }
 }
@@ -187,11 +215,23 @@ pub(crate) fn whole(
     path: &Path,
     bytes: &[u8],
 ) -> Result<Document, String> {
-    match items(kind, path, bytes)? {
+    whole_within(readers, kind, path, bytes, ITEMS_BYTES_MAX)
+}
+
+fn whole_within(
+    readers: &Readers,
+    kind: FileKind,
+    path: &Path,
+    bytes: &[u8],
+    text_max: usize,
+) -> Result<Document, String> {
+    match items_within(kind, path, bytes, text_max)? {
         Some(items) if !items.is_empty() => {
             let texts: Vec<&str> = items.iter().map(|item| item.text.trim()).collect();
             let publish = together(items.iter().map(|item| item.publish));
-            Ok(Document { text: texts.join("\n"), publish, ..Document::default() })
+            let is_local_only = items.iter().any(Document::is_local_only);
+            let whole = Document { text: texts.join("\n"), publish, ..Document::default() };
+            Ok(whole.local_only_if(is_local_only))
         }
         _ => document(readers, kind, path, bytes),
     }
@@ -229,70 +269,22 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
         FileKind::Latex => read_as("x.tex"),
         FileKind::Mail => document::read("x.eml", bytes),
         FileKind::Csv => {
-            let separator = if extension(path) == "tsv" { '\t' } else { separator_of(&text) };
-            Ok(Document { kind: "csv", text: table(&text, separator), ..Document::default() })
+            // Rows are items. What has none has the names of its columns.
+            let kind = if extension(path) == "tsv" { "tsv" } else { "csv" };
+            let list = List::of(kind, without_sign(&text))?;
+            let names = list.as_ref().and_then(|list| list.begin(&text, 0));
+            let text = names.map(|(names, _)| names.join("; ")).unwrap_or_default();
+            Ok(Document { kind: "csv", text, ..Document::default() })
         }
         FileKind::Json | FileKind::ChatJson => {
             let mut read = read_as("x.json")?;
             let values = values(&text);
             read.publish = together(values.iter().map(said_within));
             read.text = records(&values);
-            Ok(read)
+            Ok(read.local_only_if(values.iter().any(says_local_only_within)))
         }
         _ => read_as("x.txt"),
     }
-}
-
-/// The character between the cells of a table: the most frequent candidate in its first line.
-fn separator_of(text: &str) -> char {
-    let first = text.lines().next().unwrap_or_default();
-    let count = |separator: &char| first.matches(*separator).count();
-    [',', ';', '\t', '|'].into_iter().rev().max_by_key(count).unwrap_or(',')
-}
-
-/// Each row as a sentence: the cells with the names of their columns.
-fn table(text: &str, separator: char) -> String {
-    let mut rows = rows(text, separator).into_iter();
-    let names = rows.next().unwrap_or_default();
-    let mut out = String::new();
-    for row in rows {
-        let cells = row.iter().enumerate().filter(|(_, cell)| !cell.trim().is_empty());
-        let cells = cells.map(|(at, cell)| match names.get(at).map(|name| name.trim()) {
-            Some(name) if !name.is_empty() => format!("{name}: {}", cell.trim()),
-            _ => cell.trim().to_owned(),
-        });
-        let line = cells.collect::<Vec<_>>().join("; ");
-        if !line.is_empty() {
-            out.push_str(&format!("{}.\n", line.trim_end_matches('.')));
-        }
-    }
-    if out.is_empty() { names.join("; ") } else { out }
-}
-
-/// The rows of comma-separated values; a cell in quotes may hold separators and line ends.
-fn rows(text: &str, separator: char) -> Vec<Vec<String>> {
-    let (mut rows, mut row, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        match c {
-            '"' if quoted && chars.peek() == Some(&'"') => {
-                cell.push('"');
-                chars.next();
-            }
-            '"' if quoted || cell.is_empty() => quoted = !quoted,
-            c if c == separator && !quoted => row.push(std::mem::take(&mut cell)),
-            '\n' if !quoted => {
-                row.push(std::mem::take(&mut cell));
-                rows.push(std::mem::take(&mut row));
-            }
-            c => cell.push(c),
-        }
-    }
-    if !cell.is_empty() || !row.is_empty() {
-        row.push(cell);
-        rows.push(row);
-    }
-    rows
 }
 
 /// The records of a file that is JSON, or lines of JSON.
@@ -341,9 +333,32 @@ mod tests {
     #[test]
     fn a_table_is_read_row_by_row() {
         let csv = "Name;Amount\nAna;40\n\"Gil; Bo\";\"3\"\"\"\n;\n";
-        let text = read(FileKind::Csv, "a.csv", csv.as_bytes()).text;
-        assert_eq!(text, "Name: Ana; Amount: 40.\nName: Gil; Bo; Amount: 3\".\n");
-        assert_eq!(read(FileKind::Csv, "a.tsv", b"a\tb,c\n1\t2\n").text, "a: 1; b,c: 2.\n");
+        let whole = |name: &str, bytes: &[u8]| {
+            super::whole(&Readers::default(), FileKind::Csv, Path::new(name), bytes).unwrap().text
+        };
+        let rows = "Name: Ana; Amount: 40.\nName: Gil; Bo; Amount: 3\".";
+        assert_eq!(whole("a.csv", csv.as_bytes()), rows);
+        assert_eq!(whole("a.csv", format!("sep=;\r\n{csv}").as_bytes()), rows);
+        assert_eq!(whole("a.tsv", b"a\tb,c\n1\t2\n"), "a: 1; b,c: 2.");
+        assert_eq!(whole("a.csv", b"a,b\n"), "a; b");
+        for (table, expected) in [
+            ("Fruit,Colour\nApple,Red\n", "Fruit; Colour.\nApple; Red."),
+            ("Fruit,Price\nApple,3\n", "Fruit: Apple; Price: 3."),
+            ("Region,2022,2023\nNorth,10,20\n", "Region: North; 2022: 10; 2023: 20."),
+            ("Anna,Berlin\nBea,Hamburg\n", "Anna; Berlin.\nBea; Hamburg."),
+            ("\"Pump\nold\",240\nHose,35\n", "Pump\nold; 240.\nHose; 35."),
+        ] {
+            assert_eq!(whole("a.csv", table.as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn the_rows_of_a_table_have_a_limit_with_the_names_of_its_columns() {
+        let names = format!("{},b\n", "n".repeat(1 << 16));
+        let table = |rows: usize| names.clone() + &"1,2\n".repeat(rows);
+        let read = |rows: usize| attached("a.csv", table(rows).as_bytes(), 1 << 20);
+        assert!(read(15).is_ok());
+        assert_eq!(read(16).unwrap_err(), "its text is longer than 1 MiB: split it");
     }
 
     #[test]

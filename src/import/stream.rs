@@ -16,6 +16,7 @@ use serde::de::{
 use serde_json::{Map, Value};
 
 use super::{ImportError, disk_error};
+use crate::contract::privacy::{LOCAL_ONLY, names_local_only, says_local_only};
 use crate::contract::publish;
 use crate::os::{Disk, DiskFile, Open};
 use crate::upstream::lines::{BUS_LINE_BYTES_MAX, Lines};
@@ -40,14 +41,16 @@ pub(super) fn each_record(
     let mut head = Map::new();
     let shape = shape_of(&opened, start, &mut head).map_err(read)?;
     let is_private = publish::said_by_record(&head) == Some(false);
+    let is_local_only = says_local_only(&head);
     if matches!(shape, Shape::Lines) {
         return each_line(&opened, file, take);
     }
     let (mut number, mut failure) = (0, None);
     let walked = walk(&opened, start, shape, &mut Map::new(), &mut |mut record| {
         number += 1;
-        if is_private && let Some(members) = record.as_object_mut() {
-            members.insert("publish".to_owned(), false.into());
+        if let Some(members) = record.as_object_mut() {
+            members.extend(is_private.then(|| ("publish".to_owned(), false.into())));
+            members.extend(is_local_only.then(|| (LOCAL_ONLY.to_owned(), true.into())));
         }
         take(number, Ok(record)).map_err(|error| failure = Some(error)).is_ok()
     });
@@ -200,7 +203,7 @@ impl<'de> Visitor<'de> for WholeFile<'_> {
         let mut first: Option<usize> = None;
         while let Some(key) = map.next_key::<String>()? {
             let Some(number) = LISTS.iter().position(|name| *name == key) else {
-                if publish::may_say(&key) {
+                if publish::may_say(&key) || names_local_only(&key) {
                     let said = map.next_value::<Value>()?;
                     self.head.insert(key, said);
                 } else {
@@ -292,6 +295,8 @@ mod tests {
         // The first name that holds a list counts, wherever it stands.
         let private = br#"{"items":[{"a":1},2],"meta":{"flags":{"private":"yes"}}}"#;
         assert_eq!(records(private), all(&[json!({"a": 1, "publish": false}), json!(2)]));
+        let kept = br#"{"localOnly":true,"items":[{"a":1}]}"#;
+        assert_eq!(records(kept), all(&[json!({"a": 1, "local_only": true})]));
         let two = br#"{"results":[{"a":1},{"b":[2]}],"items":{"no":"list"},"entries":3}"#;
         assert_eq!(records(two), both);
         let two = br#"{"results":[{"no":1}],"items":[{"a":1},{"b":[2]}]}"#;

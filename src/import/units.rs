@@ -10,7 +10,6 @@ use super::read::{self, Readers};
 use super::stream::each_record;
 use super::{ImportError, LeftOut, NewRecord, decode, disk_error, feed, fields, mail, talks};
 use crate::contract::places::DataPlaces;
-use crate::contract::privacy::says_local_only;
 use crate::contract::publish::{said_by_record, together};
 use crate::contract::source::{
     InputContext, Labels, Origin, Person, SourceContext, SourceKind, Window, zoned,
@@ -226,6 +225,7 @@ fn document(
     let bytes = disk.read(&file.path).map_err(|error| error.to_string())?;
     let mut read = read::whole(readers, file.kind, &file.path, &bytes)?;
     dated::set_days(std::slice::from_mut(&mut read), &file.name);
+    let is_local_only = read.is_local_only();
     let text = normalize(&read.text).into_owned();
     if text.trim().is_empty() {
         return Err("no words".to_owned());
@@ -242,7 +242,7 @@ fn document(
         ..SourceContext::default()
     };
     context.set_moment(moment, zone);
-    context.local_only = says_local_only(&read.members);
+    context.local_only = is_local_only;
     Ok(Unit { publish: read.publish, ..one(file, file.name.clone(), text, context) })
 }
 
@@ -324,6 +324,7 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
             id: turn.id.clone(),
             role: Some(turn.role.clone()),
             author: turn.author.as_deref().and_then(Person::parse),
+            local_only: turn.local_only,
             ..SourceContext::default()
         };
         if let Some(at) = zoned(turn.at, zone) {

@@ -265,14 +265,24 @@ impl Entry {
             _ => Some(shown_time(end)),
         };
         let Some(end) = end.filter(|end| *end != begin) else { return begin };
-        let same_day = begin.len() > 10 && end.get(..10) == begin.get(..10);
         let zone = begin.find(" (").or_else(|| begin.find(" UTC"));
         let (from, zone) = begin.split_at(zone.unwrap_or(begin.len()));
-        match same_day && !zone.is_empty() && end.ends_with(zone) || same_day && zone.is_empty() {
-            true => format!("{from} – {}", end[10..].trim()),
-            false => format!("{begin} – {end}"),
+        let day = day_of(start).filter(|day| begin.len() > day.len());
+        let clock = day.and_then(|day| end.strip_prefix(day.as_str()));
+        // Two times of one zone are told with one zone.
+        let in_zone = |clock: &&str| clock.strip_suffix(zone).is_some_and(is_clock);
+        match clock.map(str::trim).filter(in_zone) {
+            Some(clock) => format!("{from} – {clock}"),
+            None => format!("{begin} – {end}"),
         }
     }
+}
+
+/// `09:00`.
+fn is_clock(text: &str) -> bool {
+    let digits = text.split_once(':').map(|(hour, minute)| [hour, minute]);
+    let is_pair = |text: &str| text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.is_some_and(|digits| digits.into_iter().all(is_pair))
 }
 
 /// The day of a time, where it is one.
@@ -333,6 +343,36 @@ mod tests {
             document("ics", "BEGIN:VEVENT\nCATEGORIES:Private\nSUMMARY:x\n").publish,
             Some(false)
         );
+    }
+
+    #[test]
+    fn a_time_that_is_none_is_shown_as_it_is_written() {
+        let when = |begin: &str, end: &str| {
+            let text = format!("BEGIN:VEVENT\nSUMMARY:x\nDTSTART:{begin}\nDTEND:{end}\n");
+            document("ics", &text).text
+        };
+        for (begin, end, expected) in [
+            ("aaaaaaaaaé1", "x", "x; when: aaaaaaaaaé1 – x."),
+            ("é", "éé", "x; when: é – éé."),
+            ("20260301T090000", "later", "x; when: 2026-03-01 09:00 – later."),
+            ("20260301", "20260301T100000", "x; when: 2026-03-01 – 2026-03-01 10:00."),
+            ("20260301T09", "20260301T100000", "x; when: 2026-03-01 – 2026-03-01 10:00."),
+            ("20260301T090000", "20260301T100000", "x; when: 2026-03-01 09:00 – 10:00."),
+            (
+                "20260301T090000Z",
+                "20260301T100000",
+                "x; when: 2026-03-01 09:00 UTC – 2026-03-01 10:00.",
+            ),
+            (
+                "20260301T090000",
+                "20260301T100000Z",
+                "x; when: 2026-03-01 09:00 – 2026-03-01 10:00 UTC.",
+            ),
+        ] {
+            assert_eq!(when(begin, end), expected);
+        }
+        let person = "BEGIN:VEVENT\nSUMMARY:x\nATTENDEE:mailtéx\nEND:VEVENT\n";
+        assert_eq!(document("ics", person).text, "x; who: mailtéx.");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::markdown::FrontMatter;
 use super::{html, latex, mail, markdown, marks};
-use crate::contract::privacy::says_local_only;
+use crate::contract::privacy::{LOCAL_ONLY, names_local_only, says_local_only};
 use crate::contract::publish;
 
 /// Files of these kinds are read, by the end of their names.
@@ -30,6 +30,21 @@ pub struct Document {
     pub members: Map<String, Value>,
     /// Whether it may be shown to others; `None` where it does not say.
     pub publish: Option<bool>,
+}
+
+impl Document {
+    /// Whether it says that it stays on this machine.
+    pub(crate) fn is_local_only(&self) -> bool {
+        says_local_only(&self.members)
+    }
+
+    /// Keeps it on this machine where `is` so.
+    pub(crate) fn local_only_if(mut self, is: bool) -> Document {
+        if is {
+            self.members.insert(LOCAL_ONLY.to_owned(), true.into());
+        }
+        self
+    }
 }
 
 /// Whether the name of a file says that it is read.
@@ -136,12 +151,8 @@ fn below_front_matter(text: &str, read: impl Fn(&str) -> Document) -> Document {
     let document = read(body);
     let publish = publish::together([front.publish, document.publish]);
     if body.len() == text.len() {
-        // What it forbids counts, whether or not the lines are sure to be front matter.
-        let mut members = document.members;
-        if says_local_only(&front.members) {
-            members.insert("local_only".to_owned(), true.into());
-        }
-        return Document { publish, members, ..document };
+        let is_local_only = says_local_only(&front.members);
+        return Document { publish, ..document }.local_only_if(is_local_only);
     }
     let FrontMatterFacts { title, date, mut labels, mut members, .. } = front;
     labels.extend(document.labels);
@@ -206,10 +217,15 @@ impl FrontMatterFacts {
         let Some(members) = members else {
             return FrontMatterFacts {
                 publish: publish_of_lines(lines),
+                members: local_only_of_lines(lines),
                 ..FrontMatterFacts::default()
             };
         };
-        let members: Map<String, Value> = members;
+        let mut members: Map<String, Value> = members;
+        // An empty value is written on purpose.
+        if members.iter().any(|(name, value)| value.is_null() && names_local_only(name)) {
+            members.insert(LOCAL_ONLY.to_owned(), true.into());
+        }
         let member = |wanted: &[&str]| {
             let named = |name: &&str| {
                 members
@@ -234,10 +250,21 @@ impl FrontMatterFacts {
     }
 }
 
+/// The names at the beginnings of the lines of front matter that does not parse.
+fn names_of_lines(front: &str) -> impl Iterator<Item = &str> {
+    let names = front.lines().filter_map(|line| Some(line.split_once([':', '='])?.0));
+    names.map(|name| name.trim_matches([' ', '\t', '"', '\'', '{']))
+}
+
+/// Front matter that does not parse says a clear no to nothing.
+fn local_only_of_lines(front: &str) -> Map<String, Value> {
+    let is_named = names_of_lines(front).any(names_local_only);
+    is_named.then(|| (LOCAL_ONLY.to_owned(), true.into())).into_iter().collect()
+}
+
 /// Front matter that does not parse says a clear yes to nothing.
 fn publish_of_lines(front: &str) -> Option<bool> {
-    let names = front.lines().filter_map(|line| Some(line.split_once([':', '='])?.0));
-    let names = names.map(|name| name.trim_matches([' ', '\t', '"', '\'', '{']));
+    let names = names_of_lines(front);
     let said = |name, flag| publish::said_by_member(name, &Value::Bool(flag));
     publish::together(names.flat_map(|name| [said(name, true), said(name, false)]))
 }
@@ -320,6 +347,23 @@ mod tests {
             Some(false)
         );
         assert_eq!(json(r#"{"notes": [{"text": "a", "publish": true}]}"#), None);
+    }
+
+    #[test]
+    fn every_form_of_front_matter_keeps_a_document_on_this_machine() {
+        for (text, expected) in [
+            ("---\nlocal_only: true\n---\nText", true),
+            ("---\nlocal-only:\n---\nText", true),
+            ("---\nlocal_only: true\n: broken [\n---\nText", true),
+            ("+++\nlocal_only = true\n+++\nText", true),
+            ("---\nlocal_only: no\n---\nText", false),
+            ("---\ntitle:\n---\nText", false),
+        ] {
+            for name in ["a.md", "a.txt", "a.html"] {
+                let read = read(name, text.as_bytes()).unwrap();
+                assert_eq!(read.is_local_only(), expected, "{name}: {text}");
+            }
+        }
     }
 
     #[test]

@@ -42,6 +42,8 @@ enum Shape {
     /// Cells under these names, with this sign between them.
     Rows {
         names: Vec<String>,
+        /// Where the names stand.
+        head: Option<Slot>,
         delimiter: char,
     },
 }
@@ -78,12 +80,29 @@ impl List {
         }
     }
 
+    /// The names of the columns of a table, and the cells of its first rows.
+    pub(crate) fn begin(&self, text: &str, count: usize) -> Option<(&[String], Vec<Vec<String>>)> {
+        let Shape::Rows { names, delimiter, .. } = &self.shape else { return None };
+        let slots = self.slots.iter().take(count);
+        let rows = slots.map(|slot| cells(&text[slot.bytes.clone()], *delimiter).0);
+        Some((names, rows.collect()))
+    }
+
+    /// The same table, where its first row is an item and names nothing.
+    pub(crate) fn without_names(mut self) -> List {
+        if let Shape::Rows { names, head, .. } = &mut self.shape {
+            names.clear();
+            self.slots.splice(0..0, head.take());
+        }
+        self
+    }
+
     /// Reads one item again.
     pub(crate) fn record(&self, text: &str, slot: &Slot) -> Record {
         let raw = &text[slot.bytes.clone()];
         match &self.shape {
             Shape::Json => json_record(raw),
-            Shape::Rows { names, delimiter } => {
+            Shape::Rows { names, delimiter, .. } => {
                 let (cells, _) = cells(raw, *delimiter);
                 let named = |(at, cell): (usize, String)| {
                     let name = names.get(at).filter(|name| !name.is_empty()).cloned();
@@ -292,19 +311,23 @@ fn rows(kind: &str, text: &str) -> List {
         "tsv" => '\t',
         _ => delimiter_of(text),
     };
-    let (mut at, mut names, mut slots) = (0, None, Vec::new());
+    let (mut at, mut names, mut head, mut slots) = (0, Vec::new(), None, Vec::new());
     let mut lines = LineCounter::default();
     while at < text.len() {
         let (cells, len) = cells(&text[at..], delimiter);
         let is_empty = cells.iter().all(|cell| cell.trim().is_empty());
-        match (&names, is_empty) {
+        let slot = Slot { bytes: at..at + len, line: lines.at(text, at) };
+        match (&head, is_empty) {
             (_, true) => {}
-            (None, _) => names = Some(cells.iter().map(|cell| cell.trim().to_owned()).collect()),
-            (Some(_), _) => slots.push(Slot { bytes: at..at + len, line: lines.at(text, at) }),
+            (None, _) => {
+                names = cells.iter().map(|cell| cell.trim().to_owned()).collect();
+                head = Some(slot);
+            }
+            (Some(_), _) => slots.push(slot),
         }
         at += len;
     }
-    let shape = Shape::Rows { names: names.unwrap_or_default(), delimiter };
+    let shape = Shape::Rows { names, head, delimiter };
     List { shape, slots, publish: super::marks::said_in_text(kind, text) }
 }
 
