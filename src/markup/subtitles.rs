@@ -10,33 +10,46 @@ use super::{html, marks};
 pub(crate) fn is_subtitles(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
-    let is_number = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
-    is_webvtt(first) || is_number && lines.next().is_some_and(is_time)
+    is_webvtt(first) || is_number(first) && lines.next().is_some_and(is_time)
 }
 
 fn is_webvtt(line: &str) -> bool {
     line.strip_prefix("WEBVTT").is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
 }
 
-/// `00:00:01,000 --> 00:00:04,000`, with what may stand behind it.
+/// `00:00:01,000 --> 00:00:04,000`, with what may stand behind it. Programs break the arrow: `->`, `–>`, `→`.
 fn is_time(line: &str) -> bool {
     let is_clock = |text: &str| {
-        let text = text.trim().split(' ').next().unwrap_or_default();
         text.contains(':')
             && text.bytes().all(|byte| byte.is_ascii_digit() || b":.,".contains(&byte))
     };
-    line.split_once("-->").is_some_and(|(from, to)| is_clock(from) && is_clock(to))
+    let end = line.find(|c: char| !(c.is_ascii_digit() || ":.,".contains(c))).unwrap_or(line.len());
+    let (from, rest) = line.split_at(end);
+    let to = rest.trim_start_matches(|c: char| c.is_whitespace() || "-–—=>→".contains(c));
+    let arrow = &rest[..rest.len() - to.len()];
+    let to = to.split(char::is_whitespace).next().unwrap_or_default();
+    (arrow.contains(['>', '→']) || arrow.contains("--")) && is_clock(from) && is_clock(to)
+}
+
+/// The number of a subtitle.
+fn is_number(line: &str) -> bool {
+    !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Reads subtitles.
-pub(crate) fn document(text: &str) -> Document {
-    let mut out = Spoken::default();
-    let all: Vec<&str> = text.lines().map(str::trim).collect();
-    for block in all.split(|line| line.is_empty()) {
-        // What stands before the time is the number or the name of a subtitle. A block without a time is
-        // a note or a style.
-        if let Some(at) = block.iter().position(|line| is_time(line)) {
-            block[at + 1..].iter().for_each(|line| out.line(line));
+pub fn document(text: &str) -> Document {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let is_webvtt = lines.iter().find(|line| !line.is_empty()).is_some_and(|line| is_webvtt(line));
+    let (mut out, mut is_shown) = (Spoken::default(), false);
+    for (at, line) in lines.iter().enumerate() {
+        let below = || lines[at + 1..].iter().find(|line| !line.is_empty());
+        if is_time(line) {
+            (is_shown, out.begins) = (true, true);
+        } else if line.is_empty() {
+            // In WebVTT a name, a note or a style may follow. Elsewhere it is a line of the subtitle.
+            is_shown &= !is_webvtt;
+        } else if is_shown && !(is_number(line) && below().is_some_and(|line| is_time(line))) {
+            out.line(line);
         }
     }
     let publish = marks::said_in_text("vtt", text);
@@ -48,6 +61,8 @@ struct Spoken {
     text: String,
     last: String,
     speaker: String,
+    /// Whether the next line is the first one of its subtitle.
+    begins: bool,
 }
 
 impl Spoken {
@@ -60,11 +75,12 @@ impl Spoken {
             false => line.to_owned(),
         };
         let words = words.trim();
-        if words.is_empty() || words == self.last {
+        let changes = speaker.is_some_and(|speaker| speaker != self.speaker);
+        let is_again = std::mem::take(&mut self.begins) && !changes && words == self.last;
+        if words.is_empty() || is_again {
             return;
         }
         self.last = words.to_owned();
-        let changes = speaker.is_some_and(|speaker| speaker != self.speaker);
         let ends = self.text.ends_with(['.', '!', '?', '…', '♪', '"', '”']);
         if !self.text.is_empty() {
             self.text.push(if changes || ends { '\n' } else { ' ' });
@@ -94,7 +110,24 @@ mod tests {
                    <v Ana>Welcome.</v>\n\n00:04.500 --> 00:08.000\n<v Tom>It is a <c.red>pump</c>.\n";
         assert!(is_subtitles(vtt));
         assert_eq!(document(vtt).text, "Ana: Welcome.\nTom: It is a pump.");
+        let vtt = "WEBVTT\n\n00:01.000 --> 00:02.000\n<v Tom>Yes</v>\n\n00:02.000 --> 00:03.000\n<v Eva>Yes</v>\n<v Eva>Yes</v>\n";
+        assert_eq!(document(vtt).text, "Tom: Yes\nEva: Yes Yes");
         assert!(!is_subtitles("1\nOne point --> another\n"));
         assert!(!is_subtitles("WEBVTTX is no file\n"));
+    }
+
+    #[test]
+    fn a_subtitle_goes_on_to_the_next_time() {
+        for srt in [
+            "1\n00:00:01,000 --> 00:00:04,000\nOne.\n\nTwo.\n\n2\n00:00:05,000 --> 00:00:06,000\nThree.\n",
+            "1\n00:00:01,000 -> 00:00:04,000\nOne.\nTwo.\n2\n\n00:00:05,000 –> 00:00:06,000\nThree.\n",
+            "1\n00:00:01,000 → 00:00:04,000 X1:40\nOne.\nTwo.\n00:00:05,000-->00:00:06,000\nThree.\n",
+        ] {
+            assert!(is_subtitles(srt), "{srt}");
+            assert_eq!(document(srt).text, "One.\nTwo.\nThree.", "{srt}");
+        }
+        let srt = "1\n00:00:01,000 --> 00:00:04,000\n42\n10:00 - 11:00 is lunch\n";
+        assert_eq!(document(srt).text, "42 10:00 - 11:00 is lunch");
+        assert!(!is_time("10:00") && !is_time("é --> 10:00") && !is_time("-->"));
     }
 }
