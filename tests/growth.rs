@@ -6,7 +6,7 @@
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value};
 use summarizer::flow::{self, LoadedPack, RunOptions};
-use summarizer::markup::document;
+use summarizer::markup::{cards, document, subtitles};
 use summarizer::model::builtin::Builtin;
 use summarizer::os::Machine;
 use summarizer::registry::Registry;
@@ -23,7 +23,7 @@ const WORK_MAX: f64 = 9.0;
 const SMALL_MS: f64 = 60.0;
 
 /// What a text is repeated from, by the kind of its file.
-const PARTS: [(&str, &[&str]); 8] = [
+const PARTS: [(&str, &[&str]); 11] = [
     (
         "txt",
         &[
@@ -148,6 +148,29 @@ const PARTS: [(&str, &[&str]); 8] = [
         ],
     ),
     ("json", &["[", "{\"a\":", "\"a\\", "{\"a\":1}\n", "1,"]),
+    (
+        "ics",
+        &[
+            "BEGIN:A\nEND:x\n",
+            "BEGIN:VEVENT\n",
+            "BEGIN:VEVENT\nATTENDEE:a\n",
+            "A:b\n c\n",
+            " a\n",
+            "RRULE:FREQ=DAILY;",
+        ],
+    ),
+    (
+        "vcf",
+        &[
+            "QUOTED-PRINTABLE=\n",
+            "NOTE;ENCODING=QUOTED-PRINTABLE:a=\n",
+            "QUOTED-PRINTABLE\n a=\n",
+            "TEL:1,",
+            "\\",
+            ";",
+        ],
+    ),
+    ("srt", &["1\n", "\n", "1\n0:1 --> 0:2\n", "0:1 --> 0:2\na\n", "<v a>"]),
     ("csv", &[",", "\"", "a,b\n", "\"a\"\"", "\n"]),
     (
         "eml",
@@ -169,7 +192,11 @@ fn used_ms() -> f64 {
 
 fn work(pack: &LoadedPack, kind: &str, text: &str) -> f64 {
     let before = used_ms();
-    let read = document::read(&format!("a.{kind}"), text.as_bytes());
+    let read = match kind {
+        "ics" | "vcf" => Ok(cards::document("ics", text)),
+        "srt" => Ok(subtitles::document(text)),
+        _ => document::read(&format!("a.{kind}"), text.as_bytes()),
+    };
     let text = read.map_or_else(|_| text.to_owned(), |document| document.text);
     let inputs = Map::from_iter([("text".to_owned(), Value::from(text))]);
     let inputs = pack_inputs(pack, inputs);

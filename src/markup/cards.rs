@@ -4,19 +4,26 @@
 //! Contract: an entry is a paragraph of one sentence, and what its owner wrote about it follows as text.
 //! Times stay as they are written, with their zone. Alarms, zones and pictures are no text.
 
+use std::collections::HashSet;
+
+use mail_parser::decoders::charsets::map::charset_decoder;
 use serde_json::{Map, Value};
 
 use super::document::Document;
 use super::mail::of_quoted_printable;
-use super::marks;
+use super::{marks, recurrence};
 use crate::contract::publish::{said_by_line, together};
 use crate::contract::time::Day;
 
 /// Parts that are entries. Others stand in them or beside them, and say nothing of their own.
 const ENTRIES: [&str; 4] = ["VEVENT", "VTODO", "VJOURNAL", "VCARD"];
+/// Open parts that an end may close.
+const OPEN_LOOKED_AT: usize = 64;
+/// Longest name of a property with its parameters that is looked at again when its line continues.
+const HEAD_BYTES_MAX: usize = 1000;
 
 /// Reads a calendar or contacts.
-pub(crate) fn document(kind: &'static str, text: &str) -> Document {
+pub fn document(kind: &'static str, text: &str) -> Document {
     let mut reader = Reader::default();
     unfolded(text).iter().for_each(|line| reader.line(line));
     let Reader { mut entries, last, name, publish, .. } = reader;
@@ -29,7 +36,7 @@ pub(crate) fn document(kind: &'static str, text: &str) -> Document {
         kind,
         text: texts.join("\n\n"),
         title: only.and_then(Entry::name).or(name),
-        date: only.and_then(|one| one.first("DTSTART").and_then(day_of)),
+        date: only.and_then(|one| one.first("DTSTART").and_then(moment_of)),
         members: Map::<String, Value>::new(),
         publish: together([publish, marks::said_in_text(kind, text)]),
         ..Document::default()
@@ -39,15 +46,24 @@ pub(crate) fn document(kind: &'static str, text: &str) -> Document {
 /// The lines of a file, each whole: a line that begins with a blank continues the one before.
 fn unfolded(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
+    let mut quoted = false;
     for line in text.lines() {
         match (line.strip_prefix([' ', '\t']), lines.last_mut()) {
-            (Some(rest), Some(last)) => last.push_str(rest),
-            // Old contacts end a line that goes on with `=`.
-            (None, Some(last)) if last.ends_with('=') && is_quoted(last) => {
+            // Old contacts end a line that goes on with `=`. A blank that follows is a part of the text.
+            (_, Some(last)) if quoted && last.ends_with('=') => {
                 last.pop();
                 last.push_str(line);
             }
-            _ => lines.push(line.to_owned()),
+            (Some(rest), Some(last)) => {
+                last.push_str(rest);
+                if last.len() <= HEAD_BYTES_MAX {
+                    quoted = is_quoted(last);
+                }
+            }
+            _ => {
+                quoted = is_quoted(line);
+                lines.push(line.to_owned());
+            }
         }
     }
     lines
@@ -79,19 +95,23 @@ impl Reader {
                 if ENTRIES.contains(&part.as_str()) {
                     self.entries.extend(self.last.replace(Entry::default()));
                 }
+                if part == "VTODO" {
+                    self.last.iter_mut().for_each(|entry| entry.is_task = true);
+                }
                 self.open.push(part);
             }
             "END" => {
-                if let Some(place) = self.open.iter().rposition(|open| *open == part) {
-                    self.open.truncate(place);
+                let mut last = self.open.iter().rev().take(OPEN_LOOKED_AT);
+                if let Some(closed) = last.position(|open| *open == part) {
+                    self.open.truncate(self.open.len() - closed - 1);
                 }
                 if ENTRIES.contains(&part.as_str()) {
                     self.entries.extend(self.last.take());
                 }
             }
-            "X-WR-CALNAME" => self.name = Some(property.value),
+            "X-WR-CALNAME" => self.name = Some(property.text()),
             _ if self.open.last().is_some_and(|open| ENTRIES.contains(&open.as_str())) => {
-                self.last.iter_mut().for_each(|entry| entry.0.push(property.clone()));
+                self.last.iter_mut().for_each(|entry| entry.properties.push(property.clone()));
             }
             _ => {}
         }
@@ -121,11 +141,14 @@ impl Property {
             .filter_map(|word| word.split_once('='))
             .map(|(name, value)| (name.to_ascii_uppercase(), value.trim_matches('"').to_owned()))
             .collect();
-        let raw = match is_quoted(line) {
-            true => String::from_utf8_lossy(&of_quoted_printable(raw.as_bytes())).into_owned(),
+        let parameter = |wanted: &str| {
+            parameters.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
+        };
+        let value = match is_quoted(line) {
+            true => characters(&of_quoted_printable(raw.as_bytes()), parameter("CHARSET")),
             false => raw.to_owned(),
         };
-        Some(Property { name, parameters, value: raw })
+        Some(Property { name, parameters, value })
     }
 
     fn parameter(&self, name: &str) -> Option<&str> {
@@ -136,6 +159,11 @@ impl Property {
     /// Its text, in which `\n` is a line end and `\,` a comma.
     fn text(&self) -> String {
         plain(&self.value)
+    }
+
+    /// The days that a list of times names.
+    fn each_day(&self) -> Vec<String> {
+        self.value.split(',').filter_map(day_of_text).collect()
     }
 
     /// The parts between the signs that separate them, those that are not empty.
@@ -157,11 +185,19 @@ impl Property {
         parts.collect::<Vec<_>>().join(", ")
     }
 
+    /// An address or a number, without `mailto:` or `tel:`.
+    fn address(&self) -> String {
+        let address = self.parts();
+        let scheme = address.split_once(':').filter(|(scheme, _)| {
+            ["mailto", "tel", "sip", "xmpp"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+        });
+        scheme.map_or(address.as_str(), |(_, rest)| rest).to_owned()
+    }
+
     /// Whom it names.
     fn person(&self) -> String {
-        let address = self.value.trim();
-        let bare = address.get(..7).filter(|start| start.eq_ignore_ascii_case("mailto:"));
-        let address = bare.map_or(address, |_| &address[7..]);
+        let address = self.address();
+        let address = address.as_str();
         self.parameter("CN").filter(|name| !name.trim().is_empty()).unwrap_or(address).to_owned()
     }
 }
@@ -180,11 +216,14 @@ fn plain(value: &str) -> String {
 }
 
 #[derive(Default)]
-struct Entry(Vec<Property>);
+struct Entry {
+    properties: Vec<Property>,
+    is_task: bool,
+}
 
 impl Entry {
     fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Property> {
-        self.0.iter().filter(move |property| property.name == name)
+        self.properties.iter().filter(move |property| property.name == name)
     }
 
     fn first<'a>(&'a self, name: &'a str) -> Option<&'a Property> {
@@ -200,7 +239,9 @@ impl Entry {
 
     /// The sentence of the entry, and what is written about it below.
     fn text(&self) -> String {
-        let mut said: Vec<String> = self.name().into_iter().collect();
+        let is_done = self.is_done();
+        let name = self.name().map(|name| if is_done { format!("Done: {name}") } else { name });
+        let mut said: Vec<String> = name.into_iter().collect();
         let mut say = |label: &str, what: String| {
             let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
             if !what.is_empty() {
@@ -209,22 +250,22 @@ impl Entry {
         };
         say("when", self.when());
         say("due", self.first("DUE").map(shown_time).unwrap_or_default());
-        let rule = self.first("RRULE").map(|rule| rule.value.to_ascii_lowercase());
-        let rhythm = rule
-            .as_deref()
-            .and_then(|rule| rule.split(';').find_map(|part| part.strip_prefix("freq=")));
-        say("repeats", rhythm.unwrap_or_default().to_owned());
-        let status = self.first("STATUS").map(|status| status.text().to_lowercase());
-        let status = status.filter(|status| !matches!(status.as_str(), "confirmed" | "final"));
-        say("status", status.unwrap_or_default());
+        let rhythms: Vec<_> = self.all("RRULE").map(|rule| recurrence::told(&rule.value)).collect();
+        match rhythms.as_slice() {
+            [] => {}
+            [Some(rhythm)] => say("repeats", rhythm.clone()),
+            // What cannot be told truly.
+            _ => say("repeats", "yes".to_owned()),
+        }
+        let days = self.all("EXDATE").flat_map(Property::each_day).collect::<Vec<_>>();
+        say("except", days.join(", "));
+        let replaced = self.first("RECURRENCE-ID").map(shown_time);
+        say("in its series in the place of", replaced.unwrap_or_default());
+        say("status", self.status().filter(|_| !is_done).unwrap_or_default());
         say("where", self.first("LOCATION").map(Property::text).unwrap_or_default());
         let people = self.all("ORGANIZER").chain(self.all("ATTENDEE")).map(Property::person);
-        let mut who: Vec<String> = Vec::new();
-        people.for_each(|person| {
-            if !who.contains(&person) {
-                who.push(person)
-            }
-        });
+        let mut known = HashSet::new();
+        let who: Vec<String> = people.filter(|person| known.insert(person.clone())).collect();
         say("who", who.join(", "));
         for (label, name) in [
             ("organization", "ORG"),
@@ -235,7 +276,9 @@ impl Entry {
             ("address", "ADR"),
             ("web", "URL"),
         ] {
-            let all: Vec<String> = self.all(name).map(Property::parts).collect();
+            let shown =
+                if matches!(name, "TEL" | "EMAIL") { Property::address } else { Property::parts };
+            let all: Vec<String> = self.all(name).map(shown).collect();
             say(
                 label,
                 all.iter().filter(|one| !one.is_empty()).cloned().collect::<Vec<_>>().join(", "),
@@ -251,6 +294,25 @@ impl Entry {
         let written = ["DESCRIPTION", "NOTE", "COMMENT"].iter().flat_map(|name| self.all(name));
         texts.extend(written.map(Property::text).filter(|text| !text.is_empty()));
         texts.join("\n\n")
+    }
+
+    /// A task that is done must not read as an open one.
+    fn is_done(&self) -> bool {
+        let says = |name: &str, value: &str| {
+            self.first(name).is_some_and(|one| one.text().eq_ignore_ascii_case(value))
+        };
+        let is_completed = || says("STATUS", "completed") || self.first("COMPLETED").is_some();
+        self.is_task && (is_completed() || says("PERCENT-COMPLETE", "100"))
+    }
+
+    /// How it stands, where that is not what a reader expects.
+    fn status(&self) -> Option<String> {
+        let status = self.first("STATUS")?.text().to_lowercase().replace('-', " ");
+        Some(match status.as_str() {
+            "confirmed" | "final" | "needs action" => return None,
+            "in process" => "in progress".to_owned(),
+            _ => status,
+        })
     }
 
     fn when(&self) -> String {
@@ -287,12 +349,36 @@ fn is_clock(text: &str) -> bool {
 
 /// The day of a time, where it is one.
 fn day_of(time: &Property) -> Option<String> {
-    let digits: String = time.value.chars().filter(|c| *c != '-').take(8).collect();
+    day_of_text(&time.value)
+}
+
+fn day_of_text(time: &str) -> Option<String> {
+    let digits: String = time.trim().chars().filter(|c| *c != '-').take(8).collect();
     if digits.len() < 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let day = format!("{}-{}-{}", &digits[..4], &digits[4..6], &digits[6..]);
     day.parse::<Day>().ok().map(|day| day.to_string())
+}
+
+/// The moment of a time where it has one everywhere, else its day: the zone of a reader decides the day of a moment.
+fn moment_of(time: &Property) -> Option<String> {
+    let day = day_of(time)?;
+    let clock = time.value.trim().split_once('T').and_then(|(_, clock)| clock.strip_suffix('Z'));
+    let digits =
+        clock.filter(|clock| clock.len() == 6 && clock.bytes().all(|b| b.is_ascii_digit()));
+    Some(match digits {
+        Some(clock) => format!("{day}T{}:{}:{}Z", &clock[..2], &clock[2..4], &clock[4..]),
+        None => day,
+    })
+}
+
+/// Bytes in the character set that a property names, else UTF-8.
+fn characters(bytes: &[u8], charset: Option<&str>) -> String {
+    match charset.and_then(|name| charset_decoder(name.trim().as_bytes())) {
+        Some(decode) if std::str::from_utf8(bytes).is_err() => decode(bytes),
+        _ => String::from_utf8_lossy(bytes).into_owned(),
+    }
 }
 
 /// `20260301T090000Z` as `2026-03-01 09:00 UTC`; what has another form stays as it is.
@@ -386,5 +472,59 @@ mod tests {
             "Ana Diaz; organization: Pumps Ltd, Sales; phone: +49 170; address: Main Street 5, Lima, 15001, Peru.\n\n\
              Met at the fair; wants an offer.\n\nMuñoz, Eva."
         );
+    }
+
+    #[test]
+    fn an_entry_is_told_in_words_and_not_in_those_of_the_format() {
+        let told = |part: &str, lines: &str| {
+            document("ics", &format!("BEGIN:{part}\nSUMMARY:Pay\n{lines}\nEND:{part}\n")).text
+        };
+        for (part, lines, expected) in [
+            ("VTODO", "STATUS:NEEDS-ACTION", "Pay."),
+            ("VTODO", "STATUS:IN-PROCESS", "Pay; status: in progress."),
+            ("VTODO", "STATUS:COMPLETED", "Done: Pay."),
+            ("VTODO", "COMPLETED:20260301T090000Z", "Done: Pay."),
+            ("VTODO", "PERCENT-COMPLETE:100", "Done: Pay."),
+            ("VEVENT", "STATUS:CANCELLED", "Pay; status: cancelled."),
+            (
+                "VEVENT",
+                "RRULE:FREQ=WEEKLY;BYDAY=MO,WE",
+                "Pay; repeats: weekly on Monday and Wednesday.",
+            ),
+            ("VEVENT", "RRULE:FREQ=HOURLY", "Pay; repeats: yes."),
+            (
+                "VEVENT",
+                "RRULE:FREQ=DAILY\nEXDATE:20260301T090000Z,20260303T090000Z",
+                "Pay; repeats: daily; except: 2026-03-01, 2026-03-03.",
+            ),
+            (
+                "VEVENT",
+                "RECURRENCE-ID:20260301T090000Z",
+                "Pay; in its series in the place of: 2026-03-01 09:00 UTC.",
+            ),
+            (
+                "VCARD",
+                "TEL;VALUE=uri:tel:+34 600\nEMAIL:MAILTO:a@x",
+                "Pay; phone: +34 600; e-mail: a@x.",
+            ),
+        ] {
+            assert_eq!(told(part, lines), expected, "{lines}");
+        }
+        let date = |start: &str| {
+            document("ics", &format!("BEGIN:VEVENT\nSUMMARY:x\nDTSTART:{start}\n")).date
+        };
+        assert_eq!(date("20260301T233000Z").as_deref(), Some("2026-03-01T23:30:00Z"));
+        assert_eq!(date("20260301T233000").as_deref(), Some("2026-03-01"));
+        assert_eq!(date("20260301").as_deref(), Some("2026-03-01"));
+    }
+
+    #[test]
+    fn quoted_texts_keep_their_blanks_and_their_characters() {
+        let text = "BEGIN:VCARD\nFN:Eva\nNOTE;CHARSET=windows-1251;ENCODING=QUOTED-PRINTABLE:=C4=E0=\n =C4=E0\n\
+                    NOTE;ENCODING=QUOTED-PRINTABLE:She sells=\n pumps=\n.\nEND:VCARD\n";
+        assert_eq!(document("vcf", text).text, "Eva.\n\nДа Да\n\nShe sells pumps.");
+        let folded =
+            "BEGIN:VCARD\nFN:Eva\nNOTE;ENCODING=\n QUOTED-PRINTABLE:caf=C3=\n=A9\nEND:VCARD\n";
+        assert_eq!(document("vcf", folded).text, "Eva.\n\ncafé");
     }
 }

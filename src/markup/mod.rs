@@ -6,7 +6,7 @@
 //!
 //! Nothing here renders, fetches or executes anything.
 
-pub(crate) mod cards;
+pub mod cards;
 pub mod document;
 pub mod html;
 pub mod latex;
@@ -17,7 +17,8 @@ pub(crate) mod marks;
 pub(crate) mod org;
 mod quantity;
 pub(crate) mod records;
-pub(crate) mod subtitles;
+mod recurrence;
+pub mod subtitles;
 
 /// The longest prefix of at most `bytes` bytes that ends between characters.
 pub(crate) fn prefix(text: &str, bytes: usize) -> &str {
