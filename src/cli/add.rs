@@ -237,6 +237,7 @@ impl Imported<'_> {
                 "made": new, "as_before": same, "not_made": other, "aside": self.aside,
                 "failing": ended.failing.values().collect::<Vec<_>>(),
                 "skipped": skipped, "not_read": self.report.not_read,
+                "not_read_omitted": self.report.not_read_omitted,
                 "gone": self.gone.iter().map(|one| &one.name).collect::<Vec<_>>(),
             }));
         } else {
@@ -273,7 +274,7 @@ impl Imported<'_> {
 
     fn talk(&self, context: &Context, asked: usize, new: u64, same: u64, other: u64) {
         let ui = context.ui;
-        name_not_read(ui, &self.report.not_read);
+        name_not_read(ui, &self.report.not_read, self.report.not_read_omitted);
         name_skipped(ui, self.skipped);
         let waiting = asked as u64 - new - same - other;
         let mut line = ui::count(self.report.files, "file");

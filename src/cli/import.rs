@@ -258,14 +258,14 @@ fn show(context: &Context, report: &Report) -> Exit {
         for one in report.rejected.iter().take(REJECTED_SHOWN) {
             context.ui.complain(format!("{}:{}: left out: {}", one.file, one.number, one.why));
         }
-        name_not_read(context.ui, &report.not_read);
+        name_not_read(context.ui, &report.not_read, report.not_read_omitted);
         let listed = report.rejected.len() as u64;
         let more = (listed + report.rejected_omitted).saturating_sub(REJECTED_SHOWN as u64);
         if more > 0 {
             context.ui.complain(format!("and {more} more; `--json` lists the first {listed}"));
         }
     }
-    if report.rejected.iter().all(|one| one.is_empty) { Exit::Done } else { Exit::Wrong }
+    if report.faults == 0 { Exit::Done } else { Exit::Wrong }
 }
 
 #[cfg(test)]

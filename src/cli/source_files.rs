@@ -27,13 +27,14 @@ pub(super) fn name_skipped(ui: ui::Ui, skipped: &[Skipped]) {
 }
 
 /// Names what is attached to mails and was not read.
-pub(super) fn name_not_read(ui: ui::Ui, not_read: &[NotRead]) {
+pub(super) fn name_not_read(ui: ui::Ui, not_read: &[NotRead], omitted: u64) {
     for one in not_read.iter().take(NOT_READ_NAMED) {
         let (what, file) = (plain_line(&one.what), plain_line(&one.file));
         ui.complain(format!("{} {what}, in {file}", ui::yellow("not read:")));
     }
-    if not_read.len() > NOT_READ_NAMED {
-        ui.complain(format!("and {} more: see `--json`", not_read.len() - NOT_READ_NAMED));
+    let more = (not_read.len() as u64 + omitted).saturating_sub(NOT_READ_NAMED as u64);
+    if more > 0 {
+        ui.complain(format!("and {more} more: see `--json`"));
     }
 }
 

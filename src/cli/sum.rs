@@ -28,7 +28,7 @@ use crate::import::collect::{Collected, NamedFile, Skipped, collect, in_short};
 use crate::import::kind::{FileKind, Group, HEAD_BYTES, Refusal};
 use crate::import::read::Readers;
 use crate::import::units::{Unit, each_unit};
-use crate::import::{LeftOut, NotRead};
+use crate::import::{LeftOut, Report};
 use crate::model::Listener;
 
 /// Units that wait for a free thread.
@@ -42,8 +42,9 @@ const STDIN: &str = "-";
 ///
 /// Needs no home and writes nothing. Kinds of files are recognized by their content: text, Markdown,
 /// HTML, LaTeX, Org, PDF, docx, epub, CSV, JSON, mail and mailboxes, exports of ChatGPT, Claude,
-/// WhatsApp, Telegram, Slack, Discord and Messenger, RSS, Atom and JSON feeds. Hidden files and links
-/// inside a folder are skipped.
+/// WhatsApp, Telegram, Slack, Discord and Messenger, RSS, Atom and JSON feeds, calendars, contacts and
+/// subtitles. A mail is read with the texts attached to it. Hidden files and links inside a folder are
+/// skipped.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   summarizer sum report.pdf
@@ -107,7 +108,7 @@ impl SumArgs {
             self.each_of(context, &config, &runners, &mut work, &mut printer);
         }
         let (made, left) = (printer.made, work.unread + printer.left);
-        let exit = printer.finish(&work.collected.skipped, &work.not_read);
+        let exit = printer.finish(&work.collected.skipped, &work.left_out);
         match context.stop.is_raised() && (made == 0 || left > 0) {
             true => Err(stopped(
                 format!("{}, {} left", ui::count(made, "summary"), ui::count(left, "source")),
@@ -244,7 +245,7 @@ struct Sources<'a> {
     readers: Readers,
     collected: Collected,
     /// What is attached to mails and has no reader.
-    not_read: Vec<NotRead>,
+    left_out: Report,
     /// Standard input, kept for readers that need a file.
     spooled: Option<tempfile::NamedTempFile>,
     /// Files and sources that an interrupt left out.
@@ -277,8 +278,8 @@ impl<'a> Sources<'a> {
             spooled = Some(file);
         }
         let readers = Readers { pdf: config.extract_pdf.clone() };
-        let (zone, not_read) = (config.timezone, Vec::new());
-        Ok(Sources { context, zone, readers, collected, not_read, spooled, unread: 0 })
+        let (zone, left_out) = (config.timezone, Report::default());
+        Ok(Sources { context, zone, readers, collected, left_out, spooled, unread: 0 })
     }
 
     /// Whether there may be more than one summary.
@@ -299,16 +300,14 @@ impl<'a> Sources<'a> {
                 self.unread += 1;
                 continue;
             }
-            let (mut skipped, mut not_read) = (Vec::new(), Vec::new());
+            let (mut skipped, left_out) = (Vec::new(), &mut self.left_out);
             let place = file_places(self.context, &file.path);
             let read = each_unit(disk, &self.readers, file, self.zone, &mut |unit| match unit {
                 Ok(mut unit) => {
                     unit.note_places(&place);
                     take(unit);
                 }
-                Err(LeftOut::Attachment(what)) => {
-                    not_read.push(NotRead { file: file.name.clone(), what });
-                }
+                Err(why @ LeftOut::Attachment(_)) => left_out.leave_out(&file.name, 1, why),
                 Err(why) => {
                     let (name, is_fault) = (file.name.clone(), why.is_fault());
                     skipped.push(Skipped { name, why: why.to_string(), named: false, is_fault });
@@ -320,7 +319,6 @@ impl<'a> Sources<'a> {
                 skipped.push(Skipped { name, why, named: false, is_fault: true });
             }
             self.collected.skipped.extend(skipped);
-            self.not_read.extend(not_read);
         }
         // It is not needed any more.
         drop(self.spooled.take());
@@ -471,16 +469,17 @@ impl<'a> Printer<'a> {
     }
 
     /// The last words: how many, and what was left out.
-    fn finish(self, skipped: &[Skipped], not_read: &[NotRead]) -> Exit {
+    fn finish(self, skipped: &[Skipped], left_out: &Report) -> Exit {
         let ui = self.context.ui;
         if ui.json {
             let skipped = skipped.iter().map(|one| json!({"source": one.name, "why": one.why}));
             let skipped: Vec<Value> = skipped.collect();
             ui.json(&json!({
-                "made": self.made, "failed": self.failed, "skipped": skipped, "not_read": not_read,
+                "made": self.made, "failed": self.failed, "skipped": skipped,
+                "not_read": left_out.not_read, "not_read_omitted": left_out.not_read_omitted,
             }));
         } else {
-            name_not_read(ui, not_read);
+            name_not_read(ui, &left_out.not_read, left_out.not_read_omitted);
             name_skipped(ui, skipped);
             if self.several || !skipped.is_empty() {
                 let mut line = ui::count(self.made, "summary");

@@ -1,12 +1,39 @@
-//! Bytes of a text file as text: UTF-8, UTF-16 with a mark, else Windows-1252.
+//! Bytes of a text file as text: UTF-8, UTF-16 with a mark, what the file declares, else Windows-1252.
 
 use mail_parser::decoders::charsets::map::charset_decoder;
 
 /// A declaration of an encoding stands in these first bytes.
-const DECLARATION_BYTES: usize = 200;
+const DECLARATION_BYTES: usize = 1024;
+const ESCAPE: &str = "\u{1b}";
 
-/// The text of some bytes; `None` when they are binary. The last character may be cut off.
+/// The text of some bytes; `None` when they are binary. The last character may be cut off. Colours of a terminal are no
+/// text.
 pub(crate) fn text(bytes: &[u8]) -> Option<String> {
+    characters(bytes).map(|text| if text.contains(ESCAPE) { without_colours(&text) } else { text })
+}
+
+/// The text without what a terminal is told by `ESC [ … letter`.
+fn without_colours(text: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, after)) = rest.split_once(ESCAPE) {
+        out.push_str(before);
+        let code = after.strip_prefix('[').map(|code| {
+            code.trim_start_matches(|c: char| c.is_ascii_digit() || ";:?<=> ".contains(c))
+        });
+        let end = code.and_then(|code| code.strip_prefix(|c: char| ('@'..='~').contains(&c)));
+        rest = match end {
+            Some(end) => end,
+            None => {
+                out.push_str(ESCAPE);
+                after
+            }
+        };
+    }
+    out.push_str(rest);
+    out
+}
+
+fn characters(bytes: &[u8]) -> Option<String> {
     if let Some(rest) = bytes.strip_prefix(b"\xff\xfe") {
         return Some(utf16(rest, u16::from_le_bytes));
     }
@@ -24,24 +51,40 @@ pub(crate) fn text(bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// The text of an XML file: in the encoding that its first line declares, where its bytes are no UTF-8.
-pub(crate) fn xml(bytes: &[u8]) -> Option<String> {
+/// The text of a page or an XML file: in the encoding that it declares, where its bytes are no UTF-8.
+pub(crate) fn marked_up(bytes: &[u8]) -> Option<String> {
     let head = &bytes[..bytes.len().min(DECLARATION_BYTES)];
-    let declared = std::str::from_utf8(bytes).is_err().then(|| declared(head)).flatten();
+    let is_utf8 = match std::str::from_utf8(bytes) {
+        // Some encodings write everything in the letters of ASCII.
+        Ok(_) => !bytes.contains(&b'\x1b'),
+        Err(error) => error.error_len().is_none(),
+    };
+    let declared = (!is_utf8).then(|| declared(head)).flatten();
     match declared.and_then(|name| charset_decoder(name.as_bytes())) {
         Some(decode) => Some(decode(bytes)),
         None => text(bytes),
     }
 }
 
-/// The encoding in `<?xml version="1.0" encoding="ISO-8859-1"?>`.
+/// The encoding in `<?xml version="1.0" encoding="ISO-8859-1"?>` or `<meta charset="ISO-8859-1">`.
 fn declared(head: &[u8]) -> Option<String> {
-    let head: String = head.iter().map(|byte| char::from(*byte)).collect();
-    let (declaration, _) = head.strip_prefix("<?xml")?.split_once("?>")?;
-    let (_, value) = declaration.split_once("encoding")?;
-    let value = value.trim_start().strip_prefix('=')?.trim_start();
-    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-    Some(value[1..].split(quote).next()?.to_owned())
+    let head: String = head.iter().map(|byte| char::from(byte.to_ascii_lowercase())).collect();
+    let xml = head.trim_start().strip_prefix("<?xml").and_then(|rest| rest.split_once("?>"));
+    let named = xml.and_then(|(declaration, _)| named_behind(declaration, "encoding"));
+    named.or_else(|| {
+        let elements = head.split("<meta").skip(1).filter_map(|rest| rest.split('>').next());
+        elements.into_iter().find_map(|element| named_behind(element, "charset"))
+    })
+}
+
+/// The word behind `name=`, with or without quotes.
+fn named_behind(text: &str, name: &str) -> Option<String> {
+    let (_, value) = text.split_once(name)?;
+    let value = value.trim_start().strip_prefix('=')?.trim_start_matches([' ', '"', '\'']);
+    let is_end = |c: char| !(c.is_ascii_alphanumeric() || "-_.:".contains(c));
+    // A declaration that can be read as it stands is in no UTF-16.
+    let word = value.split(is_end).next()?;
+    (!word.is_empty() && !word.starts_with("utf-16")).then(|| word.to_owned())
 }
 
 fn utf16(bytes: &[u8], read: fn([u8; 2]) -> u16) -> String {
@@ -76,15 +119,37 @@ mod tests {
         assert_eq!(read(b"\xff\xfec\0a\0f\0\xe9\0"), Some("café".to_owned()));
         assert_eq!(read(b"\xfe\xff\0c\0a\0f\0\xe9"), Some("café".to_owned()));
         let declared = b"<?xml version=\"1.0\" encoding='koi8-r'?><a>\xc4\xc1</a>";
-        assert!(xml(declared).unwrap().ends_with("<a>да</a>"));
+        assert!(marked_up(declared).unwrap().ends_with("<a>да</a>"));
         let latin = b"<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><a>ni\xf1o</a>";
-        assert!(xml(latin).unwrap().ends_with("<a>niño</a>"));
+        assert!(marked_up(latin).unwrap().ends_with("<a>niño</a>"));
         assert_eq!(
-            xml("<?xml encoding='latin1'?>é".as_bytes()).unwrap(),
+            marked_up("<?xml encoding='latin1'?>é".as_bytes()).unwrap(),
             "<?xml encoding='latin1'?>é"
         );
-        assert_eq!(xml(b"<a>\xf1</a>").unwrap(), "<a>ñ</a>");
+        assert_eq!(marked_up(b"<a>\xf1</a>").unwrap(), "<a>ñ</a>");
         assert_eq!(read(b"a\0b"), None);
         assert_eq!(read(b"caf\xc3"), Some("caf".to_owned()), "a cut character");
+    }
+
+    #[test]
+    fn a_page_is_read_in_the_encoding_that_it_declares() {
+        for (page, expected) in [
+            (&b"<html><meta charset=\"windows-1251\"><p>\xc4\xe0"[..], "Да"),
+            (b"<head><META http-equiv=Content-Type content='text/html; charset=Shift_JIS'><p>\x93\xfa\x96\x7b", "日本"),
+            (b"<meta name=viewport><meta charset=iso-2022-jp><p>\x1b$BF|K\\\x1b(B", "日本"),
+            (b"<meta charset=windows-1251><p>\xc3\xa9", "é"),
+            (b"<meta charset=unknown><p>\xe9!", "é!"),
+            (b"<meta charset=utf-16><p>\xe9!", "é!"),
+            (b"<p>charset=windows-1251 \xe9!", "é!"),
+        ] {
+            let text = marked_up(page).unwrap();
+            assert!(text.ends_with(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn colours_of_a_terminal_are_no_text() {
+        assert_eq!(text(b"\x1b[1;31mError\x1b[0m: \x1b[Kfull").unwrap(), "Error: full");
+        assert_eq!(text(b"a\x1bb\x1b[").unwrap(), "a\x1bb\x1b[");
     }
 }

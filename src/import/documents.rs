@@ -10,6 +10,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::partition::{CHUNKING_POLICY, partition_of};
+use super::read::guarded;
 use super::{
     Appender, FoundFiles, HELD_BYTES_MAX, ImportError, NewRecord, Report, Target, files, read,
 };
@@ -120,7 +121,7 @@ struct Passage<'a> {
 }
 
 fn document(uri: &str, bytes: &[u8], order: i64, returned: u64) -> Result<Vec<NewRecord>, String> {
-    let mut file = file::read(uri, bytes)?;
+    let mut file = guarded(|| file::read(uri, bytes))?;
     dated::set_days(std::slice::from_mut(&mut file), uri);
     let checksum = sha256(bytes).hex();
     let id = document_id(uri, &checksum, returned);

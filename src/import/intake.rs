@@ -92,19 +92,31 @@ impl<'a> Intake<'a> {
     ) -> Result<(), ImportError> {
         report.files += 1;
         match file.kind {
-            FileKind::Mail | FileKind::Mailbox => {
-                let disk = self.target.disk;
+            FileKind::Mail => {
                 let mut found = Vec::new();
-                mail::each_event(disk, &file.path, &file.name, &mut |number, event| {
-                    found.push((number, event));
-                    Ok(())
-                })?;
+                mail::each_event(
+                    self.target.disk,
+                    &file.path,
+                    &file.name,
+                    &mut |number, event| {
+                        found.push((number, event));
+                        Ok(())
+                    },
+                )?;
                 // A draft without a date is still a document with words.
                 let is_unread = |(_, event): &(u64, Read)| matches!(event, Err(LeftOut::Unread(_)));
-                if file.kind == FileKind::Mail && found.iter().all(is_unread) {
-                    return self.document(file, report);
+                if found.iter().all(|(_, event)| event.is_err()) && found.iter().any(is_unread) {
+                    found.retain(|one| !is_unread(one));
+                    self.document(file, report)?;
                 }
-                self.events(file, found, report)
+                found
+                    .into_iter()
+                    .try_for_each(|(number, event)| self.event(file, number, event, report))
+            }
+            FileKind::Mailbox => {
+                mail::each_event(self.target.disk, &file.path, &file.name, &mut |number, event| {
+                    self.event(file, number, event, report)
+                })
             }
             FileKind::ChatGpt | FileKind::Claude => self.conversations(file, report),
             FileKind::ChatLines => self.loose_messages(file, report),
@@ -121,27 +133,19 @@ impl<'a> Intake<'a> {
             }
             FileKind::JsonFeed => {
                 let (disk, mapping) = (self.target.disk, fields::Mapping::feed());
-                let mut found = Vec::new();
-                fields::each_event(
-                    disk,
-                    &mapping,
-                    &file.path,
-                    &file.name,
-                    &mut |number, event| {
-                        found.push((number, event));
-                        Ok(())
-                    },
-                )?;
-                self.events(file, found, report)
+                fields::each_event(disk, &mapping, &file.path, &file.name, &mut |number, event| {
+                    self.event(file, number, event, report)
+                })
             }
             FileKind::XmlFeed => {
                 let bytes = self.target.disk.read(&file.path);
                 let bytes = bytes.map_err(disk_error("read", &file.path))?;
-                match feed::read(&file.name, &decode::xml(&bytes).unwrap_or_default()) {
+                match feed::read(&file.name, &decode::marked_up(&bytes).unwrap_or_default()) {
                     Ok(feed) => {
-                        let items = feed.items.into_iter();
-                        let items = items.map(|item| item.map_err(LeftOut::Unread));
-                        self.events(file, (1..).zip(items).collect(), report)
+                        let mut items = (1..).zip(feed.items);
+                        items.try_for_each(|(number, item)| {
+                            self.event(file, number, item.map_err(LeftOut::Unread), report)
+                        })
                     }
                     Err(why) => {
                         report.reject(&file.name, 1, why);
@@ -180,7 +184,7 @@ impl<'a> Intake<'a> {
 
     fn document(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
         let bytes = self.target.disk.read(&file.path).map_err(disk_error("read", &file.path))?;
-        let parts = match self.parts(file, &bytes) {
+        let parts = match read::guarded(|| self.parts(file, &bytes)) {
             Ok(mut parts) => {
                 dated::set_days(&mut parts, &file.name);
                 parts
@@ -255,31 +259,31 @@ impl<'a> Intake<'a> {
         }
     }
 
-    fn events(
+    fn event(
         &mut self,
         file: &NamedFile,
-        found: Vec<(u64, Read)>,
+        number: u64,
+        event: Read,
         report: &mut Report,
     ) -> Result<(), ImportError> {
-        for (number, event) in found {
-            match event {
-                Ok((at, mut record)) => {
-                    self.file_under_project(&mut record.value);
-                    let title = record.value["title"].as_str();
-                    self.subjects.push(Subject {
-                        kind: SummaryKind::EventSummary,
-                        bus: Bus::EventBus,
-                        id: record.id.clone(),
-                        name: title.unwrap_or(&file.name).to_owned(),
-                        group: file.kind.group(),
-                        day: None,
-                    });
-                    self.days.take(at, record, report)?;
-                }
-                Err(why) => report.leave_out(&file.name, number, why),
+        let (at, mut record) = match event {
+            Ok(event) => event,
+            Err(why) => {
+                report.leave_out(&file.name, number, why);
+                return Ok(());
             }
-        }
-        Ok(())
+        };
+        self.file_under_project(&mut record.value);
+        let title = record.value["title"].as_str();
+        self.subjects.push(Subject {
+            kind: SummaryKind::EventSummary,
+            bus: Bus::EventBus,
+            id: record.id.clone(),
+            name: title.unwrap_or(&file.name).to_owned(),
+            group: file.kind.group(),
+            day: None,
+        });
+        self.days.take(at, record, report)
     }
 
     fn file_under_project(&self, record: &mut Value) {

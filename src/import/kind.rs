@@ -203,7 +203,7 @@ fn by_magic(head: &[u8]) -> Option<Result<FileKind, Refusal>> {
 
 /// The head as text, in any of the encodings that are read; `None` when it is binary.
 fn text_of(head: &[u8]) -> Option<String> {
-    let text = super::decode::text(head)?;
+    let text = super::decode::marked_up(head)?;
     let is_odd = |c: &char| c.is_control() && !"\n\r\t\u{c}\u{85}".contains(*c);
     let controls = text.chars().filter(is_odd).count();
     (controls <= CONTROLS_FREE + text.len() / TEXT_CHARS_PER_CONTROL).then_some(text)

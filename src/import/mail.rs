@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde_json::json;
 
+use super::kind::FileKind;
 use super::{
     ImportError, LeftOut, NewRecord, Report, TakeEvent, Target, disk_error, import_events, read,
 };
@@ -50,7 +51,9 @@ pub(super) fn each_event(
     let mut number = 0;
     while let Some(message) = mailbox.message().map_err(disk_error("read", file))? {
         number += 1;
-        found_in(uri, &message).into_iter().try_for_each(|found| take(number, found))?;
+        let found = read::guarded(|| Ok(found_in(uri, &message)));
+        let found = found.unwrap_or_else(|why| vec![Err(LeftOut::Unread(why))]);
+        found.into_iter().try_for_each(|found| take(number, found))?;
     }
     Ok(())
 }
@@ -139,7 +142,12 @@ fn found_in(file: &str, message: &Message) -> Vec<Result<(Timestamp, NewRecord),
     let Some(mail) = mail::read(&message.bytes) else { return unread("not a mail message") };
     let came_at = || came_at(message.separator.as_deref()?);
     let Some(at) = date_of(&mail).or_else(came_at).filter(|at| at.0 >= 0) else {
-        return unread("no date that can be read");
+        let mut found = unread("no date that can be read");
+        // The mail itself may be read as a document, and what is attached to it is not.
+        let attached = mail.attachments.iter().map(shown_name);
+        let named = attached.map(|name| format!("{name} (of a mail without a date)"));
+        found.extend(named.map(|what| Err(LeftOut::Attachment(what))));
+        return found;
     };
     let mut reading = Reading { file, found: Vec::new(), not_read: Vec::new() };
     reading.mail(&mail, &message.bytes, at, None, 0);
@@ -189,30 +197,44 @@ impl Reading<'_> {
             self.found.push(Ok(event.record(&mail.body, None)));
         }
         for (number, one) in mail.attachments.iter().enumerate() {
-            match (&one.content, one.media_type.as_str()) {
-                (Some(content), "message/rfc822") if depth < MAILS_IN_MAILS_MAX => {
-                    match mail::read(content) {
-                        Some(inner) => {
-                            let at = date_of(&inner).filter(|at| at.0 >= 0).unwrap_or(at);
-                            self.mail(&inner, content, at, publish, depth + 1);
-                        }
-                        None => self.leave_out(one, "not a mail message"),
-                    }
-                }
-                (Some(content), _) => {
-                    match read::attached(&file_name(one), content, TEXT_BYTES_MAX) {
-                        Ok(document) => {
-                            let attached = Some((number, shown_name(one), &document));
-                            self.found.push(Ok(event.record(&document.text, attached)));
-                        }
-                        Err(why) => self.leave_out(one, &why),
-                    }
-                }
-                (None, media_type) => {
-                    let kind = media_type.split('/').next().unwrap_or(media_type);
-                    self.leave_out(one, kind);
-                }
+            let Some(content) = one.content(bytes) else {
+                self.leave_out(one, one.media_type.split('/').next().unwrap_or_default());
+                continue;
+            };
+            let name = file_name(one);
+            let kind = read::kind_of(&name, &content);
+            // A mail may come under any type.
+            if one.is_mail() || kind == Ok(FileKind::Mail) {
+                self.attached_mail(one, &content, (at, publish), depth);
+                continue;
             }
+            match kind.and_then(|kind| read::attached(kind, &name, &content, TEXT_BYTES_MAX)) {
+                Ok(document) => {
+                    let attached = Some((number, shown_name(one), &document));
+                    self.found.push(Ok(event.record(&document.text, attached)));
+                }
+                Err(why) => self.leave_out(one, &why),
+            }
+        }
+    }
+
+    /// A mail that is attached, with the time and the mark of the mail around it.
+    fn attached_mail(
+        &mut self,
+        one: &Attachment,
+        content: &[u8],
+        (at, around): (Timestamp, Option<bool>),
+        depth: usize,
+    ) {
+        match mail::read(content) {
+            _ if depth == MAILS_IN_MAILS_MAX => {
+                self.leave_out(one, &format!("a mail below {MAILS_IN_MAILS_MAX} others"));
+            }
+            Some(inner) => {
+                let at = date_of(&inner).filter(|at| at.0 >= 0).unwrap_or(at);
+                self.mail(&inner, content, at, around, depth + 1);
+            }
+            None => self.leave_out(one, "not a mail message"),
         }
     }
 
@@ -434,6 +456,41 @@ mod tests {
             assert_eq!(said.len(), 1, "{name}");
             assert_eq!(said[0].1.value["local_only"] == true, expected, "{name}: {content}");
         }
+    }
+
+    #[test]
+    fn mails_are_read_under_any_type_and_as_deep_as_the_limit() {
+        let inner = "Message-ID: <2@x>\r\nFrom: t@x\r\nSubject: Offer\r\n\r\nTwo years.";
+        let octets = "Content-Type: application/octet-stream; name=offer.eml\r\nContent-Disposition: attachment";
+        let offer = ("Offer".to_owned(), "Two years.".to_owned());
+        assert_eq!(taken(&[(octets, inner)]), (vec![offer.clone()], Vec::new()));
+        let bounce = "Content-Type: message/delivery-status";
+        let reported =
+            [(bounce, "Reporting-MTA: dns; x\r\n"), ("Content-Type: message/rfc822", inner)];
+        assert_eq!(taken(&reported), (vec![offer], Vec::new()));
+        let mut mail = inner.to_owned();
+        for number in 0..MAILS_IN_MAILS_MAX + 1 {
+            mail = format!(
+                "Message-ID: <o{number}@x>\r\nFrom: t@x\r\nSubject: {number}\r\nContent-Type: multipart/mixed; boundary=c{number}\r\n\r\n\
+                 --c{number}\r\n\r\nText {number}\r\n--c{number}\r\nContent-Type: message/rfc822; name=i.eml\r\n\r\n{mail}\r\n--c{number}--"
+            );
+        }
+        let (texts, left) = taken(&[("Content-Type: message/rfc822", &mail)]);
+        assert_eq!(texts.len(), MAILS_IN_MAILS_MAX);
+        assert_eq!(left, ["Attachment(\"i.eml (a mail below 8 others)\")"]);
+    }
+
+    #[test]
+    fn what_is_attached_to_a_draft_is_named() {
+        let raw = "From: a@x\r\nSubject: d\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nText\r\n--b\r\nContent-Type: text/x; name=m.md\r\n\r\nMore\r\n--b--";
+        let message = Message { separator: None, bytes: raw.into(), too_large: false };
+        let found: Vec<_> =
+            found_in("a.eml", &message).into_iter().map(Result::unwrap_err).collect();
+        let expected = [
+            LeftOut::Unread("no date that can be read".to_owned()),
+            LeftOut::Attachment("m.md (of a mail without a date)".to_owned()),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

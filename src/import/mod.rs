@@ -146,9 +146,20 @@ pub struct Report {
     pub(crate) refused: BTreeSet<String>,
     /// How much more was left out than is listed.
     pub(crate) rejected_omitted: u64,
+    /// How much of what was left out is a fault, listed or not.
+    #[serde(skip)]
+    pub(crate) faults: u64,
+    /// How much more has no reader than is listed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) not_read_omitted: u64,
     /// What is attached to mails and has no reader, the first of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) not_read: Vec<NotRead>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Something attached to a mail that was not read.
@@ -166,21 +177,22 @@ impl Report {
             LeftOut::Attachment(what) if self.not_read.len() < REJECTED_MAX => {
                 self.not_read.push(NotRead { file: file.to_owned(), what });
             }
-            LeftOut::Attachment(_) => {}
-            why => {
-                let (is_empty, before) = (!why.is_fault(), self.rejected.len());
-                self.reject(file, number, why.to_string());
-                self.rejected.iter_mut().skip(before).for_each(|one| one.is_empty = is_empty);
-            }
+            LeftOut::Attachment(_) => self.not_read_omitted += 1,
+            why => self.list(file, number, why.to_string(), !why.is_fault()),
         }
     }
 
     /// Something was left out.
     pub(crate) fn reject(&mut self, file: &str, number: u64, why: String) {
+        self.list(file, number, why, false);
+    }
+
+    fn list(&mut self, file: &str, number: u64, why: String, is_empty: bool) {
+        self.faults += u64::from(!is_empty);
         match self.rejected.len() < REJECTED_MAX {
             true => {
                 let file = file.to_owned();
-                self.rejected.push(Rejected { file, number, why, is_empty: false });
+                self.rejected.push(Rejected { file, number, why, is_empty });
             }
             false => self.rejected_omitted += 1,
         }
@@ -372,5 +384,14 @@ mod tests {
         }
         let listed: Vec<u64> = report.rejected.iter().map(|one| one.number).collect();
         assert_eq!((listed, report.rejected_omitted), (vec![1, 2, 3], 2));
+        let mut report = Report::default();
+        for number in 1..=5 {
+            report.leave_out("a.mbox", number, LeftOut::NoText("no text".to_owned()));
+            report.leave_out("a.mbox", number, LeftOut::Attachment("p.jpg (image)".to_owned()));
+        }
+        assert_eq!((report.not_read.len(), report.not_read_omitted, report.faults), (3, 2, 0));
+        // A fault counts where it is not listed too.
+        report.leave_out("a.mbox", 6, LeftOut::Unread("no date".to_owned()));
+        assert_eq!((report.rejected.len(), report.faults), (3, 1));
     }
 }

@@ -1,5 +1,6 @@
 //! A file of any document kind as one document.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use serde_json::value::RawValue;
@@ -33,6 +34,13 @@ pub(crate) fn items(
     bytes: &[u8],
 ) -> Result<Option<Vec<Document>>, String> {
     items_within(kind, path, bytes, ITEMS_BYTES_MAX)
+}
+
+/// Reads one file. A reader that panics is an error of this file, and the others are read.
+pub(crate) fn guarded<T>(read: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    // What it had begun is dropped with it.
+    let read = catch_unwind(AssertUnwindSafe(read));
+    read.unwrap_or_else(|_| Err("its reader failed, which is an error of this program".to_owned()))
 }
 
 /// The same, where the texts of the items have a limit together. The rows of a table have the names of its columns, so
@@ -187,11 +195,21 @@ fn sentence(record: &Map<String, Value>) -> String {
     }
 }
 
-/// Reads what is attached to a mail as one document, by its content and its name; or says why not.
-pub(crate) fn attached(name: &str, bytes: &[u8], text_max: usize) -> Result<Document, String> {
+/// The kind of bytes under a name, or why they have no reader.
+pub(crate) fn kind_of(name: &str, bytes: &[u8]) -> Result<FileKind, String> {
     let (path, head) = (Path::new(name), &bytes[..bytes.len().min(HEAD_BYTES)]);
     let kind = FileKind::of(path, head, &mut || Ok(bytes.to_vec()));
-    let kind = kind.map_err(|error| error.to_string())?.map_err(|Refusal(why)| why)?;
+    kind.map_err(|error| error.to_string())?.map_err(|Refusal(why)| why)
+}
+
+/// Reads what is attached to a mail as one document; or says why not.
+pub(crate) fn attached(
+    kind: FileKind,
+    name: &str,
+    bytes: &[u8],
+    text_max: usize,
+) -> Result<Document, String> {
+    let path = Path::new(name);
     match kind {
         // The program that reads it needs a file.
         FileKind::Pdf => return Err("PDF: save it as a file".to_owned()),
@@ -215,7 +233,7 @@ pub(crate) fn whole(
     path: &Path,
     bytes: &[u8],
 ) -> Result<Document, String> {
-    whole_within(readers, kind, path, bytes, ITEMS_BYTES_MAX)
+    guarded(|| whole_within(readers, kind, path, bytes, ITEMS_BYTES_MAX))
 }
 
 fn whole_within(
@@ -256,7 +274,11 @@ pub(crate) fn document(
 }
 
 fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, String> {
-    let text = decode::text(bytes).ok_or("it is binary")?;
+    let text = match kind {
+        FileKind::Html => decode::marked_up(bytes),
+        _ => decode::text(bytes),
+    };
+    let text = text.ok_or("it is binary")?;
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let read_as = |name: &str| document::read(name, text.as_bytes());
     match kind {
@@ -356,9 +378,16 @@ mod tests {
     fn the_rows_of_a_table_have_a_limit_with_the_names_of_its_columns() {
         let names = format!("{},b\n", "n".repeat(1 << 16));
         let table = |rows: usize| names.clone() + &"1,2\n".repeat(rows);
-        let read = |rows: usize| attached("a.csv", table(rows).as_bytes(), 1 << 20);
+        let read = |rows: usize| attached(FileKind::Csv, "a.csv", table(rows).as_bytes(), 1 << 20);
         assert!(read(15).is_ok());
         assert_eq!(read(16).unwrap_err(), "its text is longer than 1 MiB: split it");
+    }
+
+    #[test]
+    fn a_reader_that_panics_is_an_error_of_its_file() {
+        assert_eq!(guarded(|| Ok::<_, String>(1)), Ok(1));
+        let failed = guarded(|| -> Result<(), String> { panic!("a reader") });
+        assert!(failed.unwrap_err().contains("reader failed"));
     }
 
     #[test]

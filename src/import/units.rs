@@ -191,7 +191,7 @@ pub(crate) fn each_unit(
         }
         FileKind::XmlFeed => {
             let bytes = disk.read(path).map_err(disk_error("read", path))?;
-            match feed::read(name, &decode::xml(&bytes).unwrap_or_default()) {
+            match feed::read(name, &decode::marked_up(&bytes).unwrap_or_default()) {
                 Ok(feed) => {
                     let (mut events, mut problems) = (Vec::new(), Vec::new());
                     for item in feed.items {
@@ -261,10 +261,11 @@ fn one(file: &NamedFile, name: String, text: String, context: SourceContext) -> 
 /// A mail with what is attached to it; `None` when nothing in it has words.
 fn of_mail(file: &NamedFile, many: bool, events: Vec<NewRecord>, zone: Tz) -> Option<Unit> {
     let mut unit = of_events(file, events, zone)?;
-    if let (Some(title), true) = (&unit.context.sources[0].title, many) {
+    let title = unit.context.sources[0].title.clone();
+    if let (Some(title), true) = (&title, many) {
         unit.name = format!("{}: {title}", file.name);
     }
-    Some(unit)
+    Some(if unit.texts.len() > 1 { titled(unit, title) } else { unit })
 }
 
 /// Whether an event may be shown to others.

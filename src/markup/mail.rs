@@ -7,6 +7,7 @@
 //! See docs/adr/0086-text-of-mail-and-latex.md.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use mail_parser::decoders::base64::base64_decode;
 use mail_parser::decoders::charsets::map::charset_decoder;
@@ -49,8 +50,30 @@ pub(crate) struct Attachment {
     pub name: Option<String>,
     /// Its type in lower case, such as `image/png`.
     pub media_type: String,
-    /// Its content: text as UTF-8, anything else as it is. Pictures, sounds and films are not decoded.
-    pub content: Option<Vec<u8>>,
+    /// Where its coded content lies. Pictures, sounds and films have no content that is read.
+    content: Option<Range<usize>>,
+    coding: Coding,
+}
+
+impl Attachment {
+    /// Its content, decoded when it is asked for: text as UTF-8, anything else as it is. `mail` is the mail that it was
+    /// found in.
+    pub(crate) fn content(&self, mail: &[u8]) -> Option<Vec<u8>> {
+        let coded = mail.get(self.content.clone()?)?;
+        Some(match self.media_type.starts_with("text/") {
+            true => self.coding.characters(coded).into_bytes(),
+            false => self.coding.bytes(coded).into_owned(),
+        })
+    }
+
+    /// Whether it is a mail. Reports of servers have types that begin so too.
+    pub(crate) fn is_mail(&self) -> bool {
+        is_mail(&self.media_type)
+    }
+}
+
+fn is_mail(media_type: &str) -> bool {
+    matches!(media_type, "message/rfc822" | "message/global")
 }
 
 impl Mail {
@@ -82,8 +105,21 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
     let shown = whole.texts(Wanted::Shown);
     let shows_text = !shown.is_empty();
     let body = if shows_text { shown } else { whole.texts(Wanted::Attached) }.join("\n\n");
-    let mut attachments = Vec::new();
-    whole.attachments(false, &mut attachments);
+    let mut found = Vec::new();
+    whole.attachments(false, &mut found);
+    // Parts lie behind the head, so they have the same distance to the end in the mail as it came.
+    let place = |content: &[u8]| {
+        let from_start = content.as_ptr() as usize - readable.as_ptr() as usize;
+        let start = (from_start + bytes.len()).checked_sub(readable.len())?;
+        Some(start..start + content.len())
+    };
+    let attachments = found.into_iter().map(|(part, name, media_type)| Attachment {
+        content: is_read(&media_type).then(|| place(part.content)).flatten(),
+        coding: part.coding(),
+        name,
+        media_type,
+    });
+    let attachments: Vec<Attachment> = attachments.collect();
     let said = marks::said_in_text("eml", &body);
     Some(Mail {
         thread_id: first_reference
@@ -227,6 +263,12 @@ enum Wanted {
     Attached,
 }
 
+/// Whether a part that is attached may have a reader.
+fn is_read(media_type: &str) -> bool {
+    let major = media_type.split('/').next().unwrap_or_default();
+    !matches!(major, "image" | "audio" | "video" | "font" | "model")
+}
+
 impl Part<'_> {
     /// The texts of a part and of the parts in it, those that are not empty, in their order. Of
     /// alternatives the first plain one that has text counts, else the first that has text.
@@ -263,11 +305,25 @@ impl Part<'_> {
         (!text.is_empty()).then_some(text)
     }
 
-    /// Collects what is attached. A version of a text that is shown is no attachment.
-    fn attachments(&self, is_version: bool, found: &mut Vec<Attachment>) {
+    /// Whether it shows a text: plain text is looked for first, because reading a page takes long.
+    fn shows_text(&self) -> bool {
+        if !self.is_one_of(&["multipart"], None) {
+            return self.own_text(Wanted::Shown).is_some();
+        }
+        let (plain, others): (Vec<_>, Vec<_>) = self.inner.iter().partition(|part| part.is_plain());
+        plain.into_iter().chain(others).any(Part::shows_text)
+    }
+
+    /// Collects what is attached, each with its name and its type. A version of a text that is shown is no
+    /// attachment.
+    fn attachments<'p>(
+        &'p self,
+        is_version: bool,
+        found: &mut Vec<(&'p Self, Option<String>, String)>,
+    ) {
         if self.is_one_of(&["multipart"], None) {
             let is_choice = self.is_one_of(&["multipart"], Some("alternative"));
-            let is_version = is_choice && !self.texts(Wanted::Shown).is_empty();
+            let is_version = is_choice && self.shows_text();
             self.inner.iter().for_each(|part| part.attachments(is_version, found));
             return;
         }
@@ -281,18 +337,16 @@ impl Part<'_> {
         // A picture with an id belongs to the page that shows it. A signature says nothing.
         let is_of_page = major == "image" && headers.content_id().is_some();
         let is_signature = minor.ends_with("signature");
-        let is_beside = is_attached || !(is_version || is_text || is_of_page);
+        let media_type = format!("{major}/{minor}");
+        // A server says in such parts what became of a mail.
+        let is_report = major == "message" && !is_mail(&media_type);
+        let is_beside = !is_report && (is_attached || !(is_version || is_text || is_of_page));
         if !is_beside || is_signature || self.content.trim_ascii().is_empty() {
             return;
         }
-        let is_media = matches!(major.as_str(), "image" | "audio" | "video" | "font" | "model");
-        let content = (!is_media).then(|| match major.as_str() {
-            "text" => self.decoded().into_bytes(),
-            _ => self.bytes().into_owned(),
-        });
         let name = headers.attachment_name().map(str::trim).filter(|name| !name.is_empty());
         let name = name.map(|name| words_of(name).unwrap_or_else(|| name.to_owned()));
-        found.push(Attachment { name, media_type: format!("{major}/{minor}"), content });
+        found.push((self, name, media_type));
     }
 
     /// What the `meta` elements and the head of the parts in HTML say.
@@ -326,21 +380,43 @@ impl Part<'_> {
         of_type.is_none() || self.is_one_of(&["text"], Some("plain"))
     }
 
-    /// Its content as its transfer encoding says.
-    fn bytes(&self) -> Cow<'_, [u8]> {
-        let coding = self.headers.as_ref().and_then(|part| part.content_transfer_encoding());
-        match coding.map(str::to_ascii_lowercase).as_deref() {
-            Some("base64") => of_base64(self.content),
-            Some("quoted-printable") => Cow::Owned(of_quoted_printable(self.content)),
-            _ => Cow::Borrowed(self.content),
+    /// Its content as characters.
+    fn decoded(&self) -> String {
+        self.coding().characters(self.content)
+    }
+
+    fn coding(&self) -> Coding {
+        let transfer = self.headers.as_ref().and_then(|part| part.content_transfer_encoding());
+        let of_type = self.headers.as_ref().and_then(MimeHeaders::content_type);
+        let charset = of_type.and_then(|of| of.attribute("charset"));
+        Coding {
+            transfer: transfer.map(str::to_ascii_lowercase),
+            charset: charset.map(str::to_owned),
+        }
+    }
+}
+
+/// How the content of a part is coded.
+struct Coding {
+    /// In lower case.
+    transfer: Option<String>,
+    charset: Option<String>,
+}
+
+impl Coding {
+    /// Content as its transfer encoding says.
+    fn bytes<'c>(&self, content: &'c [u8]) -> Cow<'c, [u8]> {
+        match self.transfer.as_deref() {
+            Some("base64") => of_base64(content),
+            Some("quoted-printable") => Cow::Owned(of_quoted_printable(content)),
+            _ => Cow::Borrowed(content),
         }
     }
 
-    /// Its content as characters.
-    fn decoded(&self) -> String {
-        let bytes = self.bytes();
-        let of_type = self.headers.as_ref().and_then(MimeHeaders::content_type);
-        let charset = of_type.and_then(|of| of.attribute("charset")).unwrap_or("us-ascii").trim();
+    /// Content as characters.
+    fn characters(&self, content: &[u8]) -> String {
+        let bytes = self.bytes(content);
+        let charset = self.charset.as_deref().unwrap_or("us-ascii").trim();
         let is_ascii = ["us-ascii", "ascii"].iter().any(|one| charset.eq_ignore_ascii_case(one));
         if charset.eq_ignore_ascii_case("utf-8") || charset.eq_ignore_ascii_case("utf8") {
             return String::from_utf8_lossy(&bytes).into_owned();
@@ -538,5 +614,46 @@ mod tests {
         let raw = b"From: a@x\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<h1>Order 55</h1><div>Total: 40 EUR</div><ul><li>Book</li><li>Pen</li></ul>\r\n";
         let mail = read(raw).unwrap();
         assert_eq!(mail.body, "# Order 55\n\nTotal: 40 EUR\n\n- Book\n- Pen");
+    }
+
+    #[test]
+    fn what_is_attached_is_decoded_from_where_it_lies() {
+        // The head is read as other bytes than it has.
+        let raw = b"From: a@x\r\nSubject: Ma\xf1ana\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nText\r\n\
+            --b\r\nContent-Type: application/x\r\nContent-Transfer-Encoding: base64\r\n\r\nSGVsbG8=\r\n\
+            --b\r\nContent-Type: text/x; charset=koi8-r\r\n\r\n\xc4\xc1\r\n\
+            --b\r\nContent-Type: image/png\r\n\r\nxx\r\n\
+            --b\r\nContent-Type: message/delivery-status\r\n\r\nReporting-MTA: x\r\n--b--\r\n";
+        let mail = read(raw).unwrap();
+        let found = mail.attachments.iter().map(|one| {
+            let content = one.content(raw).map(|bytes| String::from_utf8(bytes).unwrap());
+            (one.media_type.as_str(), content.map(|text| text.trim().to_owned()))
+        });
+        let text = |text: &str| Some(text.to_owned());
+        let expected =
+            [("application/x", text("Hello")), ("text/x", text("да")), ("image/png", None)];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn every_usual_character_set_is_read() {
+        for (charset, bytes, expected) in [
+            ("big5", &b"\xa4\xe9\xa5\xbb"[..], "日本"),
+            ("euc-jp", b"\xc6\xfc\xcb\xdc", "日本"),
+            ("euc-kr", b"\xc7\xd1\xb1\xdb", "한글"),
+            ("gb2312", b"\xc8\xd5\xb1\xbe", "日本"),
+            ("gb18030", b"\xc8\xd5\xb1\xbe", "日本"),
+            ("shift_jis", b"\x93\xfa\x96\x7b", "日本"),
+            ("iso-2022-jp", b"\x1b$BF|K\\\x1b(B", "日本"),
+            ("windows-1251", b"\xc4\xe0", "Да"),
+            ("shift_jis", b"a", "a"),
+            ("iso-2022-jp", b"\x1b", "\u{fffd}"),
+        ] {
+            let head = format!("From: a@x\r\nContent-Type: text/plain; charset={charset}\r\n\r\n");
+            let mail = read(&[head.as_bytes(), bytes].concat()).unwrap();
+            assert_eq!(mail.body, expected, "{charset}");
+        }
+        let raw = b"From: a@x\r\nSubject: =?ISO-2022-JP?B?GyRCRnxLXBsoQg==?=\r\n\r\nx";
+        assert_eq!(read(raw).unwrap().subject.as_deref(), Some("日本"));
     }
 }
