@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::{ImportError, PRODUCER, Report, Target, disk_error};
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::json::{line, to_file};
+use crate::contract::privacy::{LOCAL_ONLY, says_local_only};
 use crate::contract::publish::said;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::os::{DiskFile, Open};
@@ -225,8 +226,8 @@ struct NewestContent {
 /// One partition, as it is and as it is about to be.
 struct Growing {
     data: PathBuf,
-    /// The ids that are there, each with whether its record is private.
-    known: HashMap<IdKey, bool>,
+    /// The ids that are there, each with the marks of its record.
+    known: HashMap<IdKey, Marks>,
     /// The newest content of each file, by its name.
     files: BTreeMap<String, NewestContent>,
     /// Every content of every file.
@@ -297,7 +298,7 @@ impl Growing {
             self.bytes += line.len() as u64 + 1;
             if let Ok(record) = serde_json::from_slice::<Value>(line) {
                 if let Some(id) = record[id].as_str() {
-                    self.known.insert(IdKey::of(id), is_private(&record));
+                    self.known.insert(IdKey::of(id), Marks::of(&record));
                 }
                 self.take_file(&record);
                 self.tally.add(&record);
@@ -306,28 +307,40 @@ impl Growing {
         Ok(())
     }
 
-    /// A record that is not there yet. One that became private gets another id, which the report names: what
-    /// is there is never changed.
+    /// A record that is not there yet. One that got a mark gets another id, which the report names: what is
+    /// there is never changed.
     fn new_record(
         &mut self,
         mut record: NewRecord,
         id: &str,
         report: &mut Report,
     ) -> Option<NewRecord> {
-        let is_private = is_private(&record.value);
-        let was_public = self.known.get(&IdKey::of(&record.id)) == Some(&false);
-        if id == EVENT_ID && was_public && is_private {
-            let private = private_id(&record.id);
-            record.value[id] = private.as_str().into();
+        let marks = Marks::of(&record.value);
+        let marked = self.marked_id(&record.id, marks);
+        if id == EVENT_ID && marked != record.id {
+            record.value[id] = marked.as_str().into();
             record.value["source"]["version_of"] = record.id.as_str().into();
-            report.renamed.insert(std::mem::replace(&mut record.id, private.clone()), private);
+            report.renamed.insert(std::mem::replace(&mut record.id, marked.clone()), marked);
         }
         let is_new = !self.known.contains_key(&IdKey::of(&record.id));
         if is_new {
-            self.known.insert(IdKey::of(&record.id), is_private);
+            self.known.insert(IdKey::of(&record.id), marks);
             self.take_file(&record.value);
         }
         is_new.then_some(record)
+    }
+
+    /// The id of a record with these marks: another one for each mark that the record did not have when it came.
+    fn marked_id(&self, id: &str, marks: Marks) -> String {
+        let known = |id: &str| self.known.get(&IdKey::of(id)).copied();
+        let mut id = id.to_owned();
+        if marks.private && known(&id).is_some_and(|known| !known.private) {
+            id = stable_id("evt", &[Part::Text("private"), Part::Opaque(&id)]);
+        }
+        if marks.local_only && known(&id).is_some_and(|known| !known.local_only) {
+            id = stable_id("evt", &[Part::Text(LOCAL_ONLY), Part::Opaque(&id)]);
+        }
+        id
     }
 
     /// Remembers the content of the file that a chunk is of.
@@ -418,13 +431,20 @@ fn content_of(file: &str, content: &str) -> IdKey {
     IdKey::of(&format!("{file}\n{content}"))
 }
 
-fn is_private(record: &Value) -> bool {
-    said(record.get("publish")) == Some(false)
+/// What a record says of its privacy.
+#[derive(Debug, Clone, Copy)]
+struct Marks {
+    private: bool,
+    local_only: bool,
 }
 
-/// The id of a record that was there before it became private.
-fn private_id(id: &str) -> String {
-    stable_id("evt", &[Part::Text("private"), Part::Opaque(id)])
+impl Marks {
+    fn of(record: &Value) -> Marks {
+        Marks {
+            private: said(record.get("publish")) == Some(false),
+            local_only: record.as_object().is_some_and(says_local_only),
+        }
+    }
 }
 
 fn copy(from: &Arc<dyn DiskFile>, to: &Arc<dyn DiskFile>, bytes: u64) -> io::Result<()> {
@@ -539,4 +559,70 @@ impl Tally {
 
 fn producer() -> Value {
     json!({"name": PRODUCER, "repo": "summarizer", "version": env!("CARGO_PKG_VERSION")})
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::contract::time::Timestamp;
+    use crate::os::Disk;
+    use crate::os::real::HostDisk;
+
+    fn take(root: &Path, marks: Value, content: &str) -> Report {
+        let disk: &dyn Disk = &HostDisk;
+        let target = Target { disk, root, zone: chrono_tz::UTC, now: Timestamp(0) };
+        let mut value =
+            json!({"event_id": "evt_a", "content": content, "source": {"source_uri": "a.eml"}});
+        value.as_object_mut().unwrap().extend(marks.as_object().unwrap().clone());
+        let record = NewRecord { order: 0, id: "evt_a".to_owned(), value };
+        let mut report = Report::default();
+        let mut appender = Appender::events(target);
+        appender.take("2026-03-01", vec![record], &mut report).unwrap();
+        appender.finish(&mut report).unwrap();
+        report
+    }
+
+    fn records(root: &Path) -> Vec<Value> {
+        let disk: &dyn Disk = &HostDisk;
+        let data = disk.read(&root.join("eventbus/daily/2026-03-01.jsonl")).unwrap();
+        let lines = data.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_record_that_gets_a_mark_is_put_beside_the_one_without_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let local = json!({"local_only": true});
+        let private = json!({"publish": false});
+        let both = json!({"publish": false, "local_only": true});
+        for (marks, added) in [
+            (json!({}), 1),
+            (json!({}), 0),
+            (local.clone(), 1),
+            (local, 0),
+            (private, 1),
+            (both.clone(), 1),
+            (both, 0),
+            (json!({}), 0),
+        ] {
+            assert_eq!(take(dir.path(), marks.clone(), "x").added, added, "{marks}");
+        }
+        let all = records(dir.path());
+        let ids: BTreeSet<&str> = all.iter().map(|one| one["event_id"].as_str().unwrap()).collect();
+        assert_eq!((all.len(), ids.len()), (4, 4));
+        assert!(all[1..].iter().all(|one| one["source"]["version_of"] == "evt_a"));
+    }
+
+    #[test]
+    fn a_record_that_no_line_can_hold_is_refused_and_the_day_stays_readable() {
+        let dir = tempfile::tempdir().unwrap();
+        let report = take(dir.path(), json!({}), &"x".repeat(LINE_BYTES_MAX));
+        assert_eq!((report.added, report.faults), (0, 1));
+        assert_eq!(report.rejected[0].file, "a.eml");
+        assert!(report.refused.contains("evt_a"));
+        assert_eq!(take(dir.path(), json!({}), &"x".repeat(LINE_BYTES_MAX / 2)).added, 1);
+        assert_eq!(take(dir.path(), json!({}), "x").known, 1);
+    }
 }

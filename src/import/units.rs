@@ -358,3 +358,48 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
     let unit = Unit { name, kind, texts, context, publish, places, local_only };
     (!unit.texts.is_empty()).then_some(unit)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::real::HostDisk;
+
+    /// The units of one mail, and what was left out of it.
+    fn read(mail: &str) -> (Vec<Unit>, Vec<LeftOut>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.eml");
+        let disk: &dyn Disk = &HostDisk;
+        disk.replace(&path, mail.replace('\n', "\r\n").as_bytes(), 0o640).unwrap();
+        let file = NamedFile { path, name: "a.eml".to_owned(), kind: FileKind::Mail };
+        let (mut units, mut left) = (Vec::new(), Vec::new());
+        each_unit(disk, &Readers::default(), &file, chrono_tz::UTC, &mut |found| match found {
+            Ok(unit) => units.push(unit),
+            Err(why) => left.push(why),
+        })
+        .unwrap();
+        (units, left)
+    }
+
+    const PARTS: &str = "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nThe minutes are attached.\n--b\n\
+        Content-Type: text/markdown; name=m.md\nContent-Disposition: attachment\n\n\
+        ---\nlocal_only: true\n---\nWe buy a pump.\n--b--\n";
+
+    #[test]
+    fn a_mail_with_attachments_has_the_title_of_the_mail_and_the_marks_of_both() {
+        let head = "From: a@x\nSubject: Minutes\nDate: Mon, 9 Feb 2026 10:00:00 +0000\n";
+        let (units, left) = read(&format!("{head}{PARTS}"));
+        let [unit] = units.as_slice() else { panic!("{} units", units.len()) };
+        assert_eq!((unit.title(), left), (Some("Minutes"), Vec::new()));
+        let texts: Vec<_> = unit.texts.iter().map(|text| text.text.trim()).collect();
+        assert_eq!(texts, ["The minutes are attached.", "We buy a pump."]);
+        assert!(unit.context.is_local_only());
+    }
+
+    #[test]
+    fn a_draft_is_read_and_what_is_attached_to_it_is_named() {
+        let (units, left) = read(&format!("From: a@x\nSubject: Minutes\n{PARTS}"));
+        let texts = units.iter().flat_map(|unit| &unit.texts).map(|text| text.text.trim());
+        assert_eq!(texts.collect::<Vec<_>>(), ["The minutes are attached."]);
+        assert_eq!(left, [LeftOut::Attachment("m.md (of a mail without a date)".to_owned())]);
+    }
+}
