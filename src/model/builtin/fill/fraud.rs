@@ -1,34 +1,54 @@
 //! What frauds demand, told from what honest mails ask for. The words stand in `[fraud]` of the language
 //! files.
 //!
-//! Contract. A demand is a sentence that orders, and names what no honest sender asks for in this way: a
-//! secret with a link or in haste, an account together with identity papers or over another channel, codes
-//! of gift cards, coins, or a transfer in haste that no invoice, rent or contract explains. A sentence that
-//! warns of such demands is none.
+//! Contract. A demand is a sentence that orders, and names what no honest sender asks for in this way:
+//!
+//! - a secret, by a link or a message or under a threat;
+//! - an account together with identity papers or for a gain, or in secrecy;
+//! - codes of gift cards;
+//! - an amount of coins;
+//! - money to a new account, or from somebody who cannot be asked back;
+//! - the fee of a parcel behind a link.
+//!
+//! Haste alone makes no fraud: people are in haste every day. A sentence that warns of such demands is none.
 
 use super::super::lexicon::lexicon;
-use super::super::text::words::fold;
+use super::super::text::words::spaced;
 
-/// Sentences around a demand that may explain it or press for it count too.
+/// Sentences around a demand that press for it count too.
 pub(crate) fn demands<'t>(sentences: impl Iterator<Item = &'t str>) -> bool {
-    let sentences: Vec<String> = sentences.map(spaced).collect();
     let words = &lexicon().fraud;
-    let is_warning = |sentence: &String| says(sentence, &words.denials);
-    let said: Vec<&String> = sentences.iter().filter(|sentence| !is_warning(sentence)).collect();
+    let sentences: Vec<String> = sentences.map(in_words).collect();
+    // `Pay to the new account and do not call` warns of nothing.
+    let warns = |sentence: &String| warns(sentence) && !says(sentence, &words.secrecy);
+    let said: Vec<&String> = sentences.iter().filter(|sentence| !warns(sentence)).collect();
     let anywhere = |list: &[String]| said.iter().any(|sentence| says(sentence, list));
-    let (pressed, explained) = (anywhere(&words.pressure), anywhere(&words.reasons));
-    let elsewhere = anywhere(&words.ways);
+    let is_voucher = |sentence: &&String| {
+        says(sentence, &words.vouchers)
+            || says(sentence, &words.cards) && says(sentence, &words.brands)
+    };
+    let pressed = anywhere(&words.ways) || anywhere(&words.threats);
+    let in_secret = anywhere(&words.secrecy);
+    let buys_vouchers = said.iter().any(is_voucher);
     said.iter().filter(|sentence| orders(sentence)).any(|sentence| {
         let has = |list: &[String]| says(sentence, list);
-        has(&words.secrets) && (elsewhere || pressed)
-            || has(&words.accounts)
-                && !explained
-                && (has(&words.papers) || elsewhere || has(&words.pressure))
-            || has(&words.papers) && elsewhere && !explained
-            || has(&words.vouchers) && anywhere(&words.codes)
-            || has(&words.coins) && !explained
-            || has(&words.transfers) && pressed && !explained
+        let has_identity = has(&words.accounts) || has(&words.papers);
+        has(&words.secrets) && pressed
+            || has(&words.accounts) && in_secret
+            || has(&words.accounts) && has(&words.papers) && !anywhere(&words.reasons)
+            || has_identity && anywhere(&words.gains)
+            || has(&words.codes) && buys_vouchers
+            || names_coins(sentence)
+            || (has(&words.payments) || names_amount(sentence))
+                && (in_secret || anywhere(&words.new_accounts))
+            || has(&words.fees) && has(&words.ways) && anywhere(&words.parcels)
     })
+}
+
+/// The words of a sentence, with those for signs of money.
+fn in_words(sentence: &str) -> String {
+    let named = [("€", " eur "), ("$", " usd "), ("£", " gbp ")];
+    spaced(&named.iter().fold(sentence.to_owned(), |text, (sign, name)| text.replace(sign, name)))
 }
 
 /// Whether a sentence orders: one of the words stands first or behind a joint, or a phrase anywhere.
@@ -36,28 +56,59 @@ fn orders(spaced: &str) -> bool {
     lexicon().fraud.orders.iter().any(|order| match order.strip_prefix("… ") {
         Some(anywhere) => spaced.contains(&format!(" {anywhere} ")),
         None => {
-            let begins = spaced.strip_prefix(" please ").map(|rest| format!(" {rest}"));
-            let begins = begins.as_deref().unwrap_or(spaced);
-            begins.starts_with(&format!(" {order} "))
-                || ["and", "y", "e", "und", "et"]
-                    .iter()
-                    .any(|joint| spaced.contains(&format!(" {joint} {order} ")))
+            let order = format!(" {order} ");
+            let stands_first = |(at, _): (usize, &str)| at == 0 || ends_in_joint(&spaced[..at]);
+            spaced.match_indices(&order).any(stands_first)
         }
     })
 }
 
-fn says(spaced: &str, phrases: &[String]) -> bool {
-    phrases.iter().any(|phrase| match phrase.strip_suffix('*') {
-        Some(beginning) => spaced.contains(&format!(" {beginning}")),
-        None => spaced.contains(&format!(" {phrase} ")),
+fn ends_in_joint(words: &str) -> bool {
+    let last = words.rsplit(' ').next().unwrap_or_default();
+    lexicon().languages.iter().any(|habits| habits.done.joints.contains(last))
+}
+
+/// Whether a sentence tells of frauds, or orders to do nothing: `do not send`.
+fn warns(spaced: &str) -> bool {
+    let words = &lexicon().fraud;
+    words.denials.iter().any(|denial| match denial.strip_suffix(" …") {
+        Some(denial) => {
+            words.orders.iter().any(|order| spaced.contains(&format!(" {denial} {order} ")))
+        }
+        None => spaced.contains(&format!(" {denial} ")),
     })
 }
 
-/// The words of a text with a blank around each, for looking up phrases.
-pub(crate) fn spaced(text: &str) -> String {
-    let folded = fold(text);
-    let words = folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    format!(" {} ", words.collect::<Vec<_>>().join(" "))
+fn says(spaced: &str, phrases: &[String]) -> bool {
+    phrases.iter().any(|phrase| spaced.contains(&format!(" {phrase} ")))
+}
+
+fn is_currency(word: &str) -> bool {
+    let words = lexicon();
+    words.money.currencies.contains(word) || words.fraud.currencies.iter().any(|one| one == word)
+}
+
+fn is_number(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `900 EUR` or `EUR 900`.
+fn names_amount(spaced: &str) -> bool {
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    let is_amount = |one: &str, other: &str| is_number(one) && is_currency(other);
+    words.windows(2).any(|two| is_amount(two[0], two[1]) || is_amount(two[1], two[0]))
+}
+
+/// `0.5 bitcoin` or `300 euros in bitcoin`, and not `the bitcoin report`.
+fn names_coins(spaced: &str) -> bool {
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    let is_coin = |word: &str| lexicon().fraud.coins.iter().any(|coin| coin == word);
+    let has_amount = |before: &[&str]| match before {
+        [.., amount] if is_number(amount) => true,
+        [.., amount, currency, _] => is_number(amount) && is_currency(currency),
+        _ => false,
+    };
+    (0..words.len()).any(|at| is_coin(words[at]) && has_amount(&words[..at]))
 }
 
 /// The sentences of a text, cut roughly: a cut too many only takes words from a sentence.
@@ -118,6 +169,6 @@ mod tests {
             right[kind] += usize::from(reads_like_fraud(text) == is_fraud);
         }
         println!("honest {}/{}, frauds {}/{}", right[0], all[0], right[1], all[1]);
-        assert!(right[0] >= 25 && right[1] >= 10, "{right:?} of {all:?}");
+        assert!(right[0] >= 58 && right[1] >= 41, "{right:?} of {all:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! The signs of a message that need nothing but its words and its sender.
 
 use super::super::lexicon::lexicon;
-use super::super::text::words::fold;
+use super::super::text::words::{fold, spaced};
 use super::fraud;
 use super::scene::Scene;
 
@@ -46,7 +46,7 @@ pub(crate) fn signals(scene: &Scene<'_, '_>) -> Signals {
 /// heirs too, and a newsletter is no fraud for what it offers.
 pub(crate) fn reads_like_fraud(text: &str) -> bool {
     let mail = &lexicon().mail;
-    let said = fraud::spaced(text);
+    let said = spaced(text);
     let says = |phrase: &str| said.contains(&format!(" {phrase} "));
     let is_bulk = mail.bulk.iter().any(|phrase| says(phrase));
     let phrases = mail.scam.iter().filter(|phrase| phrase.contains(' '));

@@ -167,6 +167,13 @@ pub fn fold(text: &str) -> String {
     folded
 }
 
+/// The folded words of a text with a blank around each, for looking up phrases.
+pub(crate) fn spaced(text: &str) -> String {
+    let folded = fold(text);
+    let words = folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.fold(String::from(" "), |line, word| line + word + " ")
+}
+
 /// First and one past the last of the letters that are looked up: Latin with its accents.
 const LATIN_FIRST: usize = 0x80;
 const LATIN_END: usize = 0x250;
