@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use super::done::fold;
 use super::markdown::one_line;
 use crate::model::builtin::text::lines;
+use crate::model::builtin::text::words::{fold, spaced};
 use serde::Deserialize;
 
 /// The lists of `said.toml`. That file says what each list is for.
@@ -54,14 +54,6 @@ pub(crate) fn sentences(text: &str) -> Vec<&str> {
     found.push(text[start..].trim());
     found.retain(|sentence| !sentence.is_empty());
     found
-}
-
-/// The words of a sentence with a blank around each, for looking up phrases.
-fn spaced(sentence: &str) -> String {
-    let words = fold(sentence);
-    let words: Vec<&str> =
-        words.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    format!(" {} ", words.join(" "))
 }
 
 fn says(spaced: &str, phrases: &BTreeSet<String>) -> bool {

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::done::{self, Asked, SaidDone, asked, told};
+use super::done::{self, Asked, SaidDone, all_told, asked};
 use super::markdown::{one_line, shorten};
 use super::said;
 use crate::contract::hash::sha256;
@@ -237,7 +237,8 @@ impl TaskMarks {
             passes: task.due.as_deref().filter(|_| task.passes).and_then(day_of),
             parts: asked(&task.text),
         };
-        let done = said::sentences(text).into_iter().filter_map(told);
+        let sentences = said::sentences(text);
+        let done = all_told(&sentences);
         TaskMarks {
             doubted,
             tasks: found.iter().map(mark).collect(),
@@ -262,7 +263,7 @@ impl TaskMarks {
             }
         }
         for sentence in &self.done {
-            let lists = [&sentence.verbs, &sentence.words, &sentence.names];
+            let lists = [&sentence.verbs, &sentence.words, &sentence.doers, &sentence.names];
             lists.into_iter().for_each(|list| push_list(&mut row, list));
         }
         row
@@ -290,7 +291,12 @@ impl TaskMarks {
         }
         while rest.peek().is_some() {
             let mut list = || next_list(&mut || rest.next());
-            marks.done.push(SaidDone { verbs: list()?, words: list()?, names: list()? });
+            marks.done.push(SaidDone {
+                verbs: list()?,
+                words: list()?,
+                doers: list()?,
+                names: list()?,
+            });
         }
         Some(marks)
     }

@@ -134,6 +134,7 @@ pub(crate) fn sentences(text: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::super::signals::reads_like_fraud;
+    use super::*;
 
     /// `+` marks a text that demands what frauds demand, `-` an honest one.
     fn texts(file: &'static str) -> Vec<(bool, &'static str)> {
@@ -155,6 +156,37 @@ mod tests {
             .map(|(is_fraud, text)| format!("{} {text}", if *is_fraud { "+" } else { "-" }))
             .collect();
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn words_of_frauds_are_folded() {
+        let words = &lexicon().fraud;
+        let lists = [
+            &words.orders,
+            &words.denials,
+            &words.secrets,
+            &words.ways,
+            &words.threats,
+            &words.accounts,
+            &words.papers,
+            &words.reasons,
+            &words.gains,
+            &words.vouchers,
+            &words.cards,
+            &words.brands,
+            &words.codes,
+            &words.coins,
+            &words.currencies,
+            &words.payments,
+            &words.secrecy,
+            &words.new_accounts,
+            &words.parcels,
+            &words.fees,
+        ];
+        for phrase in lists.into_iter().flatten() {
+            let plain = phrase.replace('…', " ");
+            assert_eq!(spaced(&plain).trim(), plain.trim(), "{phrase}");
+        }
     }
 
     /// The rules were written without these texts, so they are counted and not shown.

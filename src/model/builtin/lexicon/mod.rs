@@ -138,13 +138,13 @@ pub(crate) struct Done {
     pub making: Words,
     /// Irregular participles; regular ones by their forms, as `ge…t`.
     pub participles: Words,
-    pub forms: Vec<String>,
+    pub forms: Vec<Form>,
     /// Words of such a form that are no participles.
     pub not_participles: Words,
     /// Verbs that make a form with a participle, with their accents, and how many words may stand between.
     pub auxiliaries: Words,
     pub reach: usize,
-    /// Those of them behind which only what is done counts, and not who did it.
+    /// Those of them before which stands who did it, and not what is done.
     pub active: Words,
     pub already: Words,
     /// A participle that begins a sentence says that something is over: `Paid this morning.`
@@ -157,10 +157,20 @@ pub(crate) struct Done {
     pub futures: Vec<String>,
     /// Who must stand before a past form; without any, the form says it.
     pub persons: Words,
+    /// Endings of past forms whose doer is the speaker, with their accents: any noun before is an object.
+    pub own_endings: Vec<String>,
+    /// What makes a past form behind it passive: `se movió`.
+    pub passive: Words,
+    /// What stands before who did it: `by`.
+    pub agents: Words,
+    /// Verbs that are done to people, who may do them too: `Dentist called.` does not tell which.
+    pub mutual: Words,
     /// With one of these, what is done is not done yet, or not all of it.
     pub not_yet: Vec<String>,
-    /// Endings of verbs.
+    /// Endings of verbs, the longest first.
     pub endings: Vec<String>,
+    /// Parts of verbs that stand alone behind them: `ruf … an`.
+    pub separable: Words,
     /// The forms of irregular verbs, one verb a string; `*` stands for any ending.
     pub verbs: Vec<String>,
     /// Words that carry no meaning in a task.
@@ -171,17 +181,104 @@ pub(crate) struct Done {
     pub links: Words,
     pub joints: Words,
     pub belongs: Words,
+    /// What begins a clause about the noun before it, or only behind a comma.
+    pub relative: Words,
+    pub relative_behind_comma: Words,
+    /// Whoever asks, as an object.
+    pub asker: Words,
+    /// What stands before the day that something is moved to.
+    pub onto: Words,
+    /// The first form of an irregular verb by each of its forms, by its stem, and by beginnings of forms.
+    #[serde(skip)]
+    families: HashMap<Box<str>, Box<str>, Fast>,
+    #[serde(skip)]
+    stems: HashMap<Box<str>, Box<str>, Fast>,
+    #[serde(skip)]
+    beginnings: Vec<(Box<str>, Box<str>)>,
+}
+
+/// What stands before and behind the core of a participle: `ge…t`.
+#[derive(Debug, Deserialize)]
+#[serde(from = "String")]
+pub(crate) struct Form {
+    pub begin: Box<str>,
+    pub end: Box<str>,
+    /// The accent tells the participle: `envoyé` and not `envoye`.
+    pub has_accent: bool,
+}
+
+impl From<String> for Form {
+    fn from(written: String) -> Form {
+        let (begin, end) = written.split_once('…').unwrap_or(("", &written));
+        Form { begin: begin.into(), end: end.into(), has_accent: !end.is_ascii() }
+    }
 }
 
 impl Done {
+    /// Fewest letters of a stem: `us` of `use`, and `bring` is no `br` with an ending.
+    const STEM_MIN: usize = 2;
+    const STEM_OF_LONG_ENDING_MIN: usize = 3;
+
+    fn prepare(&mut self) {
+        longest_first(&mut self.endings, String::len);
+        for verb in &self.verbs {
+            let first = verb.split(' ').next().unwrap_or_default();
+            for form in verb.split(' ') {
+                match form.strip_suffix('*') {
+                    Some(beginning) => self.beginnings.push((beginning.into(), first.into())),
+                    None => {
+                        self.stems.entry(self.stem(form).into()).or_insert(first.into());
+                        self.families.entry(form.into()).or_insert(first.into());
+                    }
+                }
+            }
+        }
+    }
+
     /// The first form of the irregular verb that a word is a form of.
-    pub fn family(&self, word: &str) -> Option<&str> {
-        let fits = |form: &str| match form.strip_suffix('*') {
-            Some(beginning) => word.starts_with(beginning),
-            None => word == form,
-        };
-        let verb = self.verbs.iter().find(|verb| verb.split(' ').any(fits))?;
-        verb.split(' ').next()
+    pub fn family(&self, word: &str) -> Option<String> {
+        self.with_prefix(word, |word| {
+            let by_beginning =
+                || self.beginnings.iter().find(|(beginning, _)| word.starts_with(&**beginning));
+            self.families.get(word).or_else(|| Some(&by_beginning()?.1))
+        })
+    }
+
+    /// The first form of the irregular verb of a stem.
+    pub fn family_of_stem(&self, stem: &str) -> Option<String> {
+        self.with_prefix(stem, |stem| self.stems.get(stem))
+    }
+
+    /// Finds a verb also behind a part that may stand alone: `anrufen`, `abzuholen`.
+    fn with_prefix<'s>(
+        &'s self,
+        word: &str,
+        find: impl Fn(&str) -> Option<&'s Box<str>>,
+    ) -> Option<String> {
+        if let Some(first) = find(word) {
+            return Some(first.to_string());
+        }
+        self.separable.iter().find_map(|prefix| {
+            let rest = word.strip_prefix(&**prefix)?;
+            let first = find(rest).or_else(|| find(rest.strip_prefix("zu")?))?;
+            Some(format!("{prefix}{first}"))
+        })
+    }
+
+    /// A verb without its ending.
+    pub fn stem<'w>(&self, word: &'w str) -> &'w str {
+        let cut = self.endings.iter().find_map(|end| {
+            let is_long = end.len() > Self::STEM_MIN;
+            let least = if is_long { Self::STEM_OF_LONG_ENDING_MIN } else { Self::STEM_MIN };
+            word.strip_suffix(end.as_str()).filter(|rest| rest.chars().count() >= least)
+        });
+        cut.unwrap_or(word)
+    }
+
+    /// Whether a word has the form of a participle and is none, in any number.
+    pub fn is_no_participle(&self, word: &str) -> bool {
+        let one = word.strip_suffix('s').unwrap_or(word);
+        self.not_participles.contains(word) || self.not_participles.contains(one)
     }
 }
 
@@ -455,6 +552,7 @@ impl Lexicon {
                 stop_words.add_all(file.habits.stop_words.clone());
             }
             lists.add_all(file.lists);
+            file.habits.done.prepare();
             languages.push(file.habits);
         }
         let mut days: HashMap<Box<str>, Vec<DayWord>, Fast> = HashMap::default();

@@ -170,7 +170,11 @@ pub fn fold(text: &str) -> String {
 /// The folded words of a text with a blank around each, for looking up phrases.
 pub(crate) fn spaced(text: &str) -> String {
     let folded = fold(text);
-    let words = folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    in_line(folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()))
+}
+
+/// Words with a blank around each.
+pub(crate) fn in_line<'w>(words: impl Iterator<Item = &'w str>) -> String {
     words.fold(String::from(" "), |line, word| line + word + " ")
 }
 
