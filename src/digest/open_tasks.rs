@@ -13,7 +13,7 @@ use super::done::{SaidDone, closes};
 use super::library::{Library, Unit};
 use super::tasks::{Closed, TaskMark, TaskMarks, Word};
 use crate::contract::ids::Seq;
-use crate::contract::time::Day;
+use crate::contract::time::{Day, Timestamp};
 
 /// Which tasks of a library are open.
 #[derive(Debug, Clone, Default)]
@@ -151,13 +151,14 @@ fn doubtful<'l>(
 /// The tasks that a later text of their thread says to be done, with the summary of that text.
 ///
 /// The source of a task never closes it, whatever flow read it. A task of several parts needs a word on
-/// each. A bare `done` closes the only task that was open before it.
+/// each. A bare `done` closes the only task that was open when it was said.
 fn said(
     library: &Library,
     marked: &[Marked<'_>],
     threads: &HashMap<u64, Vec<usize>>,
 ) -> HashMap<u64, Seq> {
-    let mut closed = HashMap::new();
+    // With the time of the text that closes each: a reply cannot know what is said after it.
+    let mut closed: HashMap<u64, (Timestamp, Seq)> = HashMap::new();
     for thread in threads.values() {
         let units: Vec<&Marked<'_>> = thread.iter().map(|at| &marked[*at]).collect();
         let later = |one: &Marked<'_>, other: &Marked<'_>| {
@@ -166,35 +167,37 @@ fn said(
         for one in &units {
             for task in &one.marks.tasks {
                 let answers = units.iter().filter(|other| later(one, other));
-                let answers: Vec<(&SaidDone, Seq)> = answers
-                    .flat_map(|other| other.marks.done.iter().map(|told| (told, other.unit.seq)))
+                let said = |other: &&&Marked<'_>| (other.unit.at, other.unit.seq);
+                let answers: Vec<(&SaidDone, (Timestamp, Seq))> = answers
+                    .flat_map(|other| other.marks.done.iter().map(move |told| (told, said(&other))))
                     .collect();
                 let closing = task.parts.iter().map(|part| {
                     let mut all = answers.iter().filter(|(told, _)| closes(part, told));
-                    all.next().map(|(_, seq)| *seq)
+                    all.next().map(|(_, said)| *said)
                 });
-                let closing: Option<Vec<Seq>> = closing.collect();
+                let closing: Option<Vec<(Timestamp, Seq)>> = closing.collect();
                 if let Some(last) = closing.and_then(|all| all.into_iter().max()) {
                     closed.entry(task.id).or_insert(last);
                 }
             }
         }
         for other in units.iter().filter(|one| one.marks.done.iter().any(SaidDone::is_bare)) {
-            let open = |one: &&&Marked<'_>| {
-                later(one, other)
-                    && one.marks.tasks.iter().any(|task| !closed.contains_key(&task.id))
-            };
+            let is_open =
+                |task: &TaskMark| closed.get(&task.id).is_none_or(|(at, _)| *at > other.unit.at);
+            let open =
+                |one: &&&Marked<'_>| later(one, other) && one.marks.tasks.iter().any(is_open);
             let open: Vec<&&Marked<'_>> = units.iter().filter(open).collect();
             // Several flows may name the task of one text in their own words.
             let one_text = open.iter().all(|one| one.unit.at == open[0].unit.at);
             let one_each = open.iter().all(|one| one.marks.tasks.len() == 1);
             if one_text && one_each {
                 let tasks: Vec<u64> = open.iter().map(|one| one.marks.tasks[0].id).collect();
-                closed.extend(tasks.into_iter().map(|task| (task, other.unit.seq)));
+                let said = (other.unit.at, other.unit.seq);
+                closed.extend(tasks.into_iter().map(|task| (task, said)));
             }
         }
     }
-    closed
+    closed.into_iter().map(|(task, (_, seq))| (task, seq)).collect()
 }
 
 /// The newest summary of each source by the same flow, with its tasks.
@@ -286,7 +289,12 @@ mod tests {
         let other = asks(6, "evt_2", "Please call the plumber.");
         assert_eq!(fates(&[ask.clone(), other.clone(), done.clone()]), [None]);
         let called = tells(7, "evt_4", "I called the plumber.");
-        assert_eq!(fates(&[ask, other, called, done]), [Some(Closed::Said)]);
+        assert_eq!(
+            fates(&[ask.clone(), other.clone(), called, done.clone()]),
+            [Some(Closed::Said)]
+        );
+        let called_later = tells(11, "evt_4", "I called the plumber.");
+        assert_eq!(fates(&[ask, other, done, called_later]), [None], "both were open at the reply");
     }
 
     #[test]
