@@ -215,13 +215,34 @@ fn is_verb(word: &Word<'_>) -> bool {
         || languages().any(|habits| habits.done.family(&word.folded).is_some())
 }
 
+/// Whether a label is a name: one word with a capital that no language has as a word.
+fn names_somebody(label: &str) -> bool {
+    let words = words_of(label);
+    let [word] = words.as_slice() else { return false };
+    let folded = word.folded.as_str();
+    let lexicon = lexicon();
+    let is_label = lexicon.ask.labels.contains(folded)
+        || lexicon.dates.records.contains(folded)
+        || lexicon.ask.headings.iter().any(|heading| heading == folded);
+    label.starts_with(char::is_uppercase)
+        && label.chars().all(char::is_alphabetic)
+        && !is_label
+        && !is_verb(word)
+        && !is_little(word)
+}
+
+/// Whether a label is the name of somebody who speaks of themselves or asks: `Ana: I have some.`
+pub(crate) fn speaks(label: &str, rest: &str) -> bool {
+    let is_own = |word: &Word<'_>| {
+        languages().any(|habits| habits.done.asker.contains(word.folded.as_str()))
+    };
+    names_somebody(label) && (rest.ends_with('?') || words_of(rest).iter().any(is_own))
+}
+
 /// Whether a label is a name and what follows asks its bearer for something: `Jorge: order a disk`.
 pub(crate) fn orders_somebody(label: &str, rest: &str) -> bool {
-    let is_name = label.split_whitespace().count() == 1
-        && label.starts_with(char::is_uppercase)
-        && label.chars().all(char::is_alphabetic);
     let words = words_of(rest);
-    is_name
+    names_somebody(label)
         && words.len() > 1
         && words.first().is_some_and(|word| is_verb(word) && !is_participle(word))
 }

@@ -118,14 +118,20 @@ impl TaskMembers {
     }
 }
 
-/// The things to do that a text marks as such.
+/// The things to do that a text marks as such. Where somebody speaks behind a name, as in a chat, names are
+/// those of speakers, and an order is none to them.
 fn marked(text: &str) -> Vec<FoundTask> {
     let mut seen = HashSet::new();
-    let is_marked = |sentence: &&str| {
-        let Some((label, rest)) = sentence.split_once(": ") else { return false };
-        LABELS.contains(&said::folded(label).as_str()) || done::orders_somebody(label, rest)
+    let labelled = said::sentences(text)
+        .into_iter()
+        .filter_map(|sentence| Some((sentence, sentence.split_once(": ")?)));
+    let labelled: Vec<(&str, (&str, &str))> = labelled.collect();
+    let is_chat = labelled.iter().any(|(_, (label, rest))| done::speaks(label, rest));
+    let is_marked = |(label, rest): &(&str, &str)| {
+        LABELS.contains(&said::folded(label).as_str())
+            || !is_chat && done::orders_somebody(label, rest)
     };
-    let sentences = said::sentences(text).into_iter().filter(is_marked);
+    let sentences = labelled.iter().filter(|(_, halves)| is_marked(halves)).map(|one| one.0);
     // The next line of a list may begin in lower case.
     let first =
         |sentence: &str| sentence.split_inclusive(". ").next().unwrap_or_default().to_owned();
@@ -390,6 +396,29 @@ mod tests {
         assert_eq!(texts(found), ["Jorge: order a second disk.", "TODO: label the cables."]);
         let looked = members(json!({"tasks": []})).found(&Value::Null, text);
         assert!(looked.is_empty(), "a flow that looked decides");
+    }
+
+    #[test]
+    fn words_before_a_colon_are_no_names_and_speakers_order_nothing_of_themselves() {
+        for text in [
+            "Agenda: review of the budget.",
+            "Warning: check engine light is on.",
+            "Result: test failed on ARM.",
+            "Decision: book club moves to May.",
+            "Resultado: paga extra en junio.",
+            "Ergebnis: Test fertig.",
+            "Monday: call at ten.",
+            "Ana: call me when you are home.",
+            "Ana: bring bread. Ben: I have some.",
+        ] {
+            assert!(marked(text).is_empty(), "{text}");
+        }
+        for text in [
+            "Agenda: the budget. Ben: check the engine light.",
+            "Kitchen: a new tap. Ben: check the engine light.",
+        ] {
+            assert_eq!(marked(text).len(), 1, "{text}");
+        }
     }
 
     #[test]

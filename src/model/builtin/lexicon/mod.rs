@@ -184,7 +184,7 @@ pub(crate) struct Done {
     /// What begins a clause about the noun before it, or only behind a comma.
     pub relative: Words,
     pub relative_behind_comma: Words,
-    /// Whoever asks, as an object.
+    /// Whoever speaks.
     pub asker: Words,
     /// What stands before the day that something is moved to.
     pub onto: Words,
@@ -386,6 +386,7 @@ lists!(#[serde(deny_unknown_fields)] Ask {
     obligations: Vec<String>,
     not_asked: Vec<String>,
     headings: Vec<String>,
+    labels: Words,
     imperatives: Words,
     openers: Words,
     noun_links: Words,
