@@ -405,9 +405,8 @@ pub(crate) fn all_told(sentences: &[&str]) -> impl Iterator<Item = SaidDone> {
 }
 
 fn only_denies(sentence: &str) -> bool {
-    let denies = |word: &Word<'_>| {
-        languages().any(|habits| habits.done.not_yet.iter().any(|phrase| *phrase == word.folded))
-    };
+    let denies =
+        |word: &Word<'_>| languages().any(|habits| habits.done.not_yet.contains(&word.folded));
     let words = words_of(sentence);
     !words.is_empty() && words.iter().all(denies)
 }
