@@ -123,6 +123,25 @@ fn a_source_that_no_question_shows_counts_as_not_used() {
 }
 
 #[test]
+fn a_text_is_read_on_its_own_day_wherever_it_is_filed() {
+    let home = Home::new("");
+    let text =
+        "---\ndate: 2026-01-10\n---\nThe roof was repaired on Saturday by Ana for 240 euros.\n";
+    home.ask("one", "docs.chunk_set.summarize.brief.v1", text);
+    home.ok(&["drain", "--digests"]);
+    assert_ne!(
+        only_item(&home)["day"],
+        "2026-01-10",
+        "a text of this bus is filed under its request"
+    );
+    for args in [&["read"][..], &["read", "--day", "2026-01-10"], &["search", "roof"]] {
+        let shown = home.ok(args);
+        assert!(shown.contains("2026-01-10") && shown.contains("240 euros"), "{args:?}: {shown}");
+    }
+    assert!(home.ok(&["digest", "show", "--day", "2026-01-10"]).contains("240 euros"));
+}
+
+#[test]
 fn no_published_line_has_a_raw_line_separator() {
     let home = Home::new("");
     let odd = "The roof\u{2028}was repaired on Monday by Ana.\u{2029}The bill of the roof was paid \
