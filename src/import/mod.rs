@@ -27,6 +27,7 @@ pub(crate) mod read;
 mod sessions;
 mod stream;
 mod talks;
+mod turns;
 pub(crate) mod units;
 
 use std::collections::{BTreeMap, BTreeSet};

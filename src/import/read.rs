@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::kind::{FileKind, HEAD_BYTES, Refusal, extension};
-use super::{decode, extract, head, office};
+use super::{decode, extract, head, office, turns};
 use crate::contract::privacy::{names_local_only, says_local_only, says_local_only_within};
 use crate::contract::publish::{said_by_member, said_by_record, said_within, together};
 use crate::markup::document::{self, Document};
@@ -72,6 +72,16 @@ fn items_within(
     if list.slots.len() > RESOLVE_IDS_MAX {
         let count = list.slots.len();
         return Err(format!("{count} items are too many: split it at {RESOLVE_IDS_MAX}"));
+    }
+    let records = || list.slots.iter().map(|slot| list.record(text, slot));
+    if kind == "json" && records().all(|record| turns::is_one(&record.members)) {
+        let members: Vec<Map<String, Value>> = records().map(|record| record.members).collect();
+        let found = turns::conversations(&members.iter().collect::<Vec<_>>());
+        let marked = |one: Document| {
+            let publish = together([list.publish, one.publish]);
+            Document { publish, ..one }
+        };
+        return Ok(found.map(|all| all.into_iter().map(marked).collect()));
     }
     let (mut documents, mut read_bytes) = (Vec::new(), 0);
     for slot in &list.slots {
@@ -302,7 +312,14 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
             let mut read = read_as("x.json")?;
             let values = values(&text);
             read.publish = together(values.iter().map(said_within));
-            read.text = records(&values);
+            let members: Option<Vec<_>> = values.iter().map(Value::as_object).collect();
+            let talks = members.and_then(|members| turns::conversations(&members));
+            read.text = match talks {
+                Some(talks) => {
+                    talks.into_iter().map(|one| one.text).collect::<Vec<_>>().join("\n\n")
+                }
+                None => records(&values),
+            };
             Ok(read.local_only_if(values.iter().any(says_local_only_within)))
         }
         _ => read_as("x.txt"),
