@@ -30,7 +30,7 @@ const FAILING_NAMED: usize = 10;
 /// Files that are gone and that are named.
 const GONE_NAMED: usize = 10;
 
-/// Add files or folders to a home: import, summarize, and print what came out
+/// Add files or folders to a home: import and summarize them, and print the summaries
 ///
 /// Importing the same file again adds nothing; a file that changed is summarized again. Kinds of files
 /// are recognized by their content, as `sum` does.
@@ -46,16 +46,16 @@ pub(crate) struct AddArgs {
     /// The flow [default: by the kind of file, see `config`]
     #[arg(long, value_name = "FLOW_ID")]
     flow: Option<String>,
-    /// File everything that names no project under this one
+    /// The project of every source that names none itself
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
     /// Make the home when it does not exist
     #[arg(long)]
     init: bool,
-    /// Print what would be read, and change nothing
+    /// Print which files would be read, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Import and ask; leave the work to a service or a later `drain`
+    /// Only import the files and append the requests; a service or a later `drain` makes the summaries
     #[arg(long)]
     no_wait: bool,
 }

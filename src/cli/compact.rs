@@ -24,7 +24,7 @@ use crate::home::Home;
 use crate::os::{DiskFile, Open};
 use crate::projections::runs::{self, RunQuestion};
 
-/// Compact a run log into checked snapshots, and narratives rendered from them
+/// Compact a run log into checked snapshots, and narratives made from them
 ///
 /// A snapshot is taken between steps when enough terminal events (PLAN_DONE, ACT_DONE,
 /// OBSERVE_DONE) or enough steps have passed since the last snapshot. Each snapshot is checked. If a
@@ -35,7 +35,7 @@ use crate::projections::runs::{self, RunQuestion};
 /// are written to HOME/run/snapshots. With --out the command uses no home and writes files only.
 #[derive(Debug, Args)]
 pub(crate) struct CompactArgs {
-    /// The run log: one run_event.v1 a line
+    /// The run log: one run_event.v1 on each line
     #[arg(required_unless_present = "run")]
     run_log: Option<PathBuf>,
     /// The id of a run that is already in the home's log
@@ -50,10 +50,10 @@ pub(crate) struct CompactArgs {
     /// Steps after which a snapshot is due [default: as configured, else 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     step_fallback: Option<u64>,
-    /// Also take a snapshot at the end of the log, when it is not due yet
+    /// Also take a snapshot at the end of the log, even when no snapshot is due
     #[arg(long, conflicts_with = "verify")]
     now: bool,
-    /// Continue after the last snapshot that exists; a home always does
+    /// With --out: continue after the last stored snapshot; a home always continues
     #[arg(long, conflicts_with = "verify")]
     resume: bool,
     /// Rebuild every stored snapshot from the log and compare bytes; write nothing

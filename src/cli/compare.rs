@@ -44,8 +44,9 @@ const WHOLE: &str = "(text)";
 
 /// Compare providers or versions of a pack over the same inputs
 ///
-/// Runs each candidate over each input and writes an HTML page with the outputs side by side: where they
-/// agree, which values the text does not hold, what failed, time, tokens and cost. Nothing is kept in a home.
+/// Runs each candidate over each input and writes an HTML page with the outputs side by side. The page shows
+/// where they agree, which values the text does not hold, the failures, time, tokens and cost. The home
+/// stores nothing of it.
 #[derive(Debug, Args)]
 pub(super) struct CompareArgs {
     /// A registered flow, ID@VARIANT, or a folder with a pack
@@ -56,7 +57,7 @@ pub(super) struct CompareArgs {
     /// Other versions of the pack: registered flows, ID@VARIANT, or folders
     #[arg(long, value_name = "FLOW,…", value_delimiter = ',')]
     packs: Vec<String>,
-    /// A folder or file to summarize; a .json object with inputs of the flow is one input
+    /// A folder or file to summarize; a .json file with an object of flow inputs is one input
     #[arg(long, value_name = "DIR", required = true, num_args = 1..)]
     inputs: Vec<PathBuf>,
     /// Where the page is written
@@ -65,13 +66,13 @@ pub(super) struct CompareArgs {
     /// A parameter for all candidates; a value that is valid JSON is read as JSON, else as text
     #[arg(long = "param", value_name = "KEY=VALUE")]
     params: Vec<String>,
-    /// Inputs under way at the same time; more than one makes times longer
+    /// How many inputs run at the same time; with more than one, the measured times are longer
     #[arg(long, value_name = "COUNT", default_value = "1")]
     at_once: usize,
-    /// Leave out times, so that the page of equal outputs is the same file
+    /// Leave out times, so that equal outputs give an equal file
     #[arg(long)]
     without_times: bool,
-    /// Let Python nodes of the packs run
+    /// Allow Python nodes of the packs to run
     #[arg(long)]
     allow_python: bool,
 }

@@ -30,7 +30,7 @@ const QUEUE_BYTES: u64 = 256 << 10;
 /// Print names for the completion of a shell
 #[derive(Debug, Args)]
 pub(crate) struct NamesArgs {
-    /// Which names
+    /// The kind of names
     kind: Kind,
 }
 

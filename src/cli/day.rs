@@ -32,8 +32,8 @@ pub(crate) struct DayArgs {
 
 #[derive(Debug, Subcommand)]
 enum DayCommand {
-    /// Make a day exist on all four streams, empty where nothing was produced, with the upstream
-    /// manifests of that day as its inputs
+    /// Publish a day on all four streams, with the upstream manifests of that day as its inputs; a stream
+    /// without summaries of that day is published empty
     Open {
         /// The day, such as 2026-02-11
         #[arg(value_name = "DAY")]

@@ -29,7 +29,8 @@ const RUN_ID: &str = "run_evidence_demo";
 /// Make a home with sample data and requests, process them, and show the results
 #[derive(Debug, Args)]
 pub(crate) struct DemoArgs {
-    /// The directory; must be absent or empty [default: a new directory under the temporary directory]
+    /// The directory of the home; it must not exist or must be empty [default: a new directory under the
+    /// temporary directory]
     dir: Option<PathBuf>,
 }
 

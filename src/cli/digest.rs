@@ -35,19 +35,19 @@ enum Action {
         /// Only this selector, in all its windows
         #[arg(long, value_name = "ID")]
         selector: Option<String>,
-        /// Only windows of this label, such as 2026-W07
+        /// Only windows with this label, such as 2026-W07
         #[arg(long, value_name = "LABEL")]
         window: Option<String>,
-        /// Build every window, also those without changes
+        /// Build every window, also windows without changes
         #[arg(long)]
         all: bool,
     },
     /// List published bags
     List {
-        /// Only of this selector
+        /// Only bags of this selector
         #[arg(long, value_name = "ID")]
         selector: Option<String>,
-        /// Only of windows of this label
+        /// Only bags of windows with this label
         #[arg(long, value_name = "LABEL")]
         window: Option<String>,
         /// List the retired bags, which the next gc removes
@@ -70,7 +70,7 @@ enum Action {
         #[arg(long, value_name = "LABEL", conflicts_with = "day")]
         window: Option<String>,
     },
-    /// Show what a selector would select and drop, and why, without publishing
+    /// Show which summaries a selector would choose and drop, and why, without publishing
     Preview {
         /// The selector, or a word of its id
         #[arg(long, value_name = "ID", default_value = super::digest_show::OVERVIEW)]
@@ -78,11 +78,11 @@ enum Action {
         /// The label of the window [default: the newest]
         #[arg(long, value_name = "LABEL")]
         window: Option<String>,
-        /// Summaries to list
+        /// The most summaries to list
         #[arg(long, value_name = "N", default_value_t = LISTED)]
         limit: usize,
     },
-    /// Explain why two bags are not the same
+    /// Show in which parts two bags differ
     Diff {
         /// The first bag
         first: String,
@@ -91,7 +91,7 @@ enum Action {
     },
     /// Remove retired bags and the staged files of failed builds
     Gc {
-        /// Only print what would be removed
+        /// Only print the files that would be removed
         #[arg(long)]
         dry_run: bool,
         /// Also remove folders of bags that no event of the log names; needs --dry-run or --yes

@@ -45,7 +45,7 @@ pub(crate) struct DoctorArgs {
     /// Also read everything: the hash chain, the consumed queue, the tables and every published file
     #[arg(long)]
     deep: bool,
-    /// Also ask each provider for a few words, and tell what its model accepts; costs a few tokens
+    /// Also ask each provider for a few words, and report what its model accepts; costs a few tokens
     #[arg(long)]
     probe: bool,
 }

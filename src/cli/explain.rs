@@ -18,16 +18,16 @@ const QUOTE_CHARS_MAX: usize = 200;
 /// Show where a summary comes from, sentence by sentence, back to the queue and to upstream
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// A summary id, the id of a request that made one, or the name of a source
+    /// A summary id, the id of the request that made the summary, or the name of a source
     #[arg(value_name = "SUMMARY_ID")]
     id: String,
-    /// Compute every hash on the way again, and exit with 1 when a link is broken
+    /// Compute every hash from the summary to the sources again, and exit with 1 when one differs
     #[arg(long)]
     verify: bool,
     /// Also show every hash, byte and event, for checking by hand
     #[arg(long)]
     proof: bool,
-    /// Render the prompts again and show them
+    /// Build the prompts again and show them
     #[arg(long)]
     show_prompts: bool,
 }

@@ -46,7 +46,7 @@ enum Action {
     New(NewArgs),
 }
 
-/// Run one flow outside the log; needs no home
+/// Run one flow without a queue and without a log; needs no home
 #[derive(Debug, Args)]
 struct RunArgs {
     /// A registered flow, a folder with a flow, a flow.dag.yaml or a .prompty file
@@ -58,7 +58,7 @@ struct RunArgs {
     /// input; `-` reads standard input
     #[arg(long, value_name = "FILE|JSON|-")]
     input: Option<String>,
-    /// Its variant
+    /// The variant of the flow
     #[arg(long)]
     variant: Option<String>,
     /// A parameter; a value that is valid JSON is read as JSON, else as text
@@ -67,16 +67,16 @@ struct RunArgs {
     /// Provider that answers [default: as configured]
     #[arg(long)]
     provider: Option<String>,
-    /// Show the conversations
+    /// Show the conversations with the model
     #[arg(long)]
     show_prompts: bool,
-    /// Keep the answers in this file, for the `recorded` provider
+    /// Write the answers of the model into this file, for the `recorded` provider
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// The input holds one JSON object of flow inputs a line; prints one line of outputs for each
+    /// The input file has one JSON object of flow inputs on each line; print one line of outputs for each
     #[arg(long, requires = "input")]
     lines: bool,
-    /// Let Python nodes of the pack run
+    /// Allow Python nodes of the pack to run
     #[arg(long)]
     allow_python: bool,
 }
@@ -86,7 +86,7 @@ struct RunArgs {
 struct NewArgs {
     /// Id of the flow, such as `mail.digest.summarize.brief.v1`
     flow_id: String,
-    /// Where to put the folder
+    /// The directory in which the folder is made
     #[arg(long, value_name = "DIR", default_value = ".")]
     into: PathBuf,
 }

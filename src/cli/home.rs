@@ -23,10 +23,10 @@ pub(crate) struct InitArgs {
     with_registry: bool,
 }
 
-/// Print the settings in force and where each came from
+/// Print the current settings, each with the place it comes from
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// Every key with its default, whatever the file and the environment say
+    /// Print every key with its default, without the values of the file and the environment
     #[arg(long)]
     defaults: bool,
 }

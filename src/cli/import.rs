@@ -23,7 +23,7 @@ pub(crate) struct ImportArgs {
 
 #[derive(Debug, Subcommand)]
 enum ImportKind {
-    /// Put day files of chat events, one JSON object a line, on the event bus
+    /// Put day files of chat events, one JSON object on each line, on the event bus
     ChatExport {
         /// A file, or a folder of .jsonl files
         path: PathBuf,
@@ -46,11 +46,12 @@ enum ImportKind {
         /// A file, or a folder of .json and .jsonl files
         path: PathBuf,
     },
-    /// Put JSON lines of any shape on the event bus, by the names of their fields
+    /// Put JSON lines of any form on the event bus; options name the fields
     Jsonl(JsonlArgs),
 }
 
-/// Which fields mean what; a dotted path, several separated by commas, the first found counts.
+/// The names of the fields. A name may be a dotted path; of several names, separated by commas, the first one
+/// that a line has counts.
 #[derive(Debug, Args)]
 struct JsonlArgs {
     /// A file, or a folder of .jsonl and .json files
@@ -73,7 +74,7 @@ struct JsonlArgs {
     /// Field with the conversation
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     conversation: Vec<String>,
-    /// What the source is called in provenance
+    /// The name of the source in the provenance
     #[arg(long, value_name = "NAME", default_value = "jsonl")]
     source: String,
     /// event_kind/event_subkind of every record [default: chat turns by role]

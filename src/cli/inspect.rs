@@ -41,7 +41,7 @@ pub(crate) struct RequestsArgs {
     /// Only this flow
     #[arg(long, value_name = "FLOW_ID")]
     flow: Option<String>,
-    /// Only requests taken in since a day, a moment, or this long ago: 2026-02-01, 7d
+    /// Only requests taken in since this day or time, or within this time: 2026-02-01, 7d
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
     /// Most requests to list; 0 for all

@@ -14,7 +14,7 @@ use crate::contract::ids::Seq;
 use crate::control::question::Question;
 use crate::upkeep::retention::first_after;
 
-/// Look into the log
+/// Print, count, check or archive the log
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     #[command(subcommand)]
@@ -25,10 +25,10 @@ pub(crate) struct LogArgs {
 enum Action {
     /// Print events as JSON lines
     Dump {
-        /// From this event on
+        /// The first event to print
         #[arg(long, default_value_t = 1, value_name = "SEQ")]
         from: u64,
-        /// Up to and with this event
+        /// The last event to print
         #[arg(long, value_name = "SEQ")]
         until: Option<u64>,
     },
@@ -36,19 +36,19 @@ enum Action {
     Stats,
     /// Recompute the hash chain and name the first bad record
     Verify {
-        /// A hash somebody kept, `SEQ:HASH`, such as the ack_seq and log_head of an ack
+        /// A hash that was kept outside the home, `SEQ:HASH`, such as the ack_seq and log_head of an ack
         #[arg(long = "anchor", value_name = "SEQ:HASH")]
         anchors: Vec<String>,
     },
     /// Move old records into compressed archive segments; they stay readable and verifiable
     Archive {
-        /// Records before this event
+        /// Move records before this event
         #[arg(long, value_name = "SEQ", required_unless_present = "older_than")]
         before: Option<u64>,
-        /// Records older than this, such as `30 d`
+        /// Move records older than this, such as `30 d`
         #[arg(long, value_name = "AGE", conflicts_with = "before")]
         older_than: Option<String>,
-        /// Make the store's file small again afterwards
+        /// Then also shrink the file of the log
         #[arg(long)]
         compact: bool,
     },

@@ -111,7 +111,7 @@ Exit codes:
 #[derive(Debug, Parser)]
 #[command(name = "summarizer", version, after_long_help = EXIT_CODES)]
 pub(crate) struct Cli {
-    /// The home: queue, log, buses [default: the current directory]
+    /// The home: the directory with queue, log and buses [default: the current directory]
     #[arg(long, global = true, env = "SUMMARIZER_HOME", value_name = "DIR")]
     home: Option<PathBuf>,
     /// Configuration file [default: HOME/summarizer.toml]
@@ -123,7 +123,7 @@ pub(crate) struct Cli {
     /// Print errors only
     #[arg(short, long, global = true)]
     quiet: bool,
-    /// Log more; give it twice for still more
+    /// Log more; repeat the option to log still more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
     #[command(subcommand)]

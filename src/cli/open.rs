@@ -27,8 +27,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Open the page in a browser: read, search, and ask for texts
 ///
-/// A running service shows its page; without one, this command is the service until Ctrl-C. The link
-/// holds a token: only a page that was opened with it can retry, cancel, pause, release and ask.
+/// Opens the page of the running service. Without one, this command runs a service until Ctrl-C. The link
+/// holds a token: only a page that was opened with it can retry, cancel, pause, release lines and request
+/// summaries.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   summarizer open
@@ -39,7 +40,7 @@ pub(crate) struct OpenArgs {
     /// [default: the newest summaries]
     #[arg(value_name = "ID")]
     id: Option<String>,
-    /// Print the link and start no browser
+    /// Print the link and do not start a browser
     #[arg(long)]
     print: bool,
 }

@@ -7,7 +7,7 @@ use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use crate::control::question::Question;
 
-/// Start another attempt of requests: end a wait, or take up a request that ended without an output
+/// Start another attempt of requests: of a waiting request, or of one that ended without output
 #[derive(Debug, Args)]
 pub(crate) struct RetryArgs {
     /// Request ids
@@ -23,7 +23,7 @@ pub(crate) struct CancelArgs {
     ids: Vec<String>,
 }
 
-/// Stop taking in lines and starting attempts; attempts under way still end
+/// Stop reading lines of the queue and starting attempts; attempts under way still finish
 #[derive(Debug, Args)]
 pub(crate) struct PauseArgs {}
 

@@ -51,19 +51,19 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct BuildArgs {
-    /// The run (directory or id); with a selection, where it is made [default: by its id]
+    /// The run (directory or id); with a selection, the directory in which it is made [default: by its id]
     #[arg(required_unless_present = "from_selection")]
     run: Option<PathBuf>,
-    /// Make the run from summaries that exist, one perspective for each group
+    /// Make the run from the existing summaries of this selection, one perspective for each group
     #[arg(long, value_name = "MANIFEST")]
     from_selection: Option<PathBuf>,
     /// The bus home that holds the summaries [default: HOME/buses]
     #[arg(long, value_name = "DIR", requires = "from_selection")]
     bus_home: Option<PathBuf>,
-    /// Largest summary of a selection in KB
+    /// Largest size of one summary in KB, with a selection
     #[arg(long, value_name = "KB", default_value = "5", requires = "from_selection")]
     max_summary_kb: serde_json::Number,
-    /// Largest sum of all summaries of a selection in KB
+    /// Largest size of all summaries together in KB, with a selection
     #[arg(long, value_name = "KB", default_value = "60", requires = "from_selection")]
     max_total_summary_kb: serde_json::Number,
     /// The time written into the pack [default: when the manifest last changed]
@@ -83,7 +83,7 @@ struct BuildArgs {
 struct CheckArgs {
     /// The run (directory or id)
     run: PathBuf,
-    /// Give the verdict of the original gate instead
+    /// Apply the rules of the original gate instead
     #[arg(long, conflicts_with = "strict")]
     compat: bool,
     /// Check citations against their schema, and fail when a perspective has no cited claim

@@ -62,7 +62,7 @@ enum Action {
         /// The run they belong to [default: derived from day and objective]
         #[arg(long, value_name = "ID")]
         run_id: Option<String>,
-        /// When they were made [default: now]
+        /// The time at which they were made [default: now]
         #[arg(long, value_name = "TIME")]
         created_at: Option<String>,
         /// Provider that writes the drafts [default: as configured]

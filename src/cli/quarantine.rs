@@ -26,14 +26,14 @@ pub(crate) struct QuarantineArgs {
 enum Action {
     /// List quarantined lines, oldest first
     List,
-    /// Show one quarantined line with everything wrong with it
+    /// Show one quarantined line with all its errors
     Show {
-        /// Its event number, as `list` shows it
+        /// The event number of the line, as `list` shows it
         seq: u64,
     },
     /// Append a corrected request for a quarantined line
     Release {
-        /// Its event number
+        /// The event number of the line
         seq: u64,
         /// The corrected request; `-` reads standard input
         #[arg(value_name = "FILE")]

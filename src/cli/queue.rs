@@ -43,7 +43,7 @@ enum From {
     Start,
     /// Treat the present content of the file as consumed
     End,
-    /// Where reading had stopped: right for a copy of the old file
+    /// Continue at the old position: right for a copy of the old file
     SameOffset,
 }
 

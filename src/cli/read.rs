@@ -45,25 +45,25 @@ pub(crate) struct ReadArgs {
     /// The newest N summaries
     #[arg(long, value_name = "N")]
     last: Option<usize>,
-    /// Only of sources of this day
+    /// Only summaries of sources of this day
     #[arg(long, value_name = "DAY")]
     day: Option<Day>,
-    /// Only sources since a day, a moment, or this long ago: 2026-02-01, 7d
+    /// Only sources since this day or time, or within this time: 2026-02-01, 7d
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Only of this project
+    /// Only summaries of this project
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
-    /// Only of this flow
+    /// Only summaries of this flow
     #[arg(long, value_name = "FLOW_ID")]
     flow: Option<String>,
-    /// Older versions too: summaries that a newer one of the same source and flow replaced
+    /// Also older versions: summaries that a newer one of the same source and flow replaced
     #[arg(long)]
     all_versions: bool,
-    /// Everything that the flow wrote
+    /// Show everything that the flow wrote
     #[arg(long)]
     long: bool,
-    /// Show below each summary the words it rests on
+    /// Show below each summary the words of the source that support it
     #[arg(long)]
     evidence: bool,
 }

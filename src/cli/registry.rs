@@ -70,7 +70,7 @@ enum Action {
         /// Replace a registered pack even if requests have used it
         #[arg(long)]
         accept_mutation: bool,
-        /// Say where an input comes from, such as `subject=source.title`; may be repeated
+        /// The place an input comes from, such as `subject=source.title`; may be repeated
         #[arg(long = "bind", value_name = "INPUT=PATH")]
         bind: Vec<String>,
         /// The folder with the dataset [default: the registry of the home]

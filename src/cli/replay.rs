@@ -28,7 +28,7 @@ pub(crate) struct ReplayArgs {
     /// Stop after this event number, or at this time (ISO 8601)
     #[arg(long, value_name = "SEQ|TIME")]
     until: Option<String>,
-    /// Compare the tables and every file that follows from the log with what the log leads to
+    /// Compare the tables, and every file that follows from the log, with the state rebuilt from the log
     #[arg(long, conflicts_with = "until")]
     verify: bool,
 }
@@ -49,8 +49,7 @@ pub(crate) struct ExportArgs {
     /// Only the summaries of this stream
     #[arg(long, value_name = "STREAM", value_parser = parse_stream)]
     stream: Option<Stream>,
-    /// Write every file of the home that follows from the log again, in place, where it is not what
-    /// the log says
+    /// Write each file of the home that differs from the log again, in place
     #[arg(long, conflicts_with_all = ["to", "until", "day", "stream"])]
     repair: bool,
 }

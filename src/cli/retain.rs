@@ -11,9 +11,9 @@ use super::lost_log::refuse_damaged_log;
 use super::{Context, ui};
 use crate::upkeep::retention::{self, Policy, RetainError};
 
-/// Apply the retention of the settings: answers, acks, frames of the log
+/// Apply the ages in the settings: drop old answers, move old acks and old frames of the log
 ///
-/// A service that runs does it at the turn of each day where `retention.daily` is true.
+/// With `retention.daily = true`, a running service does this when a day begins.
 #[derive(Debug, Args)]
 pub(crate) struct RetainArgs {
     /// Only list what would be removed or moved

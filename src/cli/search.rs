@@ -31,16 +31,16 @@ pub(crate) struct SearchArgs {
     /// The words
     #[arg(value_name = "WORD", required = true)]
     words: Vec<String>,
-    /// Only sources since a day, a moment, or this long ago: 2026-02-01, 7d
+    /// Only sources since this day or time, or within this time: 2026-02-01, 7d
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Only of this project
+    /// Only summaries of this project
     #[arg(long, value_name = "NAME")]
     project: Option<String>,
-    /// Older versions too: summaries that a newer one of the same source and flow replaced
+    /// Also older versions: summaries that a newer one of the same source and flow replaced
     #[arg(long)]
     all_versions: bool,
-    /// Most hits; 0 for all
+    /// The most hits to print; 0 for all
     #[arg(long, value_name = "N", default_value_t = HITS)]
     limit: usize,
 }

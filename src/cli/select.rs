@@ -32,20 +32,19 @@ pub(crate) struct SelectArgs {
     /// Last day of a range, inclusive
     #[arg(long, requires = "from")]
     to: Option<String>,
-    /// A field that must have a value; may be repeated
+    /// Only records whose field has this value; may be repeated
     #[arg(long = "where", value_name = "FIELD=VALUE")]
     filters: Vec<String>,
-    /// Most records; more is an error
+    /// The most records; a selection with more is an error
     #[arg(long)]
     limit: Option<u64>,
-    /// The field of a summary that names its perspective, such as project or flow_id [default: its
-    /// stream]
+    /// The field of a summary that names its perspective, such as project or flow_id [default: the stream]
     #[arg(long, value_name = "FIELD")]
     group_by: Option<String>,
-    /// Summaries that newer ones of the same source replaced, too
+    /// Also summaries that newer ones of the same source replaced
     #[arg(long)]
     all_versions: bool,
-    /// Name of the selection [default: made of bus and days]
+    /// Name of the selection [default: made from bus and days]
     #[arg(long)]
     name: Option<String>,
     /// File to write [default: selection_manifests/NAME.json in the bus home]

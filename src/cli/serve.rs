@@ -63,19 +63,19 @@ pub(crate) struct ServeArgs {}
 
 /// Process all requests that may run now, publish the results, and exit
 ///
-/// It exits with 1 when one of them failed for good, or with --folders when a folder or a file in it cannot be
-/// taken in. The last lines say why.
-/// Run logs in the watched folder (compaction.run_logs) are read up to their present end.
+/// It exits with 1 when one of the requests failed for good, and with --folders also when a folder or a file
+/// in it cannot be taken in. The last lines say why. Run logs in the watched folder (compaction.run_logs) are
+/// read up to their present end.
 #[derive(Debug, Args)]
 pub(crate) struct DrainArgs {
     /// Also wait for requests that may run by this time (ISO 8601)
     #[arg(long, value_name = "T")]
     wait_until: Option<String>,
     /// Exit with 1 also when a request waits for another attempt after a failure, a line was
-    /// quarantined or a run log was rejected; waiting for a rate or a budget is no failure
+    /// quarantined or a run log was rejected; a wait for a rate or a budget is not a failure
     #[arg(long)]
     fail_on_error: bool,
-    /// First take in what is new in the folders of `[[watch]]`, as a service does
+    /// First take in new and changed files of the `[[watch]]` folders, as a service does
     #[arg(long)]
     folders: bool,
     /// Then build the digests that changed

@@ -22,9 +22,9 @@ pub(crate) struct ServiceArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Write a hardened unit that serves the home; nothing is started
+    /// Write a unit with few rights that serves the home; the unit is not started
     Install {
-        /// For the user's own service manager; there is no system-wide unit
+        /// Use the user's own service manager (required: there is no system-wide unit)
         #[arg(long, required = true)]
         user: bool,
         /// Only print the unit
@@ -40,7 +40,7 @@ enum Action {
     },
     /// Remove the unit of this home; a running service keeps running until it is stopped
     Uninstall {
-        /// For the user's own service manager
+        /// Use the user's own service manager
         #[arg(long, required = true)]
         user: bool,
         /// Name of the unit

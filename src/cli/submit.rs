@@ -44,10 +44,10 @@ const AGAIN: &str = "again";
   summarizer submit --flow brief --id note.txt --wait
   summarizer submit --all-new --bus event_bus")]
 pub(crate) struct SubmitArgs {
-    /// Requests, one JSON object a line; `-` reads standard input
+    /// A file of requests, one JSON object on each line; `-` reads standard input
     #[arg(value_name = "FILE", conflicts_with_all = ["flow", "all_new"])]
     file: Option<PathBuf>,
-    /// Ask for everything on the upstream buses that no request names yet
+    /// Request a summary of everything on the upstream buses that no request names yet
     ///
     /// Sessions, documents, and events that belong to no session, each with the flow for its kind.
     #[arg(long, conflicts_with_all = ["ids", "request_id", "key", "variant", "params", "again",
@@ -63,16 +63,16 @@ pub(crate) struct SubmitArgs {
     /// Build one request: the flow to run
     #[arg(long, value_name = "FLOW_ID")]
     flow: Option<String>,
-    /// Its variant
+    /// The variant of the flow
     #[arg(long, requires = "flow")]
     variant: Option<String>,
     /// Kind of summary: event_summary, session_summary, chunk_set_summary, document_summary, other
     #[arg(long, requires = "flow", default_value = "document_summary")]
     kind: String,
-    /// Finer kind
+    /// Subkind of the summary, such as brief
     #[arg(long, requires = "flow", default_value = "other")]
     subkind: String,
-    /// Where the input lives: event_bus, session_bus, chunk_bus, other [default: other, and every
+    /// The bus of the input: event_bus, session_bus, chunk_bus, other [default: other, and every
     /// bus for --all-new]
     #[arg(long, requires = "made")]
     bus: Option<String>,
@@ -82,28 +82,28 @@ pub(crate) struct SubmitArgs {
     /// A flow parameter, `name=value`; a value that is valid JSON is read as JSON
     #[arg(long = "param", requires = "flow", value_name = "K=V")]
     params: Vec<String>,
-    /// Idempotency key [default: one of work, content and model]
+    /// Idempotency key [default: made from work, content and model]
     #[arg(long, requires = "flow")]
     key: Option<String>,
-    /// Ask anew, although the same was asked before
+    /// Ask again, although the same request was made before
     #[arg(long, requires = "flow")]
     again: bool,
     /// Request id [default: a random UUID]
     #[arg(long, requires = "flow")]
     request_id: Option<String>,
-    /// Not before this time: makes the request scheduled
+    /// Do not start before this time; the request is then scheduled
     #[arg(long, requires = "flow", value_name = "T")]
     not_before: Option<String>,
-    /// Wanted by this time
+    /// The time by which the summary is needed
     #[arg(long, requires = "flow", value_name = "T")]
     deadline: Option<String>,
-    /// 1 (most urgent) to 5
+    /// The priority, from 1 (most urgent) to 5
     #[arg(long, requires = "flow")]
     priority: Option<u8>,
-    /// The repo that asks
+    /// The repository that makes the request
     #[arg(long, requires = "flow", default_value = "cli")]
     repo: String,
-    /// Print no ids; only append
+    /// Only append the requests, and do not print their ids
     #[arg(long, hide = true)]
     silent: bool,
 }

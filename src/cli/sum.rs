@@ -55,7 +55,7 @@ pub(crate) struct SumArgs {
     /// Files and folders; `-` reads standard input
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// How long [default: medium, and short for several sources]
+    /// The length of a summary [default: medium, and short for several sources]
     #[arg(long, value_enum)]
     length: Option<Length>,
     /// The provider that answers: a section [provider.NAME] of summarizer.toml, or builtin
@@ -64,10 +64,10 @@ pub(crate) struct SumArgs {
     /// The flow [default: by the kind of file, see `config`]
     #[arg(long, value_name = "FLOW_ID")]
     flow: Option<String>,
-    /// One summary of all sources, instead of one for each
+    /// Make one summary of all sources, instead of one for each
     #[arg(long)]
     together: bool,
-    /// Show below each sentence the words it rests on
+    /// Show below each sentence the words of the source that support it
     #[arg(long)]
     evidence: bool,
 }
@@ -75,7 +75,7 @@ pub(crate) struct SumArgs {
 /// How much of a summary is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Length {
-    /// A sentence or two; all of a text of a few lines
+    /// A sentence or two; a text of a few lines is shown whole
     Short,
     /// A paragraph
     Medium,

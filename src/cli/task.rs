@@ -29,12 +29,12 @@ enum Action {
     },
     /// Say that a task is done; it leaves the open tasks with the next build of digests
     Done {
-        /// Its id, or a beginning of it that no other task has
+        /// The id of the task, or a beginning of the id that no other task has
         id: String,
     },
     /// Say that a task is open again
     Reopen {
-        /// Its id, or a beginning of it that no other task has
+        /// The id of the task, or a beginning of the id that no other task has
         id: String,
     },
 }

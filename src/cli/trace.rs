@@ -16,14 +16,13 @@ use crate::bus::{BusError, SummaryBus};
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 
-/// List every published summary that used an event, session, chunk or document, and the bags it is
-/// in
+/// List every published summary that used an event, session, chunk or document, and its bags
 ///
-/// It exits with 1 when there is none.
+/// It exits with 1 when there is no such summary.
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
-    /// The upstream id; the name or title of a source, or the file that holds it; or a summary's id,
-    /// for its bags
+    /// The upstream id; the name or title of a source; the file that holds the source; or the id of a
+    /// summary, to list its bags
     id: String,
 }
 

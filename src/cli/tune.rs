@@ -24,13 +24,13 @@ const FILE_MODE: u32 = 0o640;
 
 /// Replay run logs under many thresholds and recommend one setting
 ///
-/// The settings are searched until the cheapest is found. What counts as cost is configured:
+/// The command searches for the cheapest setting. These settings are the weights of the cost:
 /// `compaction.cost_of_bytes`, `cost_of_reread`, `cost_of_memory` and `cost_of_age`.
 ///
-/// Without run logs, seeded ones are generated: short healthy runs, long ones, stalled ones and
-/// crashing ones. A replay measures what snapshots cost and what they leave to re-read; it cannot
-/// measure how an agent would have behaved. The log's own thresholds are measured with the real log
-/// in a temporary folder beside --out, or beside the home.
+/// Without run logs, the command generates runs from a seed: short healthy runs, long runs, runs that stall
+/// and runs that crash. A replay measures the cost of snapshots, and how many events must be read again; it
+/// cannot measure how an agent would have behaved. The log's own thresholds are measured with the real log in
+/// a temporary folder beside --out, or beside the home.
 #[derive(Debug, Args)]
 pub(crate) struct TuneArgs {
     /// Recorded run logs [default: generated ones]
@@ -57,7 +57,7 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',',
           value_parser = clap::value_parser!(u64).range(1..))]
     step_fallbacks: Vec<u64>,
-    /// Events the log is measured with for each of its settings; 0 leaves the log out
+    /// The number of events with which each setting of the log is measured; 0 does not measure the log
     #[arg(long, value_name = "N", default_value_t = 40_000,
           value_parser = clap::value_parser!(u64).range(0..=100_000_000))]
     log_events: u64,

@@ -18,15 +18,15 @@ use crate::verify::{Options, Report, Violation, rules, verify_tree};
 /// files alone
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// A bus home, ours or somebody else's; the log is not read [default: the home]
+    /// Any bus home; the log is not read [default: the home]
     dir: Option<PathBuf>,
-    /// Do not recompute texts and references from upstream
+    /// Do not compute texts and references from upstream again
     #[arg(long)]
     no_sources: bool,
     /// Threads [default: the number of cores]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// List the rules instead
+    /// List the rules of the check, and check nothing
     #[arg(long)]
     rules: bool,
 }

@@ -19,7 +19,7 @@ pub(crate) struct WaveArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Find everything wrong with the outputs of both waves
+    /// List all errors in the outputs of both waves
     Check {
         /// The run (directory or id)
         run: PathBuf,

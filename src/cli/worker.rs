@@ -14,7 +14,7 @@ use crate::work::isolation::inside;
 pub(crate) struct WorkerArgs {
     /// The process that reads the answers
     parent: u32,
-    /// Most bytes of address space
+    /// The most bytes of address space
     memory: u64,
 }
 

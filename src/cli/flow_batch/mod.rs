@@ -44,7 +44,7 @@ enum BatchAction {
     Import(BatchImportArgs),
 }
 
-/// Write the questions of a flow as a file in the form of OpenAI or Anthropic batches
+/// Write the questions of a flow as a batch file for OpenAI or Anthropic
 ///
 /// Nothing is sent. The folder gets questions-1.jsonl, which you send yourself, and everything that
 /// `flow batch import` needs later. It holds your texts: only you can read it.
@@ -52,22 +52,23 @@ enum BatchAction {
 struct BatchExportArgs {
     /// A registered flow, a folder with a flow, a flow.dag.yaml or a .prompty file
     flow_id: String,
-    /// A text or a .json object of flow inputs, once for each run; with --lines one file with an object a line
+    /// A text or a .json object of flow inputs; repeat the option for more inputs. With --lines, one file
+    /// with an object on each line
     #[arg(long, value_name = "FILE|JSON|-", required = true)]
     input: Vec<String>,
-    /// The input holds one JSON object of flow inputs a line
+    /// The input file has one JSON object of flow inputs on each line
     #[arg(long)]
     lines: bool,
-    /// A new folder for the questions and for the way back
+    /// A new folder for the questions and for the files that the import needs
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
-    /// Its variant
+    /// The variant of the flow
     #[arg(long)]
     variant: Option<String>,
     /// A parameter; a value that is valid JSON is read as JSON, else as text
     #[arg(long = "param", value_name = "KEY=VALUE")]
     params: Vec<String>,
-    /// Provider whose model and form the questions have [default: as configured]
+    /// The provider that decides the model and the format of the file [default: as configured]
     #[arg(long)]
     provider: Option<String>,
     /// Let Python nodes of the pack run
@@ -75,11 +76,11 @@ struct BatchExportArgs {
     allow_python: bool,
 }
 
-/// Read the answers of a batch: print outputs, and write the questions that are left
+/// Read the answers of a batch: print outputs, and write the open questions
 ///
-/// Prints one line of outputs for each finished input, as `flow run --lines` does. A flow with several
-/// steps goes on: its next questions, and those that failed, stand in a new file. Importing a file again
-/// changes nothing.
+/// Prints one line of outputs for each finished input, as `flow run --lines` does. The next questions of a
+/// flow with several steps, and the questions that failed, are written into a new file. When a file is
+/// imported again, nothing changes.
 #[derive(Debug, Args)]
 struct BatchImportArgs {
     /// The folder of the export
