@@ -165,7 +165,9 @@ impl BackupArgs {
             copy.take(page).map_err(|error| copy_failed(&error))?;
             if let Some(damage) = damage.filter(|_| copy.last().0 < head) {
                 return Err(Failure::new(Exit::Storage, format!("the log is damaged: {damage}"))
-                    .hint("`summarizer recover` rebuilds a sound log from the readable records"));
+                    .hint(
+                        "`summarizer recover` rebuilds an intact log from the readable records",
+                    ));
             }
             bar.set_position(copy.last().0.0);
         }
@@ -450,7 +452,7 @@ pub(crate) fn copy_failed(error: &CopyError) -> Failure {
     match error {
         CopyError::Log(error) => match error {
             LogError::Damaged { .. } | LogError::Corrupt(_) => log_failed(error)
-                .hint("`summarizer recover` rebuilds a sound log from the readable records"),
+                .hint("`summarizer recover` rebuilds an intact log from the readable records"),
             error => log_failed(error),
         },
         error => Failure::new(Exit::Storage, "cannot copy the log")

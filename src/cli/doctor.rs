@@ -360,7 +360,7 @@ impl DoctorArgs {
                 "the chain, the queue and the acks are compared when no process holds the home";
             findings.add("service", Verdict::Notice, what, "summarizer log verify");
             findings
-                .hint("the service proves its hash chain by itself; stop it to compare the rest");
+                .hint("the service checks the hash chain of its log; stop the service to compare the other files");
             let options = Options { threads: 1, sources: false };
             match verify_tree(&context.machine.disk, &home.buses, options, &|_| {}) {
                 Ok(report) => look_at_violations(&report, findings),
@@ -561,12 +561,12 @@ fn look_at_retention(context: &Context, held: &HeldHome, findings: &mut Findings
     };
     match retention::look(disk, &held.home, &held.engine, policy, now) {
         Ok(due) if due.is_empty() => {
-            findings.fine("retention", format!("nothing is older than is kept; {last}"));
+            findings.fine("retention", format!("no data is older than its retention age; {last}"));
         }
         Ok(due) => {
             let parts = due.described("");
             let what = format!(
-                "older than is kept: {}, {}, {}; {last}",
+                "older than the retention ages: {}, {}, {}; {last}",
                 ui::count(parts.answers.map_or(0, |part| part.dropped), "answer"),
                 ui::count(parts.acks.map_or(0, |part| part.moved), "ack"),
                 ui::count(parts.frames.map_or(0, |part| part.records), "record"),

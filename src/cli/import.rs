@@ -215,7 +215,7 @@ fn failure(error: &ImportError) -> Failure {
     let failure = Failure::new(exit, "cannot import").because(error);
     match error {
         ImportError::Foreign { .. } => {
-            failure.hint("only partitions that an import made are ever appended to")
+            failure.hint("an import appends only to partitions that an import made")
         }
         ImportError::Nothing { passed_over, .. } if !passed_over.is_empty() => {
             let all = by_ending(passed_over);

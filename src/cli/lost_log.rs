@@ -67,7 +67,7 @@ fn damaged_log(error: &LogError) -> Failure {
         .because(error)
         .hint(
             "nothing was built on it; `summarizer log verify` looks at all of it, and `summarizer \
-                 recover` rebuilds a sound log",
+                 recover` rebuilds an intact log",
         ),
         error => log_failed(error),
     }

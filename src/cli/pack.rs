@@ -168,11 +168,14 @@ impl BuildArgs {
             Failure::new(Exit::Input, format!("cannot read {file}")).because(&error)
         })?;
         let value: Value = serde_json::from_slice(&bytes).map_err(|error| {
-            Failure::new(Exit::Input, format!("{file} is no JSON")).because(&error)
+            Failure::new(Exit::Input, format!("{file} is not JSON")).because(&error)
         })?;
         let limit = |number| {
             let bad = || {
-                Failure::new(Exit::Usage, format!("{number} KB is no limit: it must be above 0"))
+                Failure::new(
+                    Exit::Usage,
+                    format!("{number} KB is not a valid limit: it must be above 0"),
+                )
             };
             Kilobytes::new(number).ok_or_else(bad)
         };
@@ -371,7 +374,7 @@ fn gates_path(dir: &RunDir<'_>) -> Result<RelPath, Failure> {
         .map_err(|error| failure("cannot read the manifest", &error))?
         .map(|manifest| manifest.paths.gates)
         .or_else(|| RelPath::parse("gates.json"))
-        .ok_or_else(|| Failure::new(Exit::Input, "the run has no place for gates"))
+        .ok_or_else(|| Failure::new(Exit::Input, "the run names no path for its gates file"))
 }
 
 fn record(

@@ -391,7 +391,7 @@ fn add(
     let disk = &*context.machine.disk;
     let refused = |what: String| Failure::new(Exit::Input, what);
     let is_no_pack = |error: &(dyn std::error::Error + 'static)| {
-        refused(format!("{} is no pack", path.display())).because(error)
+        refused(format!("{} is not a pack", path.display())).because(error)
     };
     let files = folder::read(disk, path).map_err(|error| is_no_pack(&error))?.files;
     let pack_dir = format!("packs/{}", label(flow_id, variant));

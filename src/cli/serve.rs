@@ -524,7 +524,9 @@ fn tell_failures(
         context.ui.talk(format!("{warning} the run log {file} is skipped: {why}"));
     }
     if report.count("quarantined") > 0 {
-        context.ui.talk(ui::dim("`summarizer quarantine list` says why lines are no requests"));
+        context
+            .ui
+            .talk(ui::dim("`summarizer quarantine list` says why these lines are not requests"));
     }
     for (kind, failure) in report.failures().iter().chain(earlier) {
         failure_lines(kind, failure).iter().for_each(|line| context.ui.talk(line));

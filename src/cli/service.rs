@@ -205,7 +205,7 @@ fn oneshot(unit: &str) -> String {
 /// The timer that starts such a unit.
 fn schedule(home: &Path, when: &str) -> Result<String, Failure> {
     if !is_calendar(when) {
-        return Err(Failure::new(Exit::Usage, format!("{when:?} is no time for a timer"))
+        return Err(Failure::new(Exit::Usage, format!("{when:?} is not a time for a timer"))
             .hint("hourly, daily, or an OnCalendar expression such as Mon..Fri 08:00"));
     }
     Ok(format!(

@@ -173,7 +173,7 @@ impl SubmitArgs {
         let (bus, flow) = (self.bus()?, self.flow_id(context)?);
         if bus == Some(Bus::Other) {
             return Err(Failure::new(Exit::Usage, "--all-new does not read the bus `other`")
-                .hint("`summarizer add PATH` takes files in and asks for them"));
+                .hint("`summarizer add PATH` imports files and requests their summaries"));
         }
         let found = all_new(context, config, home, bus, flow.as_deref())?;
         Ok(found.into_values().collect())

@@ -85,7 +85,7 @@ pub fn keep(context: &Context, receipt: &Receipt) -> Result<(), Failure> {
         return Ok(());
     }
     let receipt = serde_json::to_value(receipt)
-        .map_err(|error| Failure::new(Exit::Bug, "cannot note the receipt").because(&error))?;
+        .map_err(|error| Failure::new(Exit::Bug, "cannot record the receipt").because(&error))?;
     let mut session = open_or_make(context)?;
     let noted = session.ask(context, &Question::Run(RunQuestion::Receipt { receipt }));
     session.close()?;

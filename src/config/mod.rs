@@ -726,7 +726,7 @@ impl Values {
                         || format!("the places are {}", places.collect::<Vec<_>>().join(", ")),
                         |nearest| format!("did you mean `{nearest}`?"),
                     );
-                    self.bad(path, &format!("{FORM}; `{place}` is no place, {advice}"))
+                    self.bad(path, &format!("{FORM}; `{place}` is not a place, {advice}"))
                 }
             })
         };

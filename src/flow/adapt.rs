@@ -346,7 +346,7 @@ struct Dict(Mutex<Vec<(Jinja, Jinja)>>);
 
 fn pairs(value: &Jinja) -> Result<Vec<(Jinja, Jinja)>, Error> {
     if value.kind() != ValueKind::Map {
-        return Err(Error::new(ErrorKind::InvalidOperation, "it is no dict"));
+        return Err(Error::new(ErrorKind::InvalidOperation, "it is not a dict"));
     }
     value.try_iter()?.map(|key| Ok((key.clone(), value.get_item(&key)?))).collect()
 }

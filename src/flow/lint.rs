@@ -304,7 +304,7 @@ fn check_hints(pack: &LoadedPack, files: &PackFiles, findings: &mut Findings) {
     let hinted = value.get("fields").and_then(Value::as_object);
     for name in hinted.into_iter().flatten().map(|(name, _)| name) {
         if properties.get(name).is_none() {
-            findings.warn(FILE, format!("{name} is no member that the output schema declares"));
+            findings.warn(FILE, format!("the output schema declares no member {name}"));
         }
     }
 }

@@ -157,7 +157,7 @@ impl Projection {
         }
         for pointer in projection.pointers() {
             if !pointer.is_empty() && !pointer.starts_with('/') {
-                return Err(BadProjection(format!("`{pointer}` is no JSON pointer")));
+                return Err(BadProjection(format!("`{pointer}` is not a JSON pointer")));
             }
         }
         Ok(projection)

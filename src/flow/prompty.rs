@@ -124,7 +124,7 @@ impl Prompty {
             parts.ok_or_else(|| BadFlow::new(path, "no front matter between lines of `---`"))?;
         let config = yaml::parse(front).map_err(|error| BadFlow::new(path, error.0))?;
         let Value::Object(mut config) = config else {
-            return Err(BadFlow::new(path, "the front matter is no mapping"));
+            return Err(BadFlow::new(path, "the front matter is not a mapping"));
         };
         // `sample: people.json` names a file too.
         if let Some(Value::String(sample)) = config.get_mut("sample")

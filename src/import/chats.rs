@@ -86,7 +86,7 @@ pub(crate) fn conversation(value: &Value) -> Result<Conversation, String> {
     } else if value["chat_messages"].is_array() {
         claude(value)
     } else {
-        Err("it is no conversation: neither `mapping` nor `chat_messages`".to_owned())
+        Err("it is not a conversation: it has neither `mapping` nor `chat_messages`".to_owned())
     };
     read.map(|conversation| conversation.marked_by(value))
 }
@@ -96,7 +96,7 @@ fn word(value: &Value) -> Option<String> {
 }
 
 fn chatgpt(value: &Value) -> Result<Conversation, String> {
-    let nodes = value["mapping"].as_object().ok_or("`mapping` is no object")?;
+    let nodes = value["mapping"].as_object().ok_or("`mapping` is not an object")?;
     let id = word(&value["conversation_id"]).or_else(|| word(&value["id"]));
     let begun = time(&value["create_time"]).or_else(|| time(&value["update_time"]));
     let (order, shown) = (tree_order(nodes), way_to_root(nodes, value["current_node"].as_str()));
@@ -230,7 +230,7 @@ fn joined(parts: &[String]) -> String {
 
 fn claude(value: &Value) -> Result<Conversation, String> {
     let id = word(&value["uuid"]).ok_or("it has no `uuid`")?;
-    let messages = value["chat_messages"].as_array().ok_or("`chat_messages` is no list")?;
+    let messages = value["chat_messages"].as_array().ok_or("`chat_messages` is not a list")?;
     let begun = time(&value["created_at"]);
     let shown = last_branch(messages);
     let project = &value["project"];

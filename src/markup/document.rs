@@ -60,7 +60,7 @@ pub(crate) fn extension_of(name: &str) -> String {
 pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
     let extension = extension_of(name);
     if extension == "eml" {
-        let mail = mail::read(bytes).ok_or("it is no mail message: it has no headers")?;
+        let mail = mail::read(bytes).ok_or("it is not a mail message: it has no headers")?;
         return Ok(Document {
             kind: "eml",
             members: mail.members(),

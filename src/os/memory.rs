@@ -6,6 +6,6 @@
 /// See docs/adr/0106-calls-in-flight.md.
 pub(crate) fn use_small_pages() {
     if let Err(error) = nix::sys::prctl::set_thp_disable(true) {
-        tracing::debug!(%error, "the system keeps large pages");
+        tracing::debug!(%error, "the system does not allow small memory pages");
     }
 }

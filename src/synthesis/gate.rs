@@ -257,7 +257,7 @@ fn unknown(
 fn addresses(text: &str, file: &str, place: &str, findings: &mut Findings) -> u64 {
     let count = raw_url::count(text) as u64;
     if count > 0 {
-        let message = format!("{count} addresses; only citation ids are allowed here");
+        let message = format!("the text has {count} addresses; only citation ids are allowed here");
         findings.error(Code::RawUrlNotAllowed, file, place, message);
     }
     count

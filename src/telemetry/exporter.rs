@@ -44,7 +44,7 @@ pub(crate) enum TelemetryError {
         "telemetry.endpoint is \"env\", and neither {TRACES_VARIABLE} nor {BASE_VARIABLE} is set"
     )]
     NoVariable,
-    #[error("the address of the collector is no web address: {0}")]
+    #[error("the address of the collector is not a web address: {0}")]
     BadAddress(String),
     #[error("the variable {0} is not a list of NAME=VALUE separated by commas")]
     BadHeaders(String),

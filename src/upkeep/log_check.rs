@@ -120,7 +120,7 @@ impl Watched {
                     Err(error @ (LogError::Damaged { .. } | LogError::Corrupt(_))) => {
                         return Err(error.into());
                     }
-                    Err(error) => tracing::warn!(%error, "a part of the log was not checked"),
+                    Err(error) => tracing::warn!(%error, "a part of the log could not be checked"),
                     Ok(()) => {}
                 }
                 first = until.next();

@@ -176,7 +176,8 @@ impl BagCheck<'_> {
             .map(|(name, pointer)| (*name, bag.pointer(pointer).unwrap_or(&Value::Null)));
         for (name, said) in members.chain([group]) {
             if let Some(entry) = expected.entry.get(name).filter(|entry| *entry != said) {
-                let message = format!("the registry says {name} is {entry}, this file {said}");
+                let message =
+                    format!("the registry says that {name} is {entry}, this file says {said}");
                 self.broken(&rules::BAG_ENTRY, "meta/bag.json", "", message);
             }
         }
@@ -246,7 +247,7 @@ impl BagCheck<'_> {
             let plain =
                 id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte));
             if id.is_empty() || id.len() > 200 || !plain {
-                let message = format!("{id:?} is no summary id");
+                let message = format!("{id:?} is not a summary id");
                 self.broken(&rules::TRACE_IDS, file, pointer, message);
             } else if !seen.insert(id) {
                 self.broken(&rules::TRACE_IDS, file, pointer, format!("{id} occurs twice"));

@@ -148,7 +148,7 @@ fn folders(tree: &Tree<'_>, folder: &str, report: &mut Report) -> io::Result<Vec
         match is_dir(tree.disk, &tree.root.join(&path)) {
             true => found.push(path),
             false => {
-                let message = "it is no folder".to_owned();
+                let message = "it is not a folder".to_owned();
                 report.break_rule(&rules::DIGEST_STRAY, &path, None, "", message);
             }
         }
@@ -229,7 +229,7 @@ fn check_sums(files: &BTreeMap<String, Vec<u8>>, report: &mut Report) {
     let mut named: Vec<&str> = Vec::new();
     for line in sums.lines() {
         let Some((hash, name)) = line.split_once("  ") else {
-            wrong(format!("{line:?} is no line of hashes"));
+            wrong(format!("{line:?} is not a line of hashes"));
             continue;
         };
         // The file has one form, so that no change of it stays unseen.
@@ -289,7 +289,7 @@ fn agree(registry: &Value, others: &BTreeMap<&str, Value>, report: &mut Report) 
         }
         let named: BTreeSet<&str> = refs.iter().map(|(bag_id, _)| *bag_id).collect();
         for bag_id in paths.keys().filter(|bag_id| !named.contains(*bag_id)) {
-            let message = format!("{bag_id} of the registry is in no window");
+            let message = format!("{bag_id} is in the registry, but no window lists it");
             report.break_rule(&rules::DIGEST_INDEXES, &shown, None, "", message);
         }
     }

@@ -280,7 +280,10 @@ fn hierarchy_faults(outputs: &Value) -> Vec<(String, String)> {
             let below =
                 levels.get(child).is_some_and(|level| Some(*level) < node["level"].as_u64());
             if !below || !children.insert(child) {
-                faults.push((place(index, "children"), format!("{child} is no child to have")));
+                faults.push((
+                    place(index, "children"),
+                    format!("this item cannot have the child {child}"),
+                ));
             }
         }
     }

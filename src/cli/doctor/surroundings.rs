@@ -205,8 +205,8 @@ pub(super) fn look_at_providers(context: &Context, config: &Config, findings: &m
         match section.batch {
             Some(true) if is_deployment => {
                 let what = format!(
-                    "{name}: scheduled questions go out one by one: the address names one deployment \
-                     of Azure, which has its batches beside the deployments"
+                    "{name}: scheduled questions are sent one by one: the address is that of one deployment \
+                     of Azure, and Azure takes batches only at another address"
                 );
                 findings.wrong("batches", what, &settings);
                 findings.hint(format!(
@@ -215,7 +215,7 @@ pub(super) fn look_at_providers(context: &Context, config: &Config, findings: &m
                 ));
             }
             Some(true) => {
-                findings.fine("batches", format!("{name}: scheduled questions go out together"));
+                findings.fine("batches", format!("{name}: scheduled questions are sent together"));
             }
             _ => {}
         }

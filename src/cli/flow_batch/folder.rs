@@ -157,7 +157,10 @@ impl BatchFolder {
         let file = path.join(MANIFEST);
         let found = disk.stat(&file).map_err(|e| cannot("read", &file).because(&e))?;
         if found.is_none() {
-            let what = format!("{} is no folder of a batch: it has no {MANIFEST}", path.display());
+            let what = format!(
+                "{} is not the folder of a batch export: it has no {MANIFEST}",
+                path.display()
+            );
             return Err(Failure::new(Exit::Input, what)
                 .hint("`summarizer flow batch export FLOW --input FILE --into DIR` makes one"));
         }

@@ -51,7 +51,7 @@ impl Store {
         self.shared.usable()?;
         let published = self.shared.published();
         if before > published.applied.next() {
-            return Err(LogError::Invalid("archive records that no checkpoint stands for"));
+            return Err(LogError::Invalid("archive records that no checkpoint covers yet"));
         }
         let mut done = Archived::default();
         let mut start = None;

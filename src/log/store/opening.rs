@@ -76,7 +76,7 @@ fn locked_file(disk: &Arc<dyn Disk>, path: &Path) -> Result<Locked, LogError> {
             return Err(LogError::Busy);
         }
         // Between looking and locking another process may have renamed what we looked at.
-        let ours = file.stat().map_err(LogError::io("look at the store"))?;
+        let ours = file.stat().map_err(LogError::io("read the size of the log file"))?;
         let now = disk.stat(chosen).map_err(LogError::io("look for the store"))?;
         if now.is_none_or(|now| (now.device, now.inode) != (ours.device, ours.inode)) {
             continue;

@@ -311,7 +311,7 @@ impl Reader {
     /// Bytes of the store's file; cheap.
     pub fn file_bytes(&self) -> Result<u64, LogError> {
         let stat = self.shared.disk.stat(&self.shared.path);
-        Ok(stat.map_err(LogError::io("look at the store"))?.map_or(0, |stat| stat.len))
+        Ok(stat.map_err(LogError::io("read the size of the log file"))?.map_or(0, |stat| stat.len))
     }
 
     /// Decodes the frame that holds `seq`, from the store or else from the archive.

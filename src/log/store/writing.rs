@@ -165,7 +165,9 @@ fn admit_checkpoint(
     let has_keys = checkpoint.keys.iter().any(|(_, keys)| !keys.is_empty());
     if has_keys && checkpoint.applied == before.applied {
         // Readers distinguish states of the indexes by their positions, so two need two positions.
-        return Err(LogError::Invalid("a checkpoint with keys stands where the last one stood"));
+        return Err(LogError::Invalid(
+            "a checkpoint with keys has the same position as the last one",
+        ));
     }
     if !checkpoint.rows.is_sorted_by(|(earlier, _), (later, _)| earlier < later)
         || !checkpoint.open.is_sorted_by(|(earlier, _), (later, _)| earlier < later)

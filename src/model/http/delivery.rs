@@ -48,7 +48,7 @@ impl Delivery {
     /// Posts JSON and waits for the answer.
     pub fn send(&self, json: &[u8], headers: &[(String, String)], timeout: Duration) -> Delivered {
         let Ok(url) = self.endpoint.url(self.path) else {
-            return Delivered::Refused("its address is no web address".to_owned());
+            return Delivered::Refused("its address is not a web address".to_owned());
         };
         let agent = self.endpoint.connections.lend();
         let config = agent.post(url).config().timeout_global(Some(timeout));

@@ -98,7 +98,7 @@ impl Summaries {
 
     /// Continues without a cache that failed.
     fn forget(&mut self, error: LogError) -> Result<(), SummariesError> {
-        tracing::warn!(%error, "what is published is remembered in memory from now on");
+        tracing::warn!(%error, "the cache of the publisher failed; its content stays in memory");
         self.cache = SpillCache::default();
         self.start_over()
     }
