@@ -50,7 +50,7 @@ impl Scene {
         change(&mut self.shelf.lock().unwrap());
     }
 
-    /// The lines of each batch that the server got.
+    /// The number of lines of each batch that the server got.
     fn sizes(&self) -> Vec<usize> {
         let shelf = self.shelf.lock().unwrap();
         let input = |batch: &Value| batch["input_file_id"].as_str().unwrap().to_owned();

@@ -160,7 +160,7 @@ fn assert_success(output: &Output, what: &str, text: &str) {
 }
 
 fn report_skipped(text: &str) {
-    // Written past the capture of the test harness, so that a skipped block is visible.
+    // `eprintln!` would be captured by the test harness. A direct write makes skipped blocks visible.
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }

@@ -51,7 +51,7 @@ pub struct HeldHome {
     pub projector: Projector,
     /// The socket, for a command that stays.
     pub control: Option<ControlServer>,
-    /// The home is held as long as this lives.
+    /// The lock on the home; dropping it lets another process take the home.
     pub lock: HomeLock,
     /// The runs of the home, once something was asked about them.
     runs: Option<AgentRunWriter>,

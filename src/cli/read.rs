@@ -293,7 +293,7 @@ fn page(lines: &[String]) -> Option<()> {
     }
     let mut child = command.spawn().ok()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // The person may leave before the end.
+        // A write error means that the reader left the pager before the end.
         let _ = stdin.write_all(format!("{}\n", written(&lines.join("\n"))).as_bytes());
     }
     child.wait().ok().map(|_| ())

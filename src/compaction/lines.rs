@@ -23,7 +23,7 @@ pub struct ParsedLine {
     /// Byte range without the line end.
     pub place: Range<usize>,
     pub event: Result<RunEvent, EventError>,
-    /// Content digest, when the producer gave the event an id.
+    /// The digest of the content; only for an event that has an id from its producer.
     pub digest: Option<Digest>,
 }
 

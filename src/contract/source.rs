@@ -224,8 +224,7 @@ impl SourceContext {
         }
     }
 
-    /// The name of the folder that a file lies in. The bus home's own folders are no folders of a
-    /// person.
+    /// The name of the folder that holds the file. The folders of the bus home itself do not count.
     fn folder(&self) -> Option<String> {
         let path = self.origin.path.as_deref()?;
         let path = path.strip_prefix("other/").unwrap_or(path);

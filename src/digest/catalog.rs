@@ -91,7 +91,7 @@ pub struct IndexChange {
     pub log_head: String,
 }
 
-/// Everything the log says about bags.
+/// All bags that the events of the log name.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Catalog {
     read_to: Seq,

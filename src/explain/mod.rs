@@ -202,9 +202,9 @@ pub struct Asked {
     pub idempotency_key: String,
     /// The 1-based line in the queue.
     pub line: u64,
-    /// The offset of that line.
+    /// The byte offset of the line in the queue.
     pub offset: u64,
-    /// Its length without terminator.
+    /// The length of the line in bytes, without the line end.
     pub length: u64,
     /// Hash of those bytes.
     pub sha256: String,

@@ -268,8 +268,8 @@ fn claude(value: &Value) -> Result<Conversation, String> {
     Ok(found)
 }
 
-/// The places of the messages on the way from the last one to the first. `None` where the export
-/// does not say which message answers which.
+/// The positions of the messages on the branch that ends with the last message. `None` when the export does
+/// not say which message each one answers.
 fn last_branch(messages: &[Value]) -> Option<BTreeSet<usize>> {
     let place_of: BTreeMap<&str, usize> = messages
         .iter()

@@ -1,9 +1,9 @@
-//! The files that some paths lead to, each with its kind and its name, and what is left out with the
-//! reason.
+//! The files that the given paths lead to, each with its kind and its name, and the skipped files with the
+//! reasons.
 //!
-//! Contract: files under a folder come sorted. Hidden files and links inside a folder are passed
-//! over, and so is what a home keeps for itself: its summaries would become texts, and those would
-//! become summaries again. A path that is given directly is always taken.
+//! Contract: files under a folder come sorted. Hidden files and links inside a folder are skipped. The files
+//! of a home are skipped too: otherwise its summaries would be summarized again. A path that is given
+//! directly is always taken.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -161,13 +161,13 @@ fn with_readable_head(bytes: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(readable)
 }
 
-/// Parts in parts that are read.
+/// The deepest level of nested parts that is read.
 const DEPTH_MAX: usize = 64;
 
 /// A part of a mail. The mail is one too.
 struct Part<'a> {
     headers: Option<Message<'a>>,
-    /// Where its content begins and ends, decoded only when it is wanted.
+    /// The encoded content; it is decoded only when it is needed.
     content: &'a [u8],
     /// The parts in it, when it has several.
     inner: Vec<Part<'a>>,

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::document::Document;
 use crate::contract::publish::{said_by_line, said_by_member, together};
 
-/// Keywords of headlines that say whether something is to be done or is done.
+/// Keywords at the beginning of a headline: an open task, or a finished one.
 const OPEN: [&str; 6] = ["TODO", "NEXT", "WAITING", "STARTED", "HOLD", "IN-PROGRESS"];
 const DONE: [&str; 3] = ["DONE", "CANCELLED", "CANCELED"];
 /// Planning that a task shows behind its words.

@@ -386,7 +386,7 @@ fn cells(text: &str, delimiter: char) -> (Vec<String>, usize) {
     (all, text.len())
 }
 
-/// Numbers of lines for places that only grow.
+/// Gives the line number of a byte position. Each position must be at least as large as the one before.
 #[derive(Default)]
 struct LineCounter {
     at: usize,

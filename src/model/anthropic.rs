@@ -52,7 +52,7 @@ const CACHE_CONTROL: &str = "cache_control";
 const KEPT_FOR: Duration = Duration::from_secs(300);
 /// A shorter beginning is not kept by any model.
 const KEPT_BYTES_MIN: usize = 4_096;
-/// Most beginnings that are remembered.
+/// The largest number of prompt beginnings that are remembered.
 const BEGINNINGS_MAX: usize = 256;
 
 impl Anthropic {

@@ -86,7 +86,7 @@ impl Provider for Fallback {
 /// account that is spent once somebody adds to it.
 fn hope(error: &ModelError) -> u8 {
     match error {
-        // A shorter input may succeed immediately.
+        // The caller can shorten the input, and the next call may then succeed immediately.
         ModelError::OverLimit { .. } => 4,
         ModelError::Paused { cause: FailureCause::QuotaUsedUp, .. } => 1,
         ModelError::Paused { .. } => 3,

@@ -50,7 +50,7 @@ struct KnownSource {
 struct SourceSummary {
     id: String,
     day: Day,
-    /// What its own item says.
+    /// Whether the item of this summary is marked private.
     is_private: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the service asks of the registry: may a flow run, and which pack does it stand for.
+//! The registry as the service sees it: whether a flow may run, and which pack implements it.
 //!
 //! See docs/adr/0066-binding-a-flow-id-to-a-pack.md.
 

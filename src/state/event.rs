@@ -229,7 +229,7 @@ pub enum Event {
     /// A request was taken in, but its key is in flight: it waits for that outcome.
     RequestParked {
         request: Box<TakenRequest>,
-        /// Whom it waits for.
+        /// The request that it waits for.
         behind: Seq,
         /// The id of that request.
         behind_request_id: String,
@@ -305,14 +305,14 @@ pub enum Event {
         /// Where each source lies.
         sources: Box<SourcePlaces>,
     },
-    /// The same item is being made by another request: this one waits for that outcome.
+    /// Another request is making the same item. This request waits for its outcome.
     WorkHeld {
         request: Seq,
-        /// The attempt that found out.
+        /// The attempt that noticed it.
         attempt: u32,
-        /// Whom it waits for.
+        /// The request that it waits for.
         behind: Seq,
-        /// The item both would make.
+        /// The item that both requests would make.
         summary: SummaryPointer,
     },
     /// The one it waited for ended without an output: it is ready again.
@@ -372,7 +372,7 @@ pub enum Event {
     /// The request was rightly not summarized.
     RequestSkipped {
         request: Seq,
-        /// The attempt that found out.
+        /// The attempt that noticed it.
         attempt: u32,
         head: AckHead,
         /// One of the `skipped_` reasons.

@@ -1,11 +1,11 @@
-//! Looks for damage in the log: a part before something is built on it, all of it once a day beside a
-//! service.
+//! Looks for damage in the log: in a part of it at each start, and in the whole log once a day while a
+//! service runs.
 //!
-//! Contract: every hash of the events that are looked at is computed again, with their bodies. Nothing is
-//! changed. A start looks at a short log as a whole. Of a long one it looks at the end and at one stretch
-//! before it, so it costs the same at any size; the stretch depends on the minute, so many starts see the
-//! whole log. A service looks at one stretch after the other and rests between them. Each second it looks
-//! whether the file is still in its place.
+//! Contract: for each checked event, the check computes the hashes of the record and of its bodies again. It
+//! changes no file. A start checks a short log as a whole. Of a long log it checks the end and one section
+//! before it, so the cost does not depend on the size. The current minute chooses the section, so many starts
+//! together check the whole log. A service checks one section after the other and pauses between them. Every
+//! second it checks that the log file is still in its place.
 //!
 //! See docs/adr/0121-damage-stops-what-builds-on-it.md.
 

@@ -25,7 +25,7 @@ const NANOS: f64 = 1e9;
 pub(super) struct PaidReplies<'a> {
     pub(crate) recorder: &'a AttemptRecorder<'a>,
     pub job: &'a Job,
-    /// Responses that this attempt paid for itself.
+    /// The number of responses that this attempt itself paid for.
     pub fresh: AtomicU64,
 }
 

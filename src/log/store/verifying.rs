@@ -27,9 +27,9 @@ pub struct ChainReport {
 }
 
 impl Reader {
-    /// Recomputes the chain from `from` to `until` (or the head), checks every body, the archive
-    /// segments of the range and the index chunks. An error
-    /// names the first record that cannot be trusted. `progress` hears the part done, 0 to 1.
+    /// Recomputes the hash chain from `from` to `until` (or the head), and checks every body, the archive
+    /// segments of the range and the index chunks. An error names the first record that cannot be trusted.
+    /// `progress` is called with the finished share, 0 to 1.
     pub fn verify(
         &self,
         from: Seq,
@@ -102,7 +102,7 @@ impl Reader {
         }
     }
 
-    /// Holds the bytes of each segment of the range against the hash the store keeps.
+    /// Compares the bytes of each segment of the range with the hash in the store.
     fn check_segments(&self, from: Seq, until: Seq) -> Result<(), LogError> {
         let shared = self.shared();
         let txn = shared.begin_read()?;

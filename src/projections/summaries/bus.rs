@@ -52,8 +52,8 @@ pub struct Summaries {
 }
 
 impl Summaries {
-    /// Takes charge of `BUSES/summaries` and of the run records, and remembers what it knows of the
-    /// log in a file, where one is given. Nothing is published yet.
+    /// Opens the publisher of `BUSES/summaries` and of the run records. With `remember`, it stores its state
+    /// in that file. This call publishes nothing.
     pub fn open(
         disk: &Arc<dyn Disk>,
         buses: &Path,

@@ -27,11 +27,11 @@ const SEVERAL: f64 = 1.4;
 const ITEMS_MAX: usize = 400;
 /// Headlines among which one shared word may be no accident.
 const FEW: usize = 40;
-/// Letters that two words have in common at the front when they are forms or cognates of one word.
+/// Words count as forms or cognates of one word when at least their first so many letters are equal.
 const STEM_LETTERS_MIN: usize = 5;
 /// Letters of a word that may be part of a compound.
 const PART_LETTERS_MIN: usize = 5;
-/// What a form, a cognate or a part of a compound counts of an equal word.
+/// The weight of a form, a cognate or a part of a compound; an equal word has the weight 1.
 const RELATED: f64 = 0.8;
 /// Words of a topic.
 const TOPIC_WORDS: std::ops::RangeInclusive<usize> = 3..=8;

@@ -48,8 +48,8 @@ pub fn lead(text: &Text<'_>) -> Vec<f64> {
     scores
 }
 
-/// Whether a block says something of its own: what stands around the text is summed up only where
-/// there is nothing else.
+/// Whether a block is part of the running text. Other blocks, such as headings, are summarized only when a
+/// text has no running text.
 pub(crate) fn is_prose(kind: Kind) -> bool {
     matches!(kind, Kind::Paragraph | Kind::Item)
 }
