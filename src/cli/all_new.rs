@@ -161,7 +161,7 @@ fn mark(bus: &str, id: &str) -> Digest {
 }
 
 fn broken(error: &std::io::Error) -> Failure {
-    Failure::new(Exit::Storage, "cannot read what was asked for already").because(error)
+    Failure::new(Exit::Storage, "cannot read the earlier requests").because(error)
 }
 
 fn unread(defect: &Defect) -> Failure {

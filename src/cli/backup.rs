@@ -107,7 +107,7 @@ impl BackupArgs {
         if absolute(&self.dir).starts_with(absolute(&from.run()))
             || absolute(&self.dir).starts_with(absolute(&from.buses))
         {
-            let what = format!("{} is inside what would be copied", self.dir.display());
+            let what = format!("{} is inside the home, which would be copied", self.dir.display());
             return Err(Failure::new(Exit::Usage, what).hint("name a directory outside the home"));
         }
         let listed = match disk.stat(&self.dir).map_err(|error| self.failed(&error))? {
@@ -129,7 +129,7 @@ impl BackupArgs {
     }
 
     fn differs(&self, difference: &dyn Display) -> Failure {
-        let what = format!("the copy differs from what was copied: {difference}");
+        let what = format!("the copy differs from the home: {difference}");
         let hint = format!(
             "check the disk, remove {} and try again; the home is unchanged",
             self.dir.display()

@@ -31,7 +31,7 @@ pub(crate) fn exporter_failed(error: &ExporterError) -> Failure {
 }
 
 pub(crate) fn digests_failed(error: &BuildError) -> Failure {
-    Failure::new(Exit::Storage, "the digests cannot be brought up to the log").because(error)
+    Failure::new(Exit::Storage, "cannot update the digests to the state of the log").because(error)
 }
 
 /// Another process holds the home and does not answer.
@@ -47,7 +47,7 @@ pub(crate) fn held_by_another(context: &Context) -> Failure {
     let pid = context.machine.disk.read(&path).unwrap_or_default();
     let pid = String::from_utf8_lossy(&pid).trim().to_owned();
     Failure::new(Exit::Busy, format!("another process holds this home (pid {pid})"))
-        .hint("`summarizer status` asks it; stop it before you start another")
+        .hint("`summarizer status` shows its state; stop it before you start another one")
 }
 
 pub(crate) fn log_failed(error: &LogError) -> Failure {
@@ -64,7 +64,7 @@ pub(crate) fn log_failed(error: &LogError) -> Failure {
 }
 
 pub(crate) fn mark_failed(error: &MarkError) -> Failure {
-    Failure::new(Exit::Storage, "cannot tell where reading of the queue continues")
+    Failure::new(Exit::Storage, "cannot find the position at which reading of the queue continues")
         .because(error)
         .hint(Trouble::Damage.hint())
 }

@@ -64,7 +64,7 @@ pub(crate) struct CompactArgs {
     strict_v1: bool,
 }
 
-const STAYS_STOPPED: &str = "its gate stopped this run, and it accepts no further events; repair the log and continue under another run_id";
+const STAYS_STOPPED: &str = "a failed check stopped this run, so it accepts no further events; repair the run log and continue under another run_id";
 
 impl CompactArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
@@ -382,8 +382,8 @@ impl CompactOutput {
             }
         }
         match sequence {
-            1 => ui.complain("  no snapshot is in force"),
-            _ => ui.complain(format!("  snapshot {} stays in force", sequence - 1)),
+            1 => ui.complain("  there is no valid snapshot"),
+            _ => ui.complain(format!("  snapshot {} stays valid", sequence - 1)),
         }
         Exit::Wrong
     }

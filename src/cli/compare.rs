@@ -325,7 +325,7 @@ impl CompareArgs {
         match contenders.len() {
             0 | 1 => Err(Failure::new(Exit::Usage, "there is only one candidate").hint(told)),
             many if many > CONTENDERS_MAX => {
-                let what = format!("{many} candidates do not fit one page");
+                let what = format!("{many} candidates are too many for one page");
                 Err(Failure::new(Exit::Usage, what)
                     .hint(format!("compare at most {CONTENDERS_MAX} at a time")))
             }

@@ -99,7 +99,8 @@ fn inputs(context: &Context, day: Day) -> Result<Vec<UpstreamInput>, Failure> {
             Ok(partition) => partition,
             Err(defect) if defect.reason == ReasonCode::MissingUpstreamManifest => continue,
             Err(defect) => {
-                let what = format!("{day} cannot be opened: its upstream is not what it says");
+                let what =
+                    format!("{day} cannot be opened: an upstream file does not match its manifest");
                 return Err(Failure::new(Exit::Input, what)
                     .because(&defect)
                     .hint("publish data and manifest of that day again"));

@@ -114,7 +114,7 @@ fn without_digest(context: &Context, word: &str) -> Option<Result<Exit, Failure>
     let known = if of_tasks { OPEN_TASKS } else { named("selector", &ids, word).ok()? };
     let what = match known {
         OPEN_TASKS => "no task is open".to_owned(),
-        other => format!("{other} has no digest: nothing fitted it at the last build"),
+        other => format!("{other} has no digest: no summary matched it at the last build"),
     };
     context.ui.talk(what);
     context.ui.talk(ui::dim(&format!(

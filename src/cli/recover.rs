@@ -224,7 +224,7 @@ impl RecoverArgs {
         // From here on the home has a sound log; the old one keeps its other name.
         disk.rename(&path, &home.store())
             .and_then(|()| disk.sync_dir(&home.run()))
-            .map_err(|error| failed("put the new log in its place", &error))?;
+            .map_err(|error| failed("move the new log to its place", &error))?;
         // The next command that opens the home writes these files again from the new log.
         for path in [home.acks(), home.quarantine()] {
             disk.remove_file(&path).map_err(|error| failed("clear up", &error))?;
@@ -369,18 +369,18 @@ fn set_aside(context: &Context, home: &Home) -> Result<PathBuf, Failure> {
         return Err(Failure::new(Exit::Storage, what)
             .hint("free some space: the old log is kept until you delete it"));
     }
-    disk.create_dir_all(&aside).map_err(|error| failed("set the old files aside", &error))?;
+    disk.create_dir_all(&aside).map_err(|error| failed("move the old files away", &error))?;
     for path in [home.store(), home.acks(), home.quarantine()] {
         let Some(name) = path.file_name() else { continue };
         copy(disk, &path, &aside.join(name))
-            .map_err(|error| failed("set the old files aside", &error))?;
+            .map_err(|error| failed("move the old files away", &error))?;
     }
     link_all(disk, &home.archive(), &aside.join("archive"))
         .map_err(|error| failed("set the archive aside", &error))?;
     let snapshots = home.snapshots();
     for run_id in listed(disk, &snapshots).map_err(|error| failed("list snapshots", &error))? {
         link_all(disk, &snapshots.join(&run_id), &aside.join("snapshots").join(&run_id))
-            .map_err(|error| failed("set the snapshots aside", &error))?;
+            .map_err(|error| failed("move the snapshots away", &error))?;
     }
     Ok(aside)
 }
@@ -417,7 +417,7 @@ fn check(
     take_run_logs(context, &mut held, &mut report)?;
     let before = aside.join("snapshots");
     keep_known_snapshots(disk, &held, &before, &mut report)
-        .map_err(|error| failed("look at the snapshots of runs", &error))?;
+        .map_err(|error| failed("read the snapshots of runs", &error))?;
     let site = held.site(context);
     exporters::write(&site, None).map_err(|error| exporter_failed(&error))?;
     report.take_digests(rebuild_digests(context, &mut held, aside)?);

@@ -331,7 +331,7 @@ pub fn selectors(context: &Context) -> Result<Selectors, Failure> {
 fn unread_selectors(error: &SelectorsError) -> Failure {
     Failure::new(Exit::Config, "cannot use the selectors")
         .because(error)
-        .hint("`summarizer registry check` lists everything that is wrong with them, and `summarizer schema selector.v1` prints the schema of a line")
+        .hint("`summarizer registry check` lists all their errors, and `summarizer schema selector.v1` prints the schema of a line")
 }
 
 /// How summaries get their project, for a command that shows texts. Texts can be shown although the file
@@ -416,7 +416,7 @@ fn add(
     let findings = lint::lint(&record, &files);
     if let Some(finding) = findings.iter().find(|finding| finding.severity == Severity::Error) {
         return Err(refused(format!(
-            "{flow_id} is not sound: {}: {}",
+            "{flow_id} has an error: {}: {}",
             finding.place, finding.message
         ))
         .hint("correct the errors first; `summarizer registry check` also shows warnings of registered packs"));
@@ -457,7 +457,7 @@ fn bindings(words: &[String]) -> Result<Vec<(String, Binding)>, Failure> {
         let wrong = |why: String| Failure::new(Exit::Usage, format!("--bind {word}: {why}"));
         let (name, path) = word
             .split_once('=')
-            .ok_or_else(|| wrong("an input and a path with `=` between are needed".to_owned()))?;
+            .ok_or_else(|| wrong("give an input and a path with `=` between them".to_owned()))?;
         let binding = match path.trim_start().starts_with('{') {
             true => serde_json::from_str(path).map_err(|error| wrong(error.to_string()))?,
             false => path.parse().map_err(|error: UnknownPath| wrong(error.to_string()))?,

@@ -172,16 +172,16 @@ fn choose(
     chosen.missing = all.filter(|day| !days.contains(day)).map(|day| day.to_string()).collect();
     let (limit, count) = (args.limit.unwrap_or(LIMIT), chosen.items.len());
     if count as u64 > limit {
-        let what = format!("{count} summaries fit, and a selection has at most {limit}");
+        let what = format!("{count} summaries match, but a selection has at most {limit}");
         return Err(Failure::new(Exit::Input, what)
             .hint("choose fewer days, add --where FIELD=VALUE, or raise --limit"));
     }
     if count == 0 {
         let (missing, candidates) = (&chosen.missing, chosen.candidates);
         let what = match (missing.is_empty(), candidates) {
-            (false, 0) => format!("no summary fits, and {}", missing_words(missing)),
-            (true, 0) => "no published summary fits the selection".to_owned(),
-            _ => format!("all {candidates} summaries that fit are marked publish: false"),
+            (false, 0) => format!("no summary matches, and {}", missing_words(missing)),
+            (true, 0) => "no published summary matches the selection".to_owned(),
+            _ => format!("all {candidates} matching summaries are marked publish: false"),
         };
         return Err(Failure::new(Exit::Input, what)
             .hint("`summarizer status` counts the summaries of the home; check days and --where"));

@@ -190,7 +190,7 @@ pub(super) fn stopped_early(context: &Context) -> Result<Exit, Failure> {
     let status = session.ask(context, &Question::Status);
     session.close()?;
     let open = ui::told(&status?["requests"]["open"], "request");
-    let done = format!("what is done is published; {open} stay open");
+    let done = format!("the finished summaries are published; {open} stay open");
     Err(stopped(done, "`summarizer drain` continues"))
 }
 
@@ -475,7 +475,8 @@ fn earlier_failures(
         let told = told.map_or(0, |(_, failure)| failure.requests);
         let requests = one["requests"].as_u64().unwrap_or(0).saturating_sub(told);
         let next = word("next_attempt").and_then(|at| moment(at).ok());
-        let message = "an earlier run met it; `summarizer requests` says more".to_owned();
+        let message =
+            "it happened in an earlier session; `summarizer requests` shows more".to_owned();
         let told = vec![FailureMessage { message, requests, ..FailureMessage::default() }];
         let failure = RequestFailure { requests, told, untold: 0, next };
         (requests > 0).then_some((kind, failure))

@@ -106,7 +106,7 @@ fn install(
         let what = format!("{} serves another home", path.display());
         let own = home.file_name().map_or_else(String::new, |own| own.to_string_lossy().into());
         let own: String = own.chars().filter(|c| in_names(*c)).collect();
-        let hint = format!("give this one a name of its own: --name {name}-{own}");
+        let hint = format!("give this unit its own name: --name {name}-{own}");
         return Err(Failure::new(Exit::Usage, what).hint(hint));
     }
     disk.create_dir_all(&folder).map_err(|error| failed("make the unit's folder", &error))?;

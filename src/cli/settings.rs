@@ -64,7 +64,7 @@ pub(crate) fn load_registry(context: &Context) -> Result<Registry, Failure> {
     Registry::of_home(context.machine.disk.as_ref(), &context.home).map_err(|error| {
         Failure::new(Exit::Config, "the flow registry is invalid")
             .because(&error)
-            .hint("`summarizer registry check` lists everything wrong with it")
+            .hint("`summarizer registry check` lists all its errors")
     })
 }
 

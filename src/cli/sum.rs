@@ -112,7 +112,7 @@ impl SumArgs {
         match context.stop.is_raised() && (made == 0 || left > 0) {
             true => Err(stopped(
                 format!("{}, {} left", ui::count(made, "summary"), ui::count(left, "source")),
-                "nothing is kept: run the same command again, or let `summarizer add` keep them",
+                "no summary was stored: run the same command again, or let `summarizer add` keep them",
             )),
             false => Ok(exit),
         }
@@ -258,7 +258,7 @@ impl<'a> Sources<'a> {
         let mut paths = args.paths.clone();
         if paths.is_empty() {
             if io::stdin().is_terminal() {
-                return Err(Failure::new(Exit::Usage, "nothing to summarize was named")
+                return Err(Failure::new(Exit::Usage, "no file to summarize was named")
                     .hint("name files or folders, or `-` for standard input"));
             }
             paths.push(STDIN.into());
@@ -266,7 +266,7 @@ impl<'a> Sources<'a> {
         let (stdin, paths): (Vec<PathBuf>, Vec<PathBuf>) =
             paths.into_iter().partition(|path| path.as_os_str() == STDIN);
         let unread =
-            |error| Failure::new(Exit::Input, "cannot read what was named").because(&error);
+            |error| Failure::new(Exit::Input, "cannot read the named files").because(&error);
         let home = Home::new(&context.home, config);
         let mut collected = collect(disk, &home, &paths).map_err(unread)?;
         let mut spooled = None;

@@ -67,7 +67,7 @@ fn reload(socket: &std::path::Path) {
             format!("serving; the new settings are not used: {why}")
         }
         other => {
-            tracing::error!(?other, "the service did not answer a hang-up");
+            tracing::error!(?other, "the service did not answer the signal to reload (SIGHUP)");
             return;
         }
     };

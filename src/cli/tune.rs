@@ -136,7 +136,7 @@ impl TuneArgs {
             let _ = context.machine.disk.remove_dir_all(&dir);
             Failure::new(Exit::Storage, format!("cannot measure the log in {}", dir.display()))
                 .because(&error)
-                .hint("--log-events 0 leaves the log out")
+                .hint("--log-events 0 does not measure the log")
         })
     }
 
@@ -169,7 +169,7 @@ impl TuneArgs {
         for (name, value) in report.cost_lines() {
             ui.out(format!("  {name}: {value}"));
         }
-        ui.out(format!("\n{}", bold("What these logs say, whatever the threshold")));
+        ui.out(format!("\n{}", bold("Facts of these logs that do not depend on the threshold")));
         for (name, value) in report.metrics() {
             ui.out(format!("  {name}: {value}"));
         }

@@ -45,7 +45,7 @@ impl VerifyArgs {
         let there = disk.stat(&dir).is_ok_and(|stat| stat.is_some_and(|stat| stat.is_dir));
         if !there {
             let what = format!("there is no bus home {}", dir.display());
-            let hint = "name a bus home, or the home it is in with --home";
+            let hint = "name a bus home, or name its home with --home";
             return Err(Failure::new(Exit::Input, what).hint(hint));
         }
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

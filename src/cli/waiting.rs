@@ -147,6 +147,6 @@ fn timed_out(left: &BTreeSet<&str>, timeout: Duration, holder: &Holder) -> Failu
     let what = format!("{open} {verb} not ended within {} s: {named}", timeout.as_secs_f64());
     let why = holder
         .obstacle()
-        .unwrap_or_else(|| "`summarizer show ID` says where a request stands".to_owned());
+        .unwrap_or_else(|| "`summarizer show ID` shows the state of a request".to_owned());
     Failure::new(Exit::Wrong, what).hint(format!("the queue keeps them; {why}"))
 }

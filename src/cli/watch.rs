@@ -172,10 +172,7 @@ impl<'a> Watcher<'a> {
                 self.had_trouble = true;
                 if self.unseen.insert(folder.to_owned()) {
                     let error = described(&error);
-                    tracing::warn!(
-                        "cannot look at the watched folder {}: {error}",
-                        folder.display()
-                    );
+                    tracing::warn!("cannot read the watched folder {}: {error}", folder.display());
                 }
                 None
             }
@@ -264,7 +261,7 @@ impl<'a> Watcher<'a> {
         let disk = &*self.context.machine.disk;
         let text = serde_json::to_vec(&self.taken).unwrap_or_default();
         if let Err(error) = disk.replace(&state_file(self.home), &text, 0o640) {
-            tracing::warn!(%error, "cannot remember what was taken from watched folders");
+            tracing::warn!(%error, "cannot store which files were taken from watched folders");
         }
     }
 }

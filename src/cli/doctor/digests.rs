@@ -34,7 +34,7 @@ pub(super) fn look_at_digests(context: &Context, held: &HeldHome, findings: &mut
             let bags = ui::count(bags, "bag");
             match disk.stat(&index) {
                 Ok(None) => {
-                    let what = format!("{bags} were published, and buses/index is gone");
+                    let what = format!("{bags} were published, but buses/index is missing");
                     findings.wrong("digests", what, "summarizer export --repair");
                 }
                 _ => findings.fine("digests", format!("{bags}, as of {updated}")),
@@ -49,7 +49,7 @@ pub(super) fn look_at_digests(context: &Context, held: &HeldHome, findings: &mut
         }
     }
     if let Some(run_id) = overview["building"].as_str() {
-        let what = format!("the build {run_id} was cut short; nothing of it counts");
+        let what = format!("the build {run_id} was interrupted and published no digest");
         findings.add("digests", Verdict::Notice, what, "summarizer digest build");
     }
     for failed in overview["failed"].as_array().into_iter().flatten() {

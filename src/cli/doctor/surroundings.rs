@@ -49,7 +49,7 @@ pub(super) fn look_at_folders(context: &Context, config: &Config, findings: &mut
         let is_there = matches!(context.machine.disk.stat(&folder), Ok(Some(stat)) if stat.is_dir);
         if !is_there {
             missing += 1;
-            let what = format!("the watched folder {} is not there", folder.display());
+            let what = format!("the watched folder {} does not exist", folder.display());
             findings.wrong("folders", what, &format!("mkdir -p {}", shell(&folder)));
         }
     }
@@ -72,7 +72,7 @@ pub(super) fn look_at_zone(context: &Context, config: &Config, findings: &mut Fi
                 _ => format!("sed -i '1i timezone = \"{here}\"' {file}"),
             };
             findings.add("time zone", Verdict::Notice, what, &fix);
-            findings.hint("or timezone = \"UTC\", if that is meant");
+            findings.hint("or timezone = \"UTC\", if UTC is intended");
         }
         _ => findings.fine("time zone", format!("days begin in {}", config.timezone)),
     }
@@ -140,7 +140,7 @@ pub(super) fn look_at_upstream(context: &Context, home: &Home, findings: &mut Fi
         let bare: Vec<&str> = data.difference(&manifests).copied().collect();
         let empty: Vec<&str> = manifests.difference(&data).copied().collect();
         if let Some(first) = bare.first() {
-            let what = format!("{bus}: no manifest for {}; nothing reads it", named(&bare));
+            let what = format!("{bus}: no manifest for {}, so this data is not read", named(&bare));
             let wanted = family.manifest_path(first);
             let fix = format!("ls -l {}", shell(&home.buses.join(family.data_path(first))));
             findings.wrong("upstream", what, &fix);
