@@ -97,7 +97,7 @@ impl AddArgs {
             imported.finish(context, &Ended::default(), ids.len());
             return Err(stopped(
                 "not all files were read; what was read is imported",
-                "run the same command again: what is imported is not added twice",
+                "run the same command again: imported data is not added twice",
             ));
         }
         if self.no_wait || ids.is_empty() {

@@ -167,5 +167,5 @@ fn broken(error: &std::io::Error) -> Failure {
 fn unread(defect: &Defect) -> Failure {
     Failure::new(Exit::Input, "cannot read the upstream buses")
         .because(defect)
-        .hint("`summarizer verify` names what is wrong")
+        .hint("`summarizer verify` names each error")
 }

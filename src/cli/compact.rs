@@ -64,7 +64,8 @@ pub(crate) struct CompactArgs {
     strict_v1: bool,
 }
 
-const STAYS_STOPPED: &str = "a failed check stopped this run, so it accepts no further events; repair the run log and continue under another run_id";
+const STAYS_STOPPED: &str = "a failed check stopped this run, so it accepts no further events; \
+    repair the run log and continue under another run_id";
 
 impl CompactArgs {
     pub fn run(&self, context: &Context) -> Result<Exit, Failure> {

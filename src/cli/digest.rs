@@ -263,7 +263,7 @@ pub(super) fn carry_out(context: &Context, order: DigestOrder) -> Result<Value, 
         )),
         Some(why) if answer["config"] == true => {
             let failure = Failure::new(Exit::Config, format!("cannot use the selectors: {why}"));
-            Err(failure.hint("`summarizer registry check` lists what is wrong with each selector"))
+            Err(failure.hint("`summarizer registry check` lists the errors of each selector"))
         }
         Some(why) => {
             let exit = if answer["storage"] == true { Exit::Storage } else { Exit::Input };
@@ -335,9 +335,9 @@ fn show_list(context: &Context, answer: &Value) {
         })
         .collect();
     if rows.is_empty() {
-        return context
-            .ui
-            .talk("no bag is published; `summarizer digest build` builds what is due");
+        return context.ui.talk(
+            "no bag is published; `summarizer digest build` builds the digests that changed",
+        );
     }
     context.ui.table(&["WINDOW", "SELECTOR", "GROUP", "SUMMARIES", "RETIRED", "BAG"], &rows);
 }

@@ -76,7 +76,7 @@ pub(super) fn run(
             return Err(no_digest_of(&root, wanted, day, Some(&near))?);
         }
         return Err(Failure::new(Exit::Input, format!("{wanted} has no digest of {time}"))
-            .hint(format!("`summarizer digest build` builds what is due; {near}")));
+            .hint(format!("`summarizer digest build` builds the digests that changed; {near}")));
     }
     let prose = Prose::of_stdout();
     let mut lines = Vec::new();
@@ -118,7 +118,7 @@ fn without_digest(context: &Context, word: &str) -> Option<Result<Exit, Failure>
     };
     context.ui.talk(what);
     context.ui.talk(ui::dim(&format!(
-        "`summarizer digest build` builds what is due; `summarizer digest preview --selector {known}` \
+        "`summarizer digest build` builds the digests that changed; `summarizer digest preview --selector {known}` \
          shows what it leaves out"
     )));
     Some(Ok(Exit::Done))
@@ -139,7 +139,7 @@ fn no_digest_of(
         None => {
             let many = ui::count(facts.summaries, "summary");
             let what = format!("{day} has {many} and no digest of {selector} yet");
-            let build = "`summarizer digest build` builds what is due";
+            let build = "`summarizer digest build` builds the digests that changed";
             let why = "`summarizer digest preview` shows what a selector leaves out";
             Failure::new(Exit::Input, what).hint(format!("{build}, {why}{near}"))
         }
@@ -168,7 +168,7 @@ fn no_digest_of_window(bags: &[BagEntry], label: &str) -> Failure {
         false => format!("; the nearest windows: {}", near.join(", ")),
     };
     Failure::new(Exit::Input, format!("no selector has a digest of {label}"))
-        .hint(format!("`summarizer digest build` builds what is due{near}"))
+        .hint(format!("`summarizer digest build` builds the digests that changed{near}"))
 }
 
 /// The windows just before and after a time. Labels are written so that their order is that of texts.
@@ -237,7 +237,7 @@ fn no_digests(error: &BusError) -> Failure {
     match error {
         BusError::Missing { .. } | BusError::Read { .. } => {
             Failure::new(Exit::Input, "no digest is published yet")
-                .hint("`summarizer digest build` builds what is due")
+                .hint("`summarizer digest build` builds the digests that changed")
         }
         error => unread(error),
     }
@@ -246,7 +246,7 @@ fn no_digests(error: &BusError) -> Failure {
 fn unread(error: &BusError) -> Failure {
     Failure::new(Exit::Input, "cannot read the digests")
         .because(error)
-        .hint("`summarizer verify` names what is wrong")
+        .hint("`summarizer verify` names each error")
 }
 
 #[cfg(test)]

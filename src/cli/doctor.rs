@@ -233,7 +233,7 @@ impl DoctorArgs {
                     let what = format!("run/summarizer.redb is missing, but {sign}");
                     return findings.wrong("log", what, "summarizer recover");
                 }
-                let what = "nothing was ever taken in here";
+                let what = "no request was ever taken in here";
                 findings.add("log", Verdict::Notice, what, "summarizer init");
                 return findings.hint("then `summarizer submit` and `summarizer drain`");
             }
@@ -273,7 +273,7 @@ impl DoctorArgs {
         let due = held.engine.state().ready_count();
         if due > 0 && held.engine.state().paused().is_empty() {
             let due = ui::count(due, "request");
-            let what = format!("{due} may run, and no process runs them");
+            let what = format!("{due} may run, but no process runs them");
             findings.add("requests", Verdict::Notice, what, "summarizer drain");
             findings.hint("or leave it to `summarizer serve`");
         }
@@ -325,7 +325,7 @@ impl DoctorArgs {
                 let pid = context.machine.disk.read(&home.lock()).unwrap_or_default();
                 let pid = String::from_utf8_lossy(&pid).trim().to_owned();
                 return findings
-                    .hint(format!("the lock names process {pid}: see what it is first"));
+                    .hint(format!("the lock names process {pid}: find out what it is first"));
             }
         };
         let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
@@ -359,8 +359,7 @@ impl DoctorArgs {
             let what =
                 "the chain, the queue and the acks are compared when no process holds the home";
             findings.add("service", Verdict::Notice, what, "summarizer log verify");
-            findings
-                .hint("the service checks the hash chain of its log; stop the service to compare the other files");
+            findings.hint("the service checks its hash chain; stop it to compare the other files");
             let options = Options { threads: 1, sources: false };
             match verify_tree(&context.machine.disk, &home.buses, options, &|_| {}) {
                 Ok(report) => look_at_violations(&report, findings),
@@ -373,9 +372,9 @@ impl DoctorArgs {
 /// Why the intake of lines is paused.
 fn paused(cause: &str, findings: &mut Findings) {
     let (what, fix, hint) = match cause {
-        "operator" => ("intake is paused by order", "summarizer resume", None),
+        "operator" => ("intake was paused by the operator", "summarizer resume", None),
         "open_requests" => (
-            "intake is paused: there are as many open requests as may be",
+            "intake is paused: the number of open requests is at its limit",
             "summarizer drain",
             Some("commit.max_open_requests is the limit"),
         ),
@@ -539,10 +538,10 @@ fn look_at_packs(context: &Context, registry: &Registry, findings: &mut Findings
         if embedded_files().any(|(path, _)| Path::new(path).starts_with(pack)) {
             let fix = format!("mv {folder} {beside} && summarizer init --with-registry");
             findings.wrong("registry", what, &fix);
-            findings.hint(format!("or, to keep the change under an id of its own: {own}"));
+            findings.hint(format!("or, to keep the change under its own id: {own}"));
         } else {
             findings.wrong("registry", what, &own);
-            findings.hint("or restore the files from where they came");
+            findings.hint("or restore the original files");
         }
     }
 }
@@ -582,7 +581,7 @@ fn look_at_retention(context: &Context, held: &HeldHome, findings: &mut Findings
             }
             if leaves_acks {
                 findings.hint(
-                    "run/ack.jsonl is too large to be cut by a running service: stop it first",
+                    "run/ack.jsonl is too large for a running service to shorten: stop the service first",
                 );
             }
         }
@@ -658,7 +657,7 @@ fn look_at_violations(report: &Report, findings: &mut Findings) {
     }
     let (of_us, of_others): (Vec<_>, Vec<_>) =
         report.violations.iter().partition(|violation| ours(&violation.file));
-    let others = "let its producer publish that again, or import it again";
+    let others = "let its producer publish it again, or import it again";
     for (violations, fix, hint) in [
         (of_us, "summarizer export --repair", None),
         (of_others, "summarizer verify", Some(others)),

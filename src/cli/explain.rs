@@ -132,7 +132,7 @@ fn sentences(lines: &mut Vec<String>, explained: &Value) {
         let basis = match sentence["basis"].as_str() {
             Some("exact") => ui::green("word for word"),
             Some("lexical") => ui::yellow("like"),
-            Some("none") | None => ui::yellow("nothing like it in the sources"),
+            Some("none") | None => ui::yellow("no similar words in the sources"),
             Some(other) => ui::green(other),
         };
         if spans.is_empty() {

@@ -101,7 +101,9 @@ impl FlowProviders {
 pub(super) fn no_provider(error: &ProviderError) -> Failure {
     let failure = Failure::new(Exit::Config, "cannot set up the provider").because(error);
     match error.keeps_text_here() {
-        true => failure.hint("`summarizer doctor` lists what may leave this machine, and where to"),
+        true => failure.hint(
+            "`summarizer doctor` lists which texts may leave this machine, and where they go",
+        ),
         false => failure.hint("a provider is a section [provider.NAME] of summarizer.toml"),
     }
 }
@@ -261,6 +263,6 @@ pub(super) fn failed(flow_id: &str, error: &FlowError) -> Failure {
         FlowErrorClass::InvalidParams => Exit::Input,
         _ => Exit::Wrong,
     };
-    Failure::new(exit, format!("{flow_id} gave nothing ({})", error.reason_code()))
+    Failure::new(exit, format!("{flow_id} gave no output ({})", error.reason_code()))
         .because(&*error.problem)
 }

@@ -136,8 +136,8 @@ impl ImportArgs {
         let exit = show(context, &report);
         match stop.is_raised() {
             true => Err(stopped(
-                "what was read is imported, and the rest is not",
-                "run the same command again: what is imported is not added twice",
+                "the files that were read are imported, and the others are not",
+                "run the same command again: imported data is not added twice",
             )),
             false => Ok(exit),
         }
@@ -253,7 +253,7 @@ fn show(context: &Context, report: &Report) -> Exit {
             context.ui.talk(format!("passed over: {all} (`summarizer add` reads more kinds)"));
         }
         if added > 0 {
-            let next = "next: `summarizer submit --all-new` asks for summaries of what is new";
+            let next = "next: `summarizer submit --all-new` requests summaries of the new data";
             context.ui.talk(super::ui::dim(next));
         }
         for one in report.rejected.iter().take(REJECTED_SHOWN) {

@@ -26,7 +26,7 @@ pub(super) fn what_may_leave(config: &Config) -> Vec<String> {
     if config.python_allowed && has_network {
         let except = match config.python_jail {
             true => ", except about local_only data",
-            false => ": without a jail no rule holds for them",
+            false => ": rules do not apply to nodes without a jail",
         };
         lines.push(format!("Python nodes may use the network{except}"));
     }

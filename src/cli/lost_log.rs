@@ -53,7 +53,7 @@ pub(crate) fn log_trouble(trouble: &LogTrouble) -> Failure {
     match trouble {
         LogTrouble::Damaged(error) => damaged_log(error),
         LogTrouble::Gone { .. } => Failure::new(Exit::Storage, trouble.to_string()).hint(
-            "put the file back, or rebuild it with `summarizer recover`; no request is summarized twice",
+            "restore the file, or rebuild it with `summarizer recover`; no request is summarized twice",
         ),
     }
 }
@@ -66,7 +66,7 @@ fn damaged_log(error: &LogError) -> Failure {
         )
         .because(error)
         .hint(
-            "nothing was built on it; `summarizer log verify` looks at all of it, and `summarizer \
+            "no file was changed; `summarizer log verify` checks the whole log, and `summarizer \
                  recover` rebuilds an intact log",
         ),
         error => log_failed(error),
@@ -109,7 +109,7 @@ pub(crate) fn refuse_other_log(
         Some((_, what)) => {
             let what = format!("run/summarizer.redb is not the log of this home: {what}");
             Err(Failure::new(Exit::Storage, what).hint(
-                "put the right file back, or rebuild it with `summarizer recover` from the queue, the \
+                "restore the right file, or rebuild it with `summarizer recover` from the queue, the \
                  acks and the published summaries; if the acks are wrong, move run/ack.jsonl away: \
                  it is written again",
             ))

@@ -36,7 +36,7 @@ impl Made {
             if begun.elapsed() >= PATIENCE {
                 let left = ui::count(made - found.len(), "summary");
                 context.ui.complain(format!(
-                    "{left} made and not published yet: `summarizer read` shows them when they are"
+                    "{left} made but not published yet: `summarizer read` shows them after publication"
                 ));
                 return found;
             }

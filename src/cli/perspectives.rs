@@ -116,7 +116,7 @@ fn drafted(
     let answer = super::flow_runner::ask(context, ROUTER_FLOW, provider, inputs)?;
     let (drafted, left_out) = adopt(&answer.structured, input, plain);
     if left_out > 0 {
-        let what = "drafted perspectives broke the rules and were replaced";
+        let what = "drafted perspectives that broke the rules were replaced";
         context.ui.talk(format!("{left_out} {what}"));
     }
     Ok(drafted)

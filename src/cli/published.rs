@@ -286,7 +286,7 @@ impl DayFacts {
 pub(super) fn unread(error: &BusError) -> Failure {
     Failure::new(Exit::Input, "cannot read the published summaries")
         .because(error)
-        .hint("`summarizer verify` names what is wrong")
+        .hint("`summarizer verify` names each error")
 }
 
 /// Hands over summaries, the newest first, until `take` breaks off. Days before `since` are not read.

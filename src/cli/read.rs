@@ -164,7 +164,7 @@ impl ReadArgs {
 
 /// Why no summary is shown.
 fn nothing_read(bus: &SummaryBus, day: Option<Day>) -> Result<String, Failure> {
-    let newest = "no summary fits; `summarizer read` shows the newest".to_owned();
+    let newest = "no summary matches; `summarizer read` shows the newest".to_owned();
     let Some(day) = day else { return Ok(newest) };
     let facts = day_facts(bus, day).map_err(|error| unread(&error))?;
     let Some((what, advice)) = facts.nothing(day) else {

@@ -329,9 +329,10 @@ pub fn selectors(context: &Context) -> Result<Selectors, Failure> {
 }
 
 fn unread_selectors(error: &SelectorsError) -> Failure {
-    Failure::new(Exit::Config, "cannot use the selectors")
-        .because(error)
-        .hint("`summarizer registry check` lists all their errors, and `summarizer schema selector.v1` prints the schema of a line")
+    Failure::new(Exit::Config, "cannot use the selectors").because(error).hint(
+        "`summarizer registry check` lists all their errors, and \
+                   `summarizer schema selector.v1` prints the schema of a line",
+    )
 }
 
 /// How summaries get their project, for a command that shows texts. Texts can be shown although the file

@@ -258,7 +258,7 @@ impl Looker {
 
     /// The server could not be reached. Whether it got the batch is found out later.
     fn failed(&mut self, name: &str, error: &ModelError) {
-        tracing::warn!(batch = name, %error, "the server of the batch could not be reached; it is asked again later");
+        tracing::warn!(batch = name, %error, "the server of the batch did not answer; it is asked later");
         if let Some(tracked) = self.open.get_mut(name) {
             tracked.failures += 1;
             let poll = self.worker.batch_poll(&tracked.batch.provider);

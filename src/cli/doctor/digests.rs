@@ -96,7 +96,7 @@ pub(super) fn failed_build(last: &Value, findings: &mut Findings) {
         text("record"),
     );
     findings.wrong("digests", what, "summarizer digest build");
-    findings.hint("run it after you corrected what the record names");
+    findings.hint("correct the errors that the record names, then run it");
 }
 
 fn published(context: &Context, held: &HeldHome) -> bool {

@@ -112,8 +112,7 @@ pub(super) fn look_at_clock(context: &Context, log: &Reader, deep: bool, finding
         Ok(()) => {
             let seconds = largest / 1000;
             let what = format!(
-                "the clock went back {}, {seconds} s at most, at event {place}; nothing started \
-                 early because of it",
+                "the clock went back {}, {seconds} s at most, at event {place}; no request started early",
                 ui::count(steps, "time"),
             );
             findings.add("clock", Verdict::Notice, what, "timedatectl status");
@@ -162,7 +161,7 @@ pub(super) fn look_at_upstream(context: &Context, home: &Home, findings: &mut Fi
                 let what = format!("{bus}: the newest day is {newest}, {age} days ago");
                 let fix = "systemctl --user list-timers --all; crontab -l";
                 findings.add("upstream", Verdict::Notice, what, fix);
-                findings.hint("see that its producer still runs; an import is run again by hand");
+                findings.hint("check that its producer still runs; run an import again by hand");
             }
             _ if bare.is_empty() && empty.is_empty() => {
                 let partitions = ui::count(data.len(), "partition");
@@ -295,8 +294,7 @@ fn says_nothing(name: &str, probe: &Probed, settings: &str, findings: &mut Findi
                 .to_owned()
         }
         false => format!(
-            "ask it by hand whether it answers at all; else name another model in \
-             provider.{name}.model"
+            "ask it by hand whether it answers at all, or name another model in provider.{name}.model"
         ),
     });
 }
@@ -343,7 +341,7 @@ fn look_at_address(
         (true, _) => (format!("curl -sS -m 5 {shown}"), Some(format!("start what serves {shown}"))),
         (false, _) => (
             format!("curl -sS -m 10 {shown}"),
-            Some(format!("it says what is in the way; or {correct}")),
+            Some(format!("its output says why it fails; or {correct}")),
         ),
     };
     let answered = match connect(host, port).map(drop) {
@@ -360,7 +358,7 @@ fn look_at_address(
             Some(variable) => {
                 let fix = format!("read -rs {variable} && export {variable}");
                 findings.wrong("provider", what, &fix);
-                findings.hint(format!("a key that it takes; or {correct}"));
+                findings.hint(format!("set a key that the server accepts; or {correct}"));
             }
             None => {
                 findings.wrong("provider", what, settings);
@@ -432,7 +430,7 @@ fn look_at_command(name: &str, section: &ProviderConfig, settings: &str, finding
         false => std::env::split_paths(&paths).any(|dir| dir.join(program).exists()),
     };
     match found {
-        true => findings.fine("provider", format!("{name}: {program} is there")),
+        true => findings.fine("provider", format!("{name}: {program} is installed")),
         false => {
             findings.wrong("provider", format!("{name}: there is no program {program}"), settings);
             findings.hint(format!("correct provider.{name}.command, or install {program}"));
@@ -480,7 +478,7 @@ pub(super) fn look_at_isolation(config: &Config, findings: &mut Findings) {
         let what = format!("flows run in processes of at most {memory} MiB");
         return findings.fine(NAME, &what);
     }
-    let what = "flows run in the service, so a bad pack can end it".to_owned();
+    let what = "flows run inside the service, so a bad pack can crash it".to_owned();
     findings.add(NAME, Verdict::Notice, what, "remove workers.isolation from the settings");
 }
 

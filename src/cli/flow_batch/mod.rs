@@ -247,8 +247,7 @@ impl BatchImportArgs {
                  with {}",
                 manifest.provider, before.model_name, now.model_name
             );
-            let hint =
-                "put the old settings back, or export again; answers that were imported stay";
+            let hint = "restore the old settings, or export again; imported answers stay";
             return Err(Failure::new(Exit::Config, what).hint(hint));
         }
         folder.recall(&*provider);

@@ -172,7 +172,7 @@ impl Round {
                 Failure::new(Exit::Wrong, format!("no input gives a question: {why}"))
             }
             None => Failure::new(Exit::Usage, "the flow asks no model for these inputs")
-                .hint("`summarizer flow run` gives its outputs at once"),
+                .hint("`summarizer flow run` gives its outputs immediately"),
         }
     }
 }
@@ -260,8 +260,8 @@ impl Runner<'_> {
         if answered.all(|id| met.contains_key(*id)) {
             return LineEnd::Waits;
         }
-        let error = "its steps ask something else each time they run, so its answers fit no question; \
-                     make its Python nodes give the same for the same input, or use `summarizer flow run`";
+        let error = "its steps ask other questions each time they run, so its questions have no answers; \
+                     make its Python nodes give the same output for the same input, or use `summarizer flow run`";
         LineEnd::Failed(row_of_error(place, error, "model_error"))
     }
 

@@ -98,7 +98,7 @@ impl Summaries {
 
     /// Continues without a cache that failed.
     fn forget(&mut self, error: LogError) -> Result<(), SummariesError> {
-        tracing::warn!(%error, "the cache of the publisher failed; its content stays in memory");
+        tracing::warn!(%error, "the publisher continues without a cache file");
         self.cache = SpillCache::default();
         self.start_over()
     }

@@ -64,7 +64,7 @@ impl SpillCache {
         match Cache::open(disk, path, LAYOUT) {
             Ok(cache) => SpillCache(Some(Arc::new(cache))),
             Err(error) => {
-                tracing::info!(%error, "the cache of the publisher cannot be opened; its content stays in memory");
+                tracing::info!(%error, "the publisher works without a cache file");
                 SpillCache(None)
             }
         }
