@@ -131,7 +131,7 @@ impl Home {
             return Ok(None);
         }
         let text = disk.read_if_present(&settings)?.and_then(|bytes| String::from_utf8(bytes).ok());
-        // Settings that nobody can read make no other home: its files lie at the usual places.
+        // When the settings cannot be read, the files are expected at the default places.
         let config = Config::load(text.as_deref(), &BTreeMap::new(), 1)
             .or_else(|_| Config::load(None, &BTreeMap::new(), 1));
         Ok(config.ok().map(|config| Home::new(folder, &config)))

@@ -205,7 +205,7 @@ fn a_later_drain_names_the_failures_that_still_stand() {
     let home = Home::new(&at(&closed_port(), ""));
     (0..3).for_each(|number| home.ask(&format!("r{number}"), FLOW, "A text."));
     drain(&home);
-    // Nothing is due, and nothing is better than before.
+    // No request is due, and the failures are the same as before.
     let (code, said) = drain(&home);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("3 requests failed for now: unavailable (connection_refused)"), "{said}");
@@ -657,7 +657,7 @@ fn a_provider_that_fails_behind_its_fallback_is_named_until_it_answers_again() {
         (&"first".into(), &"connection_refused".into(), &"loop".into(), &3.into())
     );
     assert!(home.ok(&["status"]).contains("first: connection_refused, last at 20"));
-    // A later run that asks nothing forgets nothing.
+    // A later drain without calls still names the failure.
     drain(&home);
     assert_eq!(home.status()["failing_providers"][0]["provider"], "first");
     home.ok(&["replay", "--verify"]);

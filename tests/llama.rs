@@ -65,7 +65,7 @@ fn model() -> &'static PathBuf {
     path
 }
 
-/// A running server.
+/// A running `llama-server`, ended when it is dropped.
 struct Llama {
     child: Mutex<Child>,
     port: u16,

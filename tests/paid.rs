@@ -191,7 +191,8 @@ fn a_received_response_is_not_paid_for_again_after_a_kill() {
     assert_eq!(home.charges().len(), 2, "{:?}", home.charges());
 }
 
-/// What calls under way may still take is no money spent: requests wait for their end, and none for tomorrow.
+/// The reserved cost of calls under way does not count as spent: requests wait until these calls end, and not
+/// until tomorrow.
 #[test]
 fn calls_under_way_put_no_request_off_to_another_day() {
     let slow = Act::With(std::sync::Arc::new(|_: &Value| {

@@ -474,7 +474,7 @@ fn a_command_asks_again_after_a_failure_that_passes() {
     let repository = Repository::with(&file, failures);
     assert_eq!(repository.run(&["a.prompty"], "").as_deref(), Ok("hello"));
     assert_eq!(repository.server.seen().len(), 4);
-    // What will not pass is an error at once.
+    // A failure that is not temporary is an error without another call.
     let repository = Repository::with(&file, vec![status(400, soon, "{}")]);
     assert!(repository.run(&["a.prompty"], "").is_err());
     assert_eq!(repository.server.seen().len(), 1);

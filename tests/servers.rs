@@ -297,7 +297,7 @@ const SERVERS: &[Row] = &[
             )
         },
         pause: Some(34_500),
-        // The pause in it is that of a minute, and the quota that of a day.
+        // The server names a pause of a minute, although the quota is that of a day.
         spent: Some(|| {
             no(
                 429,
@@ -1202,7 +1202,7 @@ fn connections_are_used_again_over_tls_and_further_ones_continue_the_session() {
     assert!(run(&server, 1, &trust, &lines).status.success());
     assert_eq!((server.questions(), server.handshakes()), (40, [1, 39]));
 
-    // A certificate that nobody vouches for is not accepted, and the error says what to do.
+    // A certificate that no known authority signed is not accepted, and the error says what to do.
     let server = TlsServer::start(body, false);
     let ran = run(&server, 1, "", &one);
     let said = String::from_utf8_lossy(&ran.stdout).into_owned();

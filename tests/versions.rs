@@ -278,7 +278,7 @@ fn a_source_that_became_private_is_private_in_all_versions() {
     }
     person.run(0, &["verify"]);
     person.run(0, &["replay", "--verify"]);
-    // The newest word counts: it may be shown again.
+    // The newest version decides: the text may be shown again.
     person.add_plan(70, "");
     says(&person.digest(), &["70 EUR"]);
     let shown = person.json(&["read"]);
@@ -410,8 +410,8 @@ fn several_files_together_are_replaced_by_the_same_set_only() {
     assert!(rows.iter().all(|row| row["private"] == true), "{rows:?}");
 }
 
-/// The caches note how far the files are. A process that is killed has written newer files than they say, or
-/// none of a new day.
+/// The caches store up to which event the files are written. When a process is killed, the files may be newer
+/// than that, and the file of a new day may be missing.
 #[test]
 fn files_that_are_newer_than_the_caches_are_no_difference() {
     let person = Person::new();

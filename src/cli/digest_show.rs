@@ -106,7 +106,7 @@ pub(super) fn run(
     Ok(Exit::Done)
 }
 
-/// A selector that is there and selected nothing so far is no error.
+/// It is not an error when a selector exists but has selected no summary so far.
 fn without_digest(context: &Context, word: &str) -> Option<Result<Exit, Failure>> {
     let selectors = super::registry::selectors(context).ok()?;
     let ids: Vec<&str> = selectors.all().iter().map(|one| one.selector_id.as_str()).collect();

@@ -7,7 +7,7 @@ use super::plain::{columns, wrapped};
 pub(super) use super::plain::{plain, plain_line, shortened};
 use super::ui;
 
-/// Columns of a day and of the word for what is private, with the space before each.
+/// Width in columns of a day and of the word `private`, with the space before each.
 const BEHIND_COLUMNS: usize = 21;
 
 /// How text is laid out.

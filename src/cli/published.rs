@@ -132,8 +132,7 @@ impl Published {
         rules.project(meta).map(|(project, _)| project)
     }
 
-    /// What tells its source from others of the same name: a file is known by its name, everything else by
-    /// its ids.
+    /// The identity of the source, to distinguish sources of the same name: the name of a file, else the ids.
     fn source(&self) -> (String, String) {
         let kind = text(&self.item.value["source_type"]);
         let ids = || self.item.value["source_ids"].to_string();

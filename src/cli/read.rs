@@ -223,8 +223,8 @@ pub(super) fn nearest_name(bus: &SummaryBus, word: &str) -> Option<String> {
     names::nearest_of(word, known.iter().map(String::as_str))
 }
 
-/// The summary that a request made, when the home knows the request. A request that made none is an
-/// error that says how far it is.
+/// The summary of a request; `None` when the home does not know the request. A request without a summary is
+/// an error that says which state it is in.
 pub(super) fn summary_of_request(context: &Context, id: &str) -> Result<Option<String>, Failure> {
     let Ok(mut session) = HomeAccess::open(context) else { return Ok(None) };
     let question =

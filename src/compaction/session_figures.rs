@@ -64,12 +64,12 @@ pub struct WaitingRequest {
     pub request_id: SharedText,
     pub flow: SharedText,
     pub since: SharedText,
-    /// When it goes on at the earliest, where that is known.
+    /// The earliest time at which the request continues, when it is known.
     pub until: Option<SharedText>,
     pub why: SharedText,
 }
 
-/// What all sessions of a day did together.
+/// The totals of all sessions of one day.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct DayFigures {
     /// In UTC.

@@ -143,7 +143,8 @@ fn at_a_glance(page: &mut Page, figures: &SessionFigures) {
     }
 }
 
-/// What all sessions of the day did so far. The first session of a day has nothing to add.
+/// Writes the totals of the day over all its sessions. For the first session of a day they equal those of the
+/// session and are left out.
 fn the_day(page: &mut Page, figures: &SessionFigures) {
     let day = &figures.day;
     if day.sessions < 2 && figures.began_at.starts_with(&*day.day) {

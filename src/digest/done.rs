@@ -360,7 +360,8 @@ fn part(words: &[Word<'_>]) -> Option<Asked> {
     let is_asker = |word: &Word<'_>| {
         languages().any(|habits| habits.done.asker.contains(word.folded.as_str()))
     };
-    // No reply names whoever asks: `I called the plumber` is no word on `Please call me`.
+    // A reply cannot be matched with the person who asks: `I called the plumber` says nothing about `Please
+    // call me`.
     if object.is_empty() && words[place + 1..].iter().any(is_asker) {
         object.insert(number("asker"));
     }

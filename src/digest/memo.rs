@@ -693,8 +693,9 @@ fn timeline(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     }
 }
 
-/// The sentences that a timeline has told of each source. One flow may say of a part of the sources what
-/// another one says of all of them. Sources are known by their ids: two mails may have one subject.
+/// The sentences of each source that a timeline already printed. Two flows may say the same, one about some
+/// sources and the other about all of them. Ids identify the sources, because two mails may have the same
+/// subject.
 #[derive(Default)]
 struct ToldBefore<'a>(BTreeMap<&'a str, BTreeSet<String>>);
 

@@ -27,8 +27,8 @@ const DUE: &[&str] = &["due_date", "due", "deadline", "date"];
 /// What flows call a message that nobody should act on, and its sender.
 const DOUBTFUL: &[&str] = &["spam", "scam", "phishing", "fraud"];
 const UNKNOWN: &str = "unknown";
-/// Whether a summary tells of a message that somebody sent, which may be a fraud. A note or a chat may tell
-/// of a fraud, and is none.
+/// Whether a summary is about a message that somebody sent: only a message can be a fraud. A note or a chat
+/// may report a fraud, but is not one.
 pub(crate) fn is_message(meta: &Map<String, Value>) -> bool {
     meta.get("mailbox").is_some()
         || meta.get("summary_kind").and_then(Value::as_str) == Some("event_summary")
@@ -118,8 +118,8 @@ impl TaskMembers {
     }
 }
 
-/// The things to do that a text marks as such. Where somebody speaks behind a name, as in a chat, names are
-/// those of speakers, and an order is none to them.
+/// The lines that a text marks as tasks. In a chat, the name before a colon is the speaker, so it is not the
+/// person who gets the task.
 fn marked(text: &str) -> Vec<FoundTask> {
     let mut seen = HashSet::new();
     let labelled = said::sentences(text)

@@ -20,7 +20,7 @@ use super::hierarchy::TreeNode;
 /// Which texts of a prompt stand under a label with their id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Labels {
-    /// Several texts, so that they can be told apart.
+    /// One of several texts; the label distinguishes them.
     OfSeveral,
     /// A single text too: the answer names the ids of its sources.
     Always,

@@ -22,7 +22,7 @@ use crate::model::{BUILTIN, Provider, SourceText};
 const UNDECLARED_SHOWN: usize = 10;
 /// The warning of an outcome whose question was a short one for a small model, before the members.
 pub(crate) const FILLED_BY_RULE: &str = "filled by rule, not by the model: ";
-/// Why a member of an output is null: the text gives nothing for it, and nothing stands in for that.
+/// The reason why a member of an output is null: the text gives no value for it.
 const NOT_GIVEN: &str = "not_given";
 /// The summary of a flow that gave no text.
 const NO_TEXT: &str = "There is no text.";

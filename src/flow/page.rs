@@ -438,7 +438,7 @@ fn formula(rest: &str) -> Option<&str> {
     let most = inside.len().min(MATH_BYTES_MAX);
     let end = inside.bytes().take(most).position(|byte| byte == b'$')?;
     let formula = &inside[..end];
-    // A dollar behind a backslash ends nothing: what holds one is no formula here.
+    // A dollar after a backslash does not end a formula, so text with one is not read as a formula.
     let fits = !formula.ends_with(|c: char| c.is_whitespace() || c == '\\')
         && !formula.contains(['`', '|']);
     (fits && formula.contains(['{', '}', '<'])).then_some(formula)

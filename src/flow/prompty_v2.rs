@@ -1,8 +1,8 @@
 //! The second edition of prompty files, read as the first: other names for the same things, lists where
 //! the first edition has mappings, and tools beside the model.
 //!
-//! Contract: what this program cannot do is refused by its name. A file never runs with blanks where
-//! its inputs belong.
+//! Contract: a feature that this program does not have is refused by its name. A file never runs with empty
+//! inputs.
 
 use serde_json::{Map, Value, json};
 

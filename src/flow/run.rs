@@ -344,7 +344,8 @@ fn common_params(params: &Map<String, Value>) -> Map<String, Value> {
     given.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// What the request itself asks for. Whoever asks can correct it, so nothing is corrected for them.
+/// The call settings in the parameters of the request. The program does not correct them, because the
+/// producer can.
 fn overrides(params: &Map<String, Value>) -> Result<CallSettings, String> {
     let Parameters { settings, corrected } = parameters::read(|key| params.get(key))?;
     match corrected.first() {

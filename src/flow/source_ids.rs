@@ -618,7 +618,7 @@ impl IdCheck<'_> {
     }
 }
 
-/// Whether an id can be told from a word wherever it stands.
+/// Whether an id cannot be confused with an ordinary word.
 fn is_distinct(id: &str) -> bool {
     let is_sign = |c: char| c.is_ascii_digit() || "_:#".contains(c);
     id.contains(char::is_alphabetic) && id.contains(is_sign) && !id.contains(char::is_whitespace)

@@ -38,7 +38,7 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
-    /// Whether it is told by its name, and the command ends with 1.
+    /// Whether the command names the file and exits with 1.
     pub fn is_told(&self) -> bool {
         self.named || self.is_fault
     }

@@ -12,7 +12,7 @@ pub(crate) fn text(bytes: &[u8]) -> Option<String> {
     characters(bytes).map(|text| if text.contains(ESCAPE) { without_colours(&text) } else { text })
 }
 
-/// The text without what a terminal is told by `ESC [ … letter`.
+/// The text without the terminal sequences `ESC [ … letter`.
 fn without_colours(text: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once(ESCAPE) {
@@ -82,7 +82,7 @@ fn named_behind(text: &str, name: &str) -> Option<String> {
     let (_, value) = text.split_once(name)?;
     let value = value.trim_start().strip_prefix('=')?.trim_start_matches([' ', '"', '\'']);
     let is_end = |c: char| !(c.is_ascii_alphanumeric() || "-_.:".contains(c));
-    // A declaration that can be read as it stands is in no UTF-16.
+    // The declaration could be read as single bytes, so the text is not UTF-16.
     let word = value.split(is_end).next()?;
     (!word.is_empty() && !word.starts_with("utf-16")).then(|| word.to_owned())
 }

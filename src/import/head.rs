@@ -1,7 +1,8 @@
 //! Whether the first row of a table names its columns.
 //!
-//! Contract: pure. A row names the columns only where something says so: its cells look otherwise than those below,
-//! or they are words that such names are. Where nothing does, it is a row as all others, and no cell is lost.
+//! Contract: pure. The first row names the columns only when there is a sign for it: its cells look different
+//! from the cells below, or they are usual names of columns. Otherwise it is an ordinary row, and no cell is
+//! lost.
 
 use serde_json::Value;
 

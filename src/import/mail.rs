@@ -1,6 +1,6 @@
 //! Mail to events: one `.eml` file is one message, one `.mbox` file is many.
 //!
-//! What is attached to a mail and has a reader is an event beside it; what has none is named. See
+//! An attachment that the program can read becomes an event beside the mail; other attachments are named. See
 //! docs/adr/0122-what-is-attached-to-a-mail.md.
 
 use std::io;
@@ -39,8 +39,8 @@ pub(crate) fn import_file(
     import_events(target, file, report, |name, take| each_event(target.disk, file, name, take))
 }
 
-/// Hands over each mail of a file in order, or the reason why a part is no mail. `uri` is the name a person gives
-/// the file.
+/// Calls the function for each mail of a file in order, or with the reason why a part is not a mail. `uri` is
+/// the name that a person gives the file.
 pub(super) fn each_event(
     disk: &dyn Disk,
     file: &Path,
@@ -499,7 +499,7 @@ mod tests {
         assert_eq!(taken(&[PHOTO]), (Vec::new(), vec![why.to_owned()]));
         let empty = ("Content-Type: text/plain", " ");
         assert_eq!(taken(&[empty]), (Vec::new(), vec!["NoText(\"no text\")".to_owned()]));
-        // Another version of what is shown is no attachment.
+        // Another version of a text that is shown does not count as an attachment.
         let page = "Content-Type: multipart/alternative; boundary=c";
         let both = "--c\r\nContent-Type: text/plain\r\n\r\nCome at nine.\r\n--c\r\nContent-Type: text/calendar\r\n\r\nBEGIN:VEVENT\r\n--c--";
         let shown = ("Minutes".to_owned(), "Come at nine.".to_owned());

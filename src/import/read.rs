@@ -301,7 +301,7 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
         FileKind::Latex => read_as("x.tex"),
         FileKind::Mail => document::read("x.eml", bytes),
         FileKind::Csv => {
-            // Rows are items. What has none has the names of its columns.
+            // Each row is an item. A table without rows has the names of its columns as its text.
             let kind = if extension(path) == "tsv" { "tsv" } else { "csv" };
             let list = List::of(kind, without_sign(&text))?;
             let names = list.as_ref().and_then(|list| list.begin(&text, 0));

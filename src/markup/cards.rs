@@ -49,7 +49,8 @@ fn unfolded(text: &str) -> Vec<String> {
     let mut quoted = false;
     for line in text.lines() {
         match (line.strip_prefix([' ', '\t']), lines.last_mut()) {
-            // Old contacts end a line that goes on with `=`. A blank that follows is a part of the text.
+            // In old contacts, `=` at the end of a line says that the next line continues it. A blank after
+            // it is part of the text.
             (_, Some(last)) if quoted && last.ends_with('=') => {
                 last.pop();
                 last.push_str(line);

@@ -140,8 +140,8 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
     })
 }
 
-/// A mail whose head holds other bytes than UTF-8 has none that says which: it is read as Windows-1252, as
-/// text files are.
+/// When the head of a mail is not UTF-8, no header gives its character set. It is then read as Windows-1252,
+/// like text files.
 fn with_readable_head(bytes: &[u8]) -> Cow<'_, [u8]> {
     let ends = [&b"\n\n"[..], b"\n\r\n"];
     let end = ends.iter().filter_map(|end| memchr::memmem::find(bytes, end)).min();

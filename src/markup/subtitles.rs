@@ -1,7 +1,7 @@
 //! Subtitles (`.srt`, `.vtt`) as running text: what is said, without numbers, times and styles.
 //!
-//! Contract: every line that is shown stays, in its order. A line that is shown again in the next subtitle
-//! is said once. A speaker that is named stands before what they say.
+//! Contract: every shown line is kept, in order. A line that the next subtitle repeats is kept once. The name
+//! of a speaker comes before the words.
 
 use super::document::Document;
 use super::{html, marks};

@@ -1,7 +1,7 @@
-//! What a provider with a batch lane can do: send many questions at once, and collect the answers later.
+//! The interface of a provider with a batch lane: it sends many questions in one batch, and collects the
+//! answers later.
 //!
-//! The names of questions are hashes of what is asked, so an answer finds its question without help of
-//! the server.
+//! The name of a question is the hash of its content, so each answer can be matched with its question.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -120,7 +120,7 @@ pub(crate) struct RefusedBatch {
     pub first: Duration,
 }
 
-/// Provider and model: what one batch is for.
+/// The provider and the model; all questions of one batch have the same.
 fn kind(queued: &QueuedQuestion) -> (String, String) {
     let identity = &queued.question.identity;
     (identity.provider.clone(), identity.model_name.clone())

@@ -64,7 +64,7 @@ pub trait Provider: Send + Sync {
         self.inner().is_some_and(Provider::reads_texts)
     }
 
-    /// How much one question asks of a model: the named one, or the one that is asked when none is named.
+    /// The profile of a model: of the named one, else of the default model of this provider.
     fn profile_of(&self, model: Option<&str>) -> Profile {
         self.inner().map_or(Profile::Whole, |inner| inner.profile_of(model))
     }

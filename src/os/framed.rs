@@ -75,7 +75,7 @@ pub(crate) struct FramedProcess {
     heard: Receiver<()>,
 }
 
-/// How long an exchange may go on.
+/// The time limit of an exchange.
 struct Patience<'a> {
     deadline: Instant,
     is_wanted: &'a dyn Fn() -> bool,

@@ -1,4 +1,4 @@
-//! A process that does not outlive the one that started it.
+//! Ends a process together with the process that started it.
 
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 

@@ -9,7 +9,7 @@ use crate::facts::dialect::{Dialect, KEPT_FOR_MS, LearnedDialect};
 
 /// Most models. Beyond this the dialect that was learned first is forgotten.
 const MODELS_MAX: usize = 256;
-/// A dialect that was learned again within this time is no new fact: several calls in flight learn
+/// When the same dialect is learned again within this time, no event is made: several calls in flight learn
 /// the same.
 const SAME_WITHIN_MS: i64 = 3_600_000;
 

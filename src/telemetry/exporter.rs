@@ -52,7 +52,7 @@ pub(crate) enum TelemetryError {
     Thread(#[from] std::io::Error),
 }
 
-/// Where spans go.
+/// The collector that gets the spans.
 struct Collector {
     delivery: Delivery,
     headers: Vec<(String, String)>,

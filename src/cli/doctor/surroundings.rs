@@ -438,7 +438,7 @@ fn look_at_command(name: &str, section: &ProviderConfig, settings: &str, finding
     }
 }
 
-/// Who may read the home.
+/// Checks that only the owner, or the configured group, can read the home.
 pub(super) fn look_at_rights(
     context: &Context,
     config: &Config,
@@ -470,7 +470,7 @@ pub(super) fn look_at_rights(
     }
 }
 
-/// Where flows run.
+/// Reports whether flows run in worker processes or inside the service.
 pub(super) fn look_at_isolation(config: &Config, findings: &mut Findings) {
     const NAME: &str = "workers";
     if config.isolates_flows {

@@ -76,7 +76,7 @@ fn shown_to(
     }
     if is_there && matches!(Cache::damage(disk, cache), Ok(None)) {
         let at = SpillCache::open(disk, Some(cache)).position(log)?;
-        // A publisher that never ended has no position.
+        // A publisher that never ended in an orderly way has stored no position.
         return Ok(at.map_or(Seq::ZERO, |at| at.seq()));
     }
     // Without a sound cache it is unknown how far the publisher came, so every file must exist.

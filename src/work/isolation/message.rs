@@ -187,7 +187,7 @@ pub(in crate::work) enum Said {
     NotLoaded(String),
     Made(Box<FlowOutcome>),
     Failed(FlowError),
-    /// The flow goes on when these are answered.
+    /// The flow continues when these questions are answered.
     Asks(Vec<OpenQuestion>),
     Read(Box<Result<ModelReply, ModelError>>),
 }

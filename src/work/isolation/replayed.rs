@@ -133,7 +133,7 @@ impl Provider for Replayed<'_> {
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
-        // Answers of a provider that costs nothing are kept under no name.
+        // Answers of a provider without cost have no stored name: the question and its order identify them.
         let name = match call.kept_as {
             "" => self.next(&format!("{}\n{}", call.node, call.request_hash())),
             kept_as => self.latest(kept_as),

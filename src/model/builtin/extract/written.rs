@@ -259,7 +259,7 @@ fn day_of_title(line: &str, order: Option<Order>) -> Option<NaiveDate> {
     (short && (first || names_record(title))).then(|| written.day(order))?
 }
 
-/// Whether other headings of the text are other days: it is of none of them alone.
+/// Whether other headings of the text are other days. Such a text does not belong to one of these days.
 fn is_diary(text: &str, day: NaiveDate, order: Option<Order>) -> bool {
     prefix(text, DIARY_BYTES).lines().any(|line| {
         let line = line.trim();
@@ -416,7 +416,8 @@ fn digits(text: &str) -> Option<(u32, usize)> {
     (1..=2).contains(&width).then(|| Some((text[..width].parse().ok()?, width)))?
 }
 
-/// Spaces and marks between the parts of a date; `None` where the next part follows at once.
+/// The length of the spaces and marks between two parts of a date; `None` when the next part follows
+/// directly.
 fn gap(text: &str) -> Option<usize> {
     let end = text.find(|c: char| !matches!(c, ' ' | '\u{a0}' | '-' | '_' | '.' | ',' | '/'));
     end.filter(|end| (1..=GAP_BYTES_MAX).contains(end))

@@ -89,8 +89,8 @@ pub(crate) fn elements(
     found
 }
 
-/// The items of the list a brief gives; where it has none its sections, and where it has none of
-/// these neighbouring sentences.
+/// The items of the list that a brief gives. Without a list, its sections. Without sections, groups of
+/// neighbouring sentences.
 fn points(scene: &Scene<'_, '_>, over: &Over, focus: &Focus) -> Vec<Focus> {
     let element = |sentences: Vec<usize>| Focus { sentences, ..Focus::default() };
     let aside = scene.saying(&over.without, focus);

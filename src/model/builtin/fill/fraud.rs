@@ -1,5 +1,5 @@
-//! What frauds demand, told from what honest mails ask for. The words stand in `[fraud]` of the language
-//! files.
+//! Distinguishes the demands of frauds from the requests of honest mails. The words are in `[fraud]` of the
+//! language files.
 //!
 //! Contract. A demand is a sentence that orders, and names what no honest sender asks for in this way:
 //!
@@ -68,7 +68,7 @@ fn ends_in_joint(words: &str) -> bool {
     lexicon().languages.iter().any(|habits| habits.done.joints.contains(last))
 }
 
-/// Whether a sentence tells of frauds, or orders to do nothing: `do not send`.
+/// Whether a sentence warns of frauds, or tells the reader not to act: `do not send`.
 fn warns(spaced: &str) -> bool {
     let words = &lexicon().fraud;
     words.denials.iter().any(|denial| match denial.strip_suffix(" …") {

@@ -769,7 +769,7 @@ impl Scene<'_, '_> {
         }
     }
 
-    /// Nothing where no cue is said: the base alone is no judgement of this text.
+    /// `None` when the text says none of the cues, because the base alone does not judge this text.
     fn points(&self, base: i64, add: &[Points], focus: &Focus) -> Option<i64> {
         let mut said = add.iter().filter(|points| !self.saying(&points.cues, focus).is_empty());
         let first = said.next()?;

@@ -163,7 +163,8 @@ pub(crate) struct Done {
     pub passive: Words,
     /// What stands before who did it: `by`.
     pub agents: Words,
-    /// Verbs that are done to people, who may do them too: `Dentist called.` does not tell which.
+    /// Verbs whose object may be a person who can also be the subject: in `Dentist called.` the dentist may
+    /// be either.
     pub mutual: Words,
     /// With one of these, what is done is not done yet, or not all of it.
     pub not_yet: Vec<String>,
@@ -275,7 +276,7 @@ impl Done {
         cut.unwrap_or(word)
     }
 
-    /// Whether a word has the form of a participle and is none, in any number.
+    /// Whether a word, singular or plural, looks like a participle but is not one.
     pub fn is_no_participle(&self, word: &str) -> bool {
         let one = word.strip_suffix('s').unwrap_or(word);
         self.not_participles.contains(word) || self.not_participles.contains(one)

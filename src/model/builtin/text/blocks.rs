@@ -418,7 +418,7 @@ impl<'a> Splitter<'a> {
         if labelled || entry || lines::opens_entry(last_line) && lines::opens_entry(before) {
             return false;
         }
-        // `The first line is short` / `and the second goes on` is one sentence.
+        // `The first line is short` / `and the second goes on` are two lines of one sentence.
         let joins = first.split_whitespace().next().is_some_and(|word| is_stop_word(&fold(word)));
         if low && joins && !stopped && last_line.trim_start().starts_with(char::is_uppercase) {
             return true;
