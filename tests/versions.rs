@@ -441,7 +441,7 @@ fn files_that_are_newer_than_the_caches_are_no_difference() {
     std::fs::remove_dir_all(&made).unwrap();
     std::fs::remove_dir_all(person.path("home/buses/summaries")).unwrap();
     person.run(0, &["replay", "--verify"]);
-    // A cache that was begun is no cache.
+    // A cache file that was begun but not finished is ignored and removed.
     drop(std::fs::remove_file(&caches[0]));
     std::fs::write(person.path("home/run/version-index.redb.begun"), "half").unwrap();
     person.run(0, &["drain"]);

@@ -52,8 +52,7 @@ impl Style {
     }
 }
 
-/// A line as a terminal gets it: with the codes of its styles, and without any other character that
-/// steers.
+/// A line for a terminal: with the codes of its styles, and without other control characters.
 pub(super) fn written(line: &str) -> String {
     let mut text = String::with_capacity(line.len() + 8);
     for c in line.chars() {

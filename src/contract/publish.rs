@@ -44,11 +44,12 @@ enum PublishMark {
     Publish,
     /// Yes or no, or the date of publication.
     Published,
-    /// A yes says nothing: a text may be public at its origin, and its owner may not want it passed on.
+    /// A yes does not count: a text may be public at its origin although its owner does not want it passed
+    /// on.
     Public,
-    /// Silent where it is no.
+    /// A value of no does not count.
     Private,
-    /// Silent unless it is a clear yes: other things have such a name too.
+    /// Only a clear yes counts, because members with other meanings have such names too.
     Hidden,
     /// Silent unless it is a clear no.
     Shared,

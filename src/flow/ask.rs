@@ -255,7 +255,7 @@ impl Asker<'_> {
         }
     }
 
-    /// The answer that is used, with what was taken out of it on record.
+    /// Returns the answer that is used, and records the parts that were removed from it.
     fn settled(&self, cleaned: Cleaned) -> Answer {
         let mut ledger = self.ledger.lock();
         ledger.undeclared.extend(cleaned.undeclared);

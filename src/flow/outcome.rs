@@ -215,11 +215,11 @@ pub enum FlowProblem {
 /// What ended the process that ran a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoppedBy {
-    /// It did not start, a signal came that nobody sent on purpose, or it gave up.
+    /// The process did not start, ended by a signal that was not sent on purpose, or aborted.
     Crash,
-    /// It needed more memory than it may have.
+    /// The process needed more memory than its limit.
     Memory,
-    /// It needed more time than it may take.
+    /// The process needed more time than its limit.
     Time,
 }
 

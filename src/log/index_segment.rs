@@ -21,7 +21,7 @@ pub(crate) const CHUNK_ENTRIES: usize = 680;
 const FILTER_WORDS: usize = CHUNK_ENTRIES * 10 / 64 + 1;
 /// Fewest neighbours that are worth merging.
 const MERGE_MIN: usize = 4;
-/// Most neighbours in one merge.
+/// The most neighbouring segments in one merge.
 const MERGE_MAX: usize = 12;
 
 /// A digest as a number: comparing numbers compares bytes.

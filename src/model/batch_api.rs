@@ -71,14 +71,14 @@ pub trait BatchApi: Send + Sync {
     /// A question as a line of a file of questions.
     fn question_line(&self, name: &str, body: &Value) -> Value;
 
-    /// The name of the question and its answer in a line of a file of answers; `None` for any other line.
-    /// What the model refused is left out from now on.
+    /// The name of the question and the answer, from a line of a file of answers; `None` for any other line.
+    /// Parameters that the model refused are left out of later questions.
     fn answer_line(&self, asked: AskedModel<'_>, line: &Value) -> Option<(String, BatchAnswer)>;
 
-    /// What is known of the ways of a model.
+    /// The learned dialect of a model: which parameters it refuses or renames.
     fn dialect(&self, model: &str) -> LearnedDialect;
 
-    /// Sends a batch; gives the server's name for it.
+    /// Sends a batch; returns the server's name for it.
     fn submit(&self, tag: &str, lines: &[(String, Value)]) -> Result<String, ModelError>;
 
     /// Looks for a batch that was prepared at `since` with these names of questions.

@@ -66,11 +66,11 @@ pub struct SourceText {
     pub text: String,
 }
 
-/// Who says each source of a session, by its id.
+/// The speaker of each source of a session, by the id of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Speakers(pub BTreeMap<String, Speaker>);
 
-/// Who says a text.
+/// The speaker of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Speaker {
     /// `user`, `assistant`, …

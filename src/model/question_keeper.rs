@@ -44,7 +44,7 @@ impl KnownModel {
 pub(crate) struct KeptQuestion {
     /// The hash of what is asked.
     pub name: String,
-    /// Who is asked, in a line of the file.
+    /// The provider and model that the line of the file asks.
     pub identity: ModelIdentity,
     pub redacted: u64,
     /// The line of the file; `None` for a question with an answer.

@@ -33,11 +33,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 pub struct Arrived {
-    /// Its lines without the blank ones.
+    /// The lines of the batch, without blank lines.
     pub lines: Vec<Line>,
-    /// What the tables say about them.
+    /// What the tables of the log say about the keys and ids of these lines.
     pub foresight: Foresight,
-    /// The position after it.
+    /// The queue position after the batch.
     pub end: Position,
     pub consumed: ConsumedBatch,
 }

@@ -140,7 +140,8 @@ impl ServiceLoop {
                     gives_way: self.engine.state().gives_way(*request),
                 });
             }
-            // From here on a crash does not forget the name of the item, so the attempt may pay.
+            // The name of the item is durable now: after a crash, the next attempt finds the paid answers. So
+            // this attempt may make calls that cost money.
             Event::InputResolved { request, attempt, .. } => pool.proceed(*request, *attempt),
             Event::ModelResponded { request, call, .. } => pool.answered(*request, call),
             Event::RequestParked { behind, .. } => self.raise(*behind),

@@ -24,9 +24,9 @@ use crate::work::worker::Worker;
 /// When the loop ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
-    /// When it is told to stop.
+    /// Until a signal or a command ends it.
     Stopped,
-    /// When nothing is left that may run now. With a time: nor anything that may run by then.
+    /// Until no request is left that may run now, or that may run by the given time.
     Drained(Option<Timestamp>),
 }
 

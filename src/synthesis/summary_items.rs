@@ -30,7 +30,7 @@ pub struct BusSummary {
     pub is_replaced: bool,
     /// Whether nobody should act on it, as digests mark it. Known only of items that were looked up.
     pub is_doubtful: bool,
-    /// The job and the employer of a job post. Known only of items that were looked up.
+    /// The job and the employer of a job post. Empty until the item is looked up.
     pub subject: Vec<String>,
     /// Scalars to choose and to group by: `flow_id`, `project`, `category` and others.
     pub meta: Map<String, Value>,

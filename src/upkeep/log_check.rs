@@ -30,7 +30,7 @@ const FILE_EVERY: Duration = Duration::from_secs(1);
 /// A look takes this share of the time: 1 of so many.
 const SHARE: u32 = 20;
 
-/// What a start looks at.
+/// The check at a start: a short log as a whole, of a long log its end and one section.
 pub fn look(log: &Reader, now: Timestamp) -> Result<(), LogError> {
     let head = log.head().0;
     if head.0 <= 2 * STRETCH {

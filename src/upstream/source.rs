@@ -22,7 +22,7 @@ const HELD_BYTES_MAX: usize = if cfg!(test) { 64 } else { 4 << 20 };
 pub(crate) const RESOLVE_IDS_MAX: usize = 200_000;
 /// Most text one request may bring together.
 pub(crate) const RESOLVE_TEXT_BYTES_MAX: usize = 256 << 20;
-/// Most bytes of ids and titles.
+/// The most bytes of the ids and titles of one request.
 const WORDS_BYTES_MAX: usize = 256 << 20;
 
 /// One source and its place upstream.
@@ -87,7 +87,7 @@ impl UpstreamRef {
     }
 }
 
-/// A file that sources lie in.
+/// A file that holds sources.
 #[derive(Clone)]
 pub(super) struct SourceFile {
     pub bus: Bus,

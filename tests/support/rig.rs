@@ -206,7 +206,8 @@ pub fn perform(taken: &TakenRequest, attempt: u32, healed: bool) -> VecDeque<Out
         "later" => vec![resolved, later()],
         "after" => vec![failed(RetryHint::After(1500), Some(ReasonCode::RateLimited))],
         "timeout" => vec![resolved, failed(RetryHint::Later, Some(ReasonCode::Timeout))],
-        // The worker answers and is then lost: the answer must not be paid twice, and the attempt ends late.
+        // The worker reports an answer and then disappears. The answer must not be paid for twice, and the
+        // attempt ends by its timeout.
         "lost" => vec![resolved, answer, failed(RetryHint::Later, Some(ReasonCode::Timeout))],
         "never" => vec![resolved, failed(RetryHint::Never, Some(ReasonCode::ModelError))],
         "input" => vec![failed(RetryHint::InvalidInput, Some(ReasonCode::UnknownSourceId))],

@@ -499,7 +499,8 @@ impl<'a> Reader<'a> {
             self.settle();
             // The plain space: words on both sides of a no-break space are words.
             let character = if character == '\u{a0}' { ' ' } else { character };
-            // A reference is longer than its character, so the stretch cannot be taken for a copy.
+            // A reference is longer than its character. So the lengths show that this span is not a copy of
+            // the source.
             self.push(character.encode_utf8(&mut [0; 4]), at, bytes);
         }
         Some(at + bytes)

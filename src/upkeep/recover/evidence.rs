@@ -198,7 +198,7 @@ impl Evidence {
     }
 }
 
-/// A selection manifest as a manifest lists it.
+/// A selection manifest, read from the inputs of a day's manifest.
 fn selection_fact(selection: &Value) -> Option<SelectionInput> {
     let text = |name: &str| selection[name].as_str();
     Some(SelectionInput {

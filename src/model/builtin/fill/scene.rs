@@ -38,7 +38,7 @@ pub struct Focus {
     pub(crate) ordinal: usize,
     /// What the kind of element says about itself: a row's cells, whether a statement is met.
     pub given: Map<String, Value>,
-    /// True for the whole text.
+    /// Whether the focus is the whole text.
     pub whole: bool,
 }
 
