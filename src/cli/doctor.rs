@@ -372,7 +372,7 @@ impl DoctorArgs {
 /// Why the intake of lines is paused.
 fn paused(cause: &str, findings: &mut Findings) {
     let (what, fix, hint) = match cause {
-        "operator" => ("intake was paused by the operator", "summarizer resume", None),
+        "operator" => ("intake is paused by order of the operator", "summarizer resume", None),
         "open_requests" => (
             "intake is paused: the number of open requests is at its limit",
             "summarizer drain",

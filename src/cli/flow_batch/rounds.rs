@@ -260,7 +260,7 @@ impl Runner<'_> {
         if answered.all(|id| met.contains_key(*id)) {
             return LineEnd::Waits;
         }
-        let error = "its steps ask other questions each time they run, so its questions have no answers; \
+        let error = "its steps ask something else each time they run, so its questions have no answers; \
                      make its Python nodes give the same output for the same input, or use `summarizer flow run`";
         LineEnd::Failed(row_of_error(place, error, "model_error"))
     }
