@@ -67,7 +67,7 @@ pub(super) fn pdf(command: &[String], file: &Path) -> Result<String, String> {
     }
     let text = String::from_utf8_lossy(&finished.stdout).replace('\u{c}', "\n\n");
     match text.chars().filter(|c| c.is_alphanumeric()).count() < LETTERS_MIN {
-        true => Err("it holds pictures and no text".to_owned()),
+        true => Err("it has pictures but no text".to_owned()),
         false => Ok(joined_lines(&text)),
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn certificates(pem: &[u8]) -> Result<Vec<Certificate<'static>>, Stri
         match item.map_err(|error| error.to_string())? {
             PemItem::Certificate(certificate) => found.push(certificate),
             PemItem::PrivateKey(_) => {
-                return Err("it holds a private key, which does not belong there".to_owned());
+                return Err("it contains a private key; a file of certificates must not".to_owned());
             }
             _ => {}
         }

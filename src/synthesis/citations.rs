@@ -160,7 +160,12 @@ fn add_row(
         findings.add(severity, Code::CidMismatch, file, place.to_owned(), message);
     }
     if pool.len() >= ROWS_MAX {
-        findings.error(Code::SizeCapExceeded, file, place, "more citations than a pool may hold");
+        findings.error(
+            Code::SizeCapExceeded,
+            file,
+            place,
+            "the pool has more citations than the limit",
+        );
     } else if !pool.add(cid, status, url) {
         findings.error(
             Code::DuplicateCitation,

@@ -278,7 +278,7 @@ fn sidecar(
     let before = findings.errors();
     let Some(meta) = read_json(dir, &path, findings)? else {
         if findings.errors() == before {
-            let message = "no sidecar says what the pack was made from";
+            let message = "there is no sidecar that lists the sources of the pack";
             findings.error(Code::StalePack, path.as_str(), "", message);
         }
         return Ok(());

@@ -193,7 +193,7 @@ pub(crate) fn make_run(
     if let Some(existing) = super::run::read_json(dir, &manifest_path, findings)?
         && existing["run_id"].as_str() != Some(&selection.run_id)
     {
-        let message = format!("the directory holds another run than {}", selection.run_id);
+        let message = format!("the directory holds a run other than {}", selection.run_id);
         findings.error(Code::RunIdMismatch, "manifest.json", "$.run_id", message);
     }
     let ids: BTreeSet<String> = selection.items.iter().map(|item| item.id.clone()).collect();

@@ -56,7 +56,7 @@ pub enum RetainError {
     Log(#[from] LogError),
     #[error("read the event of the last retention")]
     Read(#[from] ReadError),
-    #[error("record in the log what is removed")]
+    #[error("record the removal in the log")]
     Engine(#[from] EngineError),
     #[error("move old lines of run/ack.jsonl to run/archive")]
     Acks(#[from] std::io::Error),

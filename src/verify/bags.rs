@@ -160,7 +160,8 @@ impl BagCheck<'_> {
         }
         for (name, value) in wanted {
             if record[name] != value.as_str() {
-                let message = format!("this is the bag {value}, it says {}", record[name]);
+                let message =
+                    format!("the {name} of this bag is {value}, the file says {}", record[name]);
                 self.broken(&rules::BAG_NAME, file, &format!("/{name}"), message);
             }
         }
@@ -342,7 +343,7 @@ impl BagCheck<'_> {
             closed_tasks_hash: (!closed.is_empty()).then_some(closed_hash.as_str()),
         });
         if bag["bag_id"] != actual.as_str() {
-            let message = format!("what it consists of makes {actual}");
+            let message = format!("its content gives the id {actual}");
             self.broken(&rules::BAG_ID, "meta/bag.json", "/bag_id", message);
         }
     }

@@ -159,7 +159,7 @@ fn retired(registry: &Value, check: &mut IndexCheck<'_>) {
     for (place, entry) in registry["retired"].as_array().into_iter().flatten().enumerate() {
         let replaced = entry["superseded_by"].is_string();
         if entry.get("superseded_by").is_some() && replaced != (entry["reason"] == "superseded") {
-            let message = "reason and superseded_by do not fit together".to_owned();
+            let message = "reason and superseded_by contradict each other".to_owned();
             check.differs(&format!("/retired/{place}"), message);
         }
     }

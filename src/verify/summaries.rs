@@ -203,7 +203,7 @@ impl<'t> LineCheck<'t> {
     fn in_place(&self, number: u64, line: &SummaryLine<'_>, report: &mut Report) {
         let id = line.summary_id.0.as_ref();
         if *line.day.0 != *self.day {
-            let message = format!("{} lies in the partition of {}", line.day.0, self.day);
+            let message = format!("{} is in the partition of {}", line.day.0, self.day);
             self.broken(&rules::SUMMARY_DAY, number, "/day", message, report);
         }
         if let Some(expected) = line.expected_id(self.key.stream)

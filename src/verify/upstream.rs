@@ -242,7 +242,7 @@ impl Checker<'_> {
             report.break_rule(rule, &self.path, Some(number), pointer, message);
         };
         if *session.day.0 != *self.partition {
-            let message = format!("{} lies in the partition of {}", session.day.0, self.partition);
+            let message = format!("{} is in the partition of {}", session.day.0, self.partition);
             broken(&rules::SESSION_DAY, "/day", message);
         }
         if session.event_count() != session.event_ids.len() as u64 {

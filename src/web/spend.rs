@@ -77,7 +77,7 @@ impl Spend {
             Ok(()) => self.is_whole.store(true, Ordering::Release),
             Err(error) => {
                 let error = described(&error);
-                tracing::warn!(error, "what earlier days cost cannot be shown");
+                tracing::warn!(error, "the cost of earlier days cannot be shown");
             }
         }
     }

@@ -242,14 +242,16 @@ fn sealed(key: &str, value: &[u8]) -> Vec<u8> {
 fn unsealed(key: &str, stored: &[u8]) -> Result<Vec<u8>, LogError> {
     match stored.split_first_chunk::<SEAL_BYTES>() {
         Some((found, value)) if *found == seal(key, value) => Ok(value.to_vec()),
-        _ => Err(LogError::Corrupt(format!("row {key:?} of a cache is not what was put"))),
+        _ => Err(LogError::Corrupt(format!(
+            "row {key:?} of a cache differs from the row that was written"
+        ))),
     }
 }
 
 impl Drop for Cache {
     fn drop(&mut self) {
         if let Err(error) = self.sync() {
-            tracing::warn!(%error, "what was cached last is made again by the next start");
+            tracing::warn!(%error, "the next start computes the last cached rows again");
         }
     }
 }

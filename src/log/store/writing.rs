@@ -160,7 +160,7 @@ fn admit_checkpoint(
     head: Seq,
 ) -> Result<(), LogError> {
     if checkpoint.applied < before.applied || checkpoint.applied > head {
-        return Err(LogError::Invalid("a checkpoint stands for a position out of range"));
+        return Err(LogError::Invalid("a checkpoint has a position out of range"));
     }
     let has_keys = checkpoint.keys.iter().any(|(_, keys)| !keys.is_empty());
     if has_keys && checkpoint.applied == before.applied {

@@ -14,7 +14,7 @@ pub enum RecoverError {
     Log(#[from] LogError),
     #[error(transparent)]
     Engine(#[from] EngineError),
-    #[error("cancel a request that an ack says was cancelled")]
+    #[error("cancel again a request whose ack says that it was cancelled")]
     Operator(#[from] OperatorError),
     #[error(transparent)]
     Queue(#[from] QueueError),
