@@ -21,7 +21,7 @@ pub(crate) struct ExplainArgs {
     /// A summary id, the id of the request that made the summary, or the name of a source
     #[arg(value_name = "SUMMARY_ID")]
     id: String,
-    /// Compute every hash from the summary to the sources again, and exit with 1 when one differs
+    /// Compute every hash from the summary to the sources again, and exit with 1 when a check fails
     #[arg(long)]
     verify: bool,
     /// Also show every hash, byte and event, for checking by hand

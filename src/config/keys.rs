@@ -216,7 +216,7 @@ pub(crate) const KEYS: &[Key] = &[
         "digest.debounce",
         "\"30 s\"",
         Kind::Duration,
-        "how long no summary must arrive before such a build",
+        "the time without a new summary before such a build",
     ),
     key("digest.max_delay", "\"10 min\"", Kind::Duration, "the longest delay of such a build"),
     key(
