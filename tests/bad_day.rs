@@ -695,7 +695,7 @@ fn doctor_finds_what_is_wrong_around_a_home() {
         ("XDG_CONFIG_HOME", config),
         ("SUMMARIZER_TEST_NOW", "2020-01-01T00:00:00Z".into()),
     ]);
-    found(&all, "provider", "cannot reach 127.0.0.1:1", "start what serves");
+    found(&all, "provider", "cannot reach 127.0.0.1:1", "start the server of");
     found(&all, "provider", "NO_SUCH_KEY is not set", "export NO_SUCH_KEY");
     found(&all, "provider", "no program no-such-program", "provider.script.command");
     found(&all, "upstream", "event_bus: no manifest for 2026-01-01", "summarizer import");

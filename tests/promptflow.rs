@@ -230,7 +230,7 @@ impl Repository {
 const GREETING: &str = "inputs:\n  who: {type: string, default: Ana}\n  times: {type: int, default: 2}\noutputs:\n  o: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: llm, source: {type: code, path: tone.jinja2}, inputs: {who: '${inputs.who}', times: '${inputs.times}'}, api: chat}\nadditional_includes: [../../common/tone.jinja2]\n";
 
 #[test]
-fn a_flow_runs_where_it_lies_with_inputs_in_every_form() {
+fn a_flow_runs_from_its_own_folder_with_every_form_of_input() {
     let repository = Repository::new(&[
         ("repo/.git/HEAD", "ref"),
         ("repo/common/tone.jinja2", "# user:\nHello {{who}} {{times}}"),

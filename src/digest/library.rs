@@ -685,7 +685,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn facts_of_an_item() {
+    fn the_facts_of_an_item_are_read() {
         let body = json!({
             "ts_abs_ms": 5,
             "outputs": {"tags": ["AI", "free:x", 7], "topics": ["ai"], "category": "Ops",

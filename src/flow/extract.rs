@@ -139,7 +139,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn json_is_found_where_models_put_it() {
+    fn json_is_found_in_every_place_where_models_write_it() {
         let expected = json!({"a": [1, "x } ,]"]});
         for answer in [
             r#"{"a": [1, "x } ,]"]}"#,

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_summary_gives_first() {
+    fn the_largest_summary_is_shortened_first() {
         let small = || FittedSummary::fit(of(vec![claim("s", 1)], &[]), 5120).unwrap();
         let large = FittedSummary::fit(
             of((0..20).map(|_| claim(&"l".repeat(50), 1)).collect(), &[("(P0) g", 0)]),

@@ -149,7 +149,7 @@ fn a_pause_asked_for_by_a_provider_uses_no_try() {
 }
 
 #[test]
-fn reports_of_other_tries_and_other_epochs_are_not_heard() {
+fn reports_of_other_attempts_and_other_epochs_are_ignored() {
     let mut world = World::new();
     let request = world.accept("a", "k");
     world.start();
