@@ -118,7 +118,9 @@ impl SubmitArgs {
             false => self.records(context)?,
         };
         if records.is_empty() && self.all_new {
-            context.ui.talk("nothing is new: requests already name everything on the upstream buses");
+            context
+                .ui
+                .talk("nothing is new: requests already name everything on the upstream buses");
             return Ok(Exit::Done);
         }
         if records.is_empty() {

@@ -3,9 +3,12 @@
 The programs of the pack come with the request, so the bytes that run are the bytes that were verified.
 What a tool prints goes to stderr. A small stand-in offers what tools import from promptflow.
 """
+import os
 import sys
 
-real_out = sys.stdout
+# What a tool, or a program that it starts, writes to descriptor 1 is no answer.
+real_out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+os.dup2(2, 1)
 sys.stdout = sys.stderr
 
 import builtins
@@ -15,7 +18,6 @@ import importlib.abc
 import importlib.util
 import inspect
 import json
-import os
 import re
 import types
 import typing
@@ -661,6 +663,15 @@ def convert(value, annotation):
     return value
 
 
+def whole_text(text, place):
+    """The text; an error names the place of half a character, which UTF-8 cannot hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{place} has half a character at position {error.start}, which JSON cannot hold") from None
+    return str(text)
+
+
 def key_of(key):
     """The key as JSON writes it: `null` for None, `true` for True."""
     return str(key) if isinstance(key, str) else json.dumps(key)
@@ -672,13 +683,13 @@ def plain(value, place="the output"):
         for key in value:
             if not (key is None or isinstance(key, (str, int, float, bool))):
                 raise TypeError(f"{place} has a key of type {type(key).__name__}, and JSON has only texts")
-        return {key_of(k): plain(v, f"{place}[{k!r}]") for k, v in value.items()}
+        return {whole_text(key_of(k), f"a key of {place}"): plain(v, f"{place}[{k!r}]") for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(v, f"{place}[{i}]") for i, v in enumerate(value)]
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         raise ValueError(f"{place} is {value}, which JSON cannot hold")
     if isinstance(value, str):
-        return str(value)
+        return whole_text(value, place)
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         raise ValueError(f"{place} is {value}, a number beyond 64 bits; return it as a text")
     if value is None or isinstance(value, (int, float, bool)):

@@ -513,11 +513,19 @@ pub(super) fn says_nothing(name: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether words name a parameter as a word of its own.
+/// Whether words name a parameter as a word of its own, as it is sent or in one word: `presencePenalty`.
+/// Gemini calls both penalties `Penalty`.
 fn names(words: &str, name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    names_word(words, &name)
+        || name.contains('_') && names_word(words, &name.replace('_', ""))
+        || name.ends_with("_penalty") && words.starts_with("penalty is not")
+}
+
+fn names_word(words: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let must_quote = COMMON_WORDS.contains(&name);
-    words.match_indices(&name.to_ascii_lowercase()).any(|(at, found)| {
+    words.match_indices(name).any(|(at, found)| {
         let before = words[..at].chars().next_back();
         let after = words[at + found.len()..].chars().next();
         let whole = !before.is_some_and(is_part) && !after.is_some_and(is_part);
@@ -642,6 +650,26 @@ mod tests {
             says("This model's maximum context length is 128 tokens, reduce max_tokens"),
         ] {
             assert_eq!(refuse(other.clone()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_may_spell_a_parameter_otherwise() {
+        let body =
+            json!({"model": "m", "presence_penalty": 0.5, "stop": ["a", "b", "c", "d", "e"]});
+        for (name, refusal) in [
+            ("presence_penalty", says("Argument not supported on this model: presencePenalty")),
+            ("presence_penalty", says("Penalty is not enabled for models/gemini-2.5-flash")),
+            ("presence_penalty", json!({"Message": "extraneous key [presence_penalty]"})),
+            ("presence_penalty", json!({"errors": [{"message": "no presence_penalty here"}]})),
+            (
+                "stop",
+                says("Invalid 'stop': array too long. Expected an array with maximum length 4"),
+            ),
+        ] {
+            let mut without = body.clone();
+            without.as_object_mut().unwrap().shift_remove(name);
+            assert_eq!(after(&body, &refusal), Some(without), "{refusal}");
         }
     }
 

@@ -438,8 +438,18 @@ impl Endpoint {
         let (words, asked) = (shorten(&error.words), self.shown(path));
         let is_of_day = error.is_of_day();
         let is_about_key = error.is_about_key();
-        let refusal =
-            Refusal { status, words, code, asked, elsewhere, retry_after, is_of_day, is_about_key };
+        let is_too_long = error.is_too_long();
+        let refusal = Refusal {
+            status,
+            words,
+            code,
+            asked,
+            elsewhere,
+            retry_after,
+            is_of_day,
+            is_about_key,
+            is_too_long,
+        };
         Box::new(Refused { refusal, error })
     }
 

@@ -24,6 +24,8 @@ pub(super) struct Refusal {
     pub is_about_key: bool,
     /// Whether a quota of the day is used up.
     pub is_of_day: bool,
+    /// Whether it says that the prompt is too long.
+    pub is_too_long: bool,
 }
 
 /// What the advice on a refusal depends on.
@@ -129,22 +131,13 @@ impl Refusal {
                 cause: FailureCause::InvalidAnswer,
             },
             413 => ModelError::OverLimit { provider, reason },
-            400 | 422 if says(&TOO_LONG) => ModelError::OverLimit { provider, reason },
+            400 | 422 if self.is_too_long => ModelError::OverLimit { provider, reason },
             400 | 403 if says(&DECLINED) => ModelError::Refused { provider, reason },
             _ => ModelError::Permanent { provider, reason, cause },
         }
     }
 }
 
-/// Signs in a message that the prompt is too long.
-const TOO_LONG: [&str; 6] = [
-    "context_length",
-    "context length",
-    "context size",
-    "context window",
-    "too long",
-    "maximum context",
-];
 /// Signs in a message that a guard declined the prompt.
 const DECLINED: [&str; 6] = [
     "content_filter",
@@ -169,6 +162,7 @@ mod tests {
             retry_after: None,
             is_of_day: false,
             is_about_key: false,
+            is_too_long: false,
         }
     }
 
@@ -194,10 +188,8 @@ mod tests {
         let judge = |status, words, code| refusal(status, words, code).judge(&asked);
         assert!(matches!(judge(503, "", ""), ModelError::Transient { .. }));
         assert!(matches!(judge(429, "", "insufficient_quota"), ModelError::Permanent { .. }));
-        assert!(matches!(
-            judge(400, "This model's maximum context length is 1", ""),
-            ModelError::OverLimit { .. }
-        ));
+        let long = Refusal { is_too_long: true, ..refusal(400, "", "") };
+        assert!(matches!(long.judge(&asked), ModelError::OverLimit { .. }));
         assert!(matches!(judge(400, "", "content_filter"), ModelError::Refused { .. }));
         assert!(matches!(judge(302, "", ""), ModelError::Permanent { .. }));
         assert!(matches!(judge(401, "", ""), ModelError::Permanent { .. }));

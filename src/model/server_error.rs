@@ -88,8 +88,21 @@ impl ServerError {
         // Members that hold the message, the most exact one last: a router repeats the words of the
         // server behind it in `metadata.raw`.
         let raw = error.get("metadata").and_then(|metadata| metadata.get("raw"));
-        let places =
-            [Some(error), error.get("detail"), error.get("details"), error.get("message"), raw];
+        let inner = error.get("innererror").and_then(|inner| inner.get("message"));
+        let several = error.get("errors").and_then(|errors| match errors.get(0)? {
+            Value::Object(first) => first.get("message").or(first.get("detail")),
+            first => Some(first),
+        });
+        let places = [
+            Some(error),
+            several,
+            inner,
+            error.get("detail"),
+            error.get("details"),
+            error.get("Message"),
+            error.get("message"),
+            raw,
+        ];
         for place in places.into_iter().flatten() {
             found.take(place, depth);
         }
@@ -147,7 +160,8 @@ impl ServerError {
     /// Whether it says that the prompt is too long.
     pub fn is_too_long(&self) -> bool {
         let said = self.lower();
-        TOO_LONG.iter().any(|sign| said.contains(sign))
+        // A list of texts that end an answer may be too long as well.
+        !said.contains("array too long") && TOO_LONG.iter().any(|sign| said.contains(sign))
     }
 
     /// Whether the account has no money left. A pause does not help then.
@@ -189,7 +203,8 @@ impl ServerError {
 }
 
 /// Signs in a message that the prompt is too long.
-const TOO_LONG: [&str; 13] = [
+const TOO_LONG: [&str; 14] = [
+    "`max_new_tokens` must be <=",
     "context_length",
     "context length",
     "context size",
@@ -219,7 +234,8 @@ const OUT_OF_QUOTA: [&str; 9] = [
 /// Words which say that the daily limit is reached.
 const OF_DAY: [&str; 3] = ["per-day", "per day", "daily limit"];
 /// Phrases before the number of tokens that a model holds.
-const CONTEXT_IS: [&str; 10] = [
+const CONTEXT_IS: [&str; 11] = [
+    "`max_new_tokens` must be <= ",
     "maximum context length is ",
     "maximum context length of ",
     "context length of only ",

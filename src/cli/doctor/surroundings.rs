@@ -338,7 +338,9 @@ fn look_at_address(
     let (host, port) = (address.host(), address.port());
     let (fix, hint) = match (address.is_loopback(), port) {
         (true, 11434) => ("ollama serve".to_owned(), None),
-        (true, _) => (format!("curl -sS -m 5 {shown}"), Some(format!("start the server of {shown}"))),
+        (true, _) => {
+            (format!("curl -sS -m 5 {shown}"), Some(format!("start the server of {shown}")))
+        }
         (false, _) => (
             format!("curl -sS -m 10 {shown}"),
             Some(format!("its output says why it fails; or {correct}")),
