@@ -626,7 +626,7 @@ fn facts(
     };
     let members: TaskMembers = serde_json::from_str(structured).unwrap_or_default();
     let told = super::markdown::plain(&outputs.summary_text);
-    let found = members.found(&outputs.actions, &told);
+    let found = members.found(&outputs.actions, &told, meta);
     let is_message = tasks::is_message(meta);
     let doubted = members.doubts() || is_message && signals::reads_like_fraud(&told);
     let marks = TaskMarks::of(&found, doubted, thread, &told);

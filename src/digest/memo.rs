@@ -20,7 +20,9 @@ use super::library::{COLUMNS, thread_of};
 use super::markdown::{address, front, inline, label, one_line, plain, shorten};
 use super::project::scalar;
 use super::said::{folded, is_decision, is_question, sentences, without_salutation};
-use super::tasks::{Closed, FoundTask, PER_ITEM_MAX, TaskMembers, is_message, task_id, task_key};
+use super::tasks::{
+    Closed, FoundTask, PER_ITEM_MAX, TaskMembers, is_message, is_talk, task_id, task_key,
+};
 use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
@@ -287,7 +289,7 @@ pub(crate) fn words(
         let id = task_key(thread, &found.text);
         MemoTask { id, text: found.text, due: found.due, closed: None }
     };
-    let found = members.found(&outputs.actions, &plain(&outputs.summary_text));
+    let found = members.found(&outputs.actions, &plain(&outputs.summary_text), meta);
     let tasks: Vec<MemoTask> = found.into_iter().map(task).collect();
     let source = meta.get("source_name").and_then(scalar).map(|name| short_name(&one_line(&name)));
     let source = source.filter(|name| !name.is_empty());
@@ -320,8 +322,7 @@ pub(crate) fn words(
         told.insert(0, run);
     }
     // A row of a table is no name, and neither is a sentence or an item of a list. A chat has its own.
-    let is_chat = meta.get("summary_kind").and_then(Value::as_str) == Some("session_summary");
-    let is_named = source.is_some() && (is_chat || is_sentence(title));
+    let is_named = source.is_some() && (is_talk(meta) || is_sentence(title));
     let title = if is_row(title) { "" } else { title };
     let title = shorten(&one_line(title), LABEL_CHARS);
     let elsewhere: BTreeSet<String> = tasks

@@ -34,6 +34,11 @@ pub(crate) fn is_message(meta: &Map<String, Value>) -> bool {
         || meta.get("summary_kind").and_then(Value::as_str) == Some("event_summary")
 }
 
+/// Whether a summary tells of a session, as a chat is one.
+pub(crate) fn is_talk(meta: &Map<String, Value>) -> bool {
+    meta.get("summary_kind").and_then(Value::as_str) == Some("session_summary")
+}
+
 /// What flows call a message that asks for nothing, whoever sent it.
 const HARMLESS: &[&str] = &["archive", "newsletter", "notification"];
 /// Longest verdict of a flow.
@@ -92,10 +97,10 @@ impl TaskMembers {
 
     /// The tasks of an item, each once. A list with days is preferred to one without. A flow that looks
     /// for none leaves those that a note marks in its text: `To do: …`, `Jorge: order a disk`.
-    pub fn found(&self, actions: &Value, text: &str) -> Vec<FoundTask> {
+    pub fn found(&self, actions: &Value, text: &str, meta: &Map<String, Value>) -> Vec<FoundTask> {
         match self.looked(actions) {
             true => self.listed(actions),
-            false => marked(text),
+            false => marked(text, is_talk(meta)),
         }
     }
 
@@ -120,16 +125,16 @@ impl TaskMembers {
 
 /// The lines that a text marks as tasks. In a chat, the name before a colon is the speaker, so it is not the
 /// person who gets the task.
-fn marked(text: &str) -> Vec<FoundTask> {
+fn marked(text: &str, is_talk: bool) -> Vec<FoundTask> {
     let mut seen = HashSet::new();
     let labelled = said::sentences(text)
         .into_iter()
         .filter_map(|sentence| Some((sentence, sentence.split_once(": ")?)));
     let labelled: Vec<(&str, (&str, &str))> = labelled.collect();
-    let is_chat = labelled.iter().any(|(_, (label, rest))| done::speaks(label, rest));
+    let is_talk = is_talk || labelled.iter().any(|(_, (label, rest))| done::speaks(label, rest));
     let is_marked = |(label, rest): &(&str, &str)| {
         LABELS.contains(&said::folded(label).as_str())
-            || !is_chat && done::orders_somebody(label, rest)
+            || !is_talk && done::orders_somebody(label, rest)
     };
     let sentences = labelled.iter().filter(|(_, halves)| is_marked(halves)).map(|one| one.0);
     // The next line of a list may begin in lower case.
@@ -376,11 +381,11 @@ mod tests {
         let found = members(json!({"tasks": [
             {"name": "Pay the invoice.", "due_date": "2026-02-13"},
             {"name": "pay the invoice", "due_date": null}, 7]}));
-        let found = found.found(&json!(["something else"]), "");
+        let found = found.found(&json!(["something else"]), "", &Map::new());
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!((found[0].due.as_deref(), found[0].passes), (Some("2026-02-13"), false));
         let event = members(json!({"all_day": false}));
-        let found = event.found(&json!(["Dentist: 2026-02-12T10:30:00"]), "");
+        let found = event.found(&json!(["Dentist: 2026-02-12T10:30:00"]), "", &Map::new());
         assert_eq!((found[0].text.as_str(), found[0].passes), ("Dentist", true));
         assert_eq!(found[0].due.as_deref(), Some("2026-02-12 10:30"));
         assert!(!members(json!({})).looked(&Value::Null));
@@ -392,9 +397,9 @@ mod tests {
         let text = "We met. Jorge: order a second disk. TODO: label the cables. Note: it rains.";
         let texts =
             |found: Vec<FoundTask>| found.into_iter().map(|task| task.text).collect::<Vec<_>>();
-        let found = members(json!({})).found(&Value::Null, text);
+        let found = members(json!({})).found(&Value::Null, text, &Map::new());
         assert_eq!(texts(found), ["Jorge: order a second disk.", "TODO: label the cables."]);
-        let looked = members(json!({"tasks": []})).found(&Value::Null, text);
+        let looked = members(json!({"tasks": []})).found(&Value::Null, text, &Map::new());
         assert!(looked.is_empty(), "a flow that looked decides");
     }
 
@@ -411,14 +416,27 @@ mod tests {
             "Ana: call me when you are home.",
             "Ana: bring bread. Ben: I have some.",
         ] {
-            assert!(marked(text).is_empty(), "{text}");
+            assert!(marked(text, false).is_empty(), "{text}");
         }
         for text in [
             "Agenda: the budget. Ben: check the engine light.",
             "Kitchen: a new tap. Ben: check the engine light.",
         ] {
-            assert_eq!(marked(text).len(), 1, "{text}");
+            assert_eq!(marked(text, false).len(), 1, "{text}");
         }
+    }
+
+    #[test]
+    fn in_a_talk_a_name_before_a_colon_is_the_speaker() {
+        let text = "Ana: bring bread. To do: book a table.";
+        let tasks = |kind: &str| {
+            let meta = json!({"summary_kind": kind});
+            let found = members(json!({}));
+            let found = found.found(&Value::Null, text, meta.as_object().unwrap());
+            found.into_iter().map(|task| task.text).collect::<Vec<_>>()
+        };
+        assert_eq!(tasks("session_summary"), ["To do: book a table."]);
+        assert_eq!(tasks("document_summary"), ["Ana: bring bread.", "To do: book a table."]);
     }
 
     #[test]
@@ -442,8 +460,8 @@ mod tests {
 
     #[test]
     fn marks_survive_the_cache() {
-        let found =
-            members(json!({"all_day": true})).found(&json!(["Exam: 2026-03-01", "Rest"]), "");
+        let actions = json!(["Exam: 2026-03-01", "Rest"]);
+        let found = members(json!({"all_day": true})).found(&actions, "", &Map::new());
         let marks = TaskMarks::of(&found, true, 9, "I sent the report to Ana. Then we ate.");
         assert_eq!((marks.tasks.len(), marks.done.len()), (2, 1));
         assert_eq!(TaskMarks::from_numbers(&marks.to_numbers()), Some(marks));
