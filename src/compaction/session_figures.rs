@@ -23,6 +23,30 @@ pub struct SessionFigures {
     /// The command that the session ran.
     pub command: SharedText,
     pub began_at: SharedText,
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Requests that had not ended, also those of earlier sessions.
+    pub waiting: u64,
+    pub flows: BTreeMap<SharedText, FlowFigures>,
+    /// Failures by what they have in common.
+    pub failures: BTreeMap<SharedText, FailureFigures>,
+    /// Calls by provider and model.
+    pub models: BTreeMap<SharedText, SpendFigures>,
+    /// Summaries made, by what they summarize.
+    #[serde(default)]
+    pub kinds: BTreeMap<SharedText, u64>,
+    /// The oldest requests that had not ended, the oldest first. All that are not here came in later: a
+    /// request that meets a full list, or comes behind one that met it, only counts as waiting.
+    #[serde(default)]
+    pub waiting_requests: Vec<WaitingRequest>,
+    /// The day so far, over all sessions.
+    #[serde(default)]
+    pub day: DayFigures,
+}
+
+/// What came in, and how it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counts {
     /// Requests taken in.
     pub accepted: u64,
     /// Requests whose summary exists already.
@@ -38,22 +62,24 @@ pub struct SessionFigures {
     pub failed: u64,
     /// Attempts that failed and are followed by another.
     pub retries: u64,
-    /// Requests that had not ended, also those of earlier sessions.
-    pub waiting: u64,
-    pub flows: BTreeMap<SharedText, FlowFigures>,
-    /// Failures by what they have in common.
-    pub failures: BTreeMap<SharedText, FailureFigures>,
-    /// Calls by provider and model.
-    pub models: BTreeMap<SharedText, SpendFigures>,
-    /// Summaries made, by what they summarize.
-    #[serde(default)]
-    pub kinds: BTreeMap<SharedText, u64>,
-    /// Requests that had not ended, the oldest first; not all of them when there are many.
-    #[serde(default)]
-    pub waiting_requests: Vec<WaitingRequest>,
-    /// The day so far, over all sessions.
-    #[serde(default)]
-    pub day: DayFigures,
+}
+
+impl Counts {
+    fn count(&mut self, tally: &Tally) {
+        let figure = match tally {
+            Tally::Accepted { .. } => &mut self.accepted,
+            Tally::Duplicate | Tally::GotAnothers { .. } => &mut self.duplicates,
+            Tally::Rejected(_) => &mut self.rejected,
+            Tally::LineSetAside(_) => &mut self.lines_set_aside,
+            Tally::Made { .. } => &mut self.made,
+            Tally::Skipped { .. } => &mut self.skipped,
+            Tally::Cancelled { .. } => &mut self.cancelled,
+            Tally::Failed { .. } => &mut self.failed,
+            Tally::WillRetry { .. } => &mut self.retries,
+            Tally::Waits { .. } | Tally::Charged { .. } => return,
+        };
+        *figure += 1;
+    }
 }
 
 /// A request that had not ended.
@@ -75,15 +101,8 @@ pub struct DayFigures {
     /// In UTC.
     pub day: SharedText,
     pub sessions: u64,
-    pub accepted: u64,
-    pub duplicates: u64,
-    pub rejected: u64,
-    pub lines_set_aside: u64,
-    pub made: u64,
-    pub skipped: u64,
-    pub cancelled: u64,
-    pub failed: u64,
-    pub retries: u64,
+    #[serde(flatten)]
+    pub counts: Counts,
     pub calls: u64,
     pub cost_nanos: u64,
 }
@@ -96,23 +115,11 @@ impl DayFigures {
     }
 
     fn count(&mut self, tally: &Tally) {
-        let figure = match tally {
-            Tally::Accepted { .. } => &mut self.accepted,
-            Tally::Duplicate | Tally::GotAnothers { .. } => &mut self.duplicates,
-            Tally::Rejected(_) => &mut self.rejected,
-            Tally::LineSetAside(_) => &mut self.lines_set_aside,
-            Tally::Made { .. } => &mut self.made,
-            Tally::Skipped { .. } => &mut self.skipped,
-            Tally::Cancelled { .. } => &mut self.cancelled,
-            Tally::Failed { .. } => &mut self.failed,
-            Tally::WillRetry { .. } => &mut self.retries,
-            Tally::Waits { .. } => return,
-            Tally::Charged { cost_nanos, .. } => {
-                self.cost_nanos += cost_nanos;
-                &mut self.calls
-            }
-        };
-        *figure += 1;
+        self.counts.count(tally);
+        if let Tally::Charged { cost_nanos, .. } = tally {
+            self.calls += 1;
+            self.cost_nanos += cost_nanos;
+        }
     }
 }
 
@@ -235,51 +242,36 @@ impl SessionFigures {
             self.day = day;
         }
         self.day.count(tally);
+        self.counts.count(tally);
         match tally {
             Tally::Accepted { request } => {
-                self.accepted += 1;
-                self.waiting += 1;
                 named(&mut self.flows, &request.flow).accepted += 1;
-                if self.waiting_requests.len() < NAMED_MAX {
+                let named = self.waiting_requests.len();
+                if named < NAMED_MAX && named as u64 == self.waiting {
                     self.waiting_requests.push(request.clone());
                 }
+                self.waiting += 1;
             }
-            Tally::Duplicate => self.duplicates += 1,
-            Tally::GotAnothers { record } => {
-                self.duplicates += 1;
-                self.ended(*record);
-            }
-            Tally::Rejected(failure) => {
-                self.rejected += 1;
-                self.failure(failure).ended += 1;
-            }
-            Tally::LineSetAside(failure) => {
-                self.lines_set_aside += 1;
+            Tally::Duplicate => {}
+            Tally::GotAnothers { record } | Tally::Cancelled { record } => self.ended(*record),
+            Tally::Rejected(failure) | Tally::LineSetAside(failure) => {
                 self.failure(failure).ended += 1;
             }
             Tally::Made { record, flow, kind } => {
-                self.made += 1;
                 named(&mut self.flows, flow).made += 1;
                 *named(&mut self.kinds, kind) += 1;
                 self.ended(*record);
             }
             Tally::Skipped { record, flow } => {
-                self.skipped += 1;
                 named(&mut self.flows, flow).skipped += 1;
                 self.ended(*record);
             }
-            Tally::Cancelled { record } => {
-                self.cancelled += 1;
-                self.ended(*record);
-            }
             Tally::Failed { record, flow, failure } => {
-                self.failed += 1;
                 named(&mut self.flows, flow).failed += 1;
                 self.failure(failure).ended += 1;
                 self.ended(*record);
             }
             Tally::WillRetry { record, until, failure } => {
-                self.retries += 1;
                 self.failure(failure).retries += 1;
                 self.waits(*record, Some(until.clone()), &failure.why);
             }
@@ -374,7 +366,9 @@ mod tests {
 
     #[test]
     fn requests_that_came_in_and_have_not_ended_count_as_waiting() {
-        let earlier = SessionFigures { waiting: 2, ..SessionFigures::default() };
+        let mut earlier = SessionFigures::default();
+        earlier.count(&request(8, "f"), NOON);
+        earlier.count(&request(9, "f"), NOON);
         let mut figures = SessionFigures::begun("s", "serve", NOON, &earlier);
         let flow = SharedText::from("f");
         for tally in [
@@ -392,7 +386,8 @@ mod tests {
             figures.count(&tally, NOON);
         }
         assert_eq!(figures.waiting, 2);
-        let [waits] = &figures.waiting_requests[..] else { panic!("{figures:?}") };
+        let [earlier, waits] = &figures.waiting_requests[..] else { panic!("{figures:?}") };
+        assert_eq!((&*earlier.request_id, &*earlier.why), ("r-8", "its turn"));
         assert_eq!((&*waits.request_id, &*waits.why), ("r-2", "because"));
         assert_eq!(waits.until.as_deref(), Some("soon"));
         let expected = FlowFigures { accepted: 3, made: 1, skipped: 0, failed: 1 };
@@ -409,11 +404,46 @@ mod tests {
         let mut second = SessionFigures::begun("b", "drain", NOON, &first);
         second.count(&request(2, "f"), NOON);
         second.count(&made(2), NOON);
-        assert_eq!((second.made, second.day.made, second.day.sessions), (1, 2, 2));
+        assert_eq!((second.counts.made, second.day.counts.made, second.day.sessions), (1, 2, 2));
         second.count(&request(3, "f"), NEXT_DAY);
-        assert_eq!((second.day.made, second.day.accepted, second.day.sessions), (0, 1, 1));
+        assert_eq!(
+            (second.day.counts.made, second.day.counts.accepted, second.day.sessions),
+            (0, 1, 1)
+        );
         let third = SessionFigures::begun("c", "drain", NEXT_DAY, &second);
-        assert_eq!((third.day.accepted, third.day.sessions), (1, 2));
+        assert_eq!((third.day.counts.accepted, third.day.sessions), (1, 2));
+    }
+
+    #[test]
+    fn the_named_requests_are_the_oldest_that_wait() {
+        let mut figures = SessionFigures::begun("s", "serve", NOON, &SessionFigures::default());
+        let mut waiting = std::collections::BTreeSet::new();
+        let mut is_true = |figures: &mut SessionFigures, tally: Tally| {
+            match &tally {
+                Tally::Accepted { request } => _ = waiting.insert(request.record),
+                Tally::Made { record, .. } => _ = waiting.remove(record),
+                _ => {}
+            }
+            figures.count(&tally, NOON);
+            let named: Vec<u64> = figures.waiting_requests.iter().map(|one| one.record).collect();
+            let oldest: Vec<u64> = waiting.iter().copied().take(named.len()).collect();
+            assert_eq!((named, figures.waiting), (oldest, waiting.len() as u64));
+        };
+        let many = NAMED_MAX as u64 + 6;
+        (0..many).for_each(|record| is_true(&mut figures, request(record, "f")));
+        (0..9).for_each(|record| is_true(&mut figures, made(record)));
+        is_true(&mut figures, request(many, "f"));
+        (9..=many).for_each(|record| is_true(&mut figures, made(record)));
+        is_true(&mut figures, request(many + 1, "f"));
+        assert_eq!(figures.waiting_requests.len(), 1);
+    }
+
+    #[test]
+    fn counts_stand_flat_in_a_snapshot() {
+        let figures = SessionFigures::begun("s", "serve", NOON, &SessionFigures::default());
+        let value = serde_json::to_value(&figures).unwrap();
+        assert_eq!((&value["made"], &value["day"]["made"]), (&0.into(), &0.into()));
+        assert_eq!(serde_json::from_value::<SessionFigures>(value).unwrap(), figures);
     }
 
     #[test]

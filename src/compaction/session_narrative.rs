@@ -5,7 +5,7 @@
 //! See docs/adr/0099-narrative-of-a-session.md.
 
 use super::page::{Page, flat};
-use super::session_figures::{DayFigures, FailureFigures, SessionFigures};
+use super::session_figures::{Counts, FailureFigures, SessionFigures};
 use super::snapshot::Snapshot;
 use super::state::ClaimStatus;
 use super::text::SharedText;
@@ -76,7 +76,7 @@ struct Outcomes {
 }
 
 impl Outcomes {
-    fn of(figures: &DayFigures) -> Outcomes {
+    fn of(figures: &Counts, calls: u64, cost_nanos: u64) -> Outcomes {
         let requests =
             |number: u64, what: &str| (number, format!("{}{what}", count(number, "request")));
         let made = match figures.made {
@@ -104,9 +104,9 @@ impl Outcomes {
             requests(figures.skipped, " skipped"),
             requests(figures.cancelled, " cancelled"),
         ]);
-        let cost = match figures.calls {
+        let cost = match calls {
             0 => "nothing; no call was charged".to_owned(),
-            calls => format!("{} for {}", cost(figures.cost_nanos), count(calls, "call")),
+            calls => format!("{} for {}", cost(cost_nanos), count(calls, "call")),
         };
         Outcomes { came_in: joined(came_in), made, failed: joined(failed), cost }
     }
@@ -122,21 +122,7 @@ impl Outcomes {
 fn at_a_glance(page: &mut Page, figures: &SessionFigures) {
     page.heading("1. At a glance");
     let spent = figures.spent();
-    let session = DayFigures {
-        accepted: figures.accepted,
-        duplicates: figures.duplicates,
-        rejected: figures.rejected,
-        lines_set_aside: figures.lines_set_aside,
-        made: figures.made,
-        skipped: figures.skipped,
-        cancelled: figures.cancelled,
-        failed: figures.failed,
-        retries: figures.retries,
-        calls: spent.calls,
-        cost_nanos: spent.cost_nanos,
-        ..DayFigures::default()
-    };
-    Outcomes::of(&session).lines(page);
+    Outcomes::of(&figures.counts, spent.calls, spent.cost_nanos).lines(page);
     match figures.waiting {
         0 => page.line(format_args!("- Waiting: nothing")),
         waiting => page.line(format_args!("- Waiting: {}", count(waiting, "request"))),
@@ -155,7 +141,7 @@ fn the_day(page: &mut Page, figures: &SessionFigures) {
         day.day,
         grouped(day.sessions)
     ));
-    Outcomes::of(day).lines(page);
+    Outcomes::of(&day.counts, day.calls, day.cost_nanos).lines(page);
 }
 
 fn flows(page: &mut Page, figures: &SessionFigures) {
@@ -217,7 +203,7 @@ fn made(page: &mut Page, snapshot: &Snapshot, figures: &SessionFigures) {
         let more = grouped((statements.len() - shown) as u64);
         page.line(format_args!("- {more} more of this part: see section 7"));
     }
-    let earlier = figures.made.saturating_sub(statements.len() as u64);
+    let earlier = figures.counts.made.saturating_sub(statements.len() as u64);
     match (statements.len(), earlier) {
         (0, 0) => page.none(),
         (_, 0) => {}
