@@ -187,6 +187,29 @@ fn a_log_with_another_time_on_a_known_line_is_refused() {
 }
 
 #[test]
+fn a_changed_file_of_covered_events_is_found() {
+    const NAME: &str = "1.events.sha256";
+    let home = Home::new(LOG);
+    home.compact(|_| {}).unwrap();
+    let path = home.out().join("run_demo_01").join(NAME);
+    let whole = std::fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let expected = format!("{NAME}: its bytes are not what the log gives");
+        assert_eq!(home.differences(), [expected], "byte {at}");
+    }
+    std::fs::write(&path, "nothing").unwrap();
+    let resumed = home.compact(|job| job.resume = true);
+    assert!(matches!(resumed, Err(RunLogError::Store(_))), "{resumed:?}");
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(home.differences(), [format!("{NAME}: it is missing")]);
+    std::fs::write(&path, &whole).unwrap();
+    assert!(home.differences().is_empty());
+}
+
+#[test]
 fn strict_v1_has_no_ext_and_the_same_ids() {
     let full = Home::new(LOG);
     let strict = Home::new(LOG);

@@ -212,7 +212,11 @@ impl SnapshotStore {
 
     /// The bytes of a file beside the snapshots of a run, if it is there.
     pub fn beside(&self, run_id: &str, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read(&self.run_dir(run_id).join(name))
+        self.read(&self.beside_path(run_id, name))
+    }
+
+    pub(crate) fn beside_path(&self, run_id: &str, name: &str) -> PathBuf {
+        self.run_dir(run_id).join(name)
     }
 
     fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, StoreError> {

@@ -7,7 +7,7 @@
 //! is found by its content. Beside it is the hash of all events that it covers, verbose ones left out,
 //! so that a log whose known lines changed is refused.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -109,16 +109,25 @@ pub struct CompactionReport {
 struct Covered {
     events: u64,
     hash: Digest,
-    /// What stored snapshots say they cover, the first one first.
-    stored: VecDeque<(u64, String)>,
+    /// What stored snapshots say they cover, by how many events that is and by their place.
+    stored: BTreeMap<(u64, u64), String>,
+    /// Snapshots whose file says something else, and those without one.
+    unreadable: Vec<u64>,
+    missing: Vec<u64>,
 }
 
 impl Covered {
     fn new() -> Covered {
-        Covered { events: 0, hash: sha256(""), stored: VecDeque::new() }
+        Covered {
+            events: 0,
+            hash: sha256(""),
+            stored: BTreeMap::new(),
+            unreadable: Vec::new(),
+            missing: Vec::new(),
+        }
     }
 
-    /// Reads what the snapshots of a run cover. One that does not say it agrees with every log.
+    /// Reads what the snapshots of a run cover.
     fn load(
         &mut self,
         store: &SnapshotStore,
@@ -126,22 +135,24 @@ impl Covered {
         snapshots: u64,
     ) -> Result<(), StoreError> {
         for sequence in 1..=snapshots {
-            let text = store.beside(run_id, &covered_name(sequence))?;
-            let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
-            if let Some((_, count)) =
-                text.as_deref().and_then(|text| text.trim_end().split_once(' '))
-                && let Ok(events) = count.trim().parse()
-            {
-                self.stored.push_back((events, text.unwrap_or_default()));
+            let Some(bytes) = store.beside(run_id, &covered_name(sequence))? else {
+                self.missing.push(sequence);
+                continue;
+            };
+            let text = String::from_utf8(bytes).unwrap_or_default();
+            let events = text.trim_end().split_once("  ").and_then(|(_, count)| count.parse().ok());
+            match events {
+                Some(events) => _ = self.stored.insert((events, sequence), text),
+                None => self.unreadable.push(sequence),
             }
         }
         Ok(())
     }
 
-    /// False when a stored snapshot covers other events than those up to this one.
-    fn add(&mut self, event: &RunEvent) -> bool {
+    /// Takes in an event. Returns the stored snapshots that cover other events than those up to this one.
+    fn add(&mut self, event: &RunEvent) -> Vec<u64> {
         if event.class() == Class::Verbose {
-            return true;
+            return Vec::new();
         }
         // The checks of a snapshot judge a changed objective.
         let content = match event.body {
@@ -151,14 +162,16 @@ impl Covered {
         let before = self.hash.hex();
         self.hash = sha256(format!("{before}\n{}\n{content}", event.ts));
         self.events += 1;
-        let mut agrees = true;
-        while let Some((events, text)) = self.stored.front()
-            && *events <= self.events
+        let mut others = Vec::new();
+        while let Some(first) = self.stored.first_entry()
+            && first.key().0 <= self.events
         {
-            agrees &= *events < self.events || *text == self.text();
-            self.stored.pop_front();
+            let ((events, sequence), text) = first.remove_entry();
+            if events < self.events || text != self.text() {
+                others.push(sequence);
+            }
         }
-        agrees
+        others
     }
 
     fn text(&self) -> String {
@@ -166,9 +179,12 @@ impl Covered {
     }
 }
 
-/// The file beside a snapshot that says which events it covers.
+/// The file beside a snapshot that says which events it covers, behind the place of the snapshot.
+const COVERED: &str = "events.sha256";
+const NO_COVERAGE: &str = "it does not say which events the snapshot covers";
+
 fn covered_name(sequence: u64) -> String {
-    format!("{sequence}.events.sha256")
+    format!("{sequence}.{COVERED}")
 }
 
 /// Compacts a run log; `progress` gets the bytes read.
@@ -223,7 +239,7 @@ impl Pass<'_> {
             return Ok(Flow::Stop);
         }
         fold(&mut self.compactor, event, line)?;
-        if !self.covered.add(event) {
+        if !self.covered.add(event).is_empty() {
             return Err(RunLogError::Changed { run_id: self.report.run_id.clone(), line });
         }
         self.report.events += 1;
@@ -250,6 +266,11 @@ impl Pass<'_> {
         }
         self.report.resumed_after = pending.len() as u64;
         self.covered.load(store, &event.run_id, pending.len() as u64)?;
+        // A snapshot without the file agrees with every log.
+        if let Some(sequence) = self.covered.unreadable.first() {
+            let path = store.beside_path(&event.run_id, &covered_name(*sequence));
+            return Err(StoreError::Damaged { path, reason: NO_COVERAGE.to_owned() }.into());
+        }
         self.pending = Some(pending);
         Ok(())
     }
@@ -423,13 +444,16 @@ pub fn verify(
         let Some(audit) = &mut audit else { continue };
         audit.look(Some(&event))?;
         fold(&mut audit.compactor, &event, reader.line())?;
-        if !audit.covered.add(&event) {
-            let sequence = audit.pending.front().copied().unwrap_or(audit.count);
-            audit.differ(sequence, "events.sha256", DIFFERS);
+        for sequence in audit.covered.add(&event) {
+            audit.differ(sequence, COVERED, DIFFERS);
         }
     }
     let mut audit = audit.ok_or(RunLogError::Empty)?;
     audit.look(None)?;
+    // These say that they cover more events than there are.
+    for (_, sequence) in std::mem::take(&mut audit.covered.stored).into_keys() {
+        audit.differ(sequence, COVERED, DIFFERS);
+    }
     let unplaced = std::mem::take(&mut audit.pending);
     for sequence in unplaced {
         audit.differ(sequence, "snapshot.json", "no place in the log agrees with it");
@@ -462,6 +486,12 @@ impl<'a> Audit<'a> {
             differences: Vec::new(),
         };
         audit.covered.load(&job.store, run_id, count)?;
+        for sequence in std::mem::take(&mut audit.covered.unreadable) {
+            audit.differ(sequence, COVERED, DIFFERS);
+        }
+        for sequence in std::mem::take(&mut audit.covered.missing) {
+            audit.differ(sequence, COVERED, "it is missing");
+        }
         audit.load_front()?;
         Ok(audit)
     }
