@@ -41,6 +41,8 @@ pub(crate) fn is_talk(meta: &Map<String, Value>) -> bool {
 
 /// What flows call a message that asks for nothing, whoever sent it.
 const HARMLESS: &[&str] = &["archive", "newsletter", "notification"];
+/// Members in which flows judge a text, with one word of a list. `has_…` is one too.
+const VERDICTS: &[&str] = &["category", "page_type", "route", "severity", "status", "urgency"];
 /// Longest verdict of a flow.
 const VERDICT_BYTES_MAX: usize = 40;
 /// Words before a thing to do in a note.
@@ -149,7 +151,7 @@ fn marked(text: &str, is_talk: bool) -> Vec<FoundTask> {
 }
 
 /// What a flow decided about a text, in words that it also writes as tags: a route, a category, or whether
-/// there is an event. They say what the flow did and not what the text is about.
+/// there is an event. They say what the flow did and not what the text is about, as a word of another member may.
 pub(crate) fn verdicts(structured: &str) -> HashSet<String> {
     let members: serde_json::Map<String, Value> =
         serde_json::from_str(structured).unwrap_or_default();
@@ -163,7 +165,7 @@ pub(crate) fn verdicts(structured: &str) -> HashSet<String> {
             (Some(thing), Value::Bool(_)) => {
                 found.extend([thing.to_owned(), format!("no_{thing}")]);
             }
-            (_, Value::String(text)) if is_word(text) => {
+            (None, Value::String(text)) if VERDICTS.contains(&name.as_str()) && is_word(text) => {
                 found.insert(text.clone());
             }
             _ => {}
@@ -450,9 +452,11 @@ mod tests {
 
     #[test]
     fn verdicts_are_no_topics_and_a_newsletter_is_no_fraud() {
-        let found = verdicts(r#"{"route": "triage_task", "has_event": false, "name": "Pay it."}"#);
-        assert!(found.contains("triage_task") && found.contains("no_event"));
-        assert!(!found.contains("Pay it."));
+        let members_of = r#"{"route": "triage_task", "has_event": false, "projectName": "garden",
+            "status": "Pay it.", "language": "spanish"}"#;
+        let found = verdicts(members_of);
+        let expected = ["triage_task", "event", "no_event"].map(str::to_owned);
+        assert_eq!(found, HashSet::from(expected), "a word of another member is a topic");
         assert!(members(json!({"sender_type": "unknown", "route": "human"})).doubts());
         assert!(!members(json!({"sender_type": "unknown", "route": "archive"})).doubts());
         assert!(members(json!({"sender_type": "newsletter", "route": "spam"})).doubts());
