@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
+use super::plain::plain_line;
 use super::prose::{Prose, shortened};
 use super::published::{PRIVATE, Published, VersionChoice, named, one_named, open_bus};
 use super::read::{nearest_name, summary_lines};
@@ -89,7 +90,7 @@ impl StatusArgs {
 /// A value as people read it: texts without quotes, null as `-`.
 pub(super) fn text(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => plain_line(text),
         Value::Null => "-".to_owned(),
         other => other.to_string(),
     }

@@ -74,7 +74,7 @@ pub(super) fn without_styles(line: &str) -> String {
 }
 
 /// Characters that some readers take as the end of a line.
-fn ends_line(c: char) -> bool {
+pub(super) fn ends_line(c: char) -> bool {
     matches!(c, '\u{85}' | '\u{2028}' | '\u{2029}')
 }
 

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::plain::{Style, columns, fitted, width, without_styles, written};
+use super::plain::{Style, columns, ends_line, fitted, plain_line, width, without_styles, written};
 use crate::contract::shown::{escaped, steers};
 use crate::model::Listener;
 
@@ -77,6 +77,7 @@ impl Ui {
 
     /// A table with aligned columns and a dim header.
     pub fn table(&self, header: &[&str], rows: &[Vec<String>]) {
+        let rows = &one_line_each(rows);
         let mut widths: Vec<usize> = header.iter().map(|cell| width(cell)).collect();
         for row in rows {
             for (index, cell) in row.iter().enumerate().take(widths.len()) {
@@ -217,6 +218,15 @@ fn end_if_reader_is_gone(written: io::Result<()>) {
     }
 }
 
+/// The rows without line ends in their cells: one row is one line.
+fn one_line_each(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    let flat = |cell: &String| match cell.contains(|c| matches!(c, '\n' | '\r') || ends_line(c)) {
+        true => plain_line(cell),
+        false => cell.clone(),
+    };
+    rows.iter().map(|row| row.iter().map(flat).collect()).collect()
+}
+
 fn layout(cells: &[String], widths: &[usize]) -> String {
     let mut line = String::new();
     for (index, cell) in cells.iter().enumerate() {
@@ -283,6 +293,13 @@ mod tests {
         assert_eq!(count(1_u64, "event"), "1 event");
         assert_eq!(count(0_usize, "event"), "0 events");
         assert_eq!(count(2_u32, "batch"), "2 batches");
+    }
+
+    #[test]
+    fn one_row_of_a_table_is_one_line() {
+        let rows =
+            one_line_each(&[vec!["r-1".to_owned(), "no\r\n model\u{85}at all\n".to_owned()]]);
+        assert_eq!(layout(&rows[0], &[3, 20]), "r-1  no model at all");
     }
 
     #[test]
