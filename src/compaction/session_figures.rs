@@ -193,6 +193,7 @@ pub(crate) enum Tally {
     /// A request waits for another reason than before.
     Waits {
         record: u64,
+        until: Option<SharedText>,
         why: SharedText,
     },
     Charged {
@@ -275,7 +276,7 @@ impl SessionFigures {
                 self.failure(failure).retries += 1;
                 self.waits(*record, Some(until.clone()), &failure.why);
             }
-            Tally::Waits { record, why } => self.waits(*record, None, why),
+            Tally::Waits { record, until, why } => self.waits(*record, until.clone(), why),
             Tally::Charged { model, input_tokens, output_tokens, cost_nanos, estimated } => {
                 let spent = named(&mut self.models, model);
                 spent.calls += 1;

@@ -30,20 +30,30 @@ fn flow_at(log: &Reader, request: Seq) -> Result<SharedText, ReadError> {
     Ok(taken_at(log, request)?.map_or("unknown".into(), |taken| flow_of(&taken)))
 }
 
+fn asks_for_the_same(other: &str) -> SharedText {
+    format!("request {other} asks for the same").into()
+}
+
+/// Why a request waits that is behind no other, and until when.
+fn turn_of(taken: &TakenRequest, at: Timestamp) -> (Option<SharedText>, SharedText) {
+    match taken.not_before.filter(|due| *due > at) {
+        Some(due) => (Some(due.to_string().into()), "it is not due before".into()),
+        None => (None, "its turn has not come".into()),
+    }
+}
+
 /// A request that is taken in by a record, with what it waits for.
 fn accepted(seq: Seq, at: Timestamp, taken: &TakenRequest, behind: Option<&str>) -> Tally {
-    let later = taken.not_before.filter(|due| *due > at);
-    let why = match (behind, later) {
-        (Some(other), _) => format!("request {other} asks for the same").into(),
-        (None, Some(_)) => "it is not due before".into(),
-        (None, None) => "its turn has not come".into(),
+    let (until, why) = match behind {
+        Some(other) => (None, asks_for_the_same(other)),
+        None => turn_of(taken, at),
     };
     let request = WaitingRequest {
         record: seq.0,
         request_id: taken.head.request_id.as_str().into(),
         flow: flow_of(taken),
         since: at.to_string().into(),
-        until: later.map(|due| due.to_string().into()),
+        until,
         why,
     };
     Tally::Accepted { request }
@@ -63,7 +73,22 @@ pub(super) fn tally_of(
         Event::DuplicateReceived { .. } => Tally::Duplicate,
         Event::RequestDuplicated { request, .. } => Tally::GotAnothers { record: request.0 },
         Event::DelayEnded { request } => {
-            Tally::Waits { record: request.0, why: "its turn has not come".into() }
+            Tally::Waits { record: request.0, until: None, why: "its turn has not come".into() }
+        }
+        Event::KeyYielded { request, behind_request_id, .. } => Tally::Waits {
+            record: request.0,
+            until: None,
+            why: asks_for_the_same(behind_request_id),
+        },
+        Event::WorkHeld { request, behind, .. } => {
+            let other = taken_at(log, *behind)?.map(|taken| taken.head.request_id);
+            let other = other.as_deref().unwrap_or("unknown");
+            Tally::Waits { record: request.0, until: None, why: asks_for_the_same(other) }
+        }
+        Event::ParkedAccepted { request, .. } | Event::WorkReleased { request } => {
+            let Some(taken) = taken_at(log, *request)? else { return Ok(None) };
+            let (until, why) = turn_of(&taken, at);
+            Tally::Waits { record: request.0, until, why }
         }
         Event::RequestRejected { request, status, reason, message } => {
             Tally::Rejected(FailureTally {

@@ -9,12 +9,12 @@ use super::*;
 use crate::compaction::agent_runs::MakeNotes;
 use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
 use crate::contract::hash::{Digest, sha256};
-use crate::contract::vocabulary::{Stream, Warnings};
+use crate::contract::vocabulary::{Stream, SummaryKind, Urgency, Warnings};
 use crate::facts::attempt::{SourcePlace, SourcePlaces};
 use crate::log::{Commit, NewRecord, Options, Store};
 use crate::os::Disk;
 use crate::os::sim::SimDisk;
-use crate::state::event::{AckHead, SummaryPointer};
+use crate::state::event::{AckHead, SummaryPointer, TakenRequest};
 
 const AT: Timestamp = Timestamp(1_772_359_200_000);
 
@@ -219,4 +219,70 @@ fn a_restart_in_between_changes_nothing_of_it() {
     let (checked, differences) = verify(&log.store.reader(), &segment, &store).unwrap();
     let problems: Vec<&str> = differences.iter().map(|one| one.what.as_str()).collect();
     assert!(checked > 5 && problems.iter().all(|one| *one == "it is missing"), "{problems:?}");
+}
+
+/// A request that is not due at the time of the log.
+fn taken(id: &str) -> TakenRequest {
+    TakenRequest {
+        head: AckHead { request_id: id.to_owned(), key: id.to_owned(), line: 1, offset: 0 },
+        key: Digest::ZERO,
+        id: sha256(id),
+        work: [0; 16],
+        producer: "p".to_owned(),
+        flow_id: "f".to_owned(),
+        variant: None,
+        kind: SummaryKind::DocumentSummary,
+        bus: None,
+        priority: 3,
+        urgency: Urgency::Scheduled,
+        created_at: AT,
+        not_before: Some(Timestamp(AT.0 + 1000)),
+        deadline: None,
+        warnings: Warnings::default(),
+        previous: None,
+        supersedes: None,
+        line: Vec::new().into(),
+    }
+}
+
+#[test]
+fn a_waiting_request_is_told_with_the_reason_that_holds_now() {
+    let mut log = Log::new();
+    let (first, second) = (log.next(), log.next().next());
+    log.write(Event::RequestAccepted(Box::new(taken("a"))), None);
+    let (behind, behind_request_id) = (first, "a".to_owned());
+    let parked = Event::RequestParked { request: Box::new(taken("b")), behind, behind_request_id };
+    log.write(parked, None);
+    let reason = |log: &Log| {
+        let figures = figures_until(&log.store.reader(), log.store.reader().head().0).unwrap();
+        let found = figures.waiting_requests.iter().find(|one| *one.request_id == *"b");
+        let found = found.unwrap();
+        (found.why.to_string(), found.until.is_some())
+    };
+    let behind_a = ("request a asks for the same".to_owned(), false);
+    let not_due = ("it is not due before".to_owned(), true);
+    assert_eq!(reason(&log), behind_a);
+    let (head, warnings) = (taken("b").head, Warnings::default());
+    let released = Event::ParkedAccepted { request: second, head: head.clone(), warnings };
+    log.write(released, None);
+    assert_eq!(reason(&log), not_due);
+    let yielded = Event::KeyYielded {
+        request: second,
+        head,
+        behind: first,
+        behind_request_id: "a".to_owned(),
+        warnings,
+    };
+    log.write(yielded, None);
+    assert_eq!(reason(&log), behind_a);
+    log.write(Event::DelayEnded { request: second }, None);
+    let summary = SummaryPointer {
+        summary_id: format!("sum_{:032}", 1),
+        stream: Stream::Documents,
+        day: "2026-03-01".parse().unwrap(),
+    };
+    log.write(Event::WorkHeld { request: second, attempt: 1, behind: first, summary }, None);
+    assert_eq!(reason(&log), behind_a);
+    log.write(Event::WorkReleased { request: second }, None);
+    assert_eq!(reason(&log), not_due);
 }
