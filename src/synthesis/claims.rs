@@ -43,7 +43,7 @@ pub(crate) fn statements(id: &str, source: &str) -> Vec<Statement> {
     let mut found = Vec::new();
     for at in 0..text.sentences.len() {
         let said = without_labels(text.sentence(at));
-        let (said, is_log) = without_log_head(said);
+        let (said, is_log) = without_log_head(said, begins_line(&text, at));
         let Some(plain) = inline::read(said, 0) else { continue };
         if !plain.text.contains(char::is_alphanumeric) {
             continue;
@@ -105,18 +105,34 @@ fn without_labels(sentence: &str) -> &str {
     }
 }
 
-/// What a line of a log says behind its time and its level, and whether it only says that all is well.
-fn without_log_head(sentence: &str) -> (&str, bool) {
+/// Whether nothing but the mark of an item stands before a sentence on its line.
+fn begins_line(text: &Text<'_>, at: usize) -> bool {
+    let sentence = &text.sentences[at];
+    let before = text.parts[sentence.part].text[..sentence.start].rsplit('\n').next();
+    before.unwrap_or_default().chars().all(|c| " \t\r-*•>".contains(c))
+}
+
+/// Whether digits stand before and behind a colon: a day alone is the day of an entry.
+fn has_clock(head: &str) -> bool {
+    let is_clock =
+        |three: &[u8]| three[1] == b':' && three[0].is_ascii_digit() && three[2].is_ascii_digit();
+    head.as_bytes().windows(3).any(is_clock)
+}
+
+/// What a line of a log says behind its time and its level, and whether it only says that all is well. A
+/// sentence within a line may begin with a time and name two settings, and is no line of a log.
+fn without_log_head(sentence: &str, begins_line: bool) -> (&str, bool) {
     const TROUBLE: &[&str] = &["WARN", "WARNING", "ERROR", "FATAL", "CRITICAL"];
     let (head, rest) = sentence.split_at(entry_head(sentence));
     let words = || head.split([' ', '[', ']', ':']);
     let is_stamped = head.split_whitespace().next().is_some_and(|word| parse_instant(word).is_ok())
-        || head.contains('-') && head.contains(':');
+        || head.contains('-') && has_clock(head);
     let has_level =
         words().any(|word| word.len() > 1 && word.bytes().all(|b| b.is_ascii_uppercase()));
     let pair = |word: &&str| word.split_once('=').is_some_and(|(name, _)| !name.is_empty());
-    let pairs = sentence.split_whitespace().filter(pair).count();
-    match is_stamped || has_level || pairs > 1 {
+    let begins_with_pairs =
+        rest.split_whitespace().take(2).filter(pair).count() == 2 && head.is_empty();
+    match has_level || begins_line && (is_stamped || begins_with_pairs) {
         true if words().any(|word| TROUBLE.contains(&word)) => (rest, false),
         true => (sentence, true),
         false => (sentence, false),
@@ -274,6 +290,25 @@ mod tests {
             ["Marta: Found it, thanks.", "Luis: Perfecto, somos ocho.", "Thanks for all your help."]
         {
             assert!(claims(courtesy).is_empty(), "{courtesy}");
+        }
+    }
+
+    #[test]
+    fn a_time_or_two_settings_within_a_line_make_no_line_of_a_log() {
+        for fact in [
+            "The freeze of the queue moved. 2026-03-05T10:00:00Z is its new start.",
+            "The freeze begins at 2026-03-05T10:00:00Z and lasts two days.",
+            "2026-03-05: the bridge at the mill was opened.",
+            "The worker runs with threads=4 and depth=2 from now on.",
+        ] {
+            assert_eq!(claims(fact).join(" "), fact);
+        }
+        for line in [
+            "2026-03-05T10:00:00Z the worker of the queue has started.",
+            "- 2026-03-05 10:00:00 the worker of the queue has started.",
+            "level=info msg=started the worker of the queue.",
+        ] {
+            assert!(claims(line).is_empty(), "{line}");
         }
     }
 
