@@ -9,7 +9,7 @@ use super::session_figures::{Counts, FailureFigures, SessionFigures};
 use super::snapshot::Snapshot;
 use super::state::ClaimStatus;
 use super::text::SharedText;
-use crate::digest::said::is_decision;
+use crate::digest::said;
 
 /// Most summaries whose first words are told.
 const TOLD_MAX: usize = 20;
@@ -166,14 +166,9 @@ fn flows(page: &mut Page, figures: &SessionFigures) {
     }
 }
 
-/// How early a summary is told: decisions first, then what has a day or an amount.
+/// How early a summary is told, by its words behind its source and its flow.
 fn rank(statement: &str) -> u8 {
-    let told = statement.split_once(": ").map_or(statement, |(_, told)| told);
-    match told {
-        told if is_decision(told) => 0,
-        told if told.contains(|c: char| c.is_ascii_digit()) => 1,
-        _ => 2,
-    }
+    said::rank(statement.split_once(": ").map_or(statement, |(_, told)| told))
 }
 
 fn made(page: &mut Page, snapshot: &Snapshot, figures: &SessionFigures) {

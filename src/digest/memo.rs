@@ -21,7 +21,8 @@ use super::markdown::{address, front, inline, label, one_line, plain, shorten};
 use super::project::scalar;
 use super::said::{folded, is_decision, is_question, sentences, without_salutation};
 use super::tasks::{
-    Closed, FoundTask, PER_ITEM_MAX, TaskMembers, is_message, is_talk, task_id, task_key,
+    Closed, FoundTask, PER_ITEM_MAX, TaskMembers, day_in_brackets, is_message, is_talk, task_id,
+    task_key,
 };
 use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::contract::vocabulary::Stream;
@@ -231,26 +232,22 @@ fn spoken(form: &str, structured: &str, has_tasks: bool) -> (String, bool) {
     }
 }
 
-/// The text without days in brackets: `Send it. (2026-03-10)`.
+/// The text without days in brackets: `Send it. (2026-03-10)`. A time says more than the day of a task.
 fn without_days(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find('(') {
-        let (before, behind) = rest.split_at(at);
-        let day = behind[1..].split_once(')').filter(|(day, _)| day.parse::<Day>().is_ok());
-        match day {
-            Some((_, after)) => {
-                kept.push_str(before.trim_end());
-                rest = after;
-                if kept.is_empty() {
-                    rest = rest.trim_start_matches([';', ',', ' ']);
-                }
-            }
-            None => {
-                kept.push_str(&rest[..=at]);
-                rest = &rest[at + 1..];
-            }
+    while let Some(day) = day_in_brackets(rest) {
+        let (before, behind) = (&rest[..day.start], &rest[day.end..]);
+        if day.len() > "(2026-03-10)".len() {
+            kept.push_str(&rest[..day.end]);
+            rest = behind;
+            continue;
         }
+        kept.push_str(before.trim_end());
+        rest = match kept.is_empty() {
+            true => behind.trim_start_matches([';', ',', ' ']),
+            false => behind,
+        };
     }
     kept.push_str(rest);
     kept

@@ -69,6 +69,15 @@ pub(crate) fn is_decision(sentence: &str) -> bool {
     !sentence.ends_with('?') && says(&words, &WORDS.decided) && !says(&words, &WORDS.denied)
 }
 
+/// How early a statement is told when not all fit: decisions first, then what has a day or an amount.
+pub(crate) fn rank(statement: &str) -> u8 {
+    match statement {
+        statement if is_decision(statement) => 0,
+        statement if statement.contains(|c: char| c.is_ascii_digit()) => 1,
+        _ => 2,
+    }
+}
+
 /// The sentences without the greeting before them and the name of the sender behind them.
 pub(crate) fn without_salutation<'t, 's>(sentences: &'s [&'t str]) -> &'s [&'t str] {
     let mut kept = sentences;
@@ -105,6 +114,13 @@ fn signs(last: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn decisions_come_before_amounts_and_amounts_before_the_rest() {
+        let ranks =
+            ["We decided to ship on Thursday.", "The rent is 900 euros.", "It was a good day."];
+        assert_eq!(ranks.map(rank), [0, 1, 2]);
+    }
 
     #[test]
     fn sentences_end_where_another_begins() {

@@ -4,6 +4,7 @@
 //! in a reply is the same task. Nothing here depends on other summaries; see [`super::open_tasks`].
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -197,6 +198,15 @@ fn task(value: &Value, passes: bool) -> Option<FoundTask> {
 pub(crate) fn day_of(text: &str) -> Option<Day> {
     let day = text.get(..10)?.parse().ok()?;
     matches!(text.as_bytes().get(10), None | Some(b'T' | b' ')).then_some(day)
+}
+
+/// The first day in brackets, with them: `(2026-02-12)`, `(2026-02-12 10:30)`.
+pub(crate) fn day_in_brackets(text: &str) -> Option<Range<usize>> {
+    text.match_indices('(').find_map(|(open, _)| {
+        text.get(open + 1..open + 11)?.parse::<Day>().ok()?;
+        let close = open + text[open..].find(')')?;
+        day_of(&text[open + 1..close]).map(|_| open..close + 1)
+    })
 }
 
 /// `2026-02-12T10:30:00` as `2026-02-12 10:30`.

@@ -12,10 +12,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use super::claims;
 use super::extract::{
     CitedClaim, DroppedCounts, DroppedFinding, Extract, FindingDropReason, Gap, LEFT_OUT_MAX,
 };
+use crate::digest::said;
 
 /// Gaps may take this fraction of the limit (1/4) from claims.
 const GAP_SHARE: u64 = 4;
@@ -123,7 +123,7 @@ impl FittedSummary {
             kept_gaps: (0..extract.gaps.len()).collect(),
             claim_bytes: extract.claims.iter().map(claim_line_bytes).sum(),
             gap_bytes: extract.gaps.iter().map(gap_line_bytes).sum(),
-            claim_ranks: extract.claims.iter().map(|claim| claims::rank(&claim.text)).collect(),
+            claim_ranks: extract.claims.iter().map(|claim| said::rank(&claim.text)).collect(),
             claims: extract.claims,
             gaps: extract.gaps,
             before: extract.dropped,

@@ -10,14 +10,15 @@
 //! See docs/adr/0093-claims-and-labels-of-packs-from-summaries.md.
 
 use crate::contract::time::parse_instant;
-use crate::digest::said::is_decision;
-use crate::digest::tasks::day_of;
+use crate::digest::tasks::day_in_brackets;
 use crate::model::builtin::rank::quality;
 use crate::model::builtin::text::lines::{box_before, entry_head, labelled};
 use crate::model::builtin::text::{Kind, Part, Text};
 
 use super::{inline, raw_url};
 
+/// What ends a sentence.
+const STOPS: [char; 4] = ['.', '!', '?', '…'];
 /// Fewest words of a sentence.
 const WORDS_MIN: usize = 4;
 /// Fewest words of a sentence with a number.
@@ -65,33 +66,32 @@ pub(crate) fn statements(id: &str, source: &str) -> Vec<Statement> {
 fn with_days_inside(source: &str) -> String {
     let mut text = String::with_capacity(source.len());
     let mut rest = source;
-    while let Some(open) = rest.find(" (") {
-        let (head, tail) = rest.split_at(open);
-        let end = tail.find(')').filter(|end| day_of(&tail[2..*end]).is_some());
-        let stop = head.chars().next_back().filter(|last| ".!?…".contains(*last));
-        let (Some(end), Some(stop)) = (end, stop) else {
-            text.push_str(&rest[..open + 2]);
-            rest = &rest[open + 2..];
-            continue;
-        };
-        text.push_str(&head[..head.len() - stop.len_utf8()]);
-        text.push_str(&tail[..=end]);
-        text.push(stop);
-        rest = tail[end + 1..].strip_prefix('.').unwrap_or(&tail[end + 1..]);
+    while let Some(day) = day_in_brackets(rest) {
+        let (head, behind) = (&rest[..day.start], &rest[day.end..]);
+        let stopped = head.strip_suffix(' ').filter(|head| head.ends_with(STOPS));
+        if let Some(stopped) = stopped {
+            let said = stopped.trim_end_matches(STOPS);
+            text.push_str(&format!("{said} {}{}", &rest[day], &stopped[said.len()..]));
+            rest = behind.strip_prefix('.').unwrap_or(behind);
+        } else {
+            text.push_str(&rest[..day.end]);
+            rest = behind;
+        }
     }
     text + rest
 }
 
 /// A claim without the day that was taken into it.
 pub(crate) fn without_day(claim: &str) -> String {
-    let open = claim.rfind(" (").filter(|open| {
-        let end = claim[*open..].find(')').map(|end| open + end);
-        end.is_some_and(|end| day_of(&claim[open + 2..end]).is_some() && claim.len() <= end + 2)
-    });
-    open.map_or(claim.to_owned(), |open| {
-        let end = claim[open..].find(')').map_or(claim.len(), |end| open + end + 1);
-        format!("{}{}", &claim[..open], &claim[end..])
-    })
+    let mut from = 0;
+    while let Some(day) = day_in_brackets(&claim[from..]) {
+        let behind = from + day.end;
+        if claim.len() <= behind + 1 {
+            return format!("{}{}", claim[..from + day.start].trim_end(), &claim[behind..]);
+        }
+        from = behind;
+    }
+    claim.to_owned()
 }
 
 /// A sentence without the labels that a flow put before it: `task / private / 2026-03-05: The rest.`
@@ -202,15 +202,6 @@ fn weight(said: &str) -> (usize, usize) {
     let words = said.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count();
     let text = Text::new(vec![Part { id: "said", text: said }]);
     (words, text.tokens.iter().filter(|token| text.term(token).is_some()).count())
-}
-
-/// How early a claim is kept when not all fit: decisions first, then what has a day or an amount.
-pub(crate) fn rank(claim: &str) -> u8 {
-    match claim {
-        claim if is_decision(claim) => 0,
-        claim if claim.contains(|c: char| c.is_ascii_digit()) => 1,
-        _ => 2,
-    }
 }
 
 /// A form in which two spellings of one statement are equal.
@@ -335,13 +326,6 @@ mod tests {
                 "See x.example, the page of the archive."
             ]
         );
-    }
-
-    #[test]
-    fn decisions_come_before_amounts_and_amounts_before_the_rest() {
-        let ranks =
-            ["We decided to ship on Thursday.", "The rent is 900 euros.", "It was a good day."];
-        assert_eq!(ranks.map(rank), [0, 1, 2]);
     }
 
     #[test]
