@@ -2,8 +2,9 @@
 //!
 //! Contract. A task leaves the open tasks when a person says so, when a later text of its thread says
 //! that it is done, when the same flow summarized the same source again and does not name it any
-//! more, when the day of an appointment is over, or when a summary of its thread judges the sender
-//! unknown or the message a fraud. Everything follows from the log.
+//! more, when there is content of a day after that of an appointment, or when its source or the first
+//! text of its thread is doubted: a summary calls the sender unknown or the message a fraud, or the
+//! message reads like one. What a person says goes first. Everything follows from the log.
 //!
 //! See docs/adr/0096-what-memos-say-and-when-a-task-closes.md.
 

@@ -53,7 +53,6 @@ impl Stream {
     }
 }
 
-/// What a summary id is made of.
 /// Members of `meta` that the program itself writes. A flow can add others.
 pub(crate) const META_NAMES: [&str; 19] = [
     "category",
@@ -77,6 +76,7 @@ pub(crate) const META_NAMES: [&str; 19] = [
     "variant",
 ];
 
+/// What a summary id is made of.
 #[derive(Debug, Clone, Copy)]
 pub struct SummaryIdentity<'a, Id = String> {
     pub stream: Stream,
