@@ -4,7 +4,7 @@
 //! a new one. A label that recurs (`Ana:` … `Ana:`) or is a known role is a speaker; any other label stays
 //! text. Whatever is not recognized is a paragraph: no byte of the text is lost to classification.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::super::extract::written;
@@ -120,6 +120,8 @@ struct Splitter<'a> {
     blocks: Vec<Block>,
     open: Option<Block>,
     speakers: BTreeMap<String, usize>,
+    /// Labels that are names of columns.
+    columns: BTreeSet<String>,
     role: Role,
     speaker: Option<Range<usize>>,
     section: usize,
@@ -152,6 +154,7 @@ impl<'a> Splitter<'a> {
             blocks: Vec::new(),
             open: None,
             speakers: recurring_labels(source),
+            columns: columns(source),
             role,
             speaker: None,
             section: 0,
@@ -434,7 +437,10 @@ impl<'a> Splitter<'a> {
 
     fn header(&mut self, start: usize, line: &str) -> bool {
         let Some(found) = lines::labelled(line).filter(|found| {
-            lines::is_mail_header(&line[found.label.clone()]) && !lines::is_record(line)
+            let label = &line[found.label.clone()];
+            lines::is_mail_header(label)
+                && !lines::is_record(line)
+                && !self.columns.contains(&fold(label))
         }) else {
             return false;
         };
@@ -448,7 +454,8 @@ impl<'a> Splitter<'a> {
         let label = &line[found.label.clone()];
         let known = role_of(label);
         let recurs = self.speakers.get(&fold(label)).copied().unwrap_or(0) >= 2;
-        if known == Role::None && (!recurs || lines::is_mail_header(label)) {
+        let is_column = self.columns.contains(&fold(label));
+        if is_column || known == Role::None && (!recurs || lines::is_mail_header(label)) {
             return false;
         }
         self.start_turn(
@@ -554,6 +561,7 @@ fn width_of(source: &str) -> Option<usize> {
     (WIDTHS.contains(&longest) && source.lines().nth(1).is_some()).then_some(longest)
 }
 
+/// How often each label begins a line, where it may name who speaks.
 fn recurring_labels(source: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for line in source.lines().take(SPEAKER_LINES_MAX) {
@@ -568,6 +576,24 @@ fn recurring_labels(source: &str) -> BTreeMap<String, usize> {
         }
     }
     counts
+}
+
+/// The names of first columns: they begin rows, as `Fruit: Apple; Colour: Red`, and name nobody who speaks.
+fn columns(source: &str) -> BTreeSet<String> {
+    // Lines, and rows among them, that begin with a label.
+    let mut uses: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for line in source.lines().take(SPEAKER_LINES_MAX) {
+        let Some(found) = lines::labelled(line) else { continue };
+        let (count, rows) = uses.entry(fold(&line[found.label])).or_default();
+        *count += 1;
+        *rows += usize::from(lines::is_record(line));
+    }
+    uses.retain(|label, (count, rows)| {
+        // One who is known to speak in chats may write a message that reads as a row.
+        let least = if role_of(label) == Role::None { count.div_ceil(2) } else { *count };
+        *count > 1 && *rows >= least
+    });
+    uses.into_keys().collect()
 }
 
 fn is_device_signature(line: &str) -> bool {
@@ -599,6 +625,25 @@ mod tests {
         assert_eq!(roles, [Role::User, Role::Assistant, Role::Assistant, Role::User]);
         let post = "Location: Lima\nSalary: 60k";
         assert!(split(0, post).iter().all(|block| block.role == Role::None));
+    }
+
+    #[test]
+    fn the_first_column_of_a_table_is_no_speaker() {
+        // A row of one cell names its column too.
+        for (name, last) in [("Fruit", "Pear"), ("From", "Pear"), ("User", "Pear; Colour: Green")] {
+            let row = |cell: &str| format!("{name}: {cell}.");
+            let rows = [row("Apple; Colour: Red"), row("Apple; Colour: Green"), row(last)];
+            let text = rows.join("\n");
+            let blocks = split(0, &text);
+            assert!(blocks.iter().all(|block| block.role == Role::None), "{text}");
+            let said: String = blocks.iter().map(|block| &text[block.text.clone()]).collect();
+            assert!(said.starts_with(&rows[0]) && said.ends_with(&rows[2]), "{said}");
+        }
+        let chat =
+            "Ana: two things: the key; and: the cat\nBo: ok\nAna: today\nAna: please\nBo: yes";
+        assert!(split(0, chat).iter().all(|block| block.role == Role::Person));
+        let asked = "user: do: this; then: that\nassistant: done\nuser: thanks";
+        assert!(split(0, asked).iter().all(|block| block.role != Role::None));
     }
 
     #[test]
