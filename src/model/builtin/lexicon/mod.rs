@@ -52,6 +52,12 @@ impl Language {
         lexicon().languages.get(self.0)
     }
 
+    /// The words for one row of a table and for several, in English where the language has none.
+    pub(crate) fn rows(self) -> [&'static str; 2] {
+        let own = self.habits().and_then(|habits| habits.rows.as_ref());
+        own.map_or(["row", "rows"], |[one, several]| [one, several])
+    }
+
     /// Whether the language has a habit.
     pub fn does(self, habit: fn(&Habits) -> bool) -> bool {
         self.habits().is_some_and(habit)
@@ -102,6 +108,9 @@ pub struct Habits {
     #[serde(default)]
     pub(crate) marker_letters: String,
     pub(crate) stop_words: Words,
+    /// One row of a table, and several.
+    #[serde(default)]
+    rows: Option<[String; 2]>,
     #[serde(default)]
     stop_words_everywhere: bool,
     #[serde(default)]

@@ -19,6 +19,9 @@ const CANDIDATES_PER_PICK: usize = 12;
 /// Likeness above which a sentence is a repetition and never picked.
 const REPETITION: f64 = 0.72;
 
+/// What stands between the name of a column and a cell.
+const COLON: &str = ": ";
+
 /// How long the result may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
@@ -155,11 +158,15 @@ impl Quoted {
 
     /// Appends a whole sentence after a space, ended by a full stop if it ends in nothing.
     pub(crate) fn push_sentence(&mut self, text: &Text<'_>, index: usize, bytes: usize) {
+        let row = tables::row(text, index);
+        if row.as_ref().is_some_and(|row| row.cells.iter().all(Range::is_empty)) {
+            return;
+        }
         if !self.text.is_empty() {
             self.text.push(' ');
         }
         let sentence = &text.sentences[index];
-        if let Some(row) = tables::row(text, index) {
+        if let Some(row) = row {
             return self.push_row(text, index, &row, bytes);
         }
         // What is done must not read as something to do.
@@ -189,7 +196,9 @@ impl Quoted {
         let is_head = text.block_of(index).kind == Kind::Columns;
         let cells = row.cells.iter().enumerate().filter(|(_, cell)| !cell.is_empty());
         for (count, (column, cell)) in cells.enumerate() {
-            let room = bytes.saturating_sub(self.text.len() - begin);
+            let name = row.names.get(column).filter(|name| !name.is_empty());
+            let named = name.map_or(0, |name| name.len() + COLON.len());
+            let room = bytes.saturating_sub(self.text.len() - begin + named);
             if count > 0 {
                 if room < cell.len() {
                     self.text.push('…');
@@ -197,15 +206,16 @@ impl Quoted {
                 }
                 self.text.push_str(if is_head { ", " } else { "; " });
             }
-            if let Some(name) = row.names.get(column).filter(|name| !name.is_empty()) {
+            if let Some(name) = name {
                 self.push_range(text, part, name.start, name.end, usize::MAX);
-                self.text.push_str(": ");
+                self.text.push_str(COLON);
             }
             self.push_range(text, part, cell.start, cell.end, room.max(1));
         }
         if is_head {
             let rows = tables::rows_below(text, index);
-            self.text.push_str(&format!(" ({rows} {})", if rows == 1 { "row" } else { "rows" }));
+            let [one, several] = text.language.rows();
+            self.text.push_str(&format!(" ({rows} {})", if rows == 1 { one } else { several }));
         }
         if !self.text.ends_with(['.', '!', '?', '…', ':']) {
             self.text.push('.');

@@ -113,7 +113,7 @@ pub(crate) fn rows_below(text: &Text<'_>, sentence: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::rank::select::{Budget, compose};
+    use super::super::super::rank::select::{Budget, Quoted, compose};
     use super::super::Part;
     use super::*;
 
@@ -142,6 +142,26 @@ mod tests {
         // An empty cell says nothing, and a bar in a cell separates nothing.
         assert_eq!(shown("| A | B |\n| -- | -- |\n|  | x \\| y |\n"), "A, B (1 row). B: x \\| y.");
         assert_eq!(shown("| Pump | 240 |\n| Hose | 35 |\n"), "Pump; 240. Hose; 35.");
+    }
+
+    #[test]
+    fn a_row_without_words_says_nothing_and_rows_are_counted_in_the_language_of_the_text() {
+        assert_eq!(shown("| A | B |\n|---|---|\n|  |  |\n| x | |\n"), "A, B (2 rows). A: x.");
+        let german =
+            "Das ist die Liste der Geräte.\n\n| Gerät | Preis |\n|---|---|\n| Pumpe | 240 |\n";
+        assert!(shown(german).contains("Gerät, Preis (1 Zeile)."), "{}", shown(german));
+    }
+
+    #[test]
+    fn a_row_is_no_longer_than_its_room() {
+        let source = "| Name | Remark |\n|---|---|\n| Pump | It leaks at the back |\n";
+        let text = Text::new(vec![Part { id: "a", text: source }]);
+        let mut quoted = Quoted::default();
+        quoted.push_sentence(&text, 1, 40);
+        assert_eq!(quoted.text, "Name: Pump; Remark: It leaks at the back.");
+        let mut short = Quoted::default();
+        short.push_sentence(&text, 1, 34);
+        assert_eq!(short.text, "Name: Pump…");
     }
 
     #[test]
