@@ -129,6 +129,8 @@ struct Splitter<'a> {
     /// Inside a query of a database that no fence marks.
     in_query: bool,
     in_headers: bool,
+    /// Below the rule of a table.
+    in_ruled: bool,
     in_quote: bool,
     in_signature: bool,
     after_closing: bool,
@@ -161,6 +163,7 @@ impl<'a> Splitter<'a> {
             in_code: false,
             in_query: false,
             in_headers: true,
+            in_ruled: false,
             in_quote: false,
             in_signature: false,
             after_closing: false,
@@ -183,7 +186,7 @@ impl<'a> Splitter<'a> {
         }
         if trimmed.is_empty() {
             self.close();
-            self.in_query = false;
+            (self.in_query, self.in_ruled) = (false, false);
             self.in_headers &= self.blocks.is_empty();
             return;
         }
@@ -203,12 +206,13 @@ impl<'a> Splitter<'a> {
 
     fn plain_line(&mut self, start: usize, line: &str, text: Range<usize>) {
         let trimmed = line.trim();
+        self.in_ruled &= trimmed.contains('|');
         self.in_row &= lines::reads_as_title(line);
         if self.in_headers && self.header(start, line) {
             return;
         }
         self.in_headers = false;
-        if !self.in_quote && !self.in_signature && self.is_in_table(trimmed) {
+        if self.is_in_table(trimmed) {
             return self.table_line(line, text);
         }
         if start < self.head_end && lines::labelled(line).is_none() {
@@ -276,16 +280,24 @@ impl<'a> Splitter<'a> {
 
     fn table_line(&mut self, line: &str, text: Range<usize>) {
         if lines::is_rule(line) {
+            self.in_ruled = true;
             return self.close();
         }
         // The row above the rule names the columns; it says nothing by itself.
-        let heads = line.trim().starts_with('|') && self.next.is_some_and(lines::is_rule);
+        let heads = self.next.is_some_and(lines::is_rule);
         self.single(if heads { Kind::Columns } else { Kind::Table }, text);
     }
 
     /// Whether a line and one beside it are rows of as many cells. Alone, such a line may be a menu.
     fn is_in_table(&self, line: &str) -> bool {
-        if lines::is_rule(line) || line.starts_with('|') && self.next.is_some_and(lines::is_rule) {
+        if self.in_quote || self.in_signature || line.starts_with('>') || is_item_of_bars(line) {
+            return false;
+        }
+        if self.after_closing && !line.starts_with('|') && lines::may_sign(line) {
+            return false;
+        }
+        let has_rule = self.in_ruled || self.next.is_some_and(lines::is_rule);
+        if lines::is_rule(line) || has_rule && line.contains('|') {
             return true;
         }
         let bars = |line: &str| line.trim().matches(" | ").count();
@@ -561,6 +573,11 @@ fn width_of(source: &str) -> Option<usize> {
     (WIDTHS.contains(&longest) && source.lines().nth(1).is_some()).then_some(longest)
 }
 
+/// `- Ana | Lima`: an item of a list, and no row whose first cell is a dash.
+fn is_item_of_bars(line: &str) -> bool {
+    lines::list_item(line).is_some_and(|text| !line[text..].starts_with('|'))
+}
+
 /// How often each label begins a line, where it may name who speaks.
 fn recurring_labels(source: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
@@ -625,6 +642,35 @@ mod tests {
         assert_eq!(roles, [Role::User, Role::Assistant, Role::Assistant, Role::User]);
         let post = "Location: Lima\nSalary: 60k";
         assert!(split(0, post).iter().all(|block| block.role == Role::None));
+    }
+
+    #[test]
+    fn rows_are_told_from_quotes_items_and_signatures_with_bars() {
+        let all = |source: &str, kind: Kind| {
+            let found = kinds(source);
+            found.len() > 1 && found.iter().all(|(one, _)| *one == kind)
+        };
+        assert!(all("> Ana | Lima\n> Bo | Cusco", Kind::Quote));
+        assert!(all("> Name | City\n> --- | ---\n> Bo | Cusco", Kind::Quote));
+        assert!(all("- Ana | Lima\n- Bo | Cusco", Kind::Item));
+        assert!(all("Ana | Lima\nBo | Cusco", Kind::Table));
+        assert!(all("- | Lima\n- | Cusco", Kind::Table));
+        let signed = kinds("See you on Monday.\n\nRegards,\nAna Ruiz | Sales\nAcme | Lima");
+        assert_eq!(
+            signed[2..],
+            [(Kind::Signature, "Ana Ruiz | Sales"), (Kind::Signature, "Acme | Lima"),]
+        );
+    }
+
+    #[test]
+    fn a_table_needs_no_bars_at_its_ends() {
+        for table in [
+            "Name | Fee\n--- | ---\nAna | It is due.\nBo | 3\n\nWe pay a | b.",
+            "Name|Fee\n---|---\nAna|It is due.\nBo|3\n\nWe pay a | b.",
+        ] {
+            let found: Vec<Kind> = kinds(table).into_iter().map(|(kind, _)| kind).collect();
+            assert_eq!(found, [Kind::Columns, Kind::Table, Kind::Table, Kind::Paragraph]);
+        }
     }
 
     #[test]

@@ -434,10 +434,10 @@ pub(crate) fn is_tabbed(line: &str) -> bool {
     line.trim().contains('\t')
 }
 
-/// The line below the names of the columns: `|---|---:|`.
+/// The line below the names of the columns: `|---|---:|`, `--- | ---`.
 pub(crate) fn is_rule(line: &str) -> bool {
     let line = line.trim();
-    line.starts_with('|')
+    line.contains('|')
         && line.contains("--")
         && line.chars().all(|c| matches!(c, '|' | '-' | ':' | '+' | ' ' | '\t'))
 }

@@ -21,7 +21,8 @@ pub(crate) struct Row {
 /// The cells of a line, without the white space around them.
 fn cells(source: &str, line: Range<usize>) -> Vec<Range<usize>> {
     let text = &source[line.clone()];
-    let has_bars = text.starts_with('|') || text.contains(" | ");
+    let has_bars =
+        text.starts_with('|') || text.contains(" | ") || text.contains('|') && !text.contains('\t');
     let sign = if has_bars { '|' } else { '\t' };
     let mut cells = Vec::new();
     let (mut from, mut before) = (0, ' ');
@@ -128,6 +129,7 @@ mod tests {
         let rows = "Item, Price (2 rows). Item: Pump; Price: 240. Item: Hose No. 3; Price: 35.";
         for table in [
             "| Item | Price |\n|---|---:|\n| Pump | 240 |\n| Hose No. 3 | 35 |\n",
+            "Item|Price\n---|---\nPump|240\nHose No. 3|35\n",
             "Item | Price\nPump | 240\nHose No. 3 | 35\n",
             "Item\tPrice\nPump\t240\nHose No. 3\t35\n",
         ] {
