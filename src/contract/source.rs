@@ -312,13 +312,13 @@ impl InputContext {
     }
 
     /// Whether the sources are several texts of their own, rather than parts of a session, of a document
-    /// or of a stream.
+    /// or of a stream: documents, or a mail and what is attached to it.
     pub(crate) fn is_apart(&self) -> bool {
         let is_whole = |source: &SourceContext| {
             matches!(source.kind, SourceKind::Document | SourceKind::Event)
         };
         let documents = self.sources.iter().filter(|source| source.kind == SourceKind::Document);
-        self.whole.is_none()
+        self.whole.as_ref().is_none_or(|whole| whole.kind == SourceKind::Document)
             && self.window.is_none()
             && self.sources.len() > 1
             && self.sources.iter().all(is_whole)

@@ -265,6 +265,8 @@ fn of_mail(file: &NamedFile, many: bool, events: Vec<NewRecord>, zone: Tz) -> Op
     if let (Some(title), true) = (&title, many) {
         unit.name = format!("{}: {title}", file.name);
     }
+    // A mail is an event; what is attached to it are texts of their own.
+    unit.context.sources.iter_mut().skip(1).for_each(|one| one.kind = SourceKind::Document);
     Some(if unit.texts.len() > 1 { titled(unit, title) } else { unit })
 }
 
@@ -392,7 +394,7 @@ mod tests {
         assert_eq!((unit.title(), left), (Some("Minutes"), Vec::new()));
         let texts: Vec<_> = unit.texts.iter().map(|text| text.text.trim()).collect();
         assert_eq!(texts, ["The minutes are attached.", "We buy a pump."]);
-        assert!(unit.context.is_local_only());
+        assert!(unit.context.is_local_only() && unit.context.is_apart());
     }
 
     #[test]

@@ -36,7 +36,9 @@ impl Scene<'_, '_> {
     pub fn summary(&self, focus: &Focus, sentences: usize, bytes: usize) -> Quoted {
         let budget =
             Budget { sentences: self.scaled(sentences).max(1), bytes: self.scaled(bytes).max(40) };
-        summary(self, focus, budget).unwrap_or_else(|| self.sentence_summary(focus, budget))
+        // The steps of one text are no summary of several.
+        let steps = if self.apart && focus.whole { None } else { summary(self, focus, budget) };
+        steps.unwrap_or_else(|| self.sentence_summary(focus, budget))
     }
 }
 
