@@ -135,6 +135,7 @@ pub(crate) fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[Stri
     let mut found = index.sentences(cues_of(purpose).iter().chain(more).map(String::as_str));
     match purpose {
         Purpose::Action => found.extend((0..text.sentences.len()).filter(|&at| assigns(index, at))),
+        Purpose::Decision => found.extend(declared_decisions(text)),
         Purpose::Question => found.extend((0..text.sentences.len()).filter(|&at| asks(text, at))),
         Purpose::Figure => {
             found.extend((0..text.sentences.len()).filter(|&at| has_figure(text, at)))
@@ -160,6 +161,42 @@ pub(crate) fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[Stri
     });
     found.retain(|&at| text.tokens_of(at).len() > 1);
     found
+}
+
+/// The items of lists under a heading that is a word for decisions, and what stands behind such a word and
+/// a colon. A question decides nothing.
+fn declared_decisions(text: &Text<'_>) -> Vec<usize> {
+    let mut found: Vec<usize> =
+        (0..text.sentences.len()).filter(|&at| is_labelled_decision(text, at)).collect();
+    let (mut place, mut is_headed) = ((usize::MAX, 0), false);
+    for block in &text.blocks {
+        let here = (block.part, block.section);
+        match block.kind {
+            Kind::Heading(_) => {
+                is_headed = block.sentences.clone().any(|at| names_decisions(text, at));
+                place = here;
+            }
+            Kind::Item if is_headed && place == here => found.extend(block.sentences.clone()),
+            _ => {}
+        }
+    }
+    found.retain(|&at| !asks(text, at));
+    found
+}
+
+/// Whether a heading is a word for decisions and nothing else: `3. Decisions`, and no `Open decisions`.
+fn names_decisions(text: &Text<'_>, heading: usize) -> bool {
+    let words = text.tokens_of(heading).iter().map(|token| text.folded(token));
+    let mut words = words.filter(|word| word.contains(char::is_alphabetic)).peekable();
+    words.peek().is_some() && words.all(|word| lexicon().decisions.contains(word))
+}
+
+/// `Decided: the blue paint`
+fn is_labelled_decision(text: &Text<'_>, sentence: usize) -> bool {
+    let Some(first) = text.tokens_of(sentence).first() else { return false };
+    let part = text.parts[text.sentences[sentence].part].text;
+    let behind = part[first.end as usize..].trim_start_matches(['*', '_', ' ', '\u{a0}']);
+    lexicon().decisions.contains(text.folded(first)) && behind.starts_with(':')
 }
 
 /// Sentences whose only cue of a purpose stands in a phrase that says something else.
@@ -242,6 +279,32 @@ mod tests {
         let source = "The remaining risk is spam. Write the remaining pages. The remaining risk is that we still need a key.";
         let text = Text::new(vec![Part { id: "a", text: source }]);
         assert_eq!(with_purpose(&Index::new(&text), Purpose::Pending, &[]), [1, 2]);
+    }
+
+    #[test]
+    fn what_is_declared_a_decision_is_one_in_every_language() {
+        let decisions = |source: &str| {
+            let text = Text::new(vec![Part { id: "a", text: source }]);
+            let found = with_purpose(&Index::new(&text), Purpose::Decision, &[]);
+            found.iter().map(|&at| text.sentence(at).to_owned()).collect::<Vec<_>>()
+        };
+        for heading in
+            ["## Decisions", "## 3. Entscheidungen", "# Decisiones", "### Décisions", "Decisions"]
+        {
+            let notes = format!(
+                "We met in Lima.\n\n{heading}\n\n- The kitchen is blue\n- Who pays?\n\n## Rest\n\n- Tea for all\n"
+            );
+            assert_eq!(decisions(&notes), ["The kitchen is blue"], "{heading}");
+        }
+        assert!(decisions("## Open decisions\n\n- The colour of the hall\n").is_empty());
+        for label in ["Decision", "Decided", "**Entschieden", "Decidido", "Décision ", "Beschluss"]
+        {
+            // A label that comes twice names nobody who speaks.
+            let lines = format!("{label}: the blue paint\n\nTea for all.\n\n{label}: two coats\n");
+            let found = decisions(&lines);
+            assert_eq!(found.len(), 2, "{lines}: {found:?}");
+            assert!(found[0].ends_with("the blue paint"), "{found:?}");
+        }
     }
 
     #[test]

@@ -312,6 +312,7 @@ lists!(Lists {
     abbreviations: Words,
     assigns: Words,
     denials: Words,
+    decisions: Words,
     roles: Roles,
     mail: Mail,
     fraud: Fraud,

@@ -260,6 +260,9 @@ impl<'a> Splitter<'a> {
             self.close();
             return self.extend(Kind::Item, start + item..text.end);
         }
+        if declares_decision(line) {
+            return self.running(line, text);
+        }
         if self.opens_with_title(line) {
             return self.heading(1, text);
         }
@@ -588,11 +591,23 @@ fn recurring_labels(source: &str) -> BTreeMap<String, usize> {
         let label = &line[found.label];
         let named = label.split_whitespace().count() <= 3
             && (is_marked || label.chars().next().is_some_and(char::is_uppercase));
-        if named && lines::list_item(line).is_none() {
+        if named && !is_no_name(label) && lines::list_item(line).is_none() {
             *counts.entry(fold(label)).or_insert(0) += 1;
         }
     }
     counts
+}
+
+/// `Decided: the blue paint`: no title, however short and alone it is.
+fn declares_decision(line: &str) -> bool {
+    let found = lines::labelled(line).filter(|found| !found.value.is_empty());
+    found.is_some_and(|found| lexicon().decisions.contains(fold(&line[found.label]).as_str()))
+}
+
+/// Whether a label says what stands behind it: `Decision:`, `Note:`.
+fn is_no_name(label: &str) -> bool {
+    let (label, known) = (fold(label), lexicon());
+    known.ask.labels.contains(label.as_str()) || known.decisions.contains(label.as_str())
 }
 
 /// The names of first columns: they begin rows, as `Fruit: Apple; Colour: Red`, and name nobody who speaks.
