@@ -187,10 +187,14 @@ impl SumArgs {
                     let _ = send.send((place, unit));
                 });
             });
+            // A file may hold one source or many: how the first is shown depends on whether there is another.
+            let is_alone = || files == 1 && asked.load(Ordering::Relaxed) == 1;
             let (mut next, mut early) = (0, BTreeMap::new());
             for (place, unit, outcome) in results {
                 early.insert(place, (unit, outcome));
-                while let Some((unit, outcome)) = early.remove(&next) {
+                while !is_alone()
+                    && let Some((unit, outcome)) = early.remove(&next)
+                {
                     bar.suspend(|| printer.print(&unit, &outcome));
                     bar.set_length(asked.load(Ordering::Relaxed).max(next + 1) as u64);
                     next += 1;
@@ -198,6 +202,7 @@ impl SumArgs {
                 }
             }
             drop(reading);
+            printer.several &= !is_alone();
             // After an interrupt there are gaps before the last answers.
             for (unit, outcome) in early.values() {
                 bar.suspend(|| printer.print(unit, outcome));

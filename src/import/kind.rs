@@ -48,7 +48,7 @@ pub(crate) enum FileKind {
     ChatLines,
     /// An export of WhatsApp, or a log of a chat, as lines of text.
     ChatText,
-    /// An export of Telegram, Slack, Discord or Messenger.
+    /// An export of Telegram, Slack, Discord or Messenger, or messages with roles and without times.
     ChatJson,
     /// RSS or Atom.
     XmlFeed,
@@ -336,12 +336,25 @@ fn of_json(extension: &str, start: &str) -> Option<FileKind> {
     if turns && timed {
         return Some(FileKind::ChatLines);
     }
+    if turns && has_speaker(start) {
+        return Some(FileKind::ChatJson);
+    }
     let linked = has("url") || has("link") || has("guid");
     let dated = ["date_published", "published", "pubDate", "isoDate", "published_at"];
     if has("title") && linked && dated.iter().any(|key| has(key)) {
         return Some(FileKind::JsonFeed);
     }
     Some(FileKind::Json)
+}
+
+/// Whether a member `role` says that the user or the assistant of a chat speaks.
+fn has_speaker(start: &str) -> bool {
+    let speaks = |(at, key): (usize, &str)| {
+        let value = start[at + key.len()..].trim_start().strip_prefix(':').map(str::trim_start);
+        let speakers = ["\"user\"", "\"assistant\"", "\"human\""];
+        value.is_some_and(|value| speakers.iter().any(|speaker| value.starts_with(speaker)))
+    };
+    start.match_indices("\"role\"").any(speaks)
 }
 
 /// Whether JSON is about the account of an export of ChatGPT or Claude: who the user is, which answers
@@ -416,6 +429,8 @@ mod tests {
                 "{\"role\":\"user\",\"content\":\"x\",\"timestamp_ms\":1}",
                 FileKind::ChatLines,
             ),
+            ("t.jsonl", "{\"role\": \"user\", \"content\": \"x\"}", FileKind::ChatJson),
+            ("t.json", "[{\"role\": \"cook\", \"text\": \"x\"}]", FileKind::Json),
         ];
         for (name, content, expected) in cases {
             assert_eq!(kind(name, content), Ok(expected), "{name} {content}");

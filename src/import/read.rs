@@ -51,11 +51,12 @@ fn items_within(
     bytes: &[u8],
     text_max: usize,
 ) -> Result<Option<Vec<Document>>, String> {
+    let is_chat = kind == FileKind::ChatJson;
     let (name, kind) = match (kind, extension(path).as_str()) {
         (FileKind::Csv, "tsv") => ("tsv", "csv"),
         (FileKind::Csv, _) => ("csv", "csv"),
-        (FileKind::Json, "jsonl" | "ndjson") => ("jsonl", "json"),
-        (FileKind::Json, _) => ("json", "json"),
+        (FileKind::Json | FileKind::ChatJson, "jsonl" | "ndjson") => ("jsonl", "json"),
+        (FileKind::Json | FileKind::ChatJson, _) => ("json", "json"),
         _ => return Ok(None),
     };
     let text = decode::text(bytes).ok_or("it is binary")?;
@@ -82,6 +83,9 @@ fn items_within(
             Document { publish, ..one }
         };
         return Ok(found.map(|all| all.into_iter().map(marked).collect()));
+    }
+    if is_chat {
+        return Ok(None);
     }
     let (mut documents, mut read_bytes) = (Vec::new(), 0);
     for slot in &list.slots {

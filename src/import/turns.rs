@@ -125,7 +125,7 @@ fn add(document: &mut Document, message: &Map<String, Value>) {
         return;
     }
     if !document.text.is_empty() {
-        document.text.push_str("\n\n");
+        document.text.push('\n');
     }
     document.text.push_str(&format!("{}: {text}", name.as_deref().unwrap_or(role)));
 }
@@ -158,7 +158,7 @@ mod tests {
             {"role": "user", "name": "Ana", "content": "Thank you."},
             {"role": "assistant", "content": null},
         ]);
-        let text = "user: Book the flat for May.\n\nassistant: It is booked.\n\nAna: Thank you.";
+        let text = "user: Book the flat for May.\nassistant: It is booked.\nAna: Thank you.";
         assert_eq!(read(&lines), Some(vec![(None, text.to_owned())]));
     }
 
@@ -170,7 +170,7 @@ mod tests {
             {"session_id": "a", "role": "assistant", "content": "It is ordered."},
         ]);
         let a =
-            (Some("a".to_owned()), "user: Order a seal.\n\nassistant: It is ordered.".to_owned());
+            (Some("a".to_owned()), "user: Order a seal.\nassistant: It is ordered.".to_owned());
         let b = (Some("b".to_owned()), "user: Write a poem.".to_owned());
         assert_eq!(read(&lines), Some(vec![a, b]));
         let whole = json!([
@@ -178,7 +178,7 @@ mod tests {
             {"conversations": [{"from": "human", "value": "Two?"}, {"from": "gpt", "value": "Yes."}]},
         ]);
         let first = (Some("First".to_owned()), "user: One?".to_owned());
-        let second = (None, "user: Two?\n\nassistant: Yes.".to_owned());
+        let second = (None, "user: Two?\nassistant: Yes.".to_owned());
         assert_eq!(read(&whole), Some(vec![first, second]));
     }
 

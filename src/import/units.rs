@@ -173,7 +173,15 @@ pub(crate) fn each_unit(
                 Ok(())
             })?;
             problems.into_iter().for_each(|why| take(Err(LeftOut::Unread(why))));
-            of_events(file, events, zone).into_iter().for_each(|unit| take(Ok(unit)));
+            // A session has a window: its events are messages of who says them.
+            let times = || events.iter().map(|event| event.order);
+            let (start, end) = (times().min().map(Timestamp), times().max().map(Timestamp));
+            let window = Window { start, end, timezone: Some(zone.name().to_owned()) };
+            let unit = of_events(file, events, zone);
+            unit.into_iter().for_each(|mut unit| {
+                unit.context.window = Some(window.clone());
+                take(Ok(unit));
+            });
             Ok(())
         }
         FileKind::JsonFeed => {
