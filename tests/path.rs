@@ -768,11 +768,40 @@ fn words_of_an_assistant_are_no_achievement_of_its_user() {
     assert!(open.contains("check the photos") && !open.contains("new disk"), "{open}");
     let text = outputs["summary_text"].as_str().unwrap();
     let (_, text) = text.split_once("### Achievements").unwrap();
-    assert!(text.contains("ten of them"), "{text}");
-    assert!(!text.contains("merged") && !text.contains("disk"), "{text}");
+    let (own, text) = text.split_once("### The assistant says").unwrap();
+    assert!(own.contains("ten of them") && !own.contains("merged"), "{own}");
+    assert!(text.contains("merged") && !text.contains("disk"), "{text}");
     let summed = person.json(0, &["sum", "export"]);
     let done = summed[0]["structured"]["achievements"].to_string();
     assert!(done.contains("I renamed ten of them") && !done.contains("merged"), "{done}");
+}
+
+#[test]
+fn messages_with_roles_are_a_chat_with_times_and_without() {
+    let person = Person::new();
+    let message = |role: &str, text: &str| json!({"role": role, "content": text});
+    let talk = [
+        message("user", "the page fails since noon, can you look"),
+        message("assistant", "I have fixed the bug in the session handler"),
+        message("user", "ok it works now, thanks"),
+    ];
+    let timed = talk.clone().map(|mut one| {
+        one["timestamp"] = json!("2026-03-01T10:00:00Z");
+        one
+    });
+    for (name, talk) in [("bare.jsonl", &talk), ("timed.jsonl", &timed)] {
+        let lines: Vec<String> = talk.iter().map(Value::to_string).collect();
+        std::fs::write(person.path(name), lines.join("\n")).unwrap();
+        let shown = person.run(0, &["sum", name]).out;
+        let (own, claimed) = shown.split_once("The assistant says").expect(&shown);
+        says(own, &["Achievements", "- ok it works now, thanks"]);
+        says(claimed, &["- I have fixed the bug in the session handler"]);
+        assert!(!own.contains("fixed") && !shown.contains("look I have"), "{shown}");
+    }
+    // The only conversation of an export is shown whole.
+    let export = json!({"messages": talk});
+    std::fs::write(person.path("one.json"), export.to_string()).unwrap();
+    says(&person.run(0, &["sum", "one.json"]).out, &["Session Goal", "The assistant says"]);
 }
 
 #[test]
