@@ -169,8 +169,7 @@ mod tests {
             {"session_id": "b", "role": "user", "content": "Write a poem."},
             {"session_id": "a", "role": "assistant", "content": "It is ordered."},
         ]);
-        let a =
-            (Some("a".to_owned()), "user: Order a seal.\nassistant: It is ordered.".to_owned());
+        let a = (Some("a".to_owned()), "user: Order a seal.\nassistant: It is ordered.".to_owned());
         let b = (Some("b".to_owned()), "user: Write a poem.".to_owned());
         assert_eq!(read(&lines), Some(vec![a, b]));
         let whole = json!([
