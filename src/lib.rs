@@ -23,6 +23,8 @@
     rustdoc::private_intra_doc_links,
     reason = "the rooms are documented for those who work on this crate"
 )]
+// With every room open to the tests, a public item that none of them can reach is too wide.
+#![cfg_attr(feature = "internals", warn(unreachable_pub))]
 
 pub mod bus;
 

@@ -61,7 +61,7 @@ pub(crate) struct AddArgs {
 }
 
 impl AddArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let config = names::with_flow_ids(context, load_config(context)?)?;
         let home = Home::new(&context.home, &config);
         if !self.dry_run {

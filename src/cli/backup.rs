@@ -73,7 +73,7 @@ struct FileFact {
 }
 
 impl BackupArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let disk = &context.machine.disk;
         let config = load_config(context)?;
         let from = Home::new(&context.home, &config);

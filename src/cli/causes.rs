@@ -35,7 +35,7 @@ pub(crate) fn digests_failed(error: &BuildError) -> Failure {
 }
 
 /// Another process holds the home and does not answer.
-pub fn busy(error: &std::io::Error) -> Failure {
+pub(super) fn busy(error: &std::io::Error) -> Failure {
     Failure::new(Exit::Busy, "another process holds this home and does not answer")
         .because(error)
         .hint("wait for it to end; its process id is in run/summarizer.lock")

@@ -68,7 +68,7 @@ const STAYS_STOPPED: &str = "a failed check stopped this run, so it accepts no f
     repair the run log and continue under another run_id";
 
 impl CompactArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match (&self.out, &self.run_log) {
             (Some(out), Some(log)) => self.run_on_files(context, log, out),
             (_, Some(log)) => self.run_on_home(context, log),

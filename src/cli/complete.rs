@@ -52,7 +52,7 @@ enum Kind {
 }
 
 impl NamesArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         for name in names(context, self.kind).unwrap_or_default() {
             context.ui.out(name);
         }

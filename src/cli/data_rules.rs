@@ -33,7 +33,7 @@ pub(super) struct SaidByText {
 }
 
 impl SaidByText {
-    pub fn of(text: &str) -> SaidByText {
+    pub(super) fn of(text: &str) -> SaidByText {
         let Ok(document) = document::read("text.txt", text.as_bytes()) else {
             return SaidByText::default();
         };
@@ -62,7 +62,7 @@ pub(super) struct GivenData {
 
 impl GivenData {
     /// Inputs of a flow, and the records that they hold.
-    pub fn add_inputs(&mut self, inputs: &Map<String, Value>) {
+    pub(super) fn add_inputs(&mut self, inputs: &Map<String, Value>) {
         of_members(inputs, chrono_tz::UTC).add_places(&mut self.places);
         self.local_only |= says_local_only(inputs);
         inputs.values().for_each(|value| self.add_value(value));
@@ -76,7 +76,7 @@ impl GivenData {
         }
     }
 
-    pub fn said(&self, config: &Config) -> Confinement {
+    pub(super) fn said(&self, config: &Config) -> Confinement {
         said_of(config, &self.places, self.local_only)
     }
 }

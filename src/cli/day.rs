@@ -42,7 +42,7 @@ enum DayCommand {
 }
 
 impl DayArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let DayCommand::Open { day } = &self.command;
         let inputs = inputs(context, *day)?;
         let read = inputs.len();

@@ -35,7 +35,7 @@ pub(crate) struct DemoArgs {
 }
 
 impl DemoArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let root = self.root(context)?;
         let demo = Context { home: root.clone(), config_file: None, ..context.clone() };
         let config = load_config(&demo)?;

@@ -104,7 +104,7 @@ enum Action {
 }
 
 impl DigestArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let now = context.machine.clock.now();
         match &self.action {
             Action::Build { selector, window, all } => {

@@ -186,7 +186,7 @@ fn edit(path: &Path) -> String {
 }
 
 impl DoctorArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let mut findings = Findings::of(context);
         self.look(context, &mut findings);
         let wrong = findings.all.iter().any(|finding| finding.verdict == Verdict::Wrong);

@@ -33,7 +33,7 @@ pub(crate) struct ExplainArgs {
 }
 
 impl ExplainArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let question = |id| Question::Explain {
             id,
             verify: self.verify,

@@ -92,7 +92,7 @@ struct NewArgs {
 }
 
 impl FlowArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.action {
             Action::Run(args) => args.run(context),
             Action::Batch(args) => args.run(context),

@@ -54,7 +54,7 @@ pub(super) struct FlowProviders {
 }
 
 impl FlowProviders {
-    pub fn new(
+    pub(super) fn new(
         context: &Context,
         pack: &LoadedPack,
         asked_for: Option<&str>,
@@ -74,7 +74,7 @@ impl FlowProviders {
     }
 
     /// The provider that answers about data.
-    pub fn about(&self, data: &Confinement) -> Result<Arc<dyn Provider>, ProviderError> {
+    pub(super) fn about(&self, data: &Confinement) -> Result<Arc<dyn Provider>, ProviderError> {
         let (variant, asked_for) = (self.variant.as_deref(), self.asked_for.as_deref());
         let inner = self.providers.for_flow(&self.flow_id, variant, asked_for, data)?;
         let (stop, failures) = (self.stop.clone(), Arc::clone(&self.failures));
@@ -82,7 +82,7 @@ impl FlowProviders {
     }
 
     /// The refusal of a provider that must not see the data.
-    pub fn elsewhere(&self, name: &str, data: &Confinement) -> ProviderError {
+    pub(super) fn elsewhere(&self, name: &str, data: &Confinement) -> ProviderError {
         ProviderError::DataNotLocal {
             flow_id: self.flow_id.clone(),
             name: name.to_owned(),
@@ -92,7 +92,7 @@ impl FlowProviders {
     }
 
     /// The provider that answers about data of which no rule says anything.
-    pub fn usual(&self) -> Result<Arc<dyn Provider>, Failure> {
+    pub(super) fn usual(&self) -> Result<Arc<dyn Provider>, Failure> {
         self.about(&Confinement::default()).map_err(|error| no_provider(&error))
     }
 }

@@ -321,7 +321,7 @@ pub(crate) fn is_home(context: &Context) -> Result<bool, Failure> {
 }
 
 /// Shows how far something is that says it in two numbers.
-pub fn show(bar: &ProgressBar, what: &'static str, done: u64, of: u64) {
+pub(super) fn show(bar: &ProgressBar, what: &'static str, done: u64, of: u64) {
     bar.set_message(what);
     bar.set_length(of);
     bar.set_position(done);

@@ -32,7 +32,7 @@ pub(crate) struct ConfigArgs {
 }
 
 impl InitArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let made = write(context, self.with_registry)?;
         if context.ui.json {
             let made: Vec<String> = made.iter().map(|path| path.display().to_string()).collect();
@@ -102,7 +102,7 @@ fn write(context: &Context, with_registry: bool) -> Result<Vec<PathBuf>, Failure
 }
 
 impl ConfigArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let config = match self.defaults {
             true => default_config()?,
             false => load_config(context)?,

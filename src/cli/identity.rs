@@ -13,7 +13,7 @@ use crate::projections::projection::Site;
 use crate::sequencer::engine::SessionStart;
 
 /// A fresh id for a run that begins now.
-pub fn run_id(now: Timestamp) -> Result<String, Failure> {
+pub(super) fn run_id(now: Timestamp) -> Result<String, Failure> {
     if let Ok(fixed) = std::env::var("SUMMARIZER_TEST_RUN_ID") {
         return Ok(fixed);
     }

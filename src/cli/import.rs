@@ -86,7 +86,7 @@ struct JsonlArgs {
 }
 
 impl ImportArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let config = load_config(context)?;
         let root = context.home.join(&config.bus_home);
         let target = Target {

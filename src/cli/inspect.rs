@@ -58,7 +58,7 @@ pub(crate) struct ShowArgs {
 }
 
 impl StatusArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let mut before: Option<(Instant, Value)> = None;
         loop {
             let mut session = HomeAccess::open(context)?;
@@ -320,7 +320,7 @@ impl StatusLines {
 }
 
 impl RequestsArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let since_ms = self.since.as_deref().map(|when| since(context, when)).transpose()?;
         let since_ms = since_ms.map(|at| at.0);
         let states = || std::iter::once("ready").chain(Status::ALL.iter().map(|one| one.as_str()));
@@ -438,7 +438,7 @@ fn request_row(row: &Value) -> Vec<String> {
 }
 
 impl ShowArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let mut shown = ask_by_name(context, &self.id, &|id| Question::Show { id })?;
         if context.ui.json {
             if let Some(one) = summary_of(context, &shown["latest"]) {

@@ -55,7 +55,7 @@ enum Action {
 }
 
 impl LogArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.action {
             Action::Dump { from, until } => dump(context, *from, until.unwrap_or(u64::MAX)),
             Action::Stats => stats(context),

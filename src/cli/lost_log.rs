@@ -74,7 +74,7 @@ fn damaged_log(error: &LogError) -> Failure {
 }
 
 /// Why the acks do not belong to this log, if they do not.
-pub fn other_log(
+pub(super) fn other_log(
     context: &Context,
     home: &Home,
     log: &Reader,

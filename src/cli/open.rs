@@ -46,7 +46,7 @@ pub(crate) struct OpenArgs {
 }
 
 impl OpenArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         if !is_home(context)? {
             return Err(no_home(context, "make one with `summarizer add --init PATH`"));
         }

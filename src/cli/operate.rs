@@ -41,33 +41,33 @@ pub(crate) struct ReloadArgs {
 }
 
 impl RetryArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let questions = self.ids.iter().map(|id| Question::Retry { request_id: id.clone() });
         ask_all(context, questions)
     }
 }
 
 impl CancelArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let questions = self.ids.iter().map(|id| Question::Cancel { request_id: id.clone() });
         ask_all(context, questions)
     }
 }
 
 impl PauseArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         ask_all(context, [Question::Pause].into_iter())
     }
 }
 
 impl ResumeArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         ask_all(context, [Question::Resume].into_iter())
     }
 }
 
 impl ReloadArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let accept_mutations = self.accept_mutations;
         ask_all(context, [Question::Reload { accept_mutations }].into_iter())
     }

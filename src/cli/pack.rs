@@ -100,7 +100,7 @@ struct CheckArgs {
 }
 
 impl PackArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.action {
             Action::Build(args) => args.run(context),
             Action::Check(args) => args.run(context),

@@ -74,7 +74,7 @@ enum Action {
 }
 
 impl PerspectivesArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.action {
             Action::Check { run, options } => run_check(context, run, options),
             Action::Write { run, from, options } => run_write(context, run, from, options),

@@ -42,7 +42,7 @@ enum Action {
 }
 
 impl QuarantineArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.action {
             Action::List => list(context),
             Action::Show { seq } => show(context, *seq),

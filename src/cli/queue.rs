@@ -48,7 +48,7 @@ enum From {
 }
 
 impl QueueArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let Action::Adopt { from, dry_run } = &self.action;
         let mut held = HeldHome::take(context, false)?.ok_or_else(|| held_by_another(context))?;
         let result = adopt(context, &mut held, *from, *dry_run);

@@ -69,7 +69,7 @@ pub(crate) struct ReadArgs {
 }
 
 impl ReadArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         // A home without summaries may know the request that is named.
         let known = || self.ids.iter().find_map(|id| summary_of_request(context, id).err());
         let bus = open_bus(context).map_err(|failure| known().unwrap_or(failure))?;

@@ -128,7 +128,7 @@ impl Recovered {
 }
 
 impl RecoverArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let config = load_config(context)?;
         let home = Home::new(&context.home, &config);
         let disk = &context.machine.disk;

@@ -88,7 +88,7 @@ enum Action {
 }
 
 impl RegistryArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         if let Action::Check { flow_id } = &self.action {
             return check(context, flow_id.as_deref());
         }
@@ -348,7 +348,7 @@ pub(super) struct HomeNames {
 }
 
 impl HomeNames {
-    pub fn of(context: &Context) -> HomeNames {
+    pub(super) fn of(context: &Context) -> HomeNames {
         let zone = load_config(context).map_or(Tz::UTC, |config| config.timezone);
         HomeNames { rules: project_rules(context), zone }
     }

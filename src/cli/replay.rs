@@ -61,7 +61,7 @@ fn parse_stream(text: &str) -> Result<Stream, String> {
 
 impl ReplayArgs {
     /// Runs the command.
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let until = match self.until.as_deref() {
             None => Until::Head,
             Some(text) => match text.parse() {
@@ -148,7 +148,7 @@ fn replay_failed(error: &ReplayError) -> Failure {
 
 impl ExportArgs {
     /// Runs the command.
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.to {
             Some(to) => self.export(context, to),
             None => repair(context),

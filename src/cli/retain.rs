@@ -22,7 +22,7 @@ pub(crate) struct RetainArgs {
 }
 
 impl RetainArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let mut held = HeldHome::take(context, false)?.ok_or_else(|| {
             held_by_another(context)
                 .hint("set retention.daily = true and `summarizer reload`, or stop the service")

@@ -14,7 +14,7 @@ pub(crate) struct SchemaArgs {
 }
 
 impl SchemaArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let Some(name) = &self.name else {
             let names: Vec<&str> = schema::names().collect();
             if context.ui.json {

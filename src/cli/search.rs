@@ -46,7 +46,7 @@ pub(crate) struct SearchArgs {
 }
 
 impl SearchArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let words = search::words(&self.words.join(" "));
         if words.is_empty() {
             return Err(Failure::new(Exit::Usage, "no word to search for was given"));

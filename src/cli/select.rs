@@ -71,7 +71,7 @@ fn parse_bus(text: &str) -> Result<Chosen, String> {
 }
 
 impl SelectArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match self.bus {
             Chosen::Summaries => {
                 let query = SummaryQuery {

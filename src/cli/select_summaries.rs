@@ -44,7 +44,7 @@ pub(super) struct SummaryQuery<'a> {
 }
 
 impl SummaryQuery<'_> {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         run(self, context)
     }
 }

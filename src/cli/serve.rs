@@ -84,7 +84,7 @@ pub(crate) struct DrainArgs {
 }
 
 impl ServeArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         super::supervise::start(context)?;
         run_service(context, "serve", Until::Stopped)?;
         context.ui.talk("stopped");
@@ -93,7 +93,7 @@ impl ServeArgs {
 }
 
 impl DrainArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let by = self.wait_until.as_deref().map(moment).transpose()?;
         let config = load_config(context)?;
         let home = Home::new(&context.home, &config);

@@ -50,7 +50,7 @@ enum Action {
 }
 
 impl ServiceArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let (print, name, timer) = match &self.action {
             Action::Install { print, name, timer, .. } => (print, name, timer.as_deref()),
             Action::Uninstall { name, .. } => return uninstall(context, name),

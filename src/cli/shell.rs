@@ -26,7 +26,7 @@ pub(crate) struct ManArgs {
 }
 
 impl CompletionsArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut help::command(), "summarizer", &mut script);
         script.extend(super::complete::addition(self.shell).into_bytes());
@@ -36,7 +36,7 @@ impl CompletionsArgs {
 }
 
 impl ManArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         // Built, so that every command has the options that hold for all of them.
         let mut command = help::command();
         command.build();

@@ -109,7 +109,7 @@ pub(crate) struct SubmitArgs {
 }
 
 impl SubmitArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let config = load_config(context)?;
         let home = Home::new(&context.home, &config);
         make_home(context, &home)?;

@@ -84,7 +84,7 @@ pub(crate) enum Length {
 }
 
 impl SumArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let config = names::with_flow_ids(context, load_config(context)?)?;
         listen(context, "calls under way end first", || ())?;
         let mut work = Sources::of(self, context, &config)?;
@@ -112,7 +112,7 @@ impl SumArgs {
         match context.stop.is_raised() && (made == 0 || left > 0) {
             true => Err(stopped(
                 format!("{}, {} left", ui::count(made, "summary"), ui::count(left, "source")),
-                "no summary was stored: run the same command again, or let `summarizer add` keep them",
+                "no summary was stored: run it again, or `summarizer add` stores them",
             )),
             false => Ok(exit),
         }

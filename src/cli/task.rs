@@ -40,7 +40,7 @@ enum Action {
 }
 
 impl TaskArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.action {
             Action::List { all } => list(context, *all),
             Action::Done { id } => settle(context, id, true),

@@ -54,7 +54,7 @@ fn is_or_holds(word: &str, id: &str) -> bool {
 }
 
 impl TraceArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let root = context.home.join(&load_config(context)?.bus_home);
         let called = known_name(context, &self.id);
         let found =

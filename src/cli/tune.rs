@@ -72,7 +72,7 @@ pub(crate) struct TuneArgs {
 }
 
 impl TuneArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let (runs, what) = self.runs_to_replay(context)?;
         let config = load_config(context)?;
         let weights = CostWeights {

@@ -28,7 +28,7 @@ pub(crate) struct Ui {
 
 impl Ui {
     /// One line of data, wrapped on a terminal. A reader that has gone away ends the program quietly.
-    pub fn out(&self, line: impl AsRef<str>) {
+    pub(crate) fn out(&self, line: impl AsRef<str>) {
         let line = match columns_of_stdout() {
             Some(columns) => Cow::Owned(fitted(line.as_ref(), columns)),
             None => Cow::Borrowed(line.as_ref()),
@@ -40,14 +40,14 @@ impl Ui {
     }
 
     /// Data without a line end added.
-    pub fn raw(&self, bytes: &[u8]) {
+    pub(crate) fn raw(&self, bytes: &[u8]) {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
         end_if_reader_is_gone(written);
     }
 
     /// One JSON value on one line.
-    pub fn json<T: Serialize + ?Sized>(&self, value: &T) {
+    pub(crate) fn json<T: Serialize + ?Sized>(&self, value: &T) {
         match serde_json::to_string(value) {
             Ok(text) => self.raw(format!("{}\n", escaped(&text)).as_bytes()),
             Err(error) => self.talk(format!("cannot show this as JSON: {error}")),
@@ -55,14 +55,14 @@ impl Ui {
     }
 
     /// One line of talk, unless quiet.
-    pub fn talk(&self, line: impl AsRef<str>) {
+    pub(crate) fn talk(&self, line: impl AsRef<str>) {
         if !self.quiet {
             self.complain(line);
         }
     }
 
     /// One line of talk that even quiet does not silence.
-    pub fn complain(&self, line: impl AsRef<str>) {
+    pub(crate) fn complain(&self, line: impl AsRef<str>) {
         match self.json {
             // Nothing reads it on a terminal.
             true => say(&without_styles(line.as_ref())),
@@ -71,12 +71,12 @@ impl Ui {
     }
 
     /// One value of talk as JSON. Escapes keep what would steer a terminal.
-    pub fn complain_json(&self, value: &serde_json::Value) {
+    pub(crate) fn complain_json(&self, value: &serde_json::Value) {
         say(&escaped(&value.to_string()));
     }
 
     /// A table with aligned columns and a dim header.
-    pub fn table(&self, header: &[&str], rows: &[Vec<String>]) {
+    pub(crate) fn table(&self, header: &[&str], rows: &[Vec<String>]) {
         let rows = &one_line_each(rows);
         let mut widths: Vec<usize> = header.iter().map(|cell| width(cell)).collect();
         for row in rows {
@@ -96,7 +96,7 @@ impl Ui {
     }
 
     /// A progress bar with count, rate and ETA; invisible when stderr is no terminal.
-    pub fn progress(&self, what: &str, total: u64) -> ProgressBar {
+    pub(crate) fn progress(&self, what: &str, total: u64) -> ProgressBar {
         let visible = !self.quiet && !self.json && io::stderr().is_terminal();
         let target =
             if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
@@ -119,7 +119,7 @@ pub(super) struct LiveAnswer {
 }
 
 impl LiveAnswer {
-    pub fn new(ui: &Ui) -> LiveAnswer {
+    pub(super) fn new(ui: &Ui) -> LiveAnswer {
         let bar = ui.progress("asking", 0);
         if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {wide_msg}") {
             bar.set_style(style);

@@ -32,7 +32,7 @@ pub(crate) struct VerifyArgs {
 }
 
 impl VerifyArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         if self.rules {
             show_rules(context);
             return Ok(Exit::Done);

@@ -80,7 +80,7 @@ pub(super) struct Wait {
 
 impl Wait {
     /// Waits until every request has ended. `open` names them.
-    pub fn run(
+    pub(super) fn run(
         &self,
         context: &Context,
         tail: &mut AckTail,

@@ -29,7 +29,7 @@ enum Action {
 }
 
 impl WaveArgs {
-    pub fn run(&self, context: &Context) -> Result<Exit, Failure> {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let Action::Check { run, options } = &self.action;
         let dir = options.open(context, run)?;
         let bar = context.ui.progress("outputs", 0);

@@ -19,7 +19,7 @@ pub(crate) struct WorkerArgs {
 }
 
 impl WorkerArgs {
-    pub fn run(&self) -> Exit {
+    pub(super) fn run(&self) -> Exit {
         if !die_with(self.parent) {
             ui::say("a service starts `summarizer worker` itself");
             return Exit::Usage;

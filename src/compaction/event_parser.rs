@@ -53,13 +53,13 @@ struct Envelope<'a> {
 /// in one pass if possible. A line that fails is parsed again in two passes, envelope first, so
 /// that errors have one wording and one order.
 #[derive(Debug, Default)]
-pub struct Parser {
+pub(super) struct Parser {
     run_id: Option<SharedText>,
 }
 
 impl Parser {
     /// Parses and validates one line, without its line end.
-    pub fn parse(&mut self, line: &[u8]) -> Result<RunEvent, EventError> {
+    pub(super) fn parse(&mut self, line: &[u8]) -> Result<RunEvent, EventError> {
         if line.len() <= PAYLOAD_BYTES_MAX
             && let Ok(text) = std::str::from_utf8(line)
             && let Ok(event) = self.parse_at_once(text)

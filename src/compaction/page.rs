@@ -10,7 +10,7 @@ const NONE: &str = "- none\n";
 pub(super) struct Page(String);
 
 impl Page {
-    pub fn line(&mut self, line: std::fmt::Arguments<'_>) {
+    pub(super) fn line(&mut self, line: std::fmt::Arguments<'_>) {
         use std::fmt::Write as _;
         let mut text = String::new();
         let _ = text.write_fmt(line);
@@ -18,15 +18,15 @@ impl Page {
         self.0.push('\n');
     }
 
-    pub fn heading(&mut self, heading: &str) {
+    pub(super) fn heading(&mut self, heading: &str) {
         self.line(format_args!("\n## {heading}"));
     }
 
-    pub fn none(&mut self) {
+    pub(super) fn none(&mut self) {
         self.0.push_str(NONE);
     }
 
-    pub fn section<T>(&mut self, heading: &str, items: &[T], each: impl Fn(&mut Page, &T)) {
+    pub(super) fn section<T>(&mut self, heading: &str, items: &[T], each: impl Fn(&mut Page, &T)) {
         self.heading(heading);
         for item in items {
             each(self, item);
@@ -36,7 +36,7 @@ impl Page {
         }
     }
 
-    pub fn pointers(&mut self, refs: &[EvidenceRef], label: &str) {
+    pub(super) fn pointers(&mut self, refs: &[EvidenceRef], label: &str) {
         for evidence in refs {
             self.line(format_args!(
                 "  - {label}`{}` chunk `{}` span {}..{}",
@@ -48,7 +48,7 @@ impl Page {
         }
     }
 
-    pub fn text(self) -> String {
+    pub(super) fn text(self) -> String {
         self.0
     }
 }

@@ -19,7 +19,7 @@ pub(crate) enum ProvenanceMode {
 }
 
 impl ProvenanceMode {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             ProvenanceMode::AuditOnly => "audit_only",
             ProvenanceMode::Strict => "strict",

@@ -48,7 +48,7 @@ pub(crate) struct RunLogReader {
 }
 
 impl RunLogReader {
-    pub fn open(disk: &dyn Disk, path: &Path) -> Result<RunLogReader, RunLogReadError> {
+    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<RunLogReader, RunLogReadError> {
         Ok(RunLogReader {
             file: disk.open(path, Open::Read)?,
             offset: 0,
@@ -81,7 +81,7 @@ impl RunLogReader {
         }
     }
 
-    pub fn line(&self) -> u64 {
+    pub(crate) fn line(&self) -> u64 {
         self.line
     }
 
@@ -135,7 +135,7 @@ impl RunLogReader {
     }
 
     /// Events that repeat an earlier one.
-    pub fn repeats(&self) -> u64 {
+    pub(crate) fn repeats(&self) -> u64 {
         self.repeats.count
     }
 }

@@ -136,12 +136,12 @@ pub(crate) struct Refold {
 }
 
 impl Refold {
-    pub fn new(segment: &SharedText, to_seq: u64) -> Refold {
+    pub(crate) fn new(segment: &SharedText, to_seq: u64) -> Refold {
         let compactor = Some(Compactor::new(AT_CLOSE_ONLY));
         Refold { segment: segment.clone(), to_seq, compactor }
     }
 
-    pub fn take(&mut self, emitted: &Emitted) {
+    pub(crate) fn take(&mut self, emitted: &Emitted) {
         let Some(compactor) = &mut self.compactor else { return };
         let here = compactor.fold_state().seq;
         match emitted {
@@ -159,7 +159,7 @@ impl Refold {
     }
 
     /// The folded segment, if the event was reached.
-    pub fn finish(self) -> Option<Compactor> {
+    pub(crate) fn finish(self) -> Option<Compactor> {
         self.compactor.filter(|compactor| compactor.fold_state().seq == self.to_seq)
     }
 }
@@ -207,7 +207,7 @@ struct StepEvents {
 impl ServiceRun {
     /// The run log of one session, after `segments` segments that ended and with the figures as of
     /// their end. `run_id` must leave room for a segment number.
-    pub fn resumed(
+    pub(crate) fn resumed(
         run_id: &str,
         thresholds: Thresholds,
         segments: u64,
@@ -227,7 +227,7 @@ impl ServiceRun {
         self.figures.count(tally, at);
     }
 
-    pub fn current(&self) -> Option<String> {
+    pub(crate) fn current(&self) -> Option<String> {
         self.open.as_ref().map(|open| open.run_id.to_string())
     }
 
@@ -252,7 +252,12 @@ impl ServiceRun {
     }
 
     /// Applies the next committed fact.
-    pub fn apply(&mut self, at: Timestamp, fact: &Fact, again: Rederive<'_>) -> Vec<Emitted> {
+    pub(crate) fn apply(
+        &mut self,
+        at: Timestamp,
+        fact: &Fact,
+        again: Rederive<'_>,
+    ) -> Vec<Emitted> {
         let mut out = Vec::new();
         match fact {
             Fact::Resolved { request_id, sources } => {
@@ -319,7 +324,7 @@ impl ServiceRun {
     }
 
     /// Takes a snapshot of the open segment now, if anything happened since the last one.
-    pub fn snapshot_now(&mut self, again: Rederive<'_>) -> Vec<Emitted> {
+    pub(crate) fn snapshot_now(&mut self, again: Rederive<'_>) -> Vec<Emitted> {
         let mut out = Vec::new();
         if self.open.as_ref().is_some_and(|open| open.compactor.has_news()) {
             self.take(again, &mut out);

@@ -14,18 +14,18 @@ pub(crate) struct ServerAddress(Url);
 
 impl ServerAddress {
     /// `None` for a text that is not an `http` or `https` address with a host.
-    pub fn parse(text: &str) -> Option<ServerAddress> {
+    pub(crate) fn parse(text: &str) -> Option<ServerAddress> {
         let url = Url::parse(text.trim()).ok()?;
         let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
         is_web.then_some(ServerAddress(url))
     }
 
     /// The host as it is connected to: an IPv6 address without its brackets.
-    pub fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         self.0.host_str().unwrap_or_default().trim_matches(['[', ']'])
     }
 
-    pub fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.0.port_or_known_default().unwrap_or(443)
     }
 
@@ -40,7 +40,7 @@ impl ServerAddress {
     }
 
     /// The path without a final slash.
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.0.path().trim_end_matches('/')
     }
 
@@ -63,7 +63,7 @@ impl ServerAddress {
 
     /// The address of `path` below this one: without user, password and fragment. The query of
     /// `path` follows the one of the address.
-    pub fn below(&self, path: &str) -> String {
+    pub(crate) fn below(&self, path: &str) -> String {
         let (path, own) = path.split_once('?').unwrap_or((path, ""));
         let mut url = without_user(&self.0);
         url.set_path(&format!("{}{path}", self.path()));
@@ -75,13 +75,13 @@ impl ServerAddress {
     }
 
     /// `user:password`, decoded.
-    pub fn user(&self) -> Option<String> {
+    pub(crate) fn user(&self) -> Option<String> {
         self.written_user().map(|user| decoded(&user))
     }
 
     /// The user, the password and the values of the query, in every spelling they are sent in. The
     /// value of an API-version parameter is not a secret.
-    pub fn secrets(&self) -> Vec<String> {
+    pub(crate) fn secrets(&self) -> Vec<String> {
         let mut secrets: Vec<String> = self.written_user().into_iter().collect();
         secrets.extend(self.0.password().map(str::to_owned));
         let pairs = self.0.query().unwrap_or_default().split('&');

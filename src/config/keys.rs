@@ -31,7 +31,7 @@ pub(crate) struct Key {
 
 impl Key {
     /// The environment variable that overrides it.
-    pub fn variable(&self) -> String {
+    pub(crate) fn variable(&self) -> String {
         format!("SUMMARIZER_{}", self.path.replace('.', "_").to_uppercase())
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct BufferPool(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl BufferPool {
     /// An empty buffer: a used one if the pool has one, otherwise a new one.
-    pub fn take(&self) -> Vec<u8> {
+    pub(crate) fn take(&self) -> Vec<u8> {
         let mut buffer = self.0.lock().pop().unwrap_or_default();
         buffer.clear();
         buffer
@@ -48,7 +48,7 @@ impl BufferPool {
     }
 
     /// Frees the unused buffers.
-    pub fn drain(&self) {
+    pub(crate) fn drain(&self) {
         self.0.lock().clear();
     }
 }

@@ -132,17 +132,17 @@ pub(crate) struct Hasher(Sha256);
 
 impl Hasher {
     /// A hasher that has seen nothing.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    pub fn update(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
+    pub(crate) fn update(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
         self.0.update(bytes.as_ref());
         self
     }
 
     /// The digest of everything fed so far.
-    pub fn finish(&self) -> Digest {
+    pub(crate) fn finish(&self) -> Digest {
         Digest(self.0.clone().finalize().into())
     }
 }

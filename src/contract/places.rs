@@ -37,7 +37,7 @@ spellings! {
 pub(crate) struct DataPlaces(BTreeSet<(DataPlace, String)>);
 
 impl DataPlaces {
-    pub fn add(&mut self, place: DataPlace, name: &str) {
+    pub(crate) fn add(&mut self, place: DataPlace, name: &str) {
         let name = folded(name);
         if !name.is_empty() {
             self.0.insert((place, name));
@@ -92,7 +92,7 @@ pub(crate) enum BadRule {
 }
 
 impl DataRule {
-    pub fn parse(written: &str) -> Result<DataRule, BadRule> {
+    pub(crate) fn parse(written: &str) -> Result<DataRule, BadRule> {
         let (place, name) = written.split_once(':').ok_or(BadRule::Form)?;
         let place = place.trim();
         let place = DataPlace::parse(place).ok_or_else(|| BadRule::Place(place.to_owned()))?;
@@ -112,7 +112,7 @@ impl DataRule {
     }
 
     /// As the settings have it.
-    pub fn written(&self) -> &str {
+    pub(crate) fn written(&self) -> &str {
         &self.written
     }
 

@@ -25,12 +25,12 @@ pub(crate) struct PrivacyRules {
 }
 
 impl PrivacyRules {
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.local_only.is_empty() && self.private.is_empty()
     }
 
     /// What the rules say of data at these places.
-    pub fn of(&self, places: &DataPlaces) -> Confinement {
+    pub(crate) fn of(&self, places: &DataPlaces) -> Confinement {
         let fitting = |rules: &[DataRule]| {
             let fitting = rules.iter().filter(|rule| rule.fits(places));
             fitting.map(|rule| rule.written().to_owned()).collect()
@@ -56,7 +56,7 @@ pub(crate) struct Confinement {
 }
 
 impl Confinement {
-    pub fn is_local_only(&self) -> bool {
+    pub(crate) fn is_local_only(&self) -> bool {
         !self.local_only.is_empty()
     }
 

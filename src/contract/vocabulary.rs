@@ -7,8 +7,10 @@ macro_rules! spellings {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident $(= $code:literal)? $text:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(unreachable_pub, reason = "one form serves public and inner lists")]
         pub enum $name { $($(#[$variant_meta])* #[doc = concat!("`", $text, "`")] $variant $(= $code)?,)+ }
 
+        #[allow(unreachable_pub, reason = "one form serves public and inner lists")]
         impl $name {
             /// Every word, in the order of the contract.
             #[allow(dead_code, reason = "not each list is walked outside tests")]

@@ -34,7 +34,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    pub fn new(
+    pub(super) fn new(
         state: Option<&str>,
         flow: Option<String>,
         since_ms: Option<i64>,

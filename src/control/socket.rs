@@ -144,7 +144,7 @@ pub(crate) struct Asker {
 }
 
 impl Asker {
-    pub fn ask(&self, question: Question) -> Answer {
+    pub(crate) fn ask(&self, question: Question) -> Answer {
         self.progress.answer().unwrap_or_else(|| ask_inbox(question, &self.inbox))
     }
 }

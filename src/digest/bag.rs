@@ -124,7 +124,7 @@ struct ItemLine<'a> {
 }
 
 impl BagItem {
-    pub fn read(
+    pub(crate) fn read(
         line: &[u8],
         tags: Vec<String>,
         project: Option<String>,
@@ -242,7 +242,7 @@ pub(crate) struct NewBag<'a> {
 }
 
 impl NewBag<'_> {
-    pub fn render(&self, stamp: &BuildStamp) -> serde_json::Result<(BagFacts, BagFiles)> {
+    pub(crate) fn render(&self, stamp: &BuildStamp) -> serde_json::Result<(BagFacts, BagFiles)> {
         let window = window_facts(self.window, self.zone);
         let ids: Vec<String> = self.items.iter().map(|one| one.memo.summary_id.clone()).collect();
         let group = self.draft.group.as_ref();

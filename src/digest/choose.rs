@@ -111,7 +111,7 @@ impl Numbers {
 }
 
 impl<'a> Matcher<'a> {
-    pub fn new(
+    pub(crate) fn new(
         library: &'a Library,
         open_tasks: &'a OpenTasks,
         selector: &'a Selector,
@@ -140,12 +140,12 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    pub fn zone(&self) -> Tz {
+    pub(crate) fn zone(&self) -> Tz {
         self.zone
     }
 
     /// The windows that hold at least one of `units`, in order.
-    pub fn windows<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> Vec<Window> {
+    pub(crate) fn windows<'u>(&self, units: impl Iterator<Item = &'u Unit>) -> Vec<Window> {
         let kind = self.selector.window.kind;
         let mut windows: Vec<Window> = Vec::new();
         let mut last: Option<(Option<Timestamp>, Option<Timestamp>)> = None;
@@ -165,7 +165,7 @@ impl<'a> Matcher<'a> {
         windows
     }
 
-    pub fn choose(&self, window: &Window) -> WindowChoice {
+    pub(crate) fn choose(&self, window: &Window) -> WindowChoice {
         let (from, until) = window.instants(self.zone);
         let range = self.library.between(from, until);
         let mut choice = WindowChoice { candidates: range.len() as u64, ..WindowChoice::default() };
@@ -277,7 +277,7 @@ impl<'a> Matcher<'a> {
     }
 
     /// Every unit of a window, with the reason why it does not match, if it does not.
-    pub fn candidates(&self, window: &Window) -> Vec<(u32, Option<DropReason>)> {
+    pub(crate) fn candidates(&self, window: &Window) -> Vec<(u32, Option<DropReason>)> {
         let (from, until) = window.instants(self.zone);
         let places = self.library.between(from, until);
         places.map(|place| (place as u32, self.refuses(&self.library.units()[place]))).collect()

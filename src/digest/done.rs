@@ -54,7 +54,7 @@ pub(crate) struct SaidDone {
 
 impl SaidDone {
     /// `Done!`: it names nothing, so it speaks of what was asked before.
-    pub fn is_bare(&self) -> bool {
+    pub(crate) fn is_bare(&self) -> bool {
         self.verbs.contains(&ANY_VERB) && self.words.is_empty()
     }
 }

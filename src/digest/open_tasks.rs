@@ -36,7 +36,7 @@ struct Marked<'l> {
 
 impl OpenTasks {
     /// Reads a library. `words` is what people said, by the number of the task.
-    pub fn of(library: &Library, words: &BTreeMap<u64, Word>) -> OpenTasks {
+    pub(crate) fn of(library: &Library, words: &BTreeMap<u64, Word>) -> OpenTasks {
         let marked: Vec<Marked<'_>> = library
             .units()
             .iter()
@@ -106,7 +106,7 @@ impl OpenTasks {
     }
 
     /// Which tasks of a summary are open, one bit each.
-    pub fn open(&self, unit: &Unit) -> u64 {
+    pub(crate) fn open(&self, unit: &Unit) -> u64 {
         self.open.get(&unit.seq).copied().unwrap_or(0)
     }
 
@@ -116,7 +116,7 @@ impl OpenTasks {
     }
 
     /// Why a task is closed, if it is.
-    pub fn closed(&self, task: u64) -> Option<Closed> {
+    pub(crate) fn closed(&self, task: u64) -> Option<Closed> {
         self.closed.get(&task).map(|(why, _)| *why)
     }
 

@@ -54,7 +54,7 @@ pub(crate) struct BuildAccount {
 }
 
 impl BuildAccount {
-    pub fn new(
+    pub(super) fn new(
         run_id: &str,
         trigger: &str,
         started: Timestamp,
@@ -73,13 +73,13 @@ impl BuildAccount {
         }
     }
 
-    pub fn reach(&mut self, stage: &'static str, now: Timestamp) {
+    pub(super) fn reach(&mut self, stage: &'static str, now: Timestamp) {
         if !self.reached.iter().any(|(known, _)| *known == stage) {
             self.reached.push((stage, now));
         }
     }
 
-    pub fn count(&mut self, stage: &'static str, what: &str, by: u64) {
+    pub(super) fn count(&mut self, stage: &'static str, what: &str, by: u64) {
         *self.counted.entry(stage).or_default().entry(what.to_owned()).or_default() += by;
     }
 
@@ -88,7 +88,7 @@ impl BuildAccount {
     }
 
     /// The day of a record's row and the row itself, which names the indexes and not every bag.
-    pub fn row(&self, record: &RunRecord) -> serde_json::Result<(Day, String)> {
+    pub(super) fn row(&self, record: &RunRecord) -> serde_json::Result<(Day, String)> {
         let zone = self.environment.timezone.parse().unwrap_or(chrono_tz::UTC);
         let mut short = record.clone();
         short.outputs.retain(|output| output.artifact_family == INDEX_FAMILY);
@@ -96,7 +96,11 @@ impl BuildAccount {
     }
 
     /// The record of a build. `ended` is absent for a build whose process died.
-    pub fn record(&self, ended: Option<Timestamp>, failing: Option<&BuildFailure>) -> RunRecord {
+    pub(super) fn record(
+        &self,
+        ended: Option<Timestamp>,
+        failing: Option<&BuildFailure>,
+    ) -> RunRecord {
         let status = match (failing, self.bags.is_empty() && !self.promoted) {
             (Some(_), _) => RunStatus::Error,
             (None, true) => RunStatus::EmptySuccess,

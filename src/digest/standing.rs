@@ -36,7 +36,7 @@ pub(crate) struct Standing {
 
 impl Standing {
     /// Takes the next summary of the log.
-    pub fn take(&mut self, unit: Stand<'_>) {
+    pub(super) fn take(&mut self, unit: Stand<'_>) {
         if unit.work != 0 {
             let newest = self.newest.entry(unit.work).or_insert(unit.order);
             let (older, newer) = (unit.order.min(*newest), unit.order.max(*newest));
@@ -60,7 +60,7 @@ impl Standing {
     }
 
     /// Whether a summary may be shown: what it says, unless a newer one calls one of its sources private.
-    pub fn publish(&self, unit: Stand<'_>) -> Publish {
+    pub(super) fn publish(&self, unit: Stand<'_>) -> Publish {
         match self.newer_words(unit).any(|(_, word)| word == SourceWord::Private) {
             true => Publish::No,
             false => unit.publish,

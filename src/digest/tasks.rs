@@ -94,13 +94,18 @@ impl TaskMembers {
     }
 
     /// Whether the flow looked for tasks at all.
-    pub fn looked(&self, actions: &Value) -> bool {
+    pub(crate) fn looked(&self, actions: &Value) -> bool {
         actions.is_array() || self.tasks.is_array() || self.pending_tasks.is_array()
     }
 
     /// The tasks of an item, each once. A list with days is preferred to one without. A flow that looks
     /// for none leaves those that a note marks in its text: `To do: …`, `Jorge: order a disk`.
-    pub fn found(&self, actions: &Value, text: &str, meta: &Map<String, Value>) -> Vec<FoundTask> {
+    pub(crate) fn found(
+        &self,
+        actions: &Value,
+        text: &str,
+        meta: &Map<String, Value>,
+    ) -> Vec<FoundTask> {
         match self.looked(actions) {
             true => self.listed(actions),
             false => marked(text, is_talk(meta)),
@@ -254,7 +259,7 @@ pub(crate) struct TaskMarks {
 }
 
 impl TaskMarks {
-    pub fn of(found: &[FoundTask], doubted: bool, thread: u64, text: &str) -> TaskMarks {
+    pub(crate) fn of(found: &[FoundTask], doubted: bool, thread: u64, text: &str) -> TaskMarks {
         let mark = |task: &FoundTask| TaskMark {
             id: task_key(thread, &task.text),
             passes: task.due.as_deref().filter(|_| task.passes).and_then(day_of),
@@ -269,7 +274,7 @@ impl TaskMarks {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         !self.doubted && self.tasks.is_empty() && self.done.is_empty()
     }
 
@@ -360,7 +365,7 @@ pub(crate) enum Closed {
 
 impl Closed {
     /// As a memo says it.
-    pub fn told(self) -> &'static str {
+    pub(crate) fn told(self) -> &'static str {
         match self {
             Closed::ByPerson => "marked as done",
             Closed::Said => "a later summary says that it is done",

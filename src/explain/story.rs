@@ -44,7 +44,7 @@ pub(crate) struct Story {
 }
 
 impl Story {
-    pub fn read(log: &Reader, request: Seq, last: Seq) -> Result<Story, ExplainError> {
+    pub(super) fn read(log: &Reader, request: Seq, last: Seq) -> Result<Story, ExplainError> {
         let events = events(log, request, last)?;
         let taken = events.first().and_then(|first| first.event.taken()).cloned();
         let damaged = |what: &str| LogError::Damaged { seq: request, what: what.to_owned() };

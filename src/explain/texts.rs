@@ -30,7 +30,7 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    pub fn read(upstream: &Upstream, story: &Story) -> Texts {
+    pub(super) fn read(upstream: &Upstream, story: &Story) -> Texts {
         let title = story.item["selection"]["title_as_text"] == true;
         let mut texts = Texts {
             sources: Vec::new(),

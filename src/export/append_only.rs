@@ -77,7 +77,7 @@ pub struct Repair {
 
 impl AppendOnly {
     /// Opens the file and makes it equal to what the range of the log says.
-    pub fn open(
+    pub(crate) fn open(
         disk: Arc<dyn Disk>,
         path: &Path,
         project: Project,
@@ -110,7 +110,7 @@ impl AppendOnly {
     }
 
     /// Appends the lines of newly committed events. Events it has seen already are passed over.
-    pub fn take(&mut self, events: &[Committed]) -> Result<(), ProjectionError> {
+    pub(crate) fn take(&mut self, events: &[Committed]) -> Result<(), ProjectionError> {
         for committed in events.iter().filter(|committed| committed.seq > self.applied) {
             if let Some(line) = (self.project)(committed) {
                 self.buffer.extend_from_slice(line.as_bytes());
@@ -123,19 +123,19 @@ impl AppendOnly {
     }
 
     /// Makes everything appended so far durable and says how far that is.
-    pub fn sync(&mut self) -> Result<Cursor, ProjectionError> {
+    pub(crate) fn sync(&mut self) -> Result<Cursor, ProjectionError> {
         self.write_buffer()?;
         self.file.sync().map_err(|source| self.failed("sync", source))?;
         Ok(Cursor { applied: self.applied, bytes: self.bytes })
     }
 
     /// Bytes written so far.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// The last event taken in.
-    pub fn applied(&self) -> Seq {
+    pub(crate) fn applied(&self) -> Seq {
         self.applied
     }
 
@@ -238,7 +238,7 @@ impl AppendOnly {
 }
 
 /// Compares a file with the lines of all events after one; what differs first. Nothing is written.
-pub fn compare(
+pub(crate) fn compare(
     disk: &Arc<dyn Disk>,
     path: &Path,
     project: Project,

@@ -400,12 +400,12 @@ struct SelectionFact {
 #[cfg(any(test, feature = "internals"))]
 impl ItemFacts {
     /// Reads them from a line.
-    pub fn of(line: &[u8]) -> serde_json::Result<ItemFacts> {
+    pub(crate) fn of(line: &[u8]) -> serde_json::Result<ItemFacts> {
         serde_json::from_slice(line)
     }
 
     /// As the manifest wants them.
-    pub fn line(&self) -> LineFacts<'_> {
+    pub(crate) fn line(&self) -> LineFacts<'_> {
         LineFacts {
             summary_id: &self.summary_id,
             source_time_ms: self.source_time_ms,

@@ -240,11 +240,11 @@ impl RunRecord {
     pub(crate) const VERSION: &str = "run_record.v1";
 
     /// Its file, relative to the bus home.
-    pub fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         format!("{RUN_RECORDS_DIR}/{}.run_record.json", self.run_id)
     }
 
-    pub fn to_bytes(&self) -> serde_json::Result<Vec<u8>> {
+    pub(crate) fn to_bytes(&self) -> serde_json::Result<Vec<u8>> {
         Ok(to_file(self)?.into_bytes())
     }
 

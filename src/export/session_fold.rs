@@ -141,7 +141,12 @@ impl SessionFold {
     }
 
     /// Takes the next event; gives the session that it ends.
-    pub fn take(&mut self, seq: Seq, at: Timestamp, event: &Event) -> Option<FinishedSession> {
+    pub(crate) fn take(
+        &mut self,
+        seq: Seq,
+        at: Timestamp,
+        event: &Event,
+    ) -> Option<FinishedSession> {
         if let Event::SessionStarted { run_id, command, version, config, host } = event {
             self.open = Some(OpenSession {
                 run_id: run_id.clone(),

@@ -21,7 +21,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// The window of this type that contains a day.
-    pub fn of(kind: WindowType, day: Day) -> Window {
+    pub(crate) fn of(kind: WindowType, day: Day) -> Window {
         let day = day.0;
         let monday =
             |day: NaiveDate| day - Days::new(u64::from(day.weekday().num_days_from_monday()));
@@ -68,7 +68,7 @@ impl Window {
     }
 
     /// The name in records and file names.
-    pub fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         let (Some(start), Some(end)) = (self.start, self.end) else { return "all".to_owned() };
         let week = start.0.iso_week();
         match self.kind {
@@ -84,7 +84,7 @@ impl Window {
         }
     }
 
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         let (Some(start), Some(end)) = (self.start, self.end) else {
             return "everything so far".to_owned();
         };

@@ -132,7 +132,7 @@ pub(super) struct Answer {
 
 impl Asker<'_> {
     /// Asks until an answer is valid or the repair turns are used.
-    pub fn ask(&self, question: &Question<'_>) -> Result<Answer, FlowProblem> {
+    pub(super) fn ask(&self, question: &Question<'_>) -> Result<Answer, FlowProblem> {
         {
             let mut ledger = self.ledger.lock();
             ledger.rendered.push((question.node.to_owned(), question.rendered));
@@ -249,7 +249,7 @@ impl Asker<'_> {
     }
 
     /// Takes pictures out of a question. The embedded summarizer reads the sources themselves.
-    pub fn leave_out_pictures(&self, messages: &mut [Message], pictures: Pictures) {
+    pub(super) fn leave_out_pictures(&self, messages: &mut [Message], pictures: Pictures) {
         if !self.provider.is_free() {
             self.ledger.lock().pictures += pictures::leave_out(messages, pictures);
         }
@@ -323,7 +323,7 @@ impl Asker<'_> {
     }
 
     /// The answer to a short question, completed: rules fill the `derived` members of the whole schema.
-    pub fn complete(
+    pub(super) fn complete(
         &self,
         question: &Question<'_>,
         whole: &OutputSchema,

@@ -44,7 +44,7 @@ struct Bracket<'t> {
 
 impl Citations<'_> {
     /// The text with labels replaced by their ids and without unknown ids, and the unknown ids.
-    pub fn clean(&self, text: &str) -> (String, Vec<String>) {
+    pub(super) fn clean(&self, text: &str) -> (String, Vec<String>) {
         let (mut clean, mut unknown) = (String::with_capacity(text.len()), Vec::new());
         let mut fence: Option<&str> = None;
         for line in text.split_inclusive('\n') {

@@ -25,7 +25,7 @@ pub(super) struct ConnectionFiles(BTreeMap<String, Vec<(String, String)>>);
 
 impl ConnectionFiles {
     /// Those of a pack; `aliases` are the files that stand beside the flow under another name.
-    pub fn of(files: &PackFiles, aliases: &BTreeMap<String, String>) -> ConnectionFiles {
+    pub(super) fn of(files: &PackFiles, aliases: &BTreeMap<String, String>) -> ConnectionFiles {
         let copied = aliases
             .iter()
             .filter_map(|(alias, path)| Some((alias.as_str(), files.get(path).ok().flatten()?)));
@@ -41,7 +41,7 @@ impl ConnectionFiles {
     }
 
     /// The members of a connection, or what is wrong with its file; `None` without a file.
-    pub fn read(&self, name: &str) -> Option<Result<Map<String, Value>, String>> {
+    pub(super) fn read(&self, name: &str) -> Option<Result<Map<String, Value>, String>> {
         let mut members = Map::new();
         for (path, text) in self.0.get(name)? {
             match read(text) {

@@ -141,7 +141,7 @@ pub(crate) enum Binding {
 }
 
 impl Binding {
-    pub fn parse(value: &Value) -> Binding {
+    pub(crate) fn parse(value: &Value) -> Binding {
         let inside = value
             .as_str()
             .and_then(|text| text.strip_prefix("${")?.strip_suffix('}'))
@@ -159,7 +159,7 @@ impl Binding {
     }
 
     /// The node it reads, if any.
-    pub fn node(&self) -> Option<&str> {
+    pub(crate) fn node(&self) -> Option<&str> {
         match self {
             Binding::Node { node, .. } => Some(node),
             _ => None,
@@ -192,7 +192,7 @@ pub(super) fn last_part(include: &str) -> String {
 }
 
 /// Follows a property path into the output of a node.
-pub fn follow(node: &str, value: &Value, property: &str) -> Result<Value, NoSuchProperty> {
+pub(super) fn follow(node: &str, value: &Value, property: &str) -> Result<Value, NoSuchProperty> {
     let mut here = value;
     for step in property_steps(property) {
         let next = match (&step, here) {
@@ -319,7 +319,7 @@ pub(crate) struct PromptyCall {
 
 impl Node {
     /// The binding of an input.
-    pub fn input(&self, name: &str) -> Option<&Binding> {
+    pub(crate) fn input(&self, name: &str) -> Option<&Binding> {
         self.inputs.iter().find(|(key, _)| key == name).map(|(_, binding)| binding)
     }
 }
@@ -348,7 +348,7 @@ pub(crate) struct FlowFile {
 
 impl FlowFile {
     /// Reads a flow from its YAML value.
-    pub fn from_value(value: &Value) -> Result<FlowFile, BadFlow> {
+    pub(super) fn from_value(value: &Value) -> Result<FlowFile, BadFlow> {
         let root = value.as_object().ok_or_else(|| BadFlow::new("file", "not a mapping"))?;
         if root.contains_key("entry") && !root.contains_key("nodes") {
             return Err(BadFlow::new("entry", "a flow that is a Python program cannot run here"));
@@ -375,7 +375,7 @@ impl FlowFile {
     }
 
     /// The declared input with this name.
-    pub fn input(&self, name: &str) -> Option<&InputDef> {
+    pub(super) fn input(&self, name: &str) -> Option<&InputDef> {
         self.inputs.iter().find(|input| input.name == name)
     }
 }

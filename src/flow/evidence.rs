@@ -81,7 +81,7 @@ pub(super) struct Folded {
 }
 
 impl Folded {
-    pub fn of(text: &str) -> Folded {
+    pub(super) fn of(text: &str) -> Folded {
         let mut folded = Folded { text: String::with_capacity(text.len()), offsets: Vec::new() };
         let mut space = false;
         for (at, c) in text.char_indices() {
@@ -100,7 +100,7 @@ impl Folded {
         folded
     }
 
-    pub fn find(&self, wanted: &str) -> Option<(usize, usize)> {
+    pub(super) fn find(&self, wanted: &str) -> Option<(usize, usize)> {
         let at = self.text.find(wanted)?;
         let last = self.text[..at + wanted.len()].chars().next_back()?;
         let end = self.offsets[at + wanted.len() - 1] + last.len_utf8();

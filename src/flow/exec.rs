@@ -92,7 +92,7 @@ struct Done {
 
 impl Executor<'_> {
     /// Runs the nodes of each line.
-    pub fn run(&self) -> Result<Finished, FlowProblem> {
+    pub(super) fn run(&self) -> Result<Finished, FlowProblem> {
         let mut finished = Finished::default();
         let mut pending: Vec<&Node> = self.pack.plan.nodes.iter().collect();
         std::thread::scope(|scope| {
@@ -185,7 +185,7 @@ impl Executor<'_> {
     }
 
     /// The value of a binding, from the outputs so far.
-    pub fn value(
+    pub(super) fn value(
         &self,
         binding: &Binding,
         outputs: &BTreeMap<String, Output>,
@@ -436,7 +436,10 @@ impl Executor<'_> {
     }
 
     /// Runs the aggregation nodes. `lines` holds for each reference one value for each line.
-    pub fn aggregate(&self, lines: &BTreeMap<String, Vec<Value>>) -> Result<Finished, FlowProblem> {
+    pub(super) fn aggregate(
+        &self,
+        lines: &BTreeMap<String, Vec<Value>>,
+    ) -> Result<Finished, FlowProblem> {
         let settings = self.python;
         let mut finished = Finished::default();
         for node in &self.pack.plan.aggregation {

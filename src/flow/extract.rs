@@ -16,7 +16,7 @@ const STARTS_MAX: usize = 64;
 pub(crate) struct NoJson(pub String);
 
 /// The JSON value of an answer.
-pub fn json(answer: &str) -> Result<Value, NoJson> {
+pub(super) fn json(answer: &str) -> Result<Value, NoJson> {
     if answer.len() > ANSWER_BYTES_MAX {
         return Err(NoJson(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes")));
     }

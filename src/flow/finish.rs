@@ -48,7 +48,7 @@ pub(super) struct GraphOutput<'a> {
 }
 
 impl GraphOutput<'_> {
-    pub fn outcome(
+    pub(super) fn outcome(
         self,
         pack: &LoadedPack,
         params: &Map<String, Value>,

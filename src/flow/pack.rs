@@ -76,7 +76,7 @@ impl OutputSchema {
     }
 
     /// The schema that a file holds.
-    pub fn of(path: &str, value: Value) -> Result<OutputSchema, LoadError> {
+    pub(crate) fn of(path: &str, value: Value) -> Result<OutputSchema, LoadError> {
         let bad = |reason: String| LoadError::Json { path: path.to_owned(), reason };
         let validator = schema::compile(&value).map_err(bad)?;
         let canonical = canonical::jcs(&value);
@@ -86,7 +86,7 @@ impl OutputSchema {
 
 /// What a node does.
 #[derive(Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// Renders a template.
     Prompt { template: String },
     /// Asks the model.

@@ -13,7 +13,7 @@ use super::dag::{BadFlow, Binding, FlowFile, Node, OutputDef};
 
 /// What will run, in which order.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Nodes that run for each line, in order.
     pub nodes: Vec<Node>,
     /// Nodes that run once over all lines, in order.
@@ -25,7 +25,7 @@ pub struct Plan {
 }
 
 /// Plans a flow for a variant. A node with variants uses the one of that name, else its default.
-pub fn plan(flow: &FlowFile, variant: Option<&str>) -> Result<Plan, BadFlow> {
+pub(super) fn plan(flow: &FlowFile, variant: Option<&str>) -> Result<Plan, BadFlow> {
     let nodes: Vec<Node> = flow.nodes.iter().map(|node| choose(flow, node, variant)).collect();
     check_names(&nodes)?;
     check_inputs(flow, &nodes)?;

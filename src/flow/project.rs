@@ -237,7 +237,7 @@ impl Projection {
     }
 
     /// The form of the model's answer, given whether the flow has an output schema.
-    pub fn form(&self, has_schema: bool) -> Form {
+    pub(crate) fn form(&self, has_schema: bool) -> Form {
         self.rules.form.unwrap_or(if has_schema { Form::Json } else { Form::Text })
     }
 
@@ -258,12 +258,12 @@ impl Projection {
     }
 
     /// How long inputs are condensed.
-    pub fn hierarchy(&self) -> HierarchySettings {
+    pub(crate) fn hierarchy(&self) -> HierarchySettings {
         self.rules.hierarchy.clone().unwrap_or_default()
     }
 
     /// The fields of a summary. `summary_text` may be empty.
-    pub fn apply(&self, output: &Value) -> SummaryOutputs {
+    pub(crate) fn apply(&self, output: &Value) -> SummaryOutputs {
         let r = &self.rules;
         let text = |rules: &[Rule]| self.first(rules, output).map(|value| joined(&value));
         let short = |rules: &[Rule]| text(rules).map(|text| shorten(&text));
@@ -294,7 +294,7 @@ impl Projection {
     }
 
     /// The quotes in the output: pointer and text of each.
-    pub fn quotes(&self, output: &Value) -> Vec<(String, String)> {
+    pub(crate) fn quotes(&self, output: &Value) -> Vec<(String, String)> {
         let mut quotes = Vec::new();
         for rule in &self.rules.evidence {
             let (Rule::Pointer(pointer) | Rule::Mapped { pointer, .. }) = rule else { continue };
@@ -515,7 +515,7 @@ fn leaves(place: &str, value: &Value, quotes: &mut Vec<(String, String)>) {
 
 /// A Markdown answer as an object: the page, its front matter, the rest. Nothing in it acts where a site
 /// is built from it.
-pub fn markdown(answer: &str) -> Value {
+pub(super) fn markdown(answer: &str) -> Value {
     let text = unfenced(answer.trim_start_matches('\u{feff}').trim());
     let (front, body) = front_matter(text);
     let (front, body) = (page::front_matter(&front), page::inert(body));

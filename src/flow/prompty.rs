@@ -25,7 +25,7 @@ pub(super) const ABOVE: &str = "_above";
 const BASES_MAX: usize = 8;
 
 /// The text of a file of the pack by its path from the folder of the flow file.
-pub fn beside(files: &PackFiles, entry: &str, name: &str) -> Option<String> {
+pub(super) fn beside(files: &PackFiles, entry: &str, name: &str) -> Option<String> {
     let bytes = files.get(&path_in_pack(entry, name)?).ok()??;
     String::from_utf8(bytes.to_vec()).ok()
 }
@@ -112,7 +112,7 @@ pub(crate) struct Prompty {
 
 impl Prompty {
     /// Takes a file apart.
-    pub fn parse(path: &str, text: &str) -> Result<Prompty, BadFlow> {
+    pub(super) fn parse(path: &str, text: &str) -> Result<Prompty, BadFlow> {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let text = text.trim_start_matches('\u{feff}').trim_start();
         let parts = text.strip_prefix("---").and_then(|rest| {
@@ -270,7 +270,7 @@ impl Prompty {
     /// The file as a flow of one model node.
     ///
     /// `read` gives a file that lies beside it.
-    pub fn flow(
+    pub(super) fn flow(
         &self,
         path: &str,
         read: impl Fn(&str) -> Option<String>,

@@ -4,7 +4,7 @@
 use serde_json::{Number, Value};
 
 /// `str(value)`.
-pub fn to_str(value: &Value) -> String {
+pub(super) fn to_str(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => repr(other),

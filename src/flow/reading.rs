@@ -47,7 +47,7 @@ pub(super) struct Reading {
 
 impl Reading {
     /// A question was asked. A provider that copies reads the sources and not the prompt.
-    pub fn question(
+    pub(super) fn question(
         &mut self,
         sources: &[SourceText],
         shows: Shows,
@@ -82,12 +82,12 @@ impl Reading {
     }
 
     /// A program of the flow got the inputs. What it reads of them is not known.
-    pub fn program(&mut self) {
+    pub(super) fn program(&mut self) {
         self.by_program = true;
     }
 
     /// The account of all sources. `inputs` are the values that the flow got.
-    pub fn coverage(
+    pub(super) fn coverage(
         &self,
         sources: &[SourceText],
         inputs: &Map<String, Value>,

@@ -55,7 +55,7 @@ pub(crate) struct Templates {
 
 impl Templates {
     /// No templates yet.
-    pub fn new(undefined: Undefined) -> Templates {
+    pub(crate) fn new(undefined: Undefined) -> Templates {
         let mut environment = Environment::new();
         environment.set_syntax(
             minijinja::syntax::SyntaxConfig::builder()
@@ -78,7 +78,7 @@ impl Templates {
     }
 
     /// Compiles a template under a name.
-    pub fn add(&mut self, name: &str, source: &str) -> Result<(), TemplateError> {
+    pub(crate) fn add(&mut self, name: &str, source: &str) -> Result<(), TemplateError> {
         let source = source.strip_prefix('\u{feff}').unwrap_or(source);
         let source = adapt::adapt(&source.replace("\r\n", "\n").replace('\r', "\n"));
         let source = roles::mark(&source);
@@ -88,7 +88,7 @@ impl Templates {
     }
 
     /// True when a template of this name was added.
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.environment.get_template(name).is_ok()
     }
 
@@ -102,7 +102,7 @@ impl Templates {
 
     /// Renders with marks still in place. `marked` names members that are themselves rendered
     /// prompts, whose marks count. Of two values with one name the last is taken.
-    pub fn render<'v>(
+    pub(crate) fn render<'v>(
         &self,
         name: &str,
         values: impl IntoIterator<Item = (&'v str, &'v Value)>,

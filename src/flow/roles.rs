@@ -59,7 +59,7 @@ pub enum NoConversation {
 }
 
 /// Puts marks around the role lines and sub-headers of a template's literal text.
-pub fn mark(template: &str) -> String {
+pub(super) fn mark(template: &str) -> String {
     let template = without_marks(template);
     let pieces = pieces(&template);
     let mut out = String::with_capacity(template.len() + 64);
@@ -165,7 +165,7 @@ pub(crate) fn has_marks(text: &str) -> bool {
 }
 
 /// A rendered text as it would have been without marks.
-pub fn plain(rendered: &str) -> String {
+pub(super) fn plain(rendered: &str) -> String {
     replaced(rendered, "")
 }
 
@@ -295,7 +295,7 @@ fn raw_end(text: &str) -> usize {
 }
 
 /// Splits a rendered, marked text into messages.
-pub fn split(rendered: &str) -> Result<Vec<Message>, NoConversation> {
+pub(super) fn split(rendered: &str) -> Result<Vec<Message>, NoConversation> {
     let mut heads = Vec::new();
     let mut from = 0;
     while let Some(at) = find_mark(&rendered[from..], &[ROLE, SLOT]) {

@@ -26,7 +26,10 @@ pub(crate) struct SmallForm {
 
 impl SmallForm {
     /// The short form of a schema, where the pack names one.
-    pub fn of(hints: Option<&Hints>, schema: Option<&Value>) -> Result<Option<SmallForm>, String> {
+    pub(crate) fn of(
+        hints: Option<&Hints>,
+        schema: Option<&Value>,
+    ) -> Result<Option<SmallForm>, String> {
         let Some(small) = hints.and_then(|hints| hints.small.as_ref()) else { return Ok(None) };
         let properties = schema.and_then(|schema| schema["properties"].as_object());
         let Some((schema, properties)) = schema.zip(properties) else {
@@ -58,12 +61,12 @@ impl SmallForm {
     }
 
     /// The name of the short form of a template.
-    pub fn template(path: &str) -> String {
+    pub(crate) fn template(path: &str) -> String {
         format!("{path}#small")
     }
 
     /// A template without the list items that are about members no small model is asked for.
-    pub fn shorten(&self, template: &str) -> String {
+    pub(crate) fn shorten(&self, template: &str) -> String {
         let derived: BTreeSet<&str> = self.derived.iter().map(String::as_str).collect();
         let asked = self.schema["properties"].as_object();
         let is_asked = |name: &str| asked.is_some_and(|asked| asked.contains_key(name));

@@ -62,7 +62,7 @@ pub(crate) struct IdClaims {
 }
 
 impl IdClaims {
-    pub fn of(schema: &Value, projection: &Projection) -> IdClaims {
+    pub(crate) fn of(schema: &Value, projection: &Projection) -> IdClaims {
         let mut paths = Vec::new();
         collect(schema, schema, &mut Vec::new(), 0, &mut paths);
         let split = |pointer: &String| pointer.split('/').skip(1).map(unescaped).collect();
@@ -97,12 +97,12 @@ impl IdClaims {
     }
 
     /// The pointers that are checked, each with the input whose ids it may repeat.
-    pub fn pointers(&self) -> impl Iterator<Item = (String, Option<&str>)> {
+    pub(crate) fn pointers(&self) -> impl Iterator<Item = (String, Option<&str>)> {
         let pointers = self.paths.iter().map(|path| format!("/{}", path.join("/")));
         pointers.zip(self.given.iter().map(Option::as_deref))
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.paths.is_empty()
     }
 }
@@ -281,7 +281,7 @@ impl GivenIds {
 
 impl<'a> KnownIds<'a> {
     /// `more` are ids of the request beside those of its sources, such as documents and sessions.
-    pub fn of(
+    pub(super) fn of(
         sources: &'a [SourceText],
         more: &[String],
         tree: Option<&Hierarchy>,
@@ -382,7 +382,7 @@ impl<'a> KnownIds<'a> {
     }
 
     /// What a repair turn says of unknown ids.
-    pub fn complaints(&self, removed: &[RemovedId]) -> Vec<Violation> {
+    pub(super) fn complaints(&self, removed: &[RemovedId]) -> Vec<Violation> {
         let shown: Vec<&str> =
             self.sources.iter().take(KNOWN_SHOWN).map(|source| source.id.as_str()).collect();
         let more = self.sources.len().saturating_sub(shown.len());
@@ -410,7 +410,7 @@ pub(super) struct CannotRemove(pub Vec<RemovedId>);
 
 impl IdCheck<'_> {
     /// The unknown ids that a text cites, when the pack asks for such a text.
-    pub fn cited_by(&self, text: &str) -> Vec<RemovedId> {
+    pub(super) fn cited_by(&self, text: &str) -> Vec<RemovedId> {
         let cites = self.claims.cited.iter().position(|cites| *cites);
         let Some(pointer) = cites.map(|at| format!("/{}", self.claims.paths[at].join("/"))) else {
             return Vec::new();
@@ -420,7 +420,7 @@ impl IdCheck<'_> {
     }
 
     /// Replaces labels by ids and removes unknown ids; lists what was removed.
-    pub fn clean(&self, answer: &mut Value) -> Result<Vec<RemovedId>, CannotRemove> {
+    pub(super) fn clean(&self, answer: &mut Value) -> Result<Vec<RemovedId>, CannotRemove> {
         let active: Vec<(usize, usize)> = (0..self.claims.paths.len()).map(|at| (at, 0)).collect();
         let mut removed = Vec::new();
         match self.walk(answer, self.schema, &active, "", &mut removed) {

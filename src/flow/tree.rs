@@ -138,7 +138,7 @@ struct Draft {
 
 impl TreeJob<'_> {
     /// Builds the tree; `None` when no source has a text.
-    pub fn build(&self) -> Result<Option<Hierarchy>, FlowProblem> {
+    pub(super) fn build(&self) -> Result<Option<Hierarchy>, FlowProblem> {
         let settings = self.pack.projection.hierarchy();
         let chars =
             settings.leaf_chars.unwrap_or(LEAF_CHARS).clamp(200, self.prompt_bytes.max(200));

@@ -17,12 +17,12 @@ const YAML_NODES_MAX: usize = 50_000;
 pub(crate) struct NotYaml(pub String);
 
 /// Reads one YAML document.
-pub fn parse(text: &str) -> Result<Value, NotYaml> {
+pub(super) fn parse(text: &str) -> Result<Value, NotYaml> {
     parse_as(text)
 }
 
 /// Reads one YAML document into a form of its own.
-pub fn parse_as<T: DeserializeOwned>(text: &str) -> Result<T, NotYaml> {
+pub(super) fn parse_as<T: DeserializeOwned>(text: &str) -> Result<T, NotYaml> {
     if text.len() > YAML_BYTES_MAX {
         return Err(NotYaml(format!("longer than {YAML_BYTES_MAX} bytes")));
     }

@@ -39,7 +39,7 @@ pub(crate) struct Skipped {
 
 impl Skipped {
     /// Whether the command names the file and exits with 1.
-    pub fn is_told(&self) -> bool {
+    pub(crate) fn is_told(&self) -> bool {
         self.named || self.is_fault
     }
 }

@@ -60,7 +60,7 @@ impl Mapping {
     }
 
     /// Feed items as JSON.
-    pub fn feed() -> Mapping {
+    pub(crate) fn feed() -> Mapping {
         Mapping {
             source_system: "rss".to_owned(),
             id: paths(&["id", "guid", "guid.value", "link", "url"]),

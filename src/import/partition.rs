@@ -76,7 +76,7 @@ pub(crate) struct Appender<'a> {
 
 impl<'a> Appender<'a> {
     /// Appends events to days.
-    pub fn events(target: Target<'a>) -> Appender<'a> {
+    pub(crate) fn events(target: Target<'a>) -> Appender<'a> {
         Appender { target, family: Family::Events, growing: BTreeMap::new() }
     }
 
@@ -85,12 +85,12 @@ impl<'a> Appender<'a> {
         Appender { target, family: Family::Sessions, growing: BTreeMap::new() }
     }
 
-    pub fn chunks(target: Target<'a>) -> Appender<'a> {
+    pub(crate) fn chunks(target: Target<'a>) -> Appender<'a> {
         Appender { target, family: Family::Chunks, growing: BTreeMap::new() }
     }
 
     /// Takes records of a partition, those that are new in order. They are shown by `finish`.
-    pub fn take(
+    pub(crate) fn take(
         &mut self,
         partition: &str,
         mut records: Vec<NewRecord>,
@@ -186,7 +186,7 @@ impl<'a> Appender<'a> {
     }
 
     /// Shows everything that was taken.
-    pub fn finish(mut self, report: &mut Report) -> Result<(), ImportError> {
+    pub(crate) fn finish(mut self, report: &mut Report) -> Result<(), ImportError> {
         self.show(report)
     }
 

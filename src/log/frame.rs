@@ -152,7 +152,7 @@ pub(crate) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    pub fn of(record: &'a NewRecord) -> Part<'a> {
+    pub(crate) fn of(record: &'a NewRecord) -> Part<'a> {
         Part {
             at: record.at,
             tag: record.tag,
@@ -162,7 +162,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    pub fn hash(&self, previous: &Digest, seq: Seq) -> Digest {
+    pub(crate) fn hash(&self, previous: &Digest, seq: Seq) -> Digest {
         record_hash(previous, seq, self.at, self.tag, self.version, self.payload)
     }
 }
@@ -178,17 +178,17 @@ pub(crate) struct Block {
 
 impl Block {
     /// How many records are in it.
-    pub fn count(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         self.count
     }
 
     /// Bytes it takes before compression.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.heads.len() + self.payloads.len()
     }
 
     /// Adds the next record.
-    pub fn push(&mut self, part: &Part<'_>) {
+    pub(super) fn push(&mut self, part: &Part<'_>) {
         let heads = &mut self.heads;
         heads.extend_from_slice(&part.at.0.to_le_bytes());
         heads.extend_from_slice(&part.tag.to_le_bytes());
@@ -221,7 +221,7 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
-    pub fn new(level: i32) -> Result<Packer, LogError> {
+    pub(super) fn new(level: i32) -> Result<Packer, LogError> {
         let zstd =
             zstd::bulk::Compressor::new(level).map_err(LogError::io("set up compression"))?;
         Ok(Packer { zstd, packed: Vec::new() })
@@ -249,7 +249,7 @@ impl Packer {
     }
 
     /// Encodes the records of a block as one frame value, and empties it.
-    pub fn frame(
+    pub(super) fn frame(
         &mut self,
         first: Seq,
         previous: &Digest,
@@ -276,7 +276,7 @@ impl Packer {
     }
 
     /// Encodes a body.
-    pub fn body(&mut self, seq: Seq, body: &[u8]) -> Result<Vec<u8>, LogError> {
+    pub(super) fn body(&mut self, seq: Seq, body: &[u8]) -> Result<Vec<u8>, LogError> {
         let mut out = Vec::with_capacity(BODY_HEADER + body.len());
         out.extend_from_slice(&[0; BODY_HEADER]);
         let codec = self.pack(body, &mut out)?;
@@ -304,7 +304,7 @@ pub(crate) struct Unpacker {
 }
 
 impl Unpacker {
-    pub fn new() -> Result<Unpacker, LogError> {
+    pub(super) fn new() -> Result<Unpacker, LogError> {
         let zstd = zstd::bulk::Decompressor::new().map_err(LogError::io("set up decompression"))?;
         Ok(Unpacker { zstd })
     }
@@ -336,7 +336,12 @@ impl Unpacker {
     }
 
     /// Decodes a frame value into `frame`, whose buffers are reused.
-    pub fn frame(&mut self, first: Seq, stored: &[u8], frame: &mut Frame) -> Result<(), LogError> {
+    pub(super) fn frame(
+        &mut self,
+        first: Seq,
+        stored: &[u8],
+        frame: &mut Frame,
+    ) -> Result<(), LogError> {
         self.try_frame(first, stored, frame)
             .map_err(|what| LogError::Damaged { seq: first, what: format!("frame: {what}") })
     }
@@ -355,7 +360,7 @@ impl Unpacker {
     }
 
     /// Decodes a body; `None` for one that retention dropped.
-    pub fn body(&mut self, seq: Seq, stored: &[u8]) -> Result<Option<Vec<u8>>, LogError> {
+    pub(super) fn body(&mut self, seq: Seq, stored: &[u8]) -> Result<Option<Vec<u8>>, LogError> {
         let mut body = Vec::new();
         Ok(self.body_into(seq, stored, &mut body)?.then_some(body))
     }
@@ -405,7 +410,7 @@ pub(crate) struct Header {
 
 impl Header {
     /// Reads and checks a frame value without unpacking it.
-    pub fn read(first: Seq, stored: &[u8]) -> Result<Header, String> {
+    pub(super) fn read(first: Seq, stored: &[u8]) -> Result<Header, String> {
         if stored.len() < HEADER {
             return Err("too short".into());
         }
@@ -432,7 +437,7 @@ impl Header {
     }
 
     /// The mark of a frame value whose header was read.
-    pub fn mark<'a>(&self, stored: &'a [u8]) -> &'a [u8] {
+    pub(super) fn mark<'a>(&self, stored: &'a [u8]) -> &'a [u8] {
         &stored[HEADER..self.mark_end]
     }
 }
@@ -461,7 +466,7 @@ impl Default for Frame {
 
 impl Frame {
     /// The last position in the frame.
-    pub fn last(&self) -> Seq {
+    pub(super) fn last(&self) -> Seq {
         Seq(self.first.0 + u64::from(self.count) - 1)
     }
 
@@ -498,7 +503,7 @@ impl Frame {
     }
 
     /// The records in order.
-    pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
+    pub(super) fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let mut payload_at = self.count as usize * RECORD;
         (0..self.count as usize).map(move |index| {
             let part = self.part(index, payload_at);
@@ -508,7 +513,7 @@ impl Frame {
     }
 
     /// Hashes of all records.
-    pub fn hashes(&self) -> Vec<Digest> {
+    pub(super) fn hashes(&self) -> Vec<Digest> {
         let mut previous = self.previous;
         let mut seq = self.first;
         self.parts()
@@ -521,13 +526,13 @@ impl Frame {
     }
 
     /// A cursor that hashes on demand.
-    pub fn chain(&self) -> ChainCursor<'_> {
+    pub(super) fn chain(&self) -> ChainCursor<'_> {
         let payload_at = self.count as usize * RECORD;
         ChainCursor { frame: self, state: Cell::new((0, payload_at, self.previous)) }
     }
 
     /// The records from position `from` on, hashed on demand.
-    pub fn entries<'f>(
+    pub(super) fn entries<'f>(
         &'f self,
         chain: &'f ChainCursor<'f>,
         from: Seq,

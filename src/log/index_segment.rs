@@ -98,7 +98,7 @@ impl IndexSegmentInfo {
         self.sources.is_empty()
     }
 
-    pub fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(21 + self.sources.len() * 8);
         out.extend_from_slice(&self.age.to_le_bytes());
         out.extend_from_slice(&self.entries.to_le_bytes());
@@ -110,7 +110,7 @@ impl IndexSegmentInfo {
         out
     }
 
-    pub fn decode(id: u64, stored: &[u8]) -> Option<IndexSegmentInfo> {
+    pub(super) fn decode(id: u64, stored: &[u8]) -> Option<IndexSegmentInfo> {
         if stored.len() < 21 || !(stored.len() - 21).is_multiple_of(8) {
             return None;
         }
@@ -134,7 +134,7 @@ pub(crate) struct IndexSegment {
 
 impl IndexSegment {
     /// A segment whose fences are added chunk by chunk.
-    pub fn new(info: IndexSegmentInfo) -> IndexSegment {
+    pub(super) fn new(info: IndexSegmentInfo) -> IndexSegment {
         let chunks = info.chunks as usize;
         IndexSegment {
             info,
@@ -143,7 +143,7 @@ impl IndexSegment {
         }
     }
 
-    pub fn push(&mut self, fence: Key, filter: ChunkFilter) {
+    pub(super) fn push(&mut self, fence: Key, filter: ChunkFilter) {
         self.fences.push(fence);
         self.filters.push(filter);
     }
@@ -189,7 +189,7 @@ impl IndexSegment {
     }
 
     /// Bytes in memory.
-    pub fn memory(&self) -> usize {
+    pub(super) fn memory(&self) -> usize {
         self.fences.capacity() * size_of::<Key>()
             + self.filters.capacity() * size_of::<ChunkFilter>()
     }

@@ -43,11 +43,11 @@ pub(crate) struct SegmentInfo {
 }
 
 impl SegmentInfo {
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         segment_name(self.first)
     }
 
-    pub fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(56);
         out.extend_from_slice(&self.last.0.to_le_bytes());
         out.extend_from_slice(&self.bytes.to_le_bytes());
@@ -56,7 +56,7 @@ impl SegmentInfo {
         out
     }
 
-    pub fn decode(first: Seq, stored: &[u8]) -> Result<SegmentInfo, LogError> {
+    pub(super) fn decode(first: Seq, stored: &[u8]) -> Result<SegmentInfo, LogError> {
         if stored.len() != 56 {
             return Err(damaged(first, "its entry is malformed"));
         }
@@ -96,7 +96,7 @@ pub(crate) struct SegmentWriter {
 
 impl SegmentWriter {
     /// Starts the segment of the records from `first` on, whose predecessor has hash `previous`.
-    pub fn create(
+    pub(super) fn create(
         disk: &dyn Disk,
         dir: &Path,
         store_id: [u8; 16],
@@ -136,7 +136,7 @@ impl SegmentWriter {
     }
 
     /// Adds the records of a frame that continues the segment.
-    pub fn add(&mut self, frame: &Frame) -> Result<(), LogError> {
+    pub(super) fn add(&mut self, frame: &Frame) -> Result<(), LogError> {
         for part in frame.parts() {
             let seq = self.next.plus(u64::from(self.pending.count()));
             self.hash = part.hash(&self.hash, seq);
@@ -149,7 +149,7 @@ impl SegmentWriter {
     }
 
     /// The hash of the last record added.
-    pub fn hash(&self) -> Digest {
+    pub(super) fn hash(&self) -> Digest {
         self.hash
     }
 
@@ -169,7 +169,7 @@ impl SegmentWriter {
     }
 
     /// Makes the segment and its name durable.
-    pub fn finish(mut self, disk: &dyn Disk) -> Result<SegmentInfo, LogError> {
+    pub(super) fn finish(mut self, disk: &dyn Disk) -> Result<SegmentInfo, LogError> {
         self.flush()?;
         let index_at = self.offset;
         let mut index = std::mem::take(&mut self.index);
@@ -197,7 +197,11 @@ pub(crate) struct Segment {
 
 impl Segment {
     /// Opens a segment and reads its index.
-    pub fn open(disk: &dyn Disk, dir: &Path, info: SegmentInfo) -> Result<Segment, LogError> {
+    pub(super) fn open(
+        disk: &dyn Disk,
+        dir: &Path,
+        info: SegmentInfo,
+    ) -> Result<Segment, LogError> {
         let file = match disk.open(&dir.join(info.name()), Open::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Err(damaged(info.first, "the file is missing"));
@@ -249,7 +253,7 @@ impl Segment {
     }
 
     /// Decodes the frame that holds `seq`.
-    pub fn frame(
+    pub(super) fn frame(
         &self,
         unpacker: &mut Unpacker,
         seq: Seq,

@@ -26,7 +26,7 @@ pub(crate) struct LogStamp {
 
 impl LogStamp {
     /// The stamp of a record; `None` before the first record and after the last.
-    pub fn of(log: &Reader, seq: Seq, reducer: u32) -> Result<Option<LogStamp>, LogError> {
+    pub(crate) fn of(log: &Reader, seq: Seq, reducer: u32) -> Result<Option<LogStamp>, LogError> {
         let mut id = String::new();
         push_hex(&mut id, &log.store_id());
         let record = log.get(seq)?;
@@ -34,7 +34,7 @@ impl LogStamp {
     }
 
     /// Whether data with this stamp may be used beside a log.
-    pub fn holds(&self, log: &Reader, reducer: u32) -> Result<bool, LogError> {
+    pub(crate) fn holds(&self, log: &Reader, reducer: u32) -> Result<bool, LogError> {
         Ok(self.reducer == reducer
             && self.seq <= log.head().0
             && LogStamp::of(log, self.seq, reducer)?.as_ref() == Some(self))

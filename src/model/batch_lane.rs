@@ -45,7 +45,7 @@ pub(crate) struct BatchPrice {
 
 impl BatchPrice {
     /// From the usual prices of a million tokens.
-    pub fn of(price_in: f64, price_out: f64) -> BatchPrice {
+    pub(crate) fn of(price_in: f64, price_out: f64) -> BatchPrice {
         BatchPrice { per_input: price_in * SHARE, per_output: price_out * SHARE }
     }
 
@@ -127,7 +127,7 @@ fn kind(queued: &QueuedQuestion) -> (String, String) {
 }
 
 impl BatchLane {
-    pub fn new(budget: Arc<Budget>, clock: Arc<dyn Clock>) -> BatchLane {
+    pub(crate) fn new(budget: Arc<Budget>, clock: Arc<dyn Clock>) -> BatchLane {
         BatchLane { state: Mutex::default(), changed: Condvar::new(), budget, clock }
     }
 

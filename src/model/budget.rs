@@ -59,7 +59,7 @@ struct BudgetState {
 
 impl Budget {
     /// A budget for days of a time zone. `None` means unlimited.
-    pub fn new(cost_max: Option<f64>, tokens_max: Option<u64>, zone: Tz) -> Budget {
+    pub(crate) fn new(cost_max: Option<f64>, tokens_max: Option<u64>, zone: Tz) -> Budget {
         let (spent, reserved) = (Spent::default(), Spent::default());
         let day = None;
         let (under_way, first_waits) = (0, 0);
@@ -85,7 +85,7 @@ impl Budget {
     }
 
     /// Continues where an earlier process stopped.
-    pub fn restore(&self, day: Day, spent: Spent) {
+    pub(crate) fn restore(&self, day: Day, spent: Spent) {
         let mut state = self.state.lock();
         (state.day, state.spent) = (Some(day), spent);
     }

@@ -34,13 +34,13 @@ pub(super) struct Connections {
 
 impl Connections {
     /// `config` is that of each agent.
-    pub fn new(config: Config) -> Connections {
+    pub(super) fn new(config: Config) -> Connections {
         let (tls, addresses) = (TlsConnector::default(), Addresses::default());
         Connections { config, tls, addresses, idle: Mutex::default() }
     }
 
     /// An agent for one call. It must live until the answer is read.
-    pub fn lend(&self) -> Lent<'_> {
+    pub(super) fn lend(&self) -> Lent<'_> {
         let idle = self.idle.lock().pop_back();
         let agent = idle.map(|(_, agent)| agent).unwrap_or_else(|| {
             let connector = ().chain(EndableConnector::default()).chain(self.tls.clone());

@@ -62,7 +62,7 @@ struct KnownContext {
 
 impl Contexts {
     /// The context of a model, asked of the server once; again only where the answer may change.
-    pub fn of(&self, endpoint: &Endpoint, headers: &Headers, model: &str) -> Option<usize> {
+    pub(super) fn of(&self, endpoint: &Endpoint, headers: &Headers, model: &str) -> Option<usize> {
         // Held while asking: the other calls need the same answer.
         let mut known = self.0.lock();
         if let Some(told) = known.get(model)

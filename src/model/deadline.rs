@@ -26,17 +26,17 @@ pub(super) struct Alive<'a> {
 }
 
 impl<'a> Alive<'a> {
-    pub fn new(clock: &'a dyn Clock) -> Alive<'a> {
+    pub(super) fn new(clock: &'a dyn Clock) -> Alive<'a> {
         Alive { since: Mutex::new(clock.now()), clock }
     }
 
     /// What is left of the time that is allowed.
-    pub fn left_of(&self, allowed: Duration) -> Duration {
+    pub(super) fn left_of(&self, allowed: Duration) -> Duration {
         time_left(allowed, *self.since.lock(), self.clock.now())
     }
 
     /// A listener that lets the time begin again and passes on what it hears.
-    pub fn listening(&'a self, to: Option<&'a dyn Listener>) -> Listening<'a> {
+    pub(super) fn listening(&'a self, to: Option<&'a dyn Listener>) -> Listening<'a> {
         Listening { alive: self, to }
     }
 }
@@ -78,7 +78,11 @@ pub(crate) struct Deadline<'a> {
 
 impl<'a> Deadline<'a> {
     /// The time counts from now.
-    pub fn new(inner: &'a dyn Provider, clock: &'a dyn Clock, allowed: Duration) -> Deadline<'a> {
+    pub(crate) fn new(
+        inner: &'a dyn Provider,
+        clock: &'a dyn Clock,
+        allowed: Duration,
+    ) -> Deadline<'a> {
         Deadline { inner, alive: Alive::new(clock), allowed }
     }
 }

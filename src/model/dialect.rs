@@ -135,20 +135,20 @@ impl Spoken {
 }
 
 impl Dialects {
-    pub fn of(&self, model: &str) -> Dialect {
+    pub(super) fn of(&self, model: &str) -> Dialect {
         let all = self.0.read();
         let spoken = all.get(model).filter(|spoken| !spoken.is_over());
         spoken.map(|spoken| spoken.dialect.clone()).unwrap_or_default()
     }
 
     /// Speaks a dialect that was learned earlier, unless this process learned something since.
-    pub fn recall(&self, model: &str, dialect: &Dialect, left: Duration) {
+    pub(super) fn recall(&self, model: &str, dialect: &Dialect, left: Duration) {
         let spoken = Spoken { dialect: dialect.clone(), until: Instant::now() + left };
         self.0.write().entry(model.to_owned()).or_insert(spoken);
     }
 
     /// The context that was learned for a model; without a model, the smallest one learned.
-    pub fn context(&self, model: &str) -> Option<usize> {
+    pub(super) fn context(&self, model: &str) -> Option<usize> {
         let all = self.0.read();
         let context = |spoken: &Spoken| spoken.dialect.context.filter(|_| !spoken.is_over());
         let tokens = match model {
@@ -159,7 +159,7 @@ impl Dialects {
     }
 
     /// Remembers the context of a model; the smallest number stands.
-    pub fn learn_context(
+    pub(super) fn learn_context(
         &self,
         endpoint: &Endpoint,
         bill: Option<&dyn Bill>,
@@ -182,7 +182,7 @@ impl Dialects {
     /// What a batch was told about one of its questions, which is not at hand any more. A part that was
     /// refused is left out or has another name the next time. Each such answer means that the dialect has
     /// changed since the question took its form, so that it is not asked again for ever.
-    pub fn refused_later(
+    pub(super) fn refused_later(
         &self,
         endpoint: &Endpoint,
         asked: AskedModel<'_>,
@@ -218,7 +218,7 @@ impl Dialects {
     }
 
     /// What is known of a model, for the log.
-    pub fn learned(&self, endpoint: &Endpoint, model: &str) -> LearnedDialect {
+    pub(super) fn learned(&self, endpoint: &Endpoint, model: &str) -> LearnedDialect {
         LearnedDialect {
             provider: endpoint.provider.clone(),
             server: endpoint.shown(""),
@@ -243,7 +243,7 @@ impl Dialects {
 
     /// Asks a model in its dialect; again in a better one after each refusal that changes it.
     /// Returns the answer and the dialect that was understood.
-    pub fn ask(
+    pub(super) fn ask(
         &self,
         asked: &Asked<'_>,
         model: &str,

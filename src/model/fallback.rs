@@ -13,13 +13,13 @@ use crate::contract::vocabulary::FailureCause;
 use crate::os::Clock;
 
 /// A provider and the providers that are asked in order when it fails.
-pub struct Fallback {
+pub(super) struct Fallback {
     chain: Vec<Arc<dyn Provider>>,
     clock: Arc<dyn Clock>,
 }
 
 impl Fallback {
-    pub fn new(
+    pub(super) fn new(
         first: Arc<dyn Provider>,
         others: Vec<Arc<dyn Provider>>,
         clock: Arc<dyn Clock>,
@@ -103,7 +103,7 @@ pub(crate) struct WithModel {
 }
 
 impl WithModel {
-    pub fn new(inner: Arc<dyn Provider>, model: &str) -> WithModel {
+    pub(super) fn new(inner: Arc<dyn Provider>, model: &str) -> WithModel {
         WithModel { inner, model: model.to_owned() }
     }
 }

@@ -112,7 +112,7 @@ impl Default for Limits {
 }
 
 /// A provider behind its limits.
-pub struct Gate {
+pub(super) struct Gate {
     inner: Arc<dyn Provider>,
     limits: Limits,
     budget: Arc<Budget>,
@@ -264,7 +264,7 @@ impl GateState {
 }
 
 impl Gate {
-    pub fn new(
+    pub(super) fn new(
         inner: Arc<dyn Provider>,
         limits: Limits,
         budget: Arc<Budget>,

@@ -36,18 +36,18 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    pub fn count(&self) -> u32 {
+    pub(super) fn count(&self) -> u32 {
         self.count
     }
 
     /// Whether the provider gets no calls for a time.
-    pub fn are_many(&self) -> bool {
+    pub(super) fn are_many(&self) -> bool {
         self.count >= FAILURES_TO_OPEN
     }
 
     /// Call `number` failed, `sent` calls were sent so far. `prompt` is given where the prompt may be
     /// the cause. True when the failure counts.
-    pub fn add(&mut self, number: u64, sent: u64, prompt: Option<Digest>) -> bool {
+    pub(super) fn add(&mut self, number: u64, sent: u64, prompt: Option<Digest>) -> bool {
         let together = number <= self.counted_at;
         let known = prompt.is_some_and(|prompt| self.prompts.contains(&prompt));
         if together || known && !self.are_many() {
@@ -61,7 +61,7 @@ impl Failures {
         true
     }
 
-    pub fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.count = 0;
         self.prompts.clear();
     }
@@ -81,17 +81,17 @@ pub(super) struct LearnedRate {
 }
 
 impl LearnedRate {
-    pub fn wait_ms(&self, now: Timestamp) -> i64 {
+    pub(super) fn wait_ms(&self, now: Timestamp) -> i64 {
         self.rate.map_or(0, |_| self.next.ms_since(now).max(0))
     }
 
-    pub fn sent(&mut self, now: Timestamp) {
+    pub(super) fn sent(&mut self, now: Timestamp) {
         if let Some(rate) = self.rate {
             self.next = self.next.max(now).plus_ms(gap_ms(rate));
         }
     }
 
-    pub fn answered(&mut self, now: Timestamp) {
+    pub(super) fn answered(&mut self, now: Timestamp) {
         self.forget_before(now);
         if self.answers.len() < ANSWERS_MAX {
             self.answers.push_back(now);
@@ -102,7 +102,7 @@ impl LearnedRate {
 
     /// Call `number` was refused, `sent` calls were sent so far. Calls that were under way together are
     /// one refusal.
-    pub fn refused(&mut self, number: u64, sent: u64, now: Timestamp) {
+    pub(super) fn refused(&mut self, number: u64, sent: u64, now: Timestamp) {
         if number <= self.lowered_at {
             return;
         }

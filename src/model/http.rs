@@ -110,7 +110,7 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    pub fn status(&self) -> u16 {
+    pub(super) fn status(&self) -> u16 {
         self.refusal.status
     }
 }
@@ -120,7 +120,7 @@ pub(super) type Headers = Vec<(&'static str, String)>;
 
 impl Endpoint {
     /// The server of a configured provider.
-    pub fn new(provider: &str, config: &ProviderConfig, key: Option<Secret>) -> Endpoint {
+    pub(super) fn new(provider: &str, config: &ProviderConfig, key: Option<Secret>) -> Endpoint {
         let address = config.address().and_then(ServerAddress::parse);
         // Portals show the address of a question; people copy it whole.
         let address = address.map(|address| {
@@ -150,7 +150,7 @@ impl Endpoint {
 
     /// The same with a server whose certificate comes from one of these; with none named, from a public
     /// authority.
-    pub fn trusting(mut self, certificates: Option<&[Certificate<'static>]>) -> Endpoint {
+    pub(super) fn trusting(mut self, certificates: Option<&[Certificate<'static>]>) -> Endpoint {
         self.connections = connections(certificates);
         self
     }
@@ -165,7 +165,7 @@ impl Endpoint {
     }
 
     /// The address of `path`, without its secrets.
-    pub fn shown(&self, path: &str) -> String {
+    pub(super) fn shown(&self, path: &str) -> String {
         match &self.address {
             Some(address) => shown_address(&address.below(path)),
             None => format!("the base_url of {}", self.provider),
@@ -183,7 +183,7 @@ impl Endpoint {
         self.basic.clone().map(|value| ("authorization", value))
     }
 
-    pub fn post(
+    pub(super) fn post(
         &self,
         path: &str,
         body: &Value,
@@ -233,7 +233,7 @@ impl Endpoint {
         }
     }
 
-    pub fn get(
+    pub(super) fn get(
         &self,
         path: &str,
         headers: &Headers,
@@ -251,7 +251,7 @@ impl Endpoint {
     }
 
     /// The same server without the `/v1` of its OpenAI-compatible part.
-    pub fn at_root(&self) -> Endpoint {
+    pub(super) fn at_root(&self) -> Endpoint {
         let address = self.address.as_ref().and_then(|address| {
             let root = address.path().trim_end_matches("/v1").to_owned();
             address.with_path(&root)
@@ -268,7 +268,7 @@ impl Endpoint {
     }
 
     /// The ids of the models that the server lists; `None` where it lists none.
-    pub fn models(
+    pub(super) fn models(
         &self,
         path: &str,
         headers: &Headers,

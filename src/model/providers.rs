@@ -79,7 +79,7 @@ pub(crate) struct Providers {
 impl Providers {
     /// Sets up every provider of a configuration and reads their keys from the environment. A
     /// provider whose key is absent is set up without a key; its server will refuse the question.
-    pub fn new(
+    pub(crate) fn new(
         config: &Config,
         builtin: Arc<dyn Provider>,
         machine: &Machine,
@@ -299,7 +299,7 @@ impl Providers {
     }
 
     /// Tokens a second of the newest answers of each provider that has answered.
-    pub fn speeds(&self) -> BTreeMap<String, f64> {
+    pub(crate) fn speeds(&self) -> BTreeMap<String, f64> {
         let speeds = self.gated.iter();
         speeds.filter_map(|(name, one)| Some((name.clone(), one.tokens_per_second()?))).collect()
     }
@@ -328,7 +328,7 @@ impl Providers {
     }
 
     /// The budget that all providers share.
-    pub fn budget(&self) -> &Budget {
+    pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
 }

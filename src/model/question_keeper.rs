@@ -29,7 +29,7 @@ pub(crate) struct KnownModel {
 }
 
 impl KnownModel {
-    pub fn of(provider: &dyn Provider) -> KnownModel {
+    pub(crate) fn of(provider: &dyn Provider) -> KnownModel {
         KnownModel {
             identity: provider.identity(),
             context_tokens: provider.context_tokens(),
@@ -62,7 +62,7 @@ pub(crate) struct QuestionKeeper<'a> {
 
 impl<'a> QuestionKeeper<'a> {
     /// `None` for a provider that has no batches.
-    pub fn new(
+    pub(crate) fn new(
         inner: &'a dyn Provider,
         model: &'a KnownModel,
         answers: &'a BTreeMap<String, ModelReply>,
@@ -72,7 +72,7 @@ impl<'a> QuestionKeeper<'a> {
     }
 
     /// Every question that a flow came to, by name.
-    pub fn met(self) -> BTreeMap<String, KeptQuestion> {
+    pub(crate) fn met(self) -> BTreeMap<String, KeptQuestion> {
         self.met.into_inner()
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct BadRecording {
 }
 
 /// Reads the lines of a recording.
-pub fn parse(text: &str) -> Result<Vec<Recording>, BadRecording> {
+pub(super) fn parse(text: &str) -> Result<Vec<Recording>, BadRecording> {
     let mut recordings = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let bad = |reason: String| BadRecording { line: index + 1, reason };
@@ -74,7 +74,11 @@ pub(crate) struct Recorded {
 
 impl Recorded {
     /// Without a profile in the settings, the questions were those for the context that was recorded.
-    pub fn new(name: &str, profile: Option<Profile>, recordings: Vec<Recording>) -> Recorded {
+    pub(super) fn new(
+        name: &str,
+        profile: Option<Profile>,
+        recordings: Vec<Recording>,
+    ) -> Recorded {
         let identity = recordings.first().map(|recording| recording.reply.identity.clone());
         let context_tokens = recordings.first().and_then(|first| first.context_tokens);
         let mut by_hash = BTreeMap::new();
@@ -149,12 +153,12 @@ pub(crate) struct Recorder<P> {
 }
 
 impl<P: AsRef<dyn Provider>> Recorder<P> {
-    pub fn new(inner: P) -> Recorder<P> {
+    pub(crate) fn new(inner: P) -> Recorder<P> {
         Recorder { inner, recordings: Mutex::default() }
     }
 
     /// The recording as the lines of a file, in an order that does not depend on threads.
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let mut recordings = self.recordings.lock().clone();
         recordings.sort_by(|a, b| (&a.node, &a.request_hash).cmp(&(&b.node, &b.request_hash)));
         let line =

@@ -44,7 +44,7 @@ pub(crate) struct Redaction {
 
 impl Redaction {
     /// Reads the words of the configuration; `None` for an unknown word.
-    pub fn of(words: &[String]) -> Option<Redaction> {
+    pub(super) fn of(words: &[String]) -> Option<Redaction> {
         let mut wanted = Redaction::default();
         for word in words {
             match word.as_str() {
@@ -63,7 +63,7 @@ impl Redaction {
     }
 
     /// The text after all replacements, and their number.
-    pub fn apply(self, text: &str) -> (Cow<'_, str>, u64) {
+    pub(super) fn apply(self, text: &str) -> (Cow<'_, str>, u64) {
         let passages = self.passages(text);
         if passages.is_empty() {
             return (Cow::Borrowed(text), 0);
@@ -142,7 +142,7 @@ pub(crate) struct Redacting {
 }
 
 impl Redacting {
-    pub fn new(inner: Arc<dyn Provider>, redaction: Redaction) -> Redacting {
+    pub(super) fn new(inner: Arc<dyn Provider>, redaction: Redaction) -> Redacting {
         Redacting { inner, redaction }
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct ServerError {
 }
 
 impl ServerError {
-    pub fn read(body: &[u8]) -> ServerError {
+    pub(super) fn read(body: &[u8]) -> ServerError {
         match serde_json::from_slice(body) {
             Ok(value) => ServerError::of(&value, 0),
             Err(_) => {
@@ -48,7 +48,7 @@ impl ServerError {
     }
 
     /// The error in a body whose status says success.
-    pub fn in_success(value: &Value) -> Option<ServerError> {
+    pub(super) fn in_success(value: &Value) -> Option<ServerError> {
         let error = value.get("error").filter(|error| !error.is_null())?;
         let answers = value.get("choices").or(value.get("content")).and_then(Value::as_array);
         (answers.is_none_or(Vec::is_empty) && *error != Value::String(String::new()))
@@ -57,7 +57,7 @@ impl ServerError {
 
     /// The error in an event of a stream. Its status says what no status of the response can say any
     /// more.
-    pub fn in_stream(event: &Value) -> ServerError {
+    pub(super) fn in_stream(event: &Value) -> ServerError {
         let error = ServerError::of(event, 0);
         let by_code = match error.code.as_str() {
             "overloaded_error" => 529,
@@ -158,20 +158,20 @@ impl ServerError {
     }
 
     /// Whether it says that the prompt is too long.
-    pub fn is_too_long(&self) -> bool {
+    pub(super) fn is_too_long(&self) -> bool {
         let said = self.lower();
         // A list of texts that end an answer may be too long as well.
         !said.contains("array too long") && TOO_LONG.iter().any(|sign| said.contains(sign))
     }
 
     /// Whether the account has no money left. A pause does not help then.
-    pub fn is_out_of_quota(&self) -> bool {
+    pub(super) fn is_out_of_quota(&self) -> bool {
         let said = self.lower();
         OUT_OF_QUOTA.iter().any(|sign| said.contains(sign))
     }
 
     /// Whether it refuses the key, whatever its status says: Google answers with 400.
-    pub fn is_about_key(&self) -> bool {
+    pub(super) fn is_about_key(&self) -> bool {
         let said = self.lower();
         ["api_key_invalid", "api key not valid", "invalid api key"]
             .iter()
@@ -179,20 +179,20 @@ impl ServerError {
     }
 
     /// Whether a quota of the day is used up. It is open again tomorrow.
-    pub fn is_of_day(&self) -> bool {
+    pub(super) fn is_of_day(&self) -> bool {
         let said = self.lower();
         self.of_day || OF_DAY.iter().any(|sign| said.contains(sign))
     }
 
     /// The context of the model, where the server tells it.
-    pub fn context(&self) -> Option<usize> {
+    pub(super) fn context(&self) -> Option<usize> {
         let said = self.lower();
         let told = || CONTEXT_IS.iter().find_map(|phrase| number_after(&said, phrase));
         self.n_ctx.or_else(told).filter(|tokens| *tokens >= CONTEXT_MIN)
     }
 
     /// The longest answer that the model can give, where the server tells it.
-    pub fn answer_max(&self) -> Option<u32> {
+    pub(super) fn answer_max(&self) -> Option<u32> {
         let said = self.lower();
         let told = ANSWER_MAX_IS.iter().find_map(|phrase| number_after(&said, phrase));
         // `max_tokens: 64000 > 8192, which is the maximum allowed number of output tokens`

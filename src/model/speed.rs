@@ -28,7 +28,7 @@ pub(super) struct Written {
 }
 
 impl Speed {
-    pub fn add(&mut self, written: Written) {
+    pub(super) fn add(&mut self, written: Written) {
         let Written { sent, first, parts, ended, tokens } = written;
         let begun = first.filter(|_| parts >= PARTS_MIN).unwrap_or(sent);
         let time = ended.saturating_sub(begun);
@@ -43,7 +43,7 @@ impl Speed {
 
     /// `None` until an answer had a count of its tokens.
     #[allow(clippy::cast_precision_loss, reason = "tokens of a few answers")]
-    pub fn tokens_per_second(&self) -> Option<f64> {
+    pub(super) fn tokens_per_second(&self) -> Option<f64> {
         let (tokens, time) = self.answers.iter().fold((0_u64, 0_i64), |(tokens, time), one| {
             (tokens.saturating_add(one.0), time.saturating_add(one.1))
         });

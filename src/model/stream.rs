@@ -32,7 +32,7 @@ pub(super) struct Events {
 
 impl Events {
     /// Takes the next bytes, and gives each event that they complete to `take`, until it fails.
-    pub fn feed<E>(
+    pub(super) fn feed<E>(
         &mut self,
         bytes: &[u8],
         take: &mut impl FnMut(String) -> Result<(), E>,
@@ -49,7 +49,10 @@ impl Events {
     }
 
     /// The stream ended. Some servers send no empty line after their last event.
-    pub fn finish<E>(&mut self, take: &mut impl FnMut(String) -> Result<(), E>) -> Result<(), E> {
+    pub(super) fn finish<E>(
+        &mut self,
+        take: &mut impl FnMut(String) -> Result<(), E>,
+    ) -> Result<(), E> {
         if !self.line.is_empty() {
             self.end_line(take)?;
         }
@@ -109,7 +112,7 @@ pub(super) enum StreamEvent {
 
 impl Assembled {
     /// Takes the data of one event. An error that the server tells ends the stream.
-    pub fn take(&mut self, data: &str) -> Result<StreamEvent, ServerError> {
+    pub(super) fn take(&mut self, data: &str) -> Result<StreamEvent, ServerError> {
         if data.trim() == DONE {
             self.is_complete |= self.has_choice;
             return Ok(StreamEvent::Other);
@@ -235,12 +238,12 @@ impl Assembled {
     }
 
     /// Whether the server said that the answer is complete.
-    pub fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.is_complete
     }
 
     /// The response as one piece.
-    pub fn response(mut self) -> Value {
+    pub(super) fn response(mut self) -> Value {
         if !self.blocks.is_empty() || self.response.contains_key("content") {
             let blocks = mem::take(&mut self.blocks).into_iter().map(|(mut block, pieces)| {
                 match block["type"].as_str() {

@@ -82,7 +82,7 @@ struct Patience<'a> {
 }
 
 impl FramedProcess {
-    pub fn start(command: &FramedCommand) -> io::Result<FramedProcess> {
+    pub(crate) fn start(command: &FramedCommand) -> io::Result<FramedProcess> {
         let mut child = Command::new(THIS_PROGRAM);
         child
             .arg0("summarizer")
@@ -115,17 +115,17 @@ impl FramedProcess {
         Ok(FramedProcess { child, input, output, said, heard })
     }
 
-    pub fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
     /// Whether it still runs.
-    pub fn is_alive(&mut self) -> bool {
+    pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Sends a frame and waits for the answer. After an error the process is gone.
-    pub fn exchange(
+    pub(crate) fn exchange(
         &mut self,
         order: &[u8],
         limit: Duration,

@@ -52,12 +52,12 @@ impl Notifier {
     }
 
     /// The service answers now.
-    pub fn ready(&self, status: &str) {
+    pub(crate) fn ready(&self, status: &str) {
         self.tell(&format!("READY=1\nSTATUS={}", one_line(status)));
     }
 
     /// A start takes long; it is given this much more time.
-    pub fn starting(&self, status: &str, more: Duration) {
+    pub(crate) fn starting(&self, status: &str, more: Duration) {
         let status = one_line(status);
         self.tell(&format!("EXTEND_TIMEOUT_USEC={}\nSTATUS={status}", more.as_micros()));
     }

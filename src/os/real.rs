@@ -45,7 +45,7 @@ pub(crate) struct SetClock {
 
 impl SetClock {
     /// Set to this moment, now.
-    pub fn at(to: Timestamp) -> SetClock {
+    pub(crate) fn at(to: Timestamp) -> SetClock {
         SetClock { to, since: std::time::Instant::now() }
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct HangUps {
 #[cfg(target_os = "linux")]
 impl HangUps {
     /// Blocks SIGHUP in this thread and those it starts, and collects it.
-    pub fn hold() -> io::Result<Option<HangUps>> {
+    pub(crate) fn hold() -> io::Result<Option<HangUps>> {
         use nix::sys::signal::{SigSet, Signal};
         use nix::sys::signalfd::{SfdFlags, SignalFd};
         let mut set = SigSet::empty();
@@ -28,7 +28,7 @@ impl HangUps {
     }
 
     /// Waits for the next one.
-    pub fn wait(&self) -> io::Result<()> {
+    pub(crate) fn wait(&self) -> io::Result<()> {
         self.arrivals.read_signal()?;
         Ok(())
     }

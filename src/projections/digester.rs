@@ -158,7 +158,7 @@ pub(crate) struct Digester {
 
 impl Digester {
     /// Takes charge of the digests of a home. Nothing is read yet.
-    pub fn new(setup: DigestSetup) -> Digester {
+    pub(crate) fn new(setup: DigestSetup) -> Digester {
         let mut digests = Digests::open(&setup.machine.disk, &setup.buses, &setup.log);
         let mut kept = DigestCache::open(&setup.machine.disk, &setup.kept, &setup.log);
         if let Some((catalog, in_place)) = kept.catalog() {
@@ -184,7 +184,7 @@ impl Digester {
     }
 
     /// The same digester, which reports the progress of long work to `watch`.
-    pub fn watched(self, watch: Watch) -> Digester {
+    pub(crate) fn watched(self, watch: Watch) -> Digester {
         Digester { watch, ..self }
     }
 
@@ -194,7 +194,7 @@ impl Digester {
     }
 
     /// The work of a start: files equal to the log, and an end for a build that a crash cut short.
-    pub fn recover(&mut self, journal: &mut dyn Journal) -> Result<(), BuildError> {
+    pub(crate) fn recover(&mut self, journal: &mut dyn Journal) -> Result<(), BuildError> {
         let rewritten = self.digests.publish(None, None)?.bags as u64;
         if rewritten > 0 {
             tracing::warn!(rewritten, "bags were damaged or missing and were written again");
@@ -268,13 +268,13 @@ impl Digester {
     }
 
     /// The number of bags and the last build, for `status`.
-    pub fn overview(&mut self) -> Result<Value, BuildError> {
+    pub(crate) fn overview(&mut self) -> Result<Value, BuildError> {
         self.digests.read(None)?;
         Ok(queries::overview(&self.digests)?)
     }
 
     /// Carries out an order.
-    pub fn answer(
+    pub(crate) fn answer(
         &mut self,
         order: DigestOrder,
         journal: &mut dyn Journal,
@@ -443,7 +443,7 @@ impl Digester {
         self.build(&order, journal)
     }
 
-    pub fn build(
+    pub(crate) fn build(
         &mut self,
         order: &BuildOrder,
         journal: &mut dyn Journal,
@@ -471,7 +471,7 @@ impl Digester {
     }
 
     /// The bags whose files are not what the log says, relative to the bus home.
-    pub fn damaged(&mut self) -> Result<Vec<String>, BuildError> {
+    pub(crate) fn damaged(&mut self) -> Result<Vec<String>, BuildError> {
         self.digests.read(None)?;
         Ok(self.digests.damaged()?)
     }
@@ -524,7 +524,7 @@ pub(crate) struct NoteJournal<N> {
 }
 
 impl<N: NoteCommitter> NoteJournal<N> {
-    pub fn new(committer: N, log: &Reader, machine: &Machine) -> NoteJournal<N> {
+    pub(crate) fn new(committer: N, log: &Reader, machine: &Machine) -> NoteJournal<N> {
         NoteJournal { committer, log: log.clone(), machine: machine.clone() }
     }
 }
@@ -604,7 +604,7 @@ pub(crate) struct DigestThread {
 
 impl DigestThread {
     /// Starts it. `new_run` names the runs of its own builds.
-    pub fn start(
+    pub(crate) fn start(
         setup: DigestSetup,
         committer: Orders,
         new_run: Box<dyn FnMut(Timestamp) -> String + Send>,
@@ -639,7 +639,7 @@ impl DigestThread {
     }
 
     /// Ends it; a build under way gives up, and the next start says so.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         self.stop.store(true, Ordering::Release);
         drop(self.stopping);
         drop(self.client);

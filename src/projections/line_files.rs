@@ -11,7 +11,7 @@ use crate::log::codec::Cursor;
 use crate::sequencer::engine;
 
 /// The name of the acks' cursor.
-pub const ACKS: &str = "acks";
+pub(crate) const ACKS: &str = "acks";
 /// The name of the quarantine's cursor.
 pub(crate) const QUARANTINE: &str = "quarantine";
 /// The name of the cursor that says up to which event retention has moved acks away.
@@ -49,11 +49,11 @@ pub(crate) struct LineFile {
 }
 
 impl LineFile {
-    pub fn acks(site: &Site) -> LineFile {
+    pub(crate) fn acks(site: &Site) -> LineFile {
         LineFile::new(site, site.home.acks(), ack::line, ACKS, Some(ACKS_FLOOR))
     }
 
-    pub fn quarantine(site: &Site) -> LineFile {
+    pub(crate) fn quarantine(site: &Site) -> LineFile {
         LineFile::new(site, site.home.quarantine(), quarantine::line, QUARANTINE, None)
     }
 
@@ -69,7 +69,7 @@ impl LineFile {
     }
 
     /// Bytes written so far.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.file.as_ref().map_or(0, AppendOnly::bytes)
     }
 

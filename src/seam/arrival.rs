@@ -20,7 +20,7 @@ pub(crate) fn request_bytes(batch: &Batch, span: &LineSpan) -> SharedBytes {
 
 /// A valid request as the core takes it: with its digests, the standing of its flow, and the reason
 /// for which it is refused, if there is one.
-pub fn arrival(
+pub(crate) fn arrival(
     request: Request,
     (line, offset): (u64, u64),
     text: SharedBytes,

@@ -20,7 +20,7 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     /// A watcher for a file that need not exist yet. Changes from here on end a wait.
-    pub fn new(path: &Path) -> Watcher {
+    pub(crate) fn new(path: &Path) -> Watcher {
         let mut watcher = Watcher { path: path.to_owned(), notify: notify::Notify::new() };
         watcher.arm();
         watcher
@@ -40,7 +40,7 @@ impl Watcher {
 
     /// Waits until the file may have changed, at most for `timeout` and the bounds above. True
     /// when the kernel said so.
-    pub fn wait(&mut self, timeout: Duration) -> bool {
+    pub(crate) fn wait(&mut self, timeout: Duration) -> bool {
         if self.arm()
             && let Some(notify) = &mut self.notify
             && let Ok(changed) = notify.wait(&self.path, timeout.min(NOTIFIED_WAIT))

@@ -54,7 +54,7 @@ pub(crate) struct LogMeter {
 
 impl LogMeter {
     /// `events` is about how many events each setting gets. `dir` is emptied.
-    pub fn new(machine: &Machine, dir: &Path, events: u64) -> LogMeter {
+    pub(crate) fn new(machine: &Machine, dir: &Path, events: u64) -> LogMeter {
         LogMeter { machine: machine.clone(), dir: dir.to_owned(), events }
     }
 

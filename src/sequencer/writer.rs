@@ -29,7 +29,7 @@ const PAGES: usize = 16;
 pub(crate) const BATCHES: usize = 8;
 
 /// The writer's answer to a batch.
-pub type Written = Result<Appended, LogError>;
+pub(crate) type Written = Result<Appended, LogError>;
 
 /// Consecutive events, encoded one behind another.
 #[derive(Default)]
@@ -76,7 +76,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub fn start(store: Store) -> Result<Writer, StartError> {
+    pub(crate) fn start(store: Store) -> Result<Writer, StartError> {
         let packing = store.packing()?;
         let store = Arc::new(Mutex::new(store));
         let (orders, inbox) = bounded(PAGES);
@@ -93,7 +93,7 @@ impl Writer {
     }
 
     /// Hands over the next event of the batch, and its body.
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         at: Timestamp,
         event: &Event,
@@ -110,7 +110,11 @@ impl Writer {
     }
 
     /// Closes the batch, which is then written and answered.
-    pub fn seal(&mut self, mark: Vec<u8>, checkpoint: Option<Checkpoint>) -> Result<(), LogError> {
+    pub(crate) fn seal(
+        &mut self,
+        mark: Vec<u8>,
+        checkpoint: Option<Checkpoint>,
+    ) -> Result<(), LogError> {
         self.hand_over_page()?;
         self.send(Order::Seal(Seal { mark, checkpoint }))
     }
@@ -131,17 +135,17 @@ impl Writer {
     }
 
     /// Receiver that yields one answer for each sealed batch, oldest first.
-    pub fn written(&self) -> &Receiver<Written> {
+    pub(crate) fn written(&self) -> &Receiver<Written> {
         &self.written
     }
 
     /// The store, once the write under way is done.
-    pub fn store(&self) -> MutexGuard<'_, Store> {
+    pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock()
     }
 
     /// Ends the threads and closes the store in order.
-    pub fn close(self) -> Result<(), LogError> {
+    pub(crate) fn close(self) -> Result<(), LogError> {
         let store = Arc::clone(&self.store);
         drop(self);
         Arc::into_inner(store).map_or(Err(LogError::Poisoned), |store| store.into_inner().close())

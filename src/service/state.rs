@@ -92,12 +92,12 @@ pub(super) struct Session {
 }
 
 impl ServiceLoop {
-    pub fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Timestamp {
         self.service.machine.clock.now()
     }
 
     /// Whether the batch has all that one commit may have.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.engine.pending() >= self.service.config.commit_inputs_max
             || self.engine.pending_bytes() >= self.service.config.commit_bytes_max
     }

@@ -80,12 +80,12 @@ pub fn level(priority: u8, since: Timestamp, now: Timestamp) -> u8 {
 
 impl Schedule {
     /// How many requests could start now, as of the last `advance`.
-    pub fn ready(&self) -> usize {
+    pub(crate) fn ready(&self) -> usize {
         self.ready
     }
 
     /// How many requests wait for their time.
-    pub fn delayed(&self) -> usize {
+    pub(crate) fn delayed(&self) -> usize {
         self.delayed.len()
     }
 
@@ -96,7 +96,7 @@ impl Schedule {
 
     /// Puts a claim where it belongs at `now`.
     #[must_use]
-    pub fn insert(&mut self, claim: &Claim, last_start: Seq, now: Timestamp) -> Place {
+    pub(crate) fn insert(&mut self, claim: &Claim, last_start: Seq, now: Timestamp) -> Place {
         if claim.eligible_at > now {
             self.delayed.insert((claim.eligible_at, claim.request));
             return Place::Delayed(claim.eligible_at);
@@ -107,7 +107,7 @@ impl Schedule {
     }
 
     /// Takes a claim out.
-    pub fn remove(&mut self, claim: &Claim, place: Place, last_start: Seq) {
+    pub(crate) fn remove(&mut self, claim: &Claim, place: Place, last_start: Seq) {
         match place {
             Place::Nowhere => {}
             Place::Delayed(until) => {
@@ -126,7 +126,7 @@ impl Schedule {
     }
 
     /// The request that starts next.
-    pub fn pick(&self) -> Option<Seq> {
+    pub(crate) fn pick(&self) -> Option<Seq> {
         let level = self.ranks.iter().find(|level| !level.turns.is_empty())?;
         let (_, producer) = level.turns.first()?;
         level.queues.get(producer)?.first().map(|(_, request)| *request)

@@ -49,7 +49,7 @@ pub(crate) struct FittedSummary {
 
 impl FittedSummary {
     /// Fits the extract into a limit of bytes.
-    pub fn fit(extract: Extract, limit: u64) -> Result<FittedSummary, DoesNotFit> {
+    pub(crate) fn fit(extract: Extract, limit: u64) -> Result<FittedSummary, DoesNotFit> {
         let mut summary = FittedSummary::holding_all(extract);
         if summary.bytes() <= limit {
             return Ok(summary);
@@ -191,7 +191,7 @@ impl FittedSummary {
     }
 
     /// What is left out, by reason.
-    pub fn dropped(&self) -> DroppedCounts {
+    pub(crate) fn dropped(&self) -> DroppedCounts {
         DroppedCounts {
             oversize: self.before.oversize + self.claims.len() - self.kept_claims.len(),
             gaps: self.before.gaps + self.gaps.len() - self.kept_gaps.len(),
@@ -227,7 +227,7 @@ impl FittedSummary {
     }
 
     /// The size of the file in bytes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let heading = |present: bool, text: &str| if present { text.len() as u64 } else { 0 };
         let omitted = self.omitted();
         FINDINGS.len() as u64
@@ -238,7 +238,7 @@ impl FittedSummary {
             + omitted.iter().map(|line| line.len() as u64).sum::<u64>()
     }
 
-    pub fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let mut out = String::from(FINDINGS);
         self.claims().for_each(|claim| push_claim(claim, &mut out));
         if !self.kept_gaps.is_empty() {
@@ -257,7 +257,7 @@ impl FittedSummary {
     }
 
     /// The claims that are kept, in document order.
-    pub fn claims(&self) -> impl Iterator<Item = &CitedClaim> {
+    pub(crate) fn claims(&self) -> impl Iterator<Item = &CitedClaim> {
         self.kept_claims.iter().map(|index| &self.claims[*index])
     }
 }

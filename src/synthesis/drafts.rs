@@ -32,7 +32,7 @@ pub(crate) struct NotDrafts(BTreeMap<String, String>);
 
 impl NotDrafts {
     /// Those of these perspectives that the existing pack and its sidecar name.
-    pub fn of(
+    pub(super) fn of(
         dir: &RunDir<'_>,
         manifest: &RunManifest,
         perspectives: &[Assigned],
@@ -73,7 +73,11 @@ impl NotDrafts {
     }
 
     /// Those under the names of drafts of these perspectives, for the sidecar.
-    pub fn listed(&self, manifest: &RunManifest, perspectives: &[Assigned]) -> Vec<NotDraft> {
+    pub(super) fn listed(
+        &self,
+        manifest: &RunManifest,
+        perspectives: &[Assigned],
+    ) -> Vec<NotDraft> {
         let names = perspectives.iter().map(|assigned| draft_path(manifest, assigned));
         let listed = names.filter_map(|path| {
             let sha256 = self.0.get(path.as_str())?.clone();

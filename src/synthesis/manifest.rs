@@ -16,25 +16,25 @@ pub(crate) struct Kilobytes(Number);
 
 impl Kilobytes {
     /// A limit; `None` unless it is positive.
-    pub fn new(number: &Number) -> Option<Kilobytes> {
+    pub(crate) fn new(number: &Number) -> Option<Kilobytes> {
         number.as_f64().filter(|kb| *kb > 0.0).map(|_| Kilobytes(number.clone()))
     }
 
-    pub fn holds(&self, bytes: u64) -> bool {
+    pub(crate) fn holds(&self, bytes: u64) -> bool {
         bytes <= self.bytes()
     }
 
     /// The largest whole number of bytes within the limit.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         // A float to integer cast saturates, so an absurdly large limit means no limit.
         (self.kb() * 1024.0).floor() as u64
     }
 
-    pub fn kb(&self) -> f64 {
+    pub(crate) fn kb(&self) -> f64 {
         self.0.as_f64().unwrap_or_default()
     }
 
-    pub fn number(&self) -> &Number {
+    pub(crate) fn number(&self) -> &Number {
         &self.0
     }
 }

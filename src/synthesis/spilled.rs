@@ -28,7 +28,10 @@ pub(crate) struct SpilledSummaries<'a> {
 
 impl<'a> SpilledSummaries<'a> {
     /// Creates the file in a folder of the run, and the folder if needed.
-    pub fn open(dir: &RunDir<'a>, folder: &RelPath) -> Result<SpilledSummaries<'a>, RunDirError> {
+    pub(super) fn open(
+        dir: &RunDir<'a>,
+        folder: &RelPath,
+    ) -> Result<SpilledSummaries<'a>, RunDirError> {
         let disk = dir.disk();
         let path = folder.join(SPILL_FILE);
         let made = matches!(disk.stat(&dir.root().join(folder.as_str())), Ok(None));
@@ -41,7 +44,7 @@ impl<'a> SpilledSummaries<'a> {
         Ok(SpilledSummaries { disk, path, place, file, ends: Vec::new(), made })
     }
 
-    pub fn put(&mut self, extract: &Extract) -> Result<(), RunDirError> {
+    pub(super) fn put(&mut self, extract: &Extract) -> Result<(), RunDirError> {
         let start = self.ends.last().copied().unwrap_or(0);
         let put = || -> io::Result<u64> {
             let bytes = serde_json::to_vec(extract)?;
@@ -52,11 +55,11 @@ impl<'a> SpilledSummaries<'a> {
         Ok(())
     }
 
-    pub fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.ends.len()
     }
 
-    pub fn get(&self, index: usize) -> Result<FittedSummary, RunDirError> {
+    pub(super) fn get(&self, index: usize) -> Result<FittedSummary, RunDirError> {
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         let get = || -> io::Result<Extract> {
             let mut bytes = vec![0; usize::try_from(self.ends[index] - start).unwrap_or(0)];

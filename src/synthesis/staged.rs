@@ -28,14 +28,14 @@ pub(crate) struct StagedFile {
 impl StagedFile {
     /// Renames the file to its final name, unless that file already has the same bytes. The folder
     /// is not synced.
-    pub fn promote(self, disk: &dyn Disk) -> io::Result<()> {
+    pub(super) fn promote(self, disk: &dyn Disk) -> io::Result<()> {
         match digest_of(disk, &self.place, self.bytes) {
             Ok(Some(there)) if there == self.sha256 => disk.remove_file(&self.temporary),
             _ => disk.rename(&self.temporary, &self.place),
         }
     }
 
-    pub fn folder(&self) -> &Path {
+    pub(super) fn folder(&self) -> &Path {
         self.place.parent().unwrap_or(Path::new("."))
     }
 }
@@ -138,7 +138,10 @@ pub(crate) struct LazyList<'a, T> {
 
 impl<'a, T> LazyList<'a, T> {
     /// The items 0 to `count`.
-    pub fn new(count: usize, next: impl FnMut(usize) -> Result<T, RunDirError> + 'a) -> Self {
+    pub(super) fn new(
+        count: usize,
+        next: impl FnMut(usize) -> Result<T, RunDirError> + 'a,
+    ) -> Self {
         LazyList { count, next: RefCell::new(Box::new(next)) }
     }
 }

@@ -125,7 +125,7 @@ fn headers(text: &str) -> Option<Vec<(String, String)>> {
 
 impl Telemetry {
     /// Starts the thread. `None`: no collector is configured, and nothing is started.
-    pub fn start(config: &Config) -> Result<Option<Arc<Telemetry>>, TelemetryError> {
+    pub(crate) fn start(config: &Config) -> Result<Option<Arc<Telemetry>>, TelemetryError> {
         let Some(collector) = Collector::of(config)? else { return Ok(None) };
         let (spans, incoming) = bounded(QUEUE_MAX);
         let (counts, stops) = (Arc::new(SpanCounts::default()), Arc::new(AtomicBool::new(false)));
@@ -188,7 +188,7 @@ impl Telemetry {
     }
 
     /// What became of the spans, for `status`.
-    pub fn overview(&self) -> Value {
+    pub(crate) fn overview(&self) -> Value {
         let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
         json!({
             "endpoint": self.shown, "waiting": self.spans.len(), "sent": count(&self.counts.sent),
@@ -198,7 +198,7 @@ impl Telemetry {
     }
 
     /// Sends what waits, once and for a short time. A thread that still waits is left behind.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.stops.store(true, Ordering::Release);
         let Some(thread) = self.thread.lock().take() else { return };
         thread.thread().unpark();

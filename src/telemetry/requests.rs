@@ -41,11 +41,11 @@ pub(crate) struct RequestSpans {
 }
 
 impl RequestSpans {
-    pub fn new(telemetry: Arc<Telemetry>, log: Reader) -> RequestSpans {
+    pub(crate) fn new(telemetry: Arc<Telemetry>, log: Reader) -> RequestSpans {
         RequestSpans { telemetry, log, open: HashMap::new() }
     }
 
-    pub fn observe(&mut self, events: &[Committed], state: &State) {
+    pub(crate) fn observe(&mut self, events: &[Committed], state: &State) {
         for committed in events {
             self.take(committed, state);
         }

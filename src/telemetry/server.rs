@@ -13,7 +13,7 @@ pub(super) struct ServerFacts {
 }
 
 impl ServerFacts {
-    pub fn of(section: &ProviderConfig) -> ServerFacts {
+    pub(super) fn of(section: &ProviderConfig) -> ServerFacts {
         let address = section.address().and_then(ServerAddress::parse);
         let host = address.as_ref().map(ServerAddress::host).unwrap_or_default();
         ServerFacts {
@@ -23,11 +23,11 @@ impl ServerFacts {
         }
     }
 
-    pub fn inside() -> ServerFacts {
+    pub(super) fn inside() -> ServerFacts {
         ServerFacts { provider_name: "summarizer", address: None, is_inside: true }
     }
 
-    pub fn kind(&self) -> SpanKind {
+    pub(super) fn kind(&self) -> SpanKind {
         if self.is_inside { SpanKind::Internal } else { SpanKind::Client }
     }
 }

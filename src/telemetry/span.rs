@@ -23,12 +23,12 @@ pub(crate) struct TraceId(Digest);
 pub(super) type SpanId = String;
 
 impl TraceId {
-    pub fn of(request: Seq, taken: &TakenRequest) -> TraceId {
+    pub(super) fn of(request: Seq, taken: &TakenRequest) -> TraceId {
         let line = sha256(&taken.line[..]);
         TraceId(sha256(format!("trace {} {}", request.0, line.hex())))
     }
 
-    pub fn hex(self) -> String {
+    pub(super) fn hex(self) -> String {
         self.0.hex()[..2 * TRACE_BYTES].to_owned()
     }
 
@@ -37,17 +37,17 @@ impl TraceId {
     }
 
     /// The span of the request, which has no parent.
-    pub fn request(self) -> SpanId {
+    pub(super) fn request(self) -> SpanId {
         self.span("request")
     }
 
     /// The span of the attempt that this event started. Attempts that do not count share their number.
-    pub fn attempt(self, started: Seq) -> SpanId {
+    pub(super) fn attempt(self, started: Seq) -> SpanId {
         self.span(&format!("attempt {}", started.0))
     }
 
     /// The span of a call: in which attempt, what is asked, and how often it was asked there.
-    pub fn call(self, started: Seq, call: &Digest, times: u64) -> SpanId {
+    pub(super) fn call(self, started: Seq, call: &Digest, times: u64) -> SpanId {
         self.span(&format!("call {} {} {times}", started.0, call.hex()))
     }
 }
@@ -83,7 +83,7 @@ pub(super) struct TraceSpan {
 }
 
 impl TraceSpan {
-    pub fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let mut span = json!({
             "traceId": self.trace.hex(), "spanId": self.id, "name": shortened(&self.name),
             "kind": self.kind as u8, "startTimeUnixNano": nanos(self.start),

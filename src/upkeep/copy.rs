@@ -70,7 +70,7 @@ pub(crate) struct Page {
 impl Page {
     /// Reads the records from `from` on, up to and with `until` or a bounded number of bytes. A record
     /// that cannot be read ends the page, which says why.
-    pub fn read(log: &Reader, from: Seq, until: Seq) -> Page {
+    pub(crate) fn read(log: &Reader, from: Seq, until: Seq) -> Page {
         let mut page = Page::default();
         let mut bytes = 0;
         let mut damage = None;
@@ -190,7 +190,7 @@ pub(crate) struct LogCopy {
 
 impl LogCopy {
     /// Makes a new store with the identity of the copied log.
-    pub fn create(
+    pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         path: &Path,
         store_id: [u8; 16],
@@ -203,11 +203,11 @@ impl LogCopy {
     }
 
     /// The last copied record and its hash.
-    pub fn last(&self) -> (Seq, Digest) {
+    pub(crate) fn last(&self) -> (Seq, Digest) {
         self.last
     }
 
-    pub fn take(&mut self, page: Page) -> Result<(), CopyError> {
+    pub(crate) fn take(&mut self, page: Page) -> Result<(), CopyError> {
         let mut marks = page.marks.into_iter().peekable();
         for copied in page.records {
             let seq = copied.seq;
@@ -277,11 +277,11 @@ impl LogCopy {
     }
 
     /// Reads the whole copy back and checks its hashes.
-    pub fn verify(&self, progress: &mut dyn FnMut(f64)) -> Result<ChainReport, CopyError> {
+    pub(crate) fn verify(&self, progress: &mut dyn FnMut(f64)) -> Result<ChainReport, CopyError> {
         Ok(self.store.reader().verify(Seq(1), None, progress)?)
     }
 
-    pub fn reader(&self) -> Reader {
+    pub(crate) fn reader(&self) -> Reader {
         self.store.reader()
     }
 

@@ -37,7 +37,7 @@ pub(crate) struct RunWatch {
 
 impl RunWatch {
     /// Starts watching a folder, if one is configured; it need not exist.
-    pub fn start(
+    pub(crate) fn start(
         disk: Arc<dyn Disk>,
         dir: Option<PathBuf>,
         runs: Arc<AgentRuns>,
@@ -67,7 +67,7 @@ impl RunWatch {
 
     /// Ends the thread. The service loop must have stopped taking notes before: the thread may be
     /// waiting for a commit.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         drop(self.stop);
         let _ = self.thread.join();
     }

@@ -100,12 +100,12 @@ impl Items {
     }
 
     /// The names of the items, in the order of the file.
-    pub fn keys(&self) -> &[String] {
+    pub(crate) fn keys(&self) -> &[String] {
         &self.keys
     }
 
     /// The item with this name.
-    pub fn get(&self, key: &str) -> Option<Item> {
+    pub(crate) fn get(&self, key: &str) -> Option<Item> {
         let slot = &self.list.slots[*self.places.get(key)?];
         let record = self.list.record(&self.text, slot);
         let own = crate::contract::publish::said_by_record(&record.members);
@@ -123,7 +123,7 @@ impl Items {
     }
 
     /// The item as it is written.
-    pub fn raw(&self, key: &str) -> Option<&str> {
+    pub(crate) fn raw(&self, key: &str) -> Option<&str> {
         let slot = &self.list.slots[*self.places.get(key)?];
         Some(&self.text[slot.bytes.clone()])
     }

@@ -139,7 +139,7 @@ pub(crate) struct EventHead<'a> {
 
 impl<'a> EventHead<'a> {
     /// Reads and checks one line.
-    pub fn parse(line: &'a [u8]) -> Result<EventHead<'a>, BadRecord> {
+    pub(crate) fn parse(line: &'a [u8]) -> Result<EventHead<'a>, BadRecord> {
         let head: EventHead<'a> = parse(line)?;
         check_version(head.schema_version.as_ref(), &["event.v1"])?;
         check_id("event_id", &head.event_id)?;
@@ -150,7 +150,7 @@ impl<'a> EventHead<'a> {
     }
 
     /// The value of a field a manifest counts by or a query filters by.
-    pub fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let text = match name {
             "role" => &self.role,
             "event_kind" => &self.event_kind,
@@ -225,7 +225,7 @@ impl<'a> SessionRecord<'a> {
     }
 
     /// Reads and checks one line of a partition.
-    pub fn parse(line: &'a [u8], partition: &str) -> Result<SessionRecord<'a>, BadRecord> {
+    pub(crate) fn parse(line: &'a [u8], partition: &str) -> Result<SessionRecord<'a>, BadRecord> {
         let session = SessionRecord::parse_any(line)?;
         if session.event_count != session.event_ids.len() as u64 {
             let (count, ids) = (session.event_count, session.event_ids.len());
@@ -239,7 +239,7 @@ impl<'a> SessionRecord<'a> {
     }
 
     /// How many events it says it has.
-    pub fn event_count(&self) -> u64 {
+    pub(crate) fn event_count(&self) -> u64 {
         self.event_count
     }
 
@@ -254,14 +254,14 @@ impl<'a> SessionRecord<'a> {
     }
 
     /// The title somebody would recognize it by.
-    pub fn title(&self) -> Option<&str> {
+    pub(crate) fn title(&self) -> Option<&str> {
         first_string(&self.title_candidates)
             .or_else(|| self.summary.get("name").and_then(Value::as_str))
             .filter(|title| !title.is_empty())
     }
 
     /// The conversation, where there is one.
-    pub fn conversation_id(&self) -> Option<&str> {
+    pub(crate) fn conversation_id(&self) -> Option<&str> {
         match self.conversation_ids.as_array().map(Vec::as_slice) {
             Some([only]) => only.as_str(),
             _ => None,
@@ -275,7 +275,7 @@ impl<'a> SessionRecord<'a> {
     }
 
     /// The project it belongs to, under any of the names in use.
-    pub fn project(&self) -> Option<&str> {
+    pub(crate) fn project(&self) -> Option<&str> {
         [&self.project, &self.project_name, &self.workspace]
             .into_iter()
             .find_map(Value::as_str)
@@ -284,7 +284,7 @@ impl<'a> SessionRecord<'a> {
     }
 
     /// Labels, as given.
-    pub fn labels(&self) -> Vec<String> {
+    pub(crate) fn labels(&self) -> Vec<String> {
         let own = self.labels.as_array();
         let labels = own.or_else(|| self.summary.get("labels").and_then(Value::as_array));
         let labels = labels.into_iter().flatten();
@@ -339,7 +339,7 @@ impl ChunkOrder {
 
 impl<'a> ChunkRecord<'a> {
     /// Reads and checks one line.
-    pub fn parse(line: &'a [u8]) -> Result<ChunkRecord<'a>, BadRecord> {
+    pub(crate) fn parse(line: &'a [u8]) -> Result<ChunkRecord<'a>, BadRecord> {
         let chunk: ChunkRecord<'a> = parse(line)?;
         check_version(chunk.schema_version.as_ref(), &["chunks.v1", "chunk.v1"])?;
         check_id("chunk_id", &chunk.chunk_id)?;
@@ -359,7 +359,7 @@ impl<'a> ChunkRecord<'a> {
     }
 
     /// The title of its document.
-    pub fn title(&self) -> Option<&str> {
+    pub(crate) fn title(&self) -> Option<&str> {
         self.metadata.get("title").and_then(Value::as_str).filter(|title| !title.is_empty())
     }
 
@@ -454,7 +454,7 @@ pub(crate) struct EventRecord<'a> {
 
 impl<'a> EventRecord<'a> {
     /// Reads a line that was verified with its partition.
-    pub fn parse(line: &'a [u8]) -> Result<EventRecord<'a>, BadRecord> {
+    pub(crate) fn parse(line: &'a [u8]) -> Result<EventRecord<'a>, BadRecord> {
         parse(line)
     }
 
@@ -494,12 +494,12 @@ impl<'a> EventRecord<'a> {
     }
 
     /// The title, as given.
-    pub fn title(&self) -> Option<String> {
+    pub(crate) fn title(&self) -> Option<String> {
         string(self.title).filter(|title| !title.is_empty())
     }
 
     /// The conversation, as given.
-    pub fn conversation_id(&self) -> Option<String> {
+    pub(crate) fn conversation_id(&self) -> Option<String> {
         string(self.conversation_id).filter(|id| !id.is_empty())
     }
 }

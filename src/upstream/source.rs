@@ -352,7 +352,7 @@ pub(super) struct Order<'a> {
 
 impl Order<'_> {
     /// By time, then id.
-    pub fn by_time(self) {
+    pub(super) fn by_time(self) {
         let id = |row: &Row| row.id.of(self.words);
         self.rows.sort_unstable_by(|a, b| (a.time_ms, id(a)).cmp(&(b.time_ms, id(b))));
     }
@@ -368,7 +368,7 @@ impl Order<'_> {
     }
 
     /// Each row to the place that stands where it is.
-    pub fn to(self, mut places: Vec<usize>) {
+    pub(super) fn to(self, mut places: Vec<usize>) {
         for at in 0..places.len() {
             while places[at] != at {
                 let to = places[at];

@@ -219,7 +219,7 @@ fn text_again(
 
 impl Gathered {
     /// Puts events by id after what is there, in the order of the ids.
-    pub fn events(
+    pub(super) fn events(
         &mut self,
         upstream: &Upstream,
         ids: &[&str],
@@ -288,7 +288,7 @@ impl Gathered {
     }
 
     /// Sessions by id, in canonical order: by start, then id.
-    pub fn sessions(
+    pub(super) fn sessions(
         &mut self,
         upstream: &Upstream,
         ids: &[&str],
@@ -363,7 +363,7 @@ impl Gathered {
 
     /// Puts chunks after what is there, in the order of the places, each once, and gives the
     /// positions they state.
-    pub fn chunks(
+    pub(super) fn chunks(
         &mut self,
         upstream: &Upstream,
         hits: &[Hit],
@@ -397,7 +397,7 @@ impl Gathered {
 
     /// Puts sources of the bus `other` after what is there, in the order of the ids, each once: plain
     /// files, items of lists, and summaries of our own. The name of a list stands for all its items.
-    pub fn other(&mut self, upstream: &Upstream, ids: &[&str]) -> Result<(), Defect> {
+    pub(super) fn other(&mut self, upstream: &Upstream, ids: &[&str]) -> Result<(), Defect> {
         let (mut reader, mut seen) = (Reader::new(upstream), HashSet::new());
         let groups = ids.chunk_by(|a, b| is_summary_id(a) == is_summary_id(b));
         for group in groups {

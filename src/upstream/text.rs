@@ -105,12 +105,12 @@ impl Default for SourceTextHasher {
 
 impl SourceTextHasher {
     /// Starts with an empty array.
-    pub fn new() -> SourceTextHasher {
+    pub(crate) fn new() -> SourceTextHasher {
         SourceTextHasher { hasher: Hasher::new(), buffer: vec![b'['], empty: true }
     }
 
     /// Appends one source; `text` must be normalized already.
-    pub fn push(&mut self, id: &str, text: &str) {
+    pub(crate) fn push(&mut self, id: &str, text: &str) {
         if !self.empty {
             self.buffer.push(b',');
         }
@@ -125,7 +125,7 @@ impl SourceTextHasher {
     }
 
     /// The `source_text_hash`.
-    pub fn finish(mut self) -> Digest {
+    pub(crate) fn finish(mut self) -> Digest {
         self.buffer.push(b']');
         self.hasher.update(&self.buffer);
         self.hasher.finish()

@@ -284,13 +284,13 @@ fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 
 impl<'a> SummaryLine<'a> {
     /// The line, when the schema of the stream certainly accepts it.
-    pub fn accept(text: &'a str, stream: Stream) -> Option<SummaryLine<'a>> {
+    pub(super) fn accept(text: &'a str, stream: Stream) -> Option<SummaryLine<'a>> {
         let line = SummaryLine::read(text)?;
         line.is_plainly_valid(stream).then_some(line)
     }
 
     /// The line as far as it can be read, without asking whether it is valid.
-    pub fn read(text: &'a str) -> Option<SummaryLine<'a>> {
+    pub(super) fn read(text: &'a str) -> Option<SummaryLine<'a>> {
         whole_object(text).ok()
     }
 
@@ -346,7 +346,7 @@ impl<'a> SummaryLine<'a> {
     }
 
     /// What a manifest says of it.
-    pub fn facts(&self) -> LineFacts<'_> {
+    pub(super) fn facts(&self) -> LineFacts<'_> {
         LineFacts {
             summary_id: &self.summary_id.0,
             source_time_ms: self.ts_abs_ms,

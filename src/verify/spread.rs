@@ -32,13 +32,13 @@ pub(crate) struct Helpers<'t> {
 
 impl<'t> Helpers<'t> {
     /// Helpers for so many threads.
-    pub fn of(threads: usize) -> Helpers<'t> {
+    pub(crate) fn of(threads: usize) -> Helpers<'t> {
         let (give, take) = bounded(threads * 2);
         Helpers { give: (threads > 1).then_some(give), take }
     }
 
     /// Helps until no thread has work left to give.
-    pub fn help(self) {
+    pub(crate) fn help(self) {
         let Helpers { give, take } = self;
         drop(give);
         take.iter().for_each(|job| job());
@@ -54,7 +54,7 @@ pub(super) struct LineBlock {
 
 impl LineBlock {
     /// Its lines with their numbers; blank ones are left out.
-    pub fn lines(&self) -> impl Iterator<Item = (u64, &[u8])> {
+    pub(super) fn lines(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let lines = self.lines.iter();
         lines.map(|(number, start, len)| (*number, &self.bytes[*start..*start + *len]))
     }

@@ -35,7 +35,7 @@ pub struct Given {
 }
 
 /// Takes a text in; answers with what was asked for, or why not.
-pub type TakeIn = dyn Fn(Given) -> Result<Value, String> + Send + Sync;
+pub(super) type TakeIn = dyn Fn(Given) -> Result<Value, String> + Send + Sync;
 
 /// What actions need beside the questions of the control socket.
 #[derive(Clone)]

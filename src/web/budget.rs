@@ -34,7 +34,7 @@ pub(super) struct Budget {
 
 impl Budget {
     /// Takes a connection in; `None` where every other one is being answered.
-    pub fn enter(self: &Arc<Budget>, stream: &TcpStream) -> Option<Place> {
+    pub(super) fn enter(self: &Arc<Budget>, stream: &TcpStream) -> Option<Place> {
         let (peer, own) = (stream.peer_addr().ok()?.ip(), stream.try_clone().ok()?);
         let mut counts = self.counts.lock();
         if counts.all >= CONNECTIONS_MAX {
@@ -72,13 +72,13 @@ pub(super) struct Place {
 
 impl Place {
     /// Its request has arrived: nothing closes it any more. False when it was closed before.
-    pub fn has_spoken(&mut self) -> bool {
+    pub(super) fn has_spoken(&mut self) -> bool {
         self.is_waiting = false;
         self.budget.counts.lock().waiting.remove(&self.number).is_some()
     }
 
     /// Does work while few others do; `None` when they take too long.
-    pub fn answer<T>(&self, within: Duration, work: impl FnOnce() -> T) -> Option<T> {
+    pub(super) fn answer<T>(&self, within: Duration, work: impl FnOnce() -> T) -> Option<T> {
         let mut counts = self.budget.counts.lock();
         let is_full = |counts: &mut Counts| counts.answering >= ANSWERS_MAX;
         if self.budget.answered.wait_while_for(&mut counts, is_full, within).timed_out() {

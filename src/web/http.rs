@@ -43,7 +43,10 @@ pub(super) struct Refused {
 impl Request {
     /// Reads one request up to its body. All of it must arrive by the deadline, however slowly it
     /// trickles.
-    pub fn read(stream: &mut TcpStream, deadline: Instant) -> Result<(Request, Body), Refused> {
+    pub(super) fn read(
+        stream: &mut TcpStream,
+        deadline: Instant,
+    ) -> Result<(Request, Body), Refused> {
         let mut head = Vec::new();
         loop {
             if let Some(end) = head.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -157,7 +160,7 @@ impl Request {
         self.query.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    pub fn number(&self, name: &str) -> Option<u64> {
+    pub(super) fn number(&self, name: &str) -> Option<u64> {
         self.parameter(name)?.parse().ok()
     }
 }
@@ -177,11 +180,11 @@ pub(super) struct Body {
 
 impl Body {
     /// The same with another time by which all of it must have arrived.
-    pub fn until(self, deadline: Instant) -> Body {
+    pub(super) fn until(self, deadline: Instant) -> Body {
         Body { deadline, ..self }
     }
 
-    pub fn read(self, stream: &mut TcpStream) -> Result<Vec<u8>, Refused> {
+    pub(super) fn read(self, stream: &mut TcpStream) -> Result<Vec<u8>, Refused> {
         let Body { begun: mut bytes, mut left, deadline } = self;
         let mut buffer = [0; 16 << 10];
         while left > 0 {
@@ -275,11 +278,11 @@ pub(super) struct Response {
 
 impl Response {
     /// A document with its own policy.
-    pub fn html(body: Vec<u8>, policy: String) -> Response {
+    pub(super) fn html(body: Vec<u8>, policy: String) -> Response {
         Response { status: 200, kind: "text/html; charset=utf-8", policy, cookie: None, body }
     }
 
-    pub fn json(status: u16, value: &serde_json::Value) -> Response {
+    pub(super) fn json(status: u16, value: &serde_json::Value) -> Response {
         let body = value.to_string().into_bytes();
         Response {
             status,
@@ -291,7 +294,7 @@ impl Response {
     }
 
     /// Text.
-    pub fn plain(status: u16, text: &str) -> Response {
+    pub(super) fn plain(status: u16, text: &str) -> Response {
         let body = text.as_bytes().to_vec();
         let (kind, policy) = ("text/plain; charset=utf-8", NOTHING.to_owned());
         Response { status, kind, policy, cookie: None, body }
@@ -310,7 +313,7 @@ impl Response {
     }
 
     /// Sends it and asks for the connection to be closed.
-    pub fn send(&self, stream: &mut impl Write, head_only: bool) -> io::Result<()> {
+    pub(super) fn send(&self, stream: &mut impl Write, head_only: bool) -> io::Result<()> {
         let reason = match self.status {
             200 => "OK",
             400 => "Bad Request",

@@ -22,7 +22,7 @@ const BACK_MS: i64 = 32 * 86_400_000;
 
 /// The sums, by day and provider.
 #[derive(Default)]
-pub struct Spend {
+pub(super) struct Spend {
     days: Mutex<BTreeMap<Day, BTreeMap<String, Sum>>>,
     /// What was before the start is in the sums.
     is_whole: AtomicBool,

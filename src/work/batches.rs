@@ -68,7 +68,7 @@ pub(crate) struct BatchThread {
 
 impl BatchThread {
     /// Begins with the batches that the log knows. `session` names this process.
-    pub fn start(
+    pub(crate) fn start(
         worker: Arc<FlowWorker>,
         committer: Box<dyn NoteCommitter + Send>,
         known: &State,

@@ -106,7 +106,7 @@ struct Setup {
 impl FlowWorker {
     /// A worker over the buses and flows of a home. It reads nothing yet. `charged` is what the log says
     /// was spent on its latest day.
-    pub fn new(
+    pub(crate) fn new(
         machine: &Machine,
         home: &Home,
         config: &Config,
@@ -136,7 +136,7 @@ impl FlowWorker {
     }
 
     /// The same worker, whose calls are traced.
-    pub fn traced(self, telemetry: Option<Arc<Telemetry>>) -> FlowWorker {
+    pub(crate) fn traced(self, telemetry: Option<Arc<Telemetry>>) -> FlowWorker {
         FlowWorker { telemetry, ..self }
     }
 
@@ -146,7 +146,7 @@ impl FlowWorker {
     }
 
     /// Puts another configuration and registry in force for attempts that begin from now on.
-    pub fn reload(
+    pub(crate) fn reload(
         &self,
         machine: &Machine,
         config: &Config,

@@ -94,7 +94,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub fn start(
+    pub(crate) fn start(
         worker: Arc<dyn Worker>,
         log: &Reader,
         size: PoolSize,
@@ -125,7 +125,7 @@ impl Pool {
         Ok(Pool { tasks, paid, paid_threads, waiting, at_work, replies, threads: handles })
     }
 
-    pub fn begin(&self, started: StartedAttempt) {
+    pub(crate) fn begin(&self, started: StartedAttempt) {
         let (request, gives_way) = (started.request, started.gives_way);
         self.tasks.push(Task::Begin(started), request, gives_way);
     }
@@ -152,7 +152,7 @@ impl Pool {
     }
 
     /// A response is durable, or never will be because its attempt has ended.
-    pub fn answered(&self, request: Seq, call: &Digest) {
+    pub(crate) fn answered(&self, request: Seq, call: &Digest) {
         self.replies.settle(request, call);
     }
 
@@ -181,7 +181,7 @@ impl Pool {
     }
 
     /// Drops all attempts of a request that has ended, and ends their calls.
-    pub fn forget(&self, request: Seq) {
+    pub(crate) fn forget(&self, request: Seq) {
         self.waiting.lock().retain(|(waiting, _), _| *waiting != request);
         self.at_work.lock().retain(|(working, _), step| {
             if *working == request {
@@ -198,7 +198,7 @@ impl Pool {
     }
 
     /// Waits for the threads, which end when no task is left.
-    pub fn join(self) {
+    pub(crate) fn join(self) {
         self.tasks.close();
         self.paid.close();
         for thread in self.threads {

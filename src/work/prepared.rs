@@ -55,7 +55,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    pub fn summary_id(&self, provider: &str, model: &str) -> String {
+    pub(super) fn summary_id(&self, provider: &str, model: &str) -> String {
         summary_id(&SummaryIdentity {
             stream: self.resolved.stream,
             kind: self.request.work.kind,

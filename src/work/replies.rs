@@ -39,7 +39,7 @@ impl UncommittedReplies {
     }
 
     /// The response is durable, or never will be because its attempt has ended.
-    pub fn settle(&self, request: Seq, call: &Digest) {
+    pub(super) fn settle(&self, request: Seq, call: &Digest) {
         if self.open.lock().remove(&(request, *call)) {
             self.settled.notify_all();
         }

@@ -55,7 +55,7 @@ pub(in crate::cli) struct GivenText {
 }
 
 impl GivenText {
-    pub fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> GivenText {
+    pub(super) fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> GivenText {
         let mut given = GivenText::default();
         for text in texts {
             given.whole.push_str(text);
@@ -75,7 +75,7 @@ impl GivenText {
 
     /// Looks up the strings of an output. A member with a closed list of values is a judgement and is not
     /// looked up.
-    pub fn look_up(&self, schema: Option<&Value>, output: &Value) -> Lookup {
+    pub(super) fn look_up(&self, schema: Option<&Value>, output: &Value) -> Lookup {
         let mut found = Lookup::default();
         self.walk(schema.into_iter().collect(), output, &mut String::new(), &mut found);
         found

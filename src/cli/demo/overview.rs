@@ -27,7 +27,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub fn read(
+    pub(super) fn read(
         context: &Context,
         home: &Home,
         digests: Value,
@@ -80,7 +80,7 @@ impl Shown {
         Ok(Shown { acks, streams, digests, snapshots, files, violations })
     }
 
-    pub fn to_json(&self, home: &Home) -> Value {
+    pub(super) fn to_json(&self, home: &Home) -> Value {
         let streams: serde_json::Map<String, Value> = self
             .streams
             .iter()
@@ -93,7 +93,7 @@ impl Shown {
         })
     }
 
-    pub fn print(&self, context: &Context, home: &Home) {
+    pub(super) fn print(&self, context: &Context, home: &Home) {
         let out = |line: String| context.ui.out(line);
         for (stream, rows) in self.streams.iter().filter(|(_, rows)| !rows.is_empty()) {
             out(format!("{} {}", ui::bold(stream.as_str()), ui::dim(&rows.len().to_string())));

@@ -111,7 +111,7 @@ pub(super) struct WrittenFiles {
 
 impl BatchFolder {
     /// A new folder. Without its manifest, which `finish` writes, it is no batch yet.
-    pub fn create(
+    pub(super) fn create(
         context: &Context,
         path: &Path,
         manifest: BatchManifest,
@@ -152,7 +152,7 @@ impl BatchFolder {
         Ok(BatchFolder { path, manifest, pack, inputs, asked, answers, has_learned, _lock: None })
     }
 
-    pub fn open(context: &Context, path: &Path) -> Result<BatchFolder, Failure> {
+    pub(super) fn open(context: &Context, path: &Path) -> Result<BatchFolder, Failure> {
         let disk = &*context.machine.disk;
         let file = path.join(MANIFEST);
         let found = disk.stat(&file).map_err(|e| cannot("read", &file).because(&e))?;
@@ -203,13 +203,13 @@ impl BatchFolder {
     }
 
     /// Speaks with the models as they were found to understand.
-    pub fn recall(&self, provider: &dyn Provider) {
+    pub(super) fn recall(&self, provider: &dyn Provider) {
         let kept = Duration::from_millis(KEPT_FOR_MS.unsigned_abs());
         self.manifest.dialects.iter().for_each(|dialect| provider.recall(dialect, kept));
     }
 
     /// Remembers what the answers said of the models.
-    pub fn learn(&mut self, api: &dyn BatchApi) {
+    pub(super) fn learn(&mut self, api: &dyn BatchApi) {
         let models: BTreeSet<&str> =
             self.asked.iter().map(|row| row.identity.model_name.as_str()).collect();
         let known = models.into_iter().map(|model| api.dialect(model));
@@ -219,7 +219,7 @@ impl BatchFolder {
     }
 
     /// Keeps the answers of files.
-    pub fn keep(
+    pub(super) fn keep(
         &mut self,
         context: &Context,
         answers: &BTreeMap<String, ModelReply>,
@@ -238,7 +238,7 @@ impl BatchFolder {
     }
 
     /// Writes the questions that have no answer, unless the newest files hold exactly those.
-    pub fn finish(
+    pub(super) fn finish(
         &self,
         context: &Context,
         asked: Vec<AskedQuestion>,

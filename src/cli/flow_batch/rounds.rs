@@ -48,7 +48,7 @@ pub(super) struct Round {
 }
 
 impl Round {
-    pub fn run(
+    pub(super) fn run(
         context: &Context,
         folder: &BatchFolder,
         provider: &dyn Provider,
@@ -83,7 +83,7 @@ impl Round {
         Ok(Round { lines, aggregated })
     }
 
-    pub fn inputs(&self) -> usize {
+    pub(super) fn inputs(&self) -> usize {
         self.lines.len()
     }
 
@@ -92,7 +92,7 @@ impl Round {
     }
 
     /// Everything that was asked. An input that failed asks nothing more.
-    pub fn asked(&self) -> Vec<AskedQuestion> {
+    pub(super) fn asked(&self) -> Vec<AskedQuestion> {
         let met = self.runs().flat_map(|(input, line)| {
             let waits = matches!(line.end, LineEnd::Waits);
             line.met.values().map(move |question| (input, question, waits))
@@ -105,16 +105,16 @@ impl Round {
     }
 
     /// How many questions have no answer.
-    pub fn questions(&self) -> usize {
+    pub(super) fn questions(&self) -> usize {
         self.asked().iter().filter(|asked| asked.question.line.is_some()).count()
     }
 
-    pub fn done(&self) -> usize {
+    pub(super) fn done(&self) -> usize {
         self.lines.iter().filter(|line| matches!(line.end, LineEnd::Done { .. })).count()
     }
 
     /// The inputs that failed for good, with their rows.
-    pub fn failed(&self) -> BTreeMap<usize, Value> {
+    pub(super) fn failed(&self) -> BTreeMap<usize, Value> {
         let failed = self.runs().filter_map(|(place, line)| match &line.end {
             LineEnd::Failed(row) => Some((place, row.clone())),
             _ => None,
@@ -123,7 +123,11 @@ impl Round {
     }
 
     /// The rows of inputs that are finished, that failed, or whose question failed.
-    pub fn rows(&self, imported: &ImportedAnswers, written: &WrittenFiles) -> Vec<(usize, Value)> {
+    pub(super) fn rows(
+        &self,
+        imported: &ImportedAnswers,
+        written: &WrittenFiles,
+    ) -> Vec<(usize, Value)> {
         let mut rows = Vec::new();
         for (place, line) in self.runs() {
             let failed = || line.met.keys().find_map(|name| imported.failed.get(name));
@@ -144,7 +148,7 @@ impl Round {
     }
 
     /// The warnings of finished inputs, with how many have each.
-    pub fn warnings(&self) -> BTreeMap<String, usize> {
+    pub(super) fn warnings(&self) -> BTreeMap<String, usize> {
         let mut counted = BTreeMap::new();
         for (_, line) in self.runs() {
             if let LineEnd::Done { warnings, .. } = &line.end {
@@ -155,7 +159,7 @@ impl Round {
     }
 
     /// The metrics of aggregation nodes.
-    pub fn metrics(&self) -> Option<&Value> {
+    pub(super) fn metrics(&self) -> Option<&Value> {
         match &self.aggregated.as_ref()?.end {
             LineEnd::Done { row, .. } => {
                 Some(row).filter(|row| row.as_object().is_some_and(|o| !o.is_empty()))
@@ -165,7 +169,7 @@ impl Round {
     }
 
     /// Why there is nothing to send.
-    pub fn without_questions(&self) -> Failure {
+    pub(super) fn without_questions(&self) -> Failure {
         match self.failed().into_values().next() {
             Some(row) => {
                 let why = row["error"].as_str().unwrap_or_default();

@@ -115,7 +115,7 @@ fn note((fact, body): (AgentRunFact, Vec<u8>)) -> Note {
 
 impl AgentRun {
     /// Restores a run from its snapshot in force. The first append folds the events after it.
-    pub fn open(
+    pub(super) fn open(
         log: &Reader,
         run_id: &str,
         thresholds: Thresholds,
@@ -140,11 +140,11 @@ impl AgentRun {
         })
     }
 
-    pub fn run_id(&self) -> &str {
+    pub(super) fn run_id(&self) -> &str {
         &self.run_id
     }
 
-    pub fn head(&self) -> &RunHead {
+    pub(super) fn head(&self) -> &RunHead {
         &self.head
     }
 
@@ -152,7 +152,7 @@ impl AgentRun {
         self.compactor.retune(thresholds);
     }
 
-    pub fn warnings(&self, warnings: &mut Vec<String>) {
+    pub(super) fn warnings(&self, warnings: &mut Vec<String>) {
         let notices = &self.compactor.fold_state().notices;
         let repeats = self.repeats.as_ref().map_or(0, |repeats| repeats.count);
         for (count, what) in [
@@ -166,7 +166,7 @@ impl AgentRun {
         }
     }
 
-    pub fn append(
+    pub(super) fn append(
         &mut self,
         committer: &mut dyn NoteCommitter,
         text: EventLines<'_>,
@@ -193,7 +193,7 @@ impl AgentRun {
         if done.failed.is_none() { self.refuse_if_stopped() } else { Ok(()) }
     }
 
-    pub fn snapshot_now(
+    pub(super) fn snapshot_now(
         &mut self,
         committer: &mut dyn NoteCommitter,
         done: &mut AppendReport,

@@ -15,7 +15,7 @@ const GOOD_RATE: f64 = 0.9;
 
 /// One setting of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct LogSetting {
+pub(crate) struct LogSetting {
     /// Events between two checkpoints.
     pub checkpoint_every_events: u64,
     /// Most events in one commit.
@@ -24,7 +24,7 @@ pub struct LogSetting {
 
 /// What one setting of the log costs, measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LogRow {
+pub(crate) struct LogRow {
     pub setting: LogSetting,
     /// Events committed per second, durable.
     pub events_per_second: f64,
@@ -39,14 +39,14 @@ pub struct LogRow {
 }
 
 /// Measures a real log.
-pub trait MeasureLog {
+pub(crate) trait MeasureLog {
     type Error;
 
     /// Runs the same workload under one setting, from an empty log.
     fn measure(&mut self, setting: LogSetting) -> Result<LogRow, Self::Error>;
 }
 
-pub fn grid(intervals: &[u64], batches: &[u64]) -> Vec<LogSetting> {
+pub(crate) fn grid(intervals: &[u64], batches: &[u64]) -> Vec<LogSetting> {
     intervals
         .iter()
         .flat_map(|&checkpoint_every_events| {
@@ -58,7 +58,7 @@ pub fn grid(intervals: &[u64], batches: &[u64]) -> Vec<LogSetting> {
 }
 
 /// Measures every setting in order; `progress` is called after each.
-pub fn sweep<M: MeasureLog>(
+pub(crate) fn sweep<M: MeasureLog>(
     log: &mut M,
     settings: &[LogSetting],
     progress: &mut dyn FnMut(),
@@ -77,7 +77,7 @@ pub fn sweep<M: MeasureLog>(
 /// checkpoints that are short enough. Of these it takes those with at least nine tenths of their best
 /// rate, and of these the one that opens fastest after a crash. Measured times decide, so another
 /// machine may choose another setting.
-pub fn choose(rows: &[LogRow]) -> Option<(usize, String)> {
+pub(crate) fn choose(rows: &[LogRow]) -> Option<(usize, String)> {
     let shortest = rows.iter().map(|row| row.checkpoint_ms_max).fold(f64::INFINITY, f64::min);
     let any_short = shortest <= CHECKPOINT_MS_WANTED;
     let limit_ms = CHECKPOINT_MS_WANTED.max(shortest);

@@ -68,7 +68,7 @@ pub(crate) struct TuningReport<'a> {
 
 impl TuningReport<'_> {
     /// One row a setting, in the order of [`COLUMNS`].
-    pub fn table(&self) -> Vec<Vec<String>> {
+    pub(crate) fn table(&self) -> Vec<Vec<String>> {
         let rows = self.sweep.rows.iter().enumerate();
         rows.map(|(index, row)| {
             let mut cells = cells(row, self.choice.costs[index].total());
@@ -78,7 +78,7 @@ impl TuningReport<'_> {
         .collect()
     }
 
-    pub fn csv(&self) -> String {
+    pub(crate) fn csv(&self) -> String {
         let mut text = COLUMNS.join(",");
         for row in self.table() {
             text.push('\n');
@@ -89,7 +89,7 @@ impl TuningReport<'_> {
     }
 
     /// The settings to use, with the reason.
-    pub fn toml(&self) -> String {
+    pub(crate) fn toml(&self) -> String {
         let chosen = &self.sweep.rows[self.choice.chosen].thresholds;
         let mut text = format!("# Chosen over {}.\n", self.runs);
         for line in wrapped(&self.choice.reason, 96) {
@@ -146,7 +146,7 @@ impl TuningReport<'_> {
         text
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let rows: Vec<Value> = self
             .sweep
             .rows
@@ -265,7 +265,7 @@ impl TuningReport<'_> {
         }
     }
 
-    pub fn html(&self) -> String {
+    pub(crate) fn html(&self) -> String {
         let chosen = &self.sweep.rows[self.choice.chosen].thresholds;
         let mut page = String::from(HEAD);
         let _ = writeln!(
@@ -331,7 +331,7 @@ impl TuningReport<'_> {
     }
 
     /// The figures of the logs, for a terminal.
-    pub fn metrics(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn metrics(&self) -> Vec<(&'static str, String)> {
         metric_lines(&self.sweep.metrics)
     }
 

@@ -25,7 +25,7 @@ pub(crate) enum RunShape {
 }
 
 impl RunShape {
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             RunShape::Healthy => "healthy",
             RunShape::Long => "long",
@@ -35,7 +35,7 @@ impl RunShape {
     }
 
     /// The shape of the n-th generated run: two healthy ones for each of the others.
-    pub fn of(index: u64) -> RunShape {
+    pub(crate) fn of(index: u64) -> RunShape {
         match index % 5 {
             0 | 3 => RunShape::Healthy,
             1 => RunShape::Long,

@@ -97,7 +97,7 @@ impl Packing {
     }
 
     /// Ends the commit.
-    pub fn end(&mut self, mark: &[u8]) -> Result<Packed, LogError> {
+    pub(crate) fn end(&mut self, mark: &[u8]) -> Result<Packed, LogError> {
         self.end_frame(Some(mark))?;
         let next = Packed::after(self.packed.head);
         Ok(std::mem::replace(&mut self.packed, next))

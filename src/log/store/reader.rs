@@ -431,7 +431,7 @@ impl FrameCache {
     }
 
     /// Forgets everything: frames moved.
-    pub fn clear(&self) {
+    pub(super) fn clear(&self) {
         self.frames.lock().clear();
     }
 }

@@ -142,7 +142,7 @@ fn load_segment(
 
 impl Index {
     /// Reads what the writer must know of one index.
-    pub fn load(txn: &ReadTransaction, which: KeyIndex) -> Result<Index, LogError> {
+    pub(super) fn load(txn: &ReadTransaction, which: KeyIndex) -> Result<Index, LogError> {
         let index = which.number();
         let segments = txn.open_table(INDEX_SEGMENTS).map_err(engine("read an index"))?;
         let chunks = txn.open_table(CHUNKS).map_err(engine("read an index"))?;
@@ -176,7 +176,7 @@ impl Index {
     }
 
     /// Adds sorted keys and merges a bounded number of older entries.
-    pub fn add(
+    pub(super) fn add(
         &mut self,
         txn: &WriteTransaction,
         which: KeyIndex,

@@ -30,7 +30,7 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    pub fn new(address: &str, path: &'static str) -> Delivery {
+    pub(crate) fn new(address: &str, path: &'static str) -> Delivery {
         let config = ProviderConfig {
             kind: ProviderKind::OpenAi,
             base_url: Some(address.to_owned()),
@@ -41,12 +41,17 @@ impl Delivery {
     }
 
     /// The address without its secrets.
-    pub fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         self.endpoint.shown(self.path)
     }
 
     /// Posts JSON and waits for the answer.
-    pub fn send(&self, json: &[u8], headers: &[(String, String)], timeout: Duration) -> Delivered {
+    pub(crate) fn send(
+        &self,
+        json: &[u8],
+        headers: &[(String, String)],
+        timeout: Duration,
+    ) -> Delivered {
         let Ok(url) = self.endpoint.url(self.path) else {
             return Delivered::Refused("its address is not a web address".to_owned());
         };

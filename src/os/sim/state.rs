@@ -95,7 +95,7 @@ impl PowerLossOutcome {
 }
 
 impl State {
-    pub fn new() -> State {
+    pub(super) fn new() -> State {
         State {
             faults: Faults::default(),
             counts: Counts::default(),
@@ -142,7 +142,7 @@ impl State {
         names
     }
 
-    pub fn lookup(&self, path: &Path) -> io::Result<Option<u64>> {
+    pub(super) fn lookup(&self, path: &Path) -> io::Result<Option<u64>> {
         let mut inode = ROOT;
         for name in State::names(path) {
             match self.inodes.get(&inode) {
@@ -192,7 +192,7 @@ impl State {
         self.modified.insert(inode, self.ticks);
     }
 
-    pub fn open(&mut self, path: &Path, how: Open) -> io::Result<u64> {
+    pub(super) fn open(&mut self, path: &Path, how: Open) -> io::Result<u64> {
         match (self.lookup(path)?, how) {
             (Some(_), Open::CreateNew(_)) => Err(fails(ErrorKind::AlreadyExists)),
             (Some(inode), _) => self.file(inode).map(|_| inode),
@@ -204,7 +204,7 @@ impl State {
         }
     }
 
-    pub fn stat(&self, inode: u64) -> io::Result<Stat> {
+    pub(super) fn stat(&self, inode: u64) -> io::Result<Stat> {
         let (len, is_dir) = match self.inodes.get(&inode) {
             Some(Inode::File(file)) => (file.now.len() as u64, false),
             Some(Inode::Dir(_)) => (0, true),
@@ -214,11 +214,11 @@ impl State {
         Ok(Stat { len, device: 1, inode, modified_ns, is_dir })
     }
 
-    pub fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+    pub(super) fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         Ok(self.dir(self.must(dir)?)?.now.keys().cloned().collect())
     }
 
-    pub fn create_dir_all(&mut self, path: &Path) -> io::Result<()> {
+    pub(super) fn create_dir_all(&mut self, path: &Path) -> io::Result<()> {
         let mut inode = ROOT;
         for name in State::names(path) {
             inode = match self.dir(inode)?.now.get(&name) {
@@ -233,7 +233,7 @@ impl State {
         self.dir(inode).map(|_| ())
     }
 
-    pub fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+    pub(super) fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let inode = self.must(from)?;
         let ((from_dir, from_name), (to_dir, to_name)) = (self.place(from)?, self.place(to)?);
         if let Some(target) = self.lookup(to)? {
@@ -256,14 +256,14 @@ impl State {
         }
     }
 
-    pub fn exchange(&mut self, a: &Path, b: &Path) -> io::Result<()> {
+    pub(super) fn exchange(&mut self, a: &Path, b: &Path) -> io::Result<()> {
         let (a_inode, b_inode) = (self.must(a)?, self.must(b)?);
         let ((a_dir, a_name), (b_dir, b_name)) = (self.place(a)?, self.place(b)?);
         self.change(vec![(a_dir, a_name, Some(b_inode)), (b_dir, b_name, Some(a_inode))]);
         Ok(())
     }
 
-    pub fn hard_link(&mut self, existing: &Path, new: &Path) -> io::Result<()> {
+    pub(super) fn hard_link(&mut self, existing: &Path, new: &Path) -> io::Result<()> {
         let inode = self.must(existing)?;
         self.file(inode)?;
         if self.lookup(new)?.is_some() {
@@ -274,7 +274,7 @@ impl State {
         Ok(())
     }
 
-    pub fn remove(&mut self, path: &Path, tree: bool) -> io::Result<()> {
+    pub(super) fn remove(&mut self, path: &Path, tree: bool) -> io::Result<()> {
         let Some(inode) = self.lookup(path)? else { return Ok(()) };
         match self.inodes.get(&inode) {
             Some(Inode::Dir(_)) if !tree => return Err(fails(ErrorKind::IsADirectory)),
@@ -290,7 +290,7 @@ impl State {
         Ok(())
     }
 
-    pub fn free_bytes(&self) -> u64 {
+    pub(super) fn free_bytes(&self) -> u64 {
         self.faults.capacity.map_or(PLENTY, |capacity| capacity.saturating_sub(self.used()))
     }
 
@@ -302,7 +302,7 @@ impl State {
         files.sum()
     }
 
-    pub fn read(&mut self, inode: u64, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    pub(super) fn read(&mut self, inode: u64, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let file = self.file(inode)?;
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(file.now.len());
         let count = buffer.len().min(file.now.len() - from);
@@ -328,7 +328,7 @@ impl State {
         Ok(())
     }
 
-    pub fn write(&mut self, inode: u64, data: &[u8], offset: Option<u64>) -> io::Result<()> {
+    pub(super) fn write(&mut self, inode: u64, data: &[u8], offset: Option<u64>) -> io::Result<()> {
         let offset = match offset {
             Some(offset) => offset,
             None => self.file(inode)?.now.len() as u64,
@@ -355,7 +355,7 @@ impl State {
         if failing || crashing { Err(input_output()) } else { Ok(()) }
     }
 
-    pub fn set_len(&mut self, inode: u64, len: u64) -> io::Result<()> {
+    pub(super) fn set_len(&mut self, inode: u64, len: u64) -> io::Result<()> {
         self.grow(inode, len)?;
         let file = self.file(inode)?;
         if (len as usize) < file.now.len() {
@@ -378,7 +378,7 @@ impl State {
         self.powered()
     }
 
-    pub fn sync(&mut self, inode: u64) -> io::Result<()> {
+    pub(super) fn sync(&mut self, inode: u64) -> io::Result<()> {
         self.begin_sync()?;
         let failing = self.faults.fail_sync == Some(self.counts.syncs);
         let file = self.file(inode)?;
@@ -399,7 +399,7 @@ impl State {
         Ok(())
     }
 
-    pub fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
+    pub(super) fn sync_dir(&mut self, dir: &Path) -> io::Result<()> {
         let inode = self.must(dir)?;
         self.dir(inode)?;
         self.sync_names(inode)
@@ -427,17 +427,17 @@ impl State {
         }
     }
 
-    pub fn try_lock(&mut self, inode: u64, handle: u64) -> io::Result<bool> {
+    pub(super) fn try_lock(&mut self, inode: u64, handle: u64) -> io::Result<bool> {
         Ok(*self.locks.entry(inode).or_insert(handle) == handle)
     }
 
-    pub fn unlock(&mut self, inode: u64, handle: u64) {
+    pub(super) fn unlock(&mut self, inode: u64, handle: u64) {
         if self.locks.get(&inode) == Some(&handle) {
             self.locks.remove(&inode);
         }
     }
 
-    pub fn corrupt(&mut self, path: &Path, offset: u64, mask: u8) -> io::Result<()> {
+    pub(super) fn corrupt(&mut self, path: &Path, offset: u64, mask: u8) -> io::Result<()> {
         let inode = self.must(path)?;
         let file = self.file(inode)?;
         let at = offset as usize;

@@ -103,7 +103,7 @@ enum Due {
 
 impl OwnRun {
     /// The run in a log. Nothing is read yet.
-    pub fn new(log: &Reader, thresholds: Thresholds) -> OwnRun {
+    pub(crate) fn new(log: &Reader, thresholds: Thresholds) -> OwnRun {
         OwnRun { log: log.clone(), thresholds, follow: None }
     }
 
@@ -113,7 +113,7 @@ impl OwnRun {
     }
 
     /// The segment being written.
-    pub fn segment(&self) -> Option<String> {
+    pub(crate) fn segment(&self) -> Option<String> {
         self.follow.as_ref()?.run.as_ref()?.1.current()
     }
 
@@ -139,7 +139,7 @@ impl OwnRun {
     }
 
     /// Takes a snapshot of the open segment now; the segment and whether there was news.
-    pub fn snapshot_now(
+    pub(crate) fn snapshot_now(
         &mut self,
         committer: &mut dyn NoteCommitter,
     ) -> Result<Option<SnapshotTaken>, OwnRunError> {
@@ -158,7 +158,7 @@ impl OwnRun {
     }
 
     /// The service ends: the open segment is closed with its snapshot.
-    pub fn close(&mut self, committer: &mut dyn NoteCommitter) -> Result<(), OwnRunError> {
+    pub(crate) fn close(&mut self, committer: &mut dyn NoteCommitter) -> Result<(), OwnRunError> {
         self.catch_up(committer)?;
         let Some(mut follow) = self.follow.take() else { return Ok(()) };
         let at = follow.read_to;
@@ -577,7 +577,7 @@ fn stops(event: &RunEvent) -> bool {
 
 /// Derives a segment again from the log and compares every snapshot of it: what is built again,
 /// what the log holds, and the files.
-pub fn verify(
+pub(crate) fn verify(
     log: &Reader,
     segment: &str,
     files: &SnapshotStore,

@@ -74,7 +74,7 @@ pub(super) struct DayIndex {
 
 impl DayIndex {
     /// The index as the cache stores it; empty when the cache is out of date.
-    pub fn open(cache: SpillCache, at: Option<&Position>) -> DayIndex {
+    pub(super) fn open(cache: SpillCache, at: Option<&Position>) -> DayIndex {
         let at = at.cloned().unwrap_or_default();
         let zones = at.zones.into_iter().map(|(seq, zone)| (Seq(seq), zone.parse().ok()));
         DayIndex {
@@ -88,12 +88,12 @@ impl DayIndex {
     }
 
     /// Days that are not shown as they are.
-    pub fn changed(&self) -> Vec<PartitionKey> {
+    pub(super) fn changed(&self) -> Vec<PartitionKey> {
         self.changed.iter().copied().collect()
     }
 
     /// All days there are.
-    pub fn keys(&self) -> Result<BTreeSet<PartitionKey>, SummariesError> {
+    pub(super) fn keys(&self) -> Result<BTreeSet<PartitionKey>, SummariesError> {
         let mut keys: BTreeSet<PartitionKey> = self.days.keys().copied().collect();
         self.cache.each(DAYS, &mut |name, _| {
             keys.extend(key_of(name));
@@ -103,7 +103,7 @@ impl DayIndex {
     }
 
     /// A day without its lines.
-    pub fn facts(
+    pub(super) fn facts(
         &self,
         log: &Reader,
         key: &PartitionKey,
@@ -117,30 +117,30 @@ impl DayIndex {
     }
 
     /// The events that hold the items of one day, in order of the ids.
-    pub fn items(&self, key: &PartitionKey) -> Items<'_> {
+    pub(super) fn items(&self, key: &PartitionKey) -> Items<'_> {
         let newer = self.items.range((*key, 0)..=(*key, u128::MAX));
         Items::open(&self.cache, &items_of(key), newer.map(|((_, id), seq)| (*id, *seq)))
     }
 
     /// These days are shown as they are.
-    pub fn shown(&mut self, keys: &[PartitionKey]) {
+    pub(super) fn shown(&mut self, keys: &[PartitionKey]) {
         for key in keys {
             self.changed.remove(key);
         }
     }
 
     /// These days are not shown as they are.
-    pub fn change(&mut self, keys: impl IntoIterator<Item = PartitionKey>) {
+    pub(super) fn change(&mut self, keys: impl IntoIterator<Item = PartitionKey>) {
         self.changed.extend(keys);
     }
 
     /// Whether it is time for a visit to the cache.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.cache.keeps() && (self.items.len() >= ITEMS_MAX || self.days.len() >= DAYS_MAX)
     }
 
     /// Writes the rows that the cache needs for all events taken so far, and drops them from memory.
-    pub fn leave(
+    pub(super) fn leave(
         &mut self,
         log: &Reader,
         read_to: Seq,
@@ -166,7 +166,7 @@ impl DayIndex {
     }
 
     /// What was left is on the cache.
-    pub fn left(&mut self) {
+    pub(super) fn left(&mut self) {
         self.days.clear();
         self.items.clear();
     }
@@ -178,7 +178,7 @@ impl DayIndex {
     }
 
     /// Takes the next event; of `stamp` only what the record knows is filled in.
-    pub fn take(
+    pub(super) fn take(
         &mut self,
         log: &Reader,
         seq: Seq,

@@ -75,7 +75,7 @@ impl<'a> Items<'a> {
     }
 
     /// Whether all were given.
-    pub fn whole(self) -> Result<(), SummariesError> {
+    pub(super) fn whole(self) -> Result<(), SummariesError> {
         self.failure.map_or(Ok(()), Err)
     }
 

@@ -62,7 +62,7 @@ const RUNS: &str = "run/";
 const ENDED_MAX: usize = 256;
 
 impl RunRecords {
-    pub fn open(
+    pub(super) fn open(
         disk: &Arc<dyn Disk>,
         buses: &Path,
         cache: SpillCache,
@@ -130,12 +130,16 @@ impl RunRecords {
     }
 
     /// Whether what ended has to be written before more is read.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.cache.keeps() && self.ended.len() >= ENDED_MAX
     }
 
     /// Writes the rows that the cache needs for all events taken so far.
-    pub fn leave(&self, at: &mut Position, rows: &mut Vec<Change>) -> Result<(), SummariesError> {
+    pub(super) fn leave(
+        &self,
+        at: &mut Position,
+        rows: &mut Vec<Change>,
+    ) -> Result<(), SummariesError> {
         at.run_from = self.sessions.open_since().map(|seq| seq.0);
         for ((day, run), row) in &self.rows {
             rows.push((format!("{RUNS}{day}/{run}"), Some(serde_json::to_vec(row)?)));
@@ -144,7 +148,7 @@ impl RunRecords {
     }
 
     /// What was left is on the cache.
-    pub fn left(&mut self) {
+    pub(super) fn left(&mut self) {
         self.rows.clear();
     }
 
@@ -161,7 +165,12 @@ impl RunRecords {
     }
 
     /// Takes the next event.
-    pub fn take(&mut self, seq: Seq, at: Timestamp, event: &Event) -> Result<(), SummariesError> {
+    pub(super) fn take(
+        &mut self,
+        seq: Seq,
+        at: Timestamp,
+        event: &Event,
+    ) -> Result<(), SummariesError> {
         // A digest build has a run record of its own, which is written with its bags.
         if let Event::Digest(DigestFact::Finished(finished)) = event {
             let row = RunRow { row: finished.row.clone(), files: Vec::new() };
@@ -186,7 +195,7 @@ impl RunRecords {
     }
 
     /// Writes what ended since.
-    pub fn publish(&mut self, log: &Reader) -> Result<(), SummariesError> {
+    pub(super) fn publish(&mut self, log: &Reader) -> Result<(), SummariesError> {
         while let Some(run) = self.ended.last() {
             self.write(log, run)?;
             self.ended.pop();
@@ -219,7 +228,11 @@ impl RunRecords {
 
     /// What is not what the log says, after the whole log was folded. Rows and records of events
     /// after `shown_to` wait for the publisher: they may be missing.
-    pub fn compare(&mut self, log: &Reader, shown_to: Seq) -> Result<Comparison, SummariesError> {
+    pub(super) fn compare(
+        &mut self,
+        log: &Reader,
+        shown_to: Seq,
+    ) -> Result<Comparison, SummariesError> {
         let mut found = Comparison::default();
         self.changed.retain(|_, seq| *seq <= shown_to);
         for (path, _) in self.different_rows()? {

@@ -49,7 +49,7 @@ pub(super) struct Position {
 
 impl Position {
     /// The last record that the rows stand for.
-    pub fn seq(&self) -> Seq {
+    pub(super) fn seq(&self) -> Seq {
         self.stamp.seq
     }
 }
@@ -59,7 +59,7 @@ pub(super) struct SpillCache(Option<Arc<Cache>>);
 
 impl SpillCache {
     /// Opens the file; without one, or where somebody else has it, nothing is kept.
-    pub fn open(disk: &Arc<dyn Disk>, path: Option<&Path>) -> SpillCache {
+    pub(super) fn open(disk: &Arc<dyn Disk>, path: Option<&Path>) -> SpillCache {
         let Some(path) = path else { return SpillCache(None) };
         match Cache::open(disk, path, LAYOUT) {
             Ok(cache) => SpillCache(Some(Arc::new(cache))),
@@ -71,12 +71,12 @@ impl SpillCache {
     }
 
     /// Whether anything is kept.
-    pub fn keeps(&self) -> bool {
+    pub(super) fn keeps(&self) -> bool {
         self.0.is_some()
     }
 
     /// The place in the log that the rows stand for. Rows whose stamp does not hold are removed.
-    pub fn position(&self, log: &Reader) -> Result<Option<Position>, SummariesError> {
+    pub(super) fn position(&self, log: &Reader) -> Result<Option<Position>, SummariesError> {
         let row = self.get(POSITION)?;
         if let Some(position) = row.and_then(|row| serde_json::from_slice::<Position>(&row).ok())
             && position.stamp.holds(log, REDUCER)?
@@ -88,7 +88,7 @@ impl SpillCache {
     }
 
     /// Changes rows, and the record they stand for.
-    pub fn keep(
+    pub(super) fn keep(
         &self,
         log: &Reader,
         seq: Seq,
@@ -108,12 +108,12 @@ impl SpillCache {
     }
 
     /// Makes durable what was kept.
-    pub fn sync(&self) -> Result<(), SummariesError> {
+    pub(super) fn sync(&self) -> Result<(), SummariesError> {
         self.0.as_ref().map_or(Ok(()), |cache| cache.sync()).map_err(SummariesError::Cache)
     }
 
     /// Throws everything away.
-    pub fn clear(&self) -> Result<(), SummariesError> {
+    pub(super) fn clear(&self) -> Result<(), SummariesError> {
         loop {
             let rows = self.page("", END)?;
             if rows.is_empty() {
@@ -125,7 +125,7 @@ impl SpillCache {
         }
     }
 
-    pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>, SummariesError> {
+    pub(super) fn get(&self, key: &str) -> Result<Option<Vec<u8>>, SummariesError> {
         match &self.0 {
             Some(cache) => cache.get(key).map_err(SummariesError::Cache),
             None => Ok(None),
@@ -141,14 +141,14 @@ impl SpillCache {
     }
 
     /// The first row after a key and below another.
-    pub fn next(&self, after: &str, below: &str) -> Result<Option<Row>, SummariesError> {
+    pub(super) fn next(&self, after: &str, below: &str) -> Result<Option<Row>, SummariesError> {
         let Some(cache) = &self.0 else { return Ok(None) };
         let mut rows = cache.page(after, below, 1).map_err(SummariesError::Cache)?;
         Ok(rows.pop())
     }
 
     /// Hands over all rows whose key begins with a prefix, in order.
-    pub fn each(
+    pub(super) fn each(
         &self,
         prefix: &str,
         take: &mut dyn FnMut(&str, Vec<u8>) -> RowResult,

@@ -97,7 +97,7 @@ impl SummariesThread {
     /// Starts publishing.
     ///
     /// `beside` are other projections that it brings up to the log after each publication.
-    pub fn start(
+    pub(crate) fn start(
         summaries: Summaries,
         beside: Vec<Box<dyn Projection>>,
         pace: Pace,
@@ -112,12 +112,12 @@ impl SummariesThread {
     }
 
     /// A way to ask it.
-    pub fn client(&self) -> Publishing {
+    pub(crate) fn client(&self) -> Publishing {
         self.client.clone()
     }
 
     /// Ends the thread and publishes everything that is left.
-    pub fn finish(self) -> Result<(), SummariesError> {
+    pub(crate) fn finish(self) -> Result<(), SummariesError> {
         drop(self.stop);
         let (mut summaries, mut beside) = self.thread.join().map_err(|_| SummariesError::Ended)?;
         summaries.publish(None)?;

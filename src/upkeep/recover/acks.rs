@@ -17,7 +17,7 @@ pub(crate) struct LineAcks {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-pub struct Ack {
+pub(super) struct Ack {
     pub ack_seq: u64,
     pub at: String,
     pub idempotency_key: Option<String>,
@@ -43,11 +43,11 @@ pub(crate) struct AckSummary {
 }
 
 impl Ack {
-    pub fn status(&self) -> Option<AckStatus> {
+    pub(super) fn status(&self) -> Option<AckStatus> {
         AckStatus::parse(&self.status)
     }
 
-    pub fn reason(&self) -> Option<ReasonCode> {
+    pub(super) fn reason(&self) -> Option<ReasonCode> {
         self.reason_code.as_deref().and_then(ReasonCode::parse)
     }
 
@@ -55,12 +55,12 @@ impl Ack {
         self.cause.as_deref().and_then(FailureCause::parse)
     }
 
-    pub fn warnings(&self) -> Warnings {
+    pub(super) fn warnings(&self) -> Warnings {
         let known = Warning::ALL.iter().filter(|w| self.warnings.iter().any(|s| s == w.as_str()));
         known.fold(Warnings::default(), |set, warning| set.with(*warning))
     }
 
-    pub fn pointer(&self) -> Option<SummaryPointer> {
+    pub(super) fn pointer(&self) -> Option<SummaryPointer> {
         let AckSummary { day, stream, summary_id } = self.summary.as_ref()?;
         Some(SummaryPointer {
             summary_id: summary_id.clone(),
@@ -74,13 +74,13 @@ impl Ack {
     }
 
     /// The event of the lost log that the ack quotes.
-    pub fn origin(&self) -> Recovered {
+    pub(super) fn origin(&self) -> Recovered {
         let log_head = self.log_head.parse().ok();
         Recovered { ack_seq: Seq(self.ack_seq), log_head, at: self.at.clone() }
     }
 
     /// The input facts of an attempt that only the ack shows.
-    pub fn input(&self) -> Box<InputFacts> {
+    pub(super) fn input(&self) -> Box<InputFacts> {
         Box::new(InputFacts { recovered: Some(self.origin()), ..InputFacts::default() })
     }
 }

@@ -33,13 +33,13 @@ pub struct Places<'a> {
     pub buses: &'a Path,
 }
 
-pub struct Output {
+pub(super) struct Output {
     pub pointer: SummaryPointer,
     pub line: Vec<u8>,
 }
 
 /// What the files tell about the lost records.
-pub struct Evidence {
+pub(super) struct Evidence {
     /// By offset in the queue. A line without an ack was parked or never read.
     pub lines: BTreeMap<u64, LineAcks>,
     pub outputs: BTreeMap<String, Output>,
@@ -54,7 +54,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    pub fn read(
+    pub(super) fn read(
         disk: &Arc<dyn Disk>,
         places: &Places<'_>,
         kept: Seq,
@@ -177,7 +177,7 @@ impl Evidence {
     }
 
     /// Stream, day and, for the first item of a day, the inputs its manifest names.
-    pub fn input(
+    pub(super) fn input(
         &mut self,
         pointer: &SummaryPointer,
         recovered: Option<Recovered>,

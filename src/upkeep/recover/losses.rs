@@ -6,7 +6,7 @@ use crate::facts::recovery::RecoveryReport;
 const LISTED_MAX: usize = 100;
 
 /// Counts one more loss of a kind.
-pub fn lose(report: &mut RecoveryReport, kind: &str, means: &str, example: &str) {
+pub(super) fn lose(report: &mut RecoveryReport, kind: &str, means: &str, example: &str) {
     let loss = report.unknown.entry(kind.to_owned()).or_default();
     means.clone_into(&mut loss.means);
     loss.count += 1;

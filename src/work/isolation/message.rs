@@ -94,7 +94,7 @@ pub(in crate::work) struct ProviderFacts {
 }
 
 impl ProviderFacts {
-    pub fn of(provider: &dyn Provider) -> ProviderFacts {
+    pub(crate) fn of(provider: &dyn Provider) -> ProviderFacts {
         ProviderFacts {
             model: KnownModel::of(provider),
             is_free: provider.is_free(),

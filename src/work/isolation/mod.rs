@@ -14,6 +14,6 @@
 pub(crate) mod inside;
 pub(super) mod message;
 pub(super) mod pack;
-pub mod processes;
+pub(crate) mod processes;
 mod replayed;
 pub(super) mod rounds;

@@ -78,7 +78,7 @@ pub(super) enum Lost {
 }
 
 impl Lost {
-    pub fn problem(self) -> FlowProblem {
+    pub(super) fn problem(self) -> FlowProblem {
         match self {
             Lost::Stopped { by, reason } => FlowProblem::Stopped { by, reason },
             Lost::Unwanted => FlowProblem::Cancelled,
@@ -89,7 +89,7 @@ impl Lost {
 
 impl FlowProcesses {
     /// A pool of so many processes, which start when they are needed.
-    pub fn new(size: usize, memory_bytes_max: u64) -> io::Result<FlowProcesses> {
+    pub(crate) fn new(size: usize, memory_bytes_max: u64) -> io::Result<FlowProcesses> {
         let own = std::process::id().to_string();
         let memory = memory_bytes_max.to_string();
         let command = FramedCommand {

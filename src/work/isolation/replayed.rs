@@ -40,7 +40,7 @@ struct FlowState {
 }
 
 impl<'a> Replayed<'a> {
-    pub fn new(
+    pub(super) fn new(
         pack: &'a LoadedPack,
         provider: ProviderFacts,
         answers: Vec<Answered>,
@@ -52,7 +52,7 @@ impl<'a> Replayed<'a> {
     }
 
     /// The questions without an answer.
-    pub fn open(self) -> Vec<OpenQuestion> {
+    pub(super) fn open(self) -> Vec<OpenQuestion> {
         self.state.into_inner().open
     }
 

@@ -72,7 +72,7 @@ pub(in crate::work) struct Rounds<'a> {
 
 impl Rounds<'_> {
     /// Runs the flow to its end.
-    pub fn run(&self, job: &FlowJob<'_>) -> Result<FlowOutcome, FlowError> {
+    pub(crate) fn run(&self, job: &FlowJob<'_>) -> Result<FlowOutcome, FlowError> {
         self.run_rounds(job).unwrap_or_else(|lost| {
             let problem = Box::new(lost.problem());
             Err(FlowError { problem, usage: Usage::default(), calls: Vec::new() })

@@ -76,7 +76,7 @@ pub(crate) fn headline(scene: &Scene<'_, '_>, item: usize) -> String {
 }
 
 /// The number of an item: a member, what its line says, else its position from 1.
-pub fn number(scene: &Scene<'_, '_>, item: usize, names: &[String]) -> Filled {
+pub(super) fn number(scene: &Scene<'_, '_>, item: usize, names: &[String]) -> Filled {
     let item_of = &scene.items[item];
     let given = names.iter().find_map(|name| item_of.members.get(name));
     let given = given.and_then(|id| id.as_i64().or_else(|| id.as_str()?.parse().ok()));

@@ -78,7 +78,7 @@ pub(crate) fn formality(scene: &Scene<'_, '_>, check: &Check, focus: &Focus) -> 
 }
 
 /// The percentage of the judged statements that are met, or the value of its step.
-pub fn share(
+pub(super) fn share(
     scene: &Scene<'_, '_>,
     check: &Check,
     steps: &[Step],

@@ -22,7 +22,7 @@ pub(crate) struct Node<'s> {
 }
 
 impl<'s> Node<'s> {
-    pub fn root(schema: &'s Value) -> Self {
+    pub(super) fn root(schema: &'s Value) -> Self {
         Node { root: schema, schema, depth: 0 }.resolved()
     }
 
@@ -56,7 +56,7 @@ impl<'s> Node<'s> {
     }
 
     /// Whether the schema names this type, or names none.
-    pub fn allows(&self, kind: &str) -> bool {
+    pub(super) fn allows(&self, kind: &str) -> bool {
         match self.schema.get("type") {
             Some(Value::String(name)) => name == kind || (kind == "integer" && name == "number"),
             Some(Value::Array(names)) => {
@@ -77,16 +77,16 @@ impl<'s> Node<'s> {
         self.schema.get("type").is_some()
     }
 
-    pub fn properties(&self) -> Option<&'s Map<String, Value>> {
+    pub(super) fn properties(&self) -> Option<&'s Map<String, Value>> {
         self.schema.get("properties").and_then(Value::as_object)
     }
 
-    pub fn property(&self, name: &str) -> Option<Node<'s>> {
+    pub(super) fn property(&self, name: &str) -> Option<Node<'s>> {
         self.properties().and_then(|properties| properties.get(name)).map(|schema| self.at(schema))
     }
 
     /// The schema of the elements.
-    pub fn items(&self) -> Option<Node<'s>> {
+    pub(super) fn items(&self) -> Option<Node<'s>> {
         self.schema.get("items").filter(|items| items.is_object()).map(|schema| self.at(schema))
     }
 

@@ -72,7 +72,7 @@ fn says_something(value: &Filled) -> bool {
 }
 
 /// Rules see words, not meaning: even everything found is not certainty.
-pub fn confidence(found: usize, asked: usize) -> Filled {
+pub(super) fn confidence(found: usize, asked: usize) -> Filled {
     let percent = (60 * found).checked_div(asked).map_or(30, |share| 10 + share);
     Filled::Value(json!(percent as f64 / 100.0))
 }

@@ -23,7 +23,7 @@ const SENTENCE_BYTES_MAX: usize = 240;
 const CONFIDENCE: f64 = 0.3;
 
 /// Finds a value for a member by its name and schema.
-pub fn guess(name: &str, node: Node<'_>, scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
+pub(super) fn guess(name: &str, node: Node<'_>, scene: &Scene<'_, '_>, focus: &Focus) -> Filled {
     let choices = node.enum_strings();
     if !choices.is_empty() {
         return by_own_words(&choices, scene, focus);

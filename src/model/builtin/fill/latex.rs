@@ -30,7 +30,7 @@ const DISPLAY: [&str; 10] = [
     "eqnarray",
 ];
 
-pub fn page(
+pub(super) fn page(
     scene: &Scene<'_, '_>,
     filename: &str,
     untitled: &str,
@@ -81,7 +81,7 @@ fn description(body: &str) -> String {
     shorten(first, 200).to_string()
 }
 
-pub fn convert(source: &str) -> String {
+pub(super) fn convert(source: &str) -> String {
     let mut writer = Writer::default();
     // In a text that is no LaTeX, `100% sure` is no comment.
     let commanded = crate::markup::latex::is_source(source);

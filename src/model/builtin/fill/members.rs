@@ -9,7 +9,7 @@ use super::rule::Rule;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Members {
+pub(super) struct Members {
     pub(crate) headlines: Ordered,
     pub texts: Words,
     pub(crate) speakers: Ordered,
@@ -39,7 +39,7 @@ impl From<String> for Ordered {
 }
 
 impl Ordered {
-    pub fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|word| word == name)
     }
 
@@ -61,7 +61,7 @@ struct Named {
 }
 
 /// The usual meanings. A file that does not read means nothing here; a test refuses it.
-pub fn members() -> &'static Members {
+pub(super) fn members() -> &'static Members {
     static MEMBERS: OnceLock<Members> = OnceLock::new();
     MEMBERS.get_or_init(|| read().unwrap_or_default())
 }
@@ -81,7 +81,7 @@ impl Members {
     }
 
     /// What the sentences of a member do.
-    pub fn purpose(&self, name: &str) -> Option<Purpose> {
+    pub(super) fn purpose(&self, name: &str) -> Option<Purpose> {
         find(&self.purposes, name)?.purpose
     }
 
@@ -94,12 +94,12 @@ impl Members {
     }
 
     /// The rule for a list of texts.
-    pub fn list(&self, name: &str) -> Option<&Rule> {
+    pub(super) fn list(&self, name: &str) -> Option<&Rule> {
         find(&self.lists, name)?.rule.as_ref()
     }
 
     /// The rule for one text, or one number.
-    pub fn value(&self, name: &str, numeric: bool) -> Option<&Rule> {
+    pub(super) fn value(&self, name: &str, numeric: bool) -> Option<&Rule> {
         find(if numeric { &self.numbers } else { &self.strings }, name)?.rule.as_ref()
     }
 }

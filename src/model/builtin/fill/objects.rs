@@ -13,7 +13,7 @@ use super::rule::{Over, Rule};
 use super::scene::{Focus, Scene};
 use super::texts::text_of;
 
-pub fn objects(
+pub(super) fn objects(
     scene: &Scene<'_, '_>,
     over: &Over,
     most: usize,
@@ -26,7 +26,7 @@ pub fn objects(
 }
 
 /// A list of what a rule finds in each element.
-pub fn list(
+pub(super) fn list(
     scene: &Scene<'_, '_>,
     over: &Over,
     most: usize,
@@ -46,7 +46,11 @@ pub fn list(
     Filled::List(found)
 }
 
-pub fn object(scene: &Scene<'_, '_>, fields: &BTreeMap<String, Rule>, focus: &Focus) -> Filled {
+pub(super) fn object(
+    scene: &Scene<'_, '_>,
+    fields: &BTreeMap<String, Rule>,
+    focus: &Focus,
+) -> Filled {
     let mut members: Vec<(String, Filled)> = Vec::new();
     for (name, rule) in fields.iter().filter(|(_, rule)| !rule.depends()) {
         members.push((name.clone(), scene.eval(rule, focus)));
@@ -59,7 +63,7 @@ pub fn object(scene: &Scene<'_, '_>, fields: &BTreeMap<String, Rule>, focus: &Fo
 }
 
 /// The ids of the items or parts a focus covers.
-pub fn ids(scene: &Scene<'_, '_>, focus: &Focus) -> Vec<String> {
+pub(super) fn ids(scene: &Scene<'_, '_>, focus: &Focus) -> Vec<String> {
     let of_item = focus.item().and_then(|item| scene.items.get(item)?.id.clone());
     let found = of_item.or_else(|| label_above(scene, focus).map(str::to_string));
     if let Some(id) = found {

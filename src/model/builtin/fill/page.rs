@@ -28,7 +28,7 @@ pub(crate) struct PageHint<'h> {
     pub(crate) front_matter: &'h Map<String, Value>,
 }
 
-pub fn page(scene: &Scene<'_, '_>, hint: &PageHint<'_>) -> Filled {
+pub(super) fn page(scene: &Scene<'_, '_>, hint: &PageHint<'_>) -> Filled {
     let focus = scene.all();
     let title = text_of(scene.eval(hint.title, &focus)).trim().to_string();
     if focus.sentences.is_empty() && title.is_empty() {

@@ -9,7 +9,12 @@ use super::scene::{Focus, Scene};
 use crate::contract::source::Person;
 
 /// `{name, email}` of everyone addressed, each address once.
-pub fn people(scene: &Scene<'_, '_>, inputs: &[String], most: usize, focus: &Focus) -> Filled {
+pub(super) fn people(
+    scene: &Scene<'_, '_>,
+    inputs: &[String],
+    most: usize,
+    focus: &Focus,
+) -> Filled {
     let mut found: Vec<(Option<String>, String)> = Vec::new();
     for name in inputs {
         let entries = match scene.input(name, focus) {

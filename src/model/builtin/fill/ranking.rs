@@ -36,7 +36,7 @@ struct Candidate {
 }
 
 /// The items, best first, each with its `id`, `title`, `rank`, `score`, `route`, `reasons` and `date`.
-pub fn ranked(scene: &Scene<'_, '_>, ranking: &Ranking) -> Vec<Focus> {
+pub(super) fn ranked(scene: &Scene<'_, '_>, ranking: &Ranking) -> Vec<Focus> {
     let all = scene.all();
     let today = scene.input_text(&ranking.as_of, &all).and_then(|day| dates::parse_anchor(&day));
     let known = scene.input_text(&ranking.with, &all).unwrap_or_default();
@@ -70,7 +70,7 @@ pub fn ranked(scene: &Scene<'_, '_>, ranking: &Ranking) -> Vec<Focus> {
 }
 
 /// Groups of ids of items that name the same thing.
-pub fn repeated(scene: &Scene<'_, '_>, ranking: &Ranking) -> Filled {
+pub(super) fn repeated(scene: &Scene<'_, '_>, ranking: &Ranking) -> Filled {
     let groups = same(scene, ranking).into_iter();
     let ids = groups.map(|group| group.iter().map(|&item| id_of(scene, item)).collect());
     Filled::Value(json!(ids.collect::<Vec<Vec<String>>>()))

@@ -13,7 +13,7 @@ use super::scene::{Focus, Scene, plain};
 const TAG_BYTES_MAX: usize = 48;
 
 /// A text with `{part}`s. A missing part makes it nothing, unless the name of the part ends in `?`.
-pub fn text(
+pub(super) fn text(
     scene: &Scene<'_, '_>,
     text: &str,
     parts: &BTreeMap<String, Rule>,
@@ -43,7 +43,7 @@ fn next_part(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// A list as one text.
-pub fn joined(found: Filled, between: &str) -> Filled {
+pub(super) fn joined(found: Filled, between: &str) -> Filled {
     let mut quoted = Quoted::default();
     for element in elements(found) {
         if !quoted.text.is_empty() {
@@ -55,7 +55,7 @@ pub fn joined(found: Filled, between: &str) -> Filled {
 }
 
 /// Headed bullets; sections without content are left out.
-pub fn compose(scene: &Scene<'_, '_>, sections: &[SectionHint], focus: &Focus) -> Filled {
+pub(super) fn compose(scene: &Scene<'_, '_>, sections: &[SectionHint], focus: &Focus) -> Filled {
     let mut quoted = Quoted::default();
     let found = sections.iter().map(|section| scene.eval(&section.of, focus)).collect();
     for (section, found) in sections.iter().zip(each_once(found)) {
@@ -129,7 +129,7 @@ fn push(quoted: &mut Quoted, element: Filled) {
 }
 
 /// The text of a finding.
-pub fn text_of(found: Filled) -> String {
+pub(super) fn text_of(found: Filled) -> String {
     match found {
         Filled::Text(quoted) => quoted.text,
         Filled::Value(value) => plain(&value),
@@ -138,7 +138,7 @@ pub fn text_of(found: Filled) -> String {
 }
 
 /// A slug in the style of tags: folded, words joined by `_`.
-pub fn tag(text: &str) -> String {
+pub(super) fn tag(text: &str) -> String {
     let folded = fold(text);
     let words: Vec<&str> =
         folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();

@@ -16,7 +16,7 @@ use super::text::hash::Fast;
 use words::Merge;
 pub(crate) use words::Numbered;
 pub(crate) use words::Phrases;
-pub use words::Words;
+pub(crate) use words::Words;
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/languages.rs"));
@@ -246,7 +246,7 @@ impl Done {
     }
 
     /// The first form of the irregular verb that a word is a form of.
-    pub fn family(&self, word: &str) -> Option<String> {
+    pub(crate) fn family(&self, word: &str) -> Option<String> {
         self.with_prefix(word, |word| {
             let by_beginning =
                 || self.beginnings.iter().find(|(beginning, _)| word.starts_with(&**beginning));
@@ -255,7 +255,7 @@ impl Done {
     }
 
     /// The first form of the irregular verb of a stem.
-    pub fn family_of_stem(&self, stem: &str) -> Option<String> {
+    pub(crate) fn family_of_stem(&self, stem: &str) -> Option<String> {
         self.with_prefix(stem, |stem| self.stems.get(stem))
     }
 
@@ -276,7 +276,7 @@ impl Done {
     }
 
     /// A verb without its ending.
-    pub fn stem<'w>(&self, word: &'w str) -> &'w str {
+    pub(crate) fn stem<'w>(&self, word: &'w str) -> &'w str {
         let cut = self.endings.iter().find_map(|end| {
             let is_long = end.len() > Self::STEM_MIN;
             let least = if is_long { Self::STEM_OF_LONG_ENDING_MIN } else { Self::STEM_MIN };
@@ -286,7 +286,7 @@ impl Done {
     }
 
     /// Whether a word, singular or plural, looks like a participle but is not one.
-    pub fn is_no_participle(&self, word: &str) -> bool {
+    pub(crate) fn is_no_participle(&self, word: &str) -> bool {
         let one = word.strip_suffix('s').unwrap_or(word);
         self.not_participles.contains(word) || self.not_participles.contains(one)
     }
@@ -298,7 +298,7 @@ macro_rules! lists {
         #[derive(Debug, Default, Deserialize)]
         $(#[$meta])*
         #[serde(default)]
-        pub struct $name { $(pub $field: $kind),* }
+        pub(crate) struct $name { $(pub(crate) $field: $kind),* }
 
         impl Merge for $name {
             fn add_all(&mut self, other: Self) {

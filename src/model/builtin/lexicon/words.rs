@@ -87,7 +87,7 @@ impl From<Vec<String>> for Phrases {
 
 impl Phrases {
     /// How many words of `word(0)`, `word(1)`, … make the longest phrase that stands there.
-    pub fn starts<'w>(&self, word: impl Fn(usize) -> &'w str) -> Option<usize> {
+    pub(crate) fn starts<'w>(&self, word: impl Fn(usize) -> &'w str) -> Option<usize> {
         let said = |rest: &&Vec<Box<str>>| {
             rest.iter().enumerate().all(|(at, expected)| word(at + 1) == &**expected)
         };
@@ -119,7 +119,7 @@ impl From<Vec<String>> for Numbered {
 }
 
 impl Numbered {
-    pub fn number(&self, word: &str) -> Option<u32> {
+    pub(crate) fn number(&self, word: &str) -> Option<u32> {
         self.0.get(word).copied()
     }
 }
