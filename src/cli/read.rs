@@ -170,7 +170,7 @@ fn nothing_read(bus: &SummaryBus, day: Option<Day>) -> Result<String, Failure> {
     let Some((what, advice)) = facts.nothing(day) else {
         let many = ui::count(facts.summaries, "summary");
         return Ok(format!(
-            "no summary of {day} fits; {many} made for that day, of any source: `summarizer read --since {day}`"
+            "no summary fits; {many} filed under {day}: `summarizer read --since {day}` shows what is there"
         ));
     };
     let beside = days_beside(bus, day);

@@ -266,14 +266,7 @@ impl<'a> Intake<'a> {
         event: Read,
         report: &mut Report,
     ) -> Result<(), ImportError> {
-        let (at, mut record) = match event {
-            Ok(event) => event,
-            Err(why) => {
-                report.leave_out(&file.name, number, why);
-                return Ok(());
-            }
-        };
-        self.file_under_project(&mut record.value);
+        let Some((at, record)) = self.readable(file, number, event, report) else { return Ok(()) };
         let title = record.value["title"].as_str();
         self.subjects.push(Subject {
             kind: SummaryKind::EventSummary,
@@ -284,6 +277,26 @@ impl<'a> Intake<'a> {
             day: None,
         });
         self.days.take(at, record, report)
+    }
+
+    /// The event under its project; the report names one that cannot be read.
+    fn readable(
+        &self,
+        file: &NamedFile,
+        number: u64,
+        event: Read,
+        report: &mut Report,
+    ) -> Option<(Timestamp, NewRecord)> {
+        match event {
+            Ok((at, mut record)) => {
+                self.file_under_project(&mut record.value);
+                Some((at, record))
+            }
+            Err(why) => {
+                report.leave_out(&file.name, number, why);
+                None
+            }
+        }
     }
 
     fn file_under_project(&self, record: &mut Value) {
@@ -385,14 +398,9 @@ impl<'a> Intake<'a> {
         let (disk, mapping) = (self.target.disk, fields::Mapping::chat_export());
         let mut talks: BTreeMap<String, Talk> = BTreeMap::new();
         fields::each_event(disk, &mapping, &file.path, &file.name, &mut |number, event| {
-            let (at, mut record) = match event {
-                Ok(event) => event,
-                Err(why) => {
-                    report.leave_out(&file.name, number, why);
-                    return Ok(());
-                }
+            let Some((at, record)) = self.readable(file, number, event, report) else {
+                return Ok(());
             };
-            self.file_under_project(&mut record.value);
             let word = |name: &str| record.value[name].as_str().map(str::to_owned);
             let id = word("conversation_id");
             let talk = talks.entry(id.clone().unwrap_or_default()).or_insert_with(|| Talk {

@@ -75,14 +75,15 @@ fn items_within(
         return Err(format!("{count} items are too many: split it at {RESOLVE_IDS_MAX}"));
     }
     let records = || list.slots.iter().map(|slot| list.record(text, slot));
-    if kind == "json" && records().all(|record| turns::is_one(&record.members)) {
+    if kind == "json" && records().next().is_some_and(|first| turns::is_one(&first.members)) {
         let members: Vec<Map<String, Value>> = records().map(|record| record.members).collect();
-        let found = turns::conversations(&members.iter().collect::<Vec<_>>());
-        let marked = |one: Document| {
-            let publish = together([list.publish, one.publish]);
-            Document { publish, ..one }
-        };
-        return Ok(found.map(|all| all.into_iter().map(marked).collect()));
+        if let Some(found) = turns::conversations(&members.iter().collect::<Vec<_>>()) {
+            let marked = |one: Document| {
+                let publish = together([list.publish, one.publish]);
+                Document { publish, ..one }
+            };
+            return Ok(Some(found.into_iter().map(marked).collect()));
+        }
     }
     if is_chat {
         return Ok(None);

@@ -450,8 +450,8 @@ impl Gate {
         if !paused {
             state.pauses = 0;
         }
-        // A call that was under way when the account was found empty says nothing else about it than an
-        // answer does.
+        // While an empty account rests, only an answer says something new about it. The failure of a call
+        // that was under way before does not.
         let was_spent = state.is_spent() && state.paused_until.is_some_and(|until| until > now);
         state.last = match result {
             Err(error) if is_spent(error) => Some(Met::of(error)),
