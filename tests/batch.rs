@@ -173,6 +173,26 @@ fn questions_without_an_answer_are_asked_again_alone() {
     assert_eq!((s.sizes().iter().sum::<usize>(), s.home.charges().len()), (6, 4));
 }
 
+/// A question that spoils each batch would be sent for ever, each time by another process.
+#[test]
+fn a_question_that_three_batches_do_not_answer_is_asked_directly() {
+    for fate in [Line::Fail, Line::Expire] {
+        let s = scene();
+        s.ask("one", "scheduled");
+        s.with(|shelf| {
+            shelf.is_working = true;
+            shelf.fate = vec![fate];
+        });
+        for _ in 0..8 {
+            s.home.ok(&["drain"]);
+        }
+        assert_eq!(s.home.last_ack("one")["status"], "completed", "{}", s.home.last_ack("one"));
+        assert_eq!((s.sizes(), s.shelf.lock().unwrap().direct), (vec![1, 1, 1], 1));
+        let told = s.home.status().to_string();
+        assert!(told.contains("asked directly"), "{told}");
+    }
+}
+
 #[test]
 fn a_batch_that_nobody_waits_for_is_cancelled() {
     let s = scene();

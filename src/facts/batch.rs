@@ -58,10 +58,19 @@ pub struct EndedBatch {
     pub batch: String,
     pub end: BatchEnd,
     pub answered: u64,
-    /// Questions that are asked directly from now on, because the server refused them in a batch.
+    /// Questions that are asked directly from now on, because the server refused them in a batch, or because
+    /// several batches gave them no answer.
     pub refused: Vec<Digest>,
     /// What the server said, for people.
     pub message: String,
+}
+
+impl BatchEnd {
+    /// Whether the server had the batch for its whole time, so that a question without an answer may be the
+    /// reason why it has none.
+    pub(crate) fn was_worked_on(self) -> bool {
+        matches!(self, BatchEnd::Completed | BatchEnd::Expired | BatchEnd::Lost)
+    }
 }
 
 words! {

@@ -129,6 +129,8 @@ pub struct LoadedPack {
     pub(crate) template_bytes: usize,
     /// Bytes of the longest prompt that a small model gets.
     pub(crate) small_bytes: usize,
+    /// Bytes of the longest prompt about a part of a long input.
+    pub(crate) part_bytes: usize,
     pub(crate) has_node_variant: bool,
     variant_files: BTreeSet<String>,
 }
@@ -235,10 +237,10 @@ impl Loader<'_> {
             steps.insert(node.name.clone(), step);
         }
         let hierarchy = projection.hierarchy();
-        let mut merge_bytes = 0;
+        let mut part_bytes = super::tree::PROMPT_BYTES;
         for path in hierarchy.leaf.iter().chain(&hierarchy.merge) {
             self.template(path, "projection.json", &mut templates, &mut template_bytes)?;
-            merge_bytes = merge_bytes.max(self.template_text(path, "projection.json")?.len());
+            part_bytes = part_bytes.max(self.template_text(path, "projection.json")?.len());
         }
         let schema = self.schema()?;
         let hints = self.json("hints.json")?.map(serde_json::from_value::<Hints>).transpose();
@@ -253,7 +255,7 @@ impl Loader<'_> {
         let short = small.as_ref().map(|small| small.schema.clone());
         let small_schema = short.map(|short| OutputSchema::of("hints.json", short)).transpose()?;
         let asks = structured_node.as_ref().and_then(|node| steps.get(node));
-        let mut small_bytes = merge_bytes;
+        let mut small_bytes = part_bytes;
         if let (Some(small), Some(Step::Llm { template, .. })) = (&small, asks) {
             let text = small.shorten(&self.template_text(template, "hints.json")?);
             small_bytes = small_bytes.max(text.len());
@@ -315,6 +317,7 @@ impl Loader<'_> {
             hints,
             template_bytes,
             small_bytes,
+            part_bytes,
         };
         pack.facts.schemas = pack.schemas().cloned().collect();
         Ok(pack)

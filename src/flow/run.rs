@@ -31,6 +31,10 @@ use crate::model::{
 };
 /// Bytes of a token when a prompt is measured: a cautious number for most languages.
 const BYTES_PER_TOKEN: usize = 3;
+/// Bytes of an input that must fit beside the prompt of a flow.
+const ROOM_MIN: usize = 400;
+/// Bytes that are enough for a part of a long input.
+const PART_ROOM: usize = 4_000;
 /// Tokens kept free for the answer when no limit is set for it.
 const ANSWER_TOKENS: usize = 1_500;
 /// How often a flow is repeated with a smaller input: for an answer that stays cut off, and for a
@@ -389,10 +393,10 @@ fn condense(
     let answer = overrides.max_tokens.map_or(ANSWER_TOKENS, |tokens| tokens as usize);
     let is_short = pack.small.is_some() && asker.profile == Profile::Small;
     let templates = if is_short { pack.small_bytes } else { pack.template_bytes };
-    let beside = templates + other_bytes + 512;
     let context = asker.provider.context_tokens();
-    let room = context.saturating_sub(answer.min(context / 4)).saturating_mul(BYTES_PER_TOKEN);
-    let room = room.saturating_sub(beside);
+    let whole = context.saturating_sub(answer.min(context / 4)).saturating_mul(BYTES_PER_TOKEN);
+    let beside = |prompt: usize| whole.saturating_sub(prompt + other_bytes + 512);
+    let room = beside(templates);
     // PromptFlow sends an input whole. So does this for an imported flow, unless the context of the
     // model is configured.
     let guessed = pack.is_imported() && !asker.provider.context_is_known();
@@ -404,18 +408,23 @@ fn condense(
     if !too_long && !is_wanted {
         return Ok(None);
     }
-    if room < 1_000 {
+    if room < ROOM_MIN {
+        let shorter = match is_short || pack.small.is_none() {
+            true => "",
+            false => ", or set profile = \"small\" for its provider, which asks shorter questions",
+        };
         let source = ModelError::OverLimit {
             provider: asker.provider.identity().provider,
             reason: format!(
-                "a context of {context} tokens leaves no room for the input beside the prompt; {}, \
-                 or set profile = \"small\" for its provider, which asks shorter questions",
+                "a context of {context} tokens leaves no room for the input beside the prompt; {}{shorter}",
                 crate::model::MORE_CONTEXT
             ),
         };
         return Err(FlowProblem::Model { node: main.to_owned(), source });
     }
-    let prompt_bytes = room.min(1 << 20) / 2;
+    // The prompts of a part are short, so a small context has more room for it than for the whole.
+    let of_part = beside(pack.part_bytes).min(PART_ROOM).min(room_max);
+    let prompt_bytes = room.max(of_part).min(1 << 20) / 2;
     let unknown = Surroundings::default();
     let job = TreeJob {
         pack,

@@ -36,6 +36,9 @@ const TITLE_CHARS: usize = 100;
 
 const LEAF_PROMPT: &str = include_str!("leaf.jinja2");
 const MERGE_PROMPT: &str = include_str!("merge.jinja2");
+/// Bytes of the longer of them.
+pub(super) const PROMPT_BYTES: usize =
+    if LEAF_PROMPT.len() > MERGE_PROMPT.len() { LEAF_PROMPT.len() } else { MERGE_PROMPT.len() };
 /// The template name of both embedded prompts.
 const EMBEDDED: &str = "synthesis";
 

@@ -54,7 +54,7 @@ use crate::facts::session::{
     Host, PauseCause, Promoted, Promotion, SessionReport, WaitReason, WaitingWork, WorkLeft,
 };
 use crate::limits::EVENT_BYTES_MAX;
-use crate::state::batches::{Batches, FinishedBatch, FinishedBatches, OpenBatch};
+use crate::state::batches::{Batches, FinishedBatch, FinishedBatches, OpenBatch, Unanswered};
 use crate::state::dialects::{KnownDialect, KnownDialects};
 use crate::state::event::{
     AckHead, BadLine, Charge, Event, PassedOver, RawLine, SessionEnd, SummaryPointer, Superseded,
@@ -323,7 +323,8 @@ wire_struct! {
     SubmittedBatch { batch, server_id }
     EndedBatch { batch, end, answered, refused, message }
     OpenBatch { provider, model, prepared_at, server_id, questions, answered }
-    Batches { open, direct }
+    Batches { open, direct, unanswered }
+    Unanswered { calls }
     FinishedBatch {
         batch, provider, model, server_id, prepared_at, ended_at, questions, answered, refused, end,
         cost_nanos, message,

@@ -46,7 +46,9 @@ impl Anthropic {
     }
 
     fn accepted(&self, reply: HttpReply) -> Result<Value, ModelError> {
-        reply.map_err(|refused| self.endpoint.judge(&refused, ""))
+        reply.map_err(|refused| {
+            self.endpoint.judge(&refused, self.config.model.as_deref().unwrap_or_default())
+        })
     }
 
     fn results(&self, id: &str, each: &mut dyn FnMut(Value)) -> Result<(), ModelError> {

@@ -160,6 +160,11 @@ impl BatchLane {
         self.state.lock().places.insert((request, call), Place::Answered);
     }
 
+    /// Whether a question has no answer yet.
+    pub(crate) fn waits_for(&self, request: Seq, call: Digest) -> bool {
+        matches!(self.state.lock().places.get(&(request, call)), Some(Place::Waits(_)))
+    }
+
     /// A question left the lane or its batch without an answer, if it is still there.
     pub(crate) fn release(&self, request: Seq, call: Digest) {
         let mut state = self.state.lock();

@@ -47,7 +47,9 @@ impl OpenAi {
     }
 
     fn accepted(&self, reply: HttpReply) -> Result<Value, ModelError> {
-        reply.map_err(|refused| self.endpoint.judge(&refused, ""))
+        reply.map_err(|refused| {
+            self.endpoint.judge(&refused, self.config.model.as_deref().unwrap_or_default())
+        })
     }
 
     fn batch(&self, id: &str) -> Result<Value, ModelError> {

@@ -11,6 +11,8 @@ use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::facts::batch::{BatchEnd, BatchFact, BatchedQuestion};
 
+/// Batches that a question is part of at most.
+const BATCHES_MAX: usize = 3;
 /// Ended batches that stay known one by one.
 const RECENT_MAX: usize = 20;
 
@@ -34,6 +36,29 @@ pub(crate) struct Batches {
     pub(crate) open: BTreeMap<String, OpenBatch>,
     /// Questions that are asked directly, by request.
     pub(crate) direct: BTreeMap<Seq, Vec<Digest>>,
+    pub(crate) unanswered: Unanswered,
+}
+
+/// The questions that a server worked on in a batch and did not answer: each as often as that happened, by
+/// request.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Unanswered {
+    pub(crate) calls: BTreeMap<Seq, Vec<Digest>>,
+}
+
+impl Unanswered {
+    /// Counts one more batch without an answer; true when there were so many that the question goes into no
+    /// further one.
+    pub(crate) fn add(&mut self, request: Seq, call: Digest) -> bool {
+        let calls = self.calls.entry(request).or_default();
+        calls.push(call);
+        calls.iter().filter(|one| **one == call).count() >= BATCHES_MAX
+    }
+
+    /// The request has ended.
+    pub(crate) fn forget(&mut self, request: Seq) {
+        self.calls.remove(&request);
+    }
 }
 
 /// A batch that has ended.
@@ -163,10 +188,15 @@ impl State {
                     message: ended.message.clone(),
                 });
                 let left: Vec<(Seq, Digest)> = batch.questions.into_keys().collect();
+                let counts = batch.server_id.is_some() && ended.end.was_worked_on();
                 for (request, call) in &left {
-                    if self.open.contains_key(request) && ended.refused.contains(call) {
+                    if self.open.contains_key(request) {
                         let batches = self.batches.get_or_insert_default();
-                        batches.direct.entry(*request).or_default().push(*call);
+                        if ended.refused.contains(call) {
+                            batches.direct.entry(*request).or_default().push(*call);
+                        } else if counts {
+                            batches.unanswered.add(*request, *call);
+                        }
                     }
                     self.may_go_on(*request, at);
                 }
@@ -205,6 +235,7 @@ impl State {
     pub(super) fn no_batches_for(&mut self, request: Seq) {
         if let Some(batches) = &mut self.batches {
             batches.direct.remove(&request);
+            batches.unanswered.forget(request);
         }
     }
 }

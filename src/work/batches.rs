@@ -32,7 +32,7 @@ use crate::model::{
 };
 use crate::os::Clock;
 use crate::state::State;
-use crate::state::batches::{FinishedBatch, FinishedBatches, OpenBatch};
+use crate::state::batches::{FinishedBatch, FinishedBatches, OpenBatch, Unanswered};
 use crate::state::event::{Charge, Event, Note, OF_BATCH};
 
 /// Most questions of one batch, and most bytes of them.
@@ -91,7 +91,9 @@ impl BatchThread {
         }
         let own = Arc::clone(&lane);
         let (session, sent) = (session.to_owned(), AtomicU64::new(0));
-        let mut looker = Looker { worker, lane: own, committer, clock, session, sent, open };
+        let unanswered = batches.map(|known| known.unanswered.clone()).unwrap_or_default();
+        let mut looker =
+            Looker { worker, lane: own, committer, clock, session, sent, open, unanswered };
         let thread = std::thread::Builder::new().name("batches".to_owned());
         Ok(BatchThread { lane, thread: thread.spawn(move || looker.run())? })
     }
@@ -126,6 +128,8 @@ struct Looker {
     session: String,
     sent: AtomicU64,
     open: BTreeMap<String, Tracked>,
+    /// As the state has it.
+    unanswered: Unanswered,
 }
 
 /// The service is ending: nothing can be committed any more.
@@ -138,6 +142,7 @@ impl Looker {
 
     fn pass(&mut self) -> Result<(), Ending> {
         for request in self.lane.take_ended() {
+            self.unanswered.forget(request);
             for tracked in self.open.values_mut() {
                 tracked.ended.insert(request);
             }
@@ -477,8 +482,31 @@ impl Looker {
         self.end(name, EndedBatch { batch: name.to_owned(), end, answered, refused, message })
     }
 
-    fn end(&mut self, name: &str, ended: EndedBatch) -> Result<(), Ending> {
+    fn end(&mut self, name: &str, mut ended: EndedBatch) -> Result<(), Ending> {
         let Some(tracked) = self.open.remove(name) else { return Ok(()) };
+        if tracked.batch.server_id.is_some() && ended.end.was_worked_on() {
+            let questions = tracked.batch.questions.keys();
+            let left = questions.filter(|(request, call)| {
+                !tracked.ended.contains(request)
+                    && !ended.refused.contains(call)
+                    && self.lane.waits_for(*request, *call)
+            });
+            let left: Vec<(Seq, Digest)> = left.copied().collect();
+            let given_up =
+                left.into_iter().filter(|(request, call)| self.unanswered.add(*request, *call));
+            let given_up: BTreeSet<Digest> = given_up.map(|(_, call)| call).collect();
+            if !given_up.is_empty() {
+                let many = given_up.len();
+                let why = format!(
+                    "{many} without an answer in several batches, so they are asked directly"
+                );
+                ended.message = match ended.message.as_str() {
+                    "" => why,
+                    said => format!("{said}; {why}"),
+                };
+            }
+            ended.refused.extend(given_up);
+        }
         let (end, refused) = (ended.end.as_str(), ended.refused.len());
         tracing::info!(batch = name, end, answered = ended.answered, refused, "a batch ended");
         // Before the commit: it lets the requests start, and they must not find the old place.
