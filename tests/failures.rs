@@ -442,6 +442,8 @@ fn changed_text_is_new_work_for_our_own_requests_and_a_warning_for_others() {
         (&stale["status"], &stale["warnings"]),
         (&"duplicate".into(), &json!(["source_changed"]))
     );
+    let shown = home.ok(&["show", "other program again"]);
+    assert!(shown.contains("the source changed since this summary was made"), "{shown}");
     std::fs::write(&file, "The meeting moved to Tuesday.").unwrap();
     append(&home, &line("other program once more", "a.txt", json!({})));
     home.ok(&["drain"]);

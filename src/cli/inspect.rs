@@ -18,7 +18,7 @@ use super::source_files::known_name;
 use super::{Context, names, ui};
 use crate::bus::{Item, SummaryBus};
 use crate::contract::time::Day;
-use crate::contract::vocabulary::Stream;
+use crate::contract::vocabulary::{Stream, Warning};
 use crate::control::question::Question;
 use crate::state::Status;
 
@@ -533,6 +533,9 @@ fn show_one(context: &Context, shown: &Value) {
     context.ui.out(format!("  queue  line {} at byte {}", request["line"], request["offset"]));
     context.ui.out(format!("  key    {}", text(&request["idempotency_key"])));
     context.ui.out(format!("  trace  {}", text(&shown["trace_id"])));
+    for warning in Warning::ALL.iter().filter(|warning| acks_warn_of(shown, **warning)) {
+        context.ui.out(format!("  {} {}", ui::yellow("warning:"), in_words(*warning)));
+    }
     for event in shown["events"].as_array().into_iter().flatten() {
         let mut line =
             format!("  {}  {:>8}  {}", text(&event["at"]), event["seq"], text(&event["event"]));
@@ -551,5 +554,34 @@ fn show_one(context: &Context, shown: &Value) {
             }
         }
         context.ui.out(line);
+    }
+}
+
+fn acks_warn_of(shown: &Value, warning: Warning) -> bool {
+    let acks = shown["acks"].as_array().into_iter().flatten();
+    let mut warnings = acks.flat_map(|ack| ack["warnings"].as_array().into_iter().flatten());
+    warnings.any(|one| one == warning.as_str())
+}
+
+/// What a warning of an ack says, for a person.
+fn in_words(warning: Warning) -> &'static str {
+    match warning {
+        Warning::FlowDeprecated => "the registry calls this flow deprecated",
+        Warning::DeadlineMissed => "the deadline of the request passed before it ended",
+        Warning::IdempotencyKeyReusedWithDifferentWork => {
+            "its idempotency key was used before for other work, whose summary it got"
+        }
+        Warning::NotBeforeIsSoft => {
+            "its deadline is not after its `not_before`, so it may start earlier"
+        }
+        Warning::UnknownParam => "the flow does not know one of its parameters",
+        Warning::ForeignSelectionManifest => "another program wrote its selection manifest",
+        Warning::TimestampWithoutOffset => "one of its times has no offset and counts as UTC",
+        Warning::RepeatedIds => "it names an id more than once",
+        Warning::UpstreamDaysMissing => "days of its range are not published",
+        Warning::SourceChanged => {
+            "the source changed since this summary was made: `summarizer submit --flow … --again` \
+             asks anew"
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use chrono::{NaiveDate, NaiveDateTime};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -137,12 +138,13 @@ impl Surroundings {
     /// The messages of a session, in order. Empty without a session.
     fn messages(&self, sources: &[SourceText]) -> Option<Value> {
         self.input.window.as_ref()?;
+        let mut clock = self.clock_of_messages();
         let messages = self.numbered(sources).map(|(_, source, context)| {
             json!({
                 "id": source.id,
                 "role": context.and_then(|context| context.role.as_deref()),
                 "author": context.and_then(|context| context.speaker()),
-                "time": context.and_then(|context| self.time_of_day(context)),
+                "time": context.and_then(|context| clock.time_of(context)),
                 "ts": context.and_then(|context| context.ts.as_deref()),
                 "text": source.text,
             })
@@ -198,11 +200,13 @@ impl Surroundings {
         let mut roles = self.input.sources.iter().map(|source| source.role.as_deref());
         let first = roles.next().flatten();
         let roles_differ = roles.any(|role| role != first);
+        let mut clock = self.clock_of_messages();
         for (number, source, context) in self.numbered(sources) {
             out.push_str(if out.is_empty() { "" } else { "\n\n" });
             match context {
                 Some(context) if is_session => {
-                    out.push_str(&self.message_label(number, context, roles_differ));
+                    let time = clock.time_of(context);
+                    out.push_str(&message_label(number, context, roles_differ, time));
                 }
                 _ => out.push_str(&format!("[{number}] {}", label(source, context, roles_differ))),
             }
@@ -212,27 +216,51 @@ impl Surroundings {
         out
     }
 
-    /// `[m1 user 14:03]`: the number of the message, who spoke, and when.
-    fn message_label(&self, number: usize, context: &SourceContext, roles_differ: bool) -> String {
-        let mut label = format!("[m{number}");
-        let speaker = context.speaker().map(|name| with_role(name, context, roles_differ));
-        let parts = [speaker, self.time_of_day(context)];
-        for part in parts.into_iter().flatten() {
-            label.push(' ');
-            label.push_str(&part);
-        }
-        label.push(']');
-        label
+    fn clock_of_messages(&self) -> MessageClock {
+        let times = || self.input.sources.iter().filter_map(|one| local_time(one, self.zone));
+        let days = || times().map(|at| at.date());
+        let first = days().next();
+        // On a single day the times alone are clear.
+        MessageClock { zone: self.zone, day: first.filter(|first| days().all(|day| day == *first)) }
     }
+}
 
-    fn time_of_day(&self, context: &SourceContext) -> Option<String> {
-        let at = context.time()?;
-        let clock = match self.zone {
-            Some(zone) => at.with_timezone(&zone).format("%H:%M").to_string(),
-            None => at.format("%H:%M").to_string(),
-        };
-        Some(clock)
+/// Tells the times of messages one after another, each with its day where that is another one than before.
+struct MessageClock {
+    zone: Option<Tz>,
+    /// The day that the reader knows.
+    day: Option<NaiveDate>,
+}
+
+impl MessageClock {
+    fn time_of(&mut self, message: &SourceContext) -> Option<String> {
+        let at = local_time(message, self.zone)?;
+        let is_known = self.day.replace(at.date()) == Some(at.date());
+        Some(at.format(if is_known { "%H:%M" } else { "%Y-%m-%d %H:%M" }).to_string())
     }
+}
+
+/// The time of a message on the clocks of a zone, else on those of the message.
+fn local_time(message: &SourceContext, zone: Option<Tz>) -> Option<NaiveDateTime> {
+    let at = message.time()?;
+    Some(zone.map_or_else(|| at.naive_local(), |zone| at.with_timezone(&zone).naive_local()))
+}
+
+/// `[m1 user 14:03]`: the number of the message, who spoke, and when.
+fn message_label(
+    number: usize,
+    context: &SourceContext,
+    roles_differ: bool,
+    time: Option<String>,
+) -> String {
+    let mut label = format!("[m{number}");
+    let speaker = context.speaker().map(|name| with_role(name, context, roles_differ));
+    for part in [speaker, time].into_iter().flatten() {
+        label.push(' ');
+        label.push_str(&part);
+    }
+    label.push(']');
+    label
 }
 
 /// The day of some sources, or the first and the last.

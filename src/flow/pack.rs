@@ -129,7 +129,7 @@ pub struct LoadedPack {
     pub(crate) template_bytes: usize,
     /// Bytes of the longest prompt that a small model gets.
     pub(crate) small_bytes: usize,
-    /// Bytes of the longest prompt about a part of a long input.
+    /// Bytes of the longest prompt of its own about a part of a long input.
     pub(crate) part_bytes: usize,
     pub(crate) has_node_variant: bool,
     variant_files: BTreeSet<String>,
@@ -237,7 +237,7 @@ impl Loader<'_> {
             steps.insert(node.name.clone(), step);
         }
         let hierarchy = projection.hierarchy();
-        let mut part_bytes = super::tree::PROMPT_BYTES;
+        let mut part_bytes = 0;
         for path in hierarchy.leaf.iter().chain(&hierarchy.merge) {
             self.template(path, "projection.json", &mut templates, &mut template_bytes)?;
             part_bytes = part_bytes.max(self.template_text(path, "projection.json")?.len());

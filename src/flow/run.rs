@@ -21,7 +21,7 @@ use super::project::{self, Form};
 use super::python::PythonSettings;
 use super::render::RENDERED_BYTES_MAX;
 use super::source_ids::{CannotRemove, IdCheck, KnownIds};
-use super::tree::{LEAF_CHARS, TreeJob};
+use super::tree::{LEAF_CHARS, PROMPT_BYTES, TreeJob};
 use super::{extract, inputs, pyvalue};
 use crate::config::Profile;
 use crate::contract::schema;
@@ -423,7 +423,7 @@ fn condense(
         return Err(FlowProblem::Model { node: main.to_owned(), source });
     }
     // The prompts of a part are short, so a small context has more room for it than for the whole.
-    let of_part = beside(pack.part_bytes).min(PART_ROOM).min(room_max);
+    let of_part = beside(pack.part_bytes.max(PROMPT_BYTES)).min(PART_ROOM).min(room_max);
     let prompt_bytes = room.max(of_part).min(1 << 20) / 2;
     let unknown = Surroundings::default();
     let job = TreeJob {

@@ -12,7 +12,7 @@ use super::chats::{self, Conversation, Standing};
 use super::collect::NamedFile;
 use super::documents::{self, Described};
 use super::kind::{FileKind, Group};
-use super::partition::{Appender, partition_of, partition_of_folder};
+use super::partition::{Appender, RecordKey, partition_of, partition_of_folder};
 use super::read::{self, Readers};
 use super::sessions::{self, Talk};
 use super::stream::each_record;
@@ -30,6 +30,9 @@ use crate::markup::document::Document;
 use crate::upstream::dated;
 use crate::upstream::index::IdKey;
 use crate::upstream::moment::Moment;
+
+/// A message of a chat: its time, and what finds its id.
+type Message = (Timestamp, RecordKey);
 
 /// What one part of a file holds: an event at its time, or the reason why it is no event.
 type Read = Result<(Timestamp, NewRecord), LeftOut>;
@@ -64,8 +67,8 @@ pub(crate) struct Intake<'a> {
     sessions: Appender<'a>,
     chunks: Appender<'a>,
     order: i64,
-    /// Everything that was found, in order.
-    pub subjects: Vec<Subject>,
+    /// Everything that was found, in order; events with the keys under which their ids are found at the end.
+    subjects: Vec<(Subject, Option<RecordKey>)>,
     /// Messages of a chat that belong to no session, because they were edited away or hidden.
     pub aside: u64,
 }
@@ -171,15 +174,14 @@ impl<'a> Intake<'a> {
 
     /// Shows everything that was taken. Sessions come last: they name events.
     pub(crate) fn finish(self, report: &mut Report) -> Result<Vec<Subject>, ImportError> {
-        let mut subjects = self.subjects;
         self.chunks.finish(report)?;
         self.days.finish(report)?;
         self.sessions.finish(report)?;
-        for subject in &mut subjects {
-            rename(&mut subject.id, report);
-        }
-        subjects.retain(|subject| !report.refused.contains(&subject.id));
-        Ok(subjects)
+        let subjects = self.subjects.into_iter().map(|(subject, key)| match key {
+            Some(key) => Subject { id: report.id_of(key), ..subject },
+            None => subject,
+        });
+        Ok(subjects.filter(|subject| !report.refused.contains(&subject.id)).collect())
     }
 
     fn document(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
@@ -203,7 +205,7 @@ impl<'a> Intake<'a> {
         let chunks = documents::chunks_of(&described, &parts, self.order);
         self.order += chunks.len() as i64;
         self.chunks.take(&partition, chunks, report)?;
-        self.subjects.push(Subject {
+        let subject = Subject {
             kind: SummaryKind::DocumentSummary,
             bus: Bus::ChunkBus,
             id,
@@ -211,7 +213,8 @@ impl<'a> Intake<'a> {
             group: Group::Document,
             // A list begins with the first day of its items, as its summary says.
             day: parts.iter().filter_map(|one| self.day_of(one)).min(),
-        });
+        };
+        self.subjects.push((subject, None));
         Ok(())
     }
 
@@ -268,14 +271,15 @@ impl<'a> Intake<'a> {
     ) -> Result<(), ImportError> {
         let Some((at, record)) = self.readable(file, number, event, report) else { return Ok(()) };
         let title = record.value["title"].as_str();
-        self.subjects.push(Subject {
+        let subject = Subject {
             kind: SummaryKind::EventSummary,
             bus: Bus::EventBus,
             id: record.id.clone(),
             name: title.unwrap_or(&file.name).to_owned(),
             group: file.kind.group(),
             day: None,
-        });
+        };
+        self.subjects.push((subject, Some(record.key())));
         self.days.take(at, record, report)
     }
 
@@ -339,6 +343,7 @@ impl<'a> Intake<'a> {
             publish: one.publish,
             ..Talk::default()
         };
+        let mut messages = Vec::new();
         for turn in &one.turns {
             // Ids of messages are unique in their conversation only.
             let publish = together([one.publish, turn.publish]);
@@ -380,74 +385,69 @@ impl<'a> Intake<'a> {
                 value[LOCAL_ONLY] = true.into();
             }
             match turn.standing {
-                Standing::Shown => {
-                    talk.publish = together([talk.publish, publish]);
-                    talk.messages.push((turn.at, id.clone()));
-                }
+                Standing::Shown => talk.publish = together([talk.publish, publish]),
                 Standing::Hidden => value["standing"] = json!("hidden"),
                 Standing::OtherBranch => value["standing"] = json!("other_branch"),
             }
-            self.aside += u64::from(turn.standing != Standing::Shown);
-            self.days.take(turn.at, NewRecord { order: turn.at.0, id, value }, report)?;
+            let record = NewRecord { order: turn.at.0, id, value };
+            match turn.standing {
+                Standing::Shown => messages.push((turn.at, record.key())),
+                Standing::Hidden | Standing::OtherBranch => self.aside += 1,
+            }
+            self.days.take(turn.at, record, report)?;
         }
-        self.talk(file, talk, report)
+        self.talk(file, talk, messages, report)
     }
 
     /// Messages that stand alone: their conversation is the one they name, or their file.
     fn loose_messages(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
         let (disk, mapping) = (self.target.disk, fields::Mapping::chat_export());
-        let mut talks: BTreeMap<String, Talk> = BTreeMap::new();
+        let mut talks: BTreeMap<String, (Talk, Vec<Message>)> = BTreeMap::new();
         fields::each_event(disk, &mapping, &file.path, &file.name, &mut |number, event| {
             let Some((at, record)) = self.readable(file, number, event, report) else {
                 return Ok(());
             };
             let word = |name: &str| record.value[name].as_str().map(str::to_owned);
             let id = word("conversation_id");
-            let talk = talks.entry(id.clone().unwrap_or_default()).or_insert_with(|| Talk {
-                id,
-                title: Some(word("title").unwrap_or_else(|| file.name.clone())),
-                project: word("project"),
-                ..Talk::default()
-            });
+            let (talk, messages) =
+                talks.entry(id.clone().unwrap_or_default()).or_insert_with(|| {
+                    let title = Some(word("title").unwrap_or_else(|| file.name.clone()));
+                    (Talk { id, title, project: word("project"), ..Talk::default() }, Vec::new())
+                });
             talk.publish = together([talk.publish, said(record.value.get("publish"))]);
-            talk.messages.push((at, record.id.clone()));
+            messages.push((at, record.key()));
             self.days.take(at, record, report)
         })?;
-        talks.into_values().try_for_each(|talk| self.talk(file, talk, report))
+        talks.into_values().try_for_each(|(talk, messages)| self.talk(file, talk, messages, report))
     }
 
     fn talk(
         &mut self,
         file: &NamedFile,
         mut talk: Talk,
+        messages: Vec<Message>,
         report: &mut Report,
     ) -> Result<(), ImportError> {
-        // A message that became private has another id, which is known when it is put in its place.
+        // The ids of messages are known when they are put in their places.
         self.days.put(report)?;
-        talk.messages.iter_mut().for_each(|(_, id)| rename(id, report));
+        talk.messages = messages.into_iter().map(|(at, key)| (at, report.id_of(key))).collect();
         let name = talk.title.clone().unwrap_or_else(|| file.name.clone());
         let mut by_day: BTreeMap<Day, Vec<NewRecord>> = BTreeMap::new();
         for (day, record) in sessions::cut(talk, self.settings.gap_ms, self.target.zone) {
-            self.subjects.push(Subject {
+            let subject = Subject {
                 kind: SummaryKind::SessionSummary,
                 bus: Bus::SessionBus,
                 id: record.id.clone(),
                 name: name.clone(),
                 group: Group::Chat,
                 day: None,
-            });
+            };
+            self.subjects.push((subject, None));
             by_day.entry(day).or_default().push(record);
         }
         for (day, records) in by_day {
             self.sessions.take(&day.to_string(), records, report)?;
         }
         Ok(())
-    }
-}
-
-/// The id that a record has now.
-fn rename(id: &mut String, report: &Report) {
-    if let Some(now) = report.renamed.get(id) {
-        id.clone_from(now);
     }
 }

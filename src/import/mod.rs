@@ -139,9 +139,9 @@ pub struct Report {
     /// Files whose name has another end, counted by it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) passed_over: BTreeMap<String, u64>,
-    /// Records that became private, by the ids that they had before.
+    /// The ids of records whose own id is taken by a record without their marks or with another content.
     #[serde(skip)]
-    pub(crate) renamed: BTreeMap<String, String>,
+    pub(crate) renamed: BTreeMap<partition::RecordKey, String>,
     /// Ids of records that are too long for a line of a bus.
     #[serde(skip)]
     pub(crate) refused: BTreeSet<String>,
@@ -172,6 +172,11 @@ pub(crate) struct NotRead {
 }
 
 impl Report {
+    /// The id that a record has on its bus.
+    pub(crate) fn id_of(&self, key: partition::RecordKey) -> String {
+        self.renamed.get(&key).cloned().unwrap_or(key.id)
+    }
+
     /// Something gave nothing.
     pub(crate) fn leave_out(&mut self, file: &str, number: u64, why: LeftOut) {
         match why {

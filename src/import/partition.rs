@@ -48,6 +48,45 @@ pub struct NewRecord {
     pub value: Value,
 }
 
+impl NewRecord {
+    pub(super) fn key(&self) -> RecordKey {
+        RecordKey { id: self.id.clone(), content: content_of_event(&self.value) }
+    }
+}
+
+/// What a record is known by before it is put on a bus: there another record may have its id already.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RecordKey {
+    pub(super) id: String,
+    content: u64,
+}
+
+/// A number for what an event says. A mail is the same with another footer, so its number is that of its sender
+/// and time.
+fn content_of_event(event: &Value) -> u64 {
+    let is_mail = event["source"]["source_system"] == "mail";
+    let members = if is_mail { ["from", "timestamp_ms"] } else { ["title", "content"] };
+    number_of(members.map(|name| &event[name]))
+}
+
+/// A number for where an event belongs: its conversation, its feed, or else its file.
+fn place_of_event(event: &Value) -> u64 {
+    let place = ["conversation_id", "feed"].map(|name| &event[name]);
+    match place.iter().all(|one| one.is_null()) {
+        true => number_of([&event["source"]["source_uri"]]),
+        false => number_of(place),
+    }
+}
+
+fn number_of<const N: usize>(parts: [&Value; N]) -> u64 {
+    let mut hasher = Hasher::new();
+    for part in parts {
+        hasher.update(line(part)).update(b"\n");
+    }
+    let [a, b, c, d, e, f, g, h, ..] = hasher.finish().0;
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
 /// A name in the letters that partitions may have; `None` when no letter is left.
 fn in_partition_letters(name: &str) -> Option<String> {
     let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' };
@@ -226,8 +265,8 @@ struct NewestContent {
 /// One partition, as it is and as it is about to be.
 struct Growing {
     data: PathBuf,
-    /// The ids that are there, each with the marks of its record.
-    known: HashMap<IdKey, Marks>,
+    /// The ids that are there.
+    known: HashMap<IdKey, Known>,
     /// The newest content of each file, by its name.
     files: BTreeMap<String, NewestContent>,
     /// Every content of every file.
@@ -298,7 +337,7 @@ impl Growing {
             self.bytes += line.len() as u64 + 1;
             if let Ok(record) = serde_json::from_slice::<Value>(line) {
                 if let Some(id) = record[id].as_str() {
-                    self.known.insert(IdKey::of(id), Marks::of(&record));
+                    self.known.insert(IdKey::of(id), Known::of(&record));
                 }
                 self.take_file(&record);
                 self.tally.add(&record);
@@ -307,32 +346,65 @@ impl Growing {
         Ok(())
     }
 
-    /// A record that is not there yet. One that got a mark gets another id, which the report names: what is
-    /// there is never changed.
+    /// A record that is not there yet. What is there is never changed: an event that got a mark, and one that
+    /// says something else under the same id, get another id, which the report names.
     fn new_record(
         &mut self,
         mut record: NewRecord,
         id: &str,
         report: &mut Report,
     ) -> Option<NewRecord> {
-        let marks = Marks::of(&record.value);
-        let marked = self.marked_id(&record.id, marks);
-        if id == EVENT_ID && marked != record.id {
-            record.value[id] = marked.as_str().into();
-            record.value["source"]["version_of"] = record.id.as_str().into();
-            report.renamed.insert(std::mem::replace(&mut record.id, marked.clone()), marked);
+        let known = Known::of(&record.value);
+        if id == EVENT_ID {
+            let key = record.key();
+            let first = self.first_id(&record, &known);
+            let own = self.marked_id(&self.content_id(&key), known.marks);
+            if own != first {
+                record.value["source"]["version_of"] = first.into();
+            }
+            if own != record.id {
+                record.value[id] = own.as_str().into();
+                report.renamed.insert(key, own.clone());
+                record.id = own;
+            }
         }
         let is_new = !self.known.contains_key(&IdKey::of(&record.id));
         if is_new {
-            self.known.insert(IdKey::of(&record.id), marks);
+            self.known.insert(IdKey::of(&record.id), known);
             self.take_file(&record.value);
         }
         is_new.then_some(record)
     }
 
+    /// The id of a record with this content: its own, unless another content has it.
+    fn content_id(&self, key: &RecordKey) -> String {
+        match self.known.get(&IdKey::of(&key.id)) {
+            Some(known) if known.content != key.content => {
+                let content = format!("{:016x}", key.content);
+                let parts = [Part::Labelled("content", &content), Part::Opaque(&key.id)];
+                stable_id("evt", &parts)
+            }
+            _ => key.id.clone(),
+        }
+    }
+
+    /// The id of the source that a record is a version of. A mail never replaces another one: anybody can send
+    /// one with the id of another. The same holds for the same id in another place.
+    fn first_id(&self, record: &NewRecord, new: &Known) -> String {
+        let is_mail = record.value["source"]["source_system"] == "mail";
+        match self.known.get(&IdKey::of(&record.id)) {
+            Some(known)
+                if known.content != new.content && (is_mail || known.place != new.place) =>
+            {
+                self.content_id(&record.key())
+            }
+            _ => record.id.clone(),
+        }
+    }
+
     /// The id of a record with these marks: another one for each mark that the record did not have when it came.
     fn marked_id(&self, id: &str, marks: Marks) -> String {
-        let known = |id: &str| self.known.get(&IdKey::of(id)).copied();
+        let known = |id: &str| self.known.get(&IdKey::of(id)).map(|known| known.marks);
         let mut id = id.to_owned();
         if marks.private && known(&id).is_some_and(|known| !known.private) {
             id = stable_id("evt", &[Part::Text("private"), Part::Opaque(&id)]);
@@ -443,6 +515,23 @@ impl Marks {
         Marks {
             private: said(record.get("publish")) == Some(false),
             local_only: record.as_object().is_some_and(says_local_only),
+        }
+    }
+}
+
+/// What is known of a record that is there.
+struct Known {
+    marks: Marks,
+    content: u64,
+    place: u64,
+}
+
+impl Known {
+    fn of(record: &Value) -> Known {
+        Known {
+            marks: Marks::of(record),
+            content: content_of_event(record),
+            place: place_of_event(record),
         }
     }
 }
@@ -623,6 +712,40 @@ mod tests {
         assert_eq!(report.rejected[0].file, "a.eml");
         assert!(report.refused.contains("evt_a"));
         assert_eq!(take(dir.path(), json!({}), &"x".repeat(LINE_BYTES_MAX / 2)).added, 1);
-        assert_eq!(take(dir.path(), json!({}), "x").known, 1);
+        assert_eq!(take(dir.path(), json!({}), "x").added, 1);
+    }
+
+    #[test]
+    fn another_text_under_a_known_id_is_put_beside_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let from = |file: &str| json!({"source": {"source_uri": file}});
+        let (old, other) = (from("a.jsonl"), from("b.jsonl"));
+        for (place, text, added) in [
+            (&old, "The bridge is closed.", 1),
+            (&old, "The bridge is open.", 1),
+            (&old, "The bridge is closed.", 0),
+            (&old, "The bridge is open.", 0),
+            (&other, "The bridge is open.", 0),
+            (&other, "Bread costs more.", 1),
+            (&other, "Bread costs more.", 0),
+        ] {
+            assert_eq!(take(dir.path(), place.clone(), text).added, added, "{text}");
+        }
+        let versions: Vec<Value> =
+            records(dir.path()).iter().map(|one| one["source"]["version_of"].clone()).collect();
+        // The text of another file is no version of it, although it has the same id.
+        assert_eq!(versions, [json!(null), json!("evt_a"), json!(null)]);
+    }
+
+    #[test]
+    fn a_mail_that_has_the_id_of_another_replaces_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let from = |author: &str| json!({"from": author, "source": {"source_system": "mail"}});
+        assert_eq!(take(dir.path(), from("ana@x.example"), "The rent is paid.").added, 1);
+        let with_footer = "The rent is paid.\n--\nList of the house";
+        assert_eq!(take(dir.path(), from("ana@x.example"), with_footer).known, 1);
+        assert_eq!(take(dir.path(), from("eve@x.example"), "Pay the rent to me.").added, 1);
+        assert_eq!(take(dir.path(), from("eve@x.example"), "Pay the rent to me.").known, 1);
+        assert!(records(dir.path()).iter().all(|one| one["source"]["version_of"].is_null()));
     }
 }

@@ -1235,8 +1235,13 @@ def of_session(zone, messages):
     from datetime import datetime
     from zoneinfo import ZoneInfo
 
+    def moment(message):
+        return datetime.fromisoformat(message["ts"]).astimezone(ZoneInfo(zone))
+
     blocks = []
     roles = {message["role"] for message in messages}
+    days = {moment(message).date() for message in messages if message["ts"]}
+    before = days.pop() if len(days) == 1 else None
     for number, message in enumerate(messages, 1):
         author, role = message["author"], message["role"]
         name = author["name"] or author["address"]
@@ -1244,8 +1249,9 @@ def of_session(zone, messages):
             name = f"{name} ({role})"
         label = [f"m{number}", name or role]
         if message["ts"]:
-            at = datetime.fromisoformat(message["ts"]).astimezone(ZoneInfo(zone))
-            label.append(at.strftime("%H:%M"))
+            at = moment(message)
+            label.append(at.strftime("%H:%M" if at.date() == before else "%Y-%m-%d %H:%M"))
+            before = at.date()
         line = " ".join(part for part in label if part)
         line = "".join(" " if unicodedata.category(char) == "Cc" else char for char in line)
         blocks.append(f"[{line}]\n{message['text']}")
