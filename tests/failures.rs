@@ -718,7 +718,7 @@ fn a_probe_says_what_is_wrong_with_each_answer() {
     };
     let error = |words: &str| json!({"error": {"message": words}}).to_string();
     let rows = [
-        (200, reply("{\"ok\": true}", "stop"), vec!["with the JSON it was asked for"]),
+        (200, reply("{\"ok\": true}", "stop"), vec!["gave the requested JSON"]),
         (200, reply("", "length"), vec!["answered without text", "4096 tokens", "max_tokens"]),
         (200, reply(" \n", "stop"), vec!["answered without text", "provider.loop.model"]),
         (401, error("Incorrect API key"), vec!["Incorrect API key"]),
@@ -738,8 +738,8 @@ fn a_probe_says_what_is_wrong_with_each_answer() {
         let said = home.run(&["doctor", "--probe"]);
         let said = String::from_utf8(said.stdout).unwrap();
         assert!(words.iter().all(|word| said.contains(word)), "{status} {words:?}: {said}");
-        let is_fine = words[0].starts_with("with the JSON");
-        assert_eq!(said.contains("with the JSON it was asked for"), is_fine, "{said}");
+        let is_fine = words[0].starts_with("gave the requested JSON");
+        assert_eq!(said.contains("and gave the requested JSON"), is_fine, "{said}");
     }
 }
 

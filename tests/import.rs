@@ -420,3 +420,38 @@ fn an_imported_file_is_not_gone_and_counts_on_one_day() {
     let shown = run_lines(&home, &["digest", "show", "--day", "2026-02-04"]);
     assert!(shown[0].to_string().contains("Lima"), "{shown:?}");
 }
+
+/// An event has a day, so the items of a feed that have none are one document.
+#[test]
+fn items_of_a_feed_without_a_date_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    let xml = "<rss version=\"2.0\"><channel><title>Village news</title>\
+        <item><title>Fair</title><guid>1</guid><description>The fair takes place in the gym.\
+        </description></item>\
+        <item><title>Bus</title><guid>2</guid><description>Bus 4 no longer stops at the mill.\
+        </description></item></channel></rss>";
+    let json = r#"{"version": "https://jsonfeed.org/version/1.1", "title": "Garden", "items": [
+        {"id": "1", "title": "Beds", "content_text": "The beds get new soil."},
+        {"id": "2", "title": "Pond", "date_published": "2026-03-01T10:00:00Z",
+         "content_text": "The pump of the pond broke."}]}"#;
+    let xml = write(dir.path().join("village.xml"), xml.as_bytes());
+    let json = write(dir.path().join("garden.json"), json.as_bytes());
+    let texts = |args: &[&str]| {
+        let found = run_lines(&home, args);
+        found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    for (args, wanted) in
+        [(["sum", &xml], ["the gym", "the mill"]), (["sum", &json], ["new soil", "The pump"])]
+    {
+        let said = texts(&args);
+        assert!(wanted.iter().all(|words| said.contains(words)), "{args:?}: {said}");
+    }
+    run_lines(&home, &["add", "--init", &xml, &json]);
+    let said = texts(&["read"]);
+    for wanted in ["the gym", "the mill", "new soil", "The pump"] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    let again = run_lines(&home, &["add", &xml, &json]).pop().unwrap();
+    assert_eq!((&again["records_added"], &again["as_before"]), (&0.into(), &3.into()), "{again}");
+}

@@ -189,7 +189,7 @@ impl RunArgs {
         let mut inputs = Map::new();
         for given in &self.inputs {
             let (name, value) = given.split_once('=').ok_or_else(|| {
-                let what = format!("`{given}` is no input: it has no `=`");
+                let what = format!("`{given}` does not name an input: write INPUT=VALUE");
                 Failure::new(Exit::Usage, what).hint(names())
             })?;
             if !pack.inputs().iter().any(|input| input.name == name) {

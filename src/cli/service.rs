@@ -56,7 +56,7 @@ impl ServiceArgs {
             Action::Uninstall { name, .. } => return uninstall(context, name),
         };
         if name.is_empty() || !name.chars().all(in_names) {
-            let what = format!("{name:?} is no name for a unit");
+            let what = format!("{name:?} cannot be the name of a unit");
             return Err(Failure::new(Exit::Usage, what).hint("letters, digits, - _ and ."));
         }
         let config = load_config(context)?;

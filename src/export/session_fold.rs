@@ -211,7 +211,7 @@ impl OpenSession {
             Event::LineQuarantined(line) => {
                 self.count(QueueRead, at, "lines", 1);
                 self.count(QueueRead, at, "quarantined", 1);
-                let message = format!("line {} is no request", line.line);
+                let message = format!("line {} does not hold a request", line.line);
                 self.warn(line.reason.as_str(), QueueRead, message, at);
             }
             Event::RequestAccepted(request) => {

@@ -41,7 +41,7 @@ impl SmallForm {
         }
         let mut named = small.ask.iter().chain(small.fields.keys());
         if let Some(unknown) = named.find(|name| !properties.contains_key(*name)) {
-            return Err(format!("small: {unknown} is no member of the output schema"));
+            return Err(format!("small: {unknown} is not a member of the output schema"));
         }
         let is_asked = |name: &str| small.ask.iter().any(|asked| asked == name);
         if let Some(twice) = small.fields.keys().find(|name| is_asked(name)) {
@@ -138,7 +138,7 @@ mod tests {
         for (small, reason) in [
             (json!({"ask": []}), "name 1 to 8 members, not 0"),
             (json!({"ask": vec!["a"; 9]}), "not 9"),
-            (json!({"ask": ["titel"]}), "titel is no member"),
+            (json!({"ask": ["titel"]}), "titel is not a member"),
             (
                 json!({"ask": ["title"], "fields": {"title": {"use": "title"}}}),
                 "asked for and has a rule",

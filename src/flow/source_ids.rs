@@ -390,7 +390,7 @@ impl<'a> KnownIds<'a> {
         let known = format!("the input has {}{more}", shown.join(", "));
         let complaint = |one: &RemovedId| Violation {
             pointer: one.pointer.clone(),
-            message: format!("{:?} is no id of the input; {known}; use only those", one.id),
+            message: format!("{:?} is not an id of the input; {known}; use only those", one.id),
         };
         removed.iter().map(complaint).collect()
     }

@@ -4,7 +4,7 @@ use roxmltree::Node;
 use serde_json::{Value, json};
 
 use super::fields::{time, written_time};
-use super::{NewRecord, office};
+use super::{LeftOut, NewRecord, office};
 use crate::contract::publish::{said_by_member, together};
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
@@ -13,7 +13,7 @@ use crate::markup::html;
 /// A feed with its items, or for each item why it is left out.
 pub(crate) struct Feed {
     pub title: Option<String>,
-    pub items: Vec<Result<(Timestamp, NewRecord), String>>,
+    pub items: Vec<Result<(Timestamp, NewRecord), LeftOut>>,
 }
 
 /// Reads a feed; `uri` is the name a person gives the file.
@@ -158,15 +158,13 @@ fn event(
     channel: &Channel<'_>,
     item: Node<'_, '_>,
     publish: Option<bool>,
-) -> Result<(Timestamp, NewRecord), String> {
+) -> Result<(Timestamp, NewRecord), LeftOut> {
     let title = words(item, &["title"]);
     let body = words(item, &["encoded", "content", "description", "summary"]).unwrap_or_default();
     let named = || title.clone().unwrap_or_else(|| "an item without a title".to_owned());
     let at = inner(item, &["pubDate", "published", "updated", "date"]);
     let at = at.map(Value::from).filter(|at| time(at).is_some());
     let written = at.as_ref().or(channel.at);
-    let at =
-        written.and_then(time).ok_or_else(|| format!("no date that can be read: {}", named()))?;
     let link = link(item);
     let own_id = inner(item, &["guid", "id"]).or_else(|| link.clone()).unwrap_or_else(named);
     let parts = [Part::Text("event"), Part::Text("source:feed"), Part::Labelled("item", &own_id)];
@@ -176,7 +174,7 @@ fn event(
         (_, body) => body.to_owned(),
     };
     if content.is_empty() {
-        return Err("no words".to_owned());
+        return Err(LeftOut::Unread("no words".to_owned()));
     }
     let categories = item.children().filter(|child| name(child) == "category");
     let labels: Vec<&str> = categories
@@ -186,7 +184,6 @@ fn event(
     let mut value = json!({
         "schema_version": "event.v1",
         "event_id": id,
-        "timestamp_ms": at.0,
         "content": content,
         "event_kind": "external_observation",
         "event_subkind": "other",
@@ -208,6 +205,10 @@ fn event(
     if let Some(publish) = publish {
         value["publish"] = json!(publish);
     }
+    let Some(at) = written.and_then(time) else {
+        return Err(LeftOut::Undated(Box::new(NewRecord { order: 0, id, value })));
+    };
+    value["timestamp_ms"] = at.0.into();
     if let Some((name, written)) = written.and_then(written_time) {
         value[name] = json!(written);
     }

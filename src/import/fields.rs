@@ -106,13 +106,13 @@ pub(super) fn each_event(
     take: &mut TakeEvent<'_>,
 ) -> Result<(), ImportError> {
     each_record(disk, file, &mut |number, record| {
-        let event = record.and_then(|record| event(mapping, uri, &record));
-        take(number, event.map_err(LeftOut::Unread))
+        let record = record.map_err(LeftOut::Unread);
+        take(number, record.and_then(|record| event(mapping, uri, &record)))
     })
 }
 
-fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, NewRecord), String> {
-    let at = first(record, &mapping.time).and_then(time).ok_or("no time that can be read")?;
+fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, NewRecord), LeftOut> {
+    let at = first(record, &mapping.time).and_then(time);
     let role = word(record, &mapping.role);
     let conversation = word(record, &mapping.conversation);
     let found = mapping.text.iter().find_map(|path| {
@@ -126,13 +126,13 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
         }
         Some((text, _)) => (text, None),
         None if record.get("mapping").is_some() || record.get("chat_messages").is_some() => {
-            return Err(
-                "a conversation of an export: `summarizer add` reads its messages".to_owned()
-            );
+            let why = "a conversation of an export: `summarizer add` reads its messages";
+            return Err(LeftOut::Unread(why.to_owned()));
         }
         None => (String::new(), None),
     };
     let given = word(record, &mapping.id);
+    let order = at.map_or(0, |at| at.0);
     let said = record.as_object().and_then(publish::said_by_record);
     let publish = publish::together([said, said_by_page]);
     let id = given.clone().unwrap_or_else(|| {
@@ -141,7 +141,7 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
             Part::Text("event"),
             Part::Labelled("source", &mapping.source_system),
             Part::Labelled("conversation", conversation.as_deref().unwrap_or("none")),
-            Part::Integer(at.0),
+            Part::Integer(order),
             Part::Labelled("role", role.as_deref().unwrap_or("none")),
             Part::Labelled("content", &hash),
         ];
@@ -151,7 +151,6 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
     let mut value = json!({
         "schema_version": "event.v1",
         "event_id": id,
-        "timestamp_ms": at.0,
         "content": text,
         "event_kind": kind,
         "event_subkind": subkind,
@@ -177,10 +176,14 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
     if record.as_object().is_some_and(says_local_only) {
         value[LOCAL_ONLY] = true.into();
     }
+    let Some(at) = at else {
+        return Err(LeftOut::Undated(Box::new(NewRecord { order, id, value })));
+    };
+    value["timestamp_ms"] = at.0.into();
     if let Some((name, written)) = first(record, &mapping.time).and_then(written_time) {
         value[name] = json!(written);
     }
-    Ok((at, NewRecord { order: at.0, id, value }))
+    Ok((at, NewRecord { order, id, value }))
 }
 
 /// What a record says of itself that a flow may need: who wrote it, to whom, where it is.

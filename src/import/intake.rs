@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::chats::{self, Conversation, Standing};
 use super::collect::NamedFile;
@@ -136,19 +136,22 @@ impl<'a> Intake<'a> {
             }
             FileKind::JsonFeed => {
                 let (disk, mapping) = (self.target.disk, fields::Mapping::feed());
-                fields::each_event(disk, &mapping, &file.path, &file.name, &mut |number, event| {
-                    self.event(file, number, event, report)
-                })
+                let mut undated = Vec::new();
+                fields::each_event(disk, &mapping, &file.path, &file.name, &mut |number, item| {
+                    self.feed_item(file, number, item, &mut undated, report)
+                })?;
+                self.undated(file, undated, report)
             }
             FileKind::XmlFeed => {
                 let bytes = self.target.disk.read(&file.path);
                 let bytes = bytes.map_err(disk_error("read", &file.path))?;
                 match feed::read(&file.name, &decode::marked_up(&bytes).unwrap_or_default()) {
                     Ok(feed) => {
-                        let mut items = (1..).zip(feed.items);
+                        let (mut items, mut undated) = ((1..).zip(feed.items), Vec::new());
                         items.try_for_each(|(number, item)| {
-                            self.event(file, number, item.map_err(LeftOut::Unread), report)
-                        })
+                            self.feed_item(file, number, item, &mut undated, report)
+                        })?;
+                        self.undated(file, undated, report)
                     }
                     Err(why) => {
                         report.reject(&file.name, 1, why);
@@ -196,13 +199,23 @@ impl<'a> Intake<'a> {
                 return Ok(());
             }
         };
-        let checksum = sha256(&bytes).hex();
-        let (partition, uri) = self.standing(&file.name, &checksum, report)?;
-        let returned = self.chunks.returned(&partition, &uri, &checksum, report)?;
-        let id = document_id(&uri, &checksum, returned);
+        self.parts_of_document(file, &sha256(&bytes).hex(), &parts, report)
+    }
+
+    /// The parts of a document whose content has this hash.
+    fn parts_of_document(
+        &mut self,
+        file: &NamedFile,
+        checksum: &str,
+        parts: &[Document],
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        let (partition, uri) = self.standing(&file.name, checksum, report)?;
+        let returned = self.chunks.returned(&partition, &uri, checksum, report)?;
+        let id = document_id(&uri, checksum, returned);
         let project = self.settings.project.as_deref();
-        let described = Described { uri: &uri, checksum: &checksum, returned, id: &id, project };
-        let chunks = documents::chunks_of(&described, &parts, self.order);
+        let described = Described { uri: &uri, checksum, returned, id: &id, project };
+        let chunks = documents::chunks_of(&described, parts, self.order);
         self.order += chunks.len() as i64;
         self.chunks.take(&partition, chunks, report)?;
         let subject = Subject {
@@ -216,6 +229,39 @@ impl<'a> Intake<'a> {
         };
         self.subjects.push((subject, None));
         Ok(())
+    }
+
+    /// An item of a feed: an event, or kept aside when it has no date.
+    fn feed_item(
+        &mut self,
+        file: &NamedFile,
+        number: u64,
+        item: Read,
+        undated: &mut Vec<Document>,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        match item {
+            Err(LeftOut::Undated(record)) => {
+                undated.push(as_document(record.value));
+                Ok(())
+            }
+            item => self.event(file, number, item, report),
+        }
+    }
+
+    /// The items of a feed that have no date: one document, because an event has a day.
+    fn undated(
+        &mut self,
+        file: &NamedFile,
+        items: Vec<Document>,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        let texts = items.iter().map(|item| json!([item.title, item.text]).to_string());
+        let checksum = sha256(texts.collect::<Vec<_>>().join("\n")).hex();
+        self.parts_of_document(file, &checksum, &items, report)
     }
 
     /// The day of a document in the zone of the home.
@@ -450,4 +496,19 @@ impl<'a> Intake<'a> {
         }
         Ok(())
     }
+}
+
+/// An event as a document: its text, and what is known of it.
+fn as_document(mut event: Value) -> Document {
+    let publish = said(event.get("publish"));
+    let mut taken = |name: &str| event.get_mut(name).map(Value::take);
+    let text = taken("content").and_then(|text| text.as_str().map(str::to_owned));
+    let title = taken("title").and_then(|title| title.as_str().map(str::to_owned));
+    let labels = taken("labels").and_then(|labels| serde_json::from_value(labels).ok());
+    let mut members = Map::new();
+    for name in ["author", "url", "feed", "project", LOCAL_ONLY] {
+        members.extend(taken(name).map(|value| (name.to_owned(), value)));
+    }
+    let (text, labels) = (text.unwrap_or_default(), labels.unwrap_or_default());
+    Document { kind: "txt", text, title, date: None, labels, members, publish }
 }

@@ -93,7 +93,7 @@ pub(crate) fn disk_error(
 }
 
 /// Why a part of a file gives nothing.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(crate) enum LeftOut {
     #[error("{0}")]
     Unread(String),
@@ -106,11 +106,14 @@ pub(crate) enum LeftOut {
     /// Something attached to a mail that has no reader. The mail itself is read.
     #[error("{0}")]
     Attachment(String),
+    /// A record that no day has. It cannot be an event.
+    #[error("no date that can be read: {}", .0.name())]
+    Undated(Box<NewRecord>),
 }
 
 impl LeftOut {
     pub(crate) fn is_fault(&self) -> bool {
-        matches!(self, LeftOut::Unread(_))
+        matches!(self, LeftOut::Unread(_) | LeftOut::Undated(_))
     }
 }
 

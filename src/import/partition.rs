@@ -49,6 +49,11 @@ pub struct NewRecord {
 }
 
 impl NewRecord {
+    /// What a person knows it by.
+    pub(super) fn name(&self) -> &str {
+        self.value["title"].as_str().unwrap_or(&self.id)
+    }
+
     pub(super) fn key(&self) -> RecordKey {
         RecordKey { id: self.id.clone(), content: content_of_event(&self.value) }
     }

@@ -190,6 +190,7 @@ pub(crate) fn each_unit(
             fields::each_event(disk, &mapping, path, name, &mut |number, found| {
                 match found {
                     Ok((_, record)) => events.push(record),
+                    Err(LeftOut::Undated(record)) => events.push(*record),
                     Err(why) => take(Err(LeftOut::Unread(format!("item {number}: {why}")))),
                 }
                 Ok(())
@@ -205,10 +206,11 @@ pub(crate) fn each_unit(
                     for item in feed.items {
                         match item {
                             Ok((_, record)) => events.push(record),
+                            Err(LeftOut::Undated(record)) => events.push(*record),
                             Err(why) => problems.push(why),
                         }
                     }
-                    problems.into_iter().for_each(|why| take(Err(LeftOut::Unread(why))));
+                    problems.into_iter().for_each(|why| take(Err(why)));
                     let unit = of_events(file, events, zone);
                     let whole = |unit: Unit| titled(unit, feed.title.clone());
                     unit.map(whole).into_iter().for_each(|unit| take(Ok(unit)));
@@ -302,7 +304,9 @@ fn of_events(file: &NamedFile, events: Vec<NewRecord>, zone: Tz) -> Option<Unit>
     let (mut texts, mut sources) = (Vec::new(), Vec::new());
     let publish = together(events.iter().map(said_of));
     for record in events {
-        let (text, context) = event(&record, Some(Timestamp(record.order)), zone);
+        let is_dated = record.value["timestamp_ms"].is_i64();
+        let at = is_dated.then_some(Timestamp(record.order));
+        let (text, context) = event(&record, at, zone);
         if !text.trim().is_empty() {
             texts.push(SourceText { id: context.id.clone(), text });
             sources.push(context);

@@ -245,8 +245,8 @@ pub(super) fn probe_providers(context: &Context, config: &Config, findings: &mut
                 );
                 what.push_str(if probe.streamed { ", as a stream" } else { ", in one piece" });
                 what.push_str(match probe.is_json {
-                    true => ", with the JSON it was asked for",
-                    false => ", without the JSON it was asked for",
+                    true => ", and gave the requested JSON",
+                    false => ", and did not give the requested JSON",
                 });
                 match probe.context {
                     Some(tokens) => what.push_str(&format!("; it holds {tokens} tokens")),

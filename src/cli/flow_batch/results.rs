@@ -137,7 +137,7 @@ fn line_of(
         true => {
             "it is a question: this is the file that you send, not the file of answers".to_owned()
         }
-        false => "it is no answer of a batch of this provider".to_owned(),
+        false => "it is not an answer of a batch of this provider".to_owned(),
     })
 }
 
