@@ -84,7 +84,13 @@ fn scheduled_requests_go_out_as_one_batch_at_half_the_price() {
     s.ask("one", "scheduled");
     s.ask("two", "scheduled");
     s.ask("soon", "now");
-    s.home.ok(&["drain"]);
+    let drained = s.home.run(&["drain"]);
+    let told = [drained.stdout, drained.stderr].concat();
+    let told = String::from_utf8(told).unwrap();
+    assert!(told.contains("2 requests wait for a batch") && !told.contains("fail"), "{told}");
+    for seen in [s.home.ok(&["show", "one"]), s.home.ok(&["requests"]), s.home.ok(&["status"])] {
+        assert!(seen.contains("waits for a batch") && !seen.contains("rate_limited"), "{seen}");
+    }
     assert_eq!(s.sizes(), [2]);
     assert_eq!(s.home.last_ack("soon")["status"], "completed", "`now` never waits for a batch");
     assert_eq!(s.shelf.lock().unwrap().direct, 1);

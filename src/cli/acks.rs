@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::failure::{Exit, Failure};
 use super::{Context, ui};
 use crate::contract::time::Day;
-use crate::contract::vocabulary::Stream;
+use crate::contract::vocabulary::{FailureCause, Stream};
 use crate::control::question::{Answer, Question};
 use crate::control::socket::ControlClient;
 use crate::home::Home;
@@ -253,13 +253,24 @@ pub(super) fn is_failure(ack: &Value) -> bool {
     ack["status"] == "failed_transient" && ack["reason_code"] != "rate_limited"
 }
 
+/// A reason and its cause for a person. A wait for a batch is not a failure, although it uses their words.
+pub(super) fn reason_words(of: &Value) -> Option<String> {
+    let text = |name: &str| of[name].as_str().filter(|text| !text.is_empty());
+    let (reason, cause) = (text("reason_code"), text("cause"));
+    if cause == Some(FailureCause::Batch.as_str()) {
+        return Some("waits for a batch".to_owned());
+    }
+    reason.map(|reason| cause.map_or(reason.to_owned(), |cause| format!("{reason} ({cause})")))
+}
+
 /// One line for an end that is no summary.
 pub(super) fn why(ack: &Value) -> String {
     let text = |name: &str| ack[name].as_str().filter(|text| !text.is_empty());
+    if ack["cause"] == FailureCause::Batch.as_str() {
+        return ui::yellow("waits for a batch; `summarizer status` shows the batches");
+    }
     let status = text("status").unwrap_or("unknown").replace('_', " ");
-    let cause = text("cause").map(|cause| format!(" ({})", cause.replace('_', " ")));
-    let reason = text("reason_code").map(|reason| reason.replace('_', " "));
-    let reason = reason.map(|reason| format!("{reason}{}", cause.unwrap_or_default()));
+    let reason = reason_words(ack).map(|words| words.replace('_', " "));
     let next = text("retry_at").map(|at| format!("the next attempt: {at}"));
     let parts = [reason, text("message").map(str::to_owned), next];
     let parts: Vec<String> = parts.into_iter().flatten().collect();

@@ -7,7 +7,7 @@ mod page;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use parking_lot::Mutex;
@@ -24,13 +24,14 @@ use super::{Context, names};
 use crate::config::Config;
 use crate::contract::privacy::Confinement;
 use crate::contract::source::InputContext;
+use crate::facts::dialect::LearnedDialect;
 use crate::flow::context::Surroundings;
 use crate::flow::{self, FlowError, FlowOutcome, LoadedPack, RunOptions};
 use crate::home::Home;
 use crate::import::collect::collect;
 use crate::import::read::Readers;
 use crate::import::units::each_unit;
-use crate::model::{Bill, Charge, Provider, ProviderError, SourceText};
+use crate::model::{Bill, Charge, ModelError, ModelIdentity, Provider, ProviderError, SourceText};
 use crate::registry::label;
 use crate::work::params::for_data;
 use judge::{GivenText, NotInText, agreement};
@@ -223,6 +224,12 @@ impl Bill for CostMeter {
     fn charge(&self, charge: Charge) {
         *self.0.lock() += charge.cost;
     }
+
+    fn passed_over(&self, _: &ModelIdentity, _: &ModelError, _: &str) {}
+
+    fn learned(&self, _: LearnedDialect) {}
+
+    fn waits(&self, _: &ModelError, _: Duration) {}
 }
 
 impl CompareArgs {

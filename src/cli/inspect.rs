@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde_json::Value;
 
+use super::acks::reason_words;
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use super::plain::plain_line;
@@ -18,7 +19,7 @@ use super::source_files::known_name;
 use super::{Context, names, ui};
 use crate::bus::{Item, SummaryBus};
 use crate::contract::time::Day;
-use crate::contract::vocabulary::{Stream, Warning};
+use crate::contract::vocabulary::{FailureCause, Stream, Warning};
 use crate::control::question::Question;
 use crate::state::Status;
 
@@ -178,18 +179,16 @@ impl StatusLines {
             }
         }
         for trouble in requests["troubles"].as_array().into_iter().flatten() {
-            let reason = text(&trouble["reason_code"]);
-            let cause = trouble["cause"].as_str().map(|cause| format!(" ({cause})"));
+            let reason = reason_words(trouble).unwrap_or_default();
             let next = trouble["next_attempt"].as_str().map(|at| format!(", next attempt at {at}"));
-            let (cause, next) = (cause.unwrap_or_default(), next.unwrap_or_default());
             let (count, state) = (&trouble["requests"], text(&trouble["state"]));
-            self.line("", ui::yellow(&format!("{count:>8} {state}: {reason}{cause}{next}")));
+            let next = next.unwrap_or_default();
+            self.line("", ui::yellow(&format!("{count:>8} {state}: {reason}{next}")));
         }
         for failure in requests["failures"].as_array().into_iter().flatten() {
-            let reason = text(&failure["reason_code"]);
-            let cause = failure["cause"].as_str().map(|cause| format!(" ({cause})"));
+            let reason = reason_words(failure).unwrap_or_default();
             let (count, state) = (&failure["requests"], text(&failure["state"]));
-            let kind = format!("{count:>8} {state}: {reason}{}", cause.unwrap_or_default());
+            let kind = format!("{count:>8} {state}: {reason}");
             let (id, why) = (text(&failure["request_id"]), text(&failure["message"]));
             let why = shortened(&why, MESSAGE_COLUMNS);
             self.line("", format!("{}: {why} ({id})", ui::red(&kind)));
@@ -431,8 +430,8 @@ fn request_row(row: &Value) -> Vec<String> {
             .iter()
             .map(|name| text(&row[*name]))
             .collect();
-    if let Some(cause) = row["cause"].as_str() {
-        cells[3].push_str(&format!(" ({cause})"));
+    if row["cause"].is_string() {
+        cells[3] = reason_words(row).unwrap_or_default();
     }
     cells
 }
@@ -537,6 +536,11 @@ fn show_one(context: &Context, shown: &Value) {
         context.ui.out(format!("  {} {}", ui::yellow("warning:"), in_words(*warning)));
     }
     for event in shown["events"].as_array().into_iter().flatten() {
+        if event["cause"] == FailureCause::Batch.as_str() {
+            let (at, seq) = (text(&event["at"]), &event["seq"]);
+            context.ui.out(format!("  {at}  {seq:>8}  waits for a batch"));
+            continue;
+        }
         let mut line =
             format!("  {}  {:>8}  {}", text(&event["at"]), event["seq"], text(&event["event"]));
         for name in [

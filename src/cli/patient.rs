@@ -14,7 +14,10 @@ use parking_lot::Mutex;
 
 use super::ui::Ui;
 use crate::contract::vocabulary::FailureCause;
-use crate::model::{ErrorClass, ModelCall, ModelError, ModelIdentity, ModelReply, Provider};
+use crate::facts::dialect::LearnedDialect;
+use crate::model::{
+    Bill, Charge, ErrorClass, ModelCall, ModelError, ModelIdentity, ModelReply, Provider,
+};
 use crate::service::StopSignal;
 
 /// Pauses that a server or a limit may ask for.
@@ -25,6 +28,10 @@ const RETRIES_MAX: u32 = 3;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// A longer pause is an error: somebody waits for this command.
 const PAUSE_MAX: Duration = Duration::from_secs(120);
+/// A shorter wait before a call is not told.
+const TOLD_MIN: Duration = Duration::from_secs(2);
+/// When the same wait is told again.
+const TOLD_AGAIN: Duration = Duration::from_secs(60);
 /// How often a pause looks for an interrupt.
 const STEP: Duration = Duration::from_millis(50);
 
@@ -41,6 +48,46 @@ pub(super) struct FailuresMet {
     last: Option<ModelError>,
     /// Whether a call failed as often as it may.
     in_vain: bool,
+    /// The wait that was told last, and when.
+    told: Option<(String, Instant)>,
+}
+
+/// Tells that a call waits before it is sent.
+struct TellingBill<'a> {
+    to: Option<&'a dyn Bill>,
+    patient: &'a Patient,
+}
+
+impl Bill for TellingBill<'_> {
+    fn charge(&self, charge: Charge) {
+        if let Some(to) = self.to {
+            to.charge(charge);
+        }
+    }
+
+    fn passed_over(&self, failed: &ModelIdentity, error: &ModelError, answered_by: &str) {
+        if let Some(to) = self.to {
+            to.passed_over(failed, error, answered_by);
+        }
+    }
+
+    fn learned(&self, learned: LearnedDialect) {
+        if let Some(to) = self.to {
+            to.learned(learned);
+        }
+    }
+
+    fn waits(&self, why: &ModelError, time: Duration) {
+        let why = why.to_string();
+        let told = &mut self.patient.failures.lock().told;
+        let is_known = |(last, at): &(String, Instant)| *last == why && at.elapsed() < TOLD_AGAIN;
+        if time < TOLD_MIN || told.as_ref().is_some_and(is_known) {
+            return;
+        }
+        let seconds = time.as_secs_f64().ceil();
+        self.patient.ui.talk(format!("{why}; the next call goes out in {seconds} s"));
+        *told = Some((why, Instant::now()));
+    }
 }
 
 impl Patient {
@@ -80,13 +127,17 @@ impl Provider for Patient {
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
         let (mut pauses, mut retries) = (0, 0_u32);
+        let bill = TellingBill { to: call.bill, patient: self };
         loop {
             if self.stop.is_raised() {
                 return Err(self.interrupted());
             }
-            let error = match self.inner.call(call) {
+            let bill: Option<&dyn Bill> = Some(&bill);
+            let error = match self.inner.call(&ModelCall { bill, ..call.clone() }) {
                 Ok(reply) => {
-                    *self.failures.lock() = FailuresMet::default();
+                    let mut failures = self.failures.lock();
+                    (failures.last, failures.in_vain) = (None, false);
+                    drop(failures);
                     return Ok(reply);
                 }
                 Err(error) => error,

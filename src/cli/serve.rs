@@ -505,7 +505,7 @@ fn show_counts(
             "failed" | "rejected" | "quarantined" => ui::red(&count.to_string()),
             _ => count.to_string(),
         };
-        line.push_str(&format!(", {count} {outcome}"));
+        line.push_str(&format!(", {count} {}", outcome.replace('_', " ")));
     }
     context.ui.out(line);
 }
@@ -564,6 +564,10 @@ fn failure_json((kind, failure): &(FailureKind, RequestFailure)) -> Value {
 /// What still fails, why, and when it is tried again.
 fn failure_lines(kind: &FailureKind, failure: &RequestFailure) -> Vec<String> {
     let requests = ui::count(failure.requests, "request");
+    if kind.cause == Some(FailureCause::Batch) {
+        let what = ui::yellow(&format!("{requests} wait for a batch"));
+        return vec![format!("{what}: `summarizer status` shows the batches")];
+    }
     let what = match (kind.has_ended, kind.is_put_off()) {
         (true, _) => ui::red(&format!("{requests} failed")),
         (false, false) => ui::red(&format!("{requests} failed for now")),

@@ -241,7 +241,7 @@ mod tests {
         );
         assert_eq!(record.value["labels"], json!(["roads"]));
         assert_eq!(record.value["timestamp"], "2026-02-11T10:00:00+01:00", "its own offset");
-        assert!(feed.items[1].as_ref().unwrap_err().contains("No date"));
+        assert!(feed.items[1].as_ref().unwrap_err().to_string().contains("No date"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Providers that take over from each other, and a provider that is asked for another model.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::batch_api::BatchLine;
 use super::call::{Listener, ModelCall};
@@ -11,6 +12,9 @@ use super::reply::{ModelIdentity, ModelReply};
 use crate::config::Profile;
 use crate::contract::vocabulary::FailureCause;
 use crate::os::Clock;
+
+/// When a member of a chain that failed is asked again while another one asks for a longer pause.
+const FAILED_AGAIN: Duration = Duration::from_secs(30);
 
 /// A provider and the providers that are asked in order when it fails.
 pub(super) struct Fallback {
@@ -76,7 +80,13 @@ impl Provider for Fallback {
         // Of equals the first: it is about the provider that was asked for.
         let place = |error: &ModelError| std::cmp::Reverse(hope(error));
         let best = (0..errors.len()).min_by_key(|at| place(&errors[*at]));
-        let most_hopeful = errors.remove(best.expect("a chain has at least one provider"));
+        let soonest = errors.iter().filter_map(asked_again_in).min();
+        let mut most_hopeful = errors.remove(best.expect("a chain has at least one provider"));
+        if let (ModelError::Paused { retry_after, .. }, Some(soonest)) =
+            (&mut most_hopeful, soonest)
+        {
+            *retry_after = soonest.min(*retry_after);
+        }
         Err(most_hopeful.beside(&errors))
     }
 }
@@ -93,6 +103,16 @@ fn hope(error: &ModelError) -> u8 {
         ModelError::Transient { .. } | ModelError::Timeout { .. } => 2,
         ModelError::Budget { .. } => 1,
         ModelError::Permanent { .. } | ModelError::Refused { .. } => 0,
+    }
+}
+
+/// The pause after which a provider can be asked again, where that is worth a try.
+fn asked_again_in(error: &ModelError) -> Option<Duration> {
+    match error {
+        ModelError::Transient { .. } | ModelError::Timeout { .. } => {
+            Some(error.retry_after().unwrap_or(FAILED_AGAIN))
+        }
+        error => error.retry_after(),
     }
 }
 

@@ -161,6 +161,7 @@ impl Met {
 }
 
 /// A call that may not begin yet.
+#[derive(Clone)]
 struct Hold {
     time: Duration,
     reason: String,
@@ -231,7 +232,13 @@ impl GateState {
                     FailureCause::Program,
                 )
             }
-            HoldCause::Paused => ("it asked for a pause".to_owned(), FailureCause::RateLimit),
+            HoldCause::Paused => {
+                let until = self.paused_until.map(|until| format!(" until {until}"));
+                (
+                    format!("it asked for a pause{}", until.unwrap_or_default()),
+                    FailureCause::RateLimit,
+                )
+            }
             HoldCause::Tested => {
                 ("one call tests whether it answers again".to_owned(), FailureCause::Program)
             }
@@ -334,6 +341,9 @@ impl Gate {
         let right = call.right_of_way();
         if right.must_not_wait() {
             return Err(self.paused(hold));
+        }
+        if let (Some(bill), true) = (call.bill, hold.time <= *left) {
+            bill.waits(&self.paused(hold.clone()), hold.time);
         }
         if hold.may_settle {
             let slice = if right == RightOfWay::First { *left } else { GIVE_WAY_SLICE };
@@ -1235,6 +1245,26 @@ mod tests {
         let said = error.to_string();
         assert!(said.contains("reach p: x; p: this call may take 20 tokens"), "{said}");
         assert!(calls.calls.lock().is_empty(), "the fallback stays within its budget");
+    }
+
+    #[test]
+    fn a_member_that_asks_for_a_long_pause_does_not_hold_the_chain() {
+        let patience = Duration::from_secs(5);
+        let limits = || Limits { patience, ..Limits::default() };
+        for other_fails_first in [false, true] {
+            let pausing = scene(vec![Err(transient(Some(3_600_000)))], limits(), no_budget());
+            let failing = scene(vec![Err(transient(None))], limits(), no_budget());
+            let (a, b): (Arc<dyn Provider>, Arc<dyn Provider>) =
+                (Arc::new(pausing.gate), Arc::new(failing.gate));
+            let (first, second) = if other_fails_first { (b, a) } else { (a, b) };
+            let chain = Fallback::new(first, vec![second], Arc::new(SteppedClock::default()));
+            let error = ask(&chain).unwrap_err();
+            assert_eq!(error.class(), ErrorClass::Pause, "it costs no attempt");
+            assert!(error.retry_after().unwrap() <= Duration::from_secs(60), "{error}");
+            let said = error.to_string();
+            assert!(said.contains("pause until 1970-01-01T01:00:00"), "{said}");
+            assert!(said.contains("p: x"), "{said}");
+        }
     }
 
     #[test]

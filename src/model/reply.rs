@@ -1,5 +1,7 @@
 //! What a model answered, which model it was, and what the answer cost.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -29,10 +31,13 @@ pub trait Bill: Send + Sync {
     fn charge(&self, charge: Charge);
 
     /// Hears of each provider that failed before one of its fallbacks answered.
-    fn passed_over(&self, _failed: &ModelIdentity, _error: &ModelError, _answered_by: &str) {}
+    fn passed_over(&self, failed: &ModelIdentity, error: &ModelError, answered_by: &str);
 
     /// Hears how the dialect of a model changed.
-    fn learned(&self, _learned: LearnedDialect) {}
+    fn learned(&self, learned: LearnedDialect);
+
+    /// Hears why the call waits before it is sent, and how long.
+    fn waits(&self, why: &ModelError, time: Duration);
 }
 
 /// A stretch of one source: `start..end` are UTF-8 byte offsets into `sources[source].text`.

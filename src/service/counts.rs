@@ -127,6 +127,7 @@ impl SessionCounts {
             Event::SummaryProduced { .. } => "completed",
             Event::RequestSkipped { .. } => "skipped",
             Event::AttemptFailed { retry_at: None, .. } => "failed",
+            Event::AttemptFailed { cause: Some(FailureCause::Batch), .. } => "waiting_for_batch",
             Event::AttemptFailed { .. } => "failed_transient",
             Event::RequestCancelled { .. } => "cancelled",
             _ => return,

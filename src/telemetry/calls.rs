@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -15,6 +16,7 @@ use super::span::{TraceId, TraceSpan, count, flag, nanos, number, text, texts};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
+use crate::facts::dialect::LearnedDialect;
 use crate::model::{
     Api, Bill, Charge, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, ResponseFormat,
     StopReason, Usage,
@@ -71,6 +73,18 @@ impl Bill for HeardBill<'_> {
         }));
         if let Some(to) = self.to {
             to.passed_over(failed, error, answered_by);
+        }
+    }
+
+    fn learned(&self, learned: LearnedDialect) {
+        if let Some(to) = self.to {
+            to.learned(learned);
+        }
+    }
+
+    fn waits(&self, why: &ModelError, time: Duration) {
+        if let Some(to) = self.to {
+            to.waits(why, time);
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
@@ -55,6 +56,9 @@ impl Bill for PaidReplies<'_> {
     fn learned(&self, learned: LearnedDialect) {
         self.recorder.learned(learned);
     }
+
+    /// `status` tells how long a provider is left alone.
+    fn waits(&self, _: &ModelError, _: Duration) {}
 }
 
 impl Listener for PaidReplies<'_> {

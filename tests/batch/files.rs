@@ -363,9 +363,9 @@ fn files_that_do_not_belong_here_are_refused_by_name() {
         (
             "claude",
             "{\"custom_id\": \"a\", \"result\": {\"type\": \"expired\"}}\n".to_owned(),
-            "no answer of a batch of this provider",
+            "not an answer of a batch of this provider",
         ),
-        ("empty", "[1, 2]\n".to_owned(), "no answer of a batch"),
+        ("empty", "[1, 2]\n".to_owned(), "not an answer of a batch"),
     ];
     for (name, text, wanted) in cases {
         let file = format!("{name}.jsonl");
