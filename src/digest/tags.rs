@@ -14,6 +14,7 @@ use crate::contract::hash::sha256;
 
 /// Longest folded value. A longer one is cut and gets a checksum.
 const VALUE_CHARS_MAX: usize = 80;
+const CHECKSUM_CHARS: usize = 8;
 
 /// Namespaces by rank. When one record spells a value with several namespaces, the first of these
 /// wins.
@@ -46,6 +47,11 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 
 pub fn slug(text: &str) -> String {
+    folded(text, false)
+}
+
+/// Folds a value. `is_apart` also counts as a loss that the value is spelled like a checksum of another.
+fn folded(text: &str, is_apart: bool) -> String {
     let text = text.trim();
     let mut folded = String::with_capacity(text.len().min(2 * VALUE_CHARS_MAX));
     let mut lossy = false;
@@ -62,25 +68,43 @@ pub fn slug(text: &str) -> String {
             break;
         }
     }
-    if lossy {
+    if lossy || is_apart && has_checksum(&folded) {
         folded.truncate(VALUE_CHARS_MAX - 16);
         let original: String = text.nfc().flat_map(char::to_lowercase).collect();
-        let checksum = &sha256(original).hex()[..8];
+        let checksum = &sha256(original).hex()[..CHECKSUM_CHARS];
         let gap = if folded.is_empty() { "" } else { "_" };
         return format!("{folded}{gap}chk_{checksum}");
     }
     if folded.is_empty() { "unknown".to_owned() } else { folded }
 }
 
+/// Whether a folded value ends as one that lost something does.
+fn has_checksum(folded: &str) -> bool {
+    let Some((before, checksum)) = folded.rsplit_once("chk_") else { return false };
+    (before.is_empty() || before.ends_with('_'))
+        && checksum.len() == CHECKSUM_CHARS
+        && checksum.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// A tag as a person names it in a selector: a canonical tag stays as it is.
 pub fn canonical(raw: &str) -> String {
+    canonical_by(raw, slug)
+}
+
+/// A tag of a record. One that is spelled like the canonical form of another tag is a tag of its own.
+fn of_text(raw: &str) -> String {
+    canonical_by(raw, |value| folded(value, true))
+}
+
+fn canonical_by(raw: &str, folded: impl Fn(&str) -> String) -> String {
     let (namespace, value) = match raw.split_once(':') {
-        Some((namespace, value)) if !namespace.trim().is_empty() => (slug(namespace), value),
+        Some((namespace, value)) if !namespace.trim().is_empty() => (folded(namespace), value),
         Some((_, value)) => ("free".to_owned(), value),
         None => ("free".to_owned(), raw),
     };
     let alias = ALIASES.iter().find(|(name, _)| *name == namespace);
     let namespace = alias.map_or(namespace.as_str(), |(_, name)| name);
-    format!("{namespace}:{}", slug(value))
+    format!("{namespace}:{}", folded(value))
 }
 
 /// The value of a canonical tag, without its namespace.
@@ -97,7 +121,7 @@ fn rank(tag: &str) -> usize {
 
 /// The canonical tags of one record: each value once, best namespace first.
 pub(crate) fn of_record<'a>(raw: impl IntoIterator<Item = &'a str>) -> Vec<String> {
-    let mut tags: Vec<String> = raw.into_iter().map(canonical).collect();
+    let mut tags: Vec<String> = raw.into_iter().map(of_text).collect();
     tags.sort_by(|a, b| (lexeme(a), rank(a), a.len(), a).cmp(&(lexeme(b), rank(b), b.len(), b)));
     tags.dedup_by(|later, kept| lexeme(later) == lexeme(kept));
     tags.sort_by(|a, b| (rank(a), a.as_str()).cmp(&(rank(b), b.as_str())));
@@ -141,6 +165,20 @@ mod tests {
             assert_eq!(canonical(tag), *tag);
         }
         assert_eq!(canonical("Ci-Cd"), canonical("ci/cd"), "the same word is one tag");
+    }
+
+    #[test]
+    fn a_tag_that_is_spelled_like_the_key_of_another_is_a_tag_of_its_own() {
+        let long = "x".repeat(10_000);
+        for lossy in ["🚀", "日本 AI", "topic:🚀", "🚀:a", long.as_str()] {
+            let key = of_record([lossy]);
+            let spelled = of_record([key[0].as_str()]);
+            assert_ne!(key, spelled, "{lossy:?}");
+            assert_ne!(spelled, of_record([spelled[0].as_str()]), "and so is the key of that one");
+            assert_eq!(canonical(&key[0]), key[0], "a selector names the tag by its key");
+            assert_eq!(canonical(&spelled[0]), spelled[0]);
+        }
+        assert_eq!(of_record(["chk_12", "chk_0123456z"]), ["free:chk_0123456z", "free:chk_12"]);
     }
 
     #[test]

@@ -275,9 +275,10 @@ fn groups(
             by_name.entry(named(stream)).or_default().1.push(picked.id.clone());
         }
     }
-    let mut taken = BTreeSet::new();
     let mut groups = Vec::new();
     by_name.retain(|_, (items, _)| !items.is_empty());
+    let names: Vec<String> = by_name.keys().cloned().collect();
+    let mut ids = group_ids(names.iter().map(String::as_str));
     for (name, (mut items, private)) in by_name {
         match selection.ordering {
             SelectionOrder::AsListed => {}
@@ -287,7 +288,7 @@ fn groups(
             SelectionOrder::ById => items.sort_by(|a, b| a.summary_id.cmp(&b.summary_id)),
         }
         groups.push(SelectionGroup {
-            id: group_id(&name, &mut taken),
+            id: ids.remove(name.as_str()).unwrap_or_default(),
             title: name,
             items,
             private,
@@ -296,20 +297,35 @@ fn groups(
     groups
 }
 
-/// The name of a group as the name of a file: accents go, and `-` stands for what may not be in it. A
-/// name that has no such form, or the same form as another, has its hash.
-fn group_id(name: &str, taken: &mut BTreeSet<String>) -> String {
+/// The ids of groups by their names, as names of files: accents go, and `-` stands for what may not be in
+/// one. A name that has no such form, or the same form as another, has its hash. No two groups have one id:
+/// a name that is an id keeps it, whatever the ids of the others become.
+fn group_ids<'n>(names: impl Iterator<Item = &'n str> + Clone) -> BTreeMap<&'n str, String> {
+    let mut taken = BTreeSet::new();
+    let mut ids = BTreeMap::new();
+    let is_id = |name: &&str| is_perspective_id(name);
+    for name in names.clone().filter(is_id).chain(names.filter(|name| !is_id(name))) {
+        let hash = |round: usize| match round {
+            0 => format!("g_{}", &sha256(name).hex()[..16]),
+            round => format!("g_{}", &sha256(format!("{name}\n{round}")).hex()[..16]),
+        };
+        let folded = Some(folded_id(name)).filter(|id| is_perspective_id(id));
+        let mut candidates = folded.into_iter().chain((0..).map(hash));
+        // Two ids that differ only in case are one file on some systems.
+        let id = candidates.find(|id| taken.insert(id.to_ascii_lowercase()));
+        ids.insert(name, id.unwrap_or_default());
+    }
+    ids
+}
+
+fn folded_id(name: &str) -> String {
+    if is_perspective_id(name) {
+        return name.to_owned();
+    }
     let folded = name.nfkd().filter(|c| !is_combining_mark(*c));
     let parts: String =
         folded.map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect();
-    let parts: Vec<&str> = parts.split('-').filter(|part| !part.is_empty()).collect();
-    let hash = || sha256(name).hex()[..16].to_owned();
-    let id = if is_perspective_id(name) { name.to_owned() } else { parts.join("-") };
-    let id = if is_perspective_id(&id) { id } else { format!("g_{}", hash()) };
-    match taken.insert(id.to_ascii_lowercase()) {
-        true => id,
-        false => format!("g_{}", hash()),
-    }
+    parts.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 /// A short label for each summary that is cited: `s1`, `s2` and so on in the order of the groups. The
@@ -503,4 +519,41 @@ fn manifest(
         }},
         "metrics": {}, "failures": [],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_groups_have_one_id() {
+        let lists: [&[&str]; 5] = [
+            &["a b", "a  b", "a-b"],
+            &["Acme", "acme", "ACME"],
+            &["日本", "中国", "!!!"],
+            &["Ärger", "Arger", "A rger"],
+            &["none", "", "-"],
+        ];
+        for list in lists {
+            let mut names: BTreeSet<String> = list.iter().map(|name| (*name).to_owned()).collect();
+            // Each round adds groups that are named like the ids of the round before.
+            for round in 0..3 {
+                let ids = group_ids(names.iter().map(String::as_str));
+                let files: BTreeSet<String> =
+                    ids.values().map(|id| id.to_ascii_lowercase()).collect();
+                assert_eq!(files.len(), names.len(), "round {round}: {ids:?}");
+                assert!(ids.values().all(|id| is_perspective_id(id)), "{ids:?}");
+                let spelled: Vec<String> = ids.into_values().collect();
+                names.extend(spelled);
+            }
+        }
+    }
+
+    #[test]
+    fn a_group_that_is_named_like_an_id_keeps_its_name() {
+        let other = group_ids(["日本"].into_iter()).remove("日本").unwrap();
+        let ids = group_ids(["日本", other.as_str()].into_iter());
+        assert_eq!(ids[other.as_str()], other);
+        assert_ne!(ids["日本"], other);
+    }
 }
