@@ -777,6 +777,164 @@ fn words_of_an_assistant_are_no_achievement_of_its_user() {
 }
 
 #[test]
+fn what_an_assistant_says_names_it_everywhere() {
+    let person = Person::new();
+    let said = [
+        (
+            "user: The export fails since Monday, can you look?\n\nassistant: I found a timeout in the mailer. I fixed everything \
+          and deployed the new version. We decided to keep five retries.\n\nuser: I tested it with old data.\n",
+            "Assistant: ",
+            ["I found", "I fixed", "We decided"],
+        ),
+        (
+            "Usuario: La exportación falla desde el lunes, ¿puedes mirar?\n\nAsistente: He encontrado un error en el servidor. \
+          He arreglado todo y he publicado la versión nueva. Se acordó mantener cinco intentos.\n\nUsuario: La he probado con datos viejos.\n",
+            "Asistente: ",
+            ["He encontrado", "He arreglado", "Se acordó"],
+        ),
+        (
+            "Nutzer: Der Export scheitert seit Montag, kannst du nachsehen?\n\nAssistent: Ich habe einen Fehler im Server gefunden. \
+          Ich habe alles repariert und die neue Version veröffentlicht. Wir haben beschlossen, fünf Versuche zu behalten.\n\nNutzer: Ich habe ihn mit alten Daten getestet.\n",
+            "Assistent: ",
+            ["Ich habe einen Fehler", "Ich habe alles", "Wir haben"],
+        ),
+        (
+            "Utilisateur : L'export échoue depuis lundi, peux-tu regarder ?\n\nAssistant : J'ai trouvé une erreur dans le serveur. \
+          J'ai tout corrigé et publié la nouvelle version. Nous avons décidé de garder cinq essais.\n\nUtilisateur : Je l'ai testé avec de vieilles données.\n",
+            "Assistant: ",
+            ["J'ai trouvé", "J'ai tout", "Nous avons"],
+        ),
+    ];
+    std::fs::create_dir(person.path("talks")).unwrap();
+    let named = |text: &str, name: &str, claims: &[&str]| {
+        for claim in claims {
+            for (at, _) in text.match_indices(claim) {
+                assert!(text[..at].ends_with(name), "{claim:?} without {name:?} in {text}");
+            }
+        }
+    };
+    for (at, (talk, name, claims)) in said.iter().enumerate() {
+        let file = format!("talks/{at}.md");
+        std::fs::write(person.path(&file), talk).unwrap();
+        for length in ["short", "medium", "long"] {
+            named(&person.run(0, &["sum", &file, "--length", length]).out, name, claims);
+        }
+        let long = person.run(0, &["sum", &file, "--length", "long"]).out;
+        says(&long, &[&format!("{name}{}", claims[0])]);
+        let flow = "gpt.session.summarize.parsed_message.v3";
+        named(&person.run(0, &["sum", &file, "--flow", flow]).out, name, claims);
+    }
+    person.json(0, &home(&["add", "--init", "talks"]));
+    person.json(0, &home(&["digest", "build"]));
+    let memos = person.run(0, &home(&["digest", "show"])).out;
+    for (_, name, claims) in said {
+        named(&memos, name, &claims);
+    }
+}
+
+#[test]
+fn the_summary_of_a_job_post_names_its_employer() {
+    let person = Person::new();
+    let posts = [
+        (
+            "Office manager\nCompany: Lumen Analytics\n\nThe office manager runs the front desk and the calendars. Requirements: two years in \
+          a similar role. Salary: 28,000 euros. Apply before 3 January 2027.\n",
+            "Lumen Analytics",
+        ),
+        (
+            "Technical writer\n\nAbout Quillworks\n\nWe write manuals that people trust.\n\nYou have two years of experience. \
+          The salary is 48,000 euros. Apply with your CV.\n",
+            "Quillworks",
+        ),
+        (
+            "Archivist\n\nYou keep the letters of three centuries. You have a degree. We at Nordwind GmbH offer 30 days off and a salary of \
+          52,000 euros. Apply by 15 December.\n",
+            "Nordwind",
+        ),
+        (
+            "Gestor de proyectos\nEmpresa: Velamar\n\nBuscamos una persona para coordinar regatas. Requisitos: inglés alto. \
+          Salario: 29.000 euros.\n",
+            "Velamar",
+        ),
+        (
+            "Bootsbauer\nUnternehmen: Werft Jansen\n\nIhre Aufgaben: Rümpfe laminieren. Wir bieten 19 Euro pro Stunde und \
+          Vollzeit. Bewerbung bis 31. März.\n",
+            "Werft Jansen",
+        ),
+    ];
+    for (post, employer) in posts {
+        std::fs::write(person.path("post.txt"), post).unwrap();
+        for length in ["short", "medium", "long"] {
+            let told = person.run(0, &["sum", "post.txt", "--length", length]).out;
+            assert!(told.contains(employer), "{employer} in {told}");
+        }
+    }
+    // What is no job post gets no name before it.
+    std::fs::write(
+        person.path("note.txt"),
+        "About Ana\n\nShe came at noon and told us of the garden. The beans are ripe.\n",
+    )
+    .unwrap();
+    let note = person.run(0, &["sum", "note.txt"]).out;
+    assert!(!note.contains("Ana:"), "{note}");
+}
+
+#[test]
+fn requests_and_promises_of_a_chat_are_tasks_with_days_and_small_talk_is_none() {
+    let person = Person::new();
+    std::fs::create_dir(person.path("chats")).unwrap();
+    let chats: [(&str, &[&str]); 14] = [
+        (
+            "Maya: can you send me the bill tomorrow?|Tom: sure, I will",
+            &["Maya: can you 2026-03-11"],
+        ),
+        (
+            "Lola: ¿me puedes mandar la factura mañana?|Paco: vale, te la mando mañana",
+            &["Lola: ¿me puedes 2026-03-11"],
+        ),
+        ("Hugo: vale, te lo mando el viernes|Mar: perfecto", &["Hugo: vale, te 2026-03-13"]),
+        ("Timo: ich schicke es dir heute Abend|Ela: super", &["Timo: ich schicke 2026-03-10"]),
+        ("Anne: je t'apporte les clés vendredi|Yves: merci", &["Anne: je t'apporte 2026-03-13"]),
+        (
+            "Lise: tu peux m'envoyer la facture demain ?|Marc: oui, je te l'envoie demain",
+            &["Lise: tu peux 2026-03-11"],
+        ),
+        (
+            "Eva: can you call the bank?|Max: ok, I will call them on Friday",
+            &["Eva: can you -", "Max: ok, I 2026-03-13"],
+        ),
+        ("Ruth: do you like the new cafe?|Leo: it is nice, a bit loud", &[]),
+        ("Al: shall I order it?|Bo: up to you", &[]),
+        ("Ian: we could go to the lake on Sunday|Sue: sounds fun", &[]),
+        ("Inés: podríamos repetir en verano|Raúl: genial, te mando un abrazo", &[]),
+        ("Lea: wie findest du das Bild?|Ole: schön, sollen wir es kaufen?", &[]),
+        ("Luc: on pourrait aller au marché samedi|Zoé: bonne idée", &[]),
+        ("Nico: ¿quieres que lleve postre?|Rosa: si quieres", &[]),
+    ];
+    for (at, (lines, _)) in chats.iter().enumerate() {
+        let lines = lines.split('|').enumerate();
+        let chat: String =
+            lines.map(|(at, line)| format!("10/03/2026, 14:{at:02} - {line}\n")).collect();
+        std::fs::write(person.path(&format!("chats/WhatsApp Chat with {at:02}.txt")), chat)
+            .unwrap();
+    }
+    person.json(0, &home(&["add", "--init", "chats"]));
+    let tasks = person.json(0, &home(&["task", "list"]));
+    for (at, (lines, expected)) in chats.iter().enumerate() {
+        let source = format!("WhatsApp Chat with {at:02}");
+        let own = tasks.iter().filter(|task| task["source"] == source.as_str());
+        let mut found: Vec<String> = own
+            .map(|task| {
+                let words: Vec<&str> = task["text"].as_str().unwrap().split(' ').take(3).collect();
+                format!("{} {}", words.join(" "), task["due"].as_str().unwrap_or("-"))
+            })
+            .collect();
+        found.sort();
+        assert_eq!(found, *expected, "{lines}: {tasks:?}");
+    }
+}
+
+#[test]
 fn messages_with_roles_are_a_chat_with_times_and_without() {
     let person = Person::new();
     let message = |role: &str, text: &str| json!({"role": role, "content": text});
@@ -795,7 +953,7 @@ fn messages_with_roles_are_a_chat_with_times_and_without() {
         let shown = person.run(0, &["sum", name]).out;
         let (own, claimed) = shown.split_once("The assistant says").expect(&shown);
         says(own, &["Achievements", "- ok it works now, thanks"]);
-        says(claimed, &["- I have fixed the bug in the session handler"]);
+        says(claimed, &["- Assistant: I have fixed the bug in the session handler"]);
         assert!(!own.contains("fixed") && !shown.contains("look I have"), "{shown}");
     }
     // The only conversation of an export is shown whole.

@@ -231,12 +231,14 @@ fn names_somebody(label: &str) -> bool {
         && !is_little(word)
 }
 
-/// Whether a label is the name of somebody who speaks of themselves or asks: `Ana: I have some.`
+/// Whether a label is the name of somebody who speaks of themselves or asks: `Ana: I have some.` A program that
+/// answers always speaks: `Assistant: Try it on a copy.`
 pub(crate) fn speaks(label: &str, rest: &str) -> bool {
     let is_own = |word: &Word<'_>| {
         languages().any(|habits| habits.done.asker.contains(word.folded.as_str()))
     };
-    names_somebody(label) && (rest.ends_with('?') || words_of(rest).iter().any(is_own))
+    lexicon().roles.assistant.contains(words::fold(label).as_str())
+        || names_somebody(label) && (rest.ends_with('?') || words_of(rest).iter().any(is_own))
 }
 
 /// Whether a label is a name and what follows asks its bearer for something: `Jorge: order a disk`.

@@ -162,8 +162,27 @@ pub fn front(value: &str) -> String {
     Value::String(one_line(value)).to_string()
 }
 
+/// Whether a text begins with the name of who says it: `Ana: …`.
+pub(crate) fn names_speaker(text: &str) -> bool {
+    const NAME_CHARS_MAX: usize = 40;
+    let Some((name, _)) = text.split_once(": ") else { return false };
+    name.starts_with(char::is_uppercase)
+        && name.chars().count() <= NAME_CHARS_MAX
+        && !name.contains([';', '.', '?', '!'])
+}
+
 /// The words of a Markdown text, without headings, fences and marks of lists and emphasis.
 pub fn plain(markdown: &str) -> String {
+    plain_lines(markdown, "")
+}
+
+/// The same with a semicolon before each item of a list and each line of a chat, where no mark ends the line
+/// before it.
+pub(crate) fn plain_apart(markdown: &str) -> String {
+    plain_lines(markdown, ";")
+}
+
+fn plain_lines(markdown: &str, open_end: &str) -> String {
     let mut words = String::new();
     for line in lines(markdown) {
         let text = line.text.trim();
@@ -177,6 +196,12 @@ pub fn plain(markdown: &str) -> String {
         };
         if is_mark {
             continue;
+        }
+        let begins = text.starts_with(['-', '*', '+']) || names_speaker(text);
+        if begins && words.trim_end().ends_with(char::is_alphanumeric) {
+            words.truncate(words.trim_end().len());
+            words.push_str(open_end);
+            words.push(' ');
         }
         let line = text.trim_start_matches(['-', '*', '>', '+', ' ']);
         words.push_str(&line.replace("**", "").replace("__", "").replace('`', ""));
@@ -231,6 +256,10 @@ mod tests {
         let text =
             "### Goal\nDo **it** now.\n\n- first `x`\n* second\n```\n# code\n```\n---\n> said";
         assert_eq!(plain(text), "Do it now. first x second # code said");
+        assert_eq!(
+            plain_apart("Ana: fine\nBen: who?\nAna: Ivan"),
+            "Ana: fine; Ben: who? Ana: Ivan"
+        );
         assert_eq!(plain("#1 in sales\n\n| a | b |\n| --- | --- |\n"), "#1 in sales | a | b |");
     }
 }

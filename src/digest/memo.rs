@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::library::{COLUMNS, thread_of};
-use super::markdown::{address, front, inline, label, one_line, plain, shorten};
+use super::markdown::{address, front, inline, label, one_line, plain, plain_apart, shorten};
 use super::project::scalar;
 use super::said::{folded, is_decision, is_question, sentences, without_salutation};
 use super::tasks::{
@@ -291,12 +291,13 @@ pub(crate) fn words(
     let source = meta.get("source_name").and_then(scalar).map(|name| short_name(&one_line(&name)));
     let source = source.filter(|name| !name.is_empty());
     let whole = shorten(&outputs.summary_text, READ_CHARS);
-    let (whole, is_class) = spoken(&one_line(&plain(&whole)), written, !tasks.is_empty());
+    let (whole, is_class) = spoken(&one_line(&plain_apart(&whole)), written, !tasks.is_empty());
     let mut decisions = list(members_of(&structured.decisions));
     let mut questions = list(members_of(&structured.questions));
     questions.extend(list(members_of(&structured.open_questions)));
     let said = |is: fn(&str) -> bool| {
         let found = sentences(&whole).into_iter().filter(|one| is(one));
+        let found = found.map(|one| one.trim_end_matches(';'));
         found.map(|one| shorten(one, LINE_CHARS)).take(FEW).collect::<Vec<String>>()
     };
     if decisions.is_empty() {
@@ -414,7 +415,7 @@ fn entry(
     // The title says this sentence already.
     let name = folded(title.trim_end_matches('…'));
     kept.retain(|sentence| folded(sentence) != name);
-    (title, shorten(&kept.join(" "), TOLD_CHARS))
+    (title, shorten(kept.join(" ").trim_end_matches(';'), TOLD_CHARS))
 }
 
 /// The name of a source with its folder, without the folders above.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-use super::markdown::one_line;
+use super::markdown::{names_speaker, one_line};
 use crate::model::builtin::text::lines;
 use crate::model::builtin::text::words::{fold, spaced};
 use serde::Deserialize;
@@ -28,25 +28,22 @@ pub(crate) fn folded(text: &str) -> String {
     line.trim_matches(outer).to_owned()
 }
 
-/// The sentences of a text on one line. A wrong cut does no harm: callers put the rest together again.
+/// The sentences of a text on one line. What somebody says in a chat begins one too. A wrong cut does no harm:
+/// callers put the rest together again.
 pub(crate) fn sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
-        if !matches!(c, '.' | '!' | '?' | '…') {
+        if !matches!(c, '.' | '!' | '?' | '…' | ';') {
             continue;
         }
         let Some((next, ' ')) = chars.peek().copied() else { continue };
-        let rest = text[next..].trim_start();
-        let begins = rest.starts_with(|c: char| c.is_uppercase() || "¿¡\"“«(".contains(c));
-        let before = text[start..at].rsplit(' ').next().unwrap_or_default();
-        // After so few letters a full stop mostly ends a title or an initial.
-        let few = before.chars().count() <= 3 && before.chars().all(char::is_alphabetic);
-        // `USB` and `GB` are words: only one capital letter, or one before small letters, is a title.
-        let is_word = before.chars().count() >= 2 && before.chars().all(char::is_uppercase);
-        let short = c == '.' && few && !is_word && before.starts_with(char::is_uppercase);
-        if begins && !short {
+        let ends = match c {
+            ';' => names_speaker(text[next..].trim_start()),
+            _ => ends(&text[start..at], c, text[next..].trim_start()),
+        };
+        if ends {
             found.push(text[start..next].trim());
             start = next;
         }
@@ -55,6 +52,30 @@ pub(crate) fn sentences(text: &str) -> Vec<&str> {
     found.retain(|sentence| !sentence.is_empty());
     found
 }
+
+/// Whether a sentence ends at a mark: another begins behind it, and the mark belongs to no title and no
+/// abbreviation.
+fn ends(before: &str, mark: char, rest: &str) -> bool {
+    let begins = rest.starts_with(|c: char| c.is_uppercase() || "¿¡\"“«([".contains(c));
+    let word = before.rsplit(' ').next().unwrap_or_default();
+    let is_plain = word.chars().all(char::is_alphabetic);
+    // After so few letters a full stop mostly ends a title or an initial.
+    let few = word.chars().count() <= 3 && is_plain;
+    // `USB` and `GB` are words: only one capital letter, or one before small letters, is a title.
+    let is_word = word.chars().count() >= 2 && word.chars().all(char::is_uppercase);
+    let short = mark == '.' && few && !is_word && word.starts_with(char::is_uppercase);
+    // An item of a list may begin in lower case: `Call Ana. measure the pane.`
+    let is_long = word.chars().count() >= WORD_LETTERS_MIN && is_plain;
+    let is_item = mark == '.' && is_long && !ABBREVIATIONS.contains(&fold(word).as_str());
+    (begins || is_item && rest.starts_with(char::is_alphabetic)) && !short
+}
+
+/// Letters of a word before a full stop that is hardly an abbreviation, and those that are.
+const WORD_LETTERS_MIN: usize = 4;
+const ABBREVIATIONS: &[&str] = &[
+    "abgek", "approx", "aprox", "bspw", "dept", "evtl", "fig", "incl", "inkl", "prof", "resp",
+    "sogen", "vers", "vgl",
+];
 
 fn says(spaced: &str, phrases: &BTreeSet<String>) -> bool {
     phrases.iter().any(|phrase| spaced.contains(&format!(" {phrase} ")))
@@ -105,7 +126,10 @@ fn signs(last: &str) -> bool {
     let name = last.split(',').next().unwrap_or_default();
     let words: Vec<&str> = name.split_whitespace().collect();
     let is_name = |word: &&str| word.starts_with(char::is_uppercase) || BETWEEN.contains(word);
-    let is_open = last.ends_with(char::is_alphabetic);
+    // A summary ends each sentence with a full stop, also a name.
+    let whole = last.strip_suffix('.').unwrap_or(last);
+    let is_open = last.ends_with(char::is_alphabetic)
+        || whole.ends_with(char::is_alphabetic) && words.iter().all(is_name);
     let has_digit = last.contains(|c: char| c.is_ascii_digit());
     let few = words.len() <= 2 || words.len() <= NAME_WORDS_MAX && words.iter().all(is_name);
     is_open && few && !has_digit && last.starts_with(char::is_uppercase)
@@ -129,6 +153,14 @@ mod tests {
             ["We met Dr. Ruiz at 10.30.", "¿Viene Ana?", "Sí!", "It works, e.g. on v2.4.", "Done"];
         assert_eq!(sentences(text), expected);
         assert_eq!(sentences("It freed 240 GB. Ask J. Ruiz.").len(), 2);
+        let chat = "Ana: dad is fine; Ben: who drives? Ana: Ivan; he has time";
+        let said = ["Ana: dad is fine;", "Ben: who drives?", "Ana: Ivan; he has time"];
+        assert_eq!(sentences(chat), said);
+        assert_eq!(
+            sentences("Replace the pane. measure it today. [x] clean. Takes approx. five days.")
+                .len(),
+            4
+        );
         assert!(sentences("").is_empty());
     }
 
@@ -139,6 +171,8 @@ mod tests {
             ("The names are right. Mara Keller", "The names are right."),
             ("Verify your account today. Security team", "Verify your account today."),
             ("Irene", "Irene"),
+            ("Answer by Friday. Mark Benson.", "Answer by Friday."),
+            ("He came late. It rained.", "He came late. It rained."),
             (
                 "The meeting is in room 4. Bring the plan",
                 "The meeting is in room 4. Bring the plan",

@@ -432,6 +432,7 @@ mod tests {
             "Monday: call at ten.",
             "Ana: call me when you are home.",
             "Ana: bring bread. Ben: I have some.",
+            "Assistant: Try it on a copy first. Assistant: Send me the result.",
         ] {
             assert!(marked(text, false).is_empty(), "{text}");
         }

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use chrono::NaiveDate;
+
 use super::super::rank::select::Quoted;
 use super::super::text::words::fold;
 use super::super::text::{Block, Role};
@@ -12,6 +14,8 @@ use super::scene::Scene;
 
 /// Longest name of a speaker, in bytes.
 const NAME_BYTES_MAX: usize = 40;
+/// Longest answer that only accepts a request, in tokens.
+const ACCEPTING_TOKENS_MAX: usize = 8;
 
 /// Whether two or more people speak, and no assistant.
 pub(crate) fn is_between_people(scene: &Scene<'_, '_>) -> bool {
@@ -38,6 +42,30 @@ pub(crate) fn with_speaker(scene: &Scene<'_, '_>, sentence: usize, bytes: usize)
     }
     quoted.push(&scene.quote(sentence, bytes));
     quoted
+}
+
+impl Scene<'_, '_> {
+    /// Whether a sentence only accepts what somebody asked for right before it: `Sure, I will`. The request is
+    /// the task then, unless the answer names a day of its own.
+    pub(crate) fn accepts(&self, sentence: usize) -> bool {
+        let asks = |at: usize| self.asks().binary_search(&at).is_ok();
+        let is_short = self.text.tokens_of(sentence).len() <= ACCEPTING_TOKENS_MAX;
+        // Without the day of the text nobody knows which day `tomorrow` is.
+        if asks(sentence) || !is_short || self.anchor().is_none() {
+            return false;
+        }
+        let by = |at: usize| speaker(self, self.text.block_of(at)).map(fold);
+        let own = by(sentence);
+        let mut before = (0..sentence).rev().skip_while(|&at| by(at) == own).peekable();
+        let other = before.peek().and_then(|&at| by(at));
+        let days = |at: usize| -> BTreeSet<NaiveDate> {
+            let named = self.whens().iter().filter(|when| when.mention.sentence == at);
+            named.filter_map(|when| when.date).collect()
+        };
+        let mut asked = before.take_while(|&at| by(at) == other).filter(|&at| asks(at));
+        let own_days = days(sentence);
+        own.is_some() && other.is_some() && asked.any(|at| own_days.is_subset(&days(at)))
+    }
 }
 
 fn speaker<'t>(scene: &'t Scene<'_, '_>, block: &Block) -> Option<&'t str> {

@@ -12,6 +12,8 @@ use super::event;
 use super::scene::{Focus, Scene};
 use super::signals::signals;
 
+/// Words between a thing and its day.
+const OF_A_THING: [&str; 8] = ["of", "from", "de", "del", "vom", "von", "du", "des"];
 /// Sentences between a day and the only thing asked, at most.
 const APART_MAX: usize = 2;
 
@@ -48,12 +50,22 @@ pub(crate) fn deadline(
         .copied()
 }
 
-/// The day by which a sentence says that something must be done, read without the text around it.
+/// The day of a task, read without the text around it: the one by which its sentence says that it must be
+/// done, or else the only day that it names.
 pub(crate) fn day_in(sentence: &str, today: NaiveDate) -> Option<NaiveDate> {
     let text = Text::new(vec![Part { id: "", text: sentence }]);
-    let dates = dates::find(&text, Some(today)).into_iter();
-    let due = dates.filter(|when| event::is_due_in(&text, when)).find_map(|when| when.date);
-    due.filter(|day| *day >= today)
+    let dates = dates::find(&text, Some(today));
+    let due = dates.iter().filter(|when| event::is_due_in(&text, when)).find_map(|when| when.date);
+    // `The letter of 2 March` has its day, and not the task.
+    let of_thing = |when: &DateTimeMention| {
+        let before = sentence[..when.mention.start].trim_end().rsplit(' ').next();
+        before.is_some_and(|word| OF_A_THING.contains(&word))
+    };
+    let named = dates.iter().filter(|when| !of_thing(when));
+    let mut named: Vec<NaiveDate> = named.filter_map(|when| when.date).collect();
+    named.dedup();
+    let only = || if let [day] = named[..] { Some(day) } else { None };
+    due.or_else(only).filter(|day| *day >= today)
 }
 
 /// The only last day of a text whose only request stands near it: `The fee is due on 29 May. Please pay online.`
@@ -73,4 +85,26 @@ fn only_due(scene: &Scene<'_, '_>, focus: &Focus) -> Option<DateTimeMention> {
 
 fn is_past(scene: &Scene<'_, '_>, when: &DateTimeMention) -> bool {
     when.date.zip(scene.anchor()).is_some_and(|(day, today)| day < today)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_only_day_that_a_task_names_is_its_day() {
+        let today = NaiveDate::from_ymd_opt(2026, 3, 10).unwrap();
+        let due = |task: &str| day_in(task, today).map(|day| day.to_string());
+        for (task, day) in [
+            ("Maya: can you send me the bill tomorrow?", Some("2026-03-11")),
+            ("Hugo: vale, te lo mando el viernes", Some("2026-03-13")),
+            ("Luc: n'oublie pas de rappeler le garage jeudi", Some("2026-03-12")),
+            ("Send the plan by Friday, we meet on 20 March", Some("2026-03-13")),
+            ("Choose between 17 March and 19 March", None),
+            ("Answer the letter of 20 March", None),
+            ("Buy bread", None),
+        ] {
+            assert_eq!(due(task).as_deref(), day, "{task}");
+        }
+    }
 }

@@ -28,6 +28,8 @@ pub struct Hints {
     pub items: Option<ItemsHint>,
     /// Length of the plain summary.
     pub summary: Option<Size>,
+    /// Whom the text is about, such as the employer of a job post. A summary that does not name it begins with it.
+    pub about: Option<Rule>,
     /// Length of everything by variant, in percent.
     pub budget_percent: BTreeMap<String, usize>,
     /// What a call without schema answers; the summary by default.

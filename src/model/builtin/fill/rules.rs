@@ -15,7 +15,7 @@ use super::super::phrases::key_phrases;
 use super::super::rank::quality;
 use super::super::rank::select::{Quoted, shorten};
 use super::super::text::blocks::Role;
-use super::super::text::words::fold;
+use super::super::text::words::{fold, spaced};
 use super::super::text::{Kind, lines};
 use super::filled::Filled;
 use super::members::members;
@@ -43,7 +43,8 @@ impl Scene<'_, '_> {
         match rule {
             Rule::Summary { sentences, bytes, whole } => {
                 let all = whole.then(|| self.length_of_all(focus, *bytes)).flatten();
-                Filled::quoted(self.summary(focus, all.unwrap_or(*sentences), *bytes))
+                let told = self.summary(focus, all.unwrap_or(*sentences), *bytes);
+                Filled::quoted(if focus.whole { self.with_about(told, focus) } else { told })
             }
             Rule::Title { inputs, bytes, without } => self.title(inputs, *bytes, without, focus),
             Rule::Input { names } => self.given(names, focus),
@@ -90,7 +91,7 @@ impl Scene<'_, '_> {
                 let named = *named && conversation::is_between_people(self);
                 let quote = |at| match named {
                     true => conversation::with_speaker(self, at, *bytes),
-                    false => self.quote(at, *bytes),
+                    false => self.quote_from(at, 0, *bytes),
                 };
                 Filled::List(found.into_iter().map(|at| Filled::quoted(quote(at))).collect())
             }
@@ -223,6 +224,19 @@ impl Scene<'_, '_> {
         }
     }
 
+    /// A summary behind what the text is about, unless it names that: `Lumen Analytics: Apply by …`.
+    fn with_about(&self, told: Quoted, focus: &Focus) -> Quoted {
+        let about = self.hints.about.as_ref().map(|rule| self.eval(rule, focus));
+        let Some(Filled::Text(mut about)) = about else { return told };
+        let name = spaced(&about.text);
+        if name.trim().is_empty() || spaced(&told.text).contains(&name) {
+            return told;
+        }
+        about.push_plain(": ");
+        about.push(&told);
+        about
+    }
+
     /// Whether the words before a mention deny it: `we cannot sponsor visas`.
     pub(crate) fn is_denied(&self, mention: Mention) -> bool {
         const NEAR: usize = 5;
@@ -248,10 +262,14 @@ impl Scene<'_, '_> {
         when.map_or(Filled::Nothing, |when| self.dated(when.iso_date(), when.mention))
     }
 
-    /// A sentence from some byte of it on, shortened.
+    /// A sentence from some byte of it on, shortened, behind the name of the program that says it, if one does.
     fn quote_from(&self, sentence: usize, skipped: usize, bytes: usize) -> Quoted {
         let place = &self.text.sentences[sentence];
-        Quoted::range(self.text, place.part, place.start + skipped, place.end, bytes)
+        let mut quoted = Quoted::default();
+        quoted.push_assistant(self.text, sentence);
+        let room = bytes.saturating_sub(quoted.text.len());
+        quoted.push_range(self.text, place.part, place.start + skipped, place.end, room);
+        quoted
     }
 
     fn given(&self, names: &[String], focus: &Focus) -> Filled {

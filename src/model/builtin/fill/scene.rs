@@ -309,6 +309,9 @@ impl<'t, 'a> Scene<'t, 'a> {
             found.sort_unstable();
             found.dedup();
         }
+        if over.asks && over.purpose == Some(Purpose::Pending) {
+            found.retain(|&at| !self.accepts(at));
+        }
         if !asked {
             found.extend(focus.sentences.iter().copied());
         }

@@ -89,8 +89,8 @@ pub(super) fn compose(scene: &Scene<'_, '_>, sections: &[SectionHint], focus: &F
 fn each_once(mut found: Vec<Filled>) -> Vec<Filled> {
     let said = |filled: &Filled| -> Vec<String> {
         match filled {
-            Filled::List(list) => list.iter().map(|one| fold(&text_of(one.clone()))).collect(),
-            other => vec![fold(&text_of(other.clone()))],
+            Filled::List(list) => list.iter().map(words_of).collect(),
+            other => vec![words_of(other)],
         }
     };
     let all: Vec<(bool, Vec<String>)> =
@@ -106,6 +106,16 @@ fn each_once(mut found: Vec<Filled>) -> Vec<Filled> {
         list.retain(|_| places.next().is_none_or(|text| !told(text)));
     }
     found
+}
+
+/// What a finding says, without the name of its speaker.
+fn words_of(found: &Filled) -> String {
+    match found {
+        Filled::Text(Quoted { text, pieces }) if !pieces.is_empty() => {
+            fold(&text[pieces[0].output_start..])
+        }
+        other => fold(&text_of(other.clone())),
+    }
 }
 
 /// The elements of a list that say something; any other value is one element.

@@ -111,6 +111,9 @@ pub struct Habits {
     /// One row of a table, and several.
     #[serde(default)]
     rows: Option<[String; 2]>,
+    /// What a program that answers is called before what it says.
+    #[serde(default)]
+    pub(crate) assistant: Option<String>,
     #[serde(default)]
     stop_words_everywhere: bool,
     #[serde(default)]

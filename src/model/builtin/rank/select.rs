@@ -19,7 +19,7 @@ const CANDIDATES_PER_PICK: usize = 12;
 /// Likeness above which a sentence is a repetition and never picked.
 const REPETITION: f64 = 0.72;
 
-/// What stands between the name of a column and a cell.
+/// What stands between the name of a column and a cell, and behind the name of a speaker.
 const COLON: &str = ": ";
 
 /// How long the result may be.
@@ -68,7 +68,8 @@ pub fn pick(
 }
 
 fn length(text: &Text<'_>, sentence: usize) -> usize {
-    text.sentences[sentence].end - text.sentences[sentence].start
+    let speaker = text.assistant_of(sentence).map_or(0, |name| name.len() + COLON.len());
+    text.sentences[sentence].end - text.sentences[sentence].start + speaker
 }
 
 /// A text built from pieces of sources: which bytes of it come from where.
@@ -122,6 +123,14 @@ impl Quoted {
         }));
     }
 
+    /// Appends the name of the program that says a sentence, if one does.
+    pub(crate) fn push_assistant(&mut self, text: &Text<'_>, sentence: usize) {
+        if let Some(name) = text.assistant_of(sentence) {
+            self.text.push_str(name);
+            self.text.push_str(COLON);
+        }
+    }
+
     /// Appends a byte range of a part; a cut is marked by an ellipsis of ours.
     pub(crate) fn push_range(
         &mut self,
@@ -165,6 +174,7 @@ impl Quoted {
         if !self.text.is_empty() {
             self.text.push(' ');
         }
+        self.push_assistant(text, index);
         let sentence = &text.sentences[index];
         if let Some(row) = row {
             return self.push_row(text, index, &row, bytes);

@@ -136,6 +136,20 @@ impl<'a> Text<'a> {
         &self.blocks[self.sentences[sentence].block]
     }
 
+    /// Who says a sentence that a program said and no person: what the text calls it, or else its usual name.
+    /// Without it, `I fixed everything` would read as the words of the person.
+    pub(crate) fn assistant_of(&self, sentence: usize) -> Option<&str> {
+        const USUAL: &str = "Assistant";
+        let block = self.block_of(sentence);
+        if block.role != Role::Assistant {
+            return None;
+        }
+        let called = block.speaker.clone().map(|name| self.parts[block.part].text[name].trim());
+        let has_capital = |name: &&str| name.starts_with(char::is_uppercase);
+        let usual = || self.language.habits().and_then(|habits| habits.assistant.as_deref());
+        called.filter(has_capital).or_else(usual).or(Some(USUAL))
+    }
+
     pub(crate) fn tokens_of(&self, sentence: usize) -> &[Token] {
         &self.tokens[self.sentences[sentence].tokens.clone()]
     }
