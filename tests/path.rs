@@ -935,6 +935,34 @@ fn requests_and_promises_of_a_chat_are_tasks_with_days_and_small_talk_is_none() 
 }
 
 #[test]
+fn a_digest_says_what_it_leaves_out_because_it_is_private() {
+    let person = Person::new();
+    std::fs::create_dir(person.path("diary")).unwrap();
+    for (name, text) in [
+        ("2026-02-10 walk.md", "We walked to the harbour and saw the new crane."),
+        (
+            "2026-02-10 pain.md",
+            "---\npublish: false\n---\nThe doctor looked at my back for an hour.",
+        ),
+        (
+            "2026-02-11 loan.md",
+            "---\npublish: false\n---\nThe loan is due in May and the bank called.",
+        ),
+    ] {
+        std::fs::write(person.path(&format!("diary/{name}")), text).unwrap();
+    }
+    person.json(0, &home(&["add", "--init", "diary"]));
+    person.json(0, &home(&["digest", "build"]));
+    let day = person.run(0, &home(&["digest", "show", "--day", "2026-02-10"])).out;
+    says(&day, &["1 summary, of 2 in the window", "Left out: 1 private (`publish: no`)"]);
+    assert!(!day.contains("doctor"), "{day}");
+    let preview = person.run(0, &home(&["digest", "preview", "--selector", "overview.weekly"])).out;
+    says(&preview, &["1 of 3 summaries match", "left out: 2 private (`publish: no`)"]);
+    let none = person.run(5, &home(&["digest", "show", "--day", "2026-02-11"])).err;
+    says(&none, &["2026-02-11 has only 1 private summary", "`summarizer read` shows it"]);
+}
+
+#[test]
 fn messages_with_roles_are_a_chat_with_times_and_without() {
     let person = Person::new();
     let message = |role: &str, text: &str| json!({"role": role, "content": text});

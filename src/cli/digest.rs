@@ -350,6 +350,9 @@ fn show_preview(context: &Context, answer: &Value) {
         answer["matched"],
         ui::told(&answer["candidates"], "summary"),
     ));
+    if let Some(left_out) = answer["left_out"].as_str().filter(|left_out| !left_out.is_empty()) {
+        context.ui.out(format!("left out: {left_out}"));
+    }
     let rows: Vec<Vec<String>> = answer["bags"]
         .as_array()
         .into_iter()

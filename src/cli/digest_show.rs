@@ -136,6 +136,13 @@ fn no_digest_of(
     let facts = facts.map_err(|error| unread(&error))?;
     Ok(match facts.nothing(day) {
         Some((what, advice)) => Failure::new(Exit::Input, what).hint(format!("{advice}{near}")),
+        None if facts.private == facts.summaries => {
+            let many = ui::count(facts.private, "private summary");
+            let what = format!("{day} has only {many}, and no digest of {selector}");
+            let why = "a digest shows a private summary (`publish: no`) only when its selector asks for it; \
+                       `summarizer read` shows it";
+            Failure::new(Exit::Input, what).hint(format!("{why}{near}"))
+        }
         None => {
             let many = ui::count(facts.summaries, "summary");
             let what = format!("{day} has {many} and no digest of {selector} yet");

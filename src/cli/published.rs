@@ -144,7 +144,7 @@ impl Published {
     /// Whether its source is marked private.
     pub(super) fn is_private(&self) -> bool {
         let became_private = self.mark.as_ref().is_some_and(VersionMark::is_private);
-        became_private || publish::said(self.item.value["meta"].get("publish")) == Some(false)
+        became_private || is_marked(&self.item.value)
     }
 
     pub(super) fn flow(&self) -> &str {
@@ -236,17 +236,21 @@ pub(super) struct DayFacts {
     /// The day is published, perhaps without a summary.
     pub is_published: bool,
     pub summaries: usize,
+    /// Those that are marked private.
+    pub private: usize,
     /// Requests of the day that ended without a summary.
     pub failed: u64,
 }
 
 pub(super) fn day_facts(bus: &SummaryBus, day: Day) -> Result<DayFacts, BusError> {
-    let mut facts = DayFacts { is_published: false, summaries: 0, failed: 0 };
+    let mut facts = DayFacts { is_published: false, summaries: 0, private: 0, failed: 0 };
     for stream in Stream::ALL {
         match bus.partition(*stream, day) {
             Ok(found) => {
                 facts.is_published = true;
                 facts.summaries += found.items().count();
+                let private = found.items().flatten().filter(|item| is_marked(&item.value));
+                facts.private += private.count();
                 facts.failed += found.manifest["counts"]["failed"].as_u64().unwrap_or(0);
             }
             Err(BusError::Missing { .. }) => {}
@@ -254,6 +258,11 @@ pub(super) fn day_facts(bus: &SummaryBus, day: Day) -> Result<DayFacts, BusError
         }
     }
     Ok(facts)
+}
+
+/// Whether an item says that it is private.
+fn is_marked(item: &Value) -> bool {
+    publish::said(item["meta"].get("publish")) == Some(false)
 }
 
 impl DayFacts {

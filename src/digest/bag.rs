@@ -13,7 +13,7 @@ use chrono_tz::Tz;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::choose::{BagDraft, BagGroup};
+use super::choose::{BagDraft, BagGroup, left_out};
 use super::library::Library;
 use super::markdown::{one_line, shorten};
 use super::memo::{self, MemoItem};
@@ -367,6 +367,7 @@ impl NewBag<'_> {
             window_title,
             selector_id: &facts.selector_id,
             candidates: facts.candidate,
+            left_out: left_out(&self.draft.dropped, self.selector.matching.publish),
             selected: self.items.len(),
             zone: self.zone,
         }

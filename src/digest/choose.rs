@@ -40,6 +40,35 @@ spellings! {
     }
 }
 
+impl DropReason {
+    /// What the candidates are that it leaves out, for people. `publish` is what the selector wants.
+    fn told(self, publish: PublishRule) -> &'static str {
+        match self {
+            DropReason::PublishNotMatched if publish == PublishRule::Private => "not private",
+            DropReason::PublishNotMatched => "private (`publish: no`)",
+            DropReason::StreamNotMatched => "of another stream",
+            DropReason::Replaced => "replaced by a newer summary",
+            DropReason::ProjectNotMatched => "of another project",
+            DropReason::TagMissing | DropReason::TagNotMatched => "without the tags",
+            DropReason::TagExcluded => "with a tag that is excluded",
+            DropReason::MetaNotMatched => "with other values",
+            DropReason::ConfidenceTooLow => "with less confidence",
+            DropReason::NoTasks => "without a task",
+            DropReason::TasksClosed => "without an open task",
+            DropReason::OtherGroup => "of another group",
+            DropReason::CapPerTag => "over the limit for a tag",
+            DropReason::CapPerProject => "over the limit for a project",
+            DropReason::CapTotal => "over the limit of the digest",
+        }
+    }
+}
+
+/// What a selector left out, with the reasons, for people; empty where it left out nothing.
+pub(crate) fn left_out(dropped: &DropCounts, publish: PublishRule) -> String {
+    let one = |(reason, count): (&DropReason, &u64)| format!("{count} {}", reason.told(publish));
+    dropped.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
 /// Number of dropped candidates by reason.
 pub(crate) type DropCounts = BTreeMap<DropReason, u64>;
 

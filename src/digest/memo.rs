@@ -472,6 +472,8 @@ pub struct MemoHeader<'a> {
     pub(crate) window_title: &'a str,
     pub selector_id: &'a str,
     pub candidates: u64,
+    /// What the selector left out, with the reasons; empty where it left out nothing.
+    pub(crate) left_out: String,
     pub selected: usize,
     pub zone: Tz,
 }
@@ -547,6 +549,9 @@ fn overview(memo: &mut String, frame: &MemoHeader<'_>, all: &[&MemoItem], items:
     match frame.candidates == frame.selected as u64 {
         true => line!(memo, "- {selected}, everything in the window"),
         false => line!(memo, "- {selected}, of {} in the window", frame.candidates),
+    }
+    if !frame.left_out.is_empty() {
+        line!(memo, "- Left out: {}", frame.left_out);
     }
     if all.len() < frame.selected {
         line!(memo, "- Told here: {}; the others are listed in `meta/trace.json`", all.len());
@@ -985,6 +990,7 @@ mod tests {
             window_title: "week 7 of 2026",
             selector_id: "project.weekly",
             candidates: 9,
+            left_out: "1 private (`publish: no`)".to_owned(),
             selected: 2,
             zone: chrono_tz::UTC,
         }
@@ -1052,6 +1058,7 @@ summary_ids_count: 2
 
 - Window: week 7 of 2026
 - 2 summaries, of 9 in the window
+- Left out: 1 private (`publish: no`)
 - From 2026-02-10 to 2026-02-11
 - 1 decision, 2 open tasks, 1 question, 1 achievement
 - Projects: Site &amp; &#123;shop&#125; (2)

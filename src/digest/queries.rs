@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::bag::{closed_tasks, draft_id, window_facts};
 use super::build::{BuildError, read_item};
 use super::catalog::{Catalog, CatalogEntry};
-use super::choose::{BagDraft, DropReason, Matcher};
+use super::choose::{BagDraft, DropReason, Matcher, left_out};
 use super::library::Library;
 use super::open_tasks::OpenTasks;
 use super::publish::{DigestError, Digests};
@@ -155,6 +155,7 @@ pub fn preview(
     Ok(Ok(json!({
         "selector_id": selector.selector_id, "selector_hash": hash, "window": facts,
         "candidates": choice.candidates, "matched": choice.matched,
+        "left_out": left_out(&choice.dropped, selector.matching.publish),
         "bags": bags, "summaries": summaries,
     })))
 }
