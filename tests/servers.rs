@@ -817,6 +817,28 @@ fn a_stream_that_is_cut_gives_no_answer() {
 }
 
 #[test]
+fn an_answer_that_is_cut_inside_an_event_or_a_character_ended_early() {
+    let event = part("caf\u{e9}");
+    let at = event.find('\u{e9}').unwrap();
+    let whole = format!("{STREAM_HEAD}{}", part("A "));
+    let mut cut = vec![
+        format!("{whole}{event}").as_bytes()[..whole.len() + at + 1].to_vec(),
+        format!("{whole}{}", &event[..at]).into_bytes(),
+        format!("{whole}data: {{").into_bytes(),
+    ];
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n";
+    let body = completion("caf\u{e9}", 1).to_string();
+    let at = body.find('\u{e9}').unwrap();
+    cut.push(format!("{head}{body}").as_bytes()[..head.len() + at + 1].to_vec());
+    for bytes in cut {
+        let (_server, provider) = with_act(Act::Raw(bytes));
+        let error = listen(&provider, usize::MAX, 60_000).1.unwrap_err();
+        assert_eq!(error.cause(), FailureCause::ConnectionLost, "{error}");
+        assert!(error.to_string().contains("before its answer was complete"), "{error}");
+    }
+}
+
+#[test]
 fn an_error_in_the_middle_of_a_stream_is_told() {
     let failed = json!({"error": {"message": "CUDA out of memory", "code": 500}});
     let (_server, provider) = streaming(vec![part("Half"), event(&failed)], 0);

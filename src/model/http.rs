@@ -30,7 +30,7 @@ use super::error::ModelError;
 use super::refusal::{Asked, OUT_OF_QUOTA, Refusal};
 use super::secret::Secret;
 use super::server_error::{self, ServerError};
-use super::stream::{Assembled, EVENT_STREAM, Events, STREAM, StreamEvent};
+use super::stream::{self, Assembled, EVENT_STREAM, Events, STREAM, StreamEvent};
 use super::tls::{self, Certificate};
 use crate::config::{ProviderConfig, ServerAddress, shown_address};
 use crate::contract::vocabulary::FailureCause;
@@ -309,6 +309,8 @@ impl Endpoint {
         let header = |name: &str| header(&head.headers, name);
         let elsewhere = header("location").map(|to| shorten(&self.hide(&shown_address(&to))));
         let kind = header("content-encoding").or(header("content-type")).unwrap_or_default();
+        let has_no_end =
+            ["content-length", "transfer-encoding"].iter().all(|name| header(name).is_none());
         let mut reader = body.into_with_config().limit(BODY_BYTES_MAX).reader();
         let (mut body, mut buffer) = (Vec::new(), vec![0; READ_BYTES]);
         loop {
@@ -336,6 +338,10 @@ impl Endpoint {
                 }
                 None => Ok(Ok(self.without_secrets(value))),
             },
+            // Only the end of the connection says that a body without a length is complete.
+            Err(error) if error.is_eof() && has_no_end && !body.trim_ascii().is_empty() => {
+                Err(self.ended_early(path, timeout))
+            }
             Err(_) => {
                 let is_page = body.trim_ascii_start().starts_with(b"<");
                 let what = match kind.as_str() {
@@ -385,7 +391,11 @@ impl Endpoint {
                 Ok(())
             };
             let taken = match &read {
-                Ok(0) => events.finish(&mut take),
+                // A connection that ends in the middle of an event leaves a part of it, which is no event.
+                Ok(0) => events.finish(&mut |data| match stream::is_whole(&data) {
+                    true => take(data),
+                    false => Ok(()),
+                }),
                 Ok(count) => events.feed(&buffer[..*count], &mut take),
                 Err(_) => Ok(()),
             };
@@ -396,10 +406,7 @@ impl Endpoint {
                     return Ok(Err(self.refused(path, status, &header, None, error)));
                 }
                 (Ok(()), Ok(0) | Err(_)) if whole.is_complete() => break,
-                (Ok(()), Ok(0)) => {
-                    let error = ErrorKind::UnexpectedEof.into();
-                    return Err(self.failed(path, &ureq::Error::Io(error), timeout));
-                }
+                (Ok(()), Ok(0)) => return Err(self.ended_early(path, timeout)),
                 (Ok(()), Err(error)) => return Err(self.failed(path, &error.into(), timeout)),
                 // A server that only says that it is alive makes no progress. A model that thinks and
                 // does not show it is such a server, so it gets more time, and not for ever.
@@ -461,6 +468,11 @@ impl Endpoint {
         }
         let what = format!("the response holds {values} values; the limit is {VALUES_MAX}");
         Err(self.permanent(FailureCause::InvalidAnswer, what))
+    }
+
+    /// The connection ended before the answer did.
+    fn ended_early(&self, path: &str, timeout: Duration) -> ModelError {
+        self.failed(path, &ureq::Error::Io(ErrorKind::UnexpectedEof.into()), timeout)
     }
 
     fn too_slow(&self, limit: Duration) -> ModelError {

@@ -172,7 +172,12 @@ impl OpenAi {
             Some(Value::Object(_)) => !text,
             _ => false,
         };
-        let choice = value.pointer("/choices/0").filter(is_said);
+        let nothing = json!({"text": "", "message": {}});
+        let choice = match value.get("choices").and_then(Value::as_array).map(Vec::as_slice) {
+            // An answer without any choice is an answer without text.
+            Some([]) => Some(&nothing),
+            choices => choices.and_then(<[Value]>::first).filter(is_said),
+        };
         let Some(choice) = choice else {
             let advice = self.endpoint.other_address();
             let reason = format!("the response is JSON, but has no choice with a {said}; {advice}");

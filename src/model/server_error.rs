@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, NaiveDateTime, Utc};
 use serde_json::Value;
 
 /// Longest pause a server can ask for.
@@ -308,13 +309,21 @@ pub(super) fn pause(
 }
 
 /// `Retry-After` in seconds, or as a date, which is compared with the server's own clock.
-fn retry_after(text: &str, date: Option<&str>) -> Option<Duration> {
+pub(super) fn retry_after(text: &str, date: Option<&str>) -> Option<Duration> {
     if let Ok(seconds) = text.trim().parse::<f64>() {
         return bounded(seconds);
     }
-    let read = |text: &str| chrono::DateTime::parse_from_rfc2822(text.trim()).ok();
-    let wait = read(text)? - read(date?)?;
+    let wait = http_date(text)? - http_date(date?)?;
     Some(wait.to_std().unwrap_or_default().min(PAUSE_MAX))
+}
+
+/// A date in one of the three forms that HTTP allows: the usual one, that of RFC 850, and that of `asctime`.
+fn http_date(text: &str) -> Option<DateTime<Utc>> {
+    const OLDER: [&str; 2] = ["%A, %d-%b-%y %H:%M:%S GMT", "%a %b %e %H:%M:%S %Y"];
+    let text = text.trim();
+    let usual = DateTime::parse_from_rfc2822(text).ok().map(|date| date.to_utc());
+    let older = |form| NaiveDateTime::parse_from_str(text, form).ok().map(|date| date.and_utc());
+    usual.or_else(|| OLDER.into_iter().find_map(older))
 }
 
 /// The pause in words: `try again in 1m2.5s`, `retry after 26 seconds`.
@@ -359,7 +368,7 @@ fn reset(header: &impl Fn(&str) -> Option<String>, date: Option<&str>) -> Option
 fn moment(text: &str, date: Option<&str>) -> Option<Duration> {
     const SECONDS_SINCE_1970: f64 = 1e9;
     const MILLISECONDS_SINCE_1970: f64 = 1e12;
-    let now = date.and_then(|date| chrono::DateTime::parse_from_rfc2822(date.trim()).ok());
+    let now = date.and_then(http_date);
     #[allow(clippy::cast_precision_loss, reason = "milliseconds of this century are exact")]
     let now_ms = now.map(|now| now.timestamp_millis() as f64);
     match text.trim().parse::<f64>() {
@@ -367,7 +376,7 @@ fn moment(text: &str, date: Option<&str>) -> Option<Duration> {
         Ok(number) if number >= SECONDS_SINCE_1970 => bounded(number - now_ms? / 1000.0),
         Ok(number) => bounded(number),
         Err(_) => span(text).or_else(|| {
-            let at = chrono::DateTime::parse_from_rfc3339(text.trim()).ok()?;
+            let at = DateTime::parse_from_rfc3339(text.trim()).ok()?.to_utc();
             Some((at - now?).to_std().unwrap_or_default().min(PAUSE_MAX))
         }),
     }
@@ -574,6 +583,13 @@ mod tests {
         let after = |text| retry_after(text, date);
         assert_eq!(after("Wed, 11 Feb 2026 23:02:41 GMT"), Some(Duration::from_secs(30)));
         assert_eq!(after("Wed, 11 Feb 2026 23:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(after("Wednesday, 11-Feb-26 23:02:41 GMT"), Some(Duration::from_secs(30)));
+        assert_eq!(after("Wed Feb 11 23:02:41 2026"), Some(Duration::from_secs(30)));
+        let older = Some("Thu Mar  5 23:02:11 2026");
+        assert_eq!(
+            retry_after("Thursday, 05-Mar-26 23:02:21 GMT", older),
+            Some(Duration::from_secs(10))
+        );
         for useless in ["soon", "", "NaN"] {
             assert_eq!(after(useless), None);
         }

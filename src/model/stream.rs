@@ -9,6 +9,7 @@
 
 use std::mem;
 
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use super::server_error::ServerError;
@@ -20,6 +21,11 @@ pub(super) const STREAM_OPTIONS: &str = "stream_options";
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
 /// What ends the stream of a completion.
 const DONE: &str = "[DONE]";
+
+/// Whether the last event of a stream arrived whole.
+pub(super) fn is_whole(data: &str) -> bool {
+    data.trim() == DONE || serde_json::from_str::<IgnoredAny>(data).is_ok()
+}
 
 /// Splits a stream into the data of its events.
 #[derive(Debug, Default)]

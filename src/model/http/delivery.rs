@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{Endpoint, READ_BYTES, header};
 use crate::config::{ProviderConfig, ProviderKind};
+use crate::model::server_error::retry_after;
 
 /// Most bytes of an answer that are read.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
@@ -73,8 +74,10 @@ impl Delivery {
             }
         };
         let status = response.status().as_u16();
-        let pause = header(response.headers(), "retry-after").and_then(|text| text.parse().ok());
-        let pause = pause.map(|seconds| Duration::from_secs(seconds).min(PAUSE_MAX));
+        let said = |name: &str| header(response.headers(), name);
+        let pause =
+            said("retry-after").and_then(|text| retry_after(&text, said("date").as_deref()));
+        let pause = pause.map(|pause| pause.min(PAUSE_MAX));
         let answer = read_some(response, timeout);
         let why = || format!("{} answered with status {status}", self.shown());
         match status {
