@@ -184,6 +184,19 @@ impl Anthropic {
         extra.map(|(name, _)| name.clone()).chain(seed).collect()
     }
 
+    /// What the answer cannot heed, because it is not sent.
+    pub(super) fn left_out(&self, call: &ModelCall<'_>, dialect: &Dialect) -> Vec<String> {
+        let mut left_out = dialect.not_sent(&call.settings, &self.config);
+        left_out.extend(self.unknown_parameters(call));
+        let wanted = call.settings.temperature.or(self.config.temperature);
+        if let (Some(wanted), Some(sent)) = (wanted, self.asked(call, dialect).temperature)
+            && wanted != sent
+        {
+            left_out.push(format!("temperature {wanted} ({sent} was sent)"));
+        }
+        left_out
+    }
+
     pub(super) fn model<'a>(&'a self, call: &'a ModelCall<'_>) -> &'a str {
         let named = call.model.or(self.config.model.as_deref());
         named.or(call.settings.model.as_deref()).unwrap_or_default()
@@ -234,14 +247,7 @@ impl Anthropic {
         if answered != identity.model_name {
             identity.model_version = answered.to_owned();
         }
-        let mut left_out = dialect.not_sent(&call.settings, &self.config);
-        left_out.extend(self.unknown_parameters(call));
-        let wanted = call.settings.temperature.or(self.config.temperature);
-        if let (Some(wanted), Some(sent)) = (wanted, identity.temperature)
-            && wanted != sent
-        {
-            left_out.push(format!("temperature {wanted} ({sent} was sent)"));
-        }
+        let left_out = self.left_out(call, dialect);
         let counts = ["input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
         let input = counts.into_iter().map(count).fold(0, u64::saturating_add);
         let usage = Usage::counted(input, count("output_tokens"));

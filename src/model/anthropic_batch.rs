@@ -42,7 +42,8 @@ impl Anthropic {
         let mut body = self.body(call, &dialect, &OnceCell::from(false));
         body.shift_remove(STREAM);
         let identity = self.asked(call, &dialect);
-        Some(BatchLine { body: Value::Object(body), identity, redacted: 0 })
+        let left_out = self.left_out(call, &dialect);
+        Some(BatchLine { body: Value::Object(body), identity, redacted: 0, left_out })
     }
 
     fn accepted(&self, reply: HttpReply) -> Result<Value, ModelError> {

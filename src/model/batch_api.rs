@@ -23,6 +23,8 @@ pub struct BatchLine {
     pub identity: ModelIdentity,
     /// How many places of the prompt were redacted.
     pub redacted: u64,
+    /// Parameters of the call that are not sent.
+    pub left_out: Vec<String>,
 }
 
 /// Whether the server has a batch that was about to be sent.

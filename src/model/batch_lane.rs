@@ -332,7 +332,7 @@ impl BatchLane {
                 }
             });
         }
-        let BatchLine { body, identity, redacted } = line;
+        let BatchLine { body, identity, redacted, .. } = line;
         let question = BatchedQuestion { request, call, identity, expected, redacted };
         let now = self.clock.now();
         let queued = QueuedQuestion { question, body, since: now };

@@ -43,7 +43,8 @@ impl OpenAi {
             body.shift_remove(name);
         }
         let identity = self.asked(call, &dialect);
-        Some(BatchLine { body: Value::Object(body), identity, redacted: 0 })
+        let left_out = dialect.not_sent(&call.settings, &self.config);
+        Some(BatchLine { body: Value::Object(body), identity, redacted: 0, left_out })
     }
 
     fn accepted(&self, reply: HttpReply) -> Result<Value, ModelError> {

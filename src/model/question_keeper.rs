@@ -47,6 +47,8 @@ pub(crate) struct KeptQuestion {
     /// The provider and model that the line of the file asks.
     pub identity: ModelIdentity,
     pub redacted: u64,
+    /// Parameters of the question that its line does not have.
+    pub left_out: Vec<String>,
     /// The line of the file; `None` for a question with an answer.
     pub line: Option<Value>,
 }
@@ -110,6 +112,7 @@ impl Provider for QuestionKeeper<'_> {
             line: answer.is_none().then(|| self.files.question_line(&name, &line.body)),
             identity: line.identity,
             redacted: line.redacted,
+            left_out: line.left_out,
             name: name.clone(),
         };
         self.met.lock().insert(name, question);

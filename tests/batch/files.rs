@@ -544,3 +544,31 @@ nodes:
     assert!(rows[0]["error"].as_str().unwrap().contains("something else each time"), "{rows:?}");
     assert!(!setup.path("sent/questions-2.jsonl").exists());
 }
+
+#[test]
+fn an_export_names_the_parameters_that_the_questions_do_not_have() {
+    for (kind, named) in [("anthropic", Some("seed, top_p")), ("openai", None)] {
+        let setup = BatchSetup::new(kind);
+        let file = "---\nmodel:\n  api: chat\n  parameters: {temperature: 0.5, top_p: 0.9, seed: 7}\ninputs:\n  topic: {type: string}\n---\nuser:\nName {{topic}}.\n";
+        setup.write("one.prompty", file);
+        let ran = setup.run(&[
+            "flow",
+            "batch",
+            "export",
+            "one.prompty",
+            "--lines",
+            "--input",
+            "topics.jsonl",
+            "--into",
+            "sent",
+        ]);
+        assert_eq!(ran.status.code(), Some(0), "{}", said(&ran));
+        let told: Vec<String> = said(&ran)
+            .lines()
+            .filter(|line| line.contains("not in the questions"))
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(told.len(), usize::from(named.is_some()), "{told:?}");
+        assert!(named.is_none_or(|named| told[0].ends_with(named)), "{told:?}");
+    }
+}

@@ -23,7 +23,7 @@ use super::failure::{Exit, Failure};
 use super::flow_runner::{no_provider, pack_files, tell_warnings};
 use super::given_input::{GivenInput, flat_row, given_day, given_params, object};
 use super::settings::load_config;
-use super::ui::count;
+use super::ui::{count, dim};
 use crate::config::Config;
 use crate::markup::document;
 use crate::model::builtin::Builtin;
@@ -164,6 +164,7 @@ impl BatchExportArgs {
         for row in failed.values() {
             context.ui.talk(format!("cannot ask: {row}"));
         }
+        tell_left_out(context, &round);
         let (questions, inputs) = (written.questions, round.inputs());
         if context.ui.json {
             context.ui.json(&json!({
@@ -276,6 +277,9 @@ impl BatchImportArgs {
         }
         tell_warnings(context, &round.warnings());
         context.ui.talk(format!("{done} done, {failed} failed, {waiting} with further questions"));
+        if written.is_new {
+            tell_left_out(context, &round);
+        }
         if left > 0 {
             let files = written.files.join(" ");
             let to_send = count(left, "question");
@@ -286,6 +290,16 @@ impl BatchImportArgs {
         }
         let is_done = failed == 0 && left == 0 && waiting == 0;
         Ok(if is_done { Exit::Done } else { Exit::Wrong })
+    }
+}
+
+/// Names the parameters that the new questions do not have.
+fn tell_left_out(context: &Context, round: &Round) {
+    let names = round.left_out();
+    if !names.is_empty() {
+        let names = names.into_iter().collect::<Vec<_>>().join(", ");
+        let why = "the server of the model does not take it";
+        context.ui.talk(dim(&format!("warning: not in the questions, because {why}: {names}")));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Runs all inputs with the answers so far: outputs where an input is finished, questions where it is not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -107,6 +107,12 @@ impl Round {
     /// How many questions have no answer.
     pub(super) fn questions(&self) -> usize {
         self.asked().iter().filter(|asked| asked.question.line.is_some()).count()
+    }
+
+    /// Parameters that the questions do not have, because the server of the model does not take them.
+    pub(super) fn left_out(&self) -> BTreeSet<String> {
+        let asked = self.asked().into_iter().filter(|asked| asked.question.line.is_some());
+        asked.flat_map(|asked| asked.question.left_out).collect()
     }
 
     pub(super) fn done(&self) -> usize {
