@@ -116,6 +116,13 @@ fn submit_refuses_invalid_requests_and_appends_valid_ones() {
     run(&home, 0, &["drain", "--json"]);
     assert_eq!(home.acks().last().unwrap()["status"], "completed");
     run(&home, 2, &["submit", "--flow", ACTIVE]).says(&["--id"]);
+    let queue = home.read("run/queue.jsonl");
+    let absolute = home.path("y.txt").display().to_string();
+    for outside in [&*absolute, "../y.txt", "other:../../y.txt", "a/./y.txt/..", "../list.csv#1"] {
+        let refused = run(&home, 2, &["submit", "--flow", ACTIVE, "--id", outside]);
+        refused.says(&["is no id of the bus `other`", "below", "summarizer add"]);
+    }
+    assert_eq!(home.read("run/queue.jsonl"), queue, "nothing was appended");
     run(&home, 5, &["submit", "no-such-file.jsonl"]);
 }
 

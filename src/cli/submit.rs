@@ -28,6 +28,7 @@ use crate::contract::vocabulary::{Bus, SummaryKind, Urgency};
 use crate::home::Home;
 use crate::seam::append::append;
 use crate::seam::build::{RequestParts, build_request};
+use crate::upstream::other;
 use crate::work::content_key::content_key;
 
 /// Requests appended with one lock and one sync.
@@ -201,6 +202,13 @@ impl SubmitArgs {
         for id in self.ids.iter().filter(|id| !id.starts_with("sum_")) {
             let path = id.strip_prefix("other:").unwrap_or(id);
             let path = path.split_once('#').map_or(path, |(path, _)| path);
+            let Ok(path) = other::plain(path) else {
+                let what = format!("{id} is no id of the bus `other`");
+                let folder = folder.display();
+                return Err(Failure::new(Exit::Usage, what).hint(format!(
+                    "an id is the path of a file below {folder}; `summarizer add` brings a file there"
+                )));
+            };
             if matches!(disk.stat(&folder.join(path)), Ok(None)) {
                 let files = disk.list(&folder).unwrap_or_default();
                 return Err(names::unknown("file", id, files.iter().map(String::as_str)));

@@ -199,8 +199,8 @@ pub(super) fn content(name: &str, bytes: &[u8]) -> Result<Content, String> {
     Ok(Content::Document(document))
 }
 
-/// A relative path without any way out.
-fn plain(id: &str) -> Result<PathBuf, Defect> {
+/// The path of a file below the folder, from its id: relative, and without any way out.
+pub(crate) fn plain(id: &str) -> Result<PathBuf, Defect> {
     let path = Path::new(id);
     let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
     if plain && !id.is_empty() { Ok(path.to_owned()) } else { Err(outside(id)) }
