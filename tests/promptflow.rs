@@ -479,3 +479,12 @@ fn a_command_asks_again_after_a_failure_that_passes() {
     assert!(repository.run(&["a.prompty"], "").is_err());
     assert_eq!(repository.server.seen().len(), 1);
 }
+
+#[test]
+fn thoughts_before_an_answer_are_no_part_of_it() {
+    let file = "---\nmodel: {api: chat}\n---\nuser:\n<think>\nHm.\n</think>\n\nIt is so.\n";
+    let repository = Repository::new(&[("a.prompty", file)]);
+    assert_eq!(repository.run(&["a.prompty"], ""), Ok("It is so.".to_owned()));
+    let shown = repository.command(&["a.prompty", "--show-prompts"], false, "");
+    assert!(String::from_utf8(shown.stderr).unwrap().matches("Hm.").count() > 1);
+}

@@ -1,6 +1,7 @@
 //! The printer: stdout is data, stderr is talk. A value that is passed down, never a global.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write};
 use std::time::Duration;
 
@@ -10,10 +11,13 @@ use serde::Serialize;
 
 use super::plain::{Style, columns, ends_line, fitted, plain_line, width, without_styles, written};
 use crate::contract::shown::{escaped, steers};
+use crate::flow::thoughts;
 use crate::model::Listener;
 
 /// Most bytes of an answer that are kept for a line of the terminal.
 const LIVE_BYTES: usize = 2_000;
+/// Bytes of a token of an answer, as a person counts roughly.
+const BYTES_PER_TOKEN: usize = 4;
 /// Columns that the line needs beside the words.
 const LIVE_MARGIN: usize = 8;
 
@@ -111,11 +115,76 @@ impl Ui {
     }
 }
 
-/// The answer of a model on a terminal while it arrives: one line with its last words. A pipe and a
-/// file get only the finished answer.
+/// The answers of a model on a terminal while they arrive, in one line: the last words of a text, and of
+/// anything else how much there is of it. A pipe and a file get only the finished answer.
 pub(super) struct LiveAnswer {
     pub bar: ProgressBar,
-    heard: Mutex<String>,
+    /// What was heard of each node.
+    heard: Mutex<BTreeMap<String, HeardAnswer>>,
+}
+
+/// What was heard of one answer.
+#[derive(Debug, Default)]
+struct HeardAnswer {
+    /// The newest part of its text.
+    text: String,
+    bytes: usize,
+    form: AnswerForm,
+}
+
+/// What an answer is, as far as its beginning says it.
+#[derive(Debug, Default, PartialEq)]
+enum AnswerForm {
+    #[default]
+    Unknown,
+    Text,
+    Data,
+    Thoughts,
+}
+
+impl HeardAnswer {
+    /// What the line shows after a further part; `None` while that is unknown.
+    fn hear(&mut self, node: &str, is_data: bool, text: &str) -> Option<String> {
+        self.bytes += text.len();
+        self.text.extend(text.chars().map(|c| if steers(c) || c.is_control() { ' ' } else { c }));
+        if self.form == AnswerForm::Thoughts
+            && let Some(said) = thoughts::after(&format!("<think>{}", self.text))
+            && !said.is_empty()
+        {
+            (self.text, self.form) = (said.to_owned(), AnswerForm::Unknown);
+        }
+        if self.form == AnswerForm::Unknown {
+            self.form = form_of(&self.text, is_data);
+        }
+        let start = self.text.len().saturating_sub(LIVE_BYTES);
+        let start = (start..=self.text.len()).find(|at| self.text.is_char_boundary(*at));
+        self.text.drain(..start.unwrap_or(0));
+        let tokens = self.bytes.div_ceil(BYTES_PER_TOKEN);
+        match self.form {
+            AnswerForm::Unknown => None,
+            AnswerForm::Text => Some(self.text.clone()),
+            AnswerForm::Data => Some(format!("{node}: about {}", count(tokens, "token"))),
+            AnswerForm::Thoughts => {
+                Some(format!("{node} is thinking: about {}", count(tokens, "token")))
+            }
+        }
+    }
+}
+
+/// What an answer with this beginning is.
+fn form_of(text: &str, is_data: bool) -> AnswerForm {
+    const DATA: [&str; 5] = ["{", "[{", "[\"", "[ ", "```json"];
+    const THOUGHTS: &str = "<think>";
+    let text = text.trim_start();
+    match text {
+        _ if is_data => AnswerForm::Data,
+        _ if text.starts_with(THOUGHTS) => AnswerForm::Thoughts,
+        _ if DATA.iter().any(|begin| text.starts_with(begin)) => AnswerForm::Data,
+        _ if DATA.iter().chain(&[THOUGHTS]).any(|begin| begin.starts_with(text)) => {
+            AnswerForm::Unknown
+        }
+        _ => AnswerForm::Text,
+    }
 }
 
 impl LiveAnswer {
@@ -130,17 +199,19 @@ impl LiveAnswer {
 
 impl Listener for LiveAnswer {
     fn heard(&self, text: &str) -> bool {
+        self.heard_of("", false, text)
+    }
+
+    fn heard_of(&self, node: &str, is_data: bool, text: &str) -> bool {
         if self.bar.is_hidden() {
             return true;
         }
         let mut heard = self.heard.lock();
-        heard.extend(text.chars().map(|c| if steers(c) || c.is_control() { ' ' } else { c }));
-        let start = heard.len().saturating_sub(LIVE_BYTES);
-        let start = (start..=heard.len()).find(|at| heard.is_char_boundary(*at)).unwrap_or(0);
-        heard.drain(..start);
+        let answer = heard.entry(node.to_owned()).or_default();
+        let Some(line) = answer.hear(node, is_data, text) else { return true };
         let columns = terminal_size::terminal_size().map_or(80, |(width, _)| width.0);
         let room = usize::from(columns).saturating_sub(LIVE_MARGIN);
-        let mut shown = heard.as_str();
+        let mut shown = line.as_str();
         while width(shown) > room {
             let mut rest = shown.chars();
             rest.next();
@@ -287,6 +358,28 @@ pub(crate) fn yellow(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_shows_the_words_of_a_text_and_how_much_there_is_of_anything_else() {
+        let shown = |is_data: bool, parts: &[&str]| {
+            let mut answer = HeardAnswer::default();
+            parts.iter().map(|part| answer.hear("ask", is_data, part)).last().flatten()
+        };
+        let told = |line: &str| Some(line.to_owned());
+        assert_eq!(shown(false, &["It", " is\n", "so."]), told("It is so."));
+        assert_eq!(shown(false, &["{\"summary\": \"It", " is so\"}"]), told("ask: about 6 tokens"));
+        assert_eq!(shown(false, &["\n``", "`json\n{}"]), told("ask: about 3 tokens"));
+        assert_eq!(shown(false, &["[", "{"]), told("ask: about 1 token"));
+        assert_eq!(shown(false, &["[1", "] says"]), told("[1] says"));
+        assert_eq!(shown(false, &["["]), None, "nothing says yet what it is");
+        assert_eq!(shown(true, &["Sure: {\"a"]), told("ask: about 3 tokens"));
+        let thinks = ["<th", "ink>Hm, ", "well", ".</thi"];
+        assert_eq!(shown(false, &thinks), told("ask is thinking: about 6 tokens"));
+        let says = [&thinks[..], &["nk>\n\n", "It is."]].concat();
+        assert_eq!(shown(false, &says), told("It is."));
+        let long = "word ".repeat(LIVE_BYTES);
+        assert!(shown(false, &[&long, "end"]).is_some_and(|line| line.ends_with("word end")));
+    }
 
     #[test]
     fn a_count_of_one_is_singular() {

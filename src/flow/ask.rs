@@ -7,12 +7,14 @@
 //! - The model may correct an answer that violates the schema a bounded number of times. Each repair
 //!   turn is the original conversation, the last answer (shortened) and its errors, without the
 //!   repair turns before it. A model that gives no text is asked once more where a schema is to be met.
+//! - The thoughts before an answer are no part of it; the record of the call keeps them.
 //! - Every received reply is stored in the reply cache before it is checked, and is counted once.
 //!
 //! See docs/adr/0072-undeclared-output-members.md.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -23,16 +25,17 @@ use super::pack::OutputSchema;
 use super::pictures::{self, Pictures};
 use super::reading::{Reading, Shows};
 use super::source_ids::{CannotRemove, IdCheck};
-use super::{bounds, extract};
+use super::{bounds, extract, thoughts};
 use crate::config::Profile;
 use crate::contract::hash::{Digest, sha256};
+use crate::contract::ids::Seq;
 use crate::contract::json as canonical;
 use crate::contract::schema::{self, Violation};
 use crate::markup::prefix;
 use crate::model::builtin::{self, fill::hints::Hints};
 use crate::model::{
-    Bill, CallSettings, Listener, Message, ModelCall, ModelError, ModelIdentity, ModelReply,
-    Provider, Role, SourceText, StopReason, Usage, was_cut,
+    Bill, CallEnd, CallSettings, Listener, Message, ModelCall, ModelError, ModelIdentity,
+    ModelReply, Provider, ResponseFormat, RightOfWay, Role, SourceText, StopReason, Usage, was_cut,
 };
 
 /// Errors shown in one repair turn.
@@ -368,9 +371,13 @@ impl Asker<'_> {
             Some(reply) => reply,
             None => {
                 let node = question.node.to_owned();
+                let is_data =
+                    question.schema.is_some() || settings.response_format != ResponseFormat::Text;
+                let of_node = self.listener.map(|to| OfNode { to, node: question.node, is_data });
+                let listener = of_node.as_ref().map(|it| it as &dyn Listener);
                 let reply = self
                     .provider
-                    .call(&ModelCall { kept_as: &request_hash, ..call.clone() })
+                    .call(&ModelCall { kept_as: &request_hash, listener, ..call.clone() })
                     .map_err(|source| FlowProblem::Model { node, source })?;
                 if let Some(cache) = cache {
                     cache.put(&request_hash, &reply);
@@ -395,7 +402,42 @@ impl Asker<'_> {
             text: reply.text.clone(),
             messages: if self.keep_prompts { messages.to_vec() } else { Vec::new() },
         });
-        Ok(reply)
+        drop(ledger);
+        match thoughts::after(&reply.text) {
+            Some(said) if !self.provider.is_free() => {
+                Ok(ModelReply { text: said.to_owned(), ..reply })
+            }
+            _ => Ok(reply),
+        }
+    }
+}
+
+/// Tells the listener of a flow whose answer it hears.
+struct OfNode<'a> {
+    to: &'a dyn Listener,
+    node: &'a str,
+    is_data: bool,
+}
+
+impl Listener for OfNode<'_> {
+    fn heard(&self, text: &str) -> bool {
+        self.to.heard_of(self.node, self.is_data, text)
+    }
+
+    fn right_of_way(&self) -> RightOfWay {
+        self.to.right_of_way()
+    }
+
+    fn end(&self) -> Option<&Arc<CallEnd>> {
+        self.to.end()
+    }
+
+    fn read_elsewhere(&self, call: &ModelCall<'_>) -> Option<Result<ModelReply, ModelError>> {
+        self.to.read_elsewhere(call)
+    }
+
+    fn batch_for(&self) -> Option<Seq> {
+        self.to.batch_for()
     }
 }
 

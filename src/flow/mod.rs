@@ -53,6 +53,7 @@ mod run;
 pub mod scaffold;
 mod small;
 mod source_ids;
+pub(crate) mod thoughts;
 mod tree;
 mod yaml;
 

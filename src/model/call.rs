@@ -168,6 +168,11 @@ pub trait Listener: Send + Sync {
     /// because its answer is not wanted any more.
     fn heard(&self, text: &str) -> bool;
 
+    /// The same for a node of a flow. `is_data` says that its answer must be JSON.
+    fn heard_of(&self, _node: &str, _is_data: bool, text: &str) -> bool {
+        self.heard(text)
+    }
+
     /// The right of way of the attempt at this moment.
     fn right_of_way(&self) -> RightOfWay {
         RightOfWay::First
