@@ -438,7 +438,10 @@ fn a_parameter_that_is_corrected_or_refused_is_told() {
     assert!(sent.iter().all(|body| body["max_tokens"].is_null()));
     // What a person asks for by hand is theirs to correct.
     let refused = repository.run(&["a.prompty", "--param", "temperature=5"], "").unwrap_err();
-    assert!(refused.contains("temperature cannot be 5"), "{refused}");
+    assert!(
+        refused.contains("temperature cannot be 5: it must be a number from 0 to 2"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -480,6 +483,141 @@ fn a_command_asks_again_after_a_failure_that_passes() {
     assert_eq!(repository.server.seen().len(), 1);
 }
 
+/// A flow of a Python node that runs only for the text `go`, with two outputs of it.
+const LEFT_OUT: &str = "inputs:\n  text: {type: string}\noutputs:\n  a: {type: string, reference: '${n.output.a}'}\n  b: {type: string, reference: '${n.output.b}'}\nnodes:\n- {name: n, type: python, source: {type: code, path: n.py}, inputs: {text: '${inputs.text}'}, activate: {when: '${inputs.text}', is: go}}\n";
+const TWO_MEMBERS: &str = "from promptflow.core import tool\n@tool\ndef n(text: str):\n    return {'a': 'one\\ntwo', 'b': 3}\n";
+
+#[test]
+fn a_person_sees_every_output_and_null_where_there_is_none() {
+    if !running::has_python() {
+        return;
+    }
+    let one = LEFT_OUT.replace("  b: {type: string, reference: '${n.output.b}'}\n", "");
+    let repository = Repository::new(&[
+        ("two/flow.dag.yaml", LEFT_OUT),
+        ("two/n.py", TWO_MEMBERS),
+        ("one/flow.dag.yaml", &one),
+        ("one/n.py", TWO_MEMBERS),
+        (
+            "json.prompty",
+            "---\nmodel:\n  api: chat\n  parameters: {response_format: {type: json_object}}\n---\nuser:\n{\"x\": \"\", \"y\": [1]}\n",
+        ),
+    ]);
+    let run = |flow: &str, text: &str| {
+        repository.run(&[flow, &format!("text={text}"), "--allow-python"], "").unwrap()
+    };
+    assert_eq!(run("two", "go"), "a:\none\ntwo\nb: 3");
+    assert_eq!(run("one", "go"), "one\ntwo");
+    assert_eq!(run("two", "stop"), "a: null\nb: null");
+    assert_eq!(run("one", "stop"), "null", "and not the input");
+    assert_eq!(repository.run(&["json.prompty"], "").unwrap(), "x: \"\"\ny: [1]");
+    let ran = repository.command(&["one", "text=stop", "--allow-python"], false, "");
+    assert_eq!(String::from_utf8(ran.stderr).unwrap(), "", "no text of the source is shown");
+    let lines = ["two", "--lines", "--input", "-", "--allow-python"];
+    let rows = repository.run(&lines, "{\"text\": \"stop\"}\n{\"text\": \"go\"}\n").unwrap();
+    assert_eq!(
+        rows,
+        "{\"line_number\":0,\"a\":null,\"b\":null}\n{\"line_number\":1,\"a\":\"one\\ntwo\",\"b\":3}"
+    );
+    let json = repository.run(&["two", "text=stop", "--allow-python", "--json"], "").unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["flow_outputs"], json!({"a": null, "b": null}));
+}
+
+#[test]
+fn a_file_of_a_flow_that_is_no_text_is_named() {
+    if !running::has_python() {
+        return;
+    }
+    let prompty = "---\nmodel: {api: chat}\nbase: base.prompty\n---\nuser:\nhello\n";
+    let node = |name: &str| {
+        format!(
+            "{{name: {name}, type: python, source: {{type: code, path: n.py}}, inputs: {{c: my_own}}}}"
+        )
+    };
+    let dag = ONE_CONNECTION.replace("- {name: n,", &format!("- {}\n- {{name: n,", node("m")));
+    for (flow, file, before) in [
+        ("one", ".env", "A="),
+        ("one", "my_own.yaml", "key: "),
+        ("one", "connections/my_own.yml", "key: "),
+        ("one", "n.py", "# "),
+        ("one", "flow.dag.yaml", "# "),
+        ("ask", "a.jinja2", "x "),
+        ("a.prompty", "base.prompty", "---\n---\n"),
+    ] {
+        let repository = Repository::new(&[
+            ("one/flow.dag.yaml", &dag),
+            ("one/n.py", TELLS_KEY),
+            ("one/my_own.yaml", "type: custom\nkey: k\n"),
+            (
+                "ask/flow.dag.yaml",
+                "outputs:\n  o: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: prompt, source: {type: code, path: a.jinja2}}\n",
+            ),
+            ("a.prompty", prompty),
+        ]);
+        let folder = if flow == "a.prompty" { "." } else { flow };
+        repository.write(&format!("{folder}/{file}"), "");
+        let path = repository.folder.path().join(folder).join(file);
+        std::fs::write(path, [before.as_bytes(), b"caf\xe9\n"].concat()).unwrap();
+        let said = repository.run(&[flow, "--allow-python"], "").unwrap_err();
+        assert!(said.contains(&format!("{file}: ")) && said.contains("UTF-8"), "{file}: {said}");
+        // Both nodes fail at the same time; one is told, always the same.
+        let is_of_node = said.contains("node ");
+        assert_eq!(said.contains("node m:"), is_of_node, "{file}: {said}");
+    }
+    let repository = Repository::new(&[("one/flow.dag.yaml", LEFT_OUT), ("one/n.py", TWO_MEMBERS)]);
+    repository.write("lines.jsonl", "{\"text\": \"go\"}\n[]\n");
+    let said = repository.run(&["one", "--lines", "--input", "lines.jsonl"], "").unwrap_err();
+    assert!(said.contains("line 2 of lines.jsonl"), "{said}");
+    repository.write("one.json", "[]");
+    let said = repository.run(&["one", "--input", "one.json"], "").unwrap_err();
+    assert!(said.contains("one.json is not a JSON object"), "{said}");
+}
+
+#[test]
+fn a_placeholder_of_a_secret_is_no_secret() {
+    if !running::has_python() {
+        return;
+    }
+    for (placeholder, member) in [
+        ("secrets: {key: <user-input>}", "key"),
+        ("key: <no-change>", "key"),
+        ("secrets: {key: '******'}", "key"),
+        ("api_key: '******'", "api_key"),
+    ] {
+        let own = format!("type: custom\n{placeholder}\n");
+        let files = [("flow.dag.yaml", ONE_CONNECTION), ("n.py", TELLS_KEY), ("my_own.yaml", &own)];
+        let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
+        let pack = load(PackFiles::from_map(files.into()).unwrap()).unwrap();
+        let model = OpenAi::new("none", &ProviderConfig::default(), None);
+        let run = |variables: &[(&str, &str)]| {
+            let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
+            let variables = Some(variables.collect());
+            let python = Some(PythonSettings { variables, ..PythonSettings::default() });
+            let options = RunOptions { python, ..RunOptions::default() };
+            flow::run(&pack, Default::default(), &[], &model, &options)
+        };
+        let said = run(&[]).unwrap_err().to_string();
+        let variable = format!("MY_OWN_{}", member.to_uppercase());
+        let words = ["the connection my_own", "placeholder", &format!("its {member} "), &variable];
+        assert!(words.iter().all(|word| said.contains(word)), "{placeholder}: {said}");
+        if member == "key" {
+            assert_eq!(run(&[(&variable, "mine")]).unwrap().outputs["o"], "mine");
+        }
+    }
+}
+
+#[test]
+fn a_misspelt_member_of_a_prompty_file_is_told() {
+    let file = "---\nmodle: {api: chat}\nmodel: {api: chat, paramters: {temperature: 1}}\nversion: 1\n---\nuser:\nhello\n";
+    let repository = Repository::new(&[("a.prompty", file)]);
+    let said: Value =
+        serde_json::from_str(&repository.run(&["a.prompty", "--json"], "").unwrap()).unwrap();
+    let told =
+        |name: &str| format!("a.prompty: {name} is no member of a prompty file and is ignored");
+    assert_eq!(said["warnings"], json!([told("modle"), told("model.paramters")]));
+}
+
 #[test]
 fn thoughts_before_an_answer_are_no_part_of_it() {
     let file = "---\nmodel: {api: chat}\n---\nuser:\n<think>\nHm.\n</think>\n\nIt is so.\n";
@@ -487,4 +625,14 @@ fn thoughts_before_an_answer_are_no_part_of_it() {
     assert_eq!(repository.run(&["a.prompty"], ""), Ok("It is so.".to_owned()));
     let shown = repository.command(&["a.prompty", "--show-prompts"], false, "");
     assert!(String::from_utf8(shown.stderr).unwrap().matches("Hm.").count() > 1);
+}
+
+#[test]
+fn an_answer_without_a_choice_is_an_answer_without_text() {
+    let empty = json!({"model": "m", "choices": [], "usage": {"prompt_tokens": 3}}).to_string();
+    let file = "---\nmodel: {api: chat}\n---\nuser:\nhello\n";
+    let repository = Repository::with(&[("a.prompty", file)], vec![status(200, &[], &empty)]);
+    let said = repository.run(&["a.prompty"], "").unwrap_err();
+    assert!(said.contains("node prompty") && said.contains("no text"), "{said}");
+    assert_eq!(repository.server.seen().len(), 1);
 }

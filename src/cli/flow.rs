@@ -16,14 +16,16 @@ use super::flow_batch::BatchArgs;
 use super::flow_runner::{
     FlowProviders, calls_at_once, failed, load_pack, no_provider, run_options, tell_warnings,
 };
-use super::given_input::{GivenInput, flat_row, given_day, given_params, object};
+use super::given_input::{GivenInput, flat_row, given_day, given_params};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::ui::{LiveAnswer, bold, dim};
 use crate::config::Config;
 use crate::contract::publish;
 use crate::flow::context::Surroundings;
-use crate::flow::{self, FlowError, FlowOutcome, LoadedPack, RunOptions, scaffold};
+use crate::flow::{
+    self, FlowError, FlowOutcome, LoadedPack, RunOptions, TEXT_FROM_SOURCE, scaffold,
+};
 use crate::markup::document;
 use crate::model::Recorder;
 use crate::model::{Provider, SourceText};
@@ -222,7 +224,7 @@ impl RunArgs {
         }
         let (mut lines, mut sources) = (Vec::new(), Vec::new());
         match from {
-            Some(given) if self.lines => lines = read_lines(&given.text(context)?, &named)?,
+            Some(given) if self.lines => lines = read_lines(context, &given, &named)?,
             None if named.is_empty() => lines.push(pack.samples()),
             None => lines.push(named),
             Some(given) => {
@@ -282,7 +284,7 @@ impl RunArgs {
     ) -> Result<(Map<String, Value>, Vec<SourceText>), Failure> {
         let name = given.name();
         if given.is_json() {
-            return Ok((object(&given.text(context)?, "the input")?, Vec::new()));
+            return Ok((given.object(context)?, Vec::new()));
         }
         if document::has_known_name(&name) {
             let bytes = given.bytes(context)?;
@@ -389,14 +391,16 @@ fn is_private(inputs: &Map<String, Value>) -> bool {
 }
 
 /// Lines of inputs; what is named on the command line stands in for what a line leaves out.
-fn read_lines(text: &str, named: &Map<String, Value>) -> Result<Vec<Map<String, Value>>, Failure> {
-    let mut lines = Vec::new();
-    for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let mut inputs = object(line, &format!("line {}", index + 1))?;
+fn read_lines(
+    context: &Context,
+    given: &GivenInput,
+    named: &Map<String, Value>,
+) -> Result<Vec<Map<String, Value>>, Failure> {
+    let mut lines = given.lines(context)?;
+    for inputs in &mut lines {
         for (name, value) in named {
             inputs.entry(name).or_insert_with(|| value.clone());
         }
-        lines.push(inputs);
     }
     Ok(lines)
 }
@@ -425,6 +429,33 @@ impl LineResult {
     }
 }
 
+/// What a person reads of an outcome: the summary, where the pack says what its summary is. Of any other
+/// flow the outputs, as the flow gave them: a text that stands in for a missing summary is no output.
+fn shown(pack: &LoadedPack, outcome: &FlowOutcome) -> String {
+    let is_stand_in = outcome.warnings.iter().any(|warning| warning == TEXT_FROM_SOURCE);
+    let mut outputs = outcome.outputs.iter();
+    match (outputs.next(), outputs.next()) {
+        _ if !pack.is_imported() => outcome.summary.summary_text.clone(),
+        (Some((_, only)), None) if is_stand_in => text_or_json(only),
+        (Some(_), None) => outcome.summary.summary_text.clone(),
+        _ => outcome.outputs.iter().map(named).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+/// One of several outputs; a text of several lines stands below its name.
+fn named((name, value): (&String, &Value)) -> String {
+    let text = match value.as_str() {
+        Some("") => "\"\"".to_owned(),
+        _ => text_or_json(value),
+    };
+    let between = if text.contains('\n') { "\n" } else { " " };
+    format!("{}{between}{text}", bold(&format!("{name}:")))
+}
+
+fn text_or_json(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), |text| text.trim_end().to_owned())
+}
+
 fn report(
     context: &Context,
     pack: &LoadedPack,
@@ -436,8 +467,9 @@ fn report(
         if show_prompts {
             show_calls(context, &outcome.calls);
         }
-        context.ui.out(&outcome.summary.summary_text);
-        for warning in &outcome.warnings {
+        context.ui.out(shown(pack, outcome));
+        let is_told = |warning: &&String| !pack.is_imported() || *warning != TEXT_FROM_SOURCE;
+        for warning in outcome.warnings.iter().filter(is_told) {
             context.ui.talk(dim(&format!("warning: {warning}")));
         }
         return;

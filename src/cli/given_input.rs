@@ -32,7 +32,7 @@ pub(super) fn given_day(context: &Context, config: &Config, params: &[String]) -
     named.map_or_else(today, str::to_owned)
 }
 
-pub(super) fn object(text: &str, what: &str) -> Result<Map<String, Value>, Failure> {
+fn object(text: &str, what: &str) -> Result<Map<String, Value>, Failure> {
     let no_object =
         || Failure::new(Exit::Input, format!("{what} is not a JSON object of flow inputs"));
     match serde_json::from_str(text) {
@@ -84,13 +84,31 @@ impl GivenInput {
         }
     }
 
-    pub(super) fn unreadable(&self) -> Failure {
-        let what = match self {
+    /// What errors call it.
+    pub(super) fn shown(&self) -> String {
+        match self {
             GivenInput::File(path) => path.display().to_string(),
             GivenInput::Json(_) => "the input".to_owned(),
             GivenInput::Stdin => "standard input".to_owned(),
-        };
-        Failure::new(Exit::Input, format!("cannot read {what}"))
+        }
+    }
+
+    pub(super) fn unreadable(&self) -> Failure {
+        Failure::new(Exit::Input, format!("cannot read {}", self.shown()))
+    }
+
+    /// The object of inputs that it holds.
+    pub(super) fn object(&self, context: &Context) -> Result<Map<String, Value>, Failure> {
+        object(&self.text(context)?, &self.shown())
+    }
+
+    /// The objects of inputs on its lines.
+    pub(super) fn lines(&self, context: &Context) -> Result<Vec<Map<String, Value>>, Failure> {
+        let text = self.text(context)?;
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        lines
+            .map(|(at, line)| object(line, &format!("line {} of {}", at + 1, self.shown())))
+            .collect()
     }
 
     pub(super) fn bytes(&self, context: &Context) -> Result<Vec<u8>, Failure> {

@@ -22,7 +22,7 @@ use super::ui::LiveAnswer;
 use super::{Context, names, ui};
 use crate::config::{Config, DefaultFlows};
 use crate::flow::context::Surroundings;
-use crate::flow::{EvidenceRef, FlowError, FlowOutcome};
+use crate::flow::{EvidenceRef, FlowError, FlowOutcome, TEXT_FROM_SOURCE};
 use crate::home::Home;
 use crate::import::collect::{Collected, NamedFile, Skipped, collect, in_short};
 use crate::import::kind::{FileKind, Group, HEAD_BYTES, Refusal};
@@ -438,6 +438,12 @@ impl<'a> Printer<'a> {
             ui.out(format!("{}{mark}", ui::bold(&plain_line(title))));
         }
         self.prose.lines(&text, indent).iter().for_each(|line| ui.out(line));
+        if outcome.model_generated && outcome.warnings.iter().any(|one| one == TEXT_FROM_SOURCE) {
+            let name = plain_line(&unit.name);
+            let line =
+                format!("warning: {name}: the flow gave no text; this is how the source begins");
+            ui.talk(ui::dim(&line));
+        }
         if self.evidence {
             let lines = evidence_lines(unit, outcome, &text, self.prose, indent);
             lines.iter().for_each(|line| ui.out(line));

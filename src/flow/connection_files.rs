@@ -21,7 +21,10 @@ const GROUPS: [&str; 2] = ["configs", "secrets"];
 
 /// The files that may be connections.
 #[derive(Debug, Default)]
-pub(super) struct ConnectionFiles(BTreeMap<String, Vec<(String, String)>>);
+pub(super) struct ConnectionFiles(BTreeMap<String, Vec<(String, FileText)>>);
+
+/// The text of a file; `None` for bytes that are no UTF-8.
+type FileText = Option<String>;
 
 impl ConnectionFiles {
     /// Those of a pack; `aliases` are the files that stand beside the flow under another name.
@@ -31,10 +34,10 @@ impl ConnectionFiles {
             .filter_map(|(alias, path)| Some((alias.as_str(), files.get(path).ok().flatten()?)));
         let mut found = ConnectionFiles::default();
         for (path, bytes) in files.iter().chain(copied) {
-            let text = std::str::from_utf8(bytes).ok().filter(|it| it.len() <= FILE_BYTES_MAX);
-            if let (Some(name), Some(text)) = (name_of(path), text) {
+            if let Some(name) = name_of(path).filter(|_| bytes.len() <= FILE_BYTES_MAX) {
                 let of_name = found.0.entry(name.to_owned()).or_default();
-                of_name.push((path.to_owned(), text.to_owned()));
+                let text = String::from_utf8(bytes.to_vec()).ok();
+                of_name.push((path.to_owned(), text));
             }
         }
         found
@@ -44,7 +47,8 @@ impl ConnectionFiles {
     pub(super) fn read(&self, name: &str) -> Option<Result<Map<String, Value>, String>> {
         let mut members = Map::new();
         for (path, text) in self.0.get(name)? {
-            match read(text) {
+            let not_utf8 = || "it is not UTF-8 (`iconv` converts it)".to_owned();
+            match text.as_deref().ok_or_else(not_utf8).and_then(read) {
                 Ok(more) => members.extend(more),
                 Err(reason) => {
                     return Some(Err(format!("read the connection file {path}: {reason}")));

@@ -100,8 +100,15 @@ impl Executor<'_> {
             let mut running = 0;
             // The answer of a node comes with a batch. The questions of all others go into the same one.
             let mut waits = None;
+            // After a failure no node begins. Those under way may fail too: the first in the plan is told,
+            // whichever ended first.
+            let mut failed = Vec::new();
             while !pending.is_empty() || running > 0 {
-                self.bypass(&mut pending, &mut finished)?;
+                if failed.is_empty() {
+                    self.bypass(&mut pending, &mut finished)?;
+                } else {
+                    pending.clear();
+                }
                 let (mut ready, rest): (Vec<&Node>, Vec<&Node>) =
                     pending.into_iter().partition(|node| is_ready(node, &finished));
                 pending = rest;
@@ -114,7 +121,8 @@ impl Executor<'_> {
                     let node = ready.remove(0);
                     match self.node(node, &finished.outputs) {
                         Err(problem) if problem.waits_for_batch() => waits = Some(problem),
-                        done => self.record(node, done?, &mut finished),
+                        Err(problem) => failed.push((node, problem)),
+                        Ok(done) => self.record(node, done, &mut finished),
                     }
                     continue;
                 }
@@ -134,11 +142,16 @@ impl Executor<'_> {
                     running -= 1;
                     match done {
                         Err(problem) if problem.waits_for_batch() => waits = Some(problem),
-                        done => self.record(node, done?, &mut finished),
+                        Err(problem) => failed.push((node, problem)),
+                        Ok(done) => self.record(node, done, &mut finished),
                     }
                 }
             }
-            waits.map_or(Ok(finished), Err)
+            let place =
+                |node: &Node| self.pack.plan.nodes.iter().position(|it| it.name == node.name);
+            failed.sort_by_key(|(node, _)| place(node));
+            let first = failed.into_iter().next().map(|(_, problem)| problem);
+            first.or(waits).map_or(Ok(finished), Err)
         })
     }
 

@@ -22,6 +22,8 @@ use crate::model::{BUILTIN, Provider, SourceText};
 const UNDECLARED_SHOWN: usize = 10;
 /// The warning of an outcome whose question was a short one for a small model, before the members.
 pub(crate) const FILLED_BY_RULE: &str = "filled by rule, not by the model: ";
+/// The warning of an outcome whose summary is the beginning of its sources, because the flow gave no text.
+pub(crate) const TEXT_FROM_SOURCE: &str = "summary_text_from_source";
 /// The reason why a member of an output is null: the text gives no value for it.
 const NOT_GIVEN: &str = "not_given";
 /// The summary of a flow that gave no text.
@@ -62,7 +64,7 @@ impl GraphOutput<'_> {
             let stand_in = stand_in(sources);
             if !stand_in.is_empty() {
                 summary.summary_text = stand_in;
-                warnings.push("summary_text_from_source".to_owned());
+                warnings.push(TEXT_FROM_SOURCE.to_owned());
             }
         }
         summary.summary = brief(&summary);

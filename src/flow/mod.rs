@@ -57,7 +57,7 @@ pub(crate) mod thoughts;
 mod tree;
 mod yaml;
 
-pub(crate) use finish::FILLED_BY_RULE;
+pub(crate) use finish::{FILLED_BY_RULE, TEXT_FROM_SOURCE};
 pub(crate) use hierarchy::{Coverage, HIERARCHY_VERSION};
 pub(crate) use outcome::EvidenceRef;
 pub use outcome::{CallRecord, FlowError, FlowErrorClass, FlowOutcome, ReplyCache};

@@ -4,6 +4,7 @@
 //! `prompt_hash` covers the flow file and every template, prompty file and schema the planned nodes
 //! reach by path, with the request's parameters, as the service's contract says.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::path::Path;
@@ -227,7 +228,7 @@ impl Loader<'_> {
         let flow = self.flow()?;
         self.aliases = self.includes(&flow)?;
         let mut plan = plan::plan(&flow, record.variant.as_deref())?;
-        plan.warnings.extend(self.image_mark()?);
+        plan.warnings.extend(self.warnings_of_prompty()?);
         let projection = Projection::compile(self.files.get("projection.json")?)?;
         let mut templates = Templates::new(projection.undefined());
         let mut steps = BTreeMap::new();
@@ -326,31 +327,23 @@ impl Loader<'_> {
     fn flow(&mut self) -> Result<FlowFile, LoadError> {
         let entry = &self.record.entry_dag;
         let text = self.prompt_text(entry, "the registry record")?;
-        if entry.ends_with(".prompty") {
-            return Ok(Prompty::parse(entry, &text)?.flow(entry, |name| self.beside(entry, name))?);
-        }
-        let value = yaml::parse(&text).map_err(|error| BadFlow::new(entry, error.0))?;
-        if flex::is_flex(&value) {
-            return Ok(flex::flow(&value, |path| self.beside(entry, path))?);
-        }
-        Ok(FlowFile::from_value(&value)?)
+        flow_of(entry, &text, self.files)
     }
 
-    /// A warning of an image that other runtimes of prompty files send as a picture.
-    fn image_mark(&mut self) -> Result<Option<String>, LoadError> {
+    /// Warnings of a prompty file: members that nothing reads, and an image that other runtimes send as a
+    /// picture.
+    fn warnings_of_prompty(&mut self) -> Result<Vec<String>, LoadError> {
         let entry = &self.record.entry_dag;
         if !entry.ends_with(".prompty") {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let template = self.template_text(entry, "the registry record")?;
-        let mark = pictures::image_mark(&template);
-        Ok(mark.map(|mark| {
+        let text = self.prompt_text(entry, "the registry record")?;
+        let mut warnings = Prompty::parse(entry, &text)?.unknown_members(entry);
+        warnings.extend(pictures::image_mark(&template).map(|mark| {
             format!("{entry}: {mark} is sent as this text, because pictures are not supported")
-        }))
-    }
-
-    fn beside(&self, entry: &str, name: &str) -> Option<String> {
-        super::prompty::beside(self.files, entry, name)
+        }));
+        Ok(warnings)
     }
 
     fn includes(&self, flow: &FlowFile) -> Result<BTreeMap<String, String>, LoadError> {
@@ -581,6 +574,30 @@ fn main_input(record: &FlowPackRecord, flow: &FlowFile) -> Option<String> {
         .map(|input| input.name.clone())
 }
 
+/// The flow that a flow file holds. Where it is invalid because a file beside it is no text, that file is named.
+pub(super) fn flow_of(entry: &str, text: &str, files: &PackFiles) -> Result<FlowFile, LoadError> {
+    let unread = RefCell::new(None);
+    let beside = |name: &str| {
+        let path = super::prompty::path_in_pack(entry, name)?;
+        let text = String::from_utf8(files.get(&path).ok()??.to_vec());
+        text.map_err(|_| unread.replace(Some(path))).ok()
+    };
+    let flow = if entry.ends_with(".prompty") {
+        Prompty::parse(entry, text).and_then(|prompty| prompty.flow(entry, beside))
+    } else {
+        let value = yaml::parse(text).map_err(|error| BadFlow::new(entry, error.0))?;
+        match flex::is_flex(&value) {
+            true => flex::flow(&value, beside),
+            false => FlowFile::from_value(&value),
+        }
+    };
+    flow.map_err(|error| match unread.into_inner() {
+        Some(path) => LoadError::Json { path, reason: "not UTF-8".to_owned() },
+        None => error.into(),
+    })
+}
+
+/// The programs; null for a file that is no UTF-8, which a node can name when it needs it.
 fn python_files(files: &PackFiles, aliases: &BTreeMap<String, String>) -> Map<String, Value> {
     let real = files.iter().map(|(path, bytes)| (path.to_owned(), bytes));
     let copied = aliases
@@ -588,6 +605,6 @@ fn python_files(files: &PackFiles, aliases: &BTreeMap<String, String>) -> Map<St
         .filter_map(|(alias, path)| Some((alias.clone(), files.get(path).ok().flatten()?)));
     real.chain(copied)
         .filter(|(path, _)| path.ends_with(".py"))
-        .map(|(path, bytes)| (path, String::from_utf8_lossy(bytes).into_owned().into()))
+        .map(|(path, bytes)| (path, std::str::from_utf8(bytes).ok().into()))
         .collect()
 }

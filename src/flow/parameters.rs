@@ -55,6 +55,8 @@ pub(super) struct Correction {
     pub name: String,
     pub wanted: f64,
     instead: String,
+    /// The numbers that the parameter may have.
+    pub range: String,
 }
 
 /// The parameters of a model node from its inputs.
@@ -148,10 +150,12 @@ fn in_range(
 ) -> Result<Option<f64>, String> {
     let number = float(key, value)?;
     let range = RANGES.iter().find(|(name, ..)| *name == key);
-    let end = range.map_or(number, |(_, least, most)| number.clamp(*least, *most));
+    let Some((_, least, most)) = range else { return Ok(Some(number)) };
+    let end = number.clamp(*least, *most);
     if end != number {
+        let (name, wanted) = (key.to_owned(), number);
         let instead = format!("became {end}, the end of its range");
-        corrected.push(Correction { name: key.to_owned(), wanted: number, instead });
+        corrected.push(Correction { name, wanted, instead, range: between(*least, *most) });
     }
     Ok(Some(end))
 }
@@ -165,8 +169,13 @@ fn limit(key: &str, value: &Value, corrected: &mut Vec<Correction>) -> Result<Op
     }
     let why = if tokens < 1.0 { "it allows no token" } else { "no model has so many" };
     let instead = format!("was left out: {why}");
-    corrected.push(Correction { name: key.to_owned(), wanted: tokens, instead });
+    let range = between(1.0, f64::from(u32::MAX));
+    corrected.push(Correction { name: key.to_owned(), wanted: tokens, instead, range });
     Ok(None)
+}
+
+fn between(least: f64, most: f64) -> String {
+    format!("a number from {least} to {most}")
 }
 
 /// A value, parsed where the file wrote it as JSON in a string.

@@ -14,7 +14,6 @@ use super::dag::{
     BadFlow, Binding, FlowFile, InputDef, Node, OutputDef, PromptyCall, ValueType, unknown_api,
 };
 use super::{prompty_v2, pyvalue, yaml};
-use crate::registry::PackFiles;
 
 /// Name of the one node of a prompty flow.
 pub(crate) const NODE: &str = "prompty";
@@ -23,12 +22,6 @@ pub(crate) const NODE: &str = "prompty";
 pub(super) const ABOVE: &str = "_above";
 /// Most prompty files that build on one another.
 const BASES_MAX: usize = 8;
-
-/// The text of a file of the pack by its path from the folder of the flow file.
-pub(super) fn beside(files: &PackFiles, entry: &str, name: &str) -> Option<String> {
-    let bytes = files.get(&path_in_pack(entry, name)?).ok()??;
-    String::from_utf8(bytes.to_vec()).ok()
-}
 
 /// The path in the pack of what a file of the pack names by its path from its own folder.
 pub(super) fn path_in_pack(from: &str, name: &str) -> Option<String> {
@@ -136,6 +129,18 @@ impl Prompty {
         Ok(Prompty { template: body.to_owned(), config })
     }
 
+    /// Warnings of members that no edition has: they are probably misspelt.
+    pub(super) fn unknown_members(&self, path: &str) -> Vec<String> {
+        let model = self.config.get("model").and_then(Value::as_object);
+        let of_model = model.into_iter().flat_map(Map::keys);
+        let of_model = of_model.filter(|name| !MODEL.contains(&name.as_str()));
+        let unknown = self.config.keys().filter(|name| !MEMBERS.contains(&name.as_str()));
+        let unknown = unknown.cloned().chain(of_model.map(|name| format!("model.{name}")));
+        unknown
+            .map(|name| format!("{path}: {name} is no member of a prompty file and is ignored"))
+            .collect()
+    }
+
     /// The same with the files it refers to and what it takes from its base; a sample counts only where
     /// no inputs are declared.
     fn with_files(
@@ -205,11 +210,11 @@ impl Prompty {
 
     /// Takes what this file does not say itself from the file that it builds on.
     fn take_missing(&mut self, base: &Map<String, Value>) {
-        const MODEL: [&str; 7] =
+        const OF_BASE: [&str; 7] =
             ["configuration", "parameters", "connection", "options", "api", "apiType", "response"];
         if let Some(of_base) = base.get("model").and_then(Value::as_object) {
             let model = self.config.entry("model").or_insert_with(|| Map::new().into());
-            for name in MODEL {
+            for name in OF_BASE {
                 let (Some(model), Some(value)) = (model.as_object_mut(), of_base.get(name)) else {
                     continue;
                 };
@@ -342,6 +347,44 @@ impl Prompty {
     }
 }
 
+/// The members that prompty files have, in one edition or the other.
+const MEMBERS: [&str; 23] = [
+    "$schema",
+    "additionalInstructions",
+    "authors",
+    "base",
+    "description",
+    "displayName",
+    "environment",
+    "id",
+    "inputSchema",
+    "inputs",
+    "instructions",
+    "kind",
+    "metadata",
+    "model",
+    "name",
+    "outputSchema",
+    "outputs",
+    "sample",
+    "tags",
+    "template",
+    "tools",
+    "type",
+    "version",
+];
+/// The members of their `model`.
+const MODEL: [&str; 9] = [
+    "api",
+    "apiType",
+    "configuration",
+    "connection",
+    "id",
+    "options",
+    "parameters",
+    "provider",
+    "response",
+];
 /// Members that say nothing about the run.
 const NOT_USED: [&str; 7] =
     ["name", "displayName", "description", "authors", "tags", "version", "metadata"];

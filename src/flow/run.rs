@@ -355,8 +355,8 @@ fn overrides(params: &Map<String, Value>) -> Result<CallSettings, String> {
     match corrected.first() {
         None => Ok(settings),
         Some(wrong) => Err(format!(
-            "the parameter {} cannot be {}: it must be in its range",
-            wrong.name, wrong.wanted
+            "the parameter {} cannot be {}: it must be {}",
+            wrong.name, wrong.wanted, wrong.range
         )),
     }
 }

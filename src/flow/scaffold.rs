@@ -1,10 +1,9 @@
 //! A new pack, and a record for a folder without one.
 
+use super::dag;
 use super::dag::FlowFile;
 use super::folder::flow_file;
-use super::pack::LoadError;
-use super::prompty::Prompty;
-use super::{dag, flex, yaml};
+use super::pack::{LoadError, flow_of};
 use crate::registry::{
     DeclaredOutputs, FlowPackRecord, IoContract, IoInput, IoOutput, PackFiles, RECORD_VERSION,
     Status,
@@ -72,16 +71,9 @@ pub(crate) fn record_of(
 }
 
 fn read(entry: &str, files: &PackFiles) -> Result<FlowFile, LoadError> {
-    let text = String::from_utf8_lossy(files.get(entry)?.unwrap_or_default()).into_owned();
-    if entry.ends_with(".prompty") {
-        let beside = |name: &str| super::prompty::beside(files, entry, name);
-        return Ok(Prompty::parse(entry, &text)?.flow(entry, beside)?);
-    }
-    let value = yaml::parse(&text).map_err(|error| dag::BadFlow::new(entry, error.0))?;
-    if flex::is_flex(&value) {
-        return Ok(flex::flow(&value, |name| super::prompty::beside(files, entry, name))?);
-    }
-    Ok(FlowFile::from_value(&value)?)
+    let text = std::str::from_utf8(files.get(entry)?.unwrap_or_default())
+        .map_err(|_| LoadError::Json { path: entry.to_owned(), reason: "not UTF-8".to_owned() })?;
+    flow_of(entry, text, files)
 }
 
 #[cfg(test)]

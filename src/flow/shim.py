@@ -144,6 +144,28 @@ def parse_chat(chat_str, images=None, valid_roles=None):
 NO_PICTURES = "pictures are not supported; give what the picture shows as a text"
 
 
+class Members(dict):
+    """Members of a connection, or one group of them. An error names the connection and the members that exist."""
+
+    def __init__(self, what, members):
+        super().__init__(members)
+        self.what = what
+
+    def __missing__(self, name):
+        raise NoMember(self.what, name, self)
+
+
+class NoMember(AttributeError, KeyError):
+    """A member that a connection does not have, asked for as an attribute or as an item."""
+
+    def __init__(self, what, name, members):
+        known = ", ".join(sorted(map(str, members)))
+        super().__init__(f"{what} has no member {name}; it has {known or 'no member'}")
+
+    def __str__(self):
+        return self.args[0]
+
+
 class Connection:
     """Members in two groups, configs and secrets; each is an item and an attribute too."""
 
@@ -151,8 +173,9 @@ class Connection:
 
     def __init__(self, members):
         self.name, self.type = members.get("name"), members.get("type")
-        self.configs = {**self.DEFAULTS, **(members.get("configs") or {})}
-        self.secrets = dict(members.get("secrets") or {})
+        what = f"the connection {self.name}"
+        self.configs = Members(f"configs of {what}", {**self.DEFAULTS, **(members.get("configs") or {})})
+        self.secrets = Members(f"secrets of {what}", members.get("secrets") or {})
         for key, value in members.items():
             if key in ("configs", "secrets", "name", "type", "module", "$schema"):
                 continue
@@ -169,13 +192,15 @@ class Connection:
             for group in (self.configs, self.secrets):
                 if name in group:
                     return group[name]
-        raise AttributeError(f"the connection has no member {name}")
+        if name.startswith("__") or name in ("configs", "secrets", "name"):
+            raise AttributeError(name)
+        raise NoMember(f"the connection {self.name}", name, {**self.configs, **self.secrets})
 
     def __getitem__(self, name):
         for group in (self.configs, self.secrets):
             if name in group:
                 return group[name]
-        raise KeyError(f"the connection has no member {name}")
+        raise NoMember(f"the connection {self.name}", name, {**self.configs, **self.secrets})
 
     def __contains__(self, name):
         return name in self.configs or name in self.secrets
@@ -414,6 +439,8 @@ def read_env_file(path=".env"):
         return read_env_text(open(path, encoding="utf-8-sig", newline="").read())
     except OSError:
         return {}
+    except UnicodeDecodeError as error:
+        raise ValueError(f"read {path}: it is not UTF-8 (`iconv` converts it): {error}") from None
 
 
 def load_dotenv(dotenv_path=None, *_, override=False, **__):
@@ -457,6 +484,15 @@ def not_set(name, variable, own):
     return f"{said}is not set; set it, or set it in `.env` beside the flow"
 
 
+# What PromptFlow writes where a secret stands that a person has to give.
+PLACEHOLDERS = ("<user-input>", "<no-change>")
+
+
+def is_placeholder(key, value, is_secret):
+    hidden = (is_secret or key == "api_key") and isinstance(value, str) and value and not value.strip("*")
+    return value in PLACEHOLDERS or hidden
+
+
 def members_of(name):
     """The members of a connection, from its file and from variables of the environment."""
     file = given["files"].get(name, {})
@@ -467,6 +503,13 @@ def members_of(name):
     for group in (members, members.get("secrets"), members.get("configs")):
         for key, value in (group or {}).items():
             variable, own = reference(value), prefix + key.upper()
+            is_secret = group is not members and group is members.get("secrets")
+            if isinstance(value, str) and is_placeholder(key, value, is_secret) and own not in os.environ:
+                own = f", or set {own}" if name in given["by_prefix"] else ""
+                raise LookupError(
+                    f"read the connection {name}: its {key} is the placeholder {value} and no value; write "
+                    f"`{key}: ${{env:VARIABLE}}` into its file and set this variable{own}"
+                )
             if variable is not None:
                 found = given["variables"].get(variable, os.environ.get(variable))
                 if found is None and own not in os.environ:
@@ -612,6 +655,8 @@ class Pack(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module):
         origin = module.__spec__.origin
         if origin in files:
+            if files[origin] is None:
+                raise ValueError(f"read {origin}: it is not UTF-8 (`iconv` converts it)")
             module.__file__ = origin
             exec(compile(files[origin], origin, "exec"), module.__dict__)
 
@@ -677,15 +722,25 @@ def key_of(key):
     return str(key) if isinstance(key, str) else json.dumps(key)
 
 
-def plain(value, place="the output"):
+# How deep lists and dicts may lie in each other; readers of JSON have a limit too.
+DEPTH_MAX = 100
+
+
+def plain(value, place="the output", within=()):
     """The value as JSON has it; an error names the part that JSON cannot hold."""
+    if id(value) in within:
+        raise ValueError(f"{place} contains itself, which JSON cannot hold")
+    if len(within) > DEPTH_MAX:
+        raise ValueError(f"{place[:200]}… lies more than {DEPTH_MAX} lists and dicts deep")
     if isinstance(value, dict):
+        within = (*within, id(value))
         for key in value:
             if not (key is None or isinstance(key, (str, int, float, bool))):
                 raise TypeError(f"{place} has a key of type {type(key).__name__}, and JSON has only texts")
-        return {whole_text(key_of(k), f"a key of {place}"): plain(v, f"{place}[{k!r}]") for k, v in value.items()}
+        return {whole_text(key_of(k), f"a key of {place}"): plain(v, f"{place}[{k!r}]", within) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(v, f"{place}[{i}]") for i, v in enumerate(value)]
+        within = (*within, id(value))
+        return [plain(v, f"{place}[{i}]", within) for i, v in enumerate(value)]
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         raise ValueError(f"{place} is {value}, which JSON cannot hold")
     if isinstance(value, str):
@@ -695,9 +750,10 @@ def plain(value, place="the output"):
     if value is None or isinstance(value, (int, float, bool)):
         return value
     if hasattr(value, "__dataclass_fields__"):
-        return plain({k: getattr(value, k) for k in value.__dataclass_fields__}, place)
+        members = {k: getattr(value, k) for k in value.__dataclass_fields__}
+        return plain(members, place, (*within, id(value)))
     if hasattr(value, "model_dump"):
-        return plain(value.model_dump(mode="json"), place)
+        return plain(value.model_dump(mode="json"), place, (*within, id(value)))
     raise TypeError(
         f"{place} is of type {type(value).__name__}, which JSON cannot hold; return texts, numbers, "
         "lists and dicts"
@@ -770,7 +826,7 @@ def main():
 
 def why(error):
     said = f"{type(error).__name__}: {error}"[:2000]
-    if isinstance(error, Missing):
+    if isinstance(error, (Missing, NoMember)):
         return str(error)
     if isinstance(error, ImportError):
         said += "; install it for the interpreter that python.interpreter names"

@@ -21,7 +21,7 @@ use super::Context;
 use super::data_rules::{GivenData, SaidByText, file_places};
 use super::failure::{Exit, Failure};
 use super::flow_runner::{no_provider, pack_files, tell_warnings};
-use super::given_input::{GivenInput, flat_row, given_day, given_params, object};
+use super::given_input::{GivenInput, flat_row, given_day, given_params};
 use super::settings::load_config;
 use super::ui::{count, dim};
 use crate::config::Config;
@@ -204,10 +204,7 @@ impl BatchExportArgs {
             let [given] = self.input.as_slice() else {
                 return Err(Failure::new(Exit::Usage, "--lines takes one --input"));
             };
-            let text = GivenInput::of(given).text(context)?;
-            let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-            let read = |(index, line)| object(line, &format!("line {}", index + 1));
-            let lines: Vec<Map<String, Value>> = lines.map(read).collect::<Result<_, _>>()?;
+            let lines = GivenInput::of(given).lines(context)?;
             if lines.is_empty() {
                 return Err(Failure::new(Exit::Input, format!("{given} has no lines")));
             }
@@ -217,7 +214,7 @@ impl BatchExportArgs {
         let one = |given: &String| {
             let given = GivenInput::of(given);
             if given.is_json() {
-                return Ok(StoredInput::Inputs(object(&given.text(context)?, "the input")?));
+                return Ok(StoredInput::Inputs(given.object(context)?));
             }
             let (name, bytes) = (given.name(), given.bytes(context)?);
             if document::has_known_name(&name) {
