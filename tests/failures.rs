@@ -722,6 +722,11 @@ fn a_probe_says_what_is_wrong_with_each_answer() {
         (200, reply("", "length"), vec!["answered without text", "4096 tokens", "max_tokens"]),
         (200, reply(" \n", "stop"), vec!["answered without text", "provider.loop.model"]),
         (401, error("Incorrect API key"), vec!["Incorrect API key"]),
+        (
+            429,
+            json!({"error": {"message": "No quota", "code": "insufficient_quota"}}).to_string(),
+            vec!["nothing left to spend", "add credit", "fix: summarizer doctor --probe"],
+        ),
         (404, error("The model `loop-1` does not exist"), vec!["`loop-1` does not exist"]),
         (404, "<html>Not Found</html>".to_owned(), vec!["404", "base_url"]),
         (200, "<html>Welcome</html>".to_owned(), vec!["is a web page", "base_url"]),

@@ -436,7 +436,7 @@ fn shown(pack: &LoadedPack, outcome: &FlowOutcome) -> String {
     let mut outputs = outcome.outputs.iter();
     match (outputs.next(), outputs.next()) {
         _ if !pack.is_imported() => outcome.summary.summary_text.clone(),
-        (Some((_, only)), None) if is_stand_in => text_or_json(only),
+        (Some((_, only)), None) if is_stand_in || only.is_null() => text_or_json(only),
         (Some(_), None) => outcome.summary.summary_text.clone(),
         _ => outcome.outputs.iter().map(named).collect::<Vec<_>>().join("\n"),
     }

@@ -19,7 +19,9 @@ use crate::contract::time::Day;
 use crate::contract::vocabulary::FailureCause;
 use crate::home::Home;
 use crate::log::Reader;
-use crate::model::{PROBE_TOKENS, Probed, StopReason, listed_models, names_model, probed};
+use crate::model::{
+    ModelError, PROBE_TOKENS, Probed, StopReason, listed_models, names_model, probed,
+};
 use crate::os::jail::{self, Support};
 use crate::os::rights;
 use crate::telemetry::try_collector;
@@ -27,6 +29,8 @@ use crate::upstream::Family;
 
 /// A bus whose newest day is older than this is reported.
 const STALE_DAYS: i64 = 7;
+/// The next step after a failure that no setting mends.
+const PROBE_AGAIN: &str = "summarizer doctor --probe";
 /// How long a provider may take to accept a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long it may take to list its models.
@@ -273,9 +277,29 @@ pub(super) fn probe_providers(context: &Context, config: &Config, findings: &mut
                 }
             }
             Ok(None) => {}
-            Err(error) => findings.wrong("probe", format!("{name}: {error}"), &settings),
+            Err(error) => not_answered(name, &error, &settings, findings),
         }
     }
+}
+
+/// A probe that failed. What no setting changes ends in another probe.
+fn not_answered(name: &str, error: &ModelError, settings: &str, findings: &mut Findings) {
+    let (fix, hint) = match error.cause() {
+        FailureCause::QuotaUsedUp => (
+            PROBE_AGAIN,
+            "add credit or raise the limit of the account, then probe again".to_owned(),
+        ),
+        FailureCause::RateLimit => {
+            let pause = error.retry_after().map(|pause| format!("wait {} s, ", pause.as_secs()));
+            (PROBE_AGAIN, format!("{}then probe again", pause.unwrap_or_default()))
+        }
+        FailureCause::ServerError | FailureCause::Timeout | FailureCause::ConnectionLost => {
+            (PROBE_AGAIN, "look at the server, then probe again".to_owned())
+        }
+        _ => return findings.wrong("probe", format!("{name}: {error}"), settings),
+    };
+    findings.wrong("probe", format!("{name}: {error}"), fix);
+    findings.hint(hint);
 }
 
 /// A model whose answer has no text answers no question of a flow either.
