@@ -136,7 +136,6 @@ fn every_failure_of_a_server_has_a_class_and_hides_the_key() {
         (Act::Endless, ErrorClass::Permanent),
         (Act::Huge(64 << 20), ErrorClass::Permanent),
         (status(200, &[], "<html>"), ErrorClass::Transient),
-        (status(200, &[], "{\"choices\": []}"), ErrorClass::Transient),
         (status(429, &[], ""), ErrorClass::Transient),
         (status(500, &[], ""), ErrorClass::Transient),
         (status(401, &[], &leak), ErrorClass::Permanent),
