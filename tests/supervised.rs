@@ -95,7 +95,7 @@ fn a_unit_is_printed_written_and_accepted_by_systemd() {
     assert!(shown.contains("Type=notify") && shown.contains("serve\n"), "{shown}");
     home.expect(2, &["service", "install"]).says(&["--user"]);
     home.expect(2, &["service", "install", "--user", "--name", "a b"])
-        .says(&["no name for a unit"]);
+        .says(&["cannot be the name of a unit"]);
     let mut install = home.command(&["service", "install", "--user", "--name", "mine"]);
     let installed = Ran::of(install.env("XDG_CONFIG_HOME", home.path("config")).output().unwrap());
     assert_eq!(installed.exit, Some(0), "{}", installed.err);
