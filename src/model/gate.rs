@@ -38,7 +38,8 @@ use super::call::{GIVE_WAY_SLICE, Listener, ModelCall, RightOfWay};
 use super::deadline::time_left;
 use super::ending::CallEnd;
 use super::error::{ErrorClass, ModelError};
-use super::health::{FAILURES_TO_OPEN, Failures, LearnedRate};
+use super::health::{FAILURES_TO_OPEN, Failures};
+use super::learned_rate::LearnedRate;
 use super::provider::{Provider, Resting};
 use super::reply::{Cached, Charge, ModelIdentity, ModelReply, Usage};
 use super::speed::{Speed, Written};
@@ -504,7 +505,7 @@ impl Gate {
             _ => {
                 state.failures.end();
                 if result.is_ok() {
-                    state.rate.answered(now);
+                    state.rate.answered(number, now);
                 }
                 if was_open || was_spent && result.is_ok() {
                     state.paused_until = None;

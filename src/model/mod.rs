@@ -27,6 +27,7 @@ mod fallback;
 mod gate;
 mod health;
 mod http;
+mod learned_rate;
 mod openai;
 mod openai_batch;
 mod provider;
