@@ -406,6 +406,24 @@ fn a_collector_that_fails_in_any_way_delays_nothing_and_is_counted() {
 }
 
 #[test]
+fn a_command_that_ends_says_how_many_spans_nobody_took() {
+    let model = Server::start(vec![good()]);
+    let down = "[telemetry]\nendpoint = \"http://127.0.0.1:9\"\n";
+    let home = Home::new(&config(&model, "", down));
+    home.ask("one", FLOW, SECRET_TEXT);
+    let ran = home.run(&["drain"]);
+    let said = String::from_utf8(ran.stderr).unwrap();
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("not delivered to")).collect();
+    assert_eq!(lines.len(), 1, "{said}");
+    // The request, its attempt and its call.
+    assert!(
+        lines[0].contains("3 spans were not delivered to http://127.0.0.1:9/v1/traces: "),
+        "{said}"
+    );
+    assert!(lines[0].contains("connection_refused"), "{said}");
+}
+
+#[test]
 fn doctor_says_where_traces_go_and_whether_they_are_taken() {
     let traces = collector();
     let home = Home::new(&telemetry(&traces));

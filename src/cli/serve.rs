@@ -305,7 +305,10 @@ pub(crate) fn run_service(
     let trouble = check.finish();
     batches.finish();
     if let Some(telemetry) = telemetry {
-        telemetry.finish();
+        // No `status` can tell it after the end of this process.
+        if let Some(lost) = telemetry.finish() {
+            context.ui.complain(format!("{} {lost}", ui::yellow("warning:")));
+        }
     }
     watching.finish();
     drop(folders);

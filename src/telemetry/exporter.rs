@@ -63,6 +63,7 @@ struct Collector {
 /// What became of the spans.
 #[derive(Default)]
 struct SpanCounts {
+    offered: AtomicU64,
     sent: AtomicU64,
     dropped: AtomicU64,
     refused: AtomicU64,
@@ -175,6 +176,7 @@ impl Telemetry {
 
     /// Takes a span, or drops it when too many wait.
     pub(super) fn offer(&self, span: &TraceSpan) {
+        self.counts.offered.fetch_add(1, Ordering::Relaxed);
         if self.spans.is_full() {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
             return;
@@ -197,21 +199,23 @@ impl Telemetry {
         })
     }
 
-    /// Sends what waits, once and for a short time. A thread that still waits is left behind.
-    pub(crate) fn finish(&self) {
+    /// Sends what waits, once and for a short time. A thread that still waits is left behind. Says how many
+    /// spans did not reach the collector, if any did not.
+    pub(crate) fn finish(&self) -> Option<String> {
         self.stops.store(true, Ordering::Release);
-        let Some(thread) = self.thread.lock().take() else { return };
+        let thread = self.thread.lock().take()?;
         thread.thread().unpark();
         let begun = Instant::now();
         while !thread.is_finished() && begun.elapsed() < END_WITHIN {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let lost = [&self.counts.dropped, &self.counts.refused];
-        let lost: u64 = lost.iter().map(|count| count.load(Ordering::Relaxed)).sum();
-        let lost = lost + self.spans.len() as u64;
-        if lost > 0 {
-            tracing::warn!(lost, collector = self.shown, "spans did not reach the collector");
-        }
+        // Also those that a thread left behind still holds.
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let lost = count(&self.counts.offered).saturating_sub(count(&self.counts.sent));
+        let why = self.counts.last_error.lock().clone();
+        let why = why.unwrap_or_else(|| "it did not answer in time".to_owned());
+        let spans = if lost == 1 { "span was" } else { "spans were" };
+        (lost > 0).then(|| format!("{lost} {spans} not delivered to {}: {why}", self.shown))
     }
 }
 
