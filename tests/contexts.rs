@@ -573,3 +573,90 @@ fn the_titles_of_long_sources_reach_the_prompt_of_a_digest() {
         }
     }
 }
+
+/// The places of texts in a prompt, which all have to be there.
+fn places(prompt: &str, texts: &[&str]) -> Vec<usize> {
+    texts
+        .iter()
+        .map(|text| prompt.find(text).unwrap_or_else(|| panic!("{text}: {prompt}")))
+        .collect()
+}
+
+#[test]
+fn messages_of_one_moment_stand_in_the_order_of_their_file() {
+    let home = Home::new();
+    let texts = ["Who votes for it?", "I do.", "I do not.", "Who paints the door?", "Ben does."];
+    // The ids are in another order than what was said.
+    let ids = ["evt_e", "evt_b", "evt_d", "evt_a", "evt_c"];
+    let said = ids.iter().zip(texts).map(|(id, text)| spoken(id, 0, "user", text));
+    let day = "2026-02-11";
+    events_day(&home.path("buses"), day, &said.collect::<Vec<_>>());
+    let talk = session("ses_vote", day, MIDNIGHT + 50_400_000, &ids);
+    bus_support::sessions_day(&home.path("buses"), day, false, &[talk]);
+    let flow = "gpt.session.summarize.parsed_message.v3";
+    home.ask("whole", flow, "session_summary", "session_bus", &["ses_vote"], json!({}));
+    home.ask("slice", flow, "event_summary", "event_bus", &ids, json!({}));
+    home.ok(&["drain"]);
+    for id in ["whole", "slice"] {
+        assert!(places(&home.prompts(id), &texts).is_sorted(), "{id}");
+    }
+}
+
+#[test]
+fn the_newest_version_of_an_event_decides_whichever_id_a_request_names() {
+    let home = Home::new();
+    let version = |id: &str, seconds: i64, text: &str| {
+        let mut one = spoken(id, seconds, "user", text);
+        one["source"]["version_of"] = "evt_a".into();
+        one
+    };
+    let day = "2026-02-11";
+    let (old, other) =
+        (spoken("evt_a", 0, "user", "Old words."), spoken("evt_o", 9, "user", "More."));
+    events_day(&home.path("buses"), day, &[old.clone(), other.clone()]);
+    let talk = session("ses_a", day, MIDNIGHT + 50_400_000, &["evt_a", "evt_o"]);
+    bus_support::sessions_day(&home.path("buses"), day, false, &[talk]);
+    let flow = "gpt.log.annotate.obsidian_note_meta.v1";
+    home.ask("first", flow, "event_summary", "event_bus", &["evt_a"], json!({}));
+    home.ok(&["drain"]);
+    assert!(home.prompts("first").contains("Old words."));
+
+    let mut newest = version("evt_c", 0, "New words.");
+    newest["publish"] = false.into();
+    let between = version("evt_b", 0, "Other words.");
+    events_day(&home.path("buses"), day, &[old, other, between, newest]);
+    let talks = "gpt.session.summarize.parsed_message.v3";
+    for (id, flow, kind, bus, ids) in [
+        ("old", flow, "event_summary", "event_bus", &["evt_a"][..]),
+        ("between", flow, "event_summary", "event_bus", &["evt_b"]),
+        ("all", talks, "event_summary", "event_bus", &["evt_a", "evt_b", "evt_c", "evt_o"]),
+        ("talk", talks, "session_summary", "session_bus", &["ses_a"]),
+    ] {
+        home.ask(id, flow, kind, bus, ids, json!({"again": id}));
+    }
+    home.ok(&["drain"]);
+    for id in ["old", "between", "all", "talk"] {
+        let prompt = home.prompts(id);
+        assert_eq!(prompt.matches("New words.").count(), 1, "{id}: {prompt}");
+        assert!(
+            !prompt.contains("Old words.") && !prompt.contains("Other words."),
+            "{id}: {prompt}"
+        );
+        let ack = home.ack(id);
+        let file = home.path("buses").join(ack["summary"]["path"].as_str().unwrap());
+        let items = std::fs::read_to_string(file).unwrap();
+        let items = items.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let made = |item: &Value| item["summary_id"] == ack["summary"]["summary_id"];
+        let item = items.into_iter().find(made).unwrap();
+        assert_eq!(item["selection"]["context"]["publish"], json!(false), "{id}: {item}");
+        if id != "talk" {
+            let sources = item["source_ids"].to_string();
+            assert!(sources.contains("evt_c") && !sources.contains("evt_a"), "{id}: {sources}");
+        }
+    }
+    // What was summarized before can still be recomputed.
+    home.ok(&["verify"]);
+    home.ask("again", flow, "event_summary", "event_bus", &["evt_a"], json!({}));
+    home.ok(&["drain"]);
+    assert!(home.ack("again")["warnings"].to_string().contains("source_changed"));
+}

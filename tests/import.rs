@@ -455,3 +455,42 @@ fn items_of_a_feed_without_a_date_are_read() {
     let again = run_lines(&home, &["add", &xml, &json]).pop().unwrap();
     assert_eq!((&again["records_added"], &again["as_before"]), (&0.into(), &3.into()), "{again}");
 }
+
+/// The records of the event bus, in the order of the files.
+fn events(home: &Path) -> Vec<serde_json::Value> {
+    let files = tree(&home.join("buses/eventbus/daily"));
+    let lines = files.values().flat_map(|data| data.split(|byte| *byte == b'\n'));
+    let lines = lines.filter(|line| !line.is_empty());
+    lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
+}
+
+#[test]
+fn messages_that_differ_in_their_author_their_conversation_or_a_wide_id_are_kept_apart() {
+    let lines = [
+        r#"{"timestamp":"2026-02-11T10:00:00Z","author":"Zoe","text":"Yes."}"#,
+        r#"{"timestamp":"2026-02-11T10:00:00Z","author":"Ben","text":"Yes."}"#,
+        r#"{"timestamp":"2026-02-11T10:00:00Z","from":"Ana","text":"Yes."}"#,
+        r#"{"id":"1","conversation_id":"a","timestamp":"2026-02-11T10:00:01Z","text":"No."}"#,
+        r#"{"id":"1","conversation_id":"b","timestamp":"2026-02-11T10:00:01Z","text":"No."}"#,
+        r#"{"id":123456789012345678901,"timestamp":"2026-02-11T10:00:02Z","text":"One."}"#,
+        r#"{"id":123456789012345678902,"timestamp":"2026-02-11T10:00:02Z","text":"One."}"#,
+    ];
+    let list = format!("[{}]", lines.join(","));
+    for (name, text) in [("m.jsonl", lines.join("\n")), ("m.json", list)] {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        run(&home, &["init"]);
+        let file = write(dir.path().join(name), text.as_bytes());
+        assert_eq!(run(&home, &["import", "chat-export", &file])["added"], 7, "{name}");
+        assert_eq!(run(&home, &["import", "chat-export", &file])["added"], 0, "{name}");
+        let all = events(&home);
+        let said = |record: &serde_json::Value| {
+            let who = ["author", "from", "conversation_id"].map(|name| record[name].as_str());
+            who.into_iter().flatten().next().unwrap_or_default().to_owned()
+        };
+        let said: Vec<String> = all.iter().map(said).collect();
+        assert_eq!(said, ["Zoe", "Ben", "Ana", "a", "b", "", ""], "{name}");
+        let wide = ["123456789012345678901", "123456789012345678902"];
+        assert!(all[5..].iter().zip(wide).all(|(one, id)| one["event_id"] == id), "{all:?}");
+    }
+}

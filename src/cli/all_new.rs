@@ -3,7 +3,7 @@
 //! Contract: memory holds a hash of each id, never a record. What was asked for is read from the
 //! queue. A message of a session is not asked for alone: its session is.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use chrono_tz::Tz;
 use serde::Deserialize;
@@ -23,6 +23,8 @@ use crate::os::Open;
 use crate::upstream::defect::Defect;
 use crate::upstream::lines::Lines;
 use crate::upstream::moment::Moment;
+use crate::upstream::record::version_of;
+use crate::upstream::view::Partition;
 use crate::upstream::{Family, Upstream, index_of_home};
 use crate::work::content_key::model_of;
 
@@ -36,20 +38,11 @@ struct Record {
     event_ids: Vec<String>,
     /// Of a message that its conversation does not show.
     standing: Option<String>,
+    /// Upstream may put anything here.
     #[serde(default)]
-    source: Source,
+    source: Value,
     #[serde(default)]
-    metadata: Metadata,
-}
-
-#[derive(Default, Deserialize)]
-struct Source {
-    source_system: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-struct Metadata {
-    date: Option<String>,
+    metadata: Value,
 }
 
 /// The ids that a queue line names.
@@ -78,6 +71,7 @@ pub(super) fn all_new(
     let upstream =
         Upstream::new(disk.clone(), &home.buses, index_of_home(disk, &home.upstream_index()));
     let mut known = asked(context, home)?;
+    let mut in_sessions = HashSet::new();
     let mut found = BTreeMap::new();
     let mut models: BTreeMap<String, Option<String>> = BTreeMap::new();
     // Sessions first: they say which events belong to them.
@@ -87,14 +81,19 @@ pub(super) fn all_new(
         for partition in upstream.partitions(family).map_err(|defect| unread(&defect))? {
             let partition =
                 upstream.partition(family, &partition).map_err(|defect| unread(&defect))?;
+            let newest = newest_versions(&upstream, &partition)?;
             let mut lines = upstream.lines(&partition).map_err(|defect| unread(&defect))?;
-            while let Some((_, line)) = lines.next_line().map_err(|error| broken(&error))? {
+            while let Some((at, line)) = lines.next_line().map_err(|error| broken(&error))? {
                 let Ok(record) = serde_json::from_slice::<Record>(line) else { continue };
-                for event in &record.event_ids {
-                    known.insert(mark(Bus::EventBus.as_str(), event));
-                }
-                // What is edited away or hidden is part of no summary.
-                let subject = Some(record).filter(|record| record.standing.is_none());
+                in_sessions.extend(record.event_ids.iter().map(|event| sha256(event)));
+                // What is edited away or hidden is part of no summary, and no older version is.
+                let [own, first] = [record.event_id.as_deref(), record.first_id()];
+                let mut ids = own.into_iter().chain(first).map(sha256);
+                let newest = first.and_then(|first| newest.get(&sha256(first)));
+                let is_asked = record.standing.is_none()
+                    && newest.is_none_or(|newest| *newest == at.line)
+                    && !ids.any(|id| in_sessions.contains(&id));
+                let subject = Some(record).filter(|_| is_asked);
                 let Some(subject) =
                     subject.and_then(|one| subject_of(family, one, config.timezone))
                 else {
@@ -115,13 +114,38 @@ pub(super) fn all_new(
     Ok(found)
 }
 
+impl Record {
+    /// The id of the first version of an event.
+    fn first_id(&self) -> Option<&str> {
+        self.source["version_of"].as_str().or(self.event_id.as_deref())
+    }
+}
+
+/// The line of the newest version of each event of a partition that has several, by the id of the first.
+fn newest_versions(
+    upstream: &Upstream,
+    partition: &Partition,
+) -> Result<HashMap<Digest, u64>, Failure> {
+    let mut newest = HashMap::new();
+    if !partition.index.has_wholes() || partition.manifest.family != Family::Events {
+        return Ok(newest);
+    }
+    let mut lines = upstream.lines(partition).map_err(|defect| unread(&defect))?;
+    while let Some((at, line)) = lines.next_line().map_err(|error| broken(&error))? {
+        if let Some(first) = version_of(line) {
+            newest.insert(sha256(first), at.line);
+        }
+    }
+    Ok(newest)
+}
+
 /// `zone` is the one of the home.
 fn subject_of(family: Family, record: Record, zone: Tz) -> Option<Subject> {
     let (kind, id, group) = match family {
         Family::Sessions => (SummaryKind::SessionSummary, record.session_id?, Group::Chat),
         Family::Chunks => (SummaryKind::DocumentSummary, record.document_id?, Group::Document),
         Family::Events => {
-            let group = match record.source.source_system.as_deref() {
+            let group = match record.source["source_system"].as_str() {
                 Some("mail") => Group::Mail,
                 Some("rss") => Group::Feed,
                 _ => Group::Chat,
@@ -131,8 +155,7 @@ fn subject_of(family: Family, record: Record, zone: Tz) -> Option<Subject> {
         // What this home made itself was not imported.
         Family::Summaries(_) => return None,
     };
-    let date = record.metadata.date.map(Value::from);
-    let day = date.and_then(|date| Moment::read(&date, zone)).map(|moment| moment.day_in(zone));
+    let day = Moment::read(&record.metadata["date"], zone).map(|moment| moment.day_in(zone));
     Some(Subject { kind, bus: family.bus(), name: id.clone(), id, group, day })
 }
 

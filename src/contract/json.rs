@@ -6,11 +6,16 @@
 //! written with all its digits.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
 use super::hash::{Digest, sha256};
+
+/// 2^63, the smallest size of an integer that may not fit into 64 bits.
+const LARGE: f64 = 9_223_372_036_854_775_808.0;
 
 /// Canonical JSON of a serializable value, without a final newline.
 ///
@@ -113,10 +118,68 @@ pub(crate) fn to_file<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<St
     Ok(text)
 }
 
+/// Whether a value holds a number as large as an integer that 64 bits cannot hold: the reader gives
+/// such an integer as a float.
+pub(crate) fn has_large_float(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            number.is_f64() && number.as_f64().is_some_and(|value| value.abs() >= LARGE)
+        }
+        Value::Array(items) => items.iter().any(has_large_float),
+        Value::Object(members) => members.values().any(has_large_float),
+        _ => false,
+    }
+}
+
+/// A JSON value whose integers beyond 64 bits are texts of their digits: rounded, two of them could become one.
+pub(crate) fn exact(text: &str) -> serde_json::Result<Value> {
+    let mut value = serde_json::from_str(text)?;
+    keep_digits(&mut value, text)?;
+    Ok(value)
+}
+
+/// Puts the digits of wide integers in the place of rounded numbers. `raw` is the text of the value.
+fn keep_digits(value: &mut Value, raw: &str) -> serde_json::Result<()> {
+    if !has_large_float(value) {
+        return Ok(());
+    }
+    match value {
+        Value::Object(members) => {
+            let raw: BTreeMap<String, &RawValue> = serde_json::from_str(raw)?;
+            let both = members.iter_mut().filter_map(|(name, one)| Some((one, raw.get(name)?)));
+            both.into_iter().try_for_each(|(one, raw)| keep_digits(one, raw.get()))
+        }
+        Value::Array(items) => {
+            let raw: Vec<&RawValue> = serde_json::from_str(raw)?;
+            items.iter_mut().zip(raw).try_for_each(|(one, raw)| keep_digits(one, raw.get()))
+        }
+        _ => {
+            let digits = raw.strip_prefix('-').unwrap_or(raw);
+            if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                *value = raw.into();
+            }
+            Ok(())
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn an_integer_that_64_bits_cannot_hold_keeps_its_digits() {
+        let text = r#"{"id":123456789012345678901,"a":[-99999999999999999999,{"b":1e30}],"c":18446744073709551615}"#;
+        let kept = exact(text).unwrap();
+        assert_eq!(kept["id"], "123456789012345678901");
+        assert_eq!(
+            (&kept["a"][0], &kept["a"][1]["b"]),
+            (&"-99999999999999999999".into(), &1e30.into())
+        );
+        assert_eq!(kept["c"], u64::MAX);
+        assert!(exact("{").is_err());
+    }
 
     #[test]
     fn keys_are_sorted_by_utf16_and_numbers_follow_ecmascript() {

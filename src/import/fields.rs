@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::stream::each_record;
 use super::{ImportError, LeftOut, NewRecord, Report, TakeEvent, Target, import_events};
 use crate::contract::hash::sha256;
+use crate::contract::json::line;
 use crate::contract::privacy::{LOCAL_ONLY, says_local_only};
 use crate::contract::publish;
 use crate::contract::stable_id::{Part, stable_id};
@@ -135,13 +136,18 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
     let order = at.map_or(0, |at| at.0);
     let said = record.as_object().and_then(publish::said_by_record);
     let publish = publish::together([said, said_by_page]);
+    let kept: Vec<(&str, Value)> = kept(record).collect();
     let id = given.clone().unwrap_or_else(|| {
         let hash = sha256(&text).hex();
+        let is_author = |(name, _): &&(&str, Value)| matches!(*name, "author" | "from");
+        let authors: Vec<String> =
+            kept.iter().filter(is_author).map(|(_, one)| line(one)).collect();
         let parts = [
             Part::Text("event"),
             Part::Labelled("source", &mapping.source_system),
             Part::Labelled("conversation", conversation.as_deref().unwrap_or("none")),
             Part::Integer(order),
+            Part::Labelled("authors", &authors.join("\n")),
             Part::Labelled("role", role.as_deref().unwrap_or("none")),
             Part::Labelled("content", &hash),
         ];
@@ -167,7 +173,7 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
             value[key] = json!(found);
         }
     }
-    for (key, found) in kept(record) {
+    for (key, found) in kept {
         value[key] = found;
     }
     if let Some(publish) = publish {

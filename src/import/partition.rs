@@ -55,7 +55,8 @@ impl NewRecord {
     }
 
     pub(super) fn key(&self) -> RecordKey {
-        RecordKey { id: self.id.clone(), content: content_of_event(&self.value) }
+        let (content, place) = (content_of_event(&self.value), Place::of(&self.value));
+        RecordKey { id: self.id.clone(), content, place }
     }
 }
 
@@ -64,6 +65,7 @@ impl NewRecord {
 pub(crate) struct RecordKey {
     pub(super) id: String,
     content: u64,
+    place: Place,
 }
 
 /// A number for what an event says. A mail is the same with another footer, so its number is that of its sender
@@ -74,12 +76,27 @@ fn content_of_event(event: &Value) -> u64 {
     number_of(members.map(|name| &event[name]))
 }
 
-/// A number for where an event belongs: its conversation, its feed, or else its file.
-fn place_of_event(event: &Value) -> u64 {
-    let place = ["conversation_id", "feed"].map(|name| &event[name]);
-    match place.iter().all(|one| one.is_null()) {
-        true => number_of([&event["source"]["source_uri"]]),
-        false => number_of(place),
+/// Where an event belongs, as a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    /// Its conversation or its feed.
+    Named(u64),
+    /// Its file, where it names neither.
+    File(u64),
+    /// A mail has one id wherever it lies.
+    Anywhere,
+}
+
+impl Place {
+    fn of(event: &Value) -> Place {
+        if event["source"]["source_system"] == "mail" {
+            return Place::Anywhere;
+        }
+        let named = ["conversation_id", "feed"].map(|name| &event[name]);
+        match named.iter().all(|one| one.is_null()) {
+            true => Place::File(number_of([&event["source"]["source_uri"]])),
+            false => Place::Named(number_of(named)),
+        }
     }
 }
 
@@ -141,7 +158,8 @@ impl<'a> Appender<'a> {
         report: &mut Report,
     ) -> Result<(), ImportError> {
         let target = self.target;
-        records.sort_by(|a, b| (a.order, &a.id).cmp(&(b.order, &b.id)));
+        // Stable: what has the same time stays in the order of its file.
+        records.sort_by_key(|record| record.order);
         let id = id_member(self.family);
         let growing = self.growing(partition, report)?;
         let mut lines = String::new();
@@ -362,8 +380,11 @@ impl Growing {
         let known = Known::of(&record.value);
         if id == EVENT_ID {
             let key = record.key();
-            let first = self.first_id(&record, &known);
-            let own = self.marked_id(&self.content_id(&key), known.marks);
+            let first = self.id_in_place(&key);
+            let content = self.content_id(&first, &key);
+            let own = self.marked_id(&content, known.marks);
+            // A mail never replaces another one: anybody can send one with the id of another.
+            let first = if key.place == Place::Anywhere { content } else { first };
             if own != first {
                 record.value["source"]["version_of"] = first.into();
             }
@@ -381,29 +402,31 @@ impl Growing {
         is_new.then_some(record)
     }
 
-    /// The id of a record with this content: its own, unless another content has it.
-    fn content_id(&self, key: &RecordKey) -> String {
-        match self.known.get(&IdKey::of(&key.id)) {
-            Some(known) if known.content != key.content => {
-                let content = format!("{:016x}", key.content);
-                let parts = [Part::Labelled("content", &content), Part::Opaque(&key.id)];
-                stable_id("evt", &parts)
+    /// The id of the source of a record: its own, unless a record of another place has it. A file may have
+    /// got another name since: a record of it with a content that is known is the same.
+    fn id_in_place(&self, key: &RecordKey) -> String {
+        let holds = |id: &str| self.known.contains_key(&IdKey::of(id));
+        let known = self.known.get(&IdKey::of(&key.id)).map(|known| known.place);
+        let number = match (key.place, known) {
+            (place, Some(known)) if place == known => return key.id.clone(),
+            (_, None) | (Place::Anywhere, _) => return key.id.clone(),
+            (Place::File(_), Some(Place::File(_))) if holds(&self.content_id(&key.id, key)) => {
+                return key.id.clone();
             }
-            _ => key.id.clone(),
-        }
+            (Place::Named(number) | Place::File(number), Some(_)) => number,
+        };
+        let place = format!("{number:016x}");
+        stable_id("evt", &[Part::Labelled("place", &place), Part::Opaque(&key.id)])
     }
 
-    /// The id of the source that a record is a version of. A mail never replaces another one: anybody can send
-    /// one with the id of another. The same holds for the same id in another place.
-    fn first_id(&self, record: &NewRecord, new: &Known) -> String {
-        let is_mail = record.value["source"]["source_system"] == "mail";
-        match self.known.get(&IdKey::of(&record.id)) {
-            Some(known)
-                if known.content != new.content && (is_mail || known.place != new.place) =>
-            {
-                self.content_id(&record.key())
+    /// The id of a source with this content: its own, unless it was another content that came first.
+    fn content_id(&self, id: &str, key: &RecordKey) -> String {
+        match self.known.get(&IdKey::of(id)) {
+            Some(known) if known.content != key.content => {
+                let content = format!("{:016x}", key.content);
+                stable_id("evt", &[Part::Labelled("content", &content), Part::Opaque(id)])
             }
-            _ => record.id.clone(),
+            _ => id.to_owned(),
         }
     }
 
@@ -528,7 +551,7 @@ impl Marks {
 struct Known {
     marks: Marks,
     content: u64,
-    place: u64,
+    place: Place,
 }
 
 impl Known {
@@ -536,7 +559,7 @@ impl Known {
         Known {
             marks: Marks::of(record),
             content: content_of_event(record),
-            place: place_of_event(record),
+            place: Place::of(record),
         }
     }
 }
@@ -740,6 +763,28 @@ mod tests {
             records(dir.path()).iter().map(|one| one["source"]["version_of"].clone()).collect();
         // The text of another file is no version of it, although it has the same id.
         assert_eq!(versions, [json!(null), json!("evt_a"), json!(null)]);
+    }
+
+    #[test]
+    fn the_same_id_and_text_in_another_conversation_or_feed_is_another_record() {
+        for member in ["conversation_id", "feed"] {
+            let dir = tempfile::tempdir().unwrap();
+            for (place, text, added) in [
+                ("one", "Yes.", 1),
+                ("two", "Yes.", 1),
+                ("two", "Yes.", 0),
+                ("one", "Yes.", 0),
+                ("two", "No.", 1),
+                ("two", "No.", 0),
+            ] {
+                let marks = json!({ member: place });
+                assert_eq!(take(dir.path(), marks, text).added, added, "{member} {place}: {text}");
+            }
+            let all = records(dir.path());
+            let versions: Vec<&Value> =
+                all.iter().map(|one| &one["source"]["version_of"]).collect();
+            assert_eq!(versions, [&json!(null), &json!(null), &all[1]["event_id"]]);
+        }
     }
 
     #[test]

@@ -13,9 +13,11 @@ use std::sync::Arc;
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{ImportError, disk_error};
+use crate::contract::json::exact;
 use crate::contract::privacy::{LOCAL_ONLY, names_local_only, says_local_only};
 use crate::contract::publish;
 use crate::os::{Disk, DiskFile, Open};
@@ -75,7 +77,10 @@ fn each_line(
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        let record = serde_json::from_slice(line).map_err(|error| match line.len() {
+        let record = str::from_utf8(line)
+            .map_err(|error| error.to_string())
+            .and_then(|text| exact(text).map_err(|error| error.to_string()));
+        let record = record.map_err(|error| match line.len() {
             len if len >= BUS_LINE_BYTES_MAX => format!("longer than {} MiB", len >> 20),
             _ => format!("not JSON: {error}"),
         });
@@ -240,7 +245,8 @@ impl<'de> Visitor<'de> for List<'_> {
     type Value = bool;
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<bool, A::Error> {
-        while let Some(record) = list.next_element::<Value>()? {
+        while let Some(record) = list.next_element::<Box<RawValue>>()? {
+            let record = exact(record.get()).map_err(A::Error::custom)?;
             if self.wanted && !(self.take)(record) {
                 return Err(A::Error::custom("stopped"));
             }

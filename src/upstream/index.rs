@@ -23,7 +23,7 @@ use crate::log::{Cache, LogError};
 use crate::os::{Disk, FileVersion};
 
 /// Version of the layout; another version is rebuilt.
-const LAYOUT: &str = "upstream-index.v4";
+const LAYOUT: &str = "upstream-index.v5";
 const ENTRY_BYTES: usize = 32;
 /// Entries of a page: with its seal it fits a page of the store.
 const PAGE_ENTRIES: usize = 120;
@@ -122,13 +122,14 @@ impl IdKey {
     }
 }
 
-/// The two tables of a partition. Only chunks have a second id, their document.
+/// The two tables of a partition. A chunk has a second id, its document, and the later version of an event has that of
+/// the first version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
     /// By the record's own id.
     Records,
-    /// By the document a chunk belongs to.
-    Documents,
+    /// By what a record belongs to: a chunk to its document, the later version of an event to the first.
+    Wholes,
 }
 
 /// The ids of a partition that was just verified, in no order.
@@ -144,8 +145,8 @@ pub struct Tables {
     pub appended: bool,
     /// Every record by its id.
     pub records: Vec<(IdKey, RecordAt)>,
-    /// Every chunk by its document.
-    pub documents: Vec<(IdKey, RecordAt)>,
+    /// Every chunk by its document, and every later version of an event by the first.
+    pub wholes: Vec<(IdKey, RecordAt)>,
 }
 
 /// What is known of a verified partition without reading its pages.
@@ -160,7 +161,7 @@ pub struct PartitionIndex {
     /// Whether bytes were appended after the manifest was written.
     pub appended: bool,
     records: Table,
-    documents: Table,
+    wholes: Table,
     /// What the pages are sealed with.
     seal: Digest,
 }
@@ -197,21 +198,21 @@ impl PartitionIndex {
     pub fn keep(mut tables: Tables, key: &str, store: &dyn IndexStore) -> io::Result<Self> {
         let order = |(key, at): &(IdKey, RecordAt)| (*key, at.offset);
         tables.records.sort_unstable_by_key(order);
-        tables.documents.sort_unstable_by_key(order);
+        tables.wholes.sort_unstable_by_key(order);
         let mut index = PartitionIndex {
             manifest_sha256: tables.manifest_sha256,
             data_sha256: tables.data_sha256,
             mark: tables.mark,
             appended: tables.appended,
             records: Table::of(&tables.records),
-            documents: Table::of(&tables.documents),
+            wholes: Table::of(&tables.wholes),
             seal: Digest::ZERO,
         };
         let head = index.encode();
         index.seal = sha256(&head);
         let mut rows = Vec::with_capacity(PAGES_PUT);
         for (section, table) in
-            [(Section::Records, &tables.records), (Section::Documents, &tables.documents)]
+            [(Section::Records, &tables.records), (Section::Wholes, &tables.wholes)]
         {
             for (number, entries) in table.chunks(PAGE_ENTRIES).enumerate() {
                 let page = index.page(section, number, entries);
@@ -237,13 +238,18 @@ impl PartitionIndex {
     pub(crate) fn weight(&self) -> usize {
         let table =
             |table: &Table| size_of_val(&table.fences[..]) + size_of_val(table.filter.words());
-        table(&self.records) + table(&self.documents) + size_of::<PartitionIndex>()
+        table(&self.records) + table(&self.wholes) + size_of::<PartitionIndex>()
+    }
+
+    /// Whether a record belongs to a whole.
+    pub(crate) fn has_wholes(&self) -> bool {
+        self.wholes.count > 0
     }
 
     fn table(&self, section: Section) -> &Table {
         match section {
             Section::Records => &self.records,
-            Section::Documents => &self.documents,
+            Section::Wholes => &self.wholes,
         }
     }
 
@@ -274,7 +280,7 @@ impl PartitionIndex {
         out.extend_from_slice(&self.mark.inode.to_le_bytes());
         out.extend_from_slice(&self.mark.modified_ns.to_le_bytes());
         out.push(u8::from(self.appended));
-        for table in [&self.records, &self.documents] {
+        for table in [&self.records, &self.wholes] {
             out.extend_from_slice(&(table.count as u64).to_le_bytes());
             table.fences.iter().for_each(|fence| out.extend_from_slice(&fence.0));
             table.filter.words().iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
@@ -294,7 +300,7 @@ impl PartitionIndex {
             },
             appended: cursor.take::<1>()? == [1],
             records: cursor.table()?,
-            documents: cursor.table()?,
+            wholes: cursor.table()?,
             seal: sha256(bytes),
         };
         cursor.0.is_empty().then_some(index)
@@ -466,7 +472,7 @@ pub(super) fn store_key(data_path: &str) -> String {
 fn page_key(key: &str, section: Section, number: usize) -> String {
     let letter = match section {
         Section::Records => 'r',
-        Section::Documents => 'd',
+        Section::Wholes => 'd',
     };
     format!("{key}#{letter}{number:08}")
 }
@@ -482,14 +488,14 @@ mod tests {
         let at = |line| RecordAt { offset: u64::from(line) * 10, len: 9, line };
         let records = (0..count).map(|line| (IdKey::of(&format!("id{line}")), at(line))).collect();
         let document = |line| IdKey::of(if line % 2 == 0 { "doc" } else { "other" });
-        let documents = (0..count).map(|line| (document(line), at(line))).collect();
+        let wholes = (0..count).map(|line| (document(line), at(line))).collect();
         Tables {
             manifest_sha256: sha256("m"),
             data_sha256: sha256("d"),
             mark: FileVersion { len: 5, inode: 6, modified_ns: -7 },
             appended: true,
             records,
-            documents,
+            wholes,
         }
     }
 
@@ -533,8 +539,7 @@ mod tests {
         assert_eq!(find(Section::Records, "id7"), [RecordAt { offset: 70, len: 9, line: 7 }]);
         assert_eq!(find(Section::Records, "id1000"), []);
         for (id, first) in [("doc", 0), ("other", 1)] {
-            let lines: Vec<u32> =
-                find(Section::Documents, id).into_iter().map(|at| at.line).collect();
+            let lines: Vec<u32> = find(Section::Wholes, id).into_iter().map(|at| at.line).collect();
             assert_eq!(lines, (first..1000).step_by(2).collect::<Vec<_>>(), "{id}");
         }
         let mut walked = Vec::new();

@@ -17,7 +17,7 @@ use super::family::Family;
 use super::index::{IdKey, RecordAt, Tables};
 use super::lines::{LineAt, Lines};
 use super::manifest::{PARQUET, PartitionManifest, UNSUPPORTED_FORMAT};
-use super::record::{BadRecord, ChunkRecord, EventHead, SessionRecord, SummaryRecord};
+use super::record::{BadRecord, ChunkRecord, EventHead, SessionRecord, SummaryRecord, version_of};
 use crate::contract::vocabulary::ReasonCode;
 use crate::os::{Disk, DiskFile, FileVersion};
 
@@ -64,7 +64,7 @@ pub fn verify(
         mark,
         appended: len > readable,
         records: check.records,
-        documents: check.documents,
+        wholes: check.wholes,
     })
 }
 
@@ -113,7 +113,7 @@ fn mismatch(
 struct Checker<'a> {
     manifest: &'a PartitionManifest,
     records: Vec<(IdKey, RecordAt)>,
-    documents: Vec<(IdKey, RecordAt)>,
+    wholes: Vec<(IdKey, RecordAt)>,
     lines: u64,
     breakdowns: BTreeMap<&'a str, BTreeMap<String, u64>>,
     first: Option<Defect>,
@@ -125,7 +125,7 @@ impl<'a> Checker<'a> {
         Checker {
             manifest,
             records: Vec::new(),
-            documents: Vec::new(),
+            wholes: Vec::new(),
             lines: 0,
             breakdowns: breakdowns.collect(),
             first: None,
@@ -161,6 +161,7 @@ impl<'a> Checker<'a> {
                         }
                     }
                 }
+                self.wholes.extend(version_of(line).map(|first| (IdKey::of(&first), place)));
                 IdKey::of(&head.event_id.0)
             }
             Family::Sessions => {
@@ -169,7 +170,7 @@ impl<'a> Checker<'a> {
             }
             Family::Chunks => {
                 let chunk = ChunkRecord::parse(line).map_err(bad)?;
-                self.documents.push((IdKey::of(&chunk.document_id.0), place));
+                self.wholes.push((IdKey::of(&chunk.document_id.0), place));
                 IdKey::of(&chunk.chunk_id.0)
             }
             Family::Summaries(stream) => {

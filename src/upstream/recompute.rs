@@ -8,7 +8,7 @@ use super::lines::read_range;
 use super::other::{Content, OtherFiles, absent, parts_of};
 use super::record::{ChunkRecord, EventRecord};
 use super::source::{Source, Sources};
-use super::sources::{Gathered, found, is_summary_id, plain_id, summary_text};
+use super::sources::{Gathered, Versions, found, is_summary_id, plain_id, summary_text};
 use super::text::{SourceTextHasher, normalize};
 use super::view::Upstream;
 use crate::contract::hash::Digest;
@@ -46,7 +46,7 @@ pub(crate) fn sources_of(
 ) -> Result<Sources, Defect> {
     let mut gathered = Gathered::default();
     match bus {
-        Bus::EventBus => gathered.events(upstream, ids, &[], title_as_text)?,
+        Bus::EventBus => gathered.events(upstream, ids, &[], title_as_text, Versions::Named)?,
         Bus::Other => gathered.other(upstream, ids)?,
         Bus::ChunkBus | Bus::SessionBus => {
             let hits = found(upstream, Family::Chunks, Section::Records, ids, &[])?;

@@ -163,6 +163,23 @@ impl<'a> EventHead<'a> {
     }
 }
 
+/// The id of the first version of an event, where its line is a later one.
+pub(crate) fn version_of(line: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Head {
+        source: Version,
+    }
+    #[derive(Deserialize)]
+    struct Version {
+        version_of: String,
+    }
+    const NAME: &[u8] = b"\"version_of\"";
+    if !line.windows(NAME.len()).any(|window| window == NAME) {
+        return None;
+    }
+    Some(serde_json::from_slice::<Head>(line).ok()?.source.version_of)
+}
+
 /// When a session began and ended; 0 stands for unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(crate) struct SessionWindow {

@@ -1,7 +1,7 @@
 //! From the input of a request to the exact, ordered, hashed text that is summarized.
 //!
 //! Contract: same input and same upstream give the same [`Resolved`], byte for byte. Ids given in
-//! a request or found by a query are put in canonical order (events by time and id, sessions by
+//! a request or found by a query are put in canonical order (events by time and place, sessions by
 //! start and id, chunks by document, position and id); a selection manifest may ask for its own.
 //! Sources without text stay in their place and are counted as skipped. `primary_ids` is what the
 //! summary id is made of.
@@ -20,7 +20,9 @@ use super::record::ChunkOrder;
 use super::selection::{self, Roots, Selection, SelectionOrder};
 use super::selection_items::compare;
 use super::source::{RESOLVE_IDS_MAX, Source, Sources, UpstreamRef};
-use super::sources::{Gathered, OrderedSession, chunk_order, found, is_summary_id, plain_id};
+use super::sources::{
+    Gathered, OrderedSession, Versions, chunk_order, found, is_summary_id, plain_id,
+};
 use super::text::{NORMALIZATION_NAME, NORMALIZATION_VERSION, SourceTextHasher};
 use super::view::{CHANGED_WHILE_READ, Hit, Upstream};
 use crate::contract::hash::Digest;
@@ -381,7 +383,8 @@ impl Work<'_> {
     fn events(&mut self) -> Result<Shape, Defect> {
         let ids = borrowed(&self.located.ids);
         let title = self.options.title_as_text;
-        self.gathered.events(self.upstream, &ids, &self.located.prefer, title)?;
+        let (prefer, versions) = (&self.located.prefer, Versions::Newest);
+        self.gathered.events(self.upstream, &ids, prefer, title, versions)?;
         let sources = &mut self.gathered.sources;
         match self.located.ordering {
             SelectionOrder::ByTime => sources.rows_mut(0).by_time(),
@@ -425,12 +428,12 @@ impl Work<'_> {
     }
 
     fn documents(&mut self) -> Result<Shape, Defect> {
-        let hits = self.chunk_hits(Section::Documents)?;
+        let hits = self.chunk_hits(Section::Wholes)?;
         let rules = self.read_chunks(hits)?;
         let chosen = &self.gathered.sources;
         let document_ids = distinct(chosen.iter().filter_map(|one| one.document_id));
         let ids = borrowed(&document_ids);
-        let whole = found(self.upstream, Family::Chunks, Section::Documents, &ids, &[])?;
+        let whole = found(self.upstream, Family::Chunks, Section::Wholes, &ids, &[])?;
         let total: usize = whole.iter().map(|hit| hit.places.len()).sum();
         let full = total == chosen.len();
         Ok(Shape {
@@ -466,8 +469,8 @@ impl Work<'_> {
     /// Every id as document or chunk, whichever the kind of summary prefers.
     fn chunk_hits(&self, first: Section) -> Result<Vec<Hit>, Defect> {
         let second = match first {
-            Section::Records => Section::Documents,
-            Section::Documents => Section::Records,
+            Section::Records => Section::Wholes,
+            Section::Wholes => Section::Records,
         };
         let ids = borrowed(&self.located.ids);
         let prefer = &self.located.prefer;
@@ -559,7 +562,7 @@ impl Work<'_> {
         if let Some(selection) = &self.located.selection {
             let sessions = shape.session_ids.iter().zip(&shape.partitions);
             let zone = self.options.zone.unwrap_or(Tz::UTC);
-            compare(self.upstream, selection, &sources, sessions, zone)?;
+            compare(self.upstream, selection, &sources, &self.gathered.replaced, sessions, zone)?;
         }
         let upstream: Vec<UpstreamRef> =
             std::mem::take(&mut self.gathered.upstream).into_values().collect();

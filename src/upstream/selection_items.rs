@@ -20,16 +20,21 @@ use crate::contract::hash::{Digest, sha256};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::ReasonCode;
 
-/// Compares what the items say with the sources. Sessions come with their partitions.
+/// Compares what the items say with the sources. Sessions come with their partitions. `replaced` has the
+/// ids that were asked for, by those of the newer versions that stand in their places.
 pub(super) fn compare<'a>(
     upstream: &Upstream,
     selection: &Selection,
     sources: &Sources,
+    replaced: &BTreeMap<String, String>,
     sessions: impl Iterator<Item = (&'a String, &'a String)>,
     zone: Tz,
 ) -> Result<(), Defect> {
     if selection.claims.is_empty() {
         return Ok(());
+    }
+    fn asked_in<'a>(replaced: &'a BTreeMap<String, String>, id: &'a str) -> &'a str {
+        replaced.get(id).map_or(id, String::as_str)
     }
     let mut texts: BTreeMap<&str, Digest> = BTreeMap::new();
     for (id, claim) in &selection.claims {
@@ -41,24 +46,26 @@ pub(super) fn compare<'a>(
     }
     let mut differ = BTreeMap::new();
     sources.each_text(upstream, false, &mut |source, text| {
-        let claimed = claimed_id(source.id, |id| texts.contains_key(id));
+        let claimed = claimed_id(asked_in(replaced, source.id), |id| texts.contains_key(id));
         if let Some(claimed) = claimed.and_then(|id| texts.remove(id))
             && sha256(text) != claimed
         {
-            differ.insert(source.id.to_owned(), claimed);
+            differ.insert(asked_in(replaced, source.id).to_owned(), claimed);
         }
     })?;
     for source in sources.iter() {
         let at = source.time_ms.map(Timestamp);
         let days = at.into_iter().flat_map(|at| [at.day_in(Tz::UTC), at.day_in(zone)]).collect();
-        let (id, partition, document) = (source.id, source.partition, source.document_id);
+        let (id, partition, document) =
+            (asked_in(replaced, source.id), source.partition, source.document_id);
         in_place(selection, &PlacedSource { id, partition, days, document })?;
     }
     if !differ.is_empty() {
         sources.each_record(upstream, &mut |source, record| {
-            let claimed = differ.get(source.id);
+            let id = asked_in(replaced, source.id);
+            let claimed = differ.get(id);
             if claimed.is_some_and(|claimed| has_text(record, *claimed)) {
-                differ.remove(source.id);
+                differ.remove(id);
             }
         })?;
     }

@@ -351,10 +351,14 @@ pub(super) struct Order<'a> {
 }
 
 impl Order<'_> {
-    /// By time, then id.
+    /// By time. Those of one moment are put in the order of their file.
     pub(super) fn by_time(self) {
-        let id = |row: &Row| row.id.of(self.words);
-        self.rows.sort_unstable_by(|a, b| (a.time_ms, id(a)).cmp(&(b.time_ms, id(b))));
+        self.rows.sort_by_key(|row| (row.time_ms, row.file, row.line));
+    }
+
+    /// By time. Those of one moment stay in the order they have.
+    pub(super) fn by_time_alone(self) {
+        self.rows.sort_by_key(|row| row.time_ms);
     }
 
     pub(crate) fn by_id(self) {

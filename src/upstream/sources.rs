@@ -14,7 +14,7 @@ use super::moment::Moment;
 use super::other::{Content, Items, OTHER_DIR, OtherFile, OtherFiles, absent, parts_of};
 use super::partition::bad_record;
 use super::record::{
-    BadRecord, ChunkOrder, ChunkRecord, EventRecord, SessionRecord, SummaryRecord,
+    BadRecord, ChunkOrder, ChunkRecord, EventRecord, SessionRecord, SummaryRecord, version_of,
 };
 use super::source::{RESOLVE_IDS_MAX, Source, SourceFile, Sources, UpstreamRef};
 use super::text::normalize;
@@ -36,6 +36,8 @@ pub(super) struct Gathered {
     pub upstream: BTreeMap<String, UpstreamRef>,
     /// Warnings for the run record.
     pub notes: Vec<InputNote>,
+    /// Ids that were asked for, by those of the newer versions that stand in their places.
+    pub replaced: BTreeMap<String, String>,
 }
 
 /// A session with the place it takes among others.
@@ -217,17 +219,60 @@ fn text_again(
     }
 }
 
+/// Which version of an event an id stands for, when its source changed or got a mark later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Versions {
+    /// The one that has the id.
+    Named,
+    /// The one that was imported last.
+    Newest,
+}
+
+/// Puts the newest version in the place of each event, and leaves out those that then stand twice. All
+/// versions of an event are in one partition, the newest is the last there. Returns the ids that were
+/// asked for, by those that stand in their places.
+fn newest(
+    reader: &mut Reader<'_>,
+    hits: &mut Vec<Hit>,
+) -> Result<BTreeMap<String, String>, Defect> {
+    let mut replaced = BTreeMap::new();
+    for hit in hits.iter_mut().filter(|hit| hit.partition.index.has_wholes()) {
+        let line = reader.read(&hit.partition, hit.places[0])?;
+        let asked = event(&hit.partition, hit.places[0], &line)?.event_id.0.into_owned();
+        let first = version_of(&line).unwrap_or_else(|| asked.clone());
+        let later = reader.upstream.parts(&hit.partition, &[&first])?.pop().flatten();
+        if let Some(Hit { partition, places }) = later
+            && let Some(last) = places.last().filter(|last| last.offset > hit.places[0].offset)
+        {
+            let line = reader.read(&partition, *last)?;
+            let id = event(&partition, *last, &line)?.event_id.0.into_owned();
+            *hit = Hit { partition, places: [*last].into() };
+            replaced.insert(id, asked);
+        }
+    }
+    if !replaced.is_empty() {
+        let mut seen = HashSet::new();
+        let place = |hit: &Hit| (hit.partition.manifest.data_path.clone(), hit.places[0].offset);
+        hits.retain(|hit| seen.insert(place(hit)));
+    }
+    Ok(replaced)
+}
+
 impl Gathered {
-    /// Puts events by id after what is there, in the order of the ids.
+    /// Puts events by id after what is there, in the order of the ids, each once.
     pub(super) fn events(
         &mut self,
         upstream: &Upstream,
         ids: &[&str],
         prefer: &[String],
         title_allowed: bool,
+        versions: Versions,
     ) -> Result<(), Defect> {
-        let hits = found(upstream, Family::Events, Section::Records, ids, prefer)?;
+        let mut hits = found(upstream, Family::Events, Section::Records, ids, prefer)?;
         let mut reader = Reader::new(upstream);
+        if versions == Versions::Newest {
+            self.replaced.extend(newest(&mut reader, &mut hits)?);
+        }
         // As they lie on disk, whatever the order of the ids.
         let mut order: Vec<usize> = (0..hits.len()).collect();
         order.sort_unstable_by_key(|index| {
@@ -340,8 +385,9 @@ impl Gathered {
         }
     }
 
-    /// Puts the events of one session after what is there, by time then id, those that are there
-    /// already left out. They are looked for first around its day, on both sides of midnight.
+    /// Puts the events of one session after what is there, by time, those that are there already left
+    /// out. Events of one moment come in the order of the session. They are looked for first around its
+    /// day, on both sides of midnight.
     pub(crate) fn session_events(
         &mut self,
         upstream: &Upstream,
@@ -349,15 +395,15 @@ impl Gathered {
         title_allowed: bool,
         seen: &mut HashSet<IdKey>,
     ) -> Result<(), Defect> {
-        let mut ids: Vec<&str> = session.event_ids.iter().map(String::as_str).collect();
-        ids.sort_unstable();
-        ids.dedup();
+        let mut named = HashSet::new();
+        let ids: Vec<&str> = session.event_ids.iter().map(String::as_str).collect();
+        let ids: Vec<&str> = ids.into_iter().filter(|id| named.insert(*id)).collect();
         let prefer = days_around(session);
         let first = self.sources.len();
-        let events = self.events(upstream, &ids, &prefer, title_allowed);
+        let events = self.events(upstream, &ids, &prefer, title_allowed, Versions::Newest);
         events.map_err(|defect| dangling(upstream, session, defect))?;
         self.sources.retain_from(first, |id| seen.insert(IdKey::of(id)));
-        self.sources.rows_mut(first).by_time();
+        self.sources.rows_mut(first).by_time_alone();
         Ok(())
     }
 

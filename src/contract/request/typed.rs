@@ -10,13 +10,11 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Value};
 
 use super::strict::{Keep, Names, Skip, Text, keep_members, repeated};
+use crate::contract::json::has_large_float;
 use crate::contract::query::{self, CONDITION_FIELDS, LIMIT_MAX};
 use crate::contract::vocabulary::{Bus, InputMode, SummaryKind, Urgency};
 
 type Str<'de> = Cow<'de, str>;
-
-/// 2^63, the smallest size of an integer that may not fit into 64 bits.
-const LARGE: f64 = 9_223_372_036_854_775_808.0;
 
 /// A request as the schema accepts it.
 pub(super) struct Raw<'de> {
@@ -71,19 +69,6 @@ pub(super) fn read(text: &str) -> Option<Raw<'_>> {
         raw.wide_integer = wide_integer(text).map(Cow::Borrowed);
     }
     Some(raw)
-}
-
-/// Whether a value holds a number as large as an integer that 64 bits cannot hold: the reader gives
-/// such an integer as a float.
-fn has_large_float(value: &Value) -> bool {
-    match value {
-        Value::Number(number) => {
-            number.is_f64() && number.as_f64().is_some_and(|value| value.abs() >= LARGE)
-        }
-        Value::Array(items) => items.iter().any(has_large_float),
-        Value::Object(members) => members.values().any(has_large_float),
-        _ => false,
-    }
 }
 
 /// The first integer of a JSON text, written without fraction and exponent, that 64 bits cannot hold.
