@@ -15,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Summaries that are printed; more are counted.
 const SHOWN: usize = 40;
+/// Lines that are printed of each.
+const LINES_SHOWN: usize = 6;
 
 /// Summaries that were just made, oldest source first.
 pub(super) struct Made {
@@ -70,6 +72,12 @@ impl Made {
     }
 }
 
+/// The lines of a text that say something.
+pub(super) fn without_headings(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// The name and the first sentences of each.
 pub(super) fn made_lines(prose: Prose, made: &[Made]) -> Vec<String> {
     let mut lines = Vec::new();
@@ -79,7 +87,12 @@ pub(super) fn made_lines(prose: Prose, made: &[Made]) -> Vec<String> {
         }
         let mark = private_mark(one.published.is_private());
         lines.extend(prose.name(&one.published.name(), &mark));
-        lines.extend(prose.lines(one.published.short(), "  "));
+        let mut text = prose.lines(&without_headings(one.published.short()), "  ");
+        if text.len() > LINES_SHOWN {
+            text.truncate(LINES_SHOWN - 1);
+            text.push(format!("  {}", ui::dim("…")));
+        }
+        lines.extend(text);
     }
     if made.len() > SHOWN {
         lines.push(ui::dim(&format!("and {} more", made.len() - SHOWN)));

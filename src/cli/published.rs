@@ -177,9 +177,10 @@ impl Published {
         self.item.summary_text()
     }
 
-    /// One or two sentences.
+    /// One or two sentences. A short form that is only the title says nothing of the text.
     pub(super) fn short(&self) -> &str {
-        self.rendered("rendered_short").unwrap_or(self.text())
+        let is_title = |short: &&str| self.item.value["title"].as_str() == Some(*short);
+        self.rendered("rendered_short").filter(|short| !is_title(short)).unwrap_or(self.text())
     }
 
     /// Everything the flow wrote.

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::failure::{Exit, Failure};
+use super::outcome::without_headings;
 use super::prose::{Prose, plain, plain_line};
 use super::published::{Published, VersionChoice, each_newest, open_bus, private_mark, unread};
 use super::read::{is_same, show};
@@ -117,7 +118,7 @@ fn sentence(one: &Published, words: &[String]) -> Option<String> {
     let (name, title) = (one.name(), one.title());
     Some(match hit(&[&name, &title], &text, words)? {
         Hit::Sentence(sentence) => sentence,
-        Hit::Name => plain_line(one.short()),
+        Hit::Name => plain_line(&without_headings(one.short())),
     })
 }
 

@@ -26,6 +26,8 @@ const ROLE_BYTES_MAX: usize = 48;
 /// Lines of the head of a letter, and bytes of one.
 const HEAD_LINES_MAX: usize = 12;
 const HEAD_LINE_BYTES_MAX: usize = 70;
+/// A label that stands before so many lines names who speaks.
+const SPEAKS_AGAIN: usize = 2;
 /// Lines looked at for speakers.
 const SPEAKER_LINES_MAX: usize = 4000;
 
@@ -468,7 +470,7 @@ impl<'a> Splitter<'a> {
         let Some(found) = found else { return self.bare_role(start, line) };
         let label = &line[found.label.clone()];
         let known = role_of(label);
-        let recurs = self.speakers.get(&fold(label)).copied().unwrap_or(0) >= 2;
+        let recurs = self.speakers.get(&fold(label)).copied().unwrap_or(0) >= SPEAKS_AGAIN;
         let is_column = self.columns.contains(&fold(label));
         if is_column || known == Role::None && (!recurs || lines::is_mail_header(label)) {
             return false;
@@ -584,6 +586,7 @@ fn is_item_of_bars(line: &str) -> bool {
 /// How often each label begins a line, where it may name who speaks.
 fn recurring_labels(source: &str) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
+    let mut stamped = BTreeSet::new();
     for line in source.lines().take(SPEAKER_LINES_MAX) {
         let angled = lines::angled(line);
         let is_marked = angled.is_some() || line.trim_start().starts_with('[');
@@ -593,6 +596,13 @@ fn recurring_labels(source: &str) -> BTreeMap<String, usize> {
             && (is_marked || label.chars().next().is_some_and(char::is_uppercase));
         if named && !is_no_name(label) && lines::list_item(line).is_none() {
             *counts.entry(fold(label)).or_insert(0) += 1;
+            stamped.extend(lines::stamped_clock(line).map(|_| fold(label)));
+        }
+    }
+    // In a chat with times, who speaks only once speaks too.
+    if stamped.iter().any(|label| counts[label] >= SPEAKS_AGAIN) {
+        for label in stamped {
+            counts.entry(label).and_modify(|count: &mut usize| *count = (*count).max(SPEAKS_AGAIN));
         }
     }
     counts
@@ -686,6 +696,15 @@ mod tests {
             let found: Vec<Kind> = kinds(table).into_iter().map(|(kind, _)| kind).collect();
             assert_eq!(found, [Kind::Columns, Kind::Table, Kind::Table, Kind::Paragraph]);
         }
+    }
+
+    #[test]
+    fn who_speaks_only_once_in_a_chat_with_times_speaks_too() {
+        let chat = "2/9/26, 10:02 - Ana: Who votes?\n2/9/26, 10:02 - Ben: I do.\n2/9/26, 10:03 - Ana: Fine.\n";
+        let speakers = recurring_labels(chat);
+        assert_eq!((speakers["ana"], speakers["ben"]), (2, SPEAKS_AGAIN));
+        let notes = "Ana: Who votes?\nRoof: 40 EUR\nAna: Fine.\n";
+        assert_eq!(recurring_labels(notes)["roof"], 1);
     }
 
     #[test]
