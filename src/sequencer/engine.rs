@@ -33,6 +33,7 @@ use crate::sequencer::foresight::Foresight;
 use crate::sequencer::line::Line;
 use crate::sequencer::mark::MarkError;
 use crate::sequencer::past::{PastView, Pending, Sealed};
+use crate::sequencer::recent_heads::RecentHeads;
 use crate::sequencer::writer::{BATCHES, StartError, Writer, Written};
 use crate::state::decide::{Arrival, FlowStanding, Refused, Report, RetryPolicy};
 use crate::state::event::{BadLine, Event, Note, RawLine, SessionEnd, TakenRequest};
@@ -137,6 +138,7 @@ pub struct Engine {
     bytes: usize,
     /// The batches that the writer has, oldest first.
     writing: VecDeque<Sealed>,
+    heads: RecentHeads,
     mark: Vec<u8>,
     state_digest: Digest,
     checkpoint_at: Seq,
@@ -164,6 +166,7 @@ impl Engine {
             pending: Vec::new(),
             bytes: 0,
             writing: VecDeque::with_capacity(BATCHES),
+            heads: RecentHeads::default(),
             mark: Vec::new(),
             state_digest,
             checkpoint_at,
@@ -187,7 +190,7 @@ impl Engine {
 
     /// Batches and log as one past.
     pub fn past(&self) -> PastView<'_> {
-        PastView::new(&self.log, &self.writing, &self.pending)
+        PastView::new(&self.log, &self.writing, &self.pending, &self.heads)
     }
 
     /// Events of the open batch.
@@ -376,7 +379,7 @@ impl Engine {
     /// Settles parked requests whose holder has ended, up to a bound. Returns whether any are left.
     pub fn settle(&mut self, now: Timestamp) -> Result<bool, EngineError> {
         let mut events = Vec::new();
-        let past = PastView::new(&self.log, &self.writing, &self.pending);
+        let past = PastView::new(&self.log, &self.writing, &self.pending, &self.heads);
         self.state.settle(&past, SETTLED_AT_ONCE, &mut events)?;
         self.push_all(events, now)?;
         Ok(self.state.has_unsettled())
@@ -575,6 +578,10 @@ impl Engine {
             // The state may be half changed, so no further decision can be trusted.
             self.poisoned = true;
             return Err(error);
+        }
+        if let Event::RequestAccepted(taken) | Event::RequestParked { request: taken, .. } = &event
+        {
+            self.heads.note(seq, &taken.head);
         }
         self.bytes += weight(&event) + body.as_ref().map_or(0, Vec::len);
         let added = self.writer.add(now, &event, body);

@@ -1,8 +1,8 @@
 //! Inputs become events, and events become durable batches.
 //!
 //! `intake` reads and parses queue lines beside the engine, `foresight` looks up their ids and keys
-//! ahead, `engine` decides and applies, `past` answers the questions of the decision, and `writer`
-//! makes batches durable. `mark` is the queue position that a batch carries, and `log_meter` measures
+//! ahead, `engine` decides and applies, `past` and `recent_heads` answer the questions of the decision, and
+//! `writer` makes batches durable. `mark` is the queue position that a batch carries, and `log_meter` measures
 //! engine and store for `tune`.
 
 pub mod engine;
@@ -12,4 +12,5 @@ pub mod line;
 pub mod log_meter;
 pub mod mark;
 pub mod past;
+mod recent_heads;
 pub(crate) mod writer;

@@ -7,6 +7,7 @@ use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::log::codec;
 use crate::log::{ReadError, Reader};
+use crate::sequencer::recent_heads::RecentHeads;
 use crate::state::event::{AckHead, Event, Output, TakenRequest};
 use crate::state::{Digest16, Past, Row};
 
@@ -32,15 +33,17 @@ pub struct PastView<'a> {
     log: &'a Reader,
     writing: &'a VecDeque<Sealed>,
     filling: &'a [Pending],
+    heads: &'a RecentHeads,
 }
 
 impl<'a> PastView<'a> {
-    pub fn new(
+    pub(super) fn new(
         log: &'a Reader,
         writing: &'a VecDeque<Sealed>,
         filling: &'a [Pending],
+        heads: &'a RecentHeads,
     ) -> PastView<'a> {
-        PastView { log, writing, filling }
+        PastView { log, writing, filling, heads }
     }
 
     fn with_event<T>(
@@ -83,6 +86,9 @@ impl Past for PastView<'_> {
     }
 
     fn head(&self, request: Seq) -> Result<AckHead, ReadError> {
+        if let Some(head) = self.heads.find(request) {
+            return Ok(head);
+        }
         let head = |event: &Event| event.taken().map(|taken| taken.head.clone());
         self.with_event(request, head, "a request")
     }

@@ -90,6 +90,12 @@ impl Reader {
         decoded.transpose()
     }
 
+    /// Frames that point reads have decoded and that are still in memory.
+    #[cfg(test)]
+    pub(crate) fn frames_in_memory(&self) -> usize {
+        self.shared.frames.frames.lock().len()
+    }
+
     fn cached_frame(&self, seq: Seq) -> Result<Arc<CachedFrame>, LogError> {
         if let Some(frame) = self.shared.frames.find(seq) {
             return Ok(frame);
