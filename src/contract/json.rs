@@ -2,15 +2,15 @@
 //! file of JSON lines: canonical, and without the characters that some readers take for a line end.
 //! Two-space indentation in field order with a final newline for single-object files.
 //!
-//! RFC 8785 writes every number as a double. An integer beyond 2^53 would become another one, so it is
-//! written with all its digits.
+//! RFC 8785 writes every number as a double. An integer beyond 2^53 would become another one, so integers
+//! are written with all their digits; up to 2^53 these are the digits of the double too.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Number, Value};
 
 use super::hash::{Digest, sha256};
 
@@ -38,21 +38,12 @@ pub(crate) fn name_order(a: &str, b: &str) -> Ordering {
     a.encode_utf16().cmp(b.encode_utf16())
 }
 
-/// Whether a number is an integer that a double may not hold.
-fn is_beyond_doubles(number: &Number) -> bool {
-    const EXACT_MAX: u64 = 1 << 53;
-    let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
-    size.is_some_and(|size| size > EXACT_MAX)
-}
-
 fn write(value: &Value, out: &mut Vec<u8>) -> serde_json::Result<()> {
     let mut sign: &[u8] = b"";
     match value {
         Value::Null | Value::Bool(_) | Value::String(_) => serde_json::to_writer(out, value)?,
-        Value::Number(number) if is_beyond_doubles(number) => {
-            out.extend(number.to_string().into_bytes());
-        }
-        Value::Number(_) => out.extend(to_jcs(value)?.into_bytes()),
+        Value::Number(number) if number.is_f64() => out.extend(to_jcs(value)?.into_bytes()),
+        Value::Number(_) => serde_json::to_writer(out, value)?,
         Value::Array(items) => {
             out.push(b'[');
             for item in items {
@@ -95,6 +86,10 @@ pub(crate) fn to_line<T: Serialize>(value: &T) -> serde_json::Result<String> {
 pub(crate) fn one_line(json: String) -> String {
     const SEPARATORS: [(char, &str); 3] =
         [('\u{85}', "\\u0085"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")];
+    // The three begin with one of these two bytes, and most lines have neither.
+    if memchr::memchr2(0xc2, 0xe2, json.as_bytes()).is_none() {
+        return json;
+    }
     SEPARATORS.into_iter().fold(json, |json, (raw, escaped)| {
         // Searched as bytes: nearly no text has one, and the search for a char is slower.
         let mut bytes = [0; 4];
@@ -225,6 +220,15 @@ mod tests {
         assert!(!file.contains(['\u{85}', '\u{2028}', '\u{2029}']));
         assert_eq!(serde_json::from_str::<Value>(&file).unwrap(), value);
         assert_eq!(line(&json!({"é": "ü\u{84}"})), "{\"é\":\"ü\u{84}\"}");
+    }
+
+    #[test]
+    fn each_line_separator_is_escaped_where_it_is_the_only_one() {
+        for separator in ['\u{85}', '\u{2028}', '\u{2029}'] {
+            let escaped = format!("[\"\\u{:04x}\"]", u32::from(separator));
+            assert_eq!(one_line(json!([separator]).to_string()), escaped);
+        }
+        assert_eq!(one_line("[\"â »\"]".to_owned()), "[\"â »\"]");
     }
 
     #[test]
