@@ -92,8 +92,11 @@ const CONFIGURATION: Configuration = bincode::config::standard().with_limit::<EV
 /// thrown away and rebuilt from the log, never upgraded by guessing.
 pub(crate) const STATE_FINGERPRINT: &[u8] = b"state.v2";
 
+/// Rows and open requests are about this long, so encoding one allocates once.
+const ROW_ROOM: usize = 128;
+
 fn bytes_of<T: Encode>(value: T) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(ROW_ROOM);
     append(value, &mut bytes);
     bytes
 }

@@ -138,6 +138,8 @@ pub struct Engine {
     bytes: usize,
     /// The batches that the writer has, oldest first.
     writing: VecDeque<Sealed>,
+    /// The empty list of a finished batch, for the next one.
+    spare: Vec<Pending>,
     heads: RecentHeads,
     mark: Vec<u8>,
     state_digest: Digest,
@@ -166,6 +168,7 @@ impl Engine {
             pending: Vec::new(),
             bytes: 0,
             writing: VecDeque::with_capacity(BATCHES),
+            spare: Vec::new(),
             heads: RecentHeads::default(),
             mark: Vec::new(),
             state_digest,
@@ -457,8 +460,9 @@ impl Engine {
             return Ok(false);
         }
         // The next batch gets the capacity of this one, because batches under load are of like size.
-        let room = self.pending.len();
-        let events = std::mem::replace(&mut self.pending, Vec::with_capacity(room));
+        let mut next = std::mem::take(&mut self.spare);
+        next.reserve(self.pending.len());
+        let events = std::mem::replace(&mut self.pending, next);
         let applied = checkpoint.as_ref().map(|checkpoint| checkpoint.applied);
         let mark = std::mem::take(&mut self.mark);
         self.bytes = 0;
@@ -497,7 +501,7 @@ impl Engine {
 
     /// Takes the writer's answer to its oldest batch, and returns the events.
     pub fn finished(&mut self, written: Written) -> Result<Arc<Vec<Committed>>, EngineError> {
-        let Some(Sealed { events, checkpoint }) = self.writing.pop_front() else {
+        let Some(Sealed { mut events, checkpoint }) = self.writing.pop_front() else {
             return Ok(Arc::default());
         };
         self.poisoned |= written.is_err();
@@ -507,11 +511,13 @@ impl Engine {
             self.runs.checkpointed();
             self.checkpoint_at = applied;
         }
-        let committed = events.into_iter().zip(hashes).map(|(pending, hash)| {
+        let committed = events.drain(..).zip(hashes).map(|(pending, hash)| {
             let Pending { seq, at, event } = pending;
             Committed { seq, at, hash, event }
         });
-        Ok(Arc::new(committed.collect()))
+        let committed = Arc::new(committed.collect());
+        self.spare = events;
+        Ok(committed)
     }
 
     /// Closes the store in order.
