@@ -23,10 +23,12 @@ mod support;
 
 use std::fs::File;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use summarizer::home::Home;
 use summarizer::log::{Options, Store};
 use summarizer::os::Machine;
 use summarizer::replay::{Compare, Until, rebuild};
@@ -74,11 +76,16 @@ fn main() {
     }
     let home = bench.home.clone();
     bench.close();
-    if only {
-        return;
+    if !only {
+        read_again(&dir, &home);
     }
+    let _ = std::fs::remove_dir_all(&dir);
+}
+
+/// Opens the closed log, replays it and checks its chain.
+fn read_again(dir: &Path, home: &Home) {
     let started = Instant::now();
-    let reopened = Bench::open(&dir, None);
+    let reopened = Bench::open(dir, None);
     println!("open after a clean close: {:?}", started.elapsed());
     reopened.close();
     let machine = Machine::real();
@@ -99,8 +106,6 @@ fn main() {
     let chain = store.reader().verify(summarizer::contract::ids::Seq(1), None, &mut |_| {});
     let chain = chain.expect("an intact chain");
     println!("chain: {} records in {:?}", chain.records, started.elapsed());
-    drop(store);
-    let _ = std::fs::remove_dir_all(&dir);
 }
 
 /// One request at a time, each submitted to an idle service.
