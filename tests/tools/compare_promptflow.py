@@ -23,6 +23,7 @@ to choose a variant; ours is told by `--variant` and reads the original. Ends wi
 import argparse
 import hashlib
 import http.server
+import inspect
 import json
 import logging
 import os
@@ -195,12 +196,12 @@ def connections(flow, base, azure):
 
 
 def theirs(folder, flow, choice, lines, server, azure):
+    from promptflow._sdk._utilities.general_utils import _merge_local_code_and_additional_includes
     from promptflow._utils.yaml_utils import dump_yaml
     from promptflow.executor import FlowExecutor
 
-    with tempfile.TemporaryDirectory() as home:
-        copy = Path(home) / "flow"
-        shutil.copytree(folder, copy)
+    with _merge_local_code_and_additional_includes(folder) as copy:
+        copy = Path(copy)
         if choice[0]:
             flow = json.loads(json.dumps(flow))
             flow["node_variants"][choice[0]]["default_variant_id"] = choice[1]
@@ -249,11 +250,13 @@ def prompty_parts(file):
 
 
 def prompty_lines(file, most):
+    from promptflow.core._prompty_utils import resolve_references
+
     front, _ = prompty_parts(file)
     inputs, sample = front.get("inputs"), front.get("sample") or {}
     if isinstance(sample, str) and (file.parent / "sample.json").exists():
         sample = json.loads((file.parent / "sample.json").read_text(encoding="utf-8"))
-    sample = sample if isinstance(sample, dict) else {}
+    sample = resolve_references(sample, base_path=file.parent) if isinstance(sample, dict) else {}
     made = {"string": "A short text, in two parts.", "int": 3, "double": 0.5, "bool": True, "list": [], "object": {"a": 1}}
     names = inputs if inputs else {name: {"type": "string"} for name in sample}
     lines = [{k: v for k, v in sample.items() if k in names}]
@@ -285,6 +288,9 @@ def theirs_prompty(file, lines, server):
         for line in lines:
             try:
                 answer = prompty(**line)
+                if inspect.isgenerator(answer):
+                    # `stream: true`: the parts of the text.
+                    answer = "".join(answer)
                 if hasattr(answer, "model_dump"):
                     # `response: all`: the reply, without what the client adds to it.
                     answer = {"output": answer.model_dump(exclude_unset=True)}
@@ -294,9 +300,10 @@ def theirs_prompty(file, lines, server):
         return outputs, {}
 
 
-def ours(program, folder, choice, lines, server):
+def ours(program, folder, choice, lines, server, python=None):
     with tempfile.TemporaryDirectory() as home:
         text = f'[provider]\ndefault = "loop"\n[provider.loop]\nkind = "openai"\nbase_url = "{server.base()}"\n'
+        text += f'[python]\ninterpreter = "{python}"\n' if python else ""
         (Path(home) / "summarizer.toml").write_text(text)
         given = Path(home) / "lines.jsonl"
         given.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
@@ -379,6 +386,8 @@ def theirs_flex(folder, lines):
     from promptflow.executor._script_executor import ScriptExecutor
 
     outputs, before, path, modules = [], os.getcwd(), list(sys.path), set(sys.modules)
+    environment = dict(os.environ)
+    os.environ.update(load_yaml(folder / "flow.flex.yaml").get("environment_variables") or {})
     with tempfile.TemporaryDirectory() as home:
         copy = Path(home) / "flow"
         shutil.copytree(folder, copy)
@@ -388,6 +397,8 @@ def theirs_flex(folder, lines):
             init = load_yaml(copy / "flow.flex.yaml").get("init") or {}
             init = {name: body["default"] for name, body in init.items() if "default" in body}
             executor = ScriptExecutor(copy / "flow.flex.yaml", {}, copy, init_kwargs=init)
+            if lines is None:
+                lines = [made_line(executor._inputs)]
             for at, line in enumerate(lines):
                 ran = executor.exec_line(dict(line), index=at, run_id="r")
                 done = ran.run_info.status.value == "Completed"
@@ -397,11 +408,20 @@ def theirs_flex(folder, lines):
                 outputs.append(plain({"output": ran.output}) if done else {"failed": True, "why": why})
         finally:
             os.chdir(before)
+            os.environ.clear()
+            os.environ.update(environment)
             sys.path[:] = path
             for name in set(sys.modules) - modules:
                 if str(getattr(sys.modules[name], "__file__", "")).startswith(str(copy)):
                     del sys.modules[name]
-    return outputs, {}
+    return outputs, lines
+
+
+def made_line(inputs):
+    """Values for the inputs of a flow that is a program, which PromptFlow reads from its signature."""
+    made = {"string": "A short text, in two parts.", "int": 3, "double": 0.5, "bool": True, "list": ["a", "b"]}
+    kinds = {name: getattr(body.type, "value", body.type) for name, body in inputs.items() if body.default is None}
+    return {name: made.get(kind, {"a": 1} if kind == "object" else "x") for name, kind in kinds.items()}
 
 
 def table():
