@@ -278,6 +278,40 @@ fn a_flow_runs_from_its_own_folder_with_every_form_of_input() {
 }
 
 #[test]
+fn a_flow_file_is_registered_by_its_path() {
+    let prompt =
+        "---\nmodel: {api: chat}\ninputs: {who: {type: string}}\n---\nuser:\nHello {{who}}\n";
+    let flow = "inputs: {}\noutputs:\n  o: {type: string, reference: '${n.output}'}\n  all: {type: string, reference: '${m.output}'}\nnodes:\n- {name: n, type: prompt, source: {type: code, path: n.jinja2}}\n- {name: m, type: python, aggregation: true, source: {type: code, path: m.py}, inputs: {x: '${n.output}'}}\n";
+    let repository = Repository::new(&[
+        ("prompts/one.v1.prompty", prompt),
+        ("prompts/two.v1.prompty", prompt),
+        ("grades.v1/flow.dag.yaml", flow),
+        ("grades.v1/n.jinja2", "x"),
+        ("grades.v1/m.py", "def m(x): return x"),
+        ("registry/registry.flow_packs.v1.jsonl", ""),
+    ]);
+    let add = |path: &str| {
+        assert_cmd::Command::new(env!("CARGO_BIN_EXE_summarizer"))
+            .current_dir(repository.folder.path())
+            .args(["--home", "home", "registry", "add", path, "--dataset", "registry"])
+            .output()
+            .unwrap()
+    };
+    for path in ["prompts/one.v1.prompty", "prompts/two.v1.prompty", "grades.v1"] {
+        let ran = add(path);
+        assert!(ran.status.success(), "{path}: {}", String::from_utf8_lossy(&ran.stderr));
+    }
+    let registry = repository.folder.path().join("registry/registry.flow_packs.v1.jsonl");
+    let records = std::fs::read_to_string(registry).unwrap();
+    let ids: Vec<Value> = records.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let named = |it: &Value| (it["flow_id"].clone(), it["entry_dag"].clone());
+    assert!(
+        ids.iter().map(named).any(|it| it == (json!("two.v1"), json!("two.v1.prompty"))),
+        "{ids:?}"
+    );
+}
+
+#[test]
 fn a_flow_at_a_path_that_is_refused_says_why() {
     let outside = GREETING.replace("../../common", "../../../elsewhere");
     let repository = Repository::new(&[

@@ -16,7 +16,7 @@ use super::settings::load_config;
 use super::ui::{Ui, count, dim};
 use crate::config::Config;
 use crate::contract::privacy::Confinement;
-use crate::flow::folder::{self, FlowOnDisk};
+use crate::flow::folder;
 use crate::flow::{
     self, FlowError, FlowErrorClass, FlowOutcome, FlowProblem, LoadedPack, RunOptions, scaffold,
 };
@@ -233,15 +233,11 @@ pub(super) fn pack_files(
     let unusable = |error: &(dyn std::error::Error + 'static)| unusable(flow_id, error);
     if is_on_disk(context, flow_id) {
         let path = Path::new(flow_id);
-        let FlowOnDisk { files, entry, name } =
-            folder::read(disk, path).map_err(|error| unusable(&error))?;
-        let record = match entry {
-            Some(entry) => scaffold::record_of(&name, variant, flow_id, &files, entry),
-            None => scaffold::record_for(&name, variant, flow_id, &files),
-        };
-        let mut record = record.map_err(|error| unusable(&error))?;
-        record.seal(&files, context.machine.clock.now().to_string());
-        return Ok((record, files));
+        let flow = folder::read(disk, path).map_err(|error| unusable(&error))?;
+        let mut record = scaffold::record_on_disk(&flow.name, variant, flow_id, &flow)
+            .map_err(|error| unusable(&error))?;
+        record.seal(&flow.files, context.machine.clock.now().to_string());
+        return Ok((record, flow.files));
     }
     let registry = super::registry::load(context)?;
     let record = super::registry::find(&registry, flow_id, variant)?;

@@ -59,9 +59,10 @@ enum Action {
     },
     /// Copy a pack folder into a registry, and write its record
     Add {
-        /// The folder
-        folder: PathBuf,
-        /// Id of the flow [default: the name of the folder]
+        /// A folder with a flow, a flow.dag.yaml or a .prompty file; the whole folder is copied
+        #[arg(value_name = "FOLDER")]
+        path: PathBuf,
+        /// Id of the flow [default: the name of the folder or of the .prompty file]
         #[arg(long)]
         flow_id: Option<String>,
         /// Its variant
@@ -105,14 +106,13 @@ impl RegistryArgs {
             Action::Seal { flow_id, dataset } => {
                 seal(context, flow_id.as_deref(), dataset.as_deref())
             }
-            Action::Add { folder, flow_id, variant, accept_mutation, bind, dataset } => {
-                let name = || folder.file_name().map(|name| name.to_string_lossy().into_owned());
-                let flow_id = flow_id.clone().or_else(name).unwrap_or_default();
-                let binds = bindings(bind)?;
-                let wanted = Wanted { flow_id: &flow_id, variant: variant.as_deref(), binds };
+            Action::Add { path, flow_id, variant, accept_mutation, bind, dataset } => {
+                let flow_id = flow_id.as_deref();
+                let wanted =
+                    Wanted { flow_id, variant: variant.as_deref(), binds: bindings(bind)? };
                 let root = dataset_folder(context, dataset.as_deref());
                 let registry = editable(context, &root)?;
-                add(context, (root.as_path(), &registry), folder, &wanted, *accept_mutation)
+                add(context, (root.as_path(), &registry), path, &wanted, *accept_mutation)
             }
         }
     }
@@ -388,18 +388,19 @@ fn add(
     accept_mutation: bool,
 ) -> Result<Exit, Failure> {
     let Wanted { flow_id, variant, binds } = wanted;
-    let (flow_id, variant) = (*flow_id, *variant);
     let disk = &*context.machine.disk;
     let refused = |what: String| Failure::new(Exit::Input, what);
     let is_no_pack = |error: &(dyn std::error::Error + 'static)| {
         refused(format!("{} is not a pack", path.display())).because(error)
     };
-    let files = folder::read(disk, path).map_err(|error| is_no_pack(&error))?.files;
+    let flow = folder::read(disk, path).map_err(|error| is_no_pack(&error))?;
+    let (flow_id, variant) = (flow_id.unwrap_or(&flow.name), *variant);
     let pack_dir = format!("packs/{}", label(flow_id, variant));
     let mut record =
-        scaffold::record_for(flow_id, variant, &pack_dir, &files).map_err(|error| {
+        scaffold::record_on_disk(flow_id, variant, &pack_dir, &flow).map_err(|error| {
             refused(format!("{} cannot be registered", path.display())).because(&error)
         })?;
+    let files = &flow.files;
     for (name, binding) in binds {
         let inputs = &mut record.io_contract.inputs;
         let names: Vec<String> = inputs.iter().map(|input| input.name.clone()).collect();
@@ -413,8 +414,8 @@ fn add(
             inputs.iter_mut().for_each(|input| input.main = input.name == *name);
         }
     }
-    record.seal(&files, context.machine.clock.now().to_string());
-    let findings = lint::lint(&record, &files);
+    record.seal(files, context.machine.clock.now().to_string());
+    let findings = lint::lint(&record, files);
     if let Some(finding) = findings.iter().find(|finding| finding.severity == Severity::Error) {
         return Err(refused(format!(
             "{flow_id} has an error: {}: {}",
@@ -431,7 +432,7 @@ fn add(
         return Err(refused(format!("flow_id_mutated: {name} {how} with another pack"))
             .hint("give a changed flow a new version suffix, or pass --accept-mutation"));
     }
-    write(context, registry, root, &record, &files).map_err(|error| {
+    write(context, registry, root, &record, files).map_err(|error| {
         Failure::new(Exit::Storage, "cannot write the registry").because(&error)
     })?;
     if context.ui.json {
@@ -447,7 +448,7 @@ fn add(
 
 /// What `registry add` registers a folder as.
 struct Wanted<'a> {
-    flow_id: &'a str,
+    flow_id: Option<&'a str>,
     variant: Option<&'a str>,
     binds: Vec<(String, Binding)>,
 }

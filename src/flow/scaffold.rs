@@ -2,7 +2,7 @@
 
 use super::dag;
 use super::dag::FlowFile;
-use super::folder::flow_file;
+use super::folder::{FlowOnDisk, flow_file};
 use super::pack::{LoadError, flow_of};
 use crate::registry::{
     DeclaredOutputs, FlowPackRecord, IoContract, IoInput, IoOutput, PackFiles, RECORD_VERSION,
@@ -30,8 +30,21 @@ pub fn record_for(
     record_of(flow_id, variant, pack_dir, files, flow_file(files)?)
 }
 
+/// The same for a flow on disk, whose path may name one of several flow files.
+pub(crate) fn record_on_disk(
+    flow_id: &str,
+    variant: Option<&str>,
+    pack_dir: &str,
+    flow: &FlowOnDisk,
+) -> Result<FlowPackRecord, LoadError> {
+    match flow.entry.clone() {
+        Some(entry) => record_of(flow_id, variant, pack_dir, &flow.files, entry),
+        None => record_for(flow_id, variant, pack_dir, &flow.files),
+    }
+}
+
 /// The same for the flow file of this name.
-pub(crate) fn record_of(
+fn record_of(
     flow_id: &str,
     variant: Option<&str>,
     pack_dir: &str,
@@ -47,7 +60,10 @@ pub(crate) fn record_of(
         main: false,
         from: None,
     });
-    let outputs = flow.outputs.iter().map(|output| IoOutput {
+    // What an aggregation node gives is a metric, and no output of a line.
+    let aggregates = |name: &str| flow.nodes.iter().any(|it| it.name == name && it.aggregation);
+    let of_lines = flow.outputs.iter().filter(|it| !it.reference.node().is_some_and(aggregates));
+    let outputs = of_lines.map(|output| IoOutput {
         name: output.name.clone(),
         kind: match dag::ValueType::from_name(&output.kind) {
             Some(_) => output.kind.clone(),
