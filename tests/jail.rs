@@ -93,6 +93,9 @@ fn a_node_does_its_work_in_the_jail() {
                 return f\"{open(name).read()} {said} {asyncio.run(one())} {beside} {os.environ.get('API_KEY_OF_A_PROVIDER')}\"";
     let said = output(&node(&home, "", body)).unwrap();
     assert_eq!(said, "kept 42 1 from the pack None");
+    // Libraries make locks between processes when they are imported.
+    let body = "import multiprocessing\nfrom multiprocessing import Lock\nwith Lock(), multiprocessing.get_context().RLock(), multiprocessing.Semaphore(2):\n    return 'held'";
+    assert_eq!(output(&node(&home, "", body)).unwrap(), "held");
     let network =
         node(&home, "network = true", "import socket\nsocket.socket().close()\nreturn 'socket'");
     assert_eq!(output(&network).unwrap(), "socket");

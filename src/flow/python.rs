@@ -231,6 +231,7 @@ pub(super) fn run(
         "literals": call.literals,
         "entry": call.entry,
         "has_members": call.has_members,
+        "jailed": program.jail.is_some(),
         "environment": pack.environment,
         "connections": connections(pack, settings, call, &named),
         "has_folder": pack.folder.is_some(),

@@ -624,6 +624,26 @@ def connection_for(key, name, kinds):
     return None
 
 
+def use_locks_of_threads():
+    """Where no lock between processes can be made, as in a jail, gives libraries locks between threads.
+
+    Libraries such as an installed PromptFlow make one when they are imported, and never share it.
+    """
+    import multiprocessing.context
+    import threading
+
+    try:
+        multiprocessing.Lock()
+        return
+    except (ImportError, OSError):
+        pass
+    for kind in ("Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Event", "Barrier"):
+        make = getattr(threading, kind)
+        of_threads = lambda self, *given, make=make: make(*given)
+        setattr(multiprocessing.context.BaseContext, kind, of_threads)
+        setattr(multiprocessing, kind, make)
+
+
 def set_environment():
     # The tracing of an installed PromptFlow would start a service, which no node may do.
     os.environ.setdefault("PF_TRACING_SKIP_LOCAL_SETUP", "true")
@@ -738,6 +758,8 @@ def plain(value, place="the output", within=()):
             if not (key is None or isinstance(key, (str, int, float, bool))):
                 raise TypeError(f"{place} has a key of type {type(key).__name__}, and JSON has only texts")
         return {whole_text(key_of(k), f"a key of {place}"): plain(v, f"{place}[{k!r}]", within) for k, v in value.items()}
+    if inspect.isgenerator(value) or isinstance(value, Parts):
+        return plain("".join(str(part) for part in value), place)
     if isinstance(value, (list, tuple)):
         within = (*within, id(value))
         return [plain(v, f"{place}[{i}]", within) for i, v in enumerate(value)]
@@ -801,6 +823,8 @@ async def collected(parts):
 
 def main():
     set_environment()
+    if request["jailed"]:
+        use_locks_of_threads()
     name = request["path"][:-3].replace("/", ".")
     module = importlib.import_module(name)
     owner, func = find_entry(module) if request["entry"] else find_tool(module)
@@ -814,10 +838,6 @@ def main():
 
         parts = inspect.isasyncgen(result)
         result = asyncio.run(collected(result) if parts else result)
-    if isinstance(result, Parts):
-        result = "".join(str(part) for part in result)
-    if inspect.isgenerator(result):
-        result = "".join(str(part) for part in result)
     result = plain(result)
     if request["entry"] and request["has_members"] and not isinstance(result, dict):
         return {"output": result}
