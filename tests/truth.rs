@@ -7,12 +7,15 @@
 )]
 
 mod bus_support;
+#[path = "support/private_files.rs"]
+mod private_files;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use bus_support::{MIDNIGHT, chunk, chunks, event, events_day, session, sessions_day, write};
+use private_files::{OPEN_FILES, PRIVATE_FILES, is_of_other, with_text};
 use serde_json::{Value, json};
 
 const BRIEF: &str = "docs.chunk_set.summarize.brief.v1";
@@ -699,37 +702,6 @@ const PRIVATE: &[(&str, &str)] = &[
     ("noteHidden", "true"),
 ];
 
-/// Files that say themselves that they are private; `%` stands for their text.
-const PRIVATE_FILES: &[(&str, &str)] = &[
-    ("logseq.md", "private:: true\n\n%\n"),
-    ("tag.md", "# A day\n\n% #private\n"),
-    ("head.md", "Title: A day\nPublish: no\n\n%\n"),
-    ("comment.md", "<!-- publish: false -->\n%\n"),
-    ("title.txt", "PRIVATE AND CONFIDENTIAL\n\n%\n"),
-    ("head.txt", "publish: no\n%\n"),
-    ("head.tex", "%! publish: no\n\\section{A}\n%\n"),
-    ("robots.html", "<meta name=robots content='noindex'><p>%</p>"),
-    ("ld.html", "<script type='application/ld+json'>{\"private\": true}</script><p>%</p>"),
-    ("subject.eml", "From: a@x.org\r\nSubject: [Confidential] A day\r\n\r\n%\r\n"),
-    ("label.json", "[{\"text\": \"%\", \"labels\": [{\"name\": \"private\"}]}]"),
-    ("nested.jsonl", "{\"text\": \"%\", \"properties\": {\"Publish\": false}}\n"),
-    ("comment.csv", "# publish: false\nid,text\n1,%\n"),
-    ("keyword.org", "#+TITLE: A day\n#+PUBLISH: no\n\n%\n"),
-    ("tag.org", "* A day :private:\n%\n"),
-    (
-        "class.ics",
-        "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nCLASS:PRIVATE\r\nDESCRIPTION:%\r\nEND:VEVENT\r\n",
-    ),
-];
-
-/// A file with its text. A `%` that begins a comment stays.
-fn with_text(file: &str, text: &str) -> String {
-    match file.rsplit_once('%') {
-        Some((before, after)) => format!("{before}{text}{after}"),
-        None => file.to_owned(),
-    }
-}
-
 /// A sentence with a word that stands nowhere else, and which nobody may see.
 fn secret(number: usize) -> String {
     format!("The clinic of doctor Zorblat{number} moved the visit to Monday at nine.")
@@ -808,14 +780,13 @@ fn a_private_text_leaves_in_no_file() {
         events.push(one);
     }
     for (name, text) in PRIVATE_FILES {
-        if !name.ends_with(".org") && !name.ends_with(".ics") {
+        if is_of_other(name) {
             other(name, with_text(text, &next()));
         }
         // Importers read them too, and kinds that the bus does not know.
         write(&own, &format!("more/{name}"), with_text(text, &next()));
     }
     home.ok(&["import", "text", &path("notes"), "--partition", "notes"]);
-    home.ok(&["add", "--no-wait", &path("more")]);
     other("p.eml", format!("From: a@x.org\r\nSensitivity: Personal\r\n\r\n{}\r\n", next()));
     events_day(&buses, "2026-02-10", &events);
     for path in files(&buses.join("eventbus/daily")) {
@@ -831,6 +802,8 @@ fn a_private_text_leaves_in_no_file() {
         let id = record["chunk_id"].as_str().unwrap();
         home.ask(id, BRIEF, "chunk_set_summary", "chunk_bus", &[id]);
     }
+    // Later than the events above, because some of these files are events too.
+    home.ok(&["add", "--no-wait", &path("more")]);
     // One that everybody may see, so that files are made at all.
     write(
         &buses,
@@ -879,6 +852,75 @@ fn a_private_text_leaves_in_no_file() {
         looked_at += usize::from(text.contains("map of Quito"));
     }
     assert!(looked_at >= 2, "the open summary stands in {looked_at} files");
+}
+
+/// The summaries of a folder with these files: by `add` each with its item, by `sum` each as it is shown.
+fn summaries_of(home: &Home, files_of: &[(&str, &str)]) -> (Vec<Value>, Vec<Value>) {
+    let own = home.path("own");
+    for (number, (name, text)) in files_of.iter().enumerate() {
+        write(&own, name, with_text(text, &secret(number)));
+    }
+    let folder = own.to_string_lossy().into_owned();
+    let shown = home.ok(&["--json", "sum", &folder]);
+    home.ok(&["add", "--no-wait", &folder]);
+    home.ok(&["--json", "drain"]);
+    let streams = files(&home.path("buses/summaries")).into_iter();
+    let streams = streams.filter(|path| path.to_string_lossy().ends_with(".summary.jsonl"));
+    let lines = streams.flat_map(|path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+    });
+    (lines.collect(), shown)
+}
+
+/// Those of some values with a secret, by the file that it stands in.
+fn by_file(found: &[Value], files_of: &[(&'static str, &str)]) -> Vec<(&'static str, Vec<Value>)> {
+    let with = |number: usize| {
+        let word = format!("Zorblat{number} ");
+        found.iter().filter(|one| one.to_string().contains(&word)).cloned().collect()
+    };
+    files_of.iter().enumerate().map(|(number, (name, _))| (*name, with(number))).collect()
+}
+
+/// The files that have not exactly one of something, or one of which this does not hold.
+fn without(
+    found: Vec<(&'static str, Vec<Value>)>,
+    holds: impl Fn(&Value) -> bool,
+) -> Vec<&'static str> {
+    let wrong = found.into_iter().filter(|(_, all)| all.len() != 1 || !holds(&all[0]));
+    wrong.map(|(name, _)| name).collect()
+}
+
+#[test]
+fn every_format_and_spelling_of_a_private_mark_is_seen_and_told() {
+    let home = Home::new();
+    let (items, shown) = summaries_of(&home, PRIVATE_FILES);
+    let is_private = |item: &Value| item["meta"]["publish"] == false;
+    assert_eq!(without(by_file(&items, PRIVATE_FILES), is_private), [""; 0]);
+    assert_eq!(without(by_file(&shown, PRIVATE_FILES), |one| one["private"] == true), [""; 0]);
+    // The member that says it is told.
+    for (name, mark) in [
+        ("nested.md", "site.page.private: true"),
+        ("site.jsonl", "site.status: draft"),
+        ("cell.csv", "extra.site.private: true"),
+        ("item.json", "_x.private: true"),
+    ] {
+        let found = by_file(&items, PRIVATE_FILES);
+        let (_, items) = found.iter().find(|(known, _)| *known == name).unwrap();
+        let reasons = items[0]["selection"]["privacy"]["private"].to_string();
+        assert!(reasons.contains(mark), "{name}: {reasons}");
+        let told = home.run(&["explain", items[0]["summary_id"].as_str().unwrap()]);
+        assert!(String::from_utf8_lossy(&told.stdout).contains(mark), "{name}");
+    }
+}
+
+#[test]
+fn a_text_that_only_speaks_of_privacy_stays_publishable() {
+    let home = Home::new();
+    let (items, shown) = summaries_of(&home, OPEN_FILES);
+    let is_open = |item: &Value| item["meta"]["publish"] != false;
+    assert_eq!(without(by_file(&items, OPEN_FILES), is_open), [""; 0]);
+    assert_eq!(without(by_file(&shown, OPEN_FILES), |one| one["private"] == false), [""; 0]);
 }
 
 /// The text of the newest summary that `read` shows is the text of now, also when an old text comes back.

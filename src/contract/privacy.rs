@@ -8,7 +8,7 @@
 use serde_json::{Map, Value, json};
 
 use super::places::{DataPlaces, DataRule};
-use super::publish::{is_nested, is_refused};
+use super::publish::{any_declared, is_refused};
 
 /// The member of a record, of an item and of a request.
 pub(crate) const LOCAL_ONLY: &str = "local_only";
@@ -48,7 +48,7 @@ impl PrivacyRules {
 }
 
 /// The reasons that keep a text on this machine, and those that keep it unpublished: rules as written,
-/// `the request`, or the id of the source that says so.
+/// `the request`, or the id of the source that says so, with the member that says it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Confinement {
     pub local_only: Vec<String>,
@@ -91,10 +91,8 @@ impl Confinement {
 /// Whether a request or a record says that its text stays on this machine: a member that is present and
 /// is not clearly a no.
 pub(crate) fn says_local_only(members: &Map<String, Value>) -> bool {
-    let own = members.iter().any(|(name, value)| names_local_only(name) && !is_refused(value));
-    let nested = members.iter().filter(|(name, _)| is_nested(name));
-    // Metadata may have metadata of its own. The bound of JSON nesting ends this.
-    own || nested.filter_map(|(_, value)| value.as_object()).any(says_local_only)
+    let names_it = |name: &str| name.rsplit(['.', '/', ':']).next().is_some_and(names_local_only);
+    any_declared(members, &mut |one| names_it(one.name) && !is_refused(one.value))
 }
 
 /// Whether a value, or any record in it, says so.
@@ -150,6 +148,7 @@ mod tests {
             (json!({"Local only": ""}), true),
             (json!({"local_only": "perhaps"}), true),
             (json!({"meta": {"local-only": 1}}), true),
+            (json!({"a": {"b": [{"local_only": true}]}}), true),
             (json!({"local_only": false}), false),
             (json!({"local_only": "no"}), false),
             (json!({"local_only": null}), false),

@@ -5,11 +5,15 @@
 //!
 //! See docs/adr/0047-privacy-flag.md.
 
-use std::collections::BTreeMap;
-
-use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use unicode_normalization::UnicodeNormalization as _;
+
+mod declared;
+
+pub(crate) use declared::{
+    PRIVATE_MARK, any_declared, is_pair, is_plain_mark, mark_of, said_by_record, said_in_line,
+    said_within,
+};
 
 /// What a flag says.
 pub fn said(flag: Option<&Value>) -> Option<bool> {
@@ -443,8 +447,12 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         "tags" | "tag" | "labels" | "label" | "keywords" | "keyword" | "categories"
         | "category" | "flag" | "flags" | "gmaillabels" | "filetags" | "etiquetas" | "etiqueta"
         | "schlagworter" | "schlagworte" | "etiquettes" | "motscles" => PublishMark::Labels,
-        "robots" | "googlebot" => PublishMark::Robots,
+        "robots" | "googlebot" | "bingbot" | "robotstag" | "xrobotstag" => PublishMark::Robots,
         word if PRIVATE_WORDS.contains(&word) => PublishMark::Private,
+        // The label that Office and Outlook give: `MSIP_Label_ID_Name`.
+        word if word.starts_with("msiplabel") && word.ends_with("name") => {
+            PublishMark::Classification
+        }
         _ => match folded(last_word(name)).as_str() {
             "public" => PublishMark::OpenFlag,
             "private" | "draft" | "hide" | "hidden" | "unlisted" | "noindex" | "confidential" => {
@@ -467,7 +475,7 @@ pub(crate) fn names_labels(name: &str) -> bool {
 
 /// Whether a member with this name, or one that lies in it, may say something of a record.
 pub(crate) fn may_say(name: &str) -> bool {
-    is_sign(name) || is_nested(name)
+    is_sign(name) || is_nested(name) || declared::end_of_path(name).is_some_and(is_sign)
 }
 
 /// Whether a flag is absent or clearly a no.
@@ -480,44 +488,8 @@ pub(crate) fn said_by_members(object: &Map<String, Value>) -> Option<bool> {
     together(object.iter().map(|(name, value)| said_by_member(name, value)))
 }
 
-/// What a record says, in its own members or in those of its metadata.
-pub(crate) fn said_by_record(record: &Map<String, Value>) -> Option<bool> {
-    let nested = record.iter().filter(|(name, _)| is_nested(name));
-    let nested = nested.filter_map(|(_, value)| value.as_object());
-    // Metadata may have metadata of its own, such as `meta.flags`. The bound of JSON nesting ends this.
-    together(nested.map(said_by_record).chain([said_by_members(record)]))
-}
-
-/// What a value says with all that lies in it. Only the whole can say yes, and any part can say no.
-pub(crate) fn said_within(value: &Value) -> Option<bool> {
-    fn is_private(value: &Value) -> bool {
-        match value {
-            Value::Object(object) => {
-                said_by_record(object) == Some(false) || object.values().any(is_private)
-            }
-            Value::Array(items) => items.iter().any(is_private),
-            _ => false,
-        }
-    }
-    if is_private(value) { Some(false) } else { value.as_object().and_then(said_by_record) }
-}
-
-/// What a record says that is one line of JSON. Only the members that say something are read.
-pub(crate) fn said_in_line(line: &[u8]) -> Option<bool> {
-    let members: BTreeMap<String, &RawValue> = serde_json::from_slice(line).ok()?;
-    together(members.iter().map(|(name, raw)| {
-        if is_nested(name) {
-            let inner: Option<Map<String, Value>> = serde_json::from_str(raw.get()).ok();
-            if let Some(inner) = inner {
-                return said_by_record(&inner);
-            }
-        }
-        sign_of(name)?;
-        said_by_member(name, &serde_json::from_str(raw.get()).ok()?)
-    }))
-}
-
-/// Members in which upstream keeps what it says about a record.
+/// Members in which upstream keeps what it says about a record. There every spelling counts, and a yes
+/// too; elsewhere in a record only what can mean nothing else counts.
 pub(crate) fn is_nested(name: &str) -> bool {
     const NESTED: &[&str] = &[
         "meta",
@@ -642,9 +614,11 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
             labels_in(value).iter().any(|word| is_private_label(word)).then_some(false)
         }
         PublishMark::Robots => {
-            let closes = |word: &&str| matches!(folded(word).as_str(), "noindex" | "none");
+            let closes = |word: &str| matches!(folded(word).as_str(), "noindex" | "none");
+            // A rule may name whom it is for: `googlebot: noindex`.
+            let has_one = |label: &&str| label.split(':').any(closes);
             let words = words_of(value);
-            words.iter().any(|text| labels_of(text).iter().any(closes)).then_some(false)
+            words.iter().any(|text| labels_of(text).iter().any(has_one)).then_some(false)
         }
         PublishMark::Title => value.as_str().is_some_and(is_private_title).then_some(false),
     }

@@ -198,6 +198,9 @@ pub struct SourceContext {
     /// Whether it says of itself that it stays on this machine. It is told to no flow.
     #[serde(skip)]
     pub(crate) local_only: bool,
+    /// Which of its members says that it is private. It is told to no flow.
+    #[serde(skip)]
+    pub(crate) private_mark: Option<String>,
     /// The sources of a summary. They are told to no flow.
     #[serde(skip)]
     pub(crate) made_from: Option<(Bus, Vec<String>)>,

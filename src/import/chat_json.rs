@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::chats::{Conversation, Standing, Turn};
 use super::fields::time;
 use crate::contract::hash::sha256;
+use crate::contract::publish::{said_by_record, together};
 use crate::contract::time::{Day, Timestamp};
 use crate::markup::html::unescape;
 
@@ -40,7 +41,14 @@ const SLACK_NOTES: [&str; 3] = ["channel_", "group_", "bot_add"];
 pub(super) fn conversations(value: &Value, name: &str, zone: Tz) -> Vec<Conversation> {
     let chats = value.pointer("/chats/list").and_then(Value::as_array);
     let all: Vec<&Value> = chats.map_or_else(|| vec![value], |chats| chats.iter().collect());
-    all.into_iter().filter_map(|chat| conversation(chat, name, zone)).collect()
+    // What stands beside the list of chats holds for each of them.
+    let around = chats.and_then(|_| value.as_object()).map(|whole| {
+        let around = whole.iter().filter(|(name, _)| *name != "chats");
+        around.map(|(name, value)| (name.clone(), value.clone())).collect()
+    });
+    let said = around.as_ref().and_then(said_by_record);
+    let all = all.into_iter().filter_map(|chat| conversation(chat, name, zone));
+    all.map(|one| Conversation { publish: together([one.publish, said]), ..one }).collect()
 }
 
 fn conversation(chat: &Value, name: &str, zone: Tz) -> Option<Conversation> {

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::contract::hash::sha256;
 use crate::contract::privacy::LOCAL_ONLY;
+use crate::contract::publish::{PRIVATE_MARK, mark_of};
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::markup::document::TEXT_EXTENSIONS;
 use crate::markup::{document as file, markdown};
@@ -206,6 +207,8 @@ fn add_chunks(
         let metadata = &mut value["metadata"];
         if let Some(publish) = file.publish {
             metadata["publish"] = json!(publish);
+            let mark = mark_of(&file.members).filter(|_| !publish);
+            mark.into_iter().for_each(|mark| metadata[PRIVATE_MARK] = mark.into());
         }
         if file.is_local_only() {
             metadata[LOCAL_ONLY] = true.into();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::fields::{time, written_time};
 use super::{LeftOut, NewRecord, office};
-use crate::contract::publish::{said_by_member, together};
+use crate::contract::publish::{is_plain_mark, said_by_member, together};
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
 use crate::markup::html;
@@ -122,26 +122,55 @@ fn author(item: Node<'_, '_>) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// What an item or a channel says of its privacy: elements named as members of records are, categories,
-/// and `block` of podcasts. Only its own elements count.
+/// What an item or a channel says of its privacy: elements and attributes named as members of records are,
+/// categories, and `block` of podcasts. In elements that lie deeper, what can mean nothing else counts.
 fn said_by(node: Node<'_, '_>) -> Option<bool> {
     let of = |child: Node<'_, '_>| {
-        let words: String =
-            child.descendants().filter(|one| one.is_text()).filter_map(|one| one.text()).collect();
-        let words = child.attribute("term").map_or(words.trim(), str::trim).to_owned();
-        match name(&child) {
-            "" | "item" | "entry" => None,
+        let words = text_of(child);
+        let own = match name(&child) {
+            "" | "item" | "entry" => return None,
             // An element without words is the mark itself.
             "private" | "draft" if words.is_empty() => Some(false),
             // `draft` of the publishing protocol of Atom.
             "control" => said_by(child),
             "post_password" => (!words.is_empty()).then_some(false),
             "block" => (words.to_lowercase() == "yes").then_some(false),
-            "category" => said_by_member("category", &json!([words])),
+            "category" => said_by_member("category", &json!(labels_of(child))),
             name => said_by_member(name, &json!(words)),
-        }
+        };
+        let is_content = CONTENT.contains(&name(&child));
+        let below = child.descendants().filter(|one| one.is_element() && !is_content);
+        together([own, below.clone().any(is_marked).then_some(false)])
     };
-    together(node.children().map(of))
+    let own = node.attributes().any(|one| is_plain_mark(one.name(), &json!(one.value())));
+    together(node.children().map(of).chain([own.then_some(false)]))
+}
+
+/// Elements with the text of an item. What lies in them is part of it.
+const CONTENT: [&str; 6] = ["title", "encoded", "content", "description", "summary", "group"];
+
+fn text_of(node: Node<'_, '_>) -> String {
+    let texts = node.descendants().filter(|one| one.is_text()).filter_map(|one| one.text());
+    texts.collect::<String>().trim().to_owned()
+}
+
+/// What a category is called: by its text, and for programs and people in Atom.
+fn labels_of(category: Node<'_, '_>) -> Vec<String> {
+    let named = ["term", "label"].into_iter().filter_map(|name| category.attribute(name));
+    let named = named.map(|label| label.trim().to_owned()).chain([text_of(category)]);
+    named.filter(|label| !label.is_empty()).collect()
+}
+
+/// Whether an element that lies in another one is a mark, by its text, an attribute, or as a pair:
+/// `<meta name="robots" content="noindex"/>`.
+fn is_marked(node: Node<'_, '_>) -> bool {
+    let leaf = !node.children().any(|child| child.is_element());
+    let pair = node.attribute("name").or_else(|| node.attribute("key"));
+    let value = ["content", "value"].into_iter().find_map(|name| node.attribute(name));
+    let value = value.map_or_else(|| text_of(node), str::to_owned);
+    leaf && is_plain_mark(name(&node), &json!(text_of(node)))
+        || pair.is_some_and(|name| is_plain_mark(name, &json!(value)))
+        || node.attributes().any(|one| is_plain_mark(one.name(), &json!(one.value())))
 }
 
 /// What a feed says of all its items.
@@ -267,6 +296,10 @@ mod tests {
             "<private>true</private>",
             "<category>news</category><category>Private</category>",
             "<category term='private'/>",
+            "<category term='c1' label='Private'/>",
+            "<x:site xmlns:x='x'><x:private>true</x:private></x:site>",
+            "<x:site xmlns:x='x' private='yes'/>",
+            "<x:meta xmlns:x='x' name='robots' content='noindex'/>",
             "<itunes:block>Yes</itunes:block>",
             "<app:control><app:draft>yes</app:draft></app:control>",
             "<app:control><draft/></app:control>",
@@ -280,6 +313,14 @@ mod tests {
         }
         assert_eq!(said("<itunes:block>yes</itunes:block>", "").0, json!(false));
         assert_eq!(said("<private>no</private>", "").0, Value::Null);
+        for open in [
+            "<category term='c1' label='Garden'>private sector</category>",
+            "<description>&lt;meta name='robots' content='noindex'></description>",
+            "<x:site xmlns:x='x'><x:private>no</x:private></x:site>",
+            "<guid isPermaLink='false'>g</guid>",
+        ] {
+            assert_eq!(said("", open).0, Value::Null, "{open}");
+        }
     }
 
     #[test]

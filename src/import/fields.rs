@@ -178,6 +178,8 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
     }
     if let Some(publish) = publish {
         value["publish"] = json!(publish);
+        let mark = record.as_object().and_then(publish::mark_of).filter(|_| !publish);
+        mark.into_iter().for_each(|mark| value[publish::PRIVATE_MARK] = mark.into());
     }
     if record.as_object().is_some_and(says_local_only) {
         value[LOCAL_ONLY] = true.into();

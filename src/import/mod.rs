@@ -23,6 +23,7 @@ pub(crate) mod kind;
 pub mod mail;
 mod office;
 mod partition;
+mod pdf_marks;
 pub(crate) mod read;
 mod sessions;
 mod stream;

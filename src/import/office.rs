@@ -4,7 +4,7 @@ use roxmltree::{Document as Xml, Node, ParsingOptions};
 use serde_json::{Map, Value};
 
 use super::archive::Archive;
-use crate::contract::publish::said_by_members;
+use crate::contract::publish::{said_by_member, said_by_members, together};
 use crate::markup::document::Document;
 use crate::markup::{html, markdown};
 
@@ -65,9 +65,12 @@ fn marks_of(core: Option<&Xml<'_>>, custom: Option<String>) -> Map<String, Value
         texts.collect::<String>().trim().into()
     };
     let mut found = Map::new();
-    for (property, name) in
-        [("keywords", "keywords"), ("category", "category"), ("contentStatus", "status")]
-    {
+    for (property, name) in [
+        ("keywords", "keywords"),
+        ("category", "category"),
+        ("contentStatus", "status"),
+        ("subject", "subject"),
+    ] {
         let node = core.and_then(|core| core.descendants().find(|node| is(node, property)));
         found.extend(node.map(|node| (name.to_owned(), text_of(node))));
     }
@@ -191,12 +194,13 @@ pub(super) fn epub(bytes: &[u8]) -> Result<Document, String> {
     let package = xml(&package)?;
     let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder);
     let items = || package.descendants().filter(|node| is(node, "item"));
-    let mut out = String::new();
+    let (mut out, mut pages) = (String::new(), Vec::new());
     for page in package.descendants().filter(|node| is(node, "itemref")) {
         let Some(id) = page.attribute("idref") else { continue };
         let item = items().find(|item| item.attribute("id") == Some(id));
         let Some(href) = item.and_then(|item| item.attribute("href")) else { continue };
         let read = html::page(&part(&entry_name(folder, href))?);
+        pages.push(said_by_members(&read.members));
         let text = read.text.trim();
         if !text.is_empty() {
             out.push_str(&format!("{text}\n\n"));
@@ -212,12 +216,19 @@ pub(super) fn epub(bytes: &[u8]) -> Result<Document, String> {
         .filter_map(|node| Some(node.text()?.trim().into()))
         .collect();
     let subjects = Map::from_iter([("keywords".to_owned(), subjects.into())]);
+    // `<meta property="private">true</meta>`, or `name` and `content` in older files.
+    let metas = package.descendants().filter(|node| is(node, "meta")).map(|node| {
+        let name = attribute(node, "property").or_else(|| attribute(node, "name"))?;
+        let value = attribute(node, "content").or_else(|| node.text()).unwrap_or_default();
+        said_by_member(name.rsplit(':').next()?, &value.trim().into())
+    });
+    let publish = together(metas.chain(pages).chain([said_by_members(&subjects)]));
     Ok(Document {
         kind: "epub",
         text: out.trim_end().to_owned(),
         title: said("title"),
         date: said("date"),
-        publish: said_by_members(&subjects),
+        publish,
         members: author(said("creator")),
         ..Document::default()
     })
@@ -289,6 +300,9 @@ mod tests {
             (core("<c:category>Confidential</c:category>"), String::new(), Some(false)),
             (core("<c:contentStatus>Draft</c:contentStatus>"), String::new(), Some(false)),
             (core(""), custom("Publish", "false"), Some(false)),
+            (core("<c:subject>Confidential</c:subject>"), String::new(), Some(false)),
+            (core(""), custom("MSIP_Label_1-a_Name", "Confidential"), Some(false)),
+            (core(""), custom("MSIP_Label_1-a_Name", "General"), None),
             (core(""), custom("Sensitivity", "Normal"), None),
             (core("<c:keywords>home</c:keywords>"), String::new(), None),
         ] {
@@ -319,6 +333,7 @@ mod tests {
             ("OPS/text/one x.xhtml", "<html><body><h1>One</h1><p>First.</p></body></html>"),
         ]);
         let read = epub(&bytes).unwrap();
+        assert_eq!(read.publish, None);
         assert_eq!(read.text, "# One\n\nFirst.\n\nSecond.");
         assert_eq!(read.title.as_deref(), Some("Bees"));
     }

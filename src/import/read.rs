@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::kind::{FileKind, HEAD_BYTES, Refusal, extension};
-use super::{decode, extract, head, office, turns};
+use super::{decode, extract, head, office, pdf_marks, turns};
 use crate::contract::privacy::{names_local_only, says_local_only, says_local_only_within};
 use crate::contract::publish::{said_by_member, said_by_record, said_within, together};
 use crate::markup::document::{self, Document};
@@ -278,14 +278,21 @@ pub(crate) fn document(
     bytes: &[u8],
 ) -> Result<Document, String> {
     match kind {
-        FileKind::Docx => office::docx(bytes),
-        FileKind::Epub => office::epub(bytes),
+        FileKind::Docx => office::docx(bytes).map(marked),
+        FileKind::Epub => office::epub(bytes).map(marked),
         FileKind::Pdf => {
             let text = extract::pdf(&readers.pdf, path)?;
-            Ok(Document { kind: "pdf", text, ..Document::default() })
+            let publish = pdf_marks::is_private(bytes).then_some(false);
+            Ok(marked(Document { kind: "pdf", text, publish, ..Document::default() }))
         }
         _ => text_document(kind, path, bytes),
     }
+}
+
+/// A document with the marks that stand in its text and in its title.
+fn marked(document: Document) -> Document {
+    let text = document.text.clone();
+    document::with_marks(document, &text)
 }
 
 fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, String> {
@@ -298,7 +305,7 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
     let read_as = |name: &str| document::read(name, text.as_bytes());
     match kind {
         FileKind::Markdown => read_as("x.md"),
-        FileKind::Org => Ok(org::document(&text)),
+        FileKind::Org => Ok(document::with_marks(org::document(&text), &text)),
         FileKind::Calendar => Ok(cards::document("ics", &text)),
         FileKind::Contacts => Ok(cards::document("vcf", &text)),
         FileKind::Subtitles => Ok(subtitles::document(&text)),

@@ -11,7 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::de::{
-    DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
+    Deserialize, DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess,
+    Visitor,
 };
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -208,12 +209,8 @@ impl<'de> Visitor<'de> for WholeFile<'_> {
         let mut first: Option<usize> = None;
         while let Some(key) = map.next_key::<String>()? {
             let Some(number) = LISTS.iter().position(|name| *name == key) else {
-                if publish::may_say(&key) || names_local_only(&key) {
-                    let said = map.next_value::<Value>()?;
-                    self.head.insert(key, said);
-                } else {
-                    map.next_value::<IgnoredAny>()?;
-                }
+                let said = map.next_value_seed(Marks { is_mark: is_mark(&key) })?;
+                self.head.extend(said.map(|said| (key, said)));
                 continue;
             };
             let wanted = self.wanted == Shape::Member(number);
@@ -225,6 +222,53 @@ impl<'de> Visitor<'de> for WholeFile<'_> {
     }
 
     nothing_else!(Shape::Lines);
+}
+
+/// Whether a member with this name may say that what stands beside it is private, or is one of the two
+/// members of a pair.
+fn is_mark(name: &str) -> bool {
+    publish::may_say(name) || names_local_only(name) || publish::is_pair(name)
+}
+
+/// What lies in a member and may mark its file as private. Nothing else of it is kept.
+struct Marks {
+    is_mark: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Marks {
+    type Value = Option<Value>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        if self.is_mark {
+            return Value::deserialize(deserializer).map(Some);
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Marks {
+    type Value = Option<Value>;
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut kept = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            let said = map.next_value_seed(Marks { is_mark: is_mark(&key) })?;
+            kept.extend(said.map(|said| (key, said)));
+        }
+        let names_mark = |one: &Value| one.as_str().is_some_and(is_mark);
+        let says = |(key, said): (&String, &Value)| !publish::is_pair(key) || names_mark(said);
+        Ok(kept.iter().any(says).then_some(Value::Object(kept)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut kept = Vec::new();
+        while let Some(said) = list.next_element_seed(Marks { is_mark: false })? {
+            kept.extend(said);
+        }
+        Ok((!kept.is_empty()).then_some(Value::Array(kept)))
+    }
+
+    nothing_else!(None);
 }
 
 /// A list of records, where it is one.
@@ -301,6 +345,8 @@ mod tests {
         // The first name that holds a list counts, wherever it stands.
         let private = br#"{"items":[{"a":1},2],"meta":{"flags":{"private":"yes"}}}"#;
         assert_eq!(records(private), all(&[json!({"a": 1, "publish": false}), json!(2)]));
+        let below = br#"{"items":[{"a":1}],"_x":{"b":[{"key":"private","value":"yes"}]}}"#;
+        assert_eq!(records(below), all(&[json!({"a": 1, "publish": false})]));
         let kept = br#"{"localOnly":true,"items":[{"a":1}]}"#;
         assert_eq!(records(kept), all(&[json!({"a": 1, "local_only": true})]));
         let two = br#"{"results":[{"a":1},{"b":[2]}],"items":{"no":"list"},"entries":3}"#;

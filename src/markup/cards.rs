@@ -89,7 +89,10 @@ struct Reader {
 impl Reader {
     fn line(&mut self, line: &str) {
         let Some(property) = Property::read(line) else { return };
-        self.publish = together([self.publish, said_by_line(&property.name, &property.value)]);
+        // Programs put a word of their own before a name: `X-CALENDARSERVER-ACCESS`.
+        let own = property.name.strip_prefix("X-").and_then(|name| name.rsplit('-').next());
+        let said = |name| said_by_line(name, &property.value);
+        self.publish = together([self.publish, said(&property.name), own.and_then(said)]);
         let part = property.value.trim().to_ascii_uppercase();
         match property.name.as_str() {
             "BEGIN" => {

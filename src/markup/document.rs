@@ -99,7 +99,7 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
 }
 
 /// A document with the marks that stand in its text too.
-fn with_marks(document: Document, text: &str) -> Document {
+pub(crate) fn with_marks(document: Document, text: &str) -> Document {
     if document.kind == "json" {
         return document;
     }
@@ -237,23 +237,33 @@ impl FrontMatterFacts {
         let word = |wanted: &[&str]| member(wanted).and_then(word_of);
         let labels = ["tags", "labels", "categories", "keywords"].iter();
         // An empty value is written on purpose: `publish:` is no yes.
-        let empty = members.iter().filter(|(_, value)| value.is_null());
-        let empty = empty.map(|(name, _)| publish::said_by_member(name, &Value::from("")));
-        let said = publish::said_by_record(&members);
+        let mut written = members.clone();
+        written.values_mut().for_each(fill_empty);
         FrontMatterFacts {
             title: word(&["title"]),
             date: word(&["date", "created", "published"]),
             labels: labels.filter_map(|name| member(&[name])).flat_map(words_of).collect(),
-            publish: publish::together(empty.chain([said])),
+            publish: publish::said_by_record(&written),
             members,
         }
     }
 }
 
-/// The names at the beginnings of the lines of front matter that does not parse.
+/// Empty values as empty texts, however deep they lie.
+fn fill_empty(value: &mut Value) {
+    match value {
+        Value::Null => *value = "".into(),
+        Value::Array(items) => items.iter_mut().for_each(fill_empty),
+        Value::Object(members) => members.values_mut().for_each(fill_empty),
+        _ => {}
+    }
+}
+
+/// The names of members in front matter that does not parse, also those in braces.
 fn names_of_lines(front: &str) -> impl Iterator<Item = &str> {
-    let names = front.lines().filter_map(|line| Some(line.split_once([':', '='])?.0));
-    names.map(|name| name.trim_matches([' ', '\t', '"', '\'', '{']))
+    let parts = front.split(['\n', '{', ',']);
+    let names = parts.filter_map(|part| Some(part.split_once([':', '='])?.0));
+    names.map(|name| name.trim_matches([' ', '\t', '"', '\'', '-']))
 }
 
 /// Front matter that does not parse says a clear no to nothing.
@@ -328,6 +338,14 @@ mod tests {
             ("private:", Some(false)),
             ("draft: ''", Some(false)),
             ("flags: {private: yes}", Some(false)),
+            ("meta: {publish: false}", Some(false)),
+            ("site: {private: true}", Some(false)),
+            ("site:\n  page:\n    private: true", Some(false)),
+            ("meta:\n  publish:", Some(false)),
+            ("site: {private: true}\n: broken [", Some(false)),
+            ("tags:\n  - garden\n  - '#private'", Some(false)),
+            ("site: {private: false}", None),
+            ("cover: {hidden: true}", None),
             ("draft: true", Some(false)),
             ("visibility: private", Some(false)),
             ("visibility: public", None),

@@ -493,10 +493,15 @@ fn publish(message: &Message<'_>) -> Option<bool> {
         if name.eq_ignore_ascii_case("Uniform-Type-Identifier") && text.ends_with(".mail-draft") {
             return Some(false);
         }
-        together(
-            [Some(text.to_owned()), words_of(text)]
-                .map(|text| said_by_member(name, &Value::from(text?))),
-        )
+        // `msip_labels` holds members of its own: `MSIP_Label_ID_Name=Confidential;`.
+        let pairs = text.split(';').filter_map(|part| part.split_once('='));
+        let within = pairs.map(|(name, value)| (name.trim(), value.trim().trim_matches('"')));
+        let within = within
+            .filter(|_| name.eq_ignore_ascii_case("msip_labels"))
+            .map(|(name, value)| said_by_member(name, &value.into()));
+        let own = [Some(text.to_owned()), words_of(text)]
+            .map(|text| said_by_member(name, &Value::from(text?)));
+        together(own.into_iter().chain(within))
     }));
     together([is_marked.then_some(false), headers])
 }

@@ -6,7 +6,10 @@
 //!
 //! See docs/adr/0047-privacy-flag.md.
 
-use crate::contract::publish::{has_private_tag, is_private_title, said_by_line, together};
+use super::latex_marks as commands;
+use crate::contract::publish::{
+    has_private_tag, is_private_title, names_labels, said_by_line, together,
+};
 
 /// Lines at the head of a text that are looked at.
 const HEAD_LINES_MAX: usize = 20;
@@ -15,7 +18,12 @@ const HEAD_LINES_MAX: usize = 20;
 pub(crate) fn said_in_text(kind: &str, text: &str) -> Option<bool> {
     let has_tag = kind == "md" && has_private_tag(text);
     let is_entry = text.starts_with("BEGIN:V") && text.lines().any(is_private_class);
-    together([said_in_head(kind, text), (has_tag || is_entry).then_some(false)])
+    let is_marked = match kind {
+        "txt" => has_private_directive(text),
+        "tex" => commands::is_private(text),
+        _ => false,
+    };
+    together([said_in_head(kind, text), (has_tag || is_entry || is_marked).then_some(false)])
 }
 
 /// The lines `name: value` that a text begins with. Comments, headings and one title may stand among
@@ -43,10 +51,19 @@ fn said_in_head(kind: &str, text: &str) -> Option<bool> {
         if line.is_empty() || is_sign && !has_title || is_command || is_element {
             continue;
         }
-        if let Some((name, value)) = line.split_once(':') {
+        // A field as reStructuredText and AsciiDoc have them: `:private: true`.
+        let field = line.strip_prefix(':').filter(|rest| rest.contains(':'));
+        if let Some((name, value)) = field.unwrap_or(line).split_once(':') {
+            let is_list = value.trim_start().starts_with('[') && names_labels(name.trim());
             // The end of a comment, and signs around the word.
             let value = value.trim_matches(|c: char| !c.is_alphanumeric());
-            said = together([said, said_by_line(name, value)]);
+            // A field without a value is set, and a list of one has no comma: its blanks separate nothing.
+            let value = match field.is_some() && value.is_empty() {
+                true => "true".to_owned(),
+                false if is_list => format!("{value},"),
+                false => value.to_owned(),
+            };
+            said = together([said, said_by_line(name, &value)]);
         } else if has_title || is_sign {
             break;
         } else {
@@ -56,6 +73,23 @@ fn said_in_head(kind: &str, text: &str) -> Option<bool> {
         }
     }
     said
+}
+
+/// Whether a directive of reStructuredText says so: `.. tags:: private`, or a field below `.. meta::`.
+fn has_private_directive(text: &str) -> bool {
+    let mut in_meta = false;
+    text.lines().any(|line| {
+        let is_indented = line.starts_with([' ', '\t']);
+        in_meta = line.trim() == ".. meta::" || in_meta && (is_indented || line.trim().is_empty());
+        let field = line.trim().strip_prefix(':').filter(|_| in_meta);
+        let directive = line.strip_prefix(".. ").and_then(|rest| rest.split_once("::"));
+        let said = match (field.and_then(|field| field.split_once(':')), directive) {
+            (Some((name, value)), _) => said_by_line(name, value),
+            (_, Some((name, value))) if names_labels(name) => said_by_line(name, value),
+            _ => None,
+        };
+        said == Some(false)
+    })
 }
 
 /// `CLASS:PRIVATE` of iCalendar and vCard.
@@ -103,6 +137,17 @@ mod tests {
             ("txt", "BEGIN:VCALENDAR\r\nCLASS;X-A=\"b:c\":PRIVATE\r\n", Some(false)),
             ("txt", "BEGIN:VCALENDAR\r\nSUMMARY:CLASS:PRIVATE\r\n", None),
             ("md", "Diary\n=====\n\npublish: no\n", Some(false)),
+            ("md", "tags: [private sector]\n\nText", None),
+            ("md", "tags: [private]\n\nText", Some(false)),
+            ("md", "publish: [false]\n\nText", Some(false)),
+            ("txt", ":private: true\n\nText", Some(false)),
+            ("txt", "Diary\n=====\n\n:status: draft\n:date: 2026\n\nText", Some(false)),
+            ("txt", "= Diary\n:private:\n\nText", Some(false)),
+            ("txt", "Diary\n=====\n\nWords.\n\n.. meta::\n   :robots: noindex\n", Some(false)),
+            ("txt", "Diary\n=====\n\nWords.\n\n.. tags:: garden, private\n", Some(false)),
+            ("txt", "Words.\n\n.. meta::\n   :robots: index\n\nA list.\n:private: yes", None),
+            ("txt", ":private: the garden of Ana\n\nText", None),
+            ("tex", "\\section{A}\n\\keywords{garden, private}", Some(false)),
             ("md", "The diary\n---------\nprivate: yes\n", Some(false)),
         ] {
             assert_eq!(said_in_text(kind, text), expected, "{kind}: {text}");

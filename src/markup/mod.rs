@@ -10,6 +10,7 @@ pub mod cards;
 pub mod document;
 pub mod html;
 pub mod latex;
+mod latex_marks;
 mod layout;
 pub mod mail;
 pub mod markdown;

@@ -16,6 +16,7 @@ use super::sources::is_summary_id;
 use super::view::Upstream;
 use crate::contract::places::{DataPlace, DataPlaces};
 use crate::contract::privacy::says_local_only;
+use crate::contract::publish::{PRIVATE_MARK, mark_of};
 use crate::contract::source::{
     InputContext, Labels, META_BYTES_MAX, Origin, Person, SourceContext, SourceKind, TimePrecision,
     Window, zoned,
@@ -64,6 +65,7 @@ const PLACED: &[&str] = &[
     "lang",
     "source",
     "publish",
+    PRIVATE_MARK,
     "conversation_id",
     "event_kind",
     "event_subkind",
@@ -97,6 +99,8 @@ pub(crate) struct DataFacts {
     pub places: DataPlaces,
     /// Sources that say of themselves that they stay on this machine.
     pub marked: Vec<String>,
+    /// Sources that say that they are private, each with the member that says it.
+    pub private: Vec<String>,
     /// The sources of those that are summaries.
     pub made_from: Vec<(Bus, Vec<String>)>,
 }
@@ -111,7 +115,7 @@ pub(crate) fn data_of(
     has_rules: bool,
 ) -> Result<DataFacts, Defect> {
     let mut facts = DataFacts::default();
-    let DataFacts { places, marked, made_from } = &mut facts;
+    let DataFacts { places, marked, private, made_from } = &mut facts;
     places.add(DataPlace::Bus, resolved.bus.as_str());
     let common = &resolved.common;
     common.project.iter().for_each(|name| places.add(DataPlace::Project, name));
@@ -123,6 +127,11 @@ pub(crate) fn data_of(
         }
         if source.local_only && marked.len() < MARKED_MAX {
             marked.push(source.id.clone());
+        }
+        if let Some(mark) = &source.private_mark
+            && private.len() < MARKED_MAX
+        {
+            private.push(format!("{} ({mark})", source.id));
         }
     };
     match context {
@@ -169,6 +178,7 @@ fn each_context(
         }
         let members = record.as_object();
         context.local_only |= members.is_some_and(says_local_only);
+        context.private_mark = members.and_then(mark_of);
         context.origin.path.iter().for_each(|path| context.places.add_file(path));
         if source.bus == Bus::Other && context.kind != SourceKind::Summary {
             context.places.add_file(source.file.strip_prefix("other/").unwrap_or(source.file));

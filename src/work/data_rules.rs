@@ -34,7 +34,7 @@ pub(crate) fn confinement(
     let has_rules = !config.privacy.is_empty();
     let facts = data_of(resolved, upstream, config.timezone, context, has_rules);
     let facts = facts.map_err(Box::new)?;
-    let DataFacts { mut places, mut marked, made_from } = facts;
+    let DataFacts { mut places, mut marked, private, made_from } = facts;
     if has_rules {
         let below = below_summaries(config, upstream, made_from);
         places.extend(&below.places);
@@ -46,6 +46,7 @@ pub(crate) fn confinement(
     project.into_iter().for_each(|name| places.add(DataPlace::Project, name));
     let mut found = config.privacy.of(&places);
     marked.iter().for_each(|id| found.keep_here(id));
+    found.private.extend(private);
     if says_local_only(params) {
         found.keep_here(OF_REQUEST);
     }

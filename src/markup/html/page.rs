@@ -461,6 +461,7 @@ impl<'a> Start<'a> {
         let may_surround = !matches!(&*name, "html" | "body" | "main" | "article" | "head");
         let mut surrounds = matches!(&*name, "nav" | "aside" | "footer" | "button" | "menu");
         let (is_meta, is_link) = (name == "meta", name == "link");
+        let is_whole = matches!(&*name, "html" | "body" | "main" | "article");
         let counts = matches!(&*name, "ol" | "li");
         let (is_time, is_script) = (name == "time", name == "script");
         let (mut time, mut published, mut is_json_ld) = (None, false, false);
@@ -469,6 +470,10 @@ impl<'a> Start<'a> {
             "style" => hides |= hides_by_style(value),
             "start" | "value" if counts => number = value.trim().parse().ok(),
             "name" | "property" | "itemprop" if is_meta => said_of = member_of(value),
+            // A header that the page brings itself: `X-Robots-Tag`.
+            "http-equiv" if is_meta && publish::is_sign(value.trim()) => {
+                said_of = Some(value.trim().to_ascii_lowercase());
+            }
             "rel" if is_link => {
                 let mut words = value.split_whitespace();
                 let names_page = words.any(|word| word.eq_ignore_ascii_case("canonical"));
@@ -484,6 +489,9 @@ impl<'a> Start<'a> {
             "datetime" if is_time => time = Some(value.trim().to_owned()),
             "pubdate" if is_time => published = true,
             "itemprop" | "class" if is_time => published |= says_published(value),
+            mark if is_whole && is_mark_of_page(mark, value) => {
+                (said_of, content) = (Some("private".to_owned()), "true".to_owned());
+            }
             "type" if is_script => {
                 is_json_ld = value.trim().eq_ignore_ascii_case("application/ld+json")
             }
@@ -497,6 +505,12 @@ impl<'a> Start<'a> {
         let surrounds = surrounds && may_surround;
         Some(Start { name, hides, number, is_empty, meta, time, is_json_ld, surrounds, end })
     }
+}
+
+/// Whether an attribute of an element around the whole page says that it is private: `data-private="true"`.
+fn is_mark_of_page(attribute: &str, value: &str) -> bool {
+    let name = attribute.strip_prefix("data-");
+    name.is_some_and(|name| publish::is_plain_mark(name, &value.into()))
 }
 
 /// The member that a `meta` element stands for; `None` for those that say nothing about the text.
@@ -521,13 +535,15 @@ fn member_of(name: &str) -> Option<String> {
 fn is_private(value: &Value) -> bool {
     match value {
         Value::Object(object) => {
+            let mut own = object.clone();
+            let graph = own.remove("@graph");
             // Its key words are about its subject: the draft of a league is no draft.
-            let mut others = object.iter().filter(|(name, _)| !publish::names_labels(name));
-            others.any(|(name, value)| publish::said_by_member(name, value) == Some(false))
-                || object.get("@graph").and_then(Value::as_array).is_some_and(|nodes| {
-                    let flat = |node: &&Value| node.get("@graph").is_none();
-                    nodes.iter().filter(flat).any(is_private)
-                })
+            publish::any_declared(&own, &mut |one| {
+                !publish::names_labels(one.name) && one.says_no()
+            }) || graph.as_ref().and_then(Value::as_array).is_some_and(|nodes| {
+                let flat = |node: &&Value| node.get("@graph").is_none();
+                nodes.iter().filter(flat).any(is_private)
+            })
         }
         Value::Array(list) => list.iter().any(is_private),
         _ => false,
