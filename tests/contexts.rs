@@ -28,10 +28,15 @@ struct Home(tempfile::TempDir);
 
 impl Home {
     fn new() -> Home {
+        let home = Home::without_data();
+        upstream(&home.path("buses"), mail());
+        home
+    }
+
+    fn without_data() -> Home {
         let home = Home(tempfile::tempdir().unwrap());
         std::fs::create_dir_all(home.path("run")).unwrap();
         std::fs::write(home.path("summarizer.toml"), CONFIG).unwrap();
-        upstream(&home.path("buses"), mail());
         home
     }
 
@@ -355,6 +360,79 @@ fn a_flow_sees_each_item_of_a_list_with_its_own_context() {
         compare(&home.prompts(&id_of(name, flow)), &format!("{flow}.{name}.txt"), &mut wrong);
     }
     assert_golden(&wrong);
+}
+
+const SESSION: &str = "gpt.session.summarize.parsed_message.v3";
+
+/// One message or several: who wrote it, and when on the clocks of the home.
+#[test]
+fn a_chat_message_tells_its_author_and_its_time_also_when_it_is_the_only_one() {
+    let home = Home::without_data();
+    let line = |id: &str, role: &str, author: &str, at: &str| {
+        json!({"id": id, "role": role, "author": author, "timestamp": at, "conversation_id": id,
+            "content": format!("The boiler of {id} leaks.")})
+        .to_string()
+            + "\n"
+    };
+    let lines = line("u1", "user", "Ana", "2026-02-12T02:50:00Z")
+        + &line("u2", "assistant", "Robin", "2026-02-12T04:00:00+01:00");
+    std::fs::write(home.path("chat.jsonl"), lines).unwrap();
+    home.ok(&["import", "chat-export", home.path("chat.jsonl").to_str().unwrap()]);
+    home.ok(&["submit", "--all-new"]);
+    home.ok(&["drain"]);
+    let queue = std::fs::read_to_string(home.path("run/queue.jsonl")).unwrap();
+    let asked: Vec<Value> = queue.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let prompt_of = |event: &str| {
+        let one = asked.iter().find(|one| one["input"]["ids"] == json!([event])).unwrap();
+        assert_eq!(one["work"]["flow_ref"]["flow_id"], SESSION);
+        home.prompts(one["request_id"].as_str().unwrap())
+    };
+    let prompt = prompt_of("u1");
+    assert!(prompt.contains("\n[1] u1 | Ana (user) | 2026-02-11T21:50:00-05:00\nThe"), "{prompt}");
+    let prompt = prompt_of("u2");
+    let told = "[1] u2 | Robin (assistant) | 2026-02-11T22:00:00-05:00\n";
+    assert!(prompt.contains(told), "{prompt}");
+    home.ask("both", SESSION, "event_summary", "event_bus", &["u1", "u2"], json!({}));
+    home.ok(&["drain"]);
+    let prompt = home.prompts("both");
+    assert!(prompt.contains("[1] u1 | Ana (user) | 2026-02-11T21:50:00-05:00\n"), "{prompt}");
+    assert!(prompt.contains(&told.replace("[1]", "[2]")), "{prompt}");
+}
+
+/// Feeds in JSON and in XML have the same name in a prompt, and the id of an item is none of a message.
+#[test]
+fn an_item_knows_its_feed_and_has_no_message_id() {
+    const JOBS: &str = "jobs.posting.screen.job_screening.v2";
+    const TASK: &str = "email.triage.extract_task.task_item.v1";
+    let feed = "{\"version\": \"https://jsonfeed.org/version/1.1\", \"title\": \"Town news\", \"items\": [\
+        {\"id\": \"guid-77\", \"title\": \"Bridge\", \"date_published\": \"2026-02-11T10:00:00Z\", \
+        \"content_text\": \"Please open the bridge by Friday.\"}]}";
+    let xml = "<rss version=\"2.0\"><channel><title>Town news</title><item><title>Bridge</title>\
+        <guid>guid-77</guid><pubDate>Wed, 11 Feb 2026 10:00:00 +0000</pubDate>\
+        <description>Please open the bridge by Friday.</description></item></channel></rss>";
+    for (name, text) in [("town.json", feed), ("town.xml", xml)] {
+        let home = Home::without_data();
+        std::fs::write(home.path(name), text).unwrap();
+        let file = home.path(name);
+        let file = file.to_str().unwrap();
+        assert_eq!(home.ok(&["--json", "sum", file])[0]["title"], "Town news", "{name}");
+        home.ok(&["add", file]);
+        let events = home.path("buses/eventbus/daily/2026-02-11.jsonl");
+        let events = std::fs::read_to_string(events).unwrap();
+        let item: Value = serde_json::from_str(events.lines().next().unwrap()).unwrap();
+        let id = item["event_id"].as_str().unwrap();
+        home.ask("job", JOBS, "event_summary", "event_bus", &[id], json!({}));
+        home.ask("task", TASK, "event_summary", "event_bus", &[id], json!({}));
+        home.ok(&["drain"]);
+        assert!(home.prompts("job").contains("Town news"), "{name}: {}", home.prompts("job"));
+        let prompt = home.prompts("task");
+        assert!(!prompt.contains("Message id:"), "{name}: {prompt}");
+    }
+    let home = Home::without_data();
+    write(&home.path("buses"), "other/town.json", feed);
+    home.ask("job", JOBS, "document_summary", "other", &["town.json#guid-77"], json!({}));
+    home.ok(&["drain"]);
+    assert!(home.prompts("job").contains("Town news"), "{}", home.prompts("job"));
 }
 
 /// Labels of a prompt with nothing behind them. Only a label before a block of data may end its line.

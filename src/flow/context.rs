@@ -23,6 +23,8 @@ use super::hierarchy::TreeNode;
 pub(crate) enum Labels {
     /// One of several texts; the label distinguishes them.
     OfSeveral,
+    /// A single text too when its author is known: no input of the flow tells who wrote it.
+    OfAuthors,
     /// A single text too: the answer names the ids of its sources.
     Always,
 }
@@ -184,22 +186,36 @@ impl Surroundings {
         })
     }
 
-    /// All texts as one: a single text as it is, unless its id is asked for; several under a label
+    /// Whether a single text stands as it is.
+    fn is_bare(&self, only: &SourceText, labels: Labels) -> bool {
+        let of_nobody = || {
+            let mut known = self.input.sources.iter().filter(|source| source.id == only.id);
+            known.all(|source| source.speaker().is_none())
+        };
+        let without_label = match labels {
+            Labels::OfSeveral => true,
+            Labels::OfAuthors => of_nobody(),
+            Labels::Always => false,
+        };
+        without_label && self.input.window.is_none() && !self.condensed
+    }
+
+    /// All texts as one: a single text as it is, unless its label is asked for; several under a label
     /// each, a session as its messages.
     pub(crate) fn joined(&self, sources: &[SourceText], labels: Labels) -> String {
-        let is_session = self.input.window.is_some();
         if let [only] = sources
-            && !is_session
-            && !self.condensed
-            && labels == Labels::OfSeveral
+            && self.is_bare(only, labels)
         {
             return only.text.clone();
         }
+        let is_session = self.input.window.is_some();
         let sizes = sources.iter().map(|source| source.id.len() + source.text.len() + 48);
         let mut out = String::with_capacity(sizes.sum());
         let mut roles = self.input.sources.iter().map(|source| source.role.as_deref());
         let first = roles.next().flatten();
-        let roles_differ = roles.any(|role| role != first);
+        // Beside a single text no other one shows what its author is.
+        let is_single = self.input.sources.len() == 1 && !is_session;
+        let roles_differ = roles.any(|role| role != first) || is_single;
         let mut clock = self.clock_of_messages();
         for (number, source, context) in self.numbered(sources) {
             out.push_str(if out.is_empty() { "" } else { "\n\n" });
@@ -208,7 +224,10 @@ impl Surroundings {
                     let time = clock.time_of(context);
                     out.push_str(&message_label(number, context, roles_differ, time));
                 }
-                _ => out.push_str(&format!("[{number}] {}", label(source, context, roles_differ))),
+                _ => {
+                    let label = label(source, context, roles_differ, self.zone);
+                    out.push_str(&format!("[{number}] {label}"));
+                }
             }
             out.push('\n');
             out.push_str(&source.text);
@@ -246,6 +265,15 @@ fn local_time(message: &SourceContext, zone: Option<Tz>) -> Option<NaiveDateTime
     Some(zone.map_or_else(|| at.naive_local(), |zone| at.with_timezone(&zone).naive_local()))
 }
 
+/// The time of a source on the clocks of a zone, with the offset that tells the zone.
+fn moment(source: &SourceContext, zone: Option<Tz>) -> Option<String> {
+    let ts = source.ts.as_deref()?;
+    Some(match (source.time(), zone) {
+        (Some(at), Some(zone)) => at.with_timezone(&zone).to_rfc3339(),
+        _ => one_line(ts),
+    })
+}
+
 /// `[m1 user 14:03]`: the number of the message, who spoke, and when.
 fn message_label(
     number: usize,
@@ -271,14 +299,19 @@ fn days(sources: &[&SourceContext]) -> Option<String> {
 }
 
 /// What stands behind the number of a text: its id, and what a reader needs to place it.
-fn label(source: &SourceText, context: Option<&SourceContext>, roles_differ: bool) -> String {
+fn label(
+    source: &SourceText,
+    context: Option<&SourceContext>,
+    roles_differ: bool,
+    zone: Option<Tz>,
+) -> String {
     let mut parts = vec![one_line(&source.id)];
     if let Some(context) = context {
         parts.extend(context.title.as_deref().map(one_line));
         let author = context.author.as_ref();
         let author = author.map(|author| with_role(&author.shown(), context, roles_differ));
         parts.extend(author.or_else(|| context.role.as_deref().map(one_line)));
-        parts.extend(context.ts.as_deref().or(context.day.as_deref()).map(one_line));
+        parts.extend(moment(context, zone).or_else(|| context.day.as_deref().map(one_line)));
     }
     parts.join(" | ")
 }

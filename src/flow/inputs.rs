@@ -18,7 +18,7 @@ use super::{pictures, pyvalue};
 use crate::contract::publish::said_by_record;
 use crate::contract::versions::COMMON_PARAMS;
 use crate::model::SourceText;
-use crate::registry::binding::Binding;
+use crate::registry::binding::{Binding, SourceField};
 
 /// Inputs ready for the flow.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +56,7 @@ pub(super) fn bind<'a>(
         warnings.push(format!("input {unknown} is not declared and is ignored"));
     }
     let mut sources = Cow::Borrowed(sources);
-    let labels = if pack.asks_ids() { Labels::Always } else { Labels::OfSeveral };
+    let labels = labels_of(pack);
     if let Some(main) = pack.main_input() {
         match given.get(main) {
             Some(value) if sources.is_empty() => sources = own_sources(main, value).into(),
@@ -102,6 +102,23 @@ pub(super) fn bind<'a>(
         inputs.insert(input.name.clone(), value);
     }
     Ok(Bound { inputs, sources, warnings, uncondensed: None, condensed: Vec::new() })
+}
+
+/// Which texts stand under labels. A flow that is told of its sources and has no input for their authors
+/// learns from the label who speaks, also when there is only one.
+fn labels_of(pack: &LoadedPack) -> Labels {
+    let bindings = || pack.record.io_contract.inputs.iter().filter_map(|input| input.from.as_ref());
+    let tells = |binding: &Binding| {
+        let fields = [SourceField::Author, SourceField::Role];
+        matches!(binding, Binding::Source(field) if fields.contains(field))
+    };
+    match () {
+        () if pack.asks_ids() => Labels::Always,
+        () if bindings().any(|one| *one == Binding::Text) && !bindings().any(tells) => {
+            Labels::OfAuthors
+        }
+        () => Labels::OfSeveral,
+    }
 }
 
 /// Whether the record says that an input must have a value, whatever default the flow gives it.

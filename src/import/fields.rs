@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::stream::each_record;
+use super::stream::{FEED_TITLE, each_record};
 use super::{ImportError, LeftOut, NewRecord, Report, TakeEvent, Target, import_events};
 use crate::contract::hash::sha256;
 use crate::contract::json::line;
@@ -205,7 +205,7 @@ fn kept(record: &Value) -> impl Iterator<Item = (&'static str, Value)> {
         ("project", &["project", "project_name"]),
         ("tags", &["tags", "labels", "categories", "keywords"]),
         ("language", &["language", "lang"]),
-        ("feed", &["feed"]),
+        ("feed", &["feed", FEED_TITLE]),
         ("timestamp", &["timestamp", "date_published", "published"]),
     ];
     KEPT.into_iter().filter_map(|(key, names)| {

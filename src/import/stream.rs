@@ -3,7 +3,8 @@
 //!
 //! Contract: memory holds one record and never the file. One pass over the file finds its form: one
 //! JSON value with a list is a list, and everything else is lines. So each damaged line of a list is
-//! reported. A mark as private beside a list holds for each of its items.
+//! reported. A mark as private beside a list holds for each of its items, and each item of a feed has the name of
+//! the feed as `feed_title`.
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -21,11 +22,14 @@ use super::{ImportError, disk_error};
 use crate::contract::json::exact;
 use crate::contract::privacy::{LOCAL_ONLY, names_local_only, says_local_only};
 use crate::contract::publish;
+use crate::markup::records::{OF_FEEDS, feed_name};
 use crate::os::{Disk, DiskFile, Open};
 use crate::upstream::lines::{BUS_LINE_BYTES_MAX, Lines};
 
 /// Members of an object that may hold its records; the first of them counts.
 const LISTS: [&str; 4] = ["items", "articles", "entries", "results"];
+/// The name of its feed, as an item gets it. Unlike `feed`, which names a conversation, it is part of no id.
+pub(super) const FEED_TITLE: &str = "feed_title";
 const MARK: &[u8] = b"\xef\xbb\xbf";
 const READ_BYTES: usize = 256 << 10;
 
@@ -45,6 +49,7 @@ pub(super) fn each_record(
     let shape = shape_of(&opened, start, &mut head).map_err(read)?;
     let is_private = publish::said_by_record(&head) == Some(false);
     let is_local_only = says_local_only(&head);
+    let feed = feed_name(&head);
     if matches!(shape, Shape::Lines) {
         return each_line(&opened, file, take);
     }
@@ -54,6 +59,9 @@ pub(super) fn each_record(
         if let Some(members) = record.as_object_mut() {
             members.extend(is_private.then(|| ("publish".to_owned(), false.into())));
             members.extend(is_local_only.then(|| (LOCAL_ONLY.to_owned(), true.into())));
+            if let Some(feed) = &feed {
+                members.entry(FEED_TITLE).or_insert_with(|| feed.as_str().into());
+            }
         }
         take(number, Ok(record)).map_err(|error| failure = Some(error)).is_ok()
     });
@@ -114,7 +122,7 @@ enum Shape {
     Lines,
 }
 
-/// Looks at the whole file, keeping only what stands beside a list and may mark it as private.
+/// Looks at the whole file, keeping only what stands beside a list and may mark it as private or name it.
 fn shape_of(
     file: &Arc<dyn DiskFile>,
     start: u64,
@@ -209,7 +217,8 @@ impl<'de> Visitor<'de> for WholeFile<'_> {
         let mut first: Option<usize> = None;
         while let Some(key) = map.next_key::<String>()? {
             let Some(number) = LISTS.iter().position(|name| *name == key) else {
-                let said = map.next_value_seed(Marks { is_mark: is_mark(&key) })?;
+                let is_mark = OF_FEEDS.contains(&key.as_str()) || is_mark(&key);
+                let said = map.next_value_seed(Marks { is_mark })?;
                 self.head.extend(said.map(|said| (key, said)));
                 continue;
             };
@@ -353,6 +362,10 @@ mod tests {
         assert_eq!(records(two), both);
         let two = br#"{"results":[{"no":1}],"items":[{"a":1},{"b":[2]}]}"#;
         assert_eq!(records(two), both);
+        let feed =
+            br#"{"version":"https://jsonfeed.org/version/1","title":"Town","items":[{"a":1}]}"#;
+        assert_eq!(records(feed), all(&[json!({"a": 1, "feed_title": "Town"})]));
+        assert_eq!(records(br#"{"title":"Town","items":[{"a":1}]}"#), all(&[json!({"a": 1})]));
         // One record that is the only line of its file.
         assert_eq!(records(b"{\n\"a\":\n1}"), [(1, None), (2, None), (3, None)]);
         assert_eq!(records(b"{\"a\":1}"), all(std::slice::from_ref(&a)));

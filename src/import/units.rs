@@ -195,7 +195,9 @@ pub(crate) fn each_unit(
                 }
                 Ok(())
             })?;
-            of_events(file, events, zone).into_iter().for_each(|unit| take(Ok(unit)));
+            let feed = events.first().and_then(|one| one.value["feed"].as_str().map(str::to_owned));
+            let unit = of_events(file, events, zone);
+            unit.map(|unit| titled(unit, feed)).into_iter().for_each(|unit| take(Ok(unit)));
             Ok(())
         }
         FileKind::XmlFeed => {

@@ -21,6 +21,10 @@ const IDS: [&str; 4] = ["id", "_id", "guid", "uuid"];
 const ID_BYTES_MAX: usize = 200;
 /// Levels of a value nested too deep that are looked at one by one.
 const LEVELS_KEPT: usize = 16;
+/// The member of an item that names its feed.
+pub(crate) const FEED: &str = "feed";
+/// Members of a JSON Feed that tell its name.
+pub(crate) const OF_FEEDS: [&str; 2] = ["version", "title"];
 /// The first words of the version of a JSON Feed.
 const JSON_FEED: &str = "https://jsonfeed.org/version/";
 
@@ -55,6 +59,8 @@ pub(crate) struct List {
     pub slots: Vec<Slot>,
     /// Whether the list as a whole may be shown to others.
     pub publish: Option<bool>,
+    /// The name of a feed.
+    feed: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -101,7 +107,15 @@ impl List {
     pub(crate) fn record(&self, text: &str, slot: &Slot) -> Record {
         let raw = &text[slot.bytes.clone()];
         match &self.shape {
-            Shape::Json => json_record(raw),
+            Shape::Json => {
+                let mut record = json_record(raw);
+                if let Some(feed) = &self.feed
+                    && !record.members.is_empty()
+                {
+                    record.members.entry(FEED).or_insert_with(|| feed.as_str().into());
+                }
+                record
+            }
             Shape::Rows { names, delimiter, .. } => {
                 let (cells, _) = cells(raw, *delimiter);
                 let named = |(at, cell): (usize, String)| {
@@ -263,17 +277,17 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for Members<'a> {
 
 /// The array that is the whole file, or the items of a JSON Feed.
 fn json_list(text: &str) -> Option<List> {
-    let list = |items: Vec<&RawValue>, publish| {
+    let list = |items: Vec<&RawValue>, publish, feed| {
         let mut lines = LineCounter::default();
         let slot = |raw: &RawValue| {
             // A raw value is a part of the text it was read from.
             let start = raw.get().as_ptr() as usize - text.as_ptr() as usize;
             Slot { bytes: start..start + raw.get().len(), line: lines.at(text, start) }
         };
-        List { shape: Shape::Json, slots: items.into_iter().map(slot).collect(), publish }
+        List { shape: Shape::Json, slots: items.into_iter().map(slot).collect(), publish, feed }
     };
     if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(text) {
-        return Some(list(items, None));
+        return Some(list(items, None, None));
     }
     let Members(members) = serde_json::from_str(text).ok()?;
     let member = |wanted: &str| members.iter().find(|(name, _)| name == wanted).map(|(_, raw)| raw);
@@ -282,7 +296,16 @@ fn json_list(text: &str) -> Option<List> {
     let others = members.iter().filter(|(name, _)| name != "items");
     let read = |raw: &RawValue| value_of(raw.get()).unwrap_or_default();
     let said = others.map(|(name, raw)| (name.clone(), read(raw))).collect();
-    version.starts_with(JSON_FEED).then(|| list(items, publish::said_by_record(&said)))
+    let feed = feed_name(&said);
+    version.starts_with(JSON_FEED).then(|| list(items, publish::said_by_record(&said), feed))
+}
+
+/// The name of a JSON Feed, by the members beside its items; `None` where they are no feed's.
+pub(crate) fn feed_name(members: &Map<String, Value>) -> Option<String> {
+    let word = |name: &str| members.get(name).and_then(Value::as_str).map(str::trim);
+    let is_feed = word("version").is_some_and(|version| version.starts_with(JSON_FEED));
+    let title = word("title").filter(|title| is_feed && !title.is_empty());
+    title.map(str::to_owned)
 }
 
 fn json_lines(text: &str) -> Result<List, String> {
@@ -302,7 +325,7 @@ fn json_lines(text: &str) -> Result<List, String> {
         }
         start += whole.len() + 1;
     }
-    Ok(List { shape: Shape::Json, slots, publish: None })
+    Ok(List { shape: Shape::Json, slots, publish: None, feed: None })
 }
 
 /// Rows of cells; the first row has the names.
@@ -328,7 +351,7 @@ fn rows(kind: &str, text: &str) -> List {
         at += len;
     }
     let shape = Shape::Rows { names, head, delimiter };
-    List { shape, slots, publish: super::marks::said_in_text(kind, text) }
+    List { shape, slots, publish: super::marks::said_in_text(kind, text), feed: None }
 }
 
 /// The sign that stands most often between the cells of the first row.

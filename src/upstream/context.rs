@@ -339,7 +339,7 @@ pub(crate) fn of_event(record: &Value, zone: Tz) -> SourceContext {
             url: words(record, &["url", "link"]),
             path: words(record, &["source.source_uri"]),
             line: record.pointer("/source/line").and_then(Value::as_u64),
-            message_id: words(record, &["message_id", "source.source_record_id"]),
+            message_id: message_id(record),
             feed: words(record, &["feed"]),
             mailbox: words(record, &["mailbox"]),
         },
@@ -413,6 +413,13 @@ fn of_summary(record: &Value, zone: Tz) -> SourceContext {
         }
     }
     context
+}
+
+/// The id of a message in the system it came from. The id of an item of a feed is none of a message.
+fn message_id(record: &Value) -> Option<String> {
+    let is_item = record.pointer("/source/source_system").is_some_and(|system| system == "rss");
+    let own = || words(record, &["source.source_record_id"]).filter(|_| !is_item);
+    words(record, &["message_id"]).or_else(own)
 }
 
 /// The bus and the ids that a summary was made from.

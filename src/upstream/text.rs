@@ -18,7 +18,7 @@ pub(crate) const NORMALIZATION_NAME: &str = "summarizer.text";
 /// `selection.normalization.version`.
 pub(crate) const NORMALIZATION_VERSION: &str = "1";
 
-/// Normalizes one text: NFC; CRLF and CR to LF; control characters other than TAB and LF, and
+/// Normalizes one text: NFC; CRLF, CR, vertical tab, form feed and NEXT LINE to LF; control characters other than TAB and LF, and
 /// U+FEFF, removed; spaces and tabs at line ends removed; two or more blank lines become one;
 /// leading and trailing LF removed.
 pub(crate) fn normalize(text: &str) -> Cow<'_, str> {
@@ -64,6 +64,7 @@ fn without_controls(text: &str) -> String {
                 out.push('\n');
             }
             '\t' | '\n' => out.push(c),
+            '\u{b}' | '\u{c}' | '\u{85}' => out.push('\n'),
             '\u{feff}' => {}
             c if c.is_control() => {}
             c => out.push(c),
@@ -164,7 +165,8 @@ mod tests {
             ("", ""),
             ("Cafe\u{301}", "Caf\u{e9}"),
             ("a\r\nb\rc", "a\nb\nc"),
-            ("a\u{0}b\u{7f}c\u{85}d\u{feff}e\tf", "abcde\tf"),
+            ("a\u{0}b\u{7f}c\u{feff}e\tf", "abce\tf"),
+            ("a\u{85}b\u{c}c\u{b}d\u{85}\u{85}\u{85}e\u{c}", "a\nb\nc\nd\n\ne"),
             ("a \t\nb\t", "a\nb"),
             ("a\n\n\n\n b", "a\n\n b"),
             ("a\n \n\t\nb", "a\n\nb"),
@@ -202,7 +204,7 @@ mod tests {
         #![proptest_config(crate::proptests::config())]
 
         #[test]
-        fn the_fast_path_agrees_with_the_rules(text in "[ \\t\\n\\ra-c\u{e9}\u{301}\u{0}]{0,24}") {
+        fn the_fast_path_agrees_with_the_rules(text in "[ \\t\\n\\ra-c\u{e9}\u{301}\u{0}\u{85}]{0,24}") {
             prop_assert_eq!(normalize(&text), slowly(&text));
         }
 

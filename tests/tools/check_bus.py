@@ -84,7 +84,7 @@ def list_hash(ids):
 
 def normal(text):
     """summarizer.text version 1."""
-    text = unicodedata.normalize("NFC", text).replace("\r\n", "\n").replace("\r", "\n")
+    text = re.sub("\r\n|[\r\v\f\x85]", "\n", unicodedata.normalize("NFC", text))
     keep = lambda c: c in "\t\n" or (unicodedata.category(c) != "Cc" and c != "\ufeff")
     lines = [line.rstrip(" \t") for line in "".join(filter(keep, text)).split("\n")]
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))

@@ -25,7 +25,7 @@ INVISIBLE = str.maketrans("", "", "\u00ad\u200b")
 
 def normalize(text):
     text = unicodedata.normalize("NFC", text)
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = re.sub("\r\n|[\r\v\f\x85]", "\n", text)
     text = "".join(c for c in text if c in "\t\n" or (unicodedata.category(c) != "Cc" and c != "\ufeff"))
     text = "\n".join(line.rstrip(" \t") for line in text.split("\n"))
     return re.sub("\n{3,}", "\n\n", text).strip("\n")
