@@ -485,5 +485,12 @@ fn the_uid_of_an_appointment_is_one_that_the_mail_has() {
         let outputs = only_item(&home)["outputs"].clone();
         assert_eq!(outputs["structured"]["ical_uid_seed"], expected);
         assert_eq!(outputs["quality"].get("removed_ids").is_some(), expected.is_null());
+        // No id of a source may stand there, so the repair turn offers none.
+        for asked in server.seen().iter().skip(1) {
+            let complaint = asked.body["messages"].as_array().unwrap().last().unwrap();
+            let complaint = complaint["content"].as_str().unwrap();
+            assert!(complaint.contains("is not in the input; use null"), "{complaint}");
+            assert!(!complaint.contains("other:mail.txt"), "{complaint}");
+        }
     }
 }

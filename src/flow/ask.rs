@@ -183,7 +183,7 @@ impl Asker<'_> {
                 let unknown = ids.map(|ids| ids.cited_by(&reply.text)).unwrap_or_default();
                 if let Some(ids) = ids.filter(|_| !unknown.is_empty()) {
                     self.ledger.lock().repaired = true;
-                    let complaints = ids.known.complaints(&unknown);
+                    let complaints = ids.complaints(&unknown);
                     messages = with_errors(question, &reply.text, &complaints).into();
                     held_page = Some(reply);
                     continue;
@@ -214,7 +214,7 @@ impl Asker<'_> {
                             && !self.provider.is_free();
                         match (cleaned.unwrap_or(Ok(Vec::new())), question.ids) {
                             (Ok(removed), Some(ids)) if may_ask && !removed.is_empty() => {
-                                let complaints = ids.known.complaints(&removed);
+                                let complaints = ids.complaints(&removed);
                                 let reply = reply.clone();
                                 held = Some(Cleaned { value, reply, removed, undeclared, clamped });
                                 repairs += 1;
@@ -229,7 +229,7 @@ impl Asker<'_> {
                                 return Ok(self.settled(cleaned));
                             }
                             (Err(CannotRemove(removed)), ids) => {
-                                ids.map(|ids| ids.known.complaints(&removed)).unwrap_or_default()
+                                ids.map(|ids| ids.complaints(&removed)).unwrap_or_default()
                             }
                         }
                     } else {

@@ -292,7 +292,7 @@ fn run_bound<'a>(
         let node = || pack.plan.outputs.first().map(|output| output.name.clone());
         let removed = ids.clean(&mut structured).map_err(|CannotRemove(removed)| {
             let (node, raw) = (node().unwrap_or_default(), structured.to_string());
-            FlowProblem::Schema { node, errors: ids.known.complaints(&removed), raw }
+            FlowProblem::Schema { node, errors: ids.complaints(&removed), raw }
         })?;
         asker.ledger.lock().removed_ids.extend(removed);
         if pack.form() == Form::Markdown {

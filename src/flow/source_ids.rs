@@ -59,6 +59,8 @@ pub(crate) struct IdClaims {
     cited: Vec<bool>,
     /// The input whose ids a path may repeat.
     given: Vec<Option<String>>,
+    /// Paths whose ids are those of sources, rather than only ids that an input or a text states.
+    of_sources: Vec<bool>,
 }
 
 impl IdClaims {
@@ -70,11 +72,15 @@ impl IdClaims {
         // What the projection calls a quote is looked up as one.
         paths.retain(|path| !quoted.iter().any(|quote| quote.starts_with(path)));
         let declared = projection.source_id_pointers().iter().chain(projection.cited_id_pointers());
-        for path in declared.chain(projection.stated_id_pointers()).map(split) {
+        let add = |paths: &mut Vec<Vec<String>>, path| {
             if !paths.contains(&path) {
                 paths.push(path);
             }
-        }
+        };
+        declared.map(split).for_each(|path| add(&mut paths, path));
+        let named = paths.len();
+        let stated = projection.stated_id_pointers().iter().map(split);
+        stated.for_each(|path| add(&mut paths, path));
         let mut given = vec![None; paths.len()];
         for (pointer, input) in projection.given_id_pointers() {
             let path: Vec<String> = split(pointer);
@@ -93,7 +99,17 @@ impl IdClaims {
         };
         let cited = listed(projection.cited_id_pointers());
         let stated = listed(projection.stated_id_pointers());
-        IdClaims { quotes, stated, cited, paths, given }
+        let of_sources = (0..paths.len()).map(|at| at < named).collect();
+        IdClaims { quotes, stated, cited, paths, given, of_sources }
+    }
+
+    /// The claim that a place of an answer belongs to: the place itself, or the list it is an entry of.
+    fn at(&self, place: &[String]) -> Option<usize> {
+        let fits = |path: &Vec<String>| {
+            (path.len()..=path.len() + 1).contains(&place.len())
+                && path.iter().zip(place).all(|(segment, one)| segment == one || segment == ANY)
+        };
+        self.paths.iter().position(fits)
     }
 
     /// The pointers that are checked, each with the input whose ids it may repeat.
@@ -192,7 +208,14 @@ impl GivenIds {
     fn of(value: &Value) -> GivenIds {
         let mut given = GivenIds::default();
         given.read(value);
-        let is_one = |text: &&str| !text.trim().is_empty() && text.len() <= ID_CHARS_MAX;
+        // A list is given as text too; its ids were read, and the whole of it is none.
+        let is_list = !given.ids.is_empty();
+        let is_one = |text: &&str| {
+            !is_list
+                && !text.trim().is_empty()
+                && !text.contains('\n')
+                && text.len() <= ID_CHARS_MAX
+        };
         let text = value.as_str();
         given.ids.extend(text.filter(is_one).map(str::to_owned));
         let numbers = text.into_iter().flat_map(str::lines).filter_map(lines::opening);
@@ -266,6 +289,13 @@ impl GivenIds {
                 self.ids.insert(id.split(" | ").next().unwrap_or(id).trim().to_owned());
             }
         }
+    }
+
+    /// The ids in a fixed order.
+    fn sorted(&self) -> Vec<&str> {
+        let mut ids: Vec<&str> = self.ids.iter().map(String::as_str).collect();
+        ids.sort_unstable();
+        ids
     }
 
     fn has_number(&self, number: &serde_json::Number) -> bool {
@@ -380,20 +410,6 @@ impl<'a> KnownIds<'a> {
         let quote = vec![(String::new(), text.to_owned())];
         evidence::locate(quote, self.sources).iter().any(|found| found.located)
     }
-
-    /// What a repair turn says of unknown ids.
-    pub(super) fn complaints(&self, removed: &[RemovedId]) -> Vec<Violation> {
-        let shown: Vec<&str> =
-            self.sources.iter().take(KNOWN_SHOWN).map(|source| source.id.as_str()).collect();
-        let more = self.sources.len().saturating_sub(shown.len());
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let known = format!("the input has {}{more}", shown.join(", "));
-        let complaint = |one: &RemovedId| Violation {
-            pointer: one.pointer.clone(),
-            message: format!("{:?} is not an id of the input; {known}; use only those", one.id),
-        };
-        removed.iter().map(complaint).collect()
-    }
 }
 
 /// The check of one run.
@@ -417,6 +433,63 @@ impl IdCheck<'_> {
         };
         let removed = |id: String| RemovedId { pointer: pointer.clone(), id: shortened(&id) };
         self.known.cited(text).1.into_iter().map(removed).collect()
+    }
+
+    /// What a repair turn says of unknown ids.
+    pub(super) fn complaints(&self, removed: &[RemovedId]) -> Vec<Violation> {
+        removed.iter().map(|one| self.complaint(one)).collect()
+    }
+
+    /// Names the ids that may stand there instead. A member that is no id of a source is not filled with
+    /// one: without an id of its own it stays empty.
+    fn complaint(&self, one: &RemovedId) -> Violation {
+        let path: Vec<String> = one.pointer.split('/').skip(1).map(unescaped).collect();
+        let claim = self.claims.at(&path);
+        let given: Vec<&str> =
+            claim.and_then(|claim| self.given(claim)).map_or(vec![], GivenIds::sorted);
+        let sources = || self.known.sources.iter().map(|source| source.id.as_str()).collect();
+        let known = match claim {
+            _ if !given.is_empty() => given,
+            Some(claim) if !self.claims.of_sources[claim] => Vec::new(),
+            _ => sources(),
+        };
+        let empty = match claim {
+            Some(claim) if self.claims.cited[claim] => Some("leave the brackets out"),
+            _ => self.empty_form(&path),
+        };
+        let id = &one.id;
+        let message = match known.as_slice() {
+            [] => format!("{id:?} is not in the input; {}", empty.unwrap_or("use an empty text")),
+            known => {
+                let shown: Vec<&str> = known.iter().take(KNOWN_SHOWN).copied().collect();
+                let more = known.len() - shown.len();
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let shown = shown.join(", ");
+                let empty = empty.map_or_else(String::new, |empty| format!(", or {empty}"));
+                format!(
+                    "{id:?} is not an id of the input; the input has {shown}{more}; use only those{empty}"
+                )
+            }
+        };
+        Violation { pointer: one.pointer.clone(), message }
+    }
+
+    /// How an answer says at a place that there is no id, where its schema lets it.
+    fn empty_form(&self, path: &[String]) -> Option<&'static str> {
+        let (last, above) = path.split_last()?;
+        let schema = above.iter().fold(resolved(self.schema, self.schema), |schema, segment| {
+            let is_list = schema["items"].is_object();
+            resolved(self.schema, if is_list { &schema["items"] } else { inner(schema, segment) })
+        });
+        let member = resolved(self.schema, inner(schema, last));
+        match () {
+            () if schema["items"].is_object() => Some("leave the entry out"),
+            () if allows_null(member) => Some("use null"),
+            () if schema["properties"].get(last).is_some() && !is_required(schema, last) => {
+                Some("leave the member out")
+            }
+            () => None,
+        }
     }
 
     /// Replaces labels by ids and removes unknown ids; lists what was removed.
@@ -773,6 +846,33 @@ mod tests {
                 "points": [{"text": "a", "chunk_ids": ["c1"]}, {"text": "b", "chunk_ids": []}],
                 "ranked": [{"id": "r7", "article_ids": [1, 9]}]})
         );
+    }
+
+    #[test]
+    fn a_repair_turn_offers_ids_only_to_members_that_may_hold_them() {
+        let schema = pack_schema();
+        let projection = json!({"source_ids": ["/ranked/*/id"], "stated_ids": ["/best"],
+            "given_ids": {"/ranked/*/article_ids": "table", "/idea_id": "none"}});
+        let projection = Projection::compile(Some(projection.to_string().as_bytes())).unwrap();
+        let claims = IdClaims::of(&schema, &projection);
+        let sources = sources();
+        let table = json!(sources[1].text);
+        let known = KnownIds::of(&sources, &[], None)
+            .with_inputs(&claims, |name| (name == "table").then_some(&table));
+        let check = IdCheck { claims: &claims, schema: &schema, known };
+        let said = |pointer: &str| {
+            let one = RemovedId { pointer: pointer.into(), id: "x1".into() };
+            check.complaints(&[one]).remove(0).message
+        };
+        let nothing = "\"x1\" is not in the input; ";
+        let some = "\"x1\" is not an id of the input; the input has ";
+        assert_eq!(said("/best"), format!("{nothing}use null"));
+        assert_eq!(said("/idea_id"), format!("{nothing}leave the member out"));
+        assert_eq!(said("/source_id"), format!("{some}c1, c2; use only those, or use null"));
+        assert_eq!(said("/ranked/0/id"), format!("{some}c1, c2; use only those"));
+        let entry = "use only those, or leave the entry out";
+        assert_eq!(said("/points/3/chunk_ids/1"), format!("{some}c1, c2; {entry}"));
+        assert_eq!(said("/ranked/0/article_ids/2"), format!("{some}9, r7; {entry}"));
     }
 
     #[test]
