@@ -75,7 +75,9 @@ fn a_run_whose_calls_failed_says_so_everywhere() {
     let record = last_record(&home);
     assert_eq!(record["status"], "error", "{record:#}");
     assert!(record["counters"]["errors_count"].as_u64() > Some(0));
-    assert_eq!(record["errors"][0]["details"]["cause"], "connection_refused");
+    let details = &record["errors"][0]["details"];
+    assert_eq!(details["cause"], "connection_refused");
+    assert_eq!(details["calls"], 1, "a call that was tried counts");
     let status = home.status();
     let trouble = &status["requests"]["troubles"][0];
     assert_eq!(
@@ -85,6 +87,10 @@ fn a_run_whose_calls_failed_says_so_everywhere() {
     assert!(home.ok(&["requests"]).contains("unavailable (connection_refused)"));
     assert!(home.ok(&["show", "r0"]).contains("connection_refused"));
     home.ok(&["verify"]);
+    // Work that is left after a failure is told without an option, also by a session that tried nothing.
+    let ran = home.run(&["drain"]);
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(1), "{said}");
 }
 
 #[test]

@@ -63,16 +63,16 @@ pub(crate) struct ServeArgs {}
 
 /// Process all requests that may run now, publish the results, and exit
 ///
-/// It exits with 1 when one of the requests failed for good, and with --folders also when a folder or a file
-/// in it cannot be taken in. The last lines say why. Run logs in the watched folder (compaction.run_logs) are
+/// It exits with 1 when one of the requests failed, also when it waits for another attempt, and with --folders
+/// also when a folder or a file in it cannot be taken in. A wait for a rate or a budget is not a failure. The
+/// last lines say why. Run logs in the watched folder (compaction.run_logs) are
 /// read up to their present end.
 #[derive(Debug, Args)]
 pub(crate) struct DrainArgs {
     /// Also wait for requests that may run by this time (ISO 8601)
     #[arg(long, value_name = "T")]
     wait_until: Option<String>,
-    /// Exit with 1 also when a request waits for another attempt after a failure, a line was
-    /// quarantined or a run log was rejected; a wait for a rate or a budget is not a failure
+    /// Exit with 1 also when a line was quarantined or a run log was rejected
     #[arg(long)]
     fail_on_error: bool,
     /// First take in new and changed files of the `[[watch]]` folders, as a service does
@@ -121,10 +121,12 @@ impl DrainArgs {
             context.ui.talk(format!("{} published", ui::count(bags, "bag")));
         }
         let has_failed = report.count("failed") + report.count("rejected") > 0;
-        let still_fail = report.failures().iter().any(|(kind, _)| !kind.is_put_off())
-            || earlier.iter().any(|(kind, _)| !kind.is_put_off());
-        let wrong = report.count("quarantined") > 0 || still_fail || !set_aside.is_empty();
-        let is_wrong = has_failed || !all_taken || (self.fail_on_error && wrong);
+        // A request that waits for another attempt after a failure is work that was left.
+        let still_fail =
+            report.failures().iter().chain(&earlier).any(|(kind, _)| !kind.is_put_off());
+        let passed_over = report.count("quarantined") > 0 || !set_aside.is_empty();
+        let is_wrong =
+            has_failed || still_fail || !all_taken || (self.fail_on_error && passed_over);
         Ok(if is_wrong { Exit::Wrong } else { Exit::Done })
     }
 }

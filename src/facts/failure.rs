@@ -76,6 +76,7 @@ pub struct ModelFailure {
     pub selection_manifest_refs: Vec<String>,
     pub retryable: bool,
     pub usage: Usage,
+    /// Calls that were tried, answered or not.
     pub calls: u64,
     /// What was wrong with the last answer; its text is an event of its own.
     pub violations: Vec<Violation>,

@@ -34,8 +34,9 @@ use crate::contract::schema::{self, Violation};
 use crate::markup::prefix;
 use crate::model::builtin::{self, fill::hints::Hints};
 use crate::model::{
-    Bill, CallEnd, CallSettings, Listener, Message, ModelCall, ModelError, ModelIdentity,
-    ModelReply, Provider, ResponseFormat, RightOfWay, Role, SourceText, StopReason, Usage, was_cut,
+    Bill, CallEnd, CallSettings, ErrorClass, Listener, Message, ModelCall, ModelError,
+    ModelIdentity, ModelReply, Provider, ResponseFormat, RightOfWay, Role, SourceText, StopReason,
+    Usage, was_cut,
 };
 
 /// Errors shown in one repair turn.
@@ -52,6 +53,8 @@ const RAISED_TOKENS_MIN: u32 = 4_096;
 pub(super) struct Ledger {
     pub usage: Usage,
     pub calls: Vec<CallRecord>,
+    /// Calls that were tried and got no answer.
+    pub unanswered: u64,
     pub rendered: Vec<(String, Digest)>,
     pub repaired: bool,
     /// Nodes whose text the token limit cut off.
@@ -378,7 +381,10 @@ impl Asker<'_> {
                 let reply = self
                     .provider
                     .call(&ModelCall { kept_as: &request_hash, listener, ..call.clone() })
-                    .map_err(|source| FlowProblem::Model { node, source })?;
+                    .map_err(|source| {
+                        self.ledger.lock().unanswered += u64::from(was_tried(&source));
+                        FlowProblem::Model { node, source }
+                    })?;
                 if let Some(cache) = cache {
                     cache.put(&request_hash, &reply);
                 }
@@ -410,6 +416,11 @@ impl Asker<'_> {
             _ => Ok(reply),
         }
     }
+}
+
+/// Whether a call without an answer was tried. A pause keeps it back.
+fn was_tried(error: &ModelError) -> bool {
+    error.class() != ErrorClass::Pause
 }
 
 /// Tells the listener of a flow whose answer it hears.

@@ -256,7 +256,10 @@ pub struct FlowError {
     pub problem: Box<FlowProblem>,
     /// Tokens that were paid before the failure.
     pub usage: Usage,
+    /// The calls that were answered.
     pub calls: Vec<CallRecord>,
+    /// The number of calls that were tried and got no answer.
+    pub unanswered: u64,
 }
 
 /// What to do about a [`FlowError`].
@@ -279,7 +282,8 @@ pub enum FlowErrorClass {
 impl FlowError {
     /// A failure before the first call.
     pub(crate) fn without_calls(problem: FlowProblem) -> FlowError {
-        FlowError { problem: Box::new(problem), usage: Usage::default(), calls: Vec::new() }
+        let (problem, usage) = (Box::new(problem), Usage::default());
+        FlowError { problem, usage, calls: Vec::new(), unanswered: 0 }
     }
 
     /// The process of the flow gave no answer.

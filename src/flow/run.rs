@@ -149,7 +149,8 @@ pub fn run(
     match ran {
         Ok(ran) => Ok(ran.outcome(pack, &options.params, provider, ledger)),
         Err(problem) => {
-            Err(FlowError { problem: Box::new(problem), usage: ledger.usage, calls: ledger.calls })
+            let Ledger { usage, calls, unanswered, .. } = ledger;
+            Err(FlowError { problem: Box::new(problem), usage, calls, unanswered })
         }
     }
 }

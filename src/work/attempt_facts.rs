@@ -206,7 +206,7 @@ pub(crate) fn flow_failed(
         selection_manifest_refs: selections.map(|one| one.path.clone()).collect(),
         retryable,
         usage: error.usage,
-        calls: error.calls.len() as u64,
+        calls: error.calls.len() as u64 + error.unanswered,
         violations: violations(error),
     }));
     let facts = error_of(class, &subtype(error), details);

@@ -38,7 +38,7 @@ use crate::log::Reader;
 use crate::model::builtin::Builtin;
 use crate::model::{
     BatchLane, BatchPrice, Bill, Deadline, Listener, Provider, ProviderError, Providers, Resting,
-    SourceText, Usage,
+    SourceText,
 };
 use crate::os::{Clock, Disk, Machine};
 use crate::registry::{REGISTRY_KIND, Registry, Resolution, label};
@@ -634,8 +634,7 @@ fn with_source(error: &dyn std::error::Error) -> String {
 /// The process that should load a pack gave no answer.
 fn not_loaded(name: &str, problem: FlowProblem, found: &InputFacts) -> Outcome {
     let message = format!("the pack of {name} cannot be loaded: {problem}");
-    let error =
-        FlowError { problem: Box::new(problem), usage: Usage::default(), calls: Vec::new() };
+    let error = FlowError::without_calls(problem);
     let reason = (ReasonCode::parse(error.reason_code()), error.cause());
     let details = ErrorDetails::Pack { flow: name.to_owned() };
     let facts = error_of(ErrorClass::ModelFailure, &subtype(&error), details);

@@ -14,7 +14,6 @@ use crate::contract::vocabulary::FailureCause;
 use crate::flow::{FlowError, FlowOutcome, FlowProblem, PackFacts, ReplyCache};
 use crate::model::{
     BUILTIN, Bill, CallEnd, Listener, ModelCall, ModelError, ModelReply, Provider, RightOfWay,
-    Usage,
 };
 use crate::registry::{FlowPackRecord, PackFiles};
 
@@ -73,10 +72,7 @@ pub(in crate::work) struct Rounds<'a> {
 impl Rounds<'_> {
     /// Runs the flow to its end.
     pub(crate) fn run(&self, job: &FlowJob<'_>) -> Result<FlowOutcome, FlowError> {
-        self.run_rounds(job).unwrap_or_else(|lost| {
-            let problem = Box::new(lost.problem());
-            Err(FlowError { problem, usage: Usage::default(), calls: Vec::new() })
-        })
+        self.run_rounds(job).unwrap_or_else(|lost| Err(FlowError::without_calls(lost.problem())))
     }
 
     fn run_rounds(&self, job: &FlowJob<'_>) -> Result<Result<FlowOutcome, FlowError>, Lost> {
