@@ -94,6 +94,36 @@ fn a_run_whose_calls_failed_says_so_everywhere() {
 }
 
 #[test]
+fn who_reads_is_told_how_many_requests_failed_or_wait() {
+    let home = Home::new("");
+    home.ask("made", FLOW, "The roof was repaired on Monday.");
+    home.ok(&["drain"]);
+    let read = |args: &[&str]| {
+        let ran = home.run(args);
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (text(ran.stdout), text(ran.stderr))
+    };
+    let (_, said) = read(&["read"]);
+    assert!(!said.contains("status"), "{said}");
+    assert_eq!(read(&["--json", "read"]).0.lines().count(), 1);
+    home.configure(&at(&closed_port(), ""));
+    home.ask("left", FLOW, "The cellar is wet.");
+    home.run(&["drain"]);
+    let (out, said) = read(&["read"]);
+    assert!(said.contains("1 request waits: `summarizer status` says why"), "{out}{said}");
+    home.configure("");
+    home.ask_with("wrong", FLOW, "The door is open.", json!({"chunks": "Another text."}));
+    home.run(&["drain"]);
+    let (_, said) = read(&["read", "--last", "1"]);
+    assert!(said.contains("1 request failed, 1 waits: `summarizer status` says why"), "{said}");
+    let (out, _) = read(&["--json", "read"]);
+    let last: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+    assert_eq!(last, json!({"requests": {"failed": 1, "waiting": 1}}));
+    let (_, said) = read(&["read", "other:made.txt"]);
+    assert!(!said.contains("says why"), "who names a summary asks for nothing else: {said}");
+}
+
+#[test]
 fn a_request_without_a_summary_is_explained_by_every_command_that_is_asked_for_it() {
     let home = Home::new(&at(&closed_port(), ""));
     home.ask("r0", FLOW, "A text.");

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::process::{Command, Stdio};
 
 use clap::Args;
+use serde_json::json;
 
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
@@ -22,6 +23,7 @@ use crate::bus::SummaryBus;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 use crate::control::question::Question;
+use crate::home::Home;
 
 /// Summaries that are shown when nothing else is asked for.
 const LAST: usize = 5;
@@ -31,6 +33,9 @@ const LOOKED_FOR: usize = 1_000;
 const ROWS: usize = 24;
 
 /// Read summaries: the text first, the sources below
+///
+/// Without an ID, the last line counts the requests that failed or wait. With --json they are one more object:
+/// `{"requests": {"failed": 1, "waiting": 2}}`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   summarizer read
@@ -72,7 +77,12 @@ impl ReadArgs {
     pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         // A home without summaries may know the request that is named.
         let known = || self.ids.iter().find_map(|id| summary_of_request(context, id).err());
-        let bus = open_bus(context).map_err(|failure| known().unwrap_or(failure))?;
+        // Who names a summary asks for nothing else.
+        let missing = if self.ids.is_empty() { Missing::of(context) } else { Missing::default() };
+        let bus = open_bus(context).map_err(|failure| {
+            missing.tell(context);
+            known().unwrap_or(failure)
+        })?;
         let mut found = match self.ids.is_empty() {
             true => self.newest(context, &bus)?,
             false => self.by_name(context, &bus)?,
@@ -80,10 +90,12 @@ impl ReadArgs {
         found.iter_mut().take(LOOKED_FOR).for_each(|one| one.look_for_file(context));
         if context.ui.json {
             found.iter().for_each(|one| context.ui.json(&one.as_json()));
+            missing.tell(context);
             return Ok(Exit::Done);
         }
         if found.is_empty() {
             context.ui.talk(nothing_read(&bus, self.day)?);
+            missing.tell(context);
             return Ok(Exit::Done);
         }
         let prose = Prose::of_stdout();
@@ -96,6 +108,7 @@ impl ReadArgs {
             lines.extend(summary_lines(prose, one, &names, self.long, self.evidence));
         }
         show(context, prose, &lines);
+        missing.tell(context);
         Ok(Exit::Done)
     }
 
@@ -159,6 +172,62 @@ impl ReadArgs {
             found.extend(here.into_iter().take(self.last.unwrap_or(usize::MAX)));
         }
         Ok(found)
+    }
+}
+
+/// Requests that a reader might miss among the summaries.
+#[derive(Debug, Default)]
+struct Missing {
+    failed: u64,
+    waiting: u64,
+}
+
+impl Missing {
+    /// A home without a log has no requests, and one that cannot be asked now says nothing.
+    fn of(context: &Context) -> Missing {
+        Missing::told(context).unwrap_or_default()
+    }
+
+    fn told(context: &Context) -> Option<Missing> {
+        let home = Home::new(&context.home, &load_config(context).ok()?);
+        if !home.exists(context.machine.disk.as_ref()).ok()? {
+            return None;
+        }
+        let mut session = HomeAccess::open(context).ok()?;
+        let status = session.ask(context, &Question::Status);
+        session.close().ok()?;
+        let requests = &status.ok()?["requests"];
+        let failures = requests["failures"].as_array().into_iter().flatten();
+        Some(Missing {
+            failed: failures.filter_map(|kind| kind["requests"].as_u64()).sum(),
+            waiting: requests["open"].as_u64().unwrap_or(0),
+        })
+    }
+
+    fn tell(&self, context: &Context) {
+        let Some(line) = self.line() else { return };
+        match context.ui.json {
+            true => {
+                let counts = json!({"failed": self.failed, "waiting": self.waiting});
+                context.ui.json(&json!({"requests": counts}));
+            }
+            false => context.ui.talk(line),
+        }
+    }
+
+    fn line(&self) -> Option<String> {
+        let failed =
+            (self.failed > 0).then(|| format!("{} failed", ui::count(self.failed, "request")));
+        let waiting = match (self.failed, self.waiting) {
+            (_, 0) => None,
+            (0, 1) => Some("1 request waits".to_owned()),
+            (0, many) => Some(format!("{many} requests wait")),
+            (_, 1) => Some("1 waits".to_owned()),
+            (_, many) => Some(format!("{many} wait")),
+        };
+        let parts: Vec<String> = failed.into_iter().chain(waiting).collect();
+        let line = format!("{}: `summarizer status` says why", parts.join(", "));
+        (!parts.is_empty()).then(|| ui::yellow(&line))
     }
 }
 
