@@ -494,3 +494,18 @@ fn the_uid_of_an_appointment_is_one_that_the_mail_has() {
         }
     }
 }
+
+#[test]
+fn verify_says_that_texts_of_the_bus_other_are_not_compared_and_what_compares_them() {
+    let home = Home::new("");
+    home.ask("week", WEEKLY, "The roof was repaired on Monday. Ana paid the bill.");
+    home.ok(&["drain"]);
+    let ran = home.run(&["verify"]);
+    let said = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{said}");
+    assert!(said.contains("the bus `other` is the only one here"), "{said}");
+    assert!(said.contains("`summarizer explain ID --verify`"), "{said}");
+    std::fs::write(home.path("buses/other/week.txt"), "The roof is new.").unwrap();
+    let id = only_item(&home)["summary_id"].as_str().unwrap().to_owned();
+    assert_eq!(home.run(&["explain", &id, "--verify"]).status.code(), Some(1));
+}

@@ -733,7 +733,7 @@ fn written_days_and_speakers_are_kept_and_an_unclear_day_is_not_guessed() {
     }
     assert_eq!(day("WhatsApp Chat with Flat"), ["2026-03-13", "2026-03-12"]);
     let shown = person.run(0, &home(&["read", "lab.txt"])).out;
-    says(&shown, &["no date, summarized 2026-03-01"]);
+    says(&shown, &["no date, filed under 2026-03-01"]);
     let chat = person.run(0, &["sum", "own/WhatsApp Chat with Flat.txt"]).out;
     says(&chat, &["I pay it, 64 euros", "and Ana owes me half", "the plumber comes on Monday"]);
     assert!(!chat.contains("encrypted") && !chat.contains("14:05 -"), "{chat}");

@@ -155,7 +155,8 @@ impl Published {
         TimePrecision::of(&self.item.value["meta"]) != TimePrecision::Unknown
     }
 
-    /// The day of the source, as digests have it. Of one without a date only the day of its summary is known.
+    /// The day of the source, as digests have it. One without a date has the day that its summary is filed under:
+    /// that of the request.
     pub(super) fn day(&self, zone: Tz) -> String {
         match self.has_day() {
             true => Timestamp(self.at()).day_in(zone).to_string(),
@@ -166,7 +167,7 @@ impl Published {
     /// The day as a person reads it.
     pub(super) fn day_shown(&self, zone: Tz) -> String {
         let day = self.day(zone);
-        if self.has_day() { day } else { format!("no date, summarized {day}") }
+        if self.has_day() { day } else { format!("no date, filed under {day}") }
     }
 
     fn at(&self) -> i64 {

@@ -32,6 +32,7 @@ use crate::contract::digest_bus::DIGESTS_DIR;
 use crate::contract::vocabulary::ErrorClass;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::os::Disk;
+use crate::upstream::other::OTHER_DIR;
 use crate::upstream::{Family, MemoryIndex, Upstream};
 use rules::Rule;
 use spread::Helpers;
@@ -147,12 +148,18 @@ pub fn verify_tree(
 ) -> io::Result<Report> {
     let upstream = Upstream::new(Arc::clone(disk), root, Arc::new(MemoryIndex::default()));
     let mut report = Report::default();
-    let known =
-        Family::ALL.iter().any(|family| is_dir(disk.as_ref(), &root.join(family.manifest_dir())));
-    if options.sources && !known {
-        report.unchecked.push("sources: there is no upstream here".to_owned());
-    }
     let has = |folder: &str| is_dir(disk.as_ref(), &root.join(folder));
+    let known = Family::ALL.iter().any(|family| has(family.manifest_dir()));
+    if options.sources && !known {
+        let why = match has(OTHER_DIR) {
+            true => {
+                "the bus `other` is the only one here, and its files may change at any time; \
+                 `summarizer explain ID --verify` compares the text of one summary"
+            }
+            false => "no upstream bus is here",
+        };
+        report.unchecked.push(format!("texts of sources: {why}"));
+    }
     if has(DIGESTS_DIR) && !has(SUMMARIES_DIR) {
         report.unchecked.push("summaries of digests: there is no Summary Bus here".to_owned());
     }
