@@ -5,7 +5,7 @@
 //! them unpacks a whole frame for a few dozen bytes. When the limit is reached, the oldest heads are
 //! forgotten. Nothing is read back after a start: then the log answers.
 //!
-//! See docs/adr/0127-heads-of-recent-requests.md.
+//! See docs/adr/0124-heads-of-recent-requests.md.
 
 use std::collections::VecDeque;
 
