@@ -85,7 +85,7 @@ pub(super) fn all_new(
             let mut lines = upstream.lines(&partition).map_err(|defect| unread(&defect))?;
             while let Some((at, line)) = lines.next_line().map_err(|error| broken(&error))? {
                 let Ok(record) = serde_json::from_slice::<Record>(line) else { continue };
-                in_sessions.extend(record.event_ids.iter().map(|event| sha256(event)));
+                in_sessions.extend(record.event_ids.iter().map(sha256));
                 // What is edited away or hidden is part of no summary, and no older version is.
                 let [own, first] = [record.event_id.as_deref(), record.first_id()];
                 let mut ids = own.into_iter().chain(first).map(sha256);
