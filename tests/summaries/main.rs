@@ -70,9 +70,13 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 walk(root, &path, found);
-            } else {
-                found
-                    .insert(path.strip_prefix(root).unwrap().into(), std::fs::read(&path).unwrap());
+                continue;
+            }
+            match std::fs::read(&path) {
+                Ok(bytes) => drop(found.insert(path.strip_prefix(root).unwrap().into(), bytes)),
+                // A service that runs has given a temporary file its name since the folder was listed.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => panic!("read {}: {error}", path.display()),
             }
         }
     }
