@@ -43,6 +43,8 @@ pub enum ValueType {
     List,
     /// Object, or a string that is not JSON.
     Object,
+    /// A picture, which only programs can take.
+    Image,
     /// `secret`, `prompt_template`, `file_path`, `assistant_definition`: not converted.
     Other,
 }
@@ -64,6 +66,7 @@ impl ValueType {
             "string" => ValueType::String,
             "list" => ValueType::List,
             "object" => ValueType::Object,
+            "image" => ValueType::Image,
             "secret" | "prompt_template" | "file_path" | "assistant_definition" => ValueType::Other,
             _ => return None,
         })
@@ -71,11 +74,8 @@ impl ValueType {
 
     /// The type that a file names for an input.
     pub(crate) fn of_input(name: &str, place: &str) -> Result<ValueType, BadFlow> {
-        let unknown = || match name {
-            "image" => pictures::REFUSED.to_owned(),
-            name => format!("unknown type {name}"),
-        };
-        ValueType::from_name(name).ok_or_else(|| BadFlow::new(place, unknown()))
+        let unknown = || BadFlow::new(place, format!("unknown type {name}"));
+        ValueType::from_name(name).ok_or_else(unknown)
     }
 
     /// The name of the type.
@@ -87,6 +87,7 @@ impl ValueType {
             ValueType::String => "string",
             ValueType::List => "list",
             ValueType::Object => "object",
+            ValueType::Image => "image",
             ValueType::Other => "any",
         }
     }
@@ -118,6 +119,7 @@ impl ValueType {
                 Value::String(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
                 other => other,
             }),
+            ValueType::Image => pictures::picture(value).ok_or(wrong),
             ValueType::Other => Ok(value),
         }
     }

@@ -18,7 +18,7 @@ use super::flex::ENTRY;
 use super::outcome::FlowProblem;
 use super::pack::{LoadedPack, OutputSchema, Step};
 use super::parameters::{self, Parameters};
-use super::pictures::Pictures;
+use super::pictures::{self, Pictures};
 use super::python::{self, PythonCall, PythonSettings};
 use super::reading::Shows;
 use super::small::SmallForm;
@@ -265,7 +265,14 @@ impl Executor<'_> {
             node: node.name.clone(),
             reason: reason.to_owned(),
         };
-        match self.pack.steps.get(&node.name) {
+        let step = self.pack.steps.get(&node.name);
+        if let Some(name) = values.iter().find(|(_, value)| pictures::is_picture(value))
+            && step.is_some_and(Step::makes_text)
+        {
+            let said = format!("node {}: its input {} is a picture", node.name, name.0);
+            return Err(FlowProblem::Input(format!("{said}; {}", pictures::REFUSED)));
+        }
+        match step {
             Some(Step::Prompt { template }) => {
                 let text = self.pack.templates.render(template, members(&values), marked)?;
                 Ok(Done { output: Output::Prompt(text), reply: None, metrics: Map::new() })

@@ -88,7 +88,7 @@ pub(super) fn bind<'a>(
         let Some(value) = value else {
             return Err(FlowProblem::Input(format!("the flow needs the input {}", input.name)));
         };
-        if pictures::is_picture(&value) {
+        if pictures::is_picture(&value) && pack.shows_to_model(&input.name) {
             let reason = format!("the input {} is a picture; {}", input.name, pictures::REFUSED);
             return Err(FlowProblem::Input(reason));
         }

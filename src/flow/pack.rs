@@ -107,6 +107,23 @@ pub(crate) enum Step {
     Unsupported { reason: String },
 }
 
+impl Step {
+    /// Whether it puts its inputs into a text, which holds no pictures.
+    pub(crate) fn makes_text(&self) -> bool {
+        matches!(self, Step::Prompt { .. } | Step::Llm { .. } | Step::Wrapper { .. })
+    }
+}
+
+/// Whether a prompt or a question has an input of the flow.
+fn shows(plan: &Plan, steps: &BTreeMap<String, Step>, input: &str) -> bool {
+    let takes = |binding: &Binding| matches!(binding, Binding::Input(name) if name == input);
+    let mut nodes = plan.nodes.iter().chain(&plan.aggregation);
+    nodes.any(|node| {
+        steps.get(&node.name).is_some_and(Step::makes_text)
+            && node.inputs.iter().any(|(_, binding)| takes(binding))
+    })
+}
+
 /// A pack that can run.
 #[derive(Debug)]
 pub struct LoadedPack {
@@ -198,6 +215,11 @@ impl LoadedPack {
         &self.plan.warnings
     }
 
+    /// Whether a prompt or a question has an input of the flow.
+    pub(crate) fn shows_to_model(&self, input: &str) -> bool {
+        shows(&self.plan, &self.steps, input)
+    }
+
     /// True for a flow that was written for PromptFlow: the pack has no file of this program's format.
     pub(crate) fn is_imported(&self) -> bool {
         !self.projection.is_declared()
@@ -236,6 +258,12 @@ impl Loader<'_> {
         for node in plan.nodes.iter().chain(&plan.aggregation) {
             let step = self.step(&plan, node, &mut templates, &mut template_bytes)?;
             steps.insert(node.name.clone(), step);
+        }
+        let is_shown = |name: &str| shows(&plan, &steps, name);
+        let is_picture = |input: &&InputDef| input.kind == ValueType::Image;
+        let mut pictures = flow.inputs.iter().filter(is_picture);
+        if let Some(input) = pictures.find(|input| is_shown(&input.name)) {
+            return Err(BadFlow::new(&format!("inputs.{}", input.name), pictures::REFUSED).into());
         }
         let hierarchy = projection.hierarchy();
         let mut part_bytes = 0;

@@ -1,8 +1,8 @@
 //! Pictures: models get texts only, so a picture never goes out as if it were a text.
 //!
-//! Contract: a template that holds a picture, an input of type `image` and an input whose value is a
-//! picture are refused by name. A picture inside a longer text, such as a page of a person, is left out
-//! of the question, and the outcome says how many were.
+//! Contract: a template that holds a picture, and an input of a prompt or of a question whose value is a picture,
+//! are refused by name. Python nodes take pictures. A picture inside a longer text, such as a page of a
+//! person, is left out of the question, and the outcome says how many were.
 
 use std::ops::Range;
 
@@ -113,6 +113,32 @@ fn leave_out_of(text: &mut String, pictures: Pictures) -> usize {
     found.len()
 }
 
+/// The value of an input of type `image` in PromptFlow's form, an object with the kind of the picture as the only
+/// name: as a text it is an address, the code of a picture, or the path of a file, as PromptFlow reads it.
+pub(super) fn picture(value: Value) -> Option<Value> {
+    let Value::String(text) = value else {
+        return Some(value).filter(|value| value.is_object() && is_picture(value));
+    };
+    let coded = text.split_once(',').and_then(|(head, code)| {
+        let kind = head.strip_prefix(BEGINS)?.strip_suffix(";base64")?;
+        Some((kind.to_owned(), code))
+    });
+    let is_coded = |text: &str| {
+        let code = text.trim_end_matches('=');
+        text.len() % 4 == 0
+            && text.len() - code.len() <= 2
+            && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
+    };
+    let (kind, form, text) = match coded {
+        Some((kind, code)) if is_coded(code) => (kind, "base64", code),
+        _ if is_coded(&text) => ("*".to_owned(), "base64", text.as_str()),
+        _ if text.contains("://") => ("*".to_owned(), "url", text.as_str()),
+        _ => ("*".to_owned(), "path", text.as_str()),
+    };
+    let name = format!("{BEGINS}{kind};{form}");
+    Some(Value::Object([(name, text.into())].into_iter().collect()))
+}
+
 /// Whether a value is a picture or a list with one: the address of a picture and nothing else, or
 /// PromptFlow's object with its kind as the only name.
 pub(super) fn is_picture(value: &Value) -> bool {
@@ -177,6 +203,23 @@ mod tests {
         let with = format!("a {}", picture());
         assert_eq!(Pictures::of_parts(["b", &*with].into_iter()), Pictures::Parts);
         assert_eq!(Pictures::of_parts(["b"].into_iter()), Pictures::Whole);
+    }
+
+    #[test]
+    fn the_text_of_a_picture_is_an_address_its_code_or_a_path_as_promptflow_reads_it() {
+        let read = |text: &str| super::picture(text.into()).unwrap();
+        for (text, name, value) in [
+            ("data:image/gif;base64,R0lG", "data:image/gif;base64", "R0lG"),
+            ("R0lGODlhAQABAAAAACw=", "data:image/*;base64", "R0lGODlhAQABAAAAACw="),
+            ("https://e.org/a.png", "data:image/*;url", "https://e.org/a.png"),
+            ("plans/a.png", "data:image/*;path", "plans/a.png"),
+        ] {
+            assert_eq!(read(text), json!({ name: value }), "{text}");
+        }
+        let known = json!({"data:image/png;path": "a.png"});
+        assert_eq!(super::picture(known.clone()), Some(known));
+        assert_eq!(super::picture(json!({"a": 1})), None);
+        assert_eq!(super::picture(json!(["data:image/gif;base64,R0lG"])), None);
     }
 
     #[test]

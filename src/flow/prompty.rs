@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::dag::{
     BadFlow, Binding, FlowFile, InputDef, Node, OutputDef, PromptyCall, ValueType, unknown_api,
 };
-use super::{prompty_v2, pyvalue, yaml};
+use super::{pictures, prompty_v2, pyvalue, yaml};
 
 /// Name of the one node of a prompty flow.
 pub(crate) const NODE: &str = "prompty";
@@ -336,7 +336,11 @@ impl Prompty {
         let mut inputs = Vec::new();
         for (name, body) in declared.or(sample).into_iter().flatten() {
             let kind = body.get("type").and_then(Value::as_str).unwrap_or(kind_of(body));
-            let kind = ValueType::of_input(kind, &format!("{path}: inputs.{name}"))?;
+            let place = format!("{path}: inputs.{name}");
+            let kind = ValueType::of_input(kind, &place)?;
+            if kind == ValueType::Image {
+                return Err(BadFlow::new(&place, pictures::REFUSED));
+            }
             let default =
                 declared.and_then(|_| body.get("default")).filter(|v| !v.is_null()).cloned();
             let sample = sample.and_then(|sample| sample.get(name)).cloned();

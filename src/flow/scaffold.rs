@@ -54,8 +54,12 @@ fn record_of(
     let flow = read(&entry, files)?;
     let inputs = flow.inputs.iter().map(|input| IoInput {
         name: input.name.clone(),
-        kind: if input.kind == dag::ValueType::Other { "string" } else { input.kind.name() }
-            .to_owned(),
+        kind: match input.kind {
+            dag::ValueType::Other => "string",
+            dag::ValueType::Image => "object",
+            kind => kind.name(),
+        }
+        .to_owned(),
         required: input.default.is_none(),
         main: false,
         from: None,
@@ -66,6 +70,7 @@ fn record_of(
     let outputs = of_lines.map(|output| IoOutput {
         name: output.name.clone(),
         kind: match dag::ValueType::from_name(&output.kind) {
+            Some(dag::ValueType::Image) => "object".to_owned(),
             Some(_) => output.kind.clone(),
             None => "object".to_owned(),
         },

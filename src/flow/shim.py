@@ -11,9 +11,11 @@ real_out = os.fdopen(os.dup(1), "w", encoding="utf-8")
 os.dup2(2, 1)
 sys.stdout = sys.stderr
 
+import base64
 import builtins
 import concurrent.futures
 import enum
+import hashlib
 import importlib.abc
 import importlib.util
 import inspect
@@ -141,7 +143,97 @@ def parse_chat(chat_str, images=None, valid_roles=None):
     return messages
 
 
-NO_PICTURES = "pictures are not supported; give what the picture shows as a text"
+NO_PICTURES = "models get texts only; give what the picture shows as a text"
+
+
+class PFBytes(bytes):
+    """Bytes of a kind, as PromptFlow gives them to a tool."""
+
+    def __new__(cls, value, *_, **__):
+        return super().__new__(cls, value)
+
+    def __init__(self, value, mime_type, source_url=None):
+        self._hash = hashlib.sha1(value).hexdigest()[:8]
+        self._mime_type, self._source_url = mime_type.lower(), source_url
+
+    @property
+    def source_url(self):
+        return self._source_url
+
+    def to_base64(self, with_type=False):
+        code = base64.b64encode(self).decode()
+        return f"data:{self._mime_type};base64,{code}" if with_type else code
+
+
+# What the bytes of a picture begin with.
+PICTURES = [
+    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"),
+    (b"BM", "image/bmp"), (b"II*\0", "image/tiff"), (b"MM\0*", "image/tiff"),
+]
+
+
+class Image(PFBytes):
+    def __init__(self, value, mime_type=None, source_url=None):
+        kinds = [kind for start, kind in PICTURES if value.startswith(start)]
+        is_webp = value[:4] == b"RIFF" and value[8:12] == b"WEBP"
+        kinds += ["image/webp"] if is_webp else []
+        super().__init__(value, mime_type or (kinds or ["image/*"])[0], source_url)
+
+    def __str__(self):
+        return f"Image({self._hash})"
+
+    __repr__ = __str__
+
+    def serialize(self, encoder=None):
+        return encoder(self) if encoder else str(self)
+
+
+def picture_class():
+    """The class of pictures: that of an installed PromptFlow, or the one above."""
+    return importlib.import_module("promptflow.contracts.multimedia").Image
+
+
+# The only name of an object that is a picture.
+OF_PICTURE = re.compile(r"data:(image/[^;]*);(path|base64|url)")
+
+
+def picture(kind, form, value):
+    if form == "url":
+        raise ValueError(f"the picture {value} is an address, and no node fetches pictures: give its file")
+    if form == "base64":
+        content = base64.b64decode(value.split(",")[-1])
+    else:
+        if not request["has_folder"]:
+            raise ValueError(f"the picture {value} is a file, and this flow has no folder: give its bytes as base64")
+        folder = os.path.realpath(".")
+        path = os.path.realpath(value)
+        if os.path.commonpath([folder, path]) != folder:
+            raise ValueError(f"the picture {value} does not lie in the folder of the flow")
+        with open(path, "rb") as file:
+            content = file.read()
+    return picture_class()(content, mime_type=None if kind.endswith("*") else kind)
+
+
+def form_of_picture(text):
+    """What a text means that stands for a picture, as PromptFlow reads it."""
+    head, _, code = text.rpartition(",")
+    if re.fullmatch(r"(data:image/[^;]*;base64)?", head) and len(code) % 4 == 0 and re.fullmatch(
+        "[A-Za-z0-9+/]*={0,2}", code
+    ):
+        return "base64"
+    return "url" if "://" in text else "path"
+
+
+def with_pictures(value):
+    """The value with a picture in the place of each object that describes one."""
+    if isinstance(value, list):
+        return [with_pictures(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    only = OF_PICTURE.fullmatch(next(iter(value))) if len(value) == 1 else None
+    if only and isinstance(next(iter(value.values())), str):
+        return picture(only[1], only[2], next(iter(value.values())))
+    return {name: with_pictures(one) for name, one in value.items()}
 
 
 class Members(dict):
@@ -325,7 +417,6 @@ if not is_installed("promptflow"):
             "ModelConfiguration", "OpenAIModelConfiguration", "AzureOpenAIModelConfiguration",
         )
     }
-    pictures = unavailable("Image", "PFBytes", why=f"cannot be used: {NO_PICTURES}")
     models = unavailable("Flow", "AsyncFlow", "Prompty", "AsyncPrompty")
 
     def some(*names):
@@ -355,7 +446,9 @@ if not is_installed("promptflow"):
     stand_in(
         "promptflow.contracts.run_info", **some("RunInfo", "FlowRunInfo"), Status=values["Status"]
     )
-    stand_in("promptflow.contracts.multimedia", **pictures, Text=type("Text", (str,), {}))
+    stand_in(
+        "promptflow.contracts.multimedia", Image=Image, PFBytes=PFBytes, Text=type("Text", (str,), {})
+    )
     stand_in(
         "promptflow.exceptions", ErrorTarget=values["ErrorTarget"],
         **{name: kind for name, kind in exceptions.items() if name not in OF_TOOLS},
@@ -752,6 +845,8 @@ def plain(value, place="the output", within=()):
         raise ValueError(f"{place} contains itself, which JSON cannot hold")
     if len(within) > DEPTH_MAX:
         raise ValueError(f"{place[:200]}… lies more than {DEPTH_MAX} lists and dicts deep")
+    if isinstance(value, bytes) and hasattr(value, "_mime_type"):
+        return {f"data:{value._mime_type};base64": base64.b64encode(value).decode()}
     if isinstance(value, dict):
         within = (*within, id(value))
         for key in value:
@@ -790,6 +885,9 @@ def arguments_for(func, bound, annotated=None):
         parameter = parameters.get(key)
         kinds = alternatives(hints[key], annotated or func) if key in hints else []
         named = None
+        if isinstance(value, str) and value and any(getattr(kind, "__name__", "") == "Image" for kind in kinds):
+            value = picture("image/*", form_of_picture(value), value)
+        value = with_pictures(value)
         if parameter is not None and isinstance(value, str) and value and key not in request["bypassed"]:
             named = connection_for(key, value, kinds)
         if bound and parameter is None and not takes_all:

@@ -143,9 +143,16 @@ def arguments(function):
     return {k: v["enum"][0] if "enum" in v else values.get(v["type"]) for k, v in properties}
 
 
+def shown(value):
+    """A picture by its bytes, anything else that JSON cannot hold as its text."""
+    if isinstance(value, bytes) and hasattr(value, "to_base64"):
+        return {f"data:{value._mime_type};base64": value.to_base64()}
+    return str(value)
+
+
 def plain(value):
     """As JSON sees it; absent and null members of a message are the same."""
-    value = json.loads(json.dumps(value, default=str))
+    value = json.loads(json.dumps(value, default=shown))
     if isinstance(value, dict) and "role" in value and "content" in value:
         return {k: v for k, v in value.items() if v is not None}
     if isinstance(value, dict):

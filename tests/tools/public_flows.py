@@ -15,7 +15,6 @@ what needs a service fails at once:
     unshare -rn sh -c 'ip link set lo up; python public_flows.py ...'
 
 A flow needs a service that ours lacks when a node of it is a tool of a package that asks one (SERVICES).
-Flows with inputs that are pictures are counted apart, because ours refuses pictures.
 A Python node that has a connection asks a service by itself: it loads, but its run is not compared.
 """
 
@@ -45,8 +44,6 @@ SERVICES = {
     "azure_language": "Azure AI Language",
     "azure_ai_language": "Azure AI Language",
 }
-# An input that is a picture: the flow may show it to a model, or only hand it to Python.
-PICTURES = "an input that is a picture"
 SECONDS = 90
 
 
@@ -83,8 +80,7 @@ def service_of(file):
         for part, service in SERVICES.items():
             if part in tool:
                 return service
-    kinds = {str((body or {}).get("type")) for body in (flow.get("inputs") or {}).values()}
-    return PICTURES if "image" in kinds else None
+    return None
 
 
 def stand_ins(server, asked):
@@ -152,7 +148,7 @@ def apart(work, *given):
         null = os.open(os.devnull, os.O_RDWR)
         for at in (0, 1, 2):
             os.dup2(null, at)
-        other.send(json.loads(json.dumps(work(*given), default=str)))
+        other.send(json.loads(json.dumps(work(*given), default=compare.shown)))
 
     process = context.Process(target=child)
     process.start()
@@ -257,14 +253,12 @@ def summary(rows, commits):
     for name, commit in sorted(commits.items()):
         print(f"{name}  {commit}  {sum(row['flow'].startswith(name + '/') for row in rows)} flows")
     theirs_load = [row for row in rows if row["theirs"]]
-    excluded = collections.Counter(row["service"] for row in theirs_load if row["service"] not in (None, PICTURES))
+    excluded = collections.Counter(row["service"] for row in theirs_load if row["service"])
     print(f"{len(rows)} flows; PromptFlow loads {len(theirs_load)}")
     print(f"of these need a service that ours lacks: {sum(excluded.values())} {dict(excluded)}")
-    able = [row for row in theirs_load if row["service"] in (None, PICTURES)]
-    texts = [row for row in able if not row["service"]]
-    for what, these in (("of the others", able), ("of those without pictures", texts)):
-        load = sum(row["ours"] for row in these)
-        print(f"{what} ours loads {load} of {len(these)}: {100 * load / max(1, len(these)):.1f} %")
+    able = [row for row in theirs_load if not row["service"]]
+    load = sum(row["ours"] for row in able)
+    print(f"of the others ours loads {load} of {len(able)}: {100 * load / max(1, len(able)):.1f} %")
     print(f"runs: {dict(collections.Counter(row['run'] for row in able if row['ours']))}")
 
 

@@ -1,0 +1,6 @@
+from promptflow import tool
+
+
+@tool
+def n(photo):
+    return "read"
