@@ -263,7 +263,7 @@ impl Loader<'_> {
         let is_picture = |input: &&InputDef| input.kind == ValueType::Image;
         let mut pictures = flow.inputs.iter().filter(is_picture);
         if let Some(input) = pictures.find(|input| is_shown(&input.name)) {
-            return Err(BadFlow::new(&format!("inputs.{}", input.name), pictures::REFUSED).into());
+            return Err(BadFlow::new(format!("inputs.{}", input.name), pictures::REFUSED).into());
         }
         let hierarchy = projection.hierarchy();
         let mut part_bytes = 0;

@@ -125,7 +125,7 @@ pub(super) fn picture(value: Value) -> Option<Value> {
     });
     let is_coded = |text: &str| {
         let code = text.trim_end_matches('=');
-        text.len() % 4 == 0
+        text.len().is_multiple_of(4)
             && text.len() - code.len() <= 2
             && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
     };
