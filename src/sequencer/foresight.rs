@@ -138,40 +138,19 @@ impl Past for Foreseen<'_> {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
-    use std::path::Path;
-    use std::sync::Arc;
 
     use super::*;
     use crate::contract::hash::{Digest, sha256};
     use crate::contract::request::Request;
-    use crate::contract::time::Timestamp;
     use crate::contract::vocabulary::{QuarantineReason, Stream, Warnings};
-    use crate::log::{Options, Store};
-    use crate::os::Disk;
-    use crate::os::sim::SimDisk;
-    use crate::registry::FlowDirectory;
     use crate::seam::arrival::arrival;
-    use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart, Slots};
-    use crate::state::decide::{Failed, FlowStanding, Outcome, Report, RetryHint, RetryPolicy};
+    use crate::sequencer::engine::{CheckpointWhen, Engine, SessionStart, Slots};
+    use crate::sequencer::fixture::{self, Everything, NOW, request_line};
+    use crate::state::decide::{Failed, Outcome, Report, RetryHint};
     use crate::state::event::{BadLine, RawLine, SummaryPointer};
 
-    const NOW: Timestamp = Timestamp(1_772_359_200_000);
-
-    struct Everything;
-
-    impl FlowDirectory for Everything {
-        fn standing(&self, _flow_id: &str, _variant: Option<&str>) -> FlowStanding {
-            FlowStanding::Active
-        }
-    }
-
     fn engine() -> Engine {
-        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-        let path = Path::new("/log.redb");
-        let store = Store::open(disk, path, Options::beside(path), [7; 16], &mut |_| {}).unwrap();
-        let retry = RetryPolicy::default();
-        let options = EngineOptions { retry, checkpoint_every: 23 };
-        let mut engine = Engine::open(store, options, NOW, &mut |_| {}).unwrap();
+        let mut engine = fixture::engine(23);
         let run = SessionStart {
             run_id: "run".into(),
             command: "test".into(),
@@ -193,19 +172,10 @@ mod tests {
     fn batch(seed: u64, number: usize) -> Vec<Line> {
         let line = |at: usize| {
             let [id, key, work, bad, ..] = chance(seed, number * 100 + at);
-            let line = format!(
-                r#"{{"schema_version":"summary_request.v1","request_id":"id-{}",
-                "created_at":"2026-03-01T10:00:00Z",
-                "requested_by":{{"repo":"r","component":"c","version":"1"}},"urgency":"now",
-                "work":{{"output_bus":"summary_bus","output_kind":"summary_item",
-                "summary_kind":"event_summary","summary_subkind":"ops_brief",
-                "flow_ref":{{"kind":"registry","flow_id":"a.flow.v1"}},"params":{{}}}},
-                "input":{{"mode":"ids","bus":"event_bus","ids":["e{}"]}},
-                "idempotency_key":"key-{}"}}"#,
-                id % 120,
-                work % 2,
-                if id % 3 == 0 { id % 120 } else { 200 + key % 60 },
-            );
+            let key = if id % 3 == 0 { id % 120 } else { 200 + key % 60 };
+            let (id, event, key) =
+                (format!("id-{}", id % 120), format!("e{}", work % 2), format!("key-{key}"));
+            let line = request_line(&id, &event, &key);
             let place = ((number * 100 + at) as u64, 0);
             match Request::parse(line.as_bytes()) {
                 Ok(request) if bad > 20 => {

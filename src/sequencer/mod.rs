@@ -6,6 +6,8 @@
 //! engine and store for `tune`.
 
 pub mod engine;
+#[cfg(test)]
+mod fixture;
 pub mod foresight;
 pub mod intake;
 pub mod line;

@@ -122,50 +122,19 @@ impl Page {
 mod tests {
     use std::collections::BTreeMap;
     use std::ops::ControlFlow;
-    use std::path::Path;
-    use std::sync::Arc;
 
     use super::*;
     use crate::contract::request::Request;
-    use crate::contract::time::Timestamp;
     use crate::contract::vocabulary::{Stream, Warnings};
-    use crate::log::{LogError, Options, Reader, Store};
-    use crate::os::Disk;
-    use crate::os::sim::SimDisk;
-    use crate::registry::FlowDirectory;
+    use crate::log::{LogError, Reader};
     use crate::seam::arrival::arrival;
-    use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, Slots};
-    use crate::state::decide::{FlowStanding, Outcome, Report, RetryPolicy};
+    use crate::sequencer::engine::{CheckpointWhen, Engine, Slots};
+    use crate::sequencer::fixture::{Everything, NOW, engine, request_line};
+    use crate::state::decide::{Outcome, Report};
     use crate::state::event::{Event, SummaryPointer};
 
-    const NOW: Timestamp = Timestamp(1_772_359_200_000);
-
-    struct Everything;
-
-    impl FlowDirectory for Everything {
-        fn standing(&self, _flow_id: &str, _variant: Option<&str>) -> FlowStanding {
-            FlowStanding::Active
-        }
-    }
-
-    fn engine() -> Engine {
-        let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
-        let path = Path::new("/log.redb");
-        let store = Store::open(disk, path, Options::beside(path), [7; 16], &mut |_| {}).unwrap();
-        let options = EngineOptions { retry: RetryPolicy::default(), checkpoint_every: 1000 };
-        Engine::open(store, options, NOW, &mut |_| {}).unwrap()
-    }
-
     fn take(engine: &mut Engine, id: &str, key: &str) {
-        let line = format!(
-            r#"{{"schema_version":"summary_request.v1","request_id":"{id}",
-            "created_at":"2026-03-01T10:00:00Z",
-            "requested_by":{{"repo":"r","component":"c","version":"1"}},"urgency":"now",
-            "work":{{"output_bus":"summary_bus","output_kind":"summary_item",
-            "summary_kind":"event_summary","summary_subkind":"ops_brief",
-            "flow_ref":{{"kind":"registry","flow_id":"a.flow.v1"}},"params":{{}}}},
-            "input":{{"mode":"ids","bus":"event_bus","ids":["e1"]}},"idempotency_key":"{key}"}}"#
-        );
+        let line = request_line(id, "e1", key);
         let request = Request::parse(line.as_bytes()).unwrap();
         let place = (3, 90 + id.len() as u64);
         engine
@@ -222,7 +191,7 @@ mod tests {
 
     #[test]
     fn parked_lines_and_endings_read_no_frame_for_a_recent_request() {
-        let mut engine = engine();
+        let mut engine = engine(1000);
         for (id, key) in [("a", "x"), ("b", "y"), ("c", "z")] {
             take(&mut engine, id, key);
         }
