@@ -285,6 +285,39 @@ fn a_source_that_became_private_is_private_in_all_versions() {
     assert!(shown.iter().all(|row| row["private"] == false), "{shown:?}");
 }
 
+/// The first record of a file of JSON lines.
+fn first_record(path: PathBuf) -> Value {
+    let text = std::fs::read_to_string(path).unwrap();
+    serde_json::from_str(text.lines().next().unwrap()).unwrap()
+}
+
+#[test]
+fn what_is_made_later_of_an_earlier_text_of_a_private_file_is_private() {
+    let person = Person::new();
+    person.add_plan(40, "");
+    let chunk = first_record(person.path("home/buses/chunks/canonical/notes.jsonl"));
+    let made = person.json(&["read"])[0]["summary_id"].as_str().unwrap().to_owned();
+    person.add_plan(40, "---\npublish: false\n---\n");
+    let brief = ["submit", "--flow", "docs.chunk_set.summarize.brief.v1"];
+    let (piece, whole) = (&chunk["chunk_id"], &chunk["document_id"]);
+    for (name, bus, kind, id) in [
+        ("piece", "chunk_bus", "chunk_set_summary", piece.as_str().unwrap()),
+        ("whole", "chunk_bus", "document_summary", whole.as_str().unwrap()),
+        ("summary", "other", "document_summary", made.as_str()),
+    ] {
+        let of = ["--bus", bus, "--kind", kind, "--id", id, "--request-id", name, "--again"];
+        person.run(0, &[&brief[..], &of[..]].concat());
+    }
+    person.run(0, &["drain"]);
+    let rows = person.json(&["read", "--all-versions"]);
+    assert!(rows.len() >= 5, "{rows:?}");
+    assert!(rows.iter().all(|row| row["private"] == true), "{rows:?}");
+    person.write("open/bike.md", "# Bike\n\nThe chain of the blue bike costs 25 EUR.\n");
+    person.run(0, &["add", "open"]);
+    let digest = person.digest();
+    assert!(digest.contains("25 EUR") && !digest.contains("tomatoes"), "{digest}");
+}
+
 #[test]
 fn a_file_that_was_changed_back_is_current_again() {
     let person = Person::new();

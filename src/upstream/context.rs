@@ -101,7 +101,7 @@ pub(crate) struct DataFacts {
     pub marked: Vec<String>,
     /// Sources that say that they are private, each with the member that says it.
     pub private: Vec<String>,
-    /// The sources of those that are summaries.
+    /// The sources of those that are summaries, and the documents that their files have now.
     pub made_from: Vec<(Bus, Vec<String>)>,
 }
 
@@ -123,8 +123,8 @@ pub(crate) fn data_of(
     let mut take = |source: &SourceContext| {
         if has_rules {
             source.add_places(places);
-            made_from.extend(source.made_from.clone());
         }
+        made_from.extend(source.made_from.clone());
         if source.local_only && marked.len() < MARKED_MAX {
             marked.push(source.id.clone());
         }
@@ -135,9 +135,12 @@ pub(crate) fn data_of(
         }
     };
     match context {
-        Some(context) => context.whole.iter().chain(&context.sources).for_each(take),
+        Some(context) => context.whole.iter().chain(&context.sources).for_each(&mut take),
         // So many contexts are not kept; each of them counts.
         None => each_context(resolved, upstream, zone, &mut |context| take(&context))?,
+    }
+    if !resolved.later.is_empty() {
+        facts.made_from.push((Bus::ChunkBus, resolved.later.clone()));
     }
     Ok(facts)
 }

@@ -23,7 +23,7 @@ use crate::log::{Cache, LogError};
 use crate::os::{Disk, FileVersion};
 
 /// Version of the layout; another version is rebuilt.
-const LAYOUT: &str = "upstream-index.v5";
+const LAYOUT: &str = "upstream-index.v6";
 const ENTRY_BYTES: usize = 32;
 /// Entries of a page: with its seal it fits a page of the store.
 const PAGE_ENTRIES: usize = 120;
@@ -122,13 +122,20 @@ impl IdKey {
     }
 }
 
+/// What finds the document that a file has since its content changed, in the table of wholes. No id has such a
+/// beginning.
+pub(super) fn file_key(uri: &str) -> String {
+    format!("\0file\n{uri}")
+}
+
 /// The two tables of a partition. A chunk has a second id, its document, and the later version of an event has that of
 /// the first version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Section {
     /// By the record's own id.
     Records,
-    /// By what a record belongs to: a chunk to its document, the later version of an event to the first.
+    /// By what a record belongs to: a chunk to its document, the later version of an event to the first, and a
+    /// chunk of a later document of a file to the file.
     Wholes,
 }
 

@@ -7,14 +7,14 @@
 //!
 //! See docs/adr/0009-upstream-lookup-by-verified-partition.md.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::beneath;
 use super::defect::Defect;
 use super::family::Family;
-use super::index::{IdKey, RecordAt, Tables};
+use super::index::{IdKey, RecordAt, Tables, file_key};
 use super::lines::{LineAt, Lines};
 use super::manifest::{PARQUET, PartitionManifest, UNSUPPORTED_FORMAT};
 use super::record::{BadRecord, ChunkRecord, EventHead, SessionRecord, SummaryRecord, version_of};
@@ -114,6 +114,8 @@ struct Checker<'a> {
     manifest: &'a PartitionManifest,
     records: Vec<(IdKey, RecordAt)>,
     wholes: Vec<(IdKey, RecordAt)>,
+    /// The last document of each file.
+    documents: HashMap<IdKey, IdKey>,
     lines: u64,
     breakdowns: BTreeMap<&'a str, BTreeMap<String, u64>>,
     first: Option<Defect>,
@@ -126,6 +128,7 @@ impl<'a> Checker<'a> {
             manifest,
             records: Vec::new(),
             wholes: Vec::new(),
+            documents: HashMap::new(),
             lines: 0,
             breakdowns: breakdowns.collect(),
             first: None,
@@ -170,7 +173,14 @@ impl<'a> Checker<'a> {
             }
             Family::Chunks => {
                 let chunk = ChunkRecord::parse(line).map_err(bad)?;
-                self.wholes.push((IdKey::of(&chunk.document_id.0), place));
+                let document = IdKey::of(&chunk.document_id.0);
+                self.wholes.push((document, place));
+                if let Some(uri) = chunk.source_uri() {
+                    let file = IdKey::of(&file_key(&uri));
+                    let before = self.documents.insert(file, document);
+                    let is_later = before.is_some_and(|before| before != document);
+                    self.wholes.extend(is_later.then_some((file, place)));
+                }
                 IdKey::of(&chunk.chunk_id.0)
             }
             Family::Summaries(stream) => {

@@ -163,6 +163,18 @@ impl<'a> EventHead<'a> {
     }
 }
 
+impl ChunkRecord<'_> {
+    /// The file that its document was read from.
+    pub(crate) fn source_uri(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Provenance {
+            source_uri: String,
+        }
+        let provenance: Provenance = serde_json::from_str(self.provenance?.get()).ok()?;
+        Some(provenance.source_uri)
+    }
+}
+
 /// The id of the first version of an event, where its line is a later one.
 pub(crate) fn version_of(line: &[u8]) -> Option<String> {
     #[derive(Deserialize)]

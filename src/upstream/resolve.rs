@@ -143,6 +143,8 @@ pub struct Resolved {
     pub warnings: Warnings,
     /// Warnings for the run record.
     pub notes: Vec<InputNote>,
+    /// Documents that files have now, where a source is of an earlier content.
+    pub(crate) later: Vec<String>,
     /// What the sources have in common.
     pub common: Common,
 }
@@ -601,6 +603,7 @@ impl Work<'_> {
             skip,
             warnings: self.located.warnings,
             notes,
+            later: std::mem::take(&mut self.gathered.later).into_iter().collect(),
             common: shape.common,
         })
     }

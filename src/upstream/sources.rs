@@ -2,13 +2,13 @@
 //!
 //! See docs/adr/0085-summaries-as-sources.md.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::dated::with_day;
 use super::defect::{Defect, too_much};
 use super::family::Family;
-use super::index::{IdKey, RecordAt, Section};
+use super::index::{IdKey, RecordAt, Section, file_key};
 use super::members::{TITLES, named};
 use super::moment::Moment;
 use super::other::{Content, Items, OTHER_DIR, OtherFile, OtherFiles, absent, parts_of};
@@ -36,6 +36,8 @@ pub(super) struct Gathered {
     pub upstream: BTreeMap<String, UpstreamRef>,
     /// Warnings for the run record.
     pub notes: Vec<InputNote>,
+    /// Documents that files have now, where a chunk is of an earlier content.
+    pub later: BTreeSet<String>,
     /// Ids that were asked for, by those of the newer versions that stand in their places.
     pub replaced: BTreeMap<String, String>,
 }
@@ -326,10 +328,31 @@ impl Gathered {
             let line = reader.read(&hit.partition, hit.places[0])?;
             let chunk = chunk(&hit.partition, hit.places[0], &line)?;
             flags.push(publish::said_in_line(&line));
+            self.note_later(&mut reader, &hit.partition, &chunk)?;
             texts.push(chunk.text.0.into_owned());
             self.note(&hit.partition);
         }
         Ok((normalize(&texts.join("\n\n")).into_owned(), publish::together(flags)))
+    }
+
+    /// Notes the document that the file of a chunk has now. What it says of privacy counts for the earlier ones.
+    fn note_later(
+        &mut self,
+        reader: &mut Reader<'_>,
+        partition: &Partition,
+        of: &ChunkRecord<'_>,
+    ) -> Result<(), Defect> {
+        let Some(uri) = of.source_uri() else { return Ok(()) };
+        let later = reader.upstream.parts(partition, &[&file_key(&uri)])?.pop().flatten();
+        let Some(Hit { partition, places }) = later else { return Ok(()) };
+        if let Some(last) = places.last() {
+            let line = reader.read(&partition, *last)?;
+            let document = chunk(&partition, *last, &line)?.document_id.0.into_owned();
+            if document != of.document_id.0 {
+                self.later.insert(document);
+            }
+        }
+        Ok(())
     }
 
     /// Sessions by id, in canonical order: by start, then id.
@@ -424,6 +447,7 @@ impl Gathered {
                 if !seen.insert(IdKey::of(&record.chunk_id.0)) {
                     continue;
                 }
+                self.note_later(&mut reader, &hit.partition, &record)?;
                 let source = Source {
                     title: record.title(),
                     document_id: Some(&record.document_id.0),

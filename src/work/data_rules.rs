@@ -34,12 +34,11 @@ pub(crate) fn confinement(
     let has_rules = !config.privacy.is_empty();
     let facts = data_of(resolved, upstream, config.timezone, context, has_rules);
     let facts = facts.map_err(Box::new)?;
-    let DataFacts { mut places, mut marked, private, made_from } = facts;
-    if has_rules {
-        let below = below_summaries(config, upstream, made_from);
-        places.extend(&below.places);
-        marked.extend(below.marked);
-    }
+    let DataFacts { mut places, mut marked, mut private, made_from } = facts;
+    let below = below_summaries(config, upstream, made_from);
+    places.extend(&below.places);
+    marked.extend(below.marked);
+    private.extend(below.private);
     places.add(DataPlace::Repo, &request.requested_by.repo);
     let params = &request.work.params;
     let project = params.get("project").and_then(serde_json::Value::as_str);
@@ -53,7 +52,7 @@ pub(crate) fn confinement(
     Ok(found)
 }
 
-/// What the sources of summaries say, and the sources of those that are summaries. A rule may be younger
+/// What the sources of summaries say, and the sources of those that are summaries. A rule or a mark may be younger
 /// than a summary, and a summary of several sources names no place of theirs. What is not there any more
 /// says nothing; the summary itself carries the marks of its time.
 fn below_summaries(
@@ -68,6 +67,7 @@ fn below_summaries(
         if seen.len() > BELOW_MAX {
             // What was not looked at may be anything.
             all.marked.push(TOO_MANY.to_owned());
+            all.private.push(TOO_MANY.to_owned());
             return all;
         }
         let facts = facts_of(config, upstream, bus, ids.clone());
@@ -81,6 +81,7 @@ fn below_summaries(
         for one in facts {
             all.places.extend(&one.places);
             all.marked.extend(one.marked);
+            all.private.extend(one.private);
             open.extend(one.made_from);
         }
     }
@@ -91,5 +92,9 @@ fn facts_of(config: &Config, upstream: &Upstream, bus: Bus, ids: Vec<String>) ->
     let options = Options { zone: Some(config.timezone), ..Options::default() };
     let input = InputSpec::Ids { bus, ids };
     let resolved = resolve(upstream, &input, SummaryKind::Other, &options).ok()?;
-    data_of(&resolved, upstream, config.timezone, None, true).ok()
+    let mut facts = data_of(&resolved, upstream, config.timezone, None, true).ok()?;
+    if facts.private.is_empty() && resolved.common.publish == Some(false) {
+        facts.private.extend(resolved.sources.ids().first().map(|id| (*id).to_owned()));
+    }
+    Some(facts)
 }
