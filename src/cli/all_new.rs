@@ -3,7 +3,7 @@
 //! Contract: memory holds a hash of each id, never a record. What was asked for is read from the
 //! queue. A message of a session is not asked for alone: its session is.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use chrono_tz::Tz;
 use serde::Deserialize;
@@ -23,7 +23,6 @@ use crate::os::Open;
 use crate::upstream::defect::Defect;
 use crate::upstream::lines::Lines;
 use crate::upstream::moment::Moment;
-use crate::upstream::record::version_of;
 use crate::upstream::view::Partition;
 use crate::upstream::{Family, Upstream, index_of_home};
 use crate::work::content_key::model_of;
@@ -81,7 +80,6 @@ pub(super) fn all_new(
         for partition in upstream.partitions(family).map_err(|defect| unread(&defect))? {
             let partition =
                 upstream.partition(family, &partition).map_err(|defect| unread(&defect))?;
-            let newest = newest_versions(&upstream, &partition)?;
             let mut lines = upstream.lines(&partition).map_err(|defect| unread(&defect))?;
             while let Some((at, line)) = lines.next_line().map_err(|error| broken(&error))? {
                 let Ok(record) = serde_json::from_slice::<Record>(line) else { continue };
@@ -89,9 +87,12 @@ pub(super) fn all_new(
                 // What is edited away or hidden is part of no summary, and no older version is.
                 let [own, first] = [record.event_id.as_deref(), record.first_id()];
                 let mut ids = own.into_iter().chain(first).map(sha256);
-                let newest = first.and_then(|first| newest.get(&sha256(first)));
+                let is_old = match first {
+                    Some(first) => is_replaced(&upstream, &partition, first, at.line)?,
+                    None => false,
+                };
                 let is_asked = record.standing.is_none()
-                    && newest.is_none_or(|newest| *newest == at.line)
+                    && !is_old
                     && !ids.any(|id| in_sessions.contains(&id));
                 let subject = Some(record).filter(|_| is_asked);
                 let Some(subject) =
@@ -121,22 +122,18 @@ impl Record {
     }
 }
 
-/// The line of the newest version of each event of a partition that has several, by the id of the first.
-fn newest_versions(
+/// Whether an older version of an event lies at this line.
+fn is_replaced(
     upstream: &Upstream,
     partition: &Partition,
-) -> Result<HashMap<Digest, u64>, Failure> {
-    let mut newest = HashMap::new();
+    first: &str,
+    line: u64,
+) -> Result<bool, Failure> {
     if !partition.index.has_wholes() || partition.manifest.family != Family::Events {
-        return Ok(newest);
+        return Ok(false);
     }
-    let mut lines = upstream.lines(partition).map_err(|defect| unread(&defect))?;
-    while let Some((at, line)) = lines.next_line().map_err(|error| broken(&error))? {
-        if let Some(first) = version_of(line) {
-            newest.insert(sha256(first), at.line);
-        }
-    }
-    Ok(newest)
+    let last = upstream.last_part(partition, first).map_err(|defect| unread(&defect))?;
+    Ok(last.is_some_and(|(_, last)| u64::from(last.line) != line))
 }
 
 /// `zone` is the one of the home.

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use super::markdown::{names_speaker, one_line};
+use crate::model::builtin::text::blocks::declares_decision;
 use crate::model::builtin::text::lines;
+use crate::model::builtin::text::sentences::is_day;
 use crate::model::builtin::text::words::{fold, spaced};
 use serde::Deserialize;
 
@@ -67,7 +69,8 @@ fn ends(before: &str, mark: char, rest: &str) -> bool {
     // An item of a list may begin in lower case: `Call Ana. measure the pane.`
     let is_long = word.chars().count() >= WORD_LETTERS_MIN && is_plain;
     let is_item = mark == '.' && is_long && !ABBREVIATIONS.contains(&fold(word).as_str());
-    (begins || is_item && rest.starts_with(char::is_alphabetic)) && !short
+    let is_short = short || mark == '.' && is_day(before, rest);
+    (begins || is_item && rest.starts_with(char::is_alphabetic)) && !is_short
 }
 
 /// Letters of a word before a full stop that is hardly an abbreviation, and those that are.
@@ -87,7 +90,8 @@ pub(crate) fn is_question(sentence: &str) -> bool {
 
 pub(crate) fn is_decision(sentence: &str) -> bool {
     let words = spaced(sentence);
-    !sentence.ends_with('?') && says(&words, &WORDS.decided) && !says(&words, &WORDS.denied)
+    let is_said = says(&words, &WORDS.decided) && !says(&words, &WORDS.denied);
+    !sentence.ends_with('?') && (is_said || declares_decision(sentence))
 }
 
 /// How early a statement is told when not all fit: decisions first, then what has a day or an amount.
@@ -144,6 +148,8 @@ mod tests {
         let ranks =
             ["We decided to ship on Thursday.", "The rent is 900 euros.", "It was a good day."];
         assert_eq!(ranks.map(rank), [0, 1, 2]);
+        assert!(is_decision("Decision: we take the blue paint."));
+        assert!(!is_decision("Decision: which paint do we take?"));
     }
 
     #[test]
@@ -161,6 +167,9 @@ mod tests {
                 .len(),
             4
         );
+        let days =
+            "Ruf bis zum 5. Mai an. Miete bis zum 28. April zahlen. Wir sind 12. Mayer kommt.";
+        assert_eq!(sentences(days).len(), 4);
         assert!(sentences("").is_empty());
     }
 

@@ -242,13 +242,11 @@ fn newest(
         let line = reader.read(&hit.partition, hit.places[0])?;
         let asked = event(&hit.partition, hit.places[0], &line)?.event_id.0.into_owned();
         let first = version_of(&line).unwrap_or_else(|| asked.clone());
-        let later = reader.upstream.parts(&hit.partition, &[&first])?.pop().flatten();
-        if let Some(Hit { partition, places }) = later
-            && let Some(last) = places.last().filter(|last| last.offset > hit.places[0].offset)
-        {
-            let line = reader.read(&partition, *last)?;
-            let id = event(&partition, *last, &line)?.event_id.0.into_owned();
-            *hit = Hit { partition, places: [*last].into() };
+        let last = reader.upstream.last_part(&hit.partition, &first)?;
+        if let Some((partition, last)) = last.filter(|(_, at)| at.offset > hit.places[0].offset) {
+            let line = reader.read(&partition, last)?;
+            let id = event(&partition, last, &line)?.event_id.0.into_owned();
+            *hit = Hit { partition, places: [last].into() };
             replaced.insert(id, asked);
         }
     }
@@ -343,14 +341,12 @@ impl Gathered {
         of: &ChunkRecord<'_>,
     ) -> Result<(), Defect> {
         let Some(uri) = of.source_uri() else { return Ok(()) };
-        let later = reader.upstream.parts(partition, &[&file_key(&uri)])?.pop().flatten();
-        let Some(Hit { partition, places }) = later else { return Ok(()) };
-        if let Some(last) = places.last() {
-            let line = reader.read(&partition, *last)?;
-            let document = chunk(&partition, *last, &line)?.document_id.0.into_owned();
-            if document != of.document_id.0 {
-                self.later.insert(document);
-            }
+        let last = reader.upstream.last_part(partition, &file_key(&uri))?;
+        let Some((partition, last)) = last else { return Ok(()) };
+        let line = reader.read(&partition, last)?;
+        let document = chunk(&partition, last, &line)?.document_id.0.into_owned();
+        if document != of.document_id.0 {
+            self.later.insert(document);
         }
         Ok(())
     }

@@ -165,21 +165,18 @@ impl Upstream {
         }
     }
 
-    /// Where the records of a partition lie that belong to these wholes, in the order of the file.
-    pub(crate) fn parts(
+    /// Where the last record of a partition lies that belongs to a whole.
+    pub(crate) fn last_part(
         &self,
         partition: &Partition,
-        wholes: &[&str],
-    ) -> Result<Vec<Option<Hit>>, Defect> {
+        whole: &str,
+    ) -> Result<Option<(Partition, RecordAt)>, Defect> {
         let PartitionManifest { family, partition: name, .. } = &*partition.manifest;
-        let wanted = sorted_keys(wholes);
+        let wanted = [(IdKey::of(whole), 0)];
         let known = &mut self.known.lock();
         let (partition, hits) = self.search_one(known, *family, Section::Wholes, name, &wanted)?;
-        let place_of = |whole: &&str| {
-            let at = hits.binary_search_by_key(&IdKey::of(whole), |(key, _)| *key).ok()?;
-            Some(Hit { partition: partition.clone(), places: hits[at].1.clone() })
-        };
-        Ok(wholes.iter().map(place_of).collect())
+        let last = hits.first().and_then(|(_, places)| places.last().copied());
+        Ok(last.map(|last| (partition, last)))
     }
 
     /// Why an id was not found: the defect of the broken partition that holds it, or that no
@@ -366,7 +363,9 @@ impl Upstream {
 
         let (mut unread, unavailable) = (None, ReasonCode::Unavailable);
         let mut found: Vec<Option<Hit>> = vec![None; ids.len()];
-        let mut wanted = sorted_keys(ids);
+        let mut wanted: Vec<(IdKey, u32)> =
+            (0..).zip(ids).map(|(index, id)| (IdKey::of(id), index)).collect();
+        wanted.sort_unstable();
         for name in order {
             if wanted.is_empty() {
                 break;
@@ -617,14 +616,6 @@ impl Upstream {
 
 /// An id and its places.
 type IdPlaces = (IdKey, Box<[RecordAt]>);
-
-/// The keys of ids, sorted, each with the place of its id.
-fn sorted_keys(ids: &[&str]) -> Vec<(IdKey, u32)> {
-    let mut keys: Vec<(IdKey, u32)> =
-        (0..).zip(ids).map(|(index, id)| (IdKey::of(id), index)).collect();
-    keys.sort_unstable();
-    keys
-}
 
 fn changed_while_read(path: &str) -> Defect {
     Defect {

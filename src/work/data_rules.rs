@@ -35,7 +35,7 @@ pub(crate) fn confinement(
     let facts = data_of(resolved, upstream, config.timezone, context, has_rules);
     let facts = facts.map_err(Box::new)?;
     let DataFacts { mut places, mut marked, mut private, made_from } = facts;
-    let below = below_summaries(config, upstream, made_from);
+    let below = below_sources(config, upstream, made_from);
     places.extend(&below.places);
     marked.extend(below.marked);
     private.extend(below.private);
@@ -52,10 +52,10 @@ pub(crate) fn confinement(
     Ok(found)
 }
 
-/// What the sources of summaries say, and the sources of those that are summaries. A rule or a mark may be younger
-/// than a summary, and a summary of several sources names no place of theirs. What is not there any more
-/// says nothing; the summary itself carries the marks of its time.
-fn below_summaries(
+/// What the sources of summaries say, the sources of those that are summaries, and the newest documents of
+/// files. A rule or a mark may be younger than a summary, and a summary of several sources names no place of
+/// theirs. What is not there any more says nothing; the summary itself carries the marks of its time.
+fn below_sources(
     config: &Config,
     upstream: &Upstream,
     mut open: Vec<(Bus, Vec<String>)>,

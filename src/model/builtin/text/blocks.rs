@@ -609,7 +609,7 @@ fn recurring_labels(source: &str) -> BTreeMap<String, usize> {
 }
 
 /// `Decided: the blue paint`: no title, however short and alone it is.
-fn declares_decision(line: &str) -> bool {
+pub(crate) fn declares_decision(line: &str) -> bool {
     let found = lines::labelled(line).filter(|found| !found.value.is_empty());
     found.is_some_and(|found| lexicon().decisions.contains(fold(&line[found.label]).as_str()))
 }
@@ -617,7 +617,9 @@ fn declares_decision(line: &str) -> bool {
 /// Whether a label says what stands behind it: `Decision:`, `Note:`.
 fn is_no_name(label: &str) -> bool {
     let (label, known) = (fold(label), lexicon());
-    known.ask.labels.contains(label.as_str()) || known.decisions.contains(label.as_str())
+    known.ask.labels.contains(label.as_str())
+        || known.decisions.contains(label.as_str())
+        || known.ask.headings.contains(&label)
 }
 
 /// The names of first columns: they begin rows, as `Fruit: Apple; Colour: Red`, and name nobody who speaks.
@@ -703,6 +705,10 @@ mod tests {
         let chat = "2/9/26, 10:02 - Ana: Who votes?\n2/9/26, 10:02 - Ben: I do.\n2/9/26, 10:03 - Ana: Fine.\n";
         let speakers = recurring_labels(chat);
         assert_eq!((speakers["ana"], speakers["ben"]), (2, SPEAKS_AGAIN));
+        for label in ["TODO", "To do", "Tarea", "Aufgabe", "Próximos pasos", "Decision"] {
+            let list = format!("{label}: call the bank\n{label}: pay the plumber\n");
+            assert_eq!(recurring_labels(&list).len(), 0, "{label}");
+        }
         let notes = "Ana: Who votes?\nRoof: 40 EUR\nAna: Fine.\n";
         assert_eq!(recurring_labels(notes)["roof"], 1);
     }

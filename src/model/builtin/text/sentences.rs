@@ -131,8 +131,9 @@ fn boundary(text: &str, at: usize, closed: usize, character: char, casual: bool)
             let chatty = casual && before.split_whitespace().nth(1).is_some();
             let goes_on = next.is_lowercase() && !chatty || matches!(next, ',' | ';' | ')');
             let page = next.is_ascii_digit() && is_short_lower(before);
-            let dated = || ends_in_small_number(before) && begins_with_month(rest);
-            let short = || page || dated() || is_abbreviation(before) || is_spread(before, rest);
+            let short = || {
+                page || is_day(before, rest) || is_abbreviation(before) || is_spread(before, rest)
+            };
             (!goes_on && (character != '.' || !short())).then_some(closed)
         }
         '\n' => ends_with_stop(before).then_some(at),
@@ -158,10 +159,10 @@ fn ends_in_small_number(before: &str) -> bool {
     (1..=2).contains(&digits) && word.is_none_or(char::is_whitespace)
 }
 
-/// `18. März` is a day in whatever text it stands.
-fn begins_with_month(rest: &str) -> bool {
+/// Whether a full stop between the two belongs to a day: `18. März`, in whatever text it stands.
+pub(crate) fn is_day(before: &str, rest: &str) -> bool {
     let word = rest.trim_start().split(|c: char| !c.is_alphabetic()).next().unwrap_or("");
-    lexicon().dates.months.number(&fold(word)).is_some()
+    ends_in_small_number(before) && lexicon().dates.months.number(&fold(word)).is_some()
 }
 
 /// `p. 55`, `núm. 3`: a short lower-case word before a number is an abbreviation.
