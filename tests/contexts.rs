@@ -377,7 +377,9 @@ fn a_chat_message_tells_its_author_and_its_time_also_when_it_is_the_only_one() {
     let lines = line("u1", "user", "Ana", "2026-02-12T02:50:00Z")
         + &line("u2", "assistant", "Robin", "2026-02-12T04:00:00+01:00");
     std::fs::write(home.path("chat.jsonl"), lines).unwrap();
-    home.ok(&["import", "chat-export", home.path("chat.jsonl").to_str().unwrap()]);
+    let file = home.path("chat.jsonl");
+    let names = ["--time", "timestamp", "--text", "content", "--id", "id", "--role", "role"];
+    home.ok(&[&["import", "jsonl", file.to_str().unwrap()], &names[..]].concat());
     home.ok(&["submit", "--all-new"]);
     home.ok(&["drain"]);
     let queue = std::fs::read_to_string(home.path("run/queue.jsonl")).unwrap();

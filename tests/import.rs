@@ -116,7 +116,8 @@ fn every_import_gives_a_valid_tree_and_is_idempotent() {
     let first: Vec<_> = all.iter().map(|args| run(&home, args)).collect();
     assert_eq!(
         (&first[0]["added"], first[0]["rejected"].as_array().unwrap().len()),
-        (&3.into(), 2)
+        (&5.into(), 2),
+        "three messages, and the sessions of two conversations"
     );
     assert_eq!(
         (&first[1]["added"], &first[2]["added"], &first[3]["added"]),
@@ -464,6 +465,48 @@ fn events(home: &Path) -> Vec<serde_json::Value> {
     lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
 }
 
+/// A conversation is asked for as a whole, whichever command brought its messages.
+#[test]
+fn messages_of_a_conversation_become_sessions() {
+    let line = |channel: &str, hour: u32, who: &str| {
+        serde_json::json!({"room": channel, "when": format!("2026-02-11T{hour:02}:00:00Z"), "by": who,
+            "said": format!("{who} paints the door of {channel} at {hour}."), "sent_at": format!("2026-02-11T{hour:02}:00:00Z"),
+            "text": format!("{who} paints the door of {channel} at {hour}."), "conversation_id": channel})
+        .to_string()
+    };
+    let lines =
+        [line("a", 9, "Ana"), line("a", 10, "Ben"), line("b", 9, "Eva"), line("a", 20, "Ana")];
+    let dir = tempfile::tempdir().unwrap();
+    let file = write(dir.path().join("rooms.jsonl"), lines.join("\n").as_bytes());
+    let fields = ["--time", "when", "--text", "said", "--conversation", "room"];
+    for args in [
+        [&["import", "jsonl", &file], &fields[..]].concat(),
+        vec!["import", "chat-export", &file],
+        vec!["import", "jsonl", &file, "--time", "when", "--text", "said"],
+    ] {
+        let home = dir.path().join(format!("home{}", args.len()));
+        run(&home, &["init"]);
+        run(&home, &args);
+        run(&home, &["submit", "--all-new"]);
+        let queue = std::fs::read_to_string(home.join("run/queue.jsonl")).unwrap();
+        let kinds: Vec<serde_json::Value> = queue
+            .lines()
+            .map(|line| {
+                serde_json::from_str::<serde_json::Value>(line).unwrap()["work"]["summary_kind"]
+                    .clone()
+            })
+            .collect();
+        match args.len() == 7 {
+            // Nobody said which member is the conversation.
+            true => assert_eq!(kinds, ["event_summary"; 4]),
+            false => {
+                assert_eq!(kinds, ["session_summary"; 3], "a long pause begins another session")
+            }
+        }
+        assert_eq!(run(&home, &args)["added"], 0, "the same file again adds nothing");
+    }
+}
+
 #[test]
 fn messages_that_differ_in_their_author_their_conversation_or_a_wide_id_are_kept_apart() {
     let lines = [
@@ -481,7 +524,11 @@ fn messages_that_differ_in_their_author_their_conversation_or_a_wide_id_are_kept
         let home = dir.path().join("home");
         run(&home, &["init"]);
         let file = write(dir.path().join(name), text.as_bytes());
-        assert_eq!(run(&home, &["import", "chat-export", &file])["added"], 7, "{name}");
+        let added = &run(&home, &["import", "chat-export", &file])["added"];
+        assert_eq!(
+            added, 10,
+            "{name}: seven messages, the sessions of two conversations and of the file"
+        );
         assert_eq!(run(&home, &["import", "chat-export", &file])["added"], 0, "{name}");
         let all = events(&home);
         let said = |record: &serde_json::Value| {

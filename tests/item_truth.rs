@@ -235,6 +235,11 @@ fn a_pack_is_made_from_published_summaries_in_three_commands() {
     assert_eq!(missing[0], json!(before));
     let today = missing.last().unwrap();
     assert_eq!(*today, json!("2026-03-02"), "days that are still to come are not missing");
+    // A day that is published without a summary is no missing one.
+    home.ok(&["day", "open", &before]);
+    let selected: Value = serde_json::from_slice(&range(&before, "2035-01-01").stdout).unwrap();
+    assert_eq!(selected["empty_days"], json!([before]));
+    assert!(!selected["missing_days"].as_array().unwrap().contains(&json!(before)));
 }
 
 /// A note in a file of its own; the text stays the same.

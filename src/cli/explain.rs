@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::failure::{Exit, Failure};
 use super::inspect::{ask_by_name, text};
-use super::prose::plain_line;
+use super::prose::{plain, plain_line};
 use super::published::{Published, VersionChoice, named, open_bus, private_mark};
 use super::registry::HomeNames;
 use super::{Context, ui};
@@ -215,7 +215,8 @@ fn prompts(lines: &mut Vec<String>, explained: &Value) {
     for call in list(&prompts["calls"]) {
         for message in list(&call["messages"]) {
             lines.push(format!("  {} {}", text(&call["node"]), text(&message["role"])));
-            lines.extend(text(&message["text"]).lines().map(|line| format!("    {line}")));
+            let said = plain(message["text"].as_str().unwrap_or_default());
+            lines.extend(said.lines().map(|line| format!("    {line}")));
         }
     }
 }

@@ -10,8 +10,12 @@ use super::failure::{Exit, Failure};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::source_files::{name_for_home, name_not_read};
+use crate::config::Config;
+use crate::import::intake::{Intake, Settings};
 use crate::import::{self, FoundFiles, ImportError, Report, Target, documents, fields, mail};
 
+/// Ends of the names of files with records.
+const JSON_ENDS: [&str; 3] = ["jsonl", "json", "ndjson"];
 const REJECTED_SHOWN: usize = 10;
 
 /// Put your own data on the upstream buses: chats, mail, feeds, JSON lines, folders of text
@@ -23,7 +27,12 @@ pub(crate) struct ImportArgs {
 
 #[derive(Debug, Subcommand)]
 enum ImportKind {
-    /// Put day files of chat events, one JSON object on each line, on the event bus
+    /// Put chat messages, one JSON object on each line, on the event bus, and their conversations as sessions on the
+    /// session bus
+    ///
+    /// A message has its words in `content` or `text`, its time in `timestamp_ms`, `timestamp`, `ts_abs_ms`, `ts_abs`,
+    /// `create_time`, `created_at`, `sent_at`, `date` or `time`, and may have `id`, `role`, `author`, `title` and
+    /// `conversation_id`. For other names use `import jsonl`.
     ChatExport {
         /// A file, or a folder of .jsonl files
         path: PathBuf,
@@ -71,7 +80,7 @@ struct JsonlArgs {
     /// Field with the role
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     role: Vec<String>,
-    /// Field with the conversation
+    /// Field with the conversation; messages of one conversation become a session
     #[arg(long, value_name = "FIELD", value_delimiter = ',')]
     conversation: Vec<String>,
     /// The name of the source in the provenance
@@ -99,10 +108,14 @@ impl ImportArgs {
         let stop = listen(context, "the file under way ends first", || ())?;
         let outcome = match &self.what {
             ImportKind::ChatExport { path } => {
-                by_fields(context, target, path, &fields::Mapping::chat_export(), &mut report)
+                let mapping = fields::Mapping::chat_export();
+                conversations(context, &config, target, path, &mapping, &mut report)
             }
             ImportKind::RssJson { path } => {
                 by_fields(context, target, path, &fields::Mapping::feed(), &mut report)
+            }
+            ImportKind::Jsonl(args) if !args.conversation.is_empty() => {
+                conversations(context, &config, target, &args.path, &args.mapping(), &mut report)
             }
             ImportKind::Jsonl(args) => {
                 by_fields(context, target, &args.path, &args.mapping(), &mut report)
@@ -171,10 +184,29 @@ fn by_fields(
     mapping: &fields::Mapping,
     report: &mut Report,
 ) -> Result<(), ImportError> {
-    each(context, target, path, &["jsonl", "json", "ndjson"], |file| {
+    each(context, target, path, &JSON_ENDS, |file| {
         fields::import_file(target, mapping, file, report)
     })
     .map(|passed_over| report.passed_over.extend(passed_over))
+}
+
+/// Messages, and the sessions of their conversations.
+fn conversations(
+    context: &Context,
+    config: &Config,
+    target: Target<'_>,
+    path: &Path,
+    mapping: &fields::Mapping,
+    report: &mut Report,
+) -> Result<(), ImportError> {
+    let settings = Settings { gap_ms: config.session_gap_ms, ..Settings::default() };
+    let mut intake = Intake::new(target, settings);
+    let passed_over = each(context, target, path, &JSON_ENDS, |file| {
+        intake.take_messages(file, mapping, report)
+    })?;
+    intake.finish(report)?;
+    report.passed_over.extend(passed_over);
+    Ok(())
 }
 
 /// Imports each file with one of the ends. Gives back how many files have another one.

@@ -57,8 +57,10 @@ struct Chosen {
     candidates: u64,
     private: u64,
     replaced: u64,
-    /// Days of the range without a published summary, whatever the filters.
+    /// Days of the range that are not published, whatever the filters.
     missing: Vec<String>,
+    /// Days of the range that are published without a summary.
+    empty: Vec<String>,
 }
 
 fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
@@ -143,6 +145,7 @@ fn choose(
         let what = format!("{first} to {known} are more than {DAYS_MAX} days");
         return Err(Failure::new(Exit::Usage, what).hint("choose a later --from"));
     }
+    let cannot = |error| Failure::new(Exit::Input, "cannot select summaries").because(&error);
     let (mut chosen, mut days) = (Chosen::default(), BTreeSet::new());
     let mut seen = BTreeSet::new();
     summary_items::each(root, &|_| true, &mut |item| {
@@ -166,10 +169,14 @@ fn choose(
             _ => chosen.items.push(item),
         }
     })
-    .map_err(|error| Failure::new(Exit::Input, "cannot select summaries").because(&error))?;
+    .map_err(cannot)?;
     check_fields(args, &filters, &seen)?;
+    let published = summary_items::published_days(root).map_err(cannot)?;
     let all = (first.days()..=known.days()).filter_map(Day::of_days);
-    chosen.missing = all.filter(|day| !days.contains(day)).map(|day| day.to_string()).collect();
+    for day in all.filter(|day| !days.contains(day)) {
+        let list = if published.contains(&day) { &mut chosen.empty } else { &mut chosen.missing };
+        list.push(day.to_string());
+    }
     let (limit, count) = (args.limit.unwrap_or(LIMIT), chosen.items.len());
     if count as u64 > limit {
         let what = format!("{count} summaries match, but a selection has at most {limit}");
@@ -177,11 +184,12 @@ fn choose(
             .hint("choose fewer days, add --where FIELD=VALUE, or raise --limit"));
     }
     if count == 0 {
-        let (missing, candidates) = (&chosen.missing, chosen.candidates);
-        let what = match (missing.is_empty(), candidates) {
-            (false, 0) => format!("no summary matches, and {}", missing_words(missing)),
-            (true, 0) => "no published summary matches the selection".to_owned(),
-            _ => format!("all {candidates} matching summaries are marked publish: false"),
+        let what = match (gaps(&chosen).collect::<Vec<_>>().as_slice(), chosen.candidates) {
+            ([], 0) => "no published summary matches the selection".to_owned(),
+            (gaps, 0) => format!("no summary matches; {}", gaps.join("; ")),
+            (_, candidates) => {
+                format!("all {candidates} matching summaries are marked publish: false")
+            }
         };
         return Err(Failure::new(Exit::Input, what)
             .hint("`summarizer status` counts the summaries of the home; check days and --where"));
@@ -220,20 +228,19 @@ fn manifest(args: &SummaryQuery<'_>, context: &Context, chosen: &Chosen, fields:
 }
 
 fn report(context: &Context, path: &Path, manifest: &Value, chosen: &Chosen) {
-    let Chosen { private, replaced, missing, .. } = chosen;
+    let Chosen { private, replaced, missing, empty, .. } = chosen;
     let (shown, count) = (path.display().to_string(), chosen.items.len());
     let ui = &context.ui;
     if ui.json {
         return ui.json(&json!({
             "path": shown, "selection_hash": manifest["selection_hash"], "items": count,
-            "missing_days": missing,
+            "missing_days": missing, "empty_days": empty,
         }));
     }
     ui.out(format!("{shown} {}", manifest["selection_hash"].as_str().unwrap_or_default()));
     ui.talk(format!("{count} selected"));
-    if !missing.is_empty() {
-        let warning = super::ui::yellow("warning:");
-        ui.talk(format!("{warning} {}", missing_words(missing)));
+    for gap in gaps(chosen) {
+        ui.talk(format!("{} {gap}", super::ui::yellow("warning:")));
     }
     if *private > 0 {
         ui.talk(format!("{private} left out: marked publish: false"));
@@ -245,12 +252,19 @@ fn report(context: &Context, path: &Path, manifest: &Value, chosen: &Chosen) {
     ui.talk(format!("next: summarizer pack build --from-selection {shown}"));
 }
 
-fn missing_words(missing: &[String]) -> String {
-    let shown = missing.len().min(DAYS_SHOWN);
-    let more = if missing.len() > DAYS_SHOWN { ", …" } else { "" };
-    let are = if missing.len() == 1 { "day is" } else { "days are" };
-    let days = missing[..shown].join(", ");
-    format!("{} {are} without a published summary: {days}{more}", missing.len())
+/// The days of the range that give nothing, and why.
+fn gaps(chosen: &Chosen) -> impl Iterator<Item = String> {
+    [(&chosen.missing, "not published"), (&chosen.empty, "published without a summary")]
+        .into_iter()
+        .filter(|(days, _)| !days.is_empty())
+        .map(|(days, what)| day_words(days, what))
+}
+
+fn day_words(days: &[String], what: &str) -> String {
+    let more = if days.len() > DAYS_SHOWN { ", …" } else { "" };
+    let are = if days.len() == 1 { "day is" } else { "days are" };
+    let shown = days[..days.len().min(DAYS_SHOWN)].join(", ");
+    format!("{} {are} {what}: {shown}{more}", days.len())
 }
 
 fn listed(item: &BusSummary, group_by: Option<&str>, fields: &Fields) -> Value {

@@ -274,6 +274,11 @@ impl SourceContext {
     }
 }
 
+/// The member of a message that names who wrote it first, where its author passed it on.
+pub(crate) const FORWARDED_FROM: &str = "forwarded_from";
+/// The member of a message that names whom it answers.
+pub(crate) const REPLY_TO_AUTHOR: &str = "reply_to_author";
+
 /// Where sources were found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Place {

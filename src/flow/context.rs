@@ -11,7 +11,7 @@ use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::contract::source::{InputContext, SourceContext};
+use crate::contract::source::{FORWARDED_FROM, InputContext, REPLY_TO_AUTHOR, SourceContext};
 use crate::contract::time::Timestamp;
 use crate::model::SourceText;
 use crate::registry::binding::{Binding, SourceField};
@@ -287,8 +287,21 @@ fn message_label(
         label.push(' ');
         label.push_str(&part);
     }
+    label.push_str(&around(context));
     label.push(']');
     label
+}
+
+/// Whom a message answers, and who wrote it first: `, to Ana, forwarded from Ben`.
+fn around(message: &SourceContext) -> String {
+    let told = |(words, member): (&str, &str)| {
+        let name = message.meta.get(member)?.as_str().map(one_line)?;
+        Some(format!(", {words} {name}"))
+    };
+    [("to", REPLY_TO_AUTHOR), ("forwarded from", FORWARDED_FROM)]
+        .into_iter()
+        .filter_map(told)
+        .collect()
 }
 
 /// The day of some sources, or the first and the last.

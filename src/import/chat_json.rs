@@ -4,6 +4,8 @@
 //! Contract: every message with words is returned. What the program says is marked, messages without
 //! words are counted.
 
+use std::collections::BTreeMap;
+
 use chrono::NaiveDateTime;
 use chrono_tz::Tz;
 use serde_json::Value;
@@ -34,6 +36,12 @@ const AUTHORS: [&str; 12] = [
 const TIMES: [&str; 5] = ["date_unixtime", "timestamp_ms", "ts", "timestamp", "date"];
 /// Members that hold the words.
 const TEXTS: [&str; 2] = ["text", "content"];
+/// Members that hold who wrote a message that its author only passed on.
+const FORWARDED: [&str; 2] = ["forwarded_from", "forwarded_from_id"];
+/// Members that hold the id of the message that a message answers.
+const ANSWERED: [&str; 3] = ["/reply_to_message_id", "/thread_ts", "/reference/messageId"];
+/// Members that hold the id of a message.
+const IDS: [&str; 3] = ["id", "ts", "client_msg_id"];
 /// How Slack calls what its program says; other messages with a subtype are of people.
 const SLACK_NOTES: [&str; 3] = ["channel_", "group_", "bot_add"];
 
@@ -67,6 +75,7 @@ fn conversation(chat: &Value, name: &str, zone: Tz) -> Option<Conversation> {
         ..Conversation::default()
     };
     let names = names(messages);
+    let authors = authors(messages);
     for message in messages {
         let text = words(message, &names);
         let at = TIMES.iter().find_map(|name| moment(&message[*name], zone));
@@ -79,20 +88,19 @@ fn conversation(chat: &Value, name: &str, zone: Tz) -> Option<Conversation> {
             || message["subtype"]
                 .as_str()
                 .is_some_and(|kind| SLACK_NOTES.iter().any(|note| kind.starts_with(note)));
-        let given = ["id", "ts", "client_msg_id"].iter().find_map(|name| scalar(&message[*name]));
+        let given = IDS.iter().find_map(|name| scalar(&message[*name]));
         let hash = || {
             let said = format!("{} {} {text}", at.0, author.as_deref().unwrap_or_default());
             sha256(said).hex()[..16].to_owned()
         };
+        let role = if is_note { "system" } else { "user" }.to_owned();
+        let standing = if is_note { Standing::Hidden } else { Standing::Shown };
+        let turn = Turn::new(given.unwrap_or_else(hash), role, at, text, standing);
         let turn = Turn {
-            id: given.unwrap_or_else(hash),
-            role: if is_note { "system" } else { "user" }.to_owned(),
+            forwarded_from: FORWARDED.iter().find_map(|name| word(&message[*name])),
+            reply_to_author: reply_to(message, &authors).filter(|one| Some(one) != author.as_ref()),
             author,
-            at,
-            text,
-            standing: if is_note { Standing::Hidden } else { Standing::Shown },
-            publish: None,
-            local_only: false,
+            ..turn
         };
         found.turns.push(turn.marked_by(message));
     }
@@ -111,6 +119,21 @@ fn scalar(value: &Value) -> Option<String> {
 
 fn author(message: &Value) -> Option<String> {
     AUTHORS.iter().find_map(|place| word(message.pointer(place)?))
+}
+
+/// The authors of messages by the ids of the messages.
+fn authors(messages: &[Value]) -> BTreeMap<String, String> {
+    let authored = |message: &Value| {
+        let id = IDS.iter().find_map(|name| scalar(&message[*name]))?;
+        Some((id, author(message)?))
+    };
+    messages.iter().filter_map(authored).collect()
+}
+
+/// The author of the message that a message answers.
+fn reply_to(message: &Value, authors: &BTreeMap<String, String>) -> Option<String> {
+    let answered = ANSWERED.iter().find_map(|place| scalar(message.pointer(place)?))?;
+    authors.get(&answered).cloned()
 }
 
 /// A time of a message. One without an offset is of the clock of the home.
@@ -212,6 +235,36 @@ mod tests {
                 format!("{} {author}: {}", &turn.at.to_string()[..16], turn.text)
             })
             .collect()
+    }
+
+    #[test]
+    fn who_is_answered_and_who_wrote_what_is_passed_on_are_known() {
+        let telegram = json!({"name": "Flat", "id": 1, "messages": [
+            {"id": 1, "date_unixtime": "1772704800", "from": "Ana", "text": "Who pays?"},
+            {"id": 2, "date_unixtime": "1772704860", "from": "Bo", "text": "I do", "reply_to_message_id": 1},
+            {"id": 3, "date_unixtime": "1772704870", "from": "Bo", "text": "The rent rises",
+             "forwarded_from": "Marta"},
+            {"id": 4, "date_unixtime": "1772704880", "from": "Bo", "text": "Today", "reply_to_message_id": 2},
+            {"id": 5, "date_unixtime": "1772704890", "from": "Bo", "text": "Now", "reply_to_message_id": 99}]});
+        let slack = json!([
+            {"user": "U1", "ts": "1772704800.000100", "thread_ts": "1772704800.000100",
+             "user_profile": {"real_name": "Ana"}, "text": "Who pays?"},
+            {"user": "U2", "ts": "1772704860.000200", "thread_ts": "1772704800.000100",
+             "user_profile": {"real_name": "Bo"}, "text": "I do"}]);
+        let discord = json!({"channel": {"id": "7", "name": "help"}, "messages": [
+            {"id": "1", "timestamp": "2026-03-05T10:00:00+00:00", "content": "Hi", "author": {"name": "Ana"}},
+            {"id": "2", "timestamp": "2026-03-05T10:01:00+00:00", "content": "Hello", "author": {"name": "Bo"},
+             "reference": {"messageId": "1", "channelId": "7"}}]});
+        let answered = |value: &Value| -> Vec<Option<String>> {
+            let found = conversations(value, "a.json", chrono_tz::UTC);
+            found[0].turns.iter().map(|turn| turn.reply_to_author.clone()).collect()
+        };
+        let ana = Some("Ana".to_owned());
+        assert_eq!(answered(&telegram), [None, ana.clone(), None, None, None]);
+        assert_eq!(answered(&slack), [None, ana.clone()]);
+        assert_eq!(answered(&discord), [None, ana]);
+        let turns = &conversations(&telegram, "a.json", chrono_tz::UTC)[0].turns;
+        assert_eq!(turns[2].forwarded_from.as_deref(), Some("Marta"));
     }
 
     #[test]

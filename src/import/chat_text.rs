@@ -109,16 +109,10 @@ pub(super) fn conversation(text: &str, name: &str, zone: Tz) -> Option<Conversat
         };
         let said = format!("{} {} {text}", at.0, line.name.unwrap_or_default());
         let count = known.entry(said.clone()).and_modify(|count| *count += 1).or_insert(0);
-        found.turns.push(Turn {
-            id: format!("{}~{count}", &sha256(&said).hex()[..16]),
-            role: if line.name.is_some() { "user" } else { "system" }.to_owned(),
-            author: line.name.map(str::to_owned),
-            at,
-            text,
-            standing,
-            publish: None,
-            local_only: false,
-        });
+        let id = format!("{}~{count}", &sha256(&said).hex()[..16]);
+        let role = if line.name.is_some() { "user" } else { "system" }.to_owned();
+        let author = line.name.map(str::to_owned);
+        found.turns.push(Turn { author, ..Turn::new(id, role, at, text, standing) });
     }
     found.turns.iter().any(|turn| turn.standing == Standing::Shown).then_some(found)
 }

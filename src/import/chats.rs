@@ -36,6 +36,10 @@ pub(crate) struct Turn {
     pub role: String,
     /// The name of the person who wrote it, where the export gives one.
     pub author: Option<String>,
+    /// Who wrote it first, where its author only passed it on.
+    pub forwarded_from: Option<String>,
+    /// The author of the message that it answers.
+    pub reply_to_author: Option<String>,
     pub at: Timestamp,
     pub text: String,
     pub standing: Standing,
@@ -46,6 +50,28 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
+    /// A message of which nothing else is known.
+    pub(super) fn new(
+        id: String,
+        role: String,
+        at: Timestamp,
+        text: String,
+        standing: Standing,
+    ) -> Turn {
+        Turn {
+            id,
+            role,
+            at,
+            text,
+            standing,
+            author: None,
+            forwarded_from: None,
+            reply_to_author: None,
+            publish: None,
+            local_only: false,
+        }
+    }
+
     /// The marks that the record of a message has.
     pub(super) fn marked_by(self, message: &Value) -> Turn {
         let members = message.as_object();
@@ -132,8 +158,7 @@ fn chatgpt(value: &Value) -> Result<Conversation, String> {
             (true, false) => Standing::Shown,
         };
         let id = word(&message["id"]).unwrap_or_else(|| node.to_owned());
-        let (author, publish, local_only) = (None, None, false);
-        let turn = Turn { id, role, author, at, text, standing, publish, local_only };
+        let turn = Turn::new(id, role, at, text, standing);
         found.turns.push(turn.marked_by(message));
     }
     let first = found.turns.first().map(|turn| turn.id.clone());
@@ -261,8 +286,7 @@ fn claude(value: &Value) -> Result<Conversation, String> {
             false => Standing::OtherBranch,
         };
         let (id, role) = (message_id, role.to_owned());
-        let (author, publish, local_only) = (None, None, false);
-        let turn = Turn { id, role, author, at, text, standing, publish, local_only };
+        let turn = Turn::new(id, role, at, text, standing);
         found.turns.push(turn.marked_by(message));
     }
     Ok(found)

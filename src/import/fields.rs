@@ -10,6 +10,7 @@ use crate::contract::hash::sha256;
 use crate::contract::json::line;
 use crate::contract::privacy::{LOCAL_ONLY, says_local_only};
 use crate::contract::publish;
+use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR};
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::markup::html;
@@ -50,7 +51,17 @@ impl Mapping {
         Mapping {
             source_system: "chatgpt_export".to_owned(),
             id: paths(&["event_id", "id", "meta.message_id"]),
-            time: paths(&["timestamp_ms", "timestamp", "ts_abs_ms", "ts_abs", "create_time"]),
+            time: paths(&[
+                "timestamp_ms",
+                "timestamp",
+                "ts_abs_ms",
+                "ts_abs",
+                "create_time",
+                "created_at",
+                "sent_at",
+                "date",
+                "time",
+            ]),
             text: paths(&["content", "text"]),
             title: paths(&["title", "meta.title"]),
             role: paths(&["role", "author.role"]),
@@ -196,7 +207,7 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
 
 /// What a record says of itself that a flow may need: who wrote it, to whom, where it is.
 fn kept(record: &Value) -> impl Iterator<Item = (&'static str, Value)> {
-    const KEPT: [(&str, &[&str]); 10] = [
+    const KEPT: [(&str, &[&str]); 12] = [
         ("author", &["author", "authors", "creator", "by"]),
         ("from", &["from", "sender"]),
         ("to", &["to"]),
@@ -207,6 +218,8 @@ fn kept(record: &Value) -> impl Iterator<Item = (&'static str, Value)> {
         ("language", &["language", "lang"]),
         ("feed", &["feed", FEED_TITLE]),
         ("timestamp", &["timestamp", "date_published", "published"]),
+        (FORWARDED_FROM, &[FORWARDED_FROM]),
+        (REPLY_TO_AUTHOR, &[REPLY_TO_AUTHOR]),
     ];
     KEPT.into_iter().filter_map(|(key, names)| {
         let found = names.iter().find_map(|name| record.get(name).filter(|one| !one.is_null()))?;

@@ -5,6 +5,7 @@
 //! the same each time.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
@@ -18,11 +19,12 @@ use super::sessions::{self, Talk};
 use super::stream::each_record;
 use super::{
     Days, ImportError, LeftOut, NewRecord, Report, Target, decode, disk_error, feed, fields, mail,
-    talks,
+    name_of, talks,
 };
 use crate::contract::hash::sha256;
 use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish::{said, together};
+use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR};
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{Bus, SummaryKind};
@@ -122,7 +124,10 @@ impl<'a> Intake<'a> {
                 })
             }
             FileKind::ChatGpt | FileKind::Claude => self.conversations(file, report),
-            FileKind::ChatLines => self.loose_messages(file, report),
+            FileKind::ChatLines => {
+                let mapping = fields::Mapping::chat_export();
+                self.loose_messages(&file.path, &file.name, &mapping, report)
+            }
             FileKind::ChatText | FileKind::ChatJson => {
                 let bytes = self.target.disk.read(&file.path);
                 let bytes = bytes.map_err(disk_error("read", &file.path))?;
@@ -315,7 +320,9 @@ impl<'a> Intake<'a> {
         event: Read,
         report: &mut Report,
     ) -> Result<(), ImportError> {
-        let Some((at, record)) = self.readable(file, number, event, report) else { return Ok(()) };
+        let Some((at, record)) = self.readable(&file.name, number, event, report) else {
+            return Ok(());
+        };
         let title = record.value["title"].as_str();
         let subject = Subject {
             kind: SummaryKind::EventSummary,
@@ -332,7 +339,7 @@ impl<'a> Intake<'a> {
     /// The event under its project; the report names one that cannot be read.
     fn readable(
         &self,
-        file: &NamedFile,
+        file: &str,
         number: u64,
         event: Read,
         report: &mut Report,
@@ -343,7 +350,7 @@ impl<'a> Intake<'a> {
                 Some((at, record))
             }
             Err(why) => {
-                report.leave_out(&file.name, number, why);
+                report.leave_out(file, number, why);
                 None
             }
         }
@@ -417,9 +424,13 @@ impl<'a> Intake<'a> {
                     "source_uri": file.name,
                 },
             });
-            for (name, known) in
-                [("title", &one.title), ("project", &project), ("author", &turn.author)]
-            {
+            for (name, known) in [
+                ("title", &one.title),
+                ("project", &project),
+                ("author", &turn.author),
+                (FORWARDED_FROM, &turn.forwarded_from),
+                (REPLY_TO_AUTHOR, &turn.reply_to_author),
+            ] {
                 if let Some(known) = known {
                     value[name] = json!(known);
                 }
@@ -442,34 +453,51 @@ impl<'a> Intake<'a> {
             }
             self.days.take(turn.at, record, report)?;
         }
-        self.talk(file, talk, messages, report)
+        self.talk(&file.name, talk, messages, report)
+    }
+
+    /// Takes the messages of a file, whose conversations become sessions.
+    pub(crate) fn take_messages(
+        &mut self,
+        file: &Path,
+        mapping: &fields::Mapping,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        report.files += 1;
+        self.loose_messages(file, &name_of(file), mapping, report)
     }
 
     /// Messages that stand alone: their conversation is the one they name, or their file.
-    fn loose_messages(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
-        let (disk, mapping) = (self.target.disk, fields::Mapping::chat_export());
+    fn loose_messages(
+        &mut self,
+        path: &Path,
+        name: &str,
+        mapping: &fields::Mapping,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        let disk = self.target.disk;
         let mut talks: BTreeMap<String, (Talk, Vec<Message>)> = BTreeMap::new();
-        fields::each_event(disk, &mapping, &file.path, &file.name, &mut |number, event| {
-            let Some((at, record)) = self.readable(file, number, event, report) else {
+        fields::each_event(disk, mapping, path, name, &mut |number, event| {
+            let Some((at, record)) = self.readable(name, number, event, report) else {
                 return Ok(());
             };
-            let word = |name: &str| record.value[name].as_str().map(str::to_owned);
+            let word = |member: &str| record.value[member].as_str().map(str::to_owned);
             let id = word("conversation_id");
             let (talk, messages) =
                 talks.entry(id.clone().unwrap_or_default()).or_insert_with(|| {
-                    let title = Some(word("title").unwrap_or_else(|| file.name.clone()));
+                    let title = Some(word("title").unwrap_or_else(|| name.to_owned()));
                     (Talk { id, title, project: word("project"), ..Talk::default() }, Vec::new())
                 });
             talk.publish = together([talk.publish, said(record.value.get("publish"))]);
             messages.push((at, record.key()));
             self.days.take(at, record, report)
         })?;
-        talks.into_values().try_for_each(|(talk, messages)| self.talk(file, talk, messages, report))
+        talks.into_values().try_for_each(|(talk, messages)| self.talk(name, talk, messages, report))
     }
 
     fn talk(
         &mut self,
-        file: &NamedFile,
+        file: &str,
         mut talk: Talk,
         messages: Vec<Message>,
         report: &mut Report,
@@ -477,7 +505,7 @@ impl<'a> Intake<'a> {
         // The ids of messages are known when they are put in their places.
         self.days.put(report)?;
         talk.messages = messages.into_iter().map(|(at, key)| (at, report.id_of(key))).collect();
-        let name = talk.title.clone().unwrap_or_else(|| file.name.clone());
+        let name = talk.title.clone().unwrap_or_else(|| file.to_owned());
         let mut by_day: BTreeMap<Day, Vec<NewRecord>> = BTreeMap::new();
         for (day, record) in sessions::cut(talk, self.settings.gap_ms, self.target.zone) {
             let subject = Subject {

@@ -11,6 +11,7 @@ use crate::bus::{BusError, Item, SummaryBus};
 use crate::contract::places::{DataPlace, DataPlaces};
 use crate::contract::privacy::says_local_only;
 use crate::contract::publish;
+use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 use crate::digest::memo::{self, OutputWords};
 
@@ -136,18 +137,34 @@ pub(crate) fn each(
     each_item(bus_home, &|stream, _| wanted(stream), &mut |_, summary| take(summary))
 }
 
+/// The days that a stream has published, also those without summaries.
+pub(crate) fn published_days(bus_home: &Path) -> Result<BTreeSet<Day>, BusError> {
+    let mut days = BTreeSet::new();
+    if let Some(bus) = open(bus_home)? {
+        for stream in Stream::ALL {
+            days.extend(bus.days(*stream)?);
+        }
+    }
+    Ok(days)
+}
+
+/// The bus; `None` where nothing was ever published.
+fn open(bus_home: &Path) -> Result<Option<SummaryBus>, BusError> {
+    match SummaryBus::open(bus_home) {
+        Ok(bus) => Ok(Some(bus)),
+        Err(BusError::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 fn each_item(
     bus_home: &Path,
     wanted: &dyn Fn(Stream, &str) -> bool,
     take: &mut dyn FnMut(&Item, BusSummary),
 ) -> Result<(), BusError> {
-    let bus = match SummaryBus::open(bus_home) {
-        Ok(bus) => bus,
-        Err(BusError::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
+    let Some(bus) = open(bus_home)? else { return Ok(()) };
     for stream in Stream::ALL {
         for day in bus.days(*stream)? {
             let name = day.to_string();
