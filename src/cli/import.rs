@@ -12,6 +12,7 @@ use super::settings::load_config;
 use super::source_files::{name_for_home, name_not_read};
 use crate::config::Config;
 use crate::import::intake::{Intake, Settings};
+use crate::import::read::Readers;
 use crate::import::{self, FoundFiles, ImportError, Report, Target, documents, fields, mail};
 
 /// Ends of the names of files with records.
@@ -140,10 +141,13 @@ impl ImportArgs {
                     !stop.is_raised()
                 })
             }
-            ImportKind::Mail { path } => each(context, target, path, &["eml", "mbox"], |file| {
-                mail::import_file(target, file, &mut report)
-            })
-            .map(|passed_over| report.passed_over.extend(passed_over)),
+            ImportKind::Mail { path } => {
+                let readers = Readers { pdf: config.extract_pdf.clone() };
+                each(context, target, path, &["eml", "mbox"], |file| {
+                    mail::import_file(target, &readers, file, &mut report)
+                })
+                .map(|passed_over| report.passed_over.extend(passed_over))
+            }
         };
         outcome.map_err(|error| failure(&error))?;
         let exit = show(context, &report);

@@ -72,6 +72,12 @@ pub(super) fn pdf(command: &[String], file: &Path) -> Result<String, String> {
     }
 }
 
+/// The text of a PDF file that is attached to a mail: the program reads it from a file.
+pub(super) fn attached_pdf(command: &[String], bytes: &[u8]) -> Result<String, String> {
+    let read = process::in_private_file(bytes, ".pdf", |file| pdf(command, file));
+    read.map_err(|error| format!("it cannot be given to a program: {error}"))?
+}
+
 fn needed(program: &str) -> String {
     match program {
         "pdftotext" => "pdftotext: install poppler-utils (apt) or poppler (brew, dnf)".to_owned(),

@@ -101,6 +101,7 @@ impl<'a> Intake<'a> {
                 let mut found = Vec::new();
                 mail::each_event(
                     self.target.disk,
+                    &self.settings.readers,
                     &file.path,
                     &file.name,
                     &mut |number, event| {
@@ -119,7 +120,8 @@ impl<'a> Intake<'a> {
                     .try_for_each(|(number, event)| self.event(file, number, event, report))
             }
             FileKind::Mailbox => {
-                mail::each_event(self.target.disk, &file.path, &file.name, &mut |number, event| {
+                let (disk, readers) = (self.target.disk, self.settings.readers.clone());
+                mail::each_event(disk, &readers, &file.path, &file.name, &mut |number, event| {
                     self.event(file, number, event, report)
                 })
             }

@@ -372,6 +372,7 @@ fn is_about_account(start: &str) -> bool {
 fn is_chat_export(has: &dyn Fn(&str) -> bool) -> bool {
     let all = |names: &[&str]| names.iter().all(|name| has(name));
     all(&["messages", "from_id", "date"])
+        || all(&["messages", "from", "date_unixtime"])
         || all(&["messages", "sender_name", "timestamp_ms"])
         || all(&["messages", "channel", "guild", "timestamp", "author"])
         || all(&["type", "user", "ts", "text"]) && has("message")

@@ -9,6 +9,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::kind::FileKind;
+use super::read::Readers;
 use super::{
     ImportError, LeftOut, NewRecord, Report, TakeEvent, Target, disk_error, import_events, read,
 };
@@ -33,16 +34,20 @@ const MAILS_IN_MAILS_MAX: usize = 8;
 /// Imports one file, holding one mail and some text at a time, however large the file is.
 pub(crate) fn import_file(
     target: Target<'_>,
+    readers: &Readers,
     file: &Path,
     report: &mut Report,
 ) -> Result<(), ImportError> {
-    import_events(target, file, report, |name, take| each_event(target.disk, file, name, take))
+    import_events(target, file, report, |name, take| {
+        each_event(target.disk, readers, file, name, take)
+    })
 }
 
 /// Calls the function for each mail of a file in order, or with the reason why a part is not a mail. `uri` is
 /// the name that a person gives the file.
 pub(super) fn each_event(
     disk: &dyn Disk,
+    readers: &Readers,
     file: &Path,
     uri: &str,
     take: &mut TakeEvent<'_>,
@@ -51,7 +56,7 @@ pub(super) fn each_event(
     let mut number = 0;
     while let Some(message) = mailbox.message().map_err(disk_error("read", file))? {
         number += 1;
-        let found = read::guarded(|| Ok(found_in(uri, &message)));
+        let found = read::guarded(|| Ok(found_in(readers, uri, &message)));
         let found = found.unwrap_or_else(|why| vec![Err(LeftOut::Unread(why))]);
         found.into_iter().try_for_each(|found| take(number, found))?;
     }
@@ -134,7 +139,11 @@ fn is_quoted_separator(line: &[u8]) -> bool {
 }
 
 /// The mail as an event, and what is attached to it.
-fn found_in(file: &str, message: &Message) -> Vec<Result<(Timestamp, NewRecord), LeftOut>> {
+fn found_in(
+    readers: &Readers,
+    file: &str,
+    message: &Message,
+) -> Vec<Result<(Timestamp, NewRecord), LeftOut>> {
     let unread = |why: &str| vec![Err(LeftOut::Unread(why.to_owned()))];
     if message.too_large {
         return unread("too large for a mail");
@@ -149,7 +158,7 @@ fn found_in(file: &str, message: &Message) -> Vec<Result<(Timestamp, NewRecord),
         found.extend(named.map(|what| Err(LeftOut::Attachment(what))));
         return found;
     };
-    let mut reading = Reading { file, found: Vec::new(), not_read: Vec::new() };
+    let mut reading = Reading { readers, file, found: Vec::new(), not_read: Vec::new() };
     reading.mail(&mail, &message.bytes, at, None, 0);
     let Reading { mut found, not_read, .. } = reading;
     if !found.is_empty() {
@@ -169,6 +178,7 @@ fn date_of(mail: &Mail) -> Option<Timestamp> {
 
 /// What was found in one mail so far.
 struct Reading<'a> {
+    readers: &'a Readers,
     file: &'a str,
     found: Vec<Result<(Timestamp, NewRecord), LeftOut>>,
     /// What has no reader, each with the reason.
@@ -208,7 +218,10 @@ impl Reading<'_> {
                 self.attached_mail(one, &content, (at, publish), depth);
                 continue;
             }
-            match kind.and_then(|kind| read::attached(kind, &name, &content, TEXT_BYTES_MAX)) {
+            let read = kind.and_then(|kind| {
+                read::attached(self.readers, kind, &name, &content, TEXT_BYTES_MAX)
+            });
+            match read {
                 Ok(document) => {
                     let attached = Some((number, shown_name(one), &document));
                     self.found.push(Ok(event.record(&document.text, attached)));
@@ -358,7 +371,7 @@ mod tests {
         disk.replace(&file, &text, 0o640).unwrap();
         let target = Target { disk, root: &root, zone: chrono_tz::UTC, now: Timestamp(0) };
         let mut report = Report::default();
-        import_file(target, &file, &mut report).unwrap();
+        import_file(target, &Readers::default(), &file, &mut report).unwrap();
         assert_eq!(report.rejected, []);
         // Those without an id are the same mail.
         assert_eq!((report.added, report.known), (41, 19));
@@ -371,7 +384,7 @@ mod tests {
             "{data}"
         );
         let mut again = Report::default();
-        import_file(target, &file, &mut again).unwrap();
+        import_file(target, &Readers::default(), &file, &mut again).unwrap();
         assert_eq!((again.added, again.known), (0, 60));
     }
 
@@ -384,7 +397,8 @@ mod tests {
         }
         text.push_str("--b--\r\n");
         let message = Message { separator: None, bytes: text.into_bytes(), too_large: false };
-        found_in("a.eml", &message)
+        let print = ["cat", "{}"].map(str::to_owned).to_vec();
+        found_in(&Readers { pdf: print }, "a.eml", &message)
     }
 
     /// What a mail of parts gives: each text under its title, and what was left out.
@@ -422,7 +436,8 @@ mod tests {
             ("Content-Type: message/rfc822", inner),
             ("Content-Type: image/png\r\nContent-ID: <logo>", "iVBO"),
             ("Content-Type: application/pgp-signature; name=s.asc", "abc"),
-            (&attached("application/pdf", "r.pdf"), "%PDF-1.4"),
+            (&attached("application/pdf", "r.pdf"), "%PDF-1.4 The pump is paid."),
+            (&attached("application/pdf", "scan.pdf"), "%PDF-1.4"),
             PHOTO,
         ]);
         let texts: Vec<_> = texts.iter().map(|(title, text)| (&title[..], &text[..])).collect();
@@ -435,9 +450,10 @@ mod tests {
                 ("Minutes › l.csv", "Item: Pump; Price: 240."),
                 ("Minutes › i.ics", "Pump; when: 2026-03-01 09:00 UTC."),
                 ("Offer", "Two years of warranty."),
+                ("Minutes › r.pdf", "%PDF-1.4 The pump is paid."),
             ]
         );
-        let pdf = "Attachment(\"r.pdf (PDF: save it as a file)\")";
+        let pdf = "Attachment(\"scan.pdf (it has pictures but no text)\")";
         assert_eq!(left, [pdf, "Attachment(\"p.jpg (image)\")"]);
     }
 
@@ -484,8 +500,10 @@ mod tests {
     fn what_is_attached_to_a_draft_is_named() {
         let raw = "From: a@x\r\nSubject: d\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nText\r\n--b\r\nContent-Type: text/x; name=m.md\r\n\r\nMore\r\n--b--";
         let message = Message { separator: None, bytes: raw.into(), too_large: false };
-        let found: Vec<_> =
-            found_in("a.eml", &message).into_iter().map(Result::unwrap_err).collect();
+        let found: Vec<_> = found_in(&Readers::default(), "a.eml", &message)
+            .into_iter()
+            .map(Result::unwrap_err)
+            .collect();
         let expected = [
             LeftOut::Unread("no date that can be read".to_owned()),
             LeftOut::Attachment("m.md (of a mail without a date)".to_owned()),

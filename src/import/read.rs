@@ -219,21 +219,19 @@ pub(crate) fn kind_of(name: &str, bytes: &[u8]) -> Result<FileKind, String> {
 
 /// Reads what is attached to a mail as one document; or says why not.
 pub(crate) fn attached(
+    readers: &Readers,
     kind: FileKind,
     name: &str,
     bytes: &[u8],
     text_max: usize,
 ) -> Result<Document, String> {
-    let path = Path::new(name);
-    match kind {
-        // The program that reads it needs a file.
-        FileKind::Pdf => return Err("PDF: save it as a file".to_owned()),
+    let read = match kind {
+        FileKind::Pdf => pdf(bytes, extract::attached_pdf(&readers.pdf, bytes)?),
         FileKind::ChatGpt | FileKind::Claude | FileKind::ChatLines | FileKind::Mailbox => {
             return Err(format!("{}: save it as a file", kind.name()));
         }
-        _ => {}
-    }
-    let read = whole_within(&Readers::default(), kind, path, bytes, text_max)?;
+        kind => whole_within(readers, kind, Path::new(name), bytes, text_max)?,
+    };
     match read.text.trim() {
         "" => Err("no words".to_owned()),
         _ if read.text.len() > text_max => Err(too_long(text_max)),
@@ -280,13 +278,15 @@ pub(crate) fn document(
     match kind {
         FileKind::Docx => office::docx(bytes).map(marked),
         FileKind::Epub => office::epub(bytes).map(marked),
-        FileKind::Pdf => {
-            let text = extract::pdf(&readers.pdf, path)?;
-            let publish = pdf_marks::is_private(bytes).then_some(false);
-            Ok(marked(Document { kind: "pdf", text, publish, ..Document::default() }))
-        }
+        FileKind::Pdf => Ok(pdf(bytes, extract::pdf(&readers.pdf, path)?)),
         _ => text_document(kind, path, bytes),
     }
+}
+
+/// A PDF file with the text that a program found in it.
+fn pdf(bytes: &[u8], text: String) -> Document {
+    let publish = pdf_marks::is_private(bytes).then_some(false);
+    marked(Document { kind: "pdf", text, publish, ..Document::default() })
 }
 
 /// A document with the marks that stand in its text and in its title.
@@ -407,7 +407,9 @@ mod tests {
     fn the_rows_of_a_table_have_a_limit_with_the_names_of_its_columns() {
         let names = format!("{},b\n", "n".repeat(1 << 16));
         let table = |rows: usize| names.clone() + &"1,2\n".repeat(rows);
-        let read = |rows: usize| attached(FileKind::Csv, "a.csv", table(rows).as_bytes(), 1 << 20);
+        let read = |rows: usize| {
+            attached(&Readers::default(), FileKind::Csv, "a.csv", table(rows).as_bytes(), 1 << 20)
+        };
         assert!(read(15).is_ok());
         assert_eq!(read(16).unwrap_err(), "its text is longer than 1 MiB: split it");
     }

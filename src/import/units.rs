@@ -121,7 +121,7 @@ pub(crate) fn each_unit(
             let many = file.kind == FileKind::Mailbox;
             // A mail with what is attached to it.
             let (mut under_way, mut held) = (0, Vec::new());
-            mail::each_event(disk, path, name, &mut |number, found| {
+            mail::each_event(disk, readers, path, name, &mut |number, found| {
                 if number != under_way {
                     let before = std::mem::take(&mut held);
                     of_mail(file, many, before, zone).into_iter().for_each(|unit| take(Ok(unit)));

@@ -66,6 +66,17 @@ pub enum ProcessError {
     TooMuch { program: String, limit: usize },
 }
 
+/// Hands over the path of a file with these bytes that only this user can read. The file is removed afterwards.
+pub(crate) fn in_private_file<T>(
+    bytes: &[u8],
+    ending: &str,
+    take: impl FnOnce(&Path) -> T,
+) -> io::Result<T> {
+    let mut file = tempfile::Builder::new().suffix(ending).tempfile()?;
+    file.write_all(bytes)?;
+    Ok(take(file.path()))
+}
+
 /// Runs a program to its end, feeding it `stdin`.
 pub fn run(program: &Program, stdin: &[u8]) -> Result<Finished, ProcessError> {
     let name = program.program.to_string_lossy().into_owned();

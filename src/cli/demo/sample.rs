@@ -6,6 +6,7 @@ use crate::contract::json::{jcs, to_file};
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
 use crate::home::Home;
+use crate::import::read::Readers;
 use crate::import::{ImportError, Report, Target, documents, fields, mail};
 use crate::upstream::Family;
 use serde_json::{Value, json};
@@ -52,7 +53,7 @@ pub(super) fn write(
     }
     let target = Target { disk, root: &home.buses, zone, now: context.machine.clock.now() };
     let mut report = Report::default();
-    mail::import_file(target, &own.join("mails.mbox"), &mut report)?;
+    mail::import_file(target, &Readers::default(), &own.join("mails.mbox"), &mut report)?;
     let chats = fields::Mapping::chat_export();
     fields::import_file(target, &chats, &own.join("chats.jsonl"), &mut report)?;
     fields::import_file(target, &fields::Mapping::feed(), &own.join("news.json"), &mut report)?;
