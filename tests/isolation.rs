@@ -275,3 +275,39 @@ fn the_embedded_summarizer_stands_in_from_a_process() {
     });
     assert!(homes[0] == homes[1], "the homes differ");
 }
+
+/// A thread takes address space, and so do the pipes of a program where threads serve them.
+#[test]
+fn python_nodes_that_run_at_the_same_time_fit_in_the_smallest_worker() {
+    let home = Home::new("[workers]\nmemory = \"128 MiB\"\n[python]\nallow = true\n");
+    let folder = home.path("wide");
+    std::fs::create_dir(&folder).unwrap();
+    let names: Vec<String> = (0..8).map(|number| format!("n{number}")).collect();
+    let node = |name: &String, reads: String| {
+        format!(
+            "- name: {name}\n  type: python\n  source: {{type: code, path: n.py}}\n  inputs:\n{reads}\n"
+        )
+    };
+    let wide: String =
+        names.iter().map(|name| node(name, "    text: ${inputs.text}".into())).collect();
+    let all: Vec<String> = names.iter().map(|name| format!("{name}: ${{{name}.output}}")).collect();
+    let flow = format!(
+        "inputs:\n  text: {{type: string}}\noutputs:\n  summary_text:\n    type: string\n    reference: ${{all.output}}\n\
+         nodes:\n{wide}{}",
+        node(&"all".to_owned(), format!("    text: ${{inputs.text}}\n    {}", all.join("\n    ")))
+    );
+    std::fs::write(folder.join("flow.dag.yaml"), flow).unwrap();
+    let code = "import time\nfrom promptflow.core import tool\n@tool\ndef f(text: str, **others) -> str:\n    \
+                time.sleep(0.3)\n    return text + ' ' + ' '.join(others.values())\n";
+    std::fs::write(folder.join("n.py"), code).unwrap();
+    home.ok(&["init", "--with-registry"]);
+    home.ok(&["registry", "add", folder.to_str().unwrap(), "--flow-id", "my.wide.v1"]);
+    let ids: Vec<String> = (0..3).map(|number| format!("r{number}")).collect();
+    ids.iter().for_each(|id| home.ask(id, "my.wide.v1", "The tea is ready."));
+    home.ok(&["drain"]);
+    for id in ids {
+        let acks = home.acks(&id);
+        assert_eq!(acks.last().unwrap()["status"], "completed", "{acks:?}");
+        assert!(acks.iter().all(|ack| ack["status"] != "failed_transient"), "{acks:?}");
+    }
+}

@@ -93,7 +93,12 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Text,
         "process: flows run in worker processes; thread: inside the service",
     ),
-    key("workers.memory", "\"512 MiB\"", Kind::Bytes, "the most address space of a worker process"),
+    key(
+        "workers.memory",
+        "\"512 MiB\"",
+        Kind::Bytes,
+        "the most address space of a worker process; long texts, and nodes that run at the same time, get more",
+    ),
     key("retry.max_attempts", "5", Kind::Count, "attempts before a request fails"),
     key("retry.base_delay", "\"2 s\"", Kind::Duration, "delay after the first failed attempt"),
     key("retry.max_delay", "\"10 min\"", Kind::Duration, "longest delay between attempts"),

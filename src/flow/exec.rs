@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crossbeam_channel::unbounded;
 use serde_json::{Map, Value, json};
@@ -132,15 +133,17 @@ impl Executor<'_> {
                     let (sender, outputs) = (sender.clone(), finished.outputs.clone());
                     running += 1;
                     scope.spawn(move || {
+                        // A thread that ends without a word would be waited for without end.
+                        let done = catch_unwind(AssertUnwindSafe(|| self.node(node, &outputs)));
                         // The receiver is gone only when another node failed first.
-                        let _ = sender.send((node, self.node(node, &outputs)));
+                        let _ = sender.send((node, done));
                     });
                 }
                 pending.splice(0..0, waiting);
                 if running > 0 {
                     let (node, done) = results.recv().map_err(|_| FlowProblem::Cancelled)?;
                     running -= 1;
-                    match done {
+                    match done.unwrap_or_else(|panic| resume_unwind(panic)) {
                         Err(problem) if problem.waits_for_batch() => waits = Some(problem),
                         Err(problem) => failed.push((node, problem)),
                         Ok(done) => self.record(node, done, &mut finished),

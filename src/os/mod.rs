@@ -14,6 +14,7 @@ pub mod jail;
 pub(crate) mod memory;
 pub mod notify;
 pub(crate) mod parent;
+mod pipes;
 pub mod process;
 pub mod real;
 pub(crate) mod rights;

@@ -2,21 +2,24 @@
 //! a time limit, an environment that holds only what it is given, and a jail where one is asked for.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{RecvTimeoutError, bounded};
 use tempfile::TempDir;
 
 use super::jail::{self, Jail};
+use super::pipes::Pipes;
 
 /// How much of what a child says on stderr is kept.
 pub(crate) const STDERR_BYTES_MAX: usize = 16 << 10;
 /// How long a stopped child's pipes may take to close.
 const DRAIN: Duration = Duration::from_millis(500);
+/// How often a child whose output has ended is asked whether it ended: often at first.
+const PAUSE_MIN: Duration = Duration::from_micros(200);
+const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone)]
 pub struct Program {
@@ -84,38 +87,58 @@ pub fn run(program: &Program, stdin: &[u8]) -> Result<Finished, ProcessError> {
     let deadline = Instant::now() + program.timeout;
     let scratch = program.jail.as_ref().map(|_| tempfile::tempdir()).transpose().map_err(start)?;
     let mut child = spawn(program, scratch.as_ref().map(TempDir::path)).map_err(start)?;
-    let (mut input, output, errors) =
-        (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let limit = program.stdout_bytes_max;
-    let ended = std::thread::scope(|scope| {
-        let (out_sender, out) = bounded(1);
-        let (err_sender, err) = bounded(1);
-        scope.spawn(move || {
-            // A child that does not read its input may still answer.
-            let _ = input.as_mut().map(|pipe| pipe.write_all(stdin));
-            drop(input);
-        });
-        scope.spawn(move || out_sender.send(read_bounded(output, limit)));
-        scope.spawn(move || err_sender.send(read_tail(errors)));
+    let mut pipes = match Pipes::of(&mut child, stdin, STDERR_BYTES_MAX) {
+        Ok(pipes) => pipes,
+        Err(error) => {
+            stop(&mut child);
+            return Err(start(error));
+        }
+    };
+    let end = attend(&mut child, &mut pipes, program, deadline);
+    // Also ends grandchildren that still hold the pipes, so that the last words end.
+    stop(&mut child);
+    pipes.drain_errors(DRAIN);
+    match end {
+        End::Itself { code } => {
+            Ok(Finished { code, stderr: pipes.said(), stdout: std::mem::take(&mut pipes.stdout) })
+        }
+        End::TooMuch => {
+            Err(ProcessError::TooMuch { program: name, limit: program.stdout_bytes_max })
+        }
+        End::TooLate => Err(ProcessError::Timeout { program: name, limit: program.timeout }),
+    }
+}
+
+/// How the work of a child came to its end.
+enum End {
+    Itself { code: Option<i32> },
+    TooMuch,
+    TooLate,
+}
+
+/// Serves the pipes of a child until it has ended, or has to be stopped.
+fn attend(child: &mut Child, pipes: &mut Pipes<'_>, program: &Program, deadline: Instant) -> End {
+    let mut pause = PAUSE_MIN;
+    loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let result = match out.recv_timeout(left) {
-            Ok(Some(stdout)) => match wait(&mut child, deadline) {
-                Some(code) => Ok((code, stdout)),
-                None => {
-                    Err(ProcessError::Timeout { program: name.clone(), limit: program.timeout })
-                }
-            },
-            Ok(None) => Err(ProcessError::TooMuch { program: name.clone(), limit }),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                Err(ProcessError::Timeout { program: name.clone(), limit: program.timeout })
+        if pipes.has_output() {
+            pipes.serve(left);
+        } else {
+            // Its output has ended, and soon it ends itself.
+            match child.try_wait() {
+                Ok(Some(status)) => return End::Itself { code: status.code() },
+                Ok(None) => pipes.serve(left.min(pause)),
+                Err(_) => return End::TooLate,
             }
-        };
-        // Also ends grandchildren that still hold the pipes, so that the threads above end.
-        stop(&mut child);
-        let stderr = err.recv_timeout(DRAIN).unwrap_or_default();
-        result.map(|(code, stdout)| Finished { code, stdout, stderr })
-    })?;
-    Ok(ended)
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+        if pipes.stdout.len() > program.stdout_bytes_max {
+            return End::TooMuch;
+        }
+        if left.is_zero() {
+            return End::TooLate;
+        }
+    }
 }
 
 /// The command of a program: by way of the helper, where it needs one and this executable has it.
@@ -159,42 +182,6 @@ fn spawn(program: &Program, scratch: Option<&Path>) -> io::Result<Child> {
         command.current_dir(folder);
     }
     command.spawn()
-}
-
-/// `None` when there is more than the limit.
-fn read_bounded(pipe: Option<impl Read>, limit: usize) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let mut pipe = pipe?.take(limit as u64 + 1);
-    // A broken pipe means that the child is gone; what it said until then counts.
-    let _ = pipe.read_to_end(&mut bytes);
-    (bytes.len() <= limit).then_some(bytes)
-}
-
-fn read_tail(pipe: Option<impl Read>) -> String {
-    let Some(mut pipe) = pipe else { return String::new() };
-    let mut kept: Vec<u8> = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(count) = pipe.read(&mut buffer) {
-        if count == 0 {
-            break;
-        }
-        kept.extend_from_slice(&buffer[..count]);
-        let over = kept.len().saturating_sub(STDERR_BYTES_MAX);
-        kept.drain(..over);
-    }
-    String::from_utf8_lossy(&kept).into_owned()
-}
-
-fn wait(child: &mut Child, deadline: Instant) -> Option<Option<i32>> {
-    let mut pause = Duration::from_micros(200);
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status.code()),
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(pause),
-            _ => return None,
-        }
-        pause = (pause * 2).min(Duration::from_millis(20));
-    }
 }
 
 fn stop(child: &mut Child) {

@@ -27,6 +27,10 @@ use super::replayed::Replayed;
 /// the prompt, and what is read of them.
 const BYTES_PER_ORDER_BYTE: u64 = 12;
 
+/// Bytes that the process may use beside that for each node that runs at the same time: the allocator reserves
+/// address space for every thread.
+const BYTES_PER_THREAD: u64 = 80 << 20;
+
 /// After so many orders the process looks at its size, and after each large one.
 const LOOK_EVERY: u64 = 16;
 const LARGE_BYTES: usize = 1 << 20;
@@ -40,9 +44,10 @@ pub(crate) fn serve(
     let mut packs = Packs::new();
     forbid_core_dumps();
     for number in 1_u64.. {
-        let order = read_frame(&mut from, |bytes| limit_memory(memory_bytes_max, bytes))?;
+        let order = read_frame(&mut from, |bytes| limit_memory(memory_bytes_max, bytes, 1))?;
         let Some(order) = order else { return Ok(()) };
-        let said = answer(&order, &mut packs).map_err(io::Error::other)?;
+        let give_threads = |threads| limit_memory(memory_bytes_max, order.len(), threads);
+        let said = answer(&order, &mut packs, &give_threads).map_err(io::Error::other)?;
         // The look takes as long as a small flow.
         let looks = number.is_multiple_of(LOOK_EVERY) || order.len() > LARGE_BYTES;
         let reply = Reply { said, retires: looks && has_grown(memory_bytes_max) };
@@ -55,7 +60,11 @@ pub(crate) fn serve(
 
 type Packs = BTreeMap<Digest, LoadedPack>;
 
-fn answer(mut order: &[u8], packs: &mut Packs) -> Result<Said, BadMessage> {
+fn answer(
+    mut order: &[u8],
+    packs: &mut Packs,
+    give_threads: &dyn Fn(usize),
+) -> Result<Said, BadMessage> {
     let head: Order = message::read(&mut order)?;
     limit_processor(head.cpu_seconds);
     if head.drops_packs {
@@ -75,6 +84,7 @@ fn answer(mut order: &[u8], packs: &mut Packs) -> Result<Said, BadMessage> {
         Task::Load => Ok(Said::Loaded(Box::new(pack.facts().clone()))),
         Task::Run => {
             let job: FlowJob<'_> = message::read(&mut order)?;
+            give_threads(job.concurrency);
             Ok(run(pack, &job, message::read(&mut order)?))
         }
         Task::Read => Ok(read(pack, &message::read(&mut order)?)),
@@ -156,10 +166,12 @@ fn forbid_core_dumps() {
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
 }
 
-/// Lets the process have so much address space, and more for a large order.
-fn limit_memory(memory_bytes_max: u64, order_bytes: usize) {
+/// Lets the process have so much address space, and more for a large order and for threads.
+fn limit_memory(memory_bytes_max: u64, order_bytes: usize, threads: usize) {
     let for_order = (order_bytes as u64).saturating_mul(BYTES_PER_ORDER_BYTE);
-    set_limit(Resource::As, memory_bytes_max.saturating_add(for_order));
+    let for_threads = (threads as u64).saturating_mul(BYTES_PER_THREAD);
+    let most = memory_bytes_max.saturating_add(for_order).saturating_add(for_threads);
+    set_limit(Resource::As, most);
 }
 
 /// Ends the process when an order takes more of the processor than it should, also when nobody waits for the

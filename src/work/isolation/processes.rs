@@ -25,8 +25,10 @@ use super::pack::PackParcel;
 pub(crate) const WORKER_COMMAND: &str = "worker";
 /// What a process sees of the environment.
 const ENVIRONMENT: &[&str] = &["PATH", "HOME", "TZ", "LANG", "LC_ALL", "TMPDIR"];
-/// The allocator reserves address space in small parts, because address space is what the limit counts.
-const ALLOCATOR: &[(&str, &str)] = &[("MIMALLOC_ARENA_RESERVE", "32768")];
+/// The allocators reserve address space in small parts, because address space is what the limit counts. That of
+/// the C library, which few calls use, would reserve 64 MiB for each thread.
+const ALLOCATOR: &[(&str, &str)] =
+    &[("MIMALLOC_ARENA_RESERVE", "32768"), ("MALLOC_ARENA_MAX", "1")];
 /// Packs of one process. With more of them in use, all are dropped and sent again.
 const PACKS_MAX: usize = 64;
 /// How often an attempt that waits for a process shows that it still waits.
