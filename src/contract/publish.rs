@@ -11,8 +11,8 @@ use unicode_normalization::UnicodeNormalization as _;
 mod declared;
 
 pub(crate) use declared::{
-    PRIVATE_MARK, any_declared, is_pair, is_plain_mark, mark_of, said_by_record, said_in_line,
-    said_within,
+    Declared, PRIVATE_MARK, any_declared, is_pair, is_plain_mark, mark_of, said_by_record,
+    said_in_line, said_within,
 };
 
 /// What a flag says.
@@ -27,7 +27,10 @@ pub fn said(flag: Option<&Value>) -> Option<bool> {
 
 fn is_clear_yes(word: &str) -> bool {
     let word = word.trim().to_lowercase();
-    matches!(word.as_str(), "true" | "yes" | "y" | "on" | "1" | "s\u{ed}" | "si" | "ja" | "oui")
+    matches!(
+        word.as_str(),
+        "true" | "t" | "yes" | "y" | "on" | "1" | "s\u{ed}" | "si" | "ja" | "oui"
+    )
 }
 
 fn is_clear_no(value: &Value) -> bool {
@@ -35,7 +38,7 @@ fn is_clear_no(value: &Value) -> bool {
         Value::Bool(flag) => !flag,
         Value::String(text) => {
             let word = text.trim().to_lowercase();
-            matches!(word.as_str(), "false" | "no" | "n" | "off" | "0" | "nein" | "non")
+            matches!(word.as_str(), "false" | "nil" | "no" | "n" | "off" | "0" | "nein" | "non")
         }
         number => *number == 0,
     }

@@ -53,6 +53,7 @@ fn says_no(name: &str, arguments: &Arguments<'_>, after: &str) -> bool {
     match name {
         "hypersetup" | "usepackage" | "documentclass" | "RequirePackage" | "pdfinfo" => {
             [arguments.optional, text].into_iter().any(has_private_option)
+                || is_of_watermarks(text) && shows_private_words(arguments.optional)
         }
         "begin" if is_of_keywords(text) => {
             let body = after.split_once('}').map_or("", |(_, body)| body);
@@ -60,9 +61,36 @@ fn says_no(name: &str, arguments: &Arguments<'_>, after: &str) -> bool {
             are_private(prefix(body, ARGUMENT_BYTES_MAX))
         }
         _ if is_of_keywords(name) => are_private(text),
-        _ if name.to_ascii_lowercase().contains("watermark") => is_private_title(text.trim()),
+        _ if is_of_watermarks(name) => {
+            is_private_title(&bare_words(text)) || shows_private_words(text)
+        }
         _ => !text.is_empty() && !OTHERS.contains(&name) && is_plain_mark(name, &text.into()),
     }
+}
+
+/// `SetWatermarkText`, `draftwatermark`, `backgroundsetup`: a word that lies under every page.
+fn is_of_watermarks(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.contains("watermark") || name.starts_with("background")
+}
+
+/// Whether an option of a watermark is a text that says so: `text=CONFIDENTIAL`.
+fn shows_private_words(options: &str) -> bool {
+    let shown = parts_of(options).into_iter().filter_map(|part| part.split_once('='));
+    let mut texts = shown.filter(|(name, _)| matches!(name.trim(), "text" | "contents"));
+    texts.any(|(_, text)| is_private_title(&bare_words(text)))
+}
+
+/// The words of an argument without its commands: `\textbf{CONFIDENTIAL}`.
+fn bare_words(argument: &str) -> String {
+    let mut words = String::new();
+    let mut parts = argument.split('\\');
+    words.push_str(parts.next().unwrap_or_default());
+    for part in parts {
+        let name = part.chars().take_while(char::is_ascii_alphabetic).count();
+        words.push_str(&part[name..]);
+    }
+    words.replace(['{', '}'], " ").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// `keywords`, `IEEEkeywords`, `keyword`, `keyphrases`, `kwd`.
@@ -148,6 +176,13 @@ mod tests {
             ("\\usepackage[pdfkeywords={private}]{hyperref}", true),
             ("\\pdfinfo{/Title (A) /Keywords (private)}", true),
             ("\\SetWatermarkText{CONFIDENTIAL}", true),
+            ("\\SetWatermarkText{\\textbf{CONFIDENTIAL}}", true),
+            ("\\DraftwatermarkOptions{text=CONFIDENTIAL}", true),
+            ("\\DraftwatermarkOptions{scale=2, text={\\bf PRIVATE}}", true),
+            ("\\usepackage[text=CONFIDENTIAL]{draftwatermark}", true),
+            ("\\backgroundsetup{contents=CONFIDENTIAL}", true),
+            ("\\SetWatermarkText{The garden club}", false),
+            ("\\usepackage[text=The garden club]{draftwatermark}", false),
             ("\\classification{confidential}", true),
             ("\\publish{no}", true),
             ("\\keywords{private sector}", false),

@@ -34,6 +34,18 @@ pub const PRIVATE_FILES: &[(&str, &str)] = &[
     ("keywords.tex", "\\section{A}\n\\keywords{garden, private}\n%\n"),
     ("pdf.tex", "\\hypersetup{pdfkeywords={private}}\n\\begin{document}\n%\n\\end{document}"),
     ("watermark.tex", "\\SetWatermarkText{CONFIDENTIAL}\n\\begin{document}\n%\n\\end{document}"),
+    (
+        "text.tex",
+        "\\DraftwatermarkOptions{text=CONFIDENTIAL}\n\\begin{document}\n%\n\\end{document}",
+    ),
+    (
+        "bold.tex",
+        "\\SetWatermarkText{\\textbf{CONFIDENTIAL}}\n\\begin{document}\n%\n\\end{document}",
+    ),
+    // Org.
+    ("lisp.org", "* A day\n:PROPERTIES:\n:PRIVATE: t\n:END:\n%\n"),
+    ("nil.org", "* A day\n:PROPERTIES:\n:publish: nil\n:END:\n%\n"),
+    ("property.org", "#+PROPERTY: private t\n\n%\n"),
     // Pages.
     ("robots.html", "<meta name=robots content='noindex'><p>%</p>"),
     ("header.html", "<meta http-equiv='X-Robots-Tag' content='noindex, nofollow'><p>%</p>"),
@@ -41,6 +53,14 @@ pub const PRIVATE_FILES: &[(&str, &str)] = &[
     ("data.html", "<body data-private='true'><p>%</p></body>"),
     ("article.html", "<meta property='article:tag' content='private'><p>%</p>"),
     ("ld.html", "<script type='application/ld+json'>{\"private\": true}</script><p>%</p>"),
+    (
+        "ld-words.html",
+        "<script type='application/ld+json'>{\"keywords\": \"private\"}</script><p>%</p>",
+    ),
+    (
+        "ld-type.html",
+        "<script type='application/LD+JSON; charset=utf-8'>{\"private\": true}</script><p>%</p>",
+    ),
     (
         "deep.html",
         "<script type='application/ld+json'>{\"a\": {\"visibility\": \"private\"}}</script><p>%</p>",

@@ -493,7 +493,9 @@ impl<'a> Start<'a> {
                 (said_of, content) = (Some("private".to_owned()), "true".to_owned());
             }
             "type" if is_script => {
-                is_json_ld = value.trim().eq_ignore_ascii_case("application/ld+json")
+                // Parameters may stand behind the type.
+                let kind = value.split(';').next().unwrap_or(value);
+                is_json_ld = kind.trim().eq_ignore_ascii_case("application/ld+json")
             }
             _ => {}
         })?;
@@ -537,17 +539,20 @@ fn is_private(value: &Value) -> bool {
         Value::Object(object) => {
             let mut own = object.clone();
             let graph = own.remove("@graph");
-            // Its key words are about its subject: the draft of a league is no draft.
-            publish::any_declared(&own, &mut |one| {
-                !publish::names_labels(one.name) && one.says_no()
-            }) || graph.as_ref().and_then(Value::as_array).is_some_and(|nodes| {
-                let flat = |node: &&Value| node.get("@graph").is_none();
-                nodes.iter().filter(flat).any(is_private)
-            })
+            publish::any_declared(&own, &mut |one| one.says_no() && !is_subject(one))
+                || graph.as_ref().and_then(Value::as_array).is_some_and(|nodes| {
+                    let flat = |node: &&Value| node.get("@graph").is_none();
+                    nodes.iter().filter(flat).any(is_private)
+                })
         }
         Value::Array(list) => list.iter().any(is_private),
         _ => false,
     }
+}
+
+/// Whether key words are about the subject of a page: the draft of a league is no draft.
+fn is_subject(one: &publish::Declared<'_>) -> bool {
+    publish::names_labels(one.name) && one.value.to_string().to_lowercase().contains("draft")
 }
 
 /// Whether the names of an element say that it surrounds the article: `share-bar`, `site-nav`. Names of

@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::compaction::evidence::Span;
 use crate::compaction::payload::EvidencePointer;
 use crate::compaction::service_run::{CitedSpan, SourceRead};
 use crate::compaction::text::SharedText;
+use crate::contract::publish::said;
 use crate::contract::vocabulary::ErrorClass;
 use crate::facts::attempt::SourcePlaces;
 use crate::markup::prefix;
@@ -69,6 +71,7 @@ struct Meta {
     source_name: Option<String>,
     summary_kind: Option<String>,
     flow_id: Option<String>,
+    publish: Option<Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -90,9 +93,12 @@ struct Ref {
 }
 
 impl Item {
-    /// What was summarized by which flow, and the first words of the summary.
+    /// What was summarized by which flow, and the first words of the summary. A snapshot has no mark of its own,
+    /// so it has neither the name nor the words of what is private.
     pub(super) fn what(&self) -> String {
+        let is_private = said(self.meta.publish.as_ref()) == Some(false);
         let name = match &self.meta.source_name {
+            _ if is_private => "a private source".to_owned(),
             Some(name) => format!("`{}`", shortened_to(name, NAME_BYTES_MAX)),
             None => self.meta.summary_kind.clone().unwrap_or_else(|| "a summary".to_owned()),
         };
@@ -103,10 +109,10 @@ impl Item {
         let forms = [&self.outputs.summary, &self.outputs.summary_text].into_iter().flatten();
         let words = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         match forms.map(words).find(|text| !text.is_empty()) {
-            Some(text) => {
+            Some(text) if !is_private => {
                 format!("{who}: {}", shortened_to(text.trim_end_matches('.'), TOLD_BYTES_MAX))
             }
-            None => who,
+            _ => who,
         }
     }
 
@@ -130,5 +136,24 @@ impl Item {
         };
         let refs = self.outputs.evidence_refs.into_iter();
         refs.filter(|one| seen.insert(one.evidence_id.clone())).map(pointer).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_private_summary_is_counted_without_its_words() {
+        let item = |publish: Value| -> String {
+            let item = json!({"meta": {"source_name": "diary.md", "flow_id": "f", "publish": publish},
+                "outputs": {"summary": "The key opens the vault."}});
+            serde_json::from_value::<Item>(item).unwrap().what()
+        };
+        let told = "`diary.md` by f: The key opens the vault";
+        assert_eq!([item(json!(null)), item(json!(true))], [told, told]);
+        assert_eq!(item(json!(false)), "a private source by f");
     }
 }
