@@ -316,3 +316,30 @@ fn a_small_note_is_not_condensed_by_a_model_that_costs() {
     let long: String = (0..400).map(|n| format!("Sentence {n} tells of mile {n}. ")).collect();
     assert!(calls_for(&long) > 2, "a long text is condensed, as the pack asks");
 }
+
+/// A question and a document: the document is condensed and the question is asked as it is, whichever comes
+/// first.
+#[test]
+fn the_longest_input_is_the_one_that_is_condensed() {
+    let folder = Folder::new();
+    let asked = folder.path("asked");
+    let script = format!("cat >> '{}'; echo 'The roof is green.'", asked.display());
+    let config = format!(
+        "[provider.model]\nkind = \"command\"\ncontext_tokens = 4096\ncommand = [\"/bin/sh\", \"-c\", {}]\n",
+        json!(script)
+    );
+    fs::write(folder.path("home/summarizer.toml"), config).unwrap();
+    let prompty = "---\nname: two\nmodel:\n  api: chat\n  parameters: {max_tokens: 200}\ninputs:\n  q: {type: string}\n  \
+                   doc: {type: string}\n---\nsystem:\nDocument: {{doc}}\n\nuser:\n{{q}}\n";
+    fs::write(folder.path("two.prompty"), prompty).unwrap();
+    let long: String = (0..1_500).map(|n| format!("Sentence {n} tells of mile {n}. ")).collect();
+    let question = "Which colour has the roof of the station?";
+    fs::write(folder.path("input.json"), json!({"q": question, "doc": long}).to_string()).unwrap();
+    let (flow, input) = (folder.path("two.prompty"), folder.path("input.json"));
+    let args = [flow.to_str().unwrap(), "--provider", "model", "--input", input.to_str().unwrap()];
+    let output = folder.run(&[&["flow", "run"], &args[..]].concat());
+    assert!(output.status.success(), "{}", said(&output));
+    let asked = fs::read_to_string(&asked).unwrap();
+    assert!(asked.matches("Sentence").count() > 1_000, "every part of the document is read");
+    assert_eq!(asked.matches(question).count(), 1, "the question is asked once, as it is");
+}

@@ -24,6 +24,8 @@ use crate::registry::binding::{Binding, SourceField};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bound<'a> {
     pub inputs: Map<String, Value>,
+    /// The input with the text of the sources, which is condensed when it does not fit.
+    pub main: Option<String>,
     /// The sources of the caller, borrowed because they may be large.
     pub sources: Cow<'a, [SourceText]>,
     pub warnings: Vec<String>,
@@ -57,7 +59,12 @@ pub(super) fn bind<'a>(
     }
     let mut sources = Cow::Borrowed(sources);
     let labels = labels_of(pack);
-    if let Some(main) = pack.main_input() {
+    let main = match sources.is_empty() {
+        true => longest_text(pack, &given).or(pack.main_input()),
+        false => pack.main_input(),
+    };
+    let main = main.map(str::to_owned);
+    if let Some(main) = main.as_deref() {
         match given.get(main) {
             Some(value) if sources.is_empty() => sources = own_sources(main, value).into(),
             Some(_) => {}
@@ -101,7 +108,20 @@ pub(super) fn bind<'a>(
         };
         inputs.insert(input.name.clone(), value);
     }
-    Ok(Bound { inputs, sources, warnings, uncondensed: None, condensed: Vec::new() })
+    Ok(Bound { inputs, main, sources, warnings, uncondensed: None, condensed: Vec::new() })
+}
+
+/// The longest text that a caller gives, where the pack does not say which input is the main one: of a question
+/// and a document it is the document.
+fn longest_text<'p>(pack: &'p LoadedPack, given: &Map<String, Value>) -> Option<&'p str> {
+    if pack.record.io_contract.inputs.iter().any(|input| input.main) {
+        return None;
+    }
+    let texts = pack.inputs().iter().filter_map(|input| {
+        let text = given.get(&input.name)?.as_str()?;
+        Some((input.name.as_str(), text.len()))
+    });
+    texts.rev().max_by_key(|(_, bytes)| *bytes).map(|(name, _)| name)
 }
 
 /// Which texts stand under labels. A flow that is told of its sources and has no input for their authors

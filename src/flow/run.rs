@@ -229,7 +229,7 @@ fn run_with<'a>(
         };
         // Try half of the input, unless that is too little to be worth a question.
         // After a tree that did not fit, its prompts are halved too.
-        room = room.min(main_bytes(pack, &bound)) / 2;
+        room = room.min(main_bytes(&bound)) / 2;
         if let FlowProblem::Template(_) = problem {
             room = room.min(RENDERED_BYTES_MAX / 2);
         }
@@ -332,11 +332,11 @@ fn id_check<'b>(
     known.condensed = &bound.condensed;
     // A condensed text is the word of a model: the ids of an input are those of its original.
     let input = |name: &str| match &bound.uncondensed {
-        Some(original) if pack.main_input() == Some(name) => Some(original),
+        Some(original) if bound.main.as_deref() == Some(name) => Some(original),
         _ => bound.inputs.get(name),
     };
     if of_caller {
-        known = known.with_input_of_caller(pack.main_input().and_then(input));
+        known = known.with_input_of_caller(bound.main.as_deref().and_then(input));
     }
     let known = known.with_inputs(&pack.id_claims, input);
     Some(IdCheck { claims: &pack.id_claims, schema: &schema.value, known })
@@ -363,8 +363,8 @@ fn overrides(params: &Map<String, Value>) -> Result<CallSettings, String> {
 }
 
 /// Bytes of the value of the main input.
-fn main_bytes(pack: &LoadedPack, bound: &inputs::Bound<'_>) -> usize {
-    pack.main_input().and_then(|main| bound.inputs.get(main)).map_or(0, weight)
+fn main_bytes(bound: &inputs::Bound<'_>) -> usize {
+    bound.main.as_ref().and_then(|main| bound.inputs.get(main)).map_or(0, weight)
 }
 
 fn weight(value: &Value) -> usize {
@@ -383,14 +383,18 @@ fn condense(
     room_max: usize,
     built: Option<(usize, Hierarchy)>,
 ) -> Result<Option<(usize, Hierarchy)>, FlowProblem> {
-    let Some(main) = pack.main_input() else { return Ok(None) };
+    let Some(main) = bound.main.clone() else { return Ok(None) };
     bound.condensed.clear();
     if let Some(value) = bound.uncondensed.take() {
-        bound.inputs.insert(main.to_owned(), value);
+        bound.inputs.insert(main.clone(), value);
     }
-    let main_bytes = main_bytes(pack, bound);
-    let other_bytes: usize =
-        bound.inputs.iter().filter(|(name, _)| *name != main).map(|(_, value)| weight(value)).sum();
+    let main_bytes = main_bytes(bound);
+    let other_bytes: usize = bound
+        .inputs
+        .iter()
+        .filter(|(name, _)| **name != main)
+        .map(|(_, value)| weight(value))
+        .sum();
     let answer = overrides.max_tokens.map_or(ANSWER_TOKENS, |tokens| tokens as usize);
     let is_short = pack.small.is_some() && asker.profile == Profile::Small;
     let templates = if is_short { pack.small_bytes } else { pack.template_bytes };
@@ -421,7 +425,7 @@ fn condense(
                 crate::model::MORE_CONTEXT
             ),
         };
-        return Err(FlowProblem::Model { node: main.to_owned(), source });
+        return Err(FlowProblem::Model { node: main, source });
     }
     // The prompts of a part are short, so a small context has more room for it than for the whole.
     let of_part = beside(pack.part_bytes.max(PROMPT_BYTES)).min(PART_ROOM).min(room_max);
@@ -449,7 +453,7 @@ fn condense(
         let around = options.surroundings.unwrap_or(&unknown).of_condensed(&texts, &tree.nodes);
         let value = inputs::main_value(kind, &texts, &around, Labels::Always);
         bound.condensed = texts.into_iter().map(|text| text.id).collect();
-        bound.uncondensed = bound.inputs.insert(main.to_owned(), value);
+        bound.uncondensed = bound.inputs.insert(main, value);
     }
     Ok(tree.map(|tree| (prompt_bytes, tree)))
 }
