@@ -100,8 +100,11 @@ fn words_of(sentence: &str) -> Vec<Word<'_>> {
         let start = piece.as_ptr() as usize - sentence.as_ptr() as usize;
         let gap = &sentence[end..start];
         let is_joined = !words.is_empty() && !gap.contains(char::is_whitespace);
+        // `zum 12. bestellen`: the number is that of a day.
+        let is_day = |last: &Word<'_>| gap == ". " && last.folded.parse::<u8>().is_ok();
+        let behind_day = words.last().is_some_and(is_day);
         if let Some(last) = words.last_mut() {
-            last.is_joined |= is_joined;
+            last.is_joined |= is_joined || behind_day;
         }
         let begins = words.is_empty() || gap.contains(['.', '!', '?', ':', '"']);
         words.push(Word {
@@ -109,7 +112,7 @@ fn words_of(sentence: &str) -> Vec<Word<'_>> {
             folded: fold(piece),
             written: piece,
             is_name: !begins && piece.starts_with(char::is_uppercase),
-            behind_mark: gap.contains([',', ';', '.', ':', '(']),
+            behind_mark: gap.contains([',', ';', '.', ':', '(']) && !behind_day,
             is_joined,
         });
         end = start + piece.len();
@@ -301,7 +304,14 @@ fn count(words: &[Word<'_>], at: usize, is_target: bool) -> bool {
     let is_clock = |word: &Word<'_>| {
         word.folded == "uhr" || lexicon().hour_marks.iter().any(|(mark, _)| *mark == word.folded)
     };
-    is_target || !near_month && !words.get(at + 1).is_some_and(is_clock)
+    // `martes 10`, `antes del 10`
+    let is_day = at > 0 && {
+        let before = words[at - 1].folded.as_str();
+        let is_dated = languages().any(|habits| habits.done.dated.contains(before));
+        let is_last = words.get(at + 1).is_none_or(|next| next.behind_mark);
+        lexicon().dates.weekdays.number(before).is_some() || is_dated && is_last
+    };
+    is_target || !near_month && !is_day && !words.get(at + 1).is_some_and(is_clock)
 }
 
 /// What a task asks for, one part for each verb of a list.
@@ -543,7 +553,10 @@ fn carried_out(habits: &Habits, words: &[Word<'_>], at: usize) -> Option<(Vec<u3
     let (done, word) = (&habits.done, &words[at]);
     let near = &words[at.saturating_sub(NEAR)..at];
     let already = near.iter().any(|one| done.already.contains(one.folded.as_str()));
-    let is_past = is_past(done, word, already) && !done.auxiliaries.contains(word.raw.as_str());
+    // `I got the keys` has one verb, `I got the keys copied` helps another.
+    let helps = || words[at + 1..].iter().any(|one| participle(habits, one).is_some());
+    let is_aux = done.auxiliaries.contains(word.raw.as_str());
+    let is_past = is_past(done, word, already) && !(is_aux && helps());
     let is_person = |word: &Word<'_>| done.persons.contains(word.folded.as_str());
     if let Some(verbs) = participle(habits, word).filter(|_| is_over(done, words, at)) {
         let is_active = |at: usize| done.active.contains(words[at].raw.as_str());
@@ -690,6 +703,7 @@ mod tests {
                 &done.relative,
                 &done.relative_behind_comma,
                 &done.onto,
+                &done.dated,
                 &done.asker,
                 &done.separable,
             ];

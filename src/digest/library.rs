@@ -626,10 +626,12 @@ fn facts(
     };
     let members: TaskMembers = serde_json::from_str(structured).unwrap_or_default();
     let told = super::markdown::plain(&outputs.summary_text);
-    let found = members.found(&outputs.actions, &told, meta);
+    // A line of a chat ends with its line, whatever the next one says.
+    let apart = super::markdown::plain_apart(&outputs.summary_text);
+    let found = members.found(&outputs.actions, &apart, meta);
     let is_message = tasks::is_message(meta);
     let doubted = members.doubts() || is_message && signals::reads_like_fraud(&told);
-    let marks = TaskMarks::of(&found, doubted, thread, &told);
+    let marks = TaskMarks::of(&found, doubted, thread, &apart);
     Ok(Facts {
         tags,
         metas,

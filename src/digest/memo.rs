@@ -17,9 +17,9 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::library::{COLUMNS, thread_of};
-use super::markdown::{address, front, inline, label, one_line, plain, plain_apart, shorten};
+use super::markdown::{address, front, inline, label, one_line, plain_apart, shorten};
 use super::project::scalar;
-use super::said::{folded, is_decision, is_question, sentences, without_salutation};
+use super::said::{folded, is_question, sentences, without_salutation};
 use super::tasks::{
     Closed, FoundTask, PER_ITEM_MAX, TaskMembers, day_in_brackets, is_message, is_talk, task_id,
     task_key,
@@ -29,6 +29,8 @@ use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::facts::digest::{BagType, Channel};
 use crate::model::builtin::fill::{due, signals};
+use crate::model::builtin::text::decisions::states_decision;
+use crate::model::builtin::text::lines::lists_attendance;
 
 /// Most characters of one summary in a timeline.
 const TOLD_CHARS: usize = 420;
@@ -286,7 +288,7 @@ pub(crate) fn words(
         let id = task_key(thread, &found.text);
         MemoTask { id, text: found.text, due: found.due, closed: None }
     };
-    let found = members.found(&outputs.actions, &plain(&outputs.summary_text), meta);
+    let found = members.found(&outputs.actions, &plain_apart(&outputs.summary_text), meta);
     let tasks: Vec<MemoTask> = found.into_iter().map(task).collect();
     let source = meta.get("source_name").and_then(scalar).map(|name| short_name(&one_line(&name)));
     let source = source.filter(|name| !name.is_empty());
@@ -301,7 +303,7 @@ pub(crate) fn words(
         found.map(|one| shorten(one, LINE_CHARS)).take(FEW).collect::<Vec<String>>()
     };
     if decisions.is_empty() {
-        decisions = said(is_decision);
+        decisions = said(states_decision);
     }
     if questions.is_empty() {
         questions = said(is_question);
@@ -391,9 +393,14 @@ fn entry(
             kept.push(sentence);
         }
     }
+    // Who came to a meeting is no summary of it.
+    let tells = |sentence: &&str| !lists_attendance(sentence);
+    if all.iter().any(tells) {
+        kept.retain(tells);
+    }
     // What other sections say is better said twice than an entry without a text.
     if kept.is_empty() {
-        kept.extend(all.first());
+        kept.extend(all.iter().find(|one| tells(one)).or(all.first()));
     }
     // A few words are a name also where the text begins with them: `Balcony`.
     let few = title.split_whitespace().count() <= NAME_WORDS_MAX;
@@ -1134,6 +1141,26 @@ summary_ids_count: 2
         item.looked = true;
         let tasks = render(&frame(Channel::Tasks), &[&item]);
         assert!(tasks.contains("No task is open; 1 of 1 were read for tasks."), "{tasks}");
+    }
+
+    #[test]
+    fn an_entry_tells_what_was_said_at_a_meeting_and_not_who_came() {
+        let item = |text: &str, decisions: &[&str]| {
+            let outputs = json!({"summary_text": text, "structured": {"decisions": decisions,
+                "marked_tasks": ["Peter: inform the club", "Ana: quotes"]}});
+            told(7, 0, json!({"title": "Board", "outputs": outputs}))
+        };
+        let text = "Present: Ana, Ben. The roof leaks. The market is on 25 April. Ana: quotes.";
+        let board = item(text, &["The market is on 25 April."]);
+        assert_eq!(board.text, "The roof leaks.");
+        assert_eq!(board.decisions, ["The market is on 25 April."]);
+        let tasks: Vec<&str> = board.tasks.iter().map(|task| task.text.as_str()).collect();
+        assert_eq!(tasks, ["Peter: inform the club", "Ana: quotes"]);
+        assert!(!board.looked, "the flow looked for no tasks beyond those that are marked");
+        let text = "Anwesend: Ana, Ben. Der Markt ist am 25. April.";
+        let board = item(text, &["Der Markt ist am 25. April."]);
+        assert_eq!(board.text, "Der Markt ist am 25. April.");
+        assert_eq!(item("Presentes: Ana, Luis.", &[]).text, "Presentes: Ana, Luis.");
     }
 
     #[test]

@@ -1,27 +1,12 @@
-//! What sentences of a summary say: a question, a decision. Pure, by words of four languages
-//! (`said.toml`); a sentence that fits no rule is only a sentence. What is done is in [`super::done`].
-
-use std::collections::BTreeSet;
-use std::sync::LazyLock;
+//! The sentences of a summary, and which of them ask. Pure. A sentence that fits no rule is only a sentence.
+//! What is decided is in `text::decisions`, what is done in [`super::done`].
 
 use super::markdown::{names_speaker, one_line};
-use crate::model::builtin::text::blocks::declares_decision;
+use crate::model::builtin::lexicon::lexicon;
+use crate::model::builtin::text::decisions::states_decision;
 use crate::model::builtin::text::lines;
 use crate::model::builtin::text::sentences::is_day;
-use crate::model::builtin::text::words::{fold, spaced};
-use serde::Deserialize;
-
-/// The lists of `said.toml`. That file says what each list is for.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Words {
-    decided: BTreeSet<String>,
-    denied: BTreeSet<String>,
-}
-
-static WORDS: LazyLock<Words> = LazyLock::new(|| {
-    toml::from_str(include_str!("said.toml")).expect("said.toml is read by a test")
-});
+use crate::model::builtin::text::words::fold;
 
 /// Folds case, accents, blanks and final punctuation, so that two spellings of a sentence are one.
 pub(crate) fn folded(text: &str) -> String {
@@ -61,8 +46,10 @@ fn ends(before: &str, mark: char, rest: &str) -> bool {
     let begins = rest.starts_with(|c: char| c.is_uppercase() || "¿¡\"“«([".contains(c));
     let word = before.rsplit(' ').next().unwrap_or_default();
     let is_plain = word.chars().all(char::is_alphabetic);
-    // After so few letters a full stop mostly ends a title or an initial.
-    let few = word.chars().count() <= 3 && is_plain;
+    // After so few letters a full stop mostly ends a title or an initial. `Ben` and `May` have three.
+    let is_title = || lexicon().abbreviations.contains(fold(word).as_str());
+    let letters = word.chars().count();
+    let few = is_plain && (letters <= 2 || letters == 3 && is_title());
     // `USB` and `GB` are words: only one capital letter, or one before small letters, is a title.
     let is_word = word.chars().count() >= 2 && word.chars().all(char::is_uppercase);
     let short = mark == '.' && few && !is_word && word.starts_with(char::is_uppercase);
@@ -80,24 +67,14 @@ const ABBREVIATIONS: &[&str] = &[
     "sogen", "vers", "vgl",
 ];
 
-fn says(spaced: &str, phrases: &BTreeSet<String>) -> bool {
-    phrases.iter().any(|phrase| spaced.contains(&format!(" {phrase} ")))
-}
-
 pub(crate) fn is_question(sentence: &str) -> bool {
     sentence.ends_with('?') && sentence.split_whitespace().count() >= 3
-}
-
-pub(crate) fn is_decision(sentence: &str) -> bool {
-    let words = spaced(sentence);
-    let is_said = says(&words, &WORDS.decided) && !says(&words, &WORDS.denied);
-    !sentence.ends_with('?') && (is_said || declares_decision(sentence))
 }
 
 /// How early a statement is told when not all fit: decisions first, then what has a day or an amount.
 pub(crate) fn rank(statement: &str) -> u8 {
     match statement {
-        statement if is_decision(statement) => 0,
+        statement if states_decision(statement) => 0,
         statement if statement.contains(|c: char| c.is_ascii_digit()) => 1,
         _ => 2,
     }
@@ -148,8 +125,8 @@ mod tests {
         let ranks =
             ["We decided to ship on Thursday.", "The rent is 900 euros.", "It was a good day."];
         assert_eq!(ranks.map(rank), [0, 1, 2]);
-        assert!(is_decision("Decision: we take the blue paint."));
-        assert!(!is_decision("Decision: which paint do we take?"));
+        assert!(states_decision("Decision: we take the blue paint."));
+        assert!(!states_decision("Decision: which paint do we take?"));
     }
 
     #[test]
@@ -167,6 +144,7 @@ mod tests {
                 .len(),
             4
         );
+        assert_eq!(sentences("Present: Ana, Ben. It rains in May. Ask Mrs. Ruiz.").len(), 3);
         let days =
             "Ruf bis zum 5. Mai an. Miete bis zum 28. April zahlen. Wir sind 12. Mayer kommt.";
         assert_eq!(sentences(days).len(), 4);
@@ -194,9 +172,9 @@ mod tests {
 
     #[test]
     fn decisions_and_questions_are_told_by_their_words() {
-        assert!(is_decision("Se acordó cambiar de proveedor en marzo."));
-        assert!(is_decision("We decided to ship on Thursday."));
-        assert!(!is_decision("Nothing was decided, no date was agreed on."));
+        assert!(states_decision("Se acordó cambiar de proveedor en marzo."));
+        assert!(states_decision("We decided to ship on Thursday."));
+        assert!(!states_decision("Nothing was decided, no date was agreed on."));
         assert!(is_question("¿Conviene alquilar auto?") && !is_question("Really?"));
     }
 }

@@ -15,6 +15,7 @@ use super::said;
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
+use crate::model::builtin::text::sentences::is_day;
 
 /// Most characters of a task.
 pub(crate) const TASK_CHARS: usize = 200;
@@ -76,6 +77,8 @@ pub(crate) struct FoundTask {
 pub(crate) struct TaskMembers {
     tasks: Value,
     pending_tasks: Value,
+    /// What a text marks as tasks, from a flow that looks for no others.
+    marked_tasks: Value,
     all_day: Value,
     sender_type: Value,
     route: Value,
@@ -108,8 +111,16 @@ impl TaskMembers {
     ) -> Vec<FoundTask> {
         match self.looked(actions) {
             true => self.listed(actions),
-            false => marked(text, is_talk(meta)),
+            false => self.marked(text, is_talk(meta)),
         }
+    }
+
+    /// The tasks that a text marks, found by a flow, and then in what the flow says.
+    fn marked(&self, text: &str, is_talk: bool) -> Vec<FoundTask> {
+        let listed = self.marked_tasks.as_array().into_iter().flatten();
+        let all = listed.filter_map(|one| task(one, false)).chain(marked(text, is_talk));
+        let mut seen = HashSet::new();
+        all.filter(|task| seen.insert(said::folded(&task.text))).take(PER_ITEM_MAX).collect()
     }
 
     fn listed(&self, actions: &Value) -> Vec<FoundTask> {
@@ -145,15 +156,20 @@ fn marked(text: &str, is_talk: bool) -> Vec<FoundTask> {
             || !is_talk && done::orders_somebody(label, rest)
     };
     let sentences = labelled.iter().filter(|(_, halves)| is_marked(halves)).map(|one| one.0);
-    // The next line of a list may begin in lower case.
-    let first =
-        |sentence: &str| sentence.split_inclusive(". ").next().unwrap_or_default().to_owned();
-    let texts = sentences.map(|sentence| shorten(&one_line(&first(sentence)), TASK_CHARS));
+    let texts = sentences.map(|sentence| first_line(sentence).trim_end_matches(';'));
+    let texts = texts.map(|text| shorten(&one_line(text), TASK_CHARS));
     texts
         .filter(|text| seen.insert(said::folded(text)))
         .map(|text| FoundTask { text, due: None, passes: false })
         .take(PER_ITEM_MAX)
         .collect()
+}
+
+/// The next line of a list may begin in lower case; a day such as `19. März` goes on.
+fn first_line(sentence: &str) -> &str {
+    let mut ends = sentence.match_indices(". ");
+    let end = ends.find(|(at, _)| !is_day(&sentence[..*at], &sentence[at + 2..]));
+    end.map_or(sentence, |(at, _)| &sentence[..=at])
 }
 
 /// What a flow decided about a text, in words that it also writes as tags: a route, a category, or whether

@@ -140,7 +140,7 @@ def has_tasks(item):
     lists = [structured.get("tasks"), outputs.get("actions"), structured.get("pending_tasks")]
     # A note marks its tasks with a label. Which labels count is not computed.
     if not any(isinstance(one, list) for one in lists):
-        return ": " in (outputs.get("summary_text") or "")
+        return bool(structured.get("marked_tasks")) or ": " in (outputs.get("summary_text") or "")
     return any(isinstance(one, list) and one for one in lists)
 
 

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::lexicon::{Purpose, lexicon};
+use super::super::text::decisions::states_decision;
 use super::super::text::stopwords;
 use super::super::text::words::{fold, for_each_token};
 use super::super::text::{Kind, Text};
@@ -135,7 +136,7 @@ pub(crate) fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[Stri
     let mut found = index.sentences(cues_of(purpose).iter().chain(more).map(String::as_str));
     match purpose {
         Purpose::Action => found.extend((0..text.sentences.len()).filter(|&at| assigns(index, at))),
-        Purpose::Decision => found.extend(declared_decisions(text)),
+        Purpose::Decision => found.extend(decided(text)),
         Purpose::Question => found.extend((0..text.sentences.len()).filter(|&at| asks(text, at))),
         Purpose::Figure => {
             found.extend((0..text.sentences.len()).filter(|&at| has_figure(text, at)))
@@ -147,27 +148,31 @@ pub(crate) fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[Stri
     found.dedup();
     let unlike = only_seeming(index, purpose);
     found.retain(|at| unlike.binary_search(at).is_err());
-    found.retain(|&at| {
-        !matches!(
-            text.block_of(at).kind,
-            Kind::Heading(_)
-                | Kind::Header
-                | Kind::Columns
-                | Kind::Code
-                | Kind::Signature
-                | Kind::Quote
-                | Kind::Link
-        )
-    });
-    found.retain(|&at| text.tokens_of(at).len() > 1);
+    found.retain(|&at| has_purpose(text, at));
     found
 }
 
-/// The items of lists under a heading that is a word for decisions, and what stands behind such a word and
-/// a colon. A question decides nothing.
-fn declared_decisions(text: &Text<'_>) -> Vec<usize> {
-    let mut found: Vec<usize> =
-        (0..text.sentences.len()).filter(|&at| is_labelled_decision(text, at)).collect();
+/// Whether a sentence may do anything: one word does not, nor what frames a text.
+fn has_purpose(text: &Text<'_>, sentence: usize) -> bool {
+    let is_frame = matches!(
+        text.block_of(sentence).kind,
+        Kind::Heading(_)
+            | Kind::Header
+            | Kind::Columns
+            | Kind::Code
+            | Kind::Signature
+            | Kind::Quote
+            | Kind::Link
+    );
+    !is_frame && text.tokens_of(sentence).len() > 1
+}
+
+/// The items of lists under a heading that is a word for decisions, what stands behind such a word and a
+/// colon, and sentences that settle something. A question decides nothing.
+pub(crate) fn decided(text: &Text<'_>) -> Vec<usize> {
+    let is_decision =
+        |&at: &usize| is_labelled_decision(text, at) || states_decision(text.sentence(at));
+    let mut found: Vec<usize> = (0..text.sentences.len()).filter(is_decision).collect();
     let (mut place, mut is_headed) = ((usize::MAX, 0), false);
     for block in &text.blocks {
         let here = (block.part, block.section);
@@ -180,15 +185,21 @@ fn declared_decisions(text: &Text<'_>) -> Vec<usize> {
             _ => {}
         }
     }
-    found.retain(|&at| !asks(text, at));
+    found.retain(|&at| !asks(text, at) && has_purpose(text, at));
+    found.sort_unstable();
+    found.dedup();
     found
 }
 
-/// Whether a heading is a word for decisions and nothing else: `3. Decisions`, and no `Open decisions`.
+/// Whether a heading is a word for decisions and hardly more: `3. Decisions made`, and no `Open decisions`.
 fn names_decisions(text: &Text<'_>, heading: usize) -> bool {
     let words = text.tokens_of(heading).iter().map(|token| text.folded(token));
-    let mut words = words.filter(|word| word.contains(char::is_alphabetic)).peekable();
-    words.peek().is_some() && words.all(|word| lexicon().decisions.contains(word))
+    let (names, rest): (Vec<&str>, Vec<&str>) = words
+        .filter(|word| word.contains(char::is_alphabetic))
+        .partition(|word| lexicon().decisions.contains(*word));
+    let is_beside =
+        |word: &&str| lexicon().settled.beside.contains(*word) || stopwords::is_stop_word(word);
+    !names.is_empty() && rest.iter().all(is_beside)
 }
 
 /// `Decided: the blue paint`
@@ -288,9 +299,14 @@ mod tests {
             let found = with_purpose(&Index::new(&text), Purpose::Decision, &[]);
             found.iter().map(|&at| text.sentence(at).to_owned()).collect::<Vec<_>>()
         };
-        for heading in
-            ["## Decisions", "## 3. Entscheidungen", "# Decisiones", "### Décisions", "Decisions"]
-        {
+        for heading in [
+            "## Decisions",
+            "**Decisions made:**",
+            "## 3. Entscheidungen",
+            "# Decisiones",
+            "### Décisions",
+            "Decisions",
+        ] {
             let notes = format!(
                 "We met in Lima.\n\n{heading}\n\n- The kitchen is blue\n- Who pays?\n\n## Rest\n\n- Tea for all\n"
             );

@@ -24,6 +24,53 @@ impl Scene<'_, '_> {
     pub(crate) fn asks(&self) -> &[usize] {
         self.asked(|| find(self))
     }
+
+    /// The sentences that the text itself marks as tasks.
+    pub(crate) fn marked_tasks(&self) -> Vec<usize> {
+        marked(self)
+    }
+}
+
+/// The place of a block among the headings of its text.
+fn place(scene: &Scene<'_, '_>, at: usize) -> (usize, usize) {
+    (scene.text.block_of(at).part, scene.text.block_of(at).section)
+}
+
+/// The places under headings for tasks.
+fn task_places(scene: &Scene<'_, '_>) -> BTreeSet<(usize, usize)> {
+    let headed = scene.index().sentences(lexicon().ask.headings.iter().map(String::as_str));
+    let heads = |at: &usize| matches!(scene.text.block_of(*at).kind, Kind::Heading(_));
+    headed.into_iter().filter(heads).map(|at| place(scene, at)).collect()
+}
+
+/// See docs/adr/0126-what-texts-mark-as-decided-and-to-do.md.
+///
+/// The open boxes of a text, and what stands under its headings for tasks: items, and lines that begin with
+/// the name of somebody. What is done or asks back is no task.
+fn marked(scene: &Scene<'_, '_>) -> Vec<usize> {
+    let signals = signals(scene);
+    if signals.scam || signals.bulk {
+        return Vec::new();
+    }
+    let under = task_places(scene);
+    let is_marked = |&at: &usize| {
+        let (block, tokens) = (scene.text.block_of(at), scene.text.tokens_of(at));
+        if tokens.len() < 2 || scene.text.sentence(at).trim_end().ends_with('?') {
+            return false;
+        }
+        match scene.box_of(at) {
+            Some(ticked) => !ticked && is_first_of_block(scene, at),
+            None if !under.contains(&place(scene, at)) => false,
+            None if block.kind == Kind::Item => is_first_of_block(scene, at),
+            None => block.kind == Kind::Paragraph && opening(scene, at, tokens).assigned,
+        }
+    };
+    (0..scene.text.sentences.len()).filter(is_marked).collect()
+}
+
+/// What follows the first sentence of an item says more of the same task.
+fn is_first_of_block(scene: &Scene<'_, '_>, at: usize) -> bool {
+    scene.text.block_of(at).sentences.start == at
 }
 
 /// The sentences that ask for something, in reading order.
@@ -33,10 +80,7 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
         scene.index().sentences(cues.iter().map(String::as_str)).into_iter().collect()
     };
     let (requested, obliged) = (said(&ask.requests), said(&ask.obligations));
-    let (not_asked, headed) = (said(&ask.not_asked), said(&ask.headings));
-    let place = |at: usize| (scene.text.block_of(at).part, scene.text.block_of(at).section);
-    let heads = |at: &usize| matches!(scene.text.block_of(*at).kind, Kind::Heading(_));
-    let under: BTreeSet<(usize, usize)> = headed.iter().copied().filter(heads).map(place).collect();
+    let (not_asked, under) = (said(&ask.not_asked), task_places(scene));
     let dated: BTreeSet<usize> = scene
         .whens()
         .iter()
@@ -65,7 +109,7 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
         requested.contains(&at)
             || (!by_the_way && orders(scene, at, tokens, first, item))
             || (obliged.contains(&at) && (dated.contains(&at) || speaks_to_reader(scene, tokens)))
-            || (item && (under.contains(&place(at)) || first.assigned))
+            || (item && (under.contains(&place(scene, at)) || first.assigned))
     };
     (0..scene.text.sentences.len()).filter(asks).collect()
 }
@@ -182,4 +226,45 @@ fn orders(
 
 fn speaks_to_reader(scene: &Scene<'_, '_>, tokens: &[Token]) -> bool {
     tokens.iter().any(|token| lexicon().ask.reader.contains(scene.text.folded(token)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::super::super::text::{Part, Text};
+    use super::super::hints::Hints;
+    use super::*;
+
+    #[test]
+    fn what_stands_under_a_heading_for_tasks_is_one_whatever_its_verb() {
+        for (text, expected) in [
+            (
+                "# Board\n\nWe met at noon.\n\n## Actions\n- Peter: inform the club\n- Clara will write a guide\n- Ana: quotes\n- Did Ben call?\n\n## Rest\n- Tea for all\n",
+                &["Peter: inform the club", "Clara will write a guide", "Ana: quotes"][..],
+            ),
+            (
+                "## Aufgaben\n\n- Jan: informiert die Gemeinde bis 12. März\n- Petra lädt die Musik ein\n",
+                &["Jan: informiert die Gemeinde bis 12. März", "Petra lädt die Musik ein"],
+            ),
+            (
+                "## Tareas\n\n- Luis: invitar a los vecinos\n- [x] pagar la luz\n",
+                &["Luis: invitar a los vecinos"],
+            ),
+            (
+                "## Actions\n\nKarim : inviter la mairie\nDenis : les tables\n",
+                &["Karim : inviter la mairie", "Denis : les tables"],
+            ),
+            (
+                "# House\n\n- [ ] Paint the door\n- [x] Call Ana\n\nThe door is old.\n",
+                &["Paint the door"],
+            ),
+        ] {
+            let (read, hints, inputs) =
+                (Text::new(vec![Part { id: "a", text }]), Hints::default(), Map::new());
+            let scene = Scene::new(&read, &[], &inputs, &hints, 100);
+            let found = scene.marked_tasks().into_iter().map(|at| read.sentence(at));
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{text}");
+        }
+    }
 }

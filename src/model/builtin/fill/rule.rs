@@ -427,6 +427,8 @@ pub struct Over {
     pub opening: bool,
     /// Sentences that ask for something to be done; beside a purpose, these too.
     pub asks: bool,
+    /// Sentences that the text itself marks as decisions or as tasks, or that settle something.
+    pub(crate) marked: Option<Marked>,
     /// The sections under headings; stretches of the text when it has no headings.
     pub(crate) sections: bool,
     /// The points an outline gives: its list, else its sections.
@@ -449,6 +451,14 @@ pub struct Over {
     pub table: Option<String>,
     /// The entries of an input list.
     pub input: Option<String>,
+}
+
+/// What a text marks by headings, labels, boxes and names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Marked {
+    Decisions,
+    Tasks,
 }
 
 #[derive(Debug, Clone, Deserialize)]

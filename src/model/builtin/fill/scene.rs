@@ -6,7 +6,7 @@ use chrono::NaiveDate;
 use serde_json::{Map, Value};
 
 use super::super::extract::Mention;
-use super::super::extract::cues::{Index, with_purpose};
+use super::super::extract::cues::{Index, decided, with_purpose};
 use super::super::extract::dates::{self, DateTimeMention};
 use super::super::lexicon::Purpose;
 use super::super::rank::select::{Budget, Quoted, compose, pick};
@@ -17,7 +17,7 @@ use super::gather::{Gathered, items_of};
 use super::headlines::{self, ListEntry};
 use super::hints::Hints;
 use super::members::members;
-use super::rule::{Over, Speaker};
+use super::rule::{Marked, Over, Speaker};
 use crate::markup::html;
 
 /// Most items of a text or an input.
@@ -302,6 +302,13 @@ impl<'t, 'a> Scene<'t, 'a> {
         } else if !over.cues.is_empty() {
             asked = true;
             found.extend(self.index().sentences(over.cues.iter().map(String::as_str)));
+        }
+        if let Some(marked) = over.marked {
+            asked = true;
+            found.extend(match marked {
+                Marked::Decisions => decided(self.text),
+                Marked::Tasks => self.marked_tasks(),
+            });
         }
         if over.asks {
             asked = true;

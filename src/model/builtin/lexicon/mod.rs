@@ -201,6 +201,8 @@ pub(crate) struct Done {
     pub asker: Words,
     /// What stands before the day that something is moved to.
     pub onto: Words,
+    /// What stands before the number of a day.
+    pub dated: Words,
     /// The first form of an irregular verb by each of its forms, by its stem, and by beginnings of forms.
     #[serde(skip)]
     families: HashMap<Box<str>, Box<str>, Fast>,
@@ -316,6 +318,8 @@ lists!(Lists {
     assigns: Words,
     denials: Words,
     decisions: Words,
+    attendance: Words,
+    settled: Settled,
     roles: Roles,
     mail: Mail,
     fraud: Fraud,
@@ -330,6 +334,10 @@ lists!(Lists {
     dates: Dates,
     chat: Chat,
 });
+lists!(
+    #[serde(deny_unknown_fields)]
+    Settled { says: Vec<String>, denied: Words, beside: Words }
+);
 lists!(
     #[serde(deny_unknown_fields)]
     Chat { placeholders: Words, attached: Vec<String> }

@@ -3,7 +3,7 @@
 
 use super::super::lexicon::{Phrases, lexicon};
 use super::super::text::words::Token;
-use super::super::text::{Kind, Role, Text};
+use super::super::text::{Kind, Role, Text, lines};
 
 /// Sentences of a part over which its lead fades.
 const LEAD_FADE: f64 = 2.0;
@@ -16,6 +16,8 @@ const HEADED: f64 = 1.3;
 /// How many blocks above a sentence its heading is looked for.
 const SECTION_BLOCKS_MAX: usize = 200;
 const FIGURE: f64 = 1.4;
+/// Factor of a list of who was at a meeting.
+const ATTENDANCE: f64 = 0.02;
 /// Words beside a phrase of politeness from which on a sentence says something of its own.
 const MORE_WORDS_MAX: usize = 10;
 /// The end of a longer part counts a little: conclusions live there.
@@ -119,6 +121,10 @@ fn share_of_full(content: usize) -> f64 {
 fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
     if let Some(factor) = courtesy(text, sentence) {
         return factor;
+    }
+    // Who came says nothing of what was said.
+    if lines::lists_attendance(text.sentence(sentence)) {
+        return ATTENDANCE;
     }
     let mut factor = 1.0;
     if says_any(text, sentence, &lexicon().weight.announce) {

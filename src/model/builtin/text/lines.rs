@@ -390,6 +390,15 @@ pub(crate) fn is_contact(line: &str) -> bool {
         && !line.ends_with(['?', '!', ':'])
 }
 
+/// Whether a line lists who was at a meeting or who was not: `Present: Ana, Ben.`
+pub(crate) fn lists_attendance(line: &str) -> bool {
+    let found = labelled(line).filter(|found| !found.value.is_empty());
+    found.is_some_and(|found| {
+        let label = fold(&line[found.label]);
+        label.split_whitespace().next().is_some_and(|word| lexicon().attendance.contains(word))
+    })
+}
+
 /// Whether a line under a closing may be the name of the signer.
 pub(crate) fn may_sign(line: &str) -> bool {
     let words = line.split_whitespace().count();

@@ -5,6 +5,7 @@
 //! length of the text. Nothing is rewritten here; reading order is the order of the parts.
 
 pub mod blocks;
+pub(crate) mod decisions;
 pub mod hash;
 pub mod language;
 pub mod lines;
