@@ -167,6 +167,8 @@ impl BagItem {
                 achievements: words.achievements,
                 decisions: words.decisions,
                 questions: words.questions,
+                thread: words.thread,
+                said: words.said,
             },
             source_ids: item.source_ids,
             schema_version,

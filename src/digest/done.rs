@@ -83,13 +83,41 @@ fn number(word: &str) -> u32 {
 
 /// The sentence without the name of who says it: `Rosa: I sent it.`
 fn unspoken(sentence: &str) -> &str {
+    spoken_by(sentence).1
+}
+
+/// Who says a sentence, where it begins with a name, and what is said.
+pub(crate) fn spoken_by(sentence: &str) -> (Option<&str>, &str) {
     const NAME_WORDS_MAX: usize = 3;
-    let Some((name, rest)) = sentence.split_once(": ") else { return sentence };
+    let Some((name, rest)) = sentence.split_once(": ") else { return (None, sentence) };
     let is_name =
         |word: &str| word.starts_with(char::is_uppercase) && word.chars().all(char::is_alphabetic);
     let words: Vec<&str> = name.split_whitespace().collect();
     let is_speaker = words.len() <= NAME_WORDS_MAX && words.iter().all(|word| is_name(word));
-    if is_speaker && !rest.trim().is_empty() { rest } else { sentence }
+    match is_speaker && !rest.trim().is_empty() {
+        true => (Some(name), rest),
+        false => (None, sentence),
+    }
+}
+
+/// The words of a sentence that carry meaning, folded.
+pub(crate) fn content(sentence: &str) -> Vec<String> {
+    let words = words_of(sentence);
+    let content = words.into_iter().filter(|word| !is_little(word)).take(WORDS_MAX);
+    content.map(|word| word.folded).collect()
+}
+
+/// Whether a sentence names a day of the week or a month.
+pub(crate) fn has_day(sentence: &str) -> bool {
+    words_of(sentence).iter().any(|word| is_date(&word.folded))
+}
+
+/// Whether somebody speaks of themselves.
+pub(crate) fn speaks_of_self(sentence: &str) -> bool {
+    let is_own = |word: &Word<'_>| {
+        languages().any(|habits| habits.done.asker.contains(word.folded.as_str()))
+    };
+    words_of(sentence).iter().any(is_own)
 }
 
 fn words_of(sentence: &str) -> Vec<Word<'_>> {
@@ -237,11 +265,8 @@ fn names_somebody(label: &str) -> bool {
 /// Whether a label is the name of somebody who speaks of themselves or asks: `Ana: I have some.` A program that
 /// answers always speaks: `Assistant: Try it on a copy.`
 pub(crate) fn speaks(label: &str, rest: &str) -> bool {
-    let is_own = |word: &Word<'_>| {
-        languages().any(|habits| habits.done.asker.contains(word.folded.as_str()))
-    };
     lexicon().roles.assistant.contains(words::fold(label).as_str())
-        || names_somebody(label) && (rest.ends_with('?') || words_of(rest).iter().any(is_own))
+        || names_somebody(label) && (rest.ends_with('?') || speaks_of_self(rest))
 }
 
 /// Whether a label is a name and what follows asks its bearer for something: `Jorge: order a disk`.

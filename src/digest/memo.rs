@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::answers::{answered_by_reply, open_in_talk};
 use super::library::{COLUMNS, thread_of};
 use super::markdown::{address, front, inline, label, one_line, plain_apart, shorten};
 use super::project::scalar;
@@ -28,6 +29,7 @@ use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::facts::digest::{BagType, Channel};
+use crate::model::builtin::fill::due::names_last_day;
 use crate::model::builtin::fill::{due, signals};
 use crate::model::builtin::text::decisions::states_decision;
 use crate::model::builtin::text::lines::lists_attendance;
@@ -106,6 +108,10 @@ pub struct MemoItem {
     pub achievements: Vec<String>,
     pub(crate) decisions: Vec<String>,
     pub(crate) questions: Vec<String>,
+    /// What its replies share with it.
+    pub(crate) thread: u64,
+    /// All that it says, for questions of its thread.
+    pub(crate) said: Vec<String>,
 }
 
 impl MemoItem {
@@ -131,6 +137,7 @@ impl MemoItem {
             }
         }
         let lists = [
+            (&mut self.said, &other.said),
             (&mut self.achievements, &other.achievements),
             (&mut self.decisions, &other.decisions),
             (&mut self.questions, &other.questions),
@@ -217,7 +224,19 @@ fn by_source(items: &[&MemoItem]) -> Vec<MemoItem> {
         }
     }
     entries.iter_mut().for_each(MemoItem::say_once);
+    leave_open(&mut entries);
     entries
+}
+
+/// Leaves each entry the questions that no later entry of its thread answers.
+fn leave_open(entries: &mut [MemoItem]) {
+    for place in 0..entries.len() {
+        let (before, later) = entries.split_at_mut(place + 1);
+        let asking = &mut before[place];
+        let thread = asking.thread;
+        let replies = || later.iter().filter(|reply| reply.thread == thread);
+        asking.questions.retain(|one| !replies().any(|reply| answered_by_reply(one, &reply.said)));
+    }
 }
 
 /// A form of a summary for people: without the classes that a flow writes before it, `archive / other:`,
@@ -268,6 +287,8 @@ pub(crate) struct Words {
     pub achievements: Vec<String>,
     pub decisions: Vec<String>,
     pub questions: Vec<String>,
+    pub thread: u64,
+    pub said: Vec<String>,
 }
 
 /// Reads an item's outputs.
@@ -308,6 +329,9 @@ pub(crate) fn words(
     if questions.is_empty() {
         questions = said(is_question);
     }
+    if is_talk(meta) {
+        questions = open_in_talk(questions, &outputs.summary_text);
+    }
     // A request that is put as a question is told as a task.
     let asked: BTreeSet<String> = tasks.iter().map(|task| folded(&task.text)).collect();
     questions.retain(|one| !asked.contains(&folded(one)));
@@ -332,6 +356,7 @@ pub(crate) fn words(
         .map(folded)
         .collect();
     let (title, text) = entry(&title, is_named, source.as_deref(), &told, &elsewhere);
+    let text = with_last_day(text, &whole, &elsewhere);
     let finished = |tag: &String| FINISHED.contains(&super::tags::lexeme(tag));
     if achievements.is_empty() && tags.iter().any(finished) && !title.is_empty() {
         achievements.push(title.clone());
@@ -348,6 +373,22 @@ pub(crate) fn words(
         achievements,
         decisions,
         questions,
+        thread,
+        said: sentences(&whole).into_iter().map(str::to_owned).collect(),
+    }
+}
+
+/// The text of an entry with the sentence that names the last day for something, where it fits: a reader needs
+/// it, and it often stands at the end.
+fn with_last_day(text: String, whole: &str, elsewhere: &BTreeSet<String>) -> String {
+    let has_digit = |one: &&str| one.contains(|c: char| c.is_ascii_digit());
+    let mut all = sentences(whole).into_iter().filter(has_digit);
+    let Some(last) = all.find(|one| names_last_day(one)) else { return text };
+    let is_told = text.contains(last) || elsewhere.contains(&folded(last));
+    let fits = text.chars().count() + last.chars().count() < TOLD_CHARS;
+    match fits && !is_told && !text.ends_with('…') {
+        true => format!("{text} {last}").trim_start().to_owned(),
+        false => text,
     }
 }
 
@@ -980,6 +1021,8 @@ mod tests {
             achievements: words.achievements,
             decisions: words.decisions,
             questions: words.questions,
+            thread: words.thread,
+            said: words.said,
         }
     }
 
@@ -1161,6 +1204,43 @@ summary_ids_count: 2
         let board = item(text, &["Der Markt ist am 25. April."]);
         assert_eq!(board.text, "Der Markt ist am 25. April.");
         assert_eq!(item("Presentes: Ana, Luis.", &[]).text, "Presentes: Ana, Luis.");
+    }
+
+    #[test]
+    fn an_entry_has_the_last_day_that_its_text_names() {
+        let text =
+            "Helio builds software for solar parks. We offer 30 days off. Apply by 31 March 2026.";
+        let outputs = |actions: Value| json!({"rendered_short": "Helio builds software for solar parks.", "summary_text": text, "actions": actions});
+        let item = told(8, 0, json!({"title": "Engineer", "outputs": outputs(Value::Null)}));
+        assert_eq!(item.text, "Helio builds software for solar parks. Apply by 31 March 2026.");
+        let item = told(
+            8,
+            0,
+            json!({"title": "Engineer", "outputs": outputs(json!(["Apply by 31 March 2026."]))}),
+        );
+        assert_eq!(item.text, "Helio builds software for solar parks.");
+    }
+
+    #[test]
+    fn a_question_that_a_later_text_of_its_thread_answers_is_not_open() {
+        let mail = |number: u8, text: &str, thread: &str| {
+            told(
+                number,
+                i64::from(number),
+                json!({"title": "Roof", "outputs": {"summary_text": text},
+                "meta": {"conversation_id": thread, "mailbox": "home"}}),
+            )
+        };
+        let asked = "The roof leaks. Did you measure the area? Who pays the crane?";
+        let answer = "Yes, I measured the damaged area yesterday.";
+        let open = |items: &[&MemoItem]| {
+            by_source(items).first().map(|entry| entry.questions.clone()).unwrap_or_default()
+        };
+        let (ask, reply) = (mail(1, asked, "a"), mail(2, answer, "a"));
+        assert_eq!(open(&[&ask, &reply]), ["Who pays the crane?"]);
+        let (other, before) = (mail(2, answer, "b"), mail(0, answer, "a"));
+        assert_eq!(open(&[&ask, &other]).len(), 2);
+        assert_eq!(by_source(&[&before, &ask])[1].questions.len(), 2);
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //!
 //! See docs/adr/0048-what-digests-leave-out.md.
 
+mod answers;
 pub mod bag;
 pub mod build;
 pub mod cache;

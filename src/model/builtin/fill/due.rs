@@ -68,6 +68,12 @@ pub(crate) fn day_in(sentence: &str, today: NaiveDate) -> Option<NaiveDate> {
     due.or_else(only).filter(|day| *day >= today)
 }
 
+/// Whether a sentence names the last day for something: `Apply by 31 March.`
+pub(crate) fn names_last_day(sentence: &str) -> bool {
+    let text = Text::new(vec![Part { id: "", text: sentence }]);
+    dates::find(&text, None).iter().any(|when| event::is_due_in(&text, when))
+}
+
 /// The only last day of a text whose only request stands near it: `The fee is due on 29 May. Please pay online.`
 fn only_due(scene: &Scene<'_, '_>, focus: &Focus) -> Option<DateTimeMention> {
     let [ask] = scene.asks() else { return None };

@@ -320,6 +320,7 @@ lists!(Lists {
     decisions: Words,
     attendance: Words,
     settled: Settled,
+    answer: Answer,
     roles: Roles,
     mail: Mail,
     fraud: Fraud,
@@ -333,6 +334,14 @@ lists!(Lists {
     phrases: PhraseWords,
     dates: Dates,
     chat: Chat,
+});
+lists!(#[serde(deny_unknown_fields)] Answer {
+    yes_no: Words,
+    asks_thing: Words,
+    asks_amount: Vec<String>,
+    asks_reason: Vec<String>,
+    reasons: Vec<String>,
+    unsure: Vec<String>,
 });
 lists!(
     #[serde(deny_unknown_fields)]
