@@ -74,20 +74,28 @@ fn is_first_of_block(scene: &Scene<'_, '_>, at: usize) -> bool {
     scene.text.block_of(at).sentences.start == at
 }
 
-/// The sentences that only seem to ask: `Please find the contract attached.`
+/// The sentences that only seem to ask: `Please find the contract attached.` What asks beside such a phrase
+/// still does: `Please find the contract attached and please sign it.`
 fn not_asked(scene: &Scene<'_, '_>) -> BTreeSet<usize> {
-    let index = scene.index();
+    let (index, ask) = (scene.index(), &lexicon().ask);
     let mut found = BTreeSet::new();
-    for phrase in &lexicon().ask.not_asked {
+    for phrase in &ask.not_asked {
         let Some((begin, end)) = phrase.split_once(" … ") else {
             found.extend(index.find(phrase).iter().map(|one| one.sentence));
             continue;
         };
+        let begins = index.find(begin);
+        if begins.is_empty() {
+            continue;
+        }
         let ends = index.find(end);
-        let has_end = |one: &Mention| {
-            ends.iter().any(|end| end.sentence == one.sentence && end.start >= one.end)
+        let requests: Vec<Mention> = ask.requests.iter().flat_map(|cue| index.find(cue)).collect();
+        let only_seems = |one: &&Mention| {
+            let here = |other: &&Mention| other.sentence == one.sentence;
+            ends.iter().filter(here).any(|end| end.start >= one.end)
+                && requests.iter().filter(here).all(|other| other.start < one.end)
         };
-        found.extend(index.find(begin).into_iter().filter(has_end).map(|one| one.sentence));
+        found.extend(begins.iter().filter(only_seems).map(|one| one.sentence));
     }
     found
 }
@@ -282,6 +290,7 @@ mod tests {
         }
         for text in [
             "Please find the keys and send them.",
+            "Please find the contract attached and please sign it.",
             "Bitte schicken Sie den Vertrag.",
             "Veuillez envoyer le contrat.",
             "Reserve el salón del club, por favor.",
