@@ -136,7 +136,7 @@ pub(crate) fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[Stri
     let mut found = index.sentences(cues_of(purpose).iter().chain(more).map(String::as_str));
     match purpose {
         Purpose::Action => found.extend((0..text.sentences.len()).filter(|&at| assigns(index, at))),
-        Purpose::Decision => found.extend(decided(text)),
+        Purpose::Decision => found.extend(declared_decisions(text)),
         Purpose::Question => found.extend((0..text.sentences.len()).filter(|&at| asks(text, at))),
         Purpose::Figure => {
             found.extend((0..text.sentences.len()).filter(|&at| has_figure(text, at)))
@@ -167,12 +167,21 @@ fn has_purpose(text: &Text<'_>, sentence: usize) -> bool {
     !is_frame && text.tokens_of(sentence).len() > 1
 }
 
-/// The items of lists under a heading that is a word for decisions, what stands behind such a word and a
-/// colon, and sentences that settle something. A question decides nothing.
+/// What is declared a decision, and sentences that settle something.
 pub(crate) fn decided(text: &Text<'_>) -> Vec<usize> {
-    let is_decision =
-        |&at: &usize| is_labelled_decision(text, at) || states_decision(text.sentence(at));
-    let mut found: Vec<usize> = (0..text.sentences.len()).filter(is_decision).collect();
+    let mut found = declared_decisions(text);
+    found.extend((0..text.sentences.len()).filter(|&at| states_decision(text.sentence(at))));
+    found.retain(|&at| has_purpose(text, at));
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// The items of lists under a heading that is a word for decisions, and what stands behind such a word and
+/// a colon. A question decides nothing.
+fn declared_decisions(text: &Text<'_>) -> Vec<usize> {
+    let mut found: Vec<usize> =
+        (0..text.sentences.len()).filter(|&at| is_labelled_decision(text, at)).collect();
     let (mut place, mut is_headed) = ((usize::MAX, 0), false);
     for block in &text.blocks {
         let here = (block.part, block.section);
@@ -185,9 +194,7 @@ pub(crate) fn decided(text: &Text<'_>) -> Vec<usize> {
             _ => {}
         }
     }
-    found.retain(|&at| !asks(text, at) && has_purpose(text, at));
-    found.sort_unstable();
-    found.dedup();
+    found.retain(|&at| !asks(text, at));
     found
 }
 

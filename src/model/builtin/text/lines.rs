@@ -390,9 +390,11 @@ pub(crate) fn is_contact(line: &str) -> bool {
         && !line.ends_with(['?', '!', ':'])
 }
 
-/// Whether a line lists who was at a meeting or who was not: `Present: Ana, Ben.`
+/// Whether a line lists who was at a meeting or who was not: `Present: Ana, Ben.` How many may come is a fact.
 pub(crate) fn lists_attendance(line: &str) -> bool {
-    let found = labelled(line).filter(|found| !found.value.is_empty());
+    let has_digit = |value: &str| value.contains(|c: char| c.is_ascii_digit());
+    let found = labelled(line)
+        .filter(|found| !found.value.is_empty() && !has_digit(&line[found.value.clone()]));
     found.is_some_and(|found| {
         let label = fold(&line[found.label]);
         label.split_whitespace().next().is_some_and(|word| lexicon().attendance.contains(word))
