@@ -6,9 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use super::super::extract::Mention;
 use super::super::lexicon::lexicon;
-use super::super::text::words::{Token, fold};
+use super::super::text::words::Token;
 use super::super::text::{Kind, Role, lines};
 use super::scene::{Focus, Scene};
 use super::signals::signals;
@@ -74,32 +73,6 @@ fn is_first_of_block(scene: &Scene<'_, '_>, at: usize) -> bool {
     scene.text.block_of(at).sentences.start == at
 }
 
-/// The sentences that only seem to ask: `Please find the contract attached.` What asks beside such a phrase
-/// still does: `Please find the contract attached and please sign it.`
-fn not_asked(scene: &Scene<'_, '_>) -> BTreeSet<usize> {
-    let (index, ask) = (scene.index(), &lexicon().ask);
-    let mut found = BTreeSet::new();
-    for phrase in &ask.not_asked {
-        let Some((begin, end)) = phrase.split_once(" … ") else {
-            found.extend(index.find(phrase).iter().map(|one| one.sentence));
-            continue;
-        };
-        let begins = index.find(begin);
-        if begins.is_empty() {
-            continue;
-        }
-        let ends = index.find(end);
-        let requests: Vec<Mention> = ask.requests.iter().flat_map(|cue| index.find(cue)).collect();
-        let only_seems = |one: &&Mention| {
-            let here = |other: &&Mention| other.sentence == one.sentence;
-            ends.iter().filter(here).any(|end| end.start >= one.end)
-                && requests.iter().filter(here).all(|other| other.start < one.end)
-        };
-        found.extend(begins.iter().filter(only_seems).map(|one| one.sentence));
-    }
-    found
-}
-
 /// The sentences that ask for something, in reading order.
 fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
     let ask = &lexicon().ask;
@@ -107,7 +80,7 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
         scene.index().sentences(cues.iter().map(String::as_str)).into_iter().collect()
     };
     let (requested, obliged) = (said(&ask.requests), said(&ask.obligations));
-    let (not_asked, under) = (not_asked(scene), task_places(scene));
+    let (not_asked, under) = (said(&ask.not_asked), task_places(scene));
     let dated: BTreeSet<usize> = scene
         .whens()
         .iter()
@@ -225,9 +198,7 @@ fn orders(
     };
     let source = scene.text.parts[scene.text.sentences[sentence].part].text;
     let ask = &lexicon().ask;
-    if ask.imperatives.contains(word)
-        && !is_past(scene.text.token_text(sentence, &tokens[first.at]))
-    {
+    if ask.imperatives.contains(word) {
         // `test_rounding` is a name, and an address is nothing to do.
         let rest = &source[tokens[first.at].end as usize..];
         let address = rest.split_whitespace().take(2).any(|word| word.starts_with("http"));
@@ -253,12 +224,6 @@ fn orders(
     item && scene.text.language.does(|habits| habits.lists_order_in_infinitives) && infinitive
 }
 
-/// `Reservé el salón` tells what `reserve` and `reserva` order. `Traé` orders: there is no `traa`.
-fn is_past(word: &str) -> bool {
-    let stem = word.strip_suffix('é').map(|stem| fold(stem) + "a");
-    stem.is_some_and(|order| lexicon().ask.imperatives.contains(order.as_str()))
-}
-
 fn speaks_to_reader(scene: &Scene<'_, '_>, tokens: &[Token]) -> bool {
     tokens.iter().any(|token| lexicon().ask.reader.contains(scene.text.folded(token)))
 }
@@ -270,35 +235,6 @@ mod tests {
     use super::super::super::text::{Part, Text};
     use super::super::hints::Hints;
     use super::*;
-
-    #[test]
-    fn what_is_attached_or_done_asks_for_nothing() {
-        let asks = |text: &str| {
-            let (read, hints, inputs) =
-                (Text::new(vec![Part { id: "a", text }]), Hints::default(), Map::new());
-            !Scene::new(&read, &[], &inputs, &hints, 100).asks().is_empty()
-        };
-        for text in [
-            "Please find the contract attached.",
-            "Bitte finden Sie den Vertrag anbei.",
-            "Veuillez trouver le contrat ci-joint.",
-            "Encontrará adjunto el contrato.",
-            "Reservé el salón del club para las 18.",
-            "Confirmé la cita con la doctora.",
-        ] {
-            assert!(!asks(text), "{text}");
-        }
-        for text in [
-            "Please find the keys and send them.",
-            "Please find the contract attached and please sign it.",
-            "Bitte schicken Sie den Vertrag.",
-            "Veuillez envoyer le contrat.",
-            "Reserve el salón del club, por favor.",
-            "Traé las sillas mañana.",
-        ] {
-            assert!(asks(text), "{text}");
-        }
-    }
 
     #[test]
     fn what_stands_under_a_heading_for_tasks_is_one_whatever_its_verb() {
