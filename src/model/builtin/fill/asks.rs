@@ -43,7 +43,7 @@ fn task_places(scene: &Scene<'_, '_>) -> BTreeSet<(usize, usize)> {
     headed.into_iter().filter(heads).map(|at| place(scene, at)).collect()
 }
 
-/// See docs/adr/0126-what-texts-mark-as-decided-and-to-do.md.
+/// See docs/adr/0125-what-texts-mark-as-decided-and-to-do.md.
 ///
 /// The open boxes of a text, and what stands under its headings for tasks: items, and lines that begin with
 /// the name of somebody. What is done or asks back is no task.
