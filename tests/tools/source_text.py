@@ -208,7 +208,7 @@ textarea video""".split()
 EMPTY = "area base br col embed hr img input link meta param source track wbr".split()
 PARTS = ["thead", "tbody", "tfoot", "caption"]
 CELL = ["td", "th", "caption", "table"]
-BLOCKS = PARAGRAPHS + LINES + HEADINGS + LISTS + ["li", "blockquote", "pre", "listing", "table", "tr", "td", "th"]
+BLOCKS = ["select"] + PARAGRAPHS + LINES + HEADINGS + LISTS + ["li", "blockquote", "pre", "listing", "table", "tr", "td", "th"]
 TAG = re.compile(
     r"</?(?P<name>[a-zA-Z][^\s/>]*)"
     r"(?P<attributes>(?:[\s/]+|[^\s/>][^\s/>=]*(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s>\"'][^\s>]*))?)*)>", re.A)
@@ -286,7 +286,7 @@ class Html:
             key.strip().lower() == "display" and value.split("!")[0].strip().lower() == "none"
             for key, _, value in styles)
         self.imply(name)
-        shown = not self.hidden and not hides
+        shown = not self.hidden and not hides and not (self.in_code and name in ("pre", "listing"))
         if name in EMPTY or (name in ("svg", "math") and attributes.endswith("/")):
             if shown:
                 self.empty(name)
@@ -306,6 +306,8 @@ class Html:
     def break_of(self, name):
         if name in LINES + ["br", "tr", "li"]:
             return LINE
+        if name == "select":
+            return SPACE
         return PARAGRAPH if name in BLOCKS and name not in ("td", "th") else NONE
 
     def empty(self, name):
@@ -335,7 +337,7 @@ class Html:
             page.begin_item(max(len(self.lists) - 1, 0), marker)
         elif name == "blockquote":
             page.begin_quote()
-        elif name in ("pre", "listing") and not self.in_code:
+        elif name in ("pre", "listing"):
             self.in_code = True
             page.begin_code()
         elif name == "table":
@@ -363,7 +365,7 @@ class Html:
             page.end_item()
         elif name == "blockquote":
             page.end_quote()
-        elif name in ("pre", "listing") and self.in_code:
+        elif name in ("pre", "listing"):
             self.in_code = False
             page.end_code(self.fence)
         elif name == "table":
@@ -400,7 +402,7 @@ class Html:
         elif name in ("dt", "dd"):
             self.end(["dt", "dd"], ["dl"] + CELL)
         elif name in ("option", "optgroup"):
-            self.end(["option"], ["select", "datalist"])
+            self.end(["option"], ["select", "datalist"] + CELL)
         elif name in ("td", "th"):
             self.end(["td", "th", "caption"], ["tr", "table"])
         elif name == "tr":
@@ -409,7 +411,7 @@ class Html:
             self.end(PARTS, ["table"]) or self.end(["tr"], ["table"])
         if name in HEADINGS and self.in_heading:
             self.end(HEADINGS, CELL)
-        if name in BLOCKS and name not in ("option", "optgroup", "legend") and any(
+        if name in BLOCKS and name not in ("select", "option", "optgroup", "legend") and any(
                 entry[0] == "p" for entry in self.stack):
             self.end(["p"], CELL)
         if name in ("td", "th") and self.stack and self.stack[-1][0] in PARTS + ["table"]:

@@ -137,6 +137,8 @@ pub(super) enum Shown {
     Table,
     Row,
     Cell,
+    /// A control that holds choices. It stands in its line and ends what is in it.
+    Choices,
     /// The element and all in it is left out.
     Not,
     /// As `Not`, and its content is not markup.
@@ -166,6 +168,7 @@ pub(super) fn shown(name: &str) -> Shown {
         "table" => Shown::Table,
         "tr" => Shown::Row,
         "td" | "th" => Shown::Cell,
+        "select" => Shown::Choices,
         "address" | "article" | "aside" | "details" | "dialog" | "dl" | "fieldset" | "figure"
         | "footer" | "form" | "header" | "hgroup" | "hr" | "main" | "nav" | "p" | "search"
         | "section" => Shown::Paragraph,

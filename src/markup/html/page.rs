@@ -223,7 +223,8 @@ impl<'a> Reader<'a> {
             }
             return Some(end);
         }
-        // An inline element changes nothing, so it is followed only where its end matters.
+        // The end of an inline element changes nothing, so that it does not end a block it was put around:
+        // it is followed only where it hides.
         if shown == Shown::Inline && !hides && self.hidden == 0 {
             return Some(end);
         }
@@ -233,7 +234,8 @@ impl<'a> Reader<'a> {
             }
             return Some(end);
         }
-        let laid_out = self.hidden == 0 && !hides;
+        let is_more_code = shown == Shown::Code && self.in_code;
+        let laid_out = self.hidden == 0 && !hides && !is_more_code;
         if laid_out {
             self.lay_out(&start, shown);
         }
@@ -327,7 +329,7 @@ impl<'a> Reader<'a> {
                 self.layout.item(self.lists.len().saturating_sub(1), &marker);
             }
             Shown::Quote => self.layout.quote(),
-            Shown::Code if !self.in_code => {
+            Shown::Code => {
                 self.in_code = true;
                 let fence = *self.fence.get_or_insert_with(|| fence_for(self.source));
                 self.layout.code(fence);
@@ -359,7 +361,7 @@ impl<'a> Reader<'a> {
             }
             Shown::Item => self.layout.end_item(),
             Shown::Quote => self.layout.end_quote(),
-            Shown::Code if self.in_code => {
+            Shown::Code => {
                 self.in_code = false;
                 self.layout.end_code();
             }
@@ -421,7 +423,7 @@ impl<'a> Reader<'a> {
         match name {
             "li" => self.end(&["li"], ITEM),
             "dt" | "dd" => self.end(&["dt", "dd"], &["dl", "td", "th", "caption", "table"]),
-            "option" | "optgroup" => self.end(&["option"], &["select", "datalist"]),
+            "option" | "optgroup" => self.end(&["option"], CHOICES),
             "td" | "th" => self.end(&["td", "th", "caption"], &["tr", "table"]),
             "tr" => self.end(&["tr", "caption"], &["table"]),
             _ if elements::is_table_part(name) => {
@@ -430,10 +432,11 @@ impl<'a> Reader<'a> {
             }
             _ => false,
         };
+        const CHOICES: &[&str] = &["select", "datalist", "td", "th", "caption", "table"];
         if matches!(shown, Shown::Heading(_)) && self.in_heading {
             self.end(&["h1", "h2", "h3", "h4", "h5", "h6"], CELL);
         }
-        let inside = matches!(shown, Shown::Inline | Shown::Break | Shown::Not)
+        let inside = matches!(shown, Shown::Inline | Shown::Break | Shown::Choices | Shown::Not)
             || matches!(name, "option" | "optgroup" | "legend");
         if self.paragraphs > 0 && !inside {
             self.end(&["p"], CELL);
@@ -605,6 +608,7 @@ fn name_of(rest: &str, from: usize) -> (Cow<'_, str>, usize) {
         return (Cow::Owned(name.to_ascii_lowercase()), named);
     }
     (Cow::Borrowed(name), named)
+        Shown::Choices => Break::Space,
 }
 
 /// Past a comment, a declaration or what a browser takes for a comment.
