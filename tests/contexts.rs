@@ -740,3 +740,35 @@ fn the_newest_version_of_an_event_decides_whichever_id_a_request_names() {
     home.ok(&["drain"]);
     assert!(home.ack("again")["warnings"].to_string().contains("source_changed"));
 }
+
+/// The parts of a source are condensed apart, and each question says whose words they are.
+#[test]
+fn a_question_about_a_part_of_a_long_text_says_who_wrote_it_and_when() {
+    let home = Home::without_data();
+    let asked = home.path("asked");
+    std::fs::create_dir_all(&asked).unwrap();
+    let script = format!(
+        "file=$(mktemp '{}/XXXXXX'); cat > \"$file\"; echo 'The roof is to be paid.'",
+        asked.display()
+    );
+    let config = format!(
+        "{CONFIG}\n[provider]\ndefault = \"script\"\n[provider.script]\nkind = \"command\"\n\
+         command = [\"/bin/sh\", \"-c\", {}]\ncontext_tokens = 6000\n",
+        json!(script)
+    );
+    std::fs::write(home.path("summarizer.toml"), config).unwrap();
+    let mut long = mail();
+    long["content"] = "I pay the roof of the barn. ".repeat(1_200).into();
+    upstream(&home.path("buses"), long);
+    let flow = "docs.chunk_set.summarize.brief.v1";
+    home.ask("long", flow, "event_summary", "event_bus", &["evt_mail"], json!({}));
+    home.run(&["drain"]);
+    let prompts = std::fs::read_dir(&asked).unwrap();
+    let prompts = prompts.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
+    let parts: Vec<String> = prompts.filter(|prompt| prompt.contains("I pay the roof")).collect();
+    assert!(parts.len() > 1, "the text was not split");
+    for part in parts {
+        let label = "[1] evt_mail | Lease for the flat | Ana Ruiz <ana@example.org> | 2026-02-11T";
+        assert!(part.contains(label), "{part}");
+    }
+}

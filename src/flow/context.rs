@@ -11,7 +11,9 @@ use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::contract::source::{FORWARDED_FROM, InputContext, REPLY_TO_AUTHOR, SourceContext};
+use crate::contract::source::{
+    FORWARDED_FROM, InputContext, Person, REPLY_TO_AUTHOR, SourceContext,
+};
 use crate::contract::time::Timestamp;
 use crate::model::SourceText;
 use crate::registry::binding::{Binding, SourceField};
@@ -25,6 +27,8 @@ pub(crate) enum Labels {
     OfSeveral,
     /// A single text too when its author is known: no input of the flow tells who wrote it.
     OfAuthors,
+    /// A single text too when it is known who wrote it or when: a question about a part tells nothing else.
+    OfParts,
     /// A single text too: the answer names the ids of its sources.
     Always,
 }
@@ -85,7 +89,8 @@ impl Surroundings {
         }
     }
 
-    /// What is known of condensed texts: the titles and the days of the sources that each stands for.
+    /// What is known of condensed texts: the titles and the days of the sources that each stands for, and
+    /// who wrote them where that is one.
     pub(super) fn of_condensed(&self, texts: &[SourceText], nodes: &[TreeNode]) -> Surroundings {
         let known: BTreeMap<&str, &SourceContext> =
             self.input.sources.iter().map(|source| (source.id.as_str(), source)).collect();
@@ -100,6 +105,7 @@ impl Surroundings {
                 id: node.node_id.clone(),
                 title,
                 day: days(&of),
+                author: only_author(&of),
                 ..SourceContext::default()
             }
         });
@@ -188,13 +194,13 @@ impl Surroundings {
 
     /// Whether a single text stands as it is.
     fn is_bare(&self, only: &SourceText, labels: Labels) -> bool {
-        let of_nobody = || {
-            let mut known = self.input.sources.iter().filter(|source| source.id == only.id);
-            known.all(|source| source.speaker().is_none())
-        };
+        let mut known = self.input.sources.iter().filter(|source| source.id == only.id);
         let without_label = match labels {
             Labels::OfSeveral => true,
-            Labels::OfAuthors => of_nobody(),
+            Labels::OfAuthors => known.all(|source| source.speaker().is_none()),
+            Labels::OfParts => known.all(|source| {
+                source.speaker().is_none() && source.ts.is_none() && source.day.is_none()
+            }),
             Labels::Always => false,
         };
         without_label && self.input.window.is_none() && !self.condensed
@@ -309,6 +315,13 @@ fn days(sources: &[&SourceContext]) -> Option<String> {
     let all = || sources.iter().filter_map(|source| source.day.as_deref());
     let (first, last) = (all().min()?, all().max()?);
     Some(if first == last { first.to_owned() } else { format!("{first} to {last}") })
+}
+
+/// Who wrote all of some sources.
+fn only_author(sources: &[&SourceContext]) -> Option<Person> {
+    let first = sources.first()?.author.as_ref()?;
+    let is_first = |source: &&SourceContext| source.author.as_ref() == Some(first);
+    sources.iter().all(is_first).then(|| first.clone())
 }
 
 /// What stands behind the number of a text: its id, and what a reader needs to place it.
@@ -430,7 +443,7 @@ fn titles(of: &[&SourceContext]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::source::{Person, Window};
+    use crate::contract::source::Window;
 
     #[test]
     fn many_titles_are_counted_and_long_ones_are_cut() {
@@ -485,16 +498,17 @@ mod tests {
 
     #[test]
     fn condensed_texts_keep_the_title_and_the_days_of_their_sources() {
-        let source = |id: &str, title: &str, day: &str| SourceContext {
+        let source = |id: &str, title: &str, day: &str, author: &str| SourceContext {
             id: id.into(),
             title: Some(title.into()),
             day: Some(day.into()),
+            author: Some(Person { name: Some(author.into()), ..Person::default() }),
             ..SourceContext::default()
         };
         let sources = vec![
-            source("a", "Roof", "2026-03-02"),
-            source("b", "Roof", "2026-03-04"),
-            source("c", "Lease", "2026-03-04"),
+            source("a", "Roof", "2026-03-02", "Ana"),
+            source("b", "Roof", "2026-03-04", "Ana"),
+            source("c", "Lease", "2026-03-04", "Ben"),
         ];
         let input = InputContext { sources, whole: None, window: None };
         let around = Surroundings { input, ..Surroundings::default() };
@@ -513,12 +527,15 @@ mod tests {
         let all = [text("n0"), text("n1"), text("n2")];
         assert_eq!(
             around.of_condensed(&all, &nodes).joined(&all, Labels::OfSeveral),
-            "[1] n0 | Roof | 2026-03-02 to 2026-03-04\nWords.\n\n[2] n1 | Roof; Lease | 2026-03-04\nWords.\n\n\
-             [3] n2 | Lease | 2026-03-04\nWords."
+            "[1] n0 | Roof | Ana | 2026-03-02 to 2026-03-04\nWords.\n\n[2] n1 | Roof; Lease | 2026-03-04\nWords.\n\n\
+             [3] n2 | Lease | Ben | 2026-03-04\nWords."
         );
         let one = [text("n2")];
         let around = around.of_condensed(&one, &nodes);
-        assert_eq!(around.joined(&one, Labels::OfSeveral), "[1] n2 | Lease | 2026-03-04\nWords.");
+        assert_eq!(
+            around.joined(&one, Labels::OfSeveral),
+            "[1] n2 | Lease | Ben | 2026-03-04\nWords."
+        );
         assert_eq!(around.list(&one)[0]["day"], "2026-03-04");
     }
 }

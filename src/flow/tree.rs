@@ -251,7 +251,7 @@ impl TreeJob<'_> {
     fn ask(&self, draft: &Draft, prompt: &LevelPrompt<'_>) -> Result<String, FlowProblem> {
         let name = format!("#{}", draft.node_id);
         let text =
-            super::inputs::main_value(None, &draft.texts, self.surroundings, Labels::OfSeveral);
+            super::inputs::main_value(None, &draft.texts, self.surroundings, Labels::OfParts);
         let title = Value::from(draft.title.as_str());
         let values = members(self.inputs).chain([("text", &text), ("title", &title)]);
         let rendered = prompt.render(values)?;
