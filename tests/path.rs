@@ -741,6 +741,30 @@ fn written_days_and_speakers_are_kept_and_an_unclear_day_is_not_guessed() {
 }
 
 #[test]
+fn a_chat_whose_dates_have_two_readings_keeps_its_speakers_and_the_choice_is_named() {
+    let person = Person::new();
+    std::fs::create_dir(person.path("own")).unwrap();
+    let chat = "11/02/26, 14:05 - Ana: who pays the electricity?\n11/02/26, 14:07 - Ben: I pay it, 64 euros\n\
+        12/02/26, 09:30 - Ana: the plumber comes on Monday\n";
+    std::fs::write(person.path("own/chat.txt"), chat).unwrap();
+    let listed = person.json(0, &home(&["add", "--init", "own", "--dry-run"]));
+    assert_eq!(listed[0]["kind"], "chat log");
+    let added = person.run(0, &home(&["add", "--init", "own"]));
+    says(&added.err, &["chat.txt: dates read as day/month/year"]);
+    let rows = person.json(0, &home(&["read", "--last", "5"]));
+    let days: Vec<&str> = rows.iter().map(|row| row["day"].as_str().unwrap()).collect();
+    assert_eq!(days, ["2026-02-12", "2026-02-11"]);
+    assert!(rows.iter().all(|row| row["source_type"] == "session"), "{rows:?}");
+    let shown = person.run(0, &["sum", "own/chat.txt"]);
+    says(&shown.out, &["Ben: I pay it, 64 euros"]);
+    // A log without any day is a text, and the list says so.
+    let log = "[14:03] ana: it is down\n[14:04] ben: I look\n[14:09] ana: it is up\n";
+    std::fs::write(person.path("own/log.txt"), log).unwrap();
+    let listed = person.json(0, &home(&["add", "own/log.txt", "--dry-run"]));
+    assert_eq!(listed[0]["kind"], "text");
+}
+
+#[test]
 fn words_of_an_assistant_are_no_achievement_of_its_user() {
     let person = Person::new();
     std::fs::create_dir(person.path("export")).unwrap();

@@ -27,6 +27,9 @@ use crate::service::Until;
 /// Requests that failed for now and that are named.
 const FAILING_NAMED: usize = 10;
 
+/// Files whose dates have two readings and that are named.
+const DATES_READ_NAMED: usize = 20;
+
 /// Files that are gone and that are named.
 const GONE_NAMED: usize = 10;
 
@@ -237,7 +240,7 @@ impl Imported<'_> {
                 "made": new, "as_before": same, "not_made": other, "aside": self.aside,
                 "failing": ended.failing.values().collect::<Vec<_>>(),
                 "skipped": skipped, "not_read": self.report.not_read,
-                "not_read_omitted": self.report.not_read_omitted,
+                "not_read_omitted": self.report.not_read_omitted, "dates_read": self.report.dates_read,
                 "gone": self.gone.iter().map(|one| &one.name).collect::<Vec<_>>(),
             }));
         } else {
@@ -295,6 +298,10 @@ impl Imported<'_> {
         if self.aside > 0 {
             let what = "edited away, answered again or hidden: imported, and part of no summary";
             ui.talk(ui::dim(&format!("{} {what}", ui::count(self.aside, "message"))));
+        }
+        for one in self.report.dates_read.iter().take(DATES_READ_NAMED) {
+            let name = plain_line(&one.source);
+            ui.talk(ui::dim(&format!("{name}: dates read as {}", one.order)));
         }
         self.talk_of_gone(ui);
         let next = match waiting {

@@ -28,6 +28,7 @@ use crate::facts::dialect::LearnedDialect;
 use crate::flow::context::Surroundings;
 use crate::flow::{self, FlowError, FlowOutcome, LoadedPack, RunOptions};
 use crate::home::Home;
+use crate::import::Clock;
 use crate::import::collect::collect;
 use crate::import::read::Readers;
 use crate::import::units::each_unit;
@@ -356,6 +357,7 @@ impl CompareArgs {
         let mut skipped: Vec<String> =
             collected.skipped.iter().map(|one| named(&one.name, &one.why)).collect();
         let readers = Readers { pdf: config.extract_pdf.clone() };
+        let clock = Clock { zone: config.timezone, now: context.machine.clock.now() };
         let mut inputs = Vec::new();
         for file in &collected.files {
             let place = file_places(context, &file.path);
@@ -372,7 +374,7 @@ impl CompareArgs {
                 });
                 continue;
             }
-            let read = each_unit(disk, &readers, file, config.timezone, &mut |unit| match unit {
+            let read = each_unit(disk, &readers, file, clock, &mut |unit| match unit {
                 Ok(mut unit) => {
                     unit.note_places(&place);
                     inputs.push(FlowInput {

@@ -28,7 +28,7 @@ use crate::import::collect::{Collected, NamedFile, Skipped, collect, in_short};
 use crate::import::kind::{FileKind, Group, HEAD_BYTES, Refusal};
 use crate::import::read::Readers;
 use crate::import::units::{Unit, each_unit};
-use crate::import::{LeftOut, Report};
+use crate::import::{Clock, LeftOut, Report};
 use crate::model::Listener;
 
 /// Units that wait for a free thread.
@@ -246,7 +246,7 @@ fn ask(
 /// The files, with what was left out so far.
 struct Sources<'a> {
     context: &'a Context,
-    zone: chrono_tz::Tz,
+    clock: Clock,
     readers: Readers,
     collected: Collected,
     /// What is attached to mails and has no reader.
@@ -283,8 +283,9 @@ impl<'a> Sources<'a> {
             spooled = Some(file);
         }
         let readers = Readers { pdf: config.extract_pdf.clone() };
-        let (zone, left_out) = (config.timezone, Report::default());
-        Ok(Sources { context, zone, readers, collected, left_out, spooled, unread: 0 })
+        let clock = Clock { zone: config.timezone, now: context.machine.clock.now() };
+        let left_out = Report::default();
+        Ok(Sources { context, clock, readers, collected, left_out, spooled, unread: 0 })
     }
 
     /// Whether there may be more than one summary.
@@ -307,7 +308,7 @@ impl<'a> Sources<'a> {
             }
             let (mut skipped, left_out) = (Vec::new(), &mut self.left_out);
             let place = file_places(self.context, &file.path);
-            let read = each_unit(disk, &self.readers, file, self.zone, &mut |unit| match unit {
+            let read = each_unit(disk, &self.readers, file, self.clock, &mut |unit| match unit {
                 Ok(mut unit) => {
                     unit.note_places(&place);
                     take(unit);

@@ -3,11 +3,14 @@
 //! Contract: a text is a chat when its lines begin with a time or a name in the same way and people speak
 //! in it again and again. A line without a beginning of its own continues the message above it. What
 //! the program says (`Ana joined`) is kept and marked, a message that is only a picture is counted. The
-//! clock is that of the home: exports name no zone. A stamp whose day is not clear gives no time.
+//! clock is that of the home: exports name no zone. Dates that are both day and month are read in one order
+//! in the whole chat, and the conversation names it.
+
+use std::path::Path;
 
 use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
-use chrono_tz::Tz;
 
+use super::Clock;
 use super::chats::{Conversation, Standing, Turn};
 use crate::contract::hash::sha256;
 use crate::contract::time::Timestamp;
@@ -73,22 +76,31 @@ pub(super) fn is_chat(text: &str) -> bool {
         && other <= messages * 2
 }
 
+/// Whether the messages of a chat have days: each in its line, or all from the name of the file.
+pub(super) fn has_day(text: &str, name: &Path) -> bool {
+    let mut lines = prefix(text, SAMPLE_BYTES).lines().filter_map(read);
+    let named = || day_of_name(&name.to_string_lossy(), Some(Order::DayFirst)).is_some();
+    lines.next().is_some_and(|first| first.date.is_some()) || named()
+}
+
 /// Reads a chat; `None` where no message has a time. `name` is the name of its file.
-pub(super) fn conversation(text: &str, name: &str, zone: Tz) -> Option<Conversation> {
+pub(super) fn conversation(text: &str, name: &str, clock: Clock) -> Option<Conversation> {
     let lines = messages(text);
-    let order = order(&lines, text);
-    let named = day_of_name(name, order);
+    let today = clock.now.day_in(clock.zone).0;
+    let order = order(&lines, text, today);
+    let named = day_of_name(name, Some(order));
     let mut found = Conversation {
         id: name.to_owned(),
         title: Some(title_of(name)),
         system: "chat_log",
+        dates_read: has_two_readings(&lines).then_some(order_in_words(order)),
         ..Conversation::default()
     };
     let (mut day, mut last): (Option<NaiveDate>, Option<NaiveTime>) = (named, None);
     let mut known = std::collections::BTreeMap::new();
     for (line, text) in lines {
         match line.date {
-            Some(date) => day = Some(date.day(order)?),
+            Some(date) => day = Some(date.day(Some(order))?),
             // A log of one day that continues after midnight.
             None => {
                 let turned = last.zip(line.clock).is_some_and(|(last, clock)| clock < last);
@@ -97,7 +109,7 @@ pub(super) fn conversation(text: &str, name: &str, zone: Tz) -> Option<Conversat
         }
         last = line.clock.or(last);
         let local = NaiveDateTime::new(day?, last?);
-        let at = local.and_local_timezone(zone).earliest()?;
+        let at = local.and_local_timezone(clock.zone).earliest()?;
         let at = Timestamp(at.timestamp_millis());
         let standing = match line.name {
             Some(_) if is_empty(&text) => {
@@ -134,27 +146,49 @@ fn messages(text: &str) -> Vec<(Line<'_>, String)> {
     found
 }
 
-/// Which number of the stamps is the day: by the numbers, by the order of time, by the form that
-/// telephones of one country write, by the language.
-fn order(lines: &[(Line<'_>, String)], text: &str) -> Option<Order> {
-    let stamps: Vec<Dated> = lines.iter().filter_map(|(line, _)| line.date).collect();
-    let rises = |order| {
-        let days: Option<Vec<NaiveDate>> =
-            stamps.iter().map(|stamp| stamp.day(Some(order))).collect();
-        days.is_some_and(|days| days.is_sorted())
+/// Which number of the stamps is the day: by the numbers, by the order of time up to the day of the
+/// import, by the form that telephones of one country write, by the language. It is always one of them:
+/// a chat whose days may be wrong is more than a text without days and speakers.
+fn order(lines: &[(Line<'_>, String)], text: &str, today: NaiveDate) -> Order {
+    // Clocks of telephones in the east are ahead.
+    let latest = today.succ_opt().unwrap_or(today);
+    let days = |order| days_in(lines, order);
+    let rises = |days: &Option<Vec<NaiveDate>>| days.as_ref().is_some_and(|days| days.is_sorted());
+    let fits = |days: &Option<Vec<NaiveDate>>| {
+        rises(days) && days.iter().flatten().next_back().is_none_or(|last| *last <= latest)
     };
-    match (rises(Order::DayFirst), rises(Order::MonthFirst)) {
-        (true, false) => return Some(Order::DayFirst),
-        (false, true) => return Some(Order::MonthFirst),
-        _ => {}
+    let (by_day, by_month) = (days(Order::DayFirst), days(Order::MonthFirst));
+    for is_right in [&fits as &dyn Fn(&Option<Vec<NaiveDate>>) -> bool, &rises, &Option::is_some] {
+        match (is_right(&by_day), is_right(&by_month)) {
+            (true, false) => return Order::DayFirst,
+            (false, true) => return Order::MonthFirst,
+            _ => {}
+        }
     }
-    let padded = stamps.iter().any(|stamp| stamp.padded);
+    let padded = lines.iter().any(|(line, _)| line.date.is_some_and(|date| date.padded));
     let halves = lines.iter().any(|(line, _)| line.halves);
-    match (padded, halves) {
-        // `03/05/2026, 14:05`: no telephone that writes the month first does so.
-        (true, false) => Some(Order::DayFirst),
-        (false, true) if order_of([text].into_iter()).is_none() => Some(Order::MonthFirst),
-        _ => order_of([text].into_iter()),
+    let usual = if halves { Order::MonthFirst } else { Order::DayFirst };
+    // `03/05/2026, 14:05`: no telephone that writes the month first does so.
+    let is_clear = padded && !halves;
+    if is_clear { usual } else { order_of([text].into_iter()).unwrap_or(usual) }
+}
+
+/// The days of the stamps in an order; `None` where one of them is no day then.
+fn days_in(lines: &[(Line<'_>, String)], order: Order) -> Option<Vec<NaiveDate>> {
+    lines.iter().filter_map(|(line, _)| line.date).map(|date| date.day_in(order)).collect()
+}
+
+/// Whether both orders give days, and not the same.
+fn has_two_readings(lines: &[(Line<'_>, String)]) -> bool {
+    let [by_day, by_month] =
+        [Order::DayFirst, Order::MonthFirst].map(|order| days_in(lines, order));
+    by_day.is_some() && by_month.is_some() && by_day != by_month
+}
+
+fn order_in_words(order: Order) -> &'static str {
+    match order {
+        Order::DayFirst => "day/month/year",
+        Order::MonthFirst => "month/day/year",
     }
 }
 
@@ -311,9 +345,12 @@ fn half_end(tail: &str) -> usize {
 mod tests {
     use super::*;
 
+    /// 2026-11-28 in UTC.
+    const CLOCK: Clock = Clock { zone: chrono_tz::UTC, now: Timestamp(1_795_824_000_000) };
+
     fn read_all(text: &str, name: &str) -> Vec<String> {
         assert!(is_chat(text), "{text}");
-        let found = conversation(text, name, chrono_tz::UTC).unwrap();
+        let found = conversation(text, name, CLOCK).unwrap();
         let shown = found.turns.iter().map(|turn| {
             let author = turn.author.as_deref().unwrap_or("-");
             format!("{} {author}: {}", &turn.at.to_string()[..16], turn.text)
@@ -357,6 +394,40 @@ mod tests {
     }
 
     #[test]
+    fn dates_with_two_readings_are_read_in_the_order_of_time_and_not_after_the_import() {
+        let chat = |days: &[&str], time: &str| {
+            let lines: Vec<String> = days
+                .iter()
+                .zip(["Ana", "Ben", "Ana"])
+                .map(|(day, name)| format!("{day}, {time} - {name}: 64 EUR\n"))
+                .collect();
+            assert!(is_chat(&lines.concat()));
+            let found = conversation(&lines.concat(), "chat.txt", CLOCK).expect("a chat");
+            let day = found.turns[0].at.to_string()[..10].to_owned();
+            (day, found.dates_read)
+        };
+        let (day_first, month_first) = (Some("day/month/year"), Some("month/day/year"));
+        // Both readings rise and are in the past.
+        let days = ["11/02/26", "11/02/26", "11/03/26"];
+        assert_eq!(chat(&days, "14:05"), ("2026-02-11".to_owned(), day_first));
+        assert_eq!(chat(&days, "2:05 PM"), ("2026-11-02".to_owned(), month_first));
+        // Read with the month first, the last message is of December.
+        let days = ["11/02/26", "12/02/26", "12/02/26"];
+        assert_eq!(chat(&days, "2:05 PM"), ("2026-02-11".to_owned(), day_first));
+        // With the day first, the second message is older than the first.
+        let days = ["3/11/26", "4/2/26", "5/1/26"];
+        assert_eq!(chat(&days, "14:05"), ("2026-03-11".to_owned(), month_first));
+        // One date leaves no choice, also where both readings are in the order of time.
+        let days = ["01/02/26", "13/02/26", "13/02/26"];
+        assert_eq!(chat(&days, "2:05 PM"), ("2026-02-01".to_owned(), None));
+        let days = ["11/02/26", "13/02/26", "13/02/26"];
+        assert_eq!(chat(&days, "2:05 PM"), ("2026-02-11".to_owned(), None));
+        // Neither reading is possible at the time of the import.
+        let days = ["11/12/27", "12/12/27", "12/12/27"];
+        assert_eq!(chat(&days, "14:05"), ("2027-12-11".to_owned(), day_first));
+    }
+
+    #[test]
     fn plain_logs_have_the_day_of_their_name() {
         let log = "[14:03] ana: it is down\n[23:59] ben: I look\n[00:01] ben: it is up\n";
         assert_eq!(
@@ -367,7 +438,7 @@ mod tests {
                 "2026-03-06T00:01 ben: it is up"
             ]
         );
-        assert!(conversation(log, "log.txt", chrono_tz::UTC).is_none(), "no day is known");
+        assert!(conversation(log, "log.txt", CLOCK).is_none(), "no day is known");
         assert!(is_chat("<ana> hi\n<ben> yes\n<ana> fine\n"));
         let dated = "2026-03-05 14:03 <ana> hi\n2026-03-05 14:04 <ben> yes\n";
         assert_eq!(read_all(dated, "x.txt")[1], "2026-03-05T14:04 ben: yes");

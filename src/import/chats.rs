@@ -28,6 +28,8 @@ pub(crate) struct Conversation {
     pub turns: Vec<Turn>,
     /// Messages without words: pictures, empty system messages.
     pub empty: u64,
+    /// How dates that allow two readings were read.
+    pub dates_read: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

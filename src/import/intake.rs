@@ -18,8 +18,8 @@ use super::read::{self, Readers};
 use super::sessions::{self, Talk};
 use super::stream::each_record;
 use super::{
-    Days, ImportError, LeftOut, NewRecord, Report, Target, decode, disk_error, feed, fields, mail,
-    name_of, talks,
+    DatesRead, Days, ImportError, LeftOut, NewRecord, Report, Target, decode, disk_error, feed,
+    fields, mail, name_of, talks,
 };
 use crate::contract::hash::sha256;
 use crate::contract::privacy::LOCAL_ONLY;
@@ -133,7 +133,7 @@ impl<'a> Intake<'a> {
             FileKind::ChatText | FileKind::ChatJson => {
                 let bytes = self.target.disk.read(&file.path);
                 let bytes = bytes.map_err(disk_error("read", &file.path))?;
-                match talks::exported(file.kind, &bytes, &file.name, self.target.zone) {
+                match talks::exported(file.kind, &bytes, &file.name, self.target.clock()) {
                     // A chat without a day is still a text with speakers.
                     found if found.is_empty() => self.document(file, report),
                     found => {
@@ -390,6 +390,9 @@ impl<'a> Intake<'a> {
         one: Conversation,
         report: &mut Report,
     ) -> Result<(), ImportError> {
+        if let Some(order) = one.dates_read {
+            report.dates_read.push(DatesRead { source: file.name.clone(), order });
+        }
         let project = one.project.clone().or_else(|| self.settings.project.clone());
         let mut talk = Talk {
             id: Some(one.id.clone()),

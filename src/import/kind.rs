@@ -118,7 +118,11 @@ impl FileKind {
             return Ok(found);
         }
         Ok(match text_of(head) {
-            Some(text) => of_text(&extension, &text),
+            Some(text) => match of_text(&extension, &text) {
+                // Without a day it has no messages with a time: a text with speakers.
+                Ok(FileKind::ChatText) if !chat_text::has_day(&text, name) => Ok(FileKind::Text),
+                kind => kind,
+            },
             None => Err(Refusal::new("binary")),
         })
     }

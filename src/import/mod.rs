@@ -160,6 +160,17 @@ pub struct Report {
     /// What is attached to mails and has no reader, the first of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) not_read: Vec<NotRead>,
+    /// Files whose dates allow two readings.
+    #[serde(skip)]
+    pub(crate) dates_read: Vec<DatesRead>,
+}
+
+/// How the dates of a file were read, of which each has two readings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct DatesRead {
+    pub source: String,
+    /// `day/month/year` or `month/day/year`.
+    pub order: &'static str,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -238,6 +249,19 @@ pub struct Target<'a> {
     pub zone: chrono_tz::Tz,
     /// The time written into manifests of partitions that change.
     pub now: Timestamp,
+}
+
+/// The clock on which a person's files are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    pub zone: chrono_tz::Tz,
+    pub now: Timestamp,
+}
+
+impl Target<'_> {
+    fn clock(&self) -> Clock {
+        Clock { zone: self.zone, now: self.now }
+    }
 }
 
 /// Takes an event with its time, or the reason why it is no event, with its number, counted from 1.

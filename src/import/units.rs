@@ -8,7 +8,9 @@ use super::collect::NamedFile;
 use super::kind::FileKind;
 use super::read::{self, Readers};
 use super::stream::each_record;
-use super::{ImportError, LeftOut, NewRecord, decode, disk_error, feed, fields, mail, talks};
+use super::{
+    Clock, ImportError, LeftOut, NewRecord, decode, disk_error, feed, fields, mail, talks,
+};
 use crate::contract::places::DataPlaces;
 use crate::contract::publish::{said_by_record, together};
 use crate::contract::source::{
@@ -112,9 +114,10 @@ pub(crate) fn each_unit(
     disk: &dyn Disk,
     readers: &Readers,
     file: &NamedFile,
-    zone: Tz,
+    clock: Clock,
     take: &mut TakeUnit<'_>,
 ) -> Result<(), ImportError> {
+    let zone = clock.zone;
     let (path, name) = (file.path.as_path(), file.name.as_str());
     match file.kind {
         FileKind::Mail | FileKind::Mailbox => {
@@ -154,7 +157,7 @@ pub(crate) fn each_unit(
         }),
         FileKind::ChatText | FileKind::ChatJson => {
             let bytes = disk.read(path).map_err(disk_error("read", path))?;
-            let found = talks::exported(file.kind, &bytes, name, zone);
+            let found = talks::exported(file.kind, &bytes, name, clock);
             if found.is_empty() {
                 take(document(disk, readers, file, zone).map_err(LeftOut::Unread));
             }
@@ -388,7 +391,8 @@ mod tests {
         disk.replace(&path, mail.replace('\n', "\r\n").as_bytes(), 0o640).unwrap();
         let file = NamedFile { path, name: "a.eml".to_owned(), kind: FileKind::Mail };
         let (mut units, mut left) = (Vec::new(), Vec::new());
-        each_unit(disk, &Readers::default(), &file, chrono_tz::UTC, &mut |found| match found {
+        let clock = Clock { zone: chrono_tz::UTC, now: Timestamp(0) };
+        each_unit(disk, &Readers::default(), &file, clock, &mut |found| match found {
             Ok(unit) => units.push(unit),
             Err(why) => left.push(why),
         })

@@ -88,6 +88,11 @@ impl Dated {
     pub(crate) fn day(self, order: Option<Order>) -> Option<NaiveDate> {
         self.written.day(order)
     }
+
+    /// The day in an order that the numbers allow.
+    pub(crate) fn day_in(self, order: Order) -> Option<NaiveDate> {
+        self.written.order().is_none_or(|own| own == order).then(|| self.day(Some(order)))?
+    }
 }
 
 /// The date in figures that a line begins with, and its width.
