@@ -741,6 +741,23 @@ fn the_newest_version_of_an_event_decides_whichever_id_a_request_names() {
     assert!(home.ack("again")["warnings"].to_string().contains("source_changed"));
 }
 
+/// `params.day` files a summary. It is neither today nor the day of the text.
+#[test]
+fn today_is_the_day_of_the_request_whatever_day_a_summary_is_filed_on() {
+    let home = Home::new();
+    let filed = json!({"day": "2025-01-05"});
+    let contacts = "crm.contacts.plan.next_actions.v1";
+    home.ask("plan", contacts, "event_summary", "event_bus", &["evt_mail"], filed.clone());
+    home.ask("talk", SESSION, "event_summary", "event_bus", &["evt_mail"], filed);
+    home.ok(&["--json", "drain"]);
+    let prompt = home.prompts("plan");
+    assert!(prompt.starts_with("Today: 2026-02-19\n"), "{prompt}");
+    let prompt = home.prompts("talk");
+    assert!(prompt.contains("Day: 2026-02-11\n"), "{prompt}");
+    assert!(!prompt.contains("2025-01-05"), "{prompt}");
+    assert_eq!(home.ack("plan")["summary"]["day"], "2025-01-05");
+}
+
 /// The parts of a source are condensed apart, and each question says whose words they are.
 #[test]
 fn a_question_about_a_part_of_a_long_text_says_who_wrote_it_and_when() {

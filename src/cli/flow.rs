@@ -16,7 +16,7 @@ use super::flow_batch::BatchArgs;
 use super::flow_runner::{
     FlowProviders, calls_at_once, failed, load_pack, no_provider, run_options, tell_warnings,
 };
-use super::given_input::{GivenInput, flat_row, given_day, given_params};
+use super::given_input::{GivenInput, flat_row, given_params};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::ui::{LiveAnswer, bold, dim};
@@ -212,7 +212,7 @@ impl RunArgs {
     ) -> Result<GivenRun, Failure> {
         let named = self.named_inputs(pack)?;
         let mut around = Surroundings {
-            day: Some(given_day(context, config, &self.params)),
+            day: Some(context.machine.clock.now().day_in(config.timezone).to_string()),
             zone: Some(config.timezone),
             profile: config.profile.clone(),
             ..Surroundings::default()

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use crate::config::Config;
 
 /// Longest input file.
 const INPUT_BYTES_MAX: u64 = 256 << 20;
@@ -23,13 +22,6 @@ pub(super) fn given_params(given: &[String]) -> Result<Map<String, Value>, Failu
         params.insert(key.to_owned(), value);
     }
     Ok(params)
-}
-
-/// The day that the parameters name, else today.
-pub(super) fn given_day(context: &Context, config: &Config, params: &[String]) -> String {
-    let named = params.iter().find_map(|param| param.strip_prefix("day="));
-    let today = || context.machine.clock.now().day_in(config.timezone).to_string();
-    named.map_or_else(today, str::to_owned)
 }
 
 fn object(text: &str, what: &str) -> Result<Map<String, Value>, Failure> {

@@ -506,19 +506,13 @@ pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> RerunR
         .map_err(|error| format!("the flow cannot be run again from the log: {error}"))
 }
 
-/// The day a request names, else the local day it was made on.
-fn asked_on(request: &Request, zone: chrono_tz::Tz) -> String {
-    let named = request.work.params.get("day").and_then(Value::as_str);
-    named.map_or_else(|| request.created_at.day_in(zone).to_string(), str::to_owned)
-}
-
 /// The context that the flow got beside the texts, as upstream has it now; the item must record the same.
 fn surroundings(around: &Around, story: &Story, request: &Request) -> Result<Surroundings, String> {
     let zone = around.config.timezone;
     let recorded = story.item["selection"]["context"]["sha256"].as_str();
     let mut surroundings = Surroundings {
         input: InputContext::default(),
-        day: Some(asked_on(request, zone)),
+        day: Some(request.created_at.day_in(zone).to_string()),
         zone: Some(zone),
         profile: around.config.profile.clone(),
         private: story.item["meta"]["publish"] == false,

@@ -38,7 +38,7 @@ pub(crate) enum Labels {
 pub struct Surroundings {
     /// Context of the sources.
     pub input: InputContext,
-    /// The day of the request: the one it names, else the local day it was made on.
+    /// The local day on which the request was made: what a prompt calls today.
     pub day: Option<String>,
     /// The zone of the home.
     #[serde(with = "zone_by_name")]

@@ -5,6 +5,8 @@
 //! from the caller, from the request's parameters, or from its default. Values are converted to the
 //! declared type as PromptFlow converts them. A value that cannot be converted and a required input
 //! without a value are refused. Undeclared parameters are accepted with a warning.
+//!
+//! See docs/adr/0128-what-a-prompt-calls-today.md.
 
 use std::borrow::Cow;
 
@@ -19,6 +21,9 @@ use crate::contract::publish::said_by_record;
 use crate::contract::versions::COMMON_PARAMS;
 use crate::model::SourceText;
 use crate::registry::binding::{Binding, SourceField};
+
+/// The parameter that says on which day a summary is filed. It is no fact about the text.
+const FILED_DAY: &str = "day";
 
 /// Inputs ready for the flow.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,6 +52,8 @@ pub(super) fn bind<'a>(
     for (name, value) in params {
         if value.is_null() {
             // A parameter that is null is absent.
+        } else if name == FILED_DAY && binding_of(pack, name).is_some() {
+            // Of a list it is the day of one item, and of a text that came late not the day of the text.
         } else if declared(name) {
             given.entry(name.clone()).or_insert_with(|| value.clone());
         } else if !COMMON_PARAMS.contains(&name.as_str()) && !is_mark(name, value) {

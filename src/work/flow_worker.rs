@@ -22,7 +22,6 @@ use crate::contract::ids::Seq;
 use crate::contract::privacy::Confinement;
 use crate::contract::request::Request;
 use crate::contract::source::InputContext;
-use crate::contract::time::Day;
 use crate::contract::vocabulary::{ErrorClass, FailureCause, ReasonCode, Warning};
 use crate::export::item::ContextIdentity;
 use crate::facts::attempt::InputFacts;
@@ -233,9 +232,8 @@ impl FlowWorker {
             let (warnings, input) = (resolved.warnings, Box::new(found));
             return Err(Outcome::Skipped { reason, warnings, input });
         }
-        let asked_on = wanted_day.unwrap_or(created);
         let (mut surroundings, data) =
-            self.surroundings(&setup.config, &request, &mut resolved, &found, asked_on)?;
+            self.surroundings(&setup.config, &request, &mut resolved, &found)?;
         let texts = self.texts(&mut resolved, &found)?;
         let pack = self.pack(&setup.registry, &request, &found, recorder)?;
         refuse_params(&request, &pack, &found)?;
@@ -303,7 +301,6 @@ impl FlowWorker {
         request: &Request,
         resolved: &mut Resolved,
         found: &InputFacts,
-        asked_on: Day,
     ) -> Result<(Surroundings, Confinement), Outcome> {
         let broken = |defect: Defect| unresolved(defect.into(), found);
         let input = context_of(resolved, &self.upstream, config.timezone).map_err(broken)?;
@@ -314,7 +311,7 @@ impl FlowWorker {
         }
         let surroundings = Surroundings {
             input: input.unwrap_or_default(),
-            day: Some(asked_on.to_string()),
+            day: Some(request.created_at.day_in(config.timezone).to_string()),
             zone: Some(config.timezone),
             profile: config.profile.clone(),
             private: resolved.common.publish == Some(false),

@@ -21,7 +21,7 @@ use super::Context;
 use super::data_rules::{GivenData, SaidByText, file_places};
 use super::failure::{Exit, Failure};
 use super::flow_runner::{no_provider, pack_files, tell_warnings};
-use super::given_input::{GivenInput, flat_row, given_day, given_params};
+use super::given_input::{GivenInput, flat_row, given_params};
 use super::settings::load_config;
 use super::ui::{count, dim};
 use crate::config::Config;
@@ -143,7 +143,7 @@ impl BatchExportArgs {
             record,
             params,
             repair_turns: config.repair_turns,
-            day: given_day(context, &config, &self.params),
+            day: context.machine.clock.now().day_in(config.timezone).to_string(),
             timezone: config.timezone.to_string(),
             profile: config.profile.clone(),
             dialects: Vec::new(),
