@@ -765,6 +765,36 @@ fn a_chat_whose_dates_have_two_readings_keeps_its_speakers_and_the_choice_is_nam
 }
 
 #[test]
+fn an_empty_day_and_a_day_that_is_not_published_are_told_apart() {
+    let person = Person::new();
+    std::fs::create_dir(person.path("own")).unwrap();
+    std::fs::write(person.path("own/a.txt"), "Date: 2026-02-11\n\nThe roof costs 900 EUR.\n")
+        .unwrap();
+    person.run(0, &home(&["add", "--init", "own"]));
+    person.run(0, &home(&["digest", "build"]));
+    person.run(0, &home(&["day", "open", "2026-02-10"]));
+    let (empty, missing) = ("published without a summary", "not published");
+    for (day, told, gap) in
+        [("2026-02-10", empty, "empty"), ("2026-02-09", missing, "not_published")]
+    {
+        let built = person.run(0, &home(&["digest", "build", "--window", day]));
+        says(&built.out, &[told]);
+        let built = person.json(0, &home(&["digest", "build", "--window", day]));
+        assert_eq!(built[0]["gap"], gap);
+        let previewed = person.run(5, &home(&["digest", "preview", "--window", day]));
+        says(&previewed.err, &[told, "2026-02-11"]);
+        let shown = person.run(5, &home(&["digest", "show", "--window", day]));
+        says(&shown.err, &[told]);
+    }
+    let built = person.json(0, &home(&["digest", "build", "--window", "2026-02-11"]));
+    assert_eq!(built[0]["gap"], Value::Null);
+    let empty = person.run(0, &home(&["read", "--day", "2026-02-10"]));
+    says(&empty.err, &["no request about it has ended", "the nearest days with some: 2026-02-11"]);
+    let missing = person.run(0, &home(&["read", "--day", "2026-02-09"]));
+    says(&missing.err, &["not published", "the nearest days with some: 2026-02-11"]);
+}
+
+#[test]
 fn words_of_an_assistant_are_no_achievement_of_its_user() {
     let person = Person::new();
     std::fs::create_dir(person.path("export")).unwrap();

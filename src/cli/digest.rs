@@ -9,6 +9,8 @@ use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use super::identity::run_id;
 use super::interrupt::{listen, stopped};
+use super::published::WindowGap;
+use super::settings::load_config;
 use super::{Context, ui};
 use crate::contract::time::Day;
 use crate::control::question::Question;
@@ -111,11 +113,14 @@ impl DigestArgs {
                 check_label(window.as_deref())?;
                 let selector = selector_id(context, selector.as_deref(), true)?;
                 check_window(context, selector.as_deref(), window.as_deref())?;
-                let window = window.clone();
+                let label = window.clone();
                 let order =
-                    DigestOrder::Build { run_id: run_id(now)?, selector, window, all: *all };
+                    DigestOrder::Build { run_id: run_id(now)?, selector, window: label, all: *all };
                 listen(context, "the build gives up", || ())?;
-                ask(context, order, show_build)
+                let mut report = carry_out(context, order)?;
+                let is_gap = report["windows"] == 0;
+                add_gap(context, &mut report, window.as_deref().filter(|_| is_gap))?;
+                Ok(tell(context, &report, show_build))
             }
             Action::List { selector, window, retired } => {
                 check_label(window.as_deref())?;
@@ -140,9 +145,13 @@ impl DigestArgs {
                 check_label(window.as_deref())?;
                 let selector = selector_id(context, Some(selector), false)?.unwrap_or_default();
                 check_window(context, Some(&selector), window.as_deref())?;
-                let window = window.clone();
-                let order = DigestOrder::Preview { selector, window, limit: *limit };
-                ask(context, order, show_preview)
+                let label = window.clone();
+                let order = DigestOrder::Preview { selector, window: label, limit: *limit };
+                let answer = carry_out(context, order)?;
+                match answer["empty_window"].as_str() {
+                    Some(label) => Err(nothing_in_window(context, label, &answer)?),
+                    None => Ok(tell(context, &answer, show_preview)),
+                }
             }
             Action::Diff { first, second } => {
                 let (first, second) = (first.clone(), second.clone());
@@ -225,11 +234,34 @@ pub fn build(context: &Context) -> Result<Value, Failure> {
 
 fn ask(context: &Context, order: DigestOrder, show: fn(&Context, &Value)) -> Result<Exit, Failure> {
     let answer = carry_out(context, order)?;
+    Ok(tell(context, &answer, show))
+}
+
+fn tell(context: &Context, answer: &Value, show: fn(&Context, &Value)) -> Exit {
     match context.ui.json {
-        true => context.ui.json(&answer),
-        false => show(context, &answer),
+        true => context.ui.json(answer),
+        false => show(context, answer),
     }
-    Ok(Exit::Done)
+    Exit::Done
+}
+
+/// Why a preview of a window has nothing to choose from.
+fn nothing_in_window(context: &Context, label: &str, answer: &Value) -> Result<Failure, Failure> {
+    let root = context.home.join(&load_config(context)?.bus_home);
+    let newest = answer["newest_windows"].as_array().into_iter().flatten();
+    let newest: Vec<&str> = newest.filter_map(Value::as_str).collect();
+    Ok(Failure::new(Exit::Input, WindowGap::of(&root, label)?.words(label))
+        .hint(format!("newest windows with summaries: {}", newest.join(", "))))
+}
+
+/// Adds why a window holds no summary: a day that is missing is not a day on which nothing happened.
+fn add_gap(context: &Context, answer: &mut Value, label: Option<&str>) -> Result<(), Failure> {
+    let Some(label) = label else { return Ok(()) };
+    let root = context.home.join(&load_config(context)?.bus_home);
+    let gap = WindowGap::of(&root, label)?;
+    answer["gap"] = gap.name().into();
+    answer["gap_told"] = gap.words(label).into();
+    Ok(())
 }
 
 /// Asks the process that holds the home, and waits until it answers.
@@ -289,10 +321,12 @@ fn show_build(context: &Context, report: &Value) {
         let bags = ui::count(count("removed"), "retired bag");
         context.ui.out(format!("{bags} removed: a source of it is private now"));
     }
+    if let Some(gap) = report["gap_told"].as_str() {
+        context.ui.out(format!("unchanged: {gap}"));
+        return;
+    }
     if report["unchanged"] == true && count("windows") == 0 {
-        context.ui.out(
-            "unchanged: no summary was added since the last build, or the window holds no summary",
-        );
+        context.ui.out("unchanged: no summary was added since the last build");
         return;
     }
     if report["unchanged"] == true {

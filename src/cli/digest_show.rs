@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::failure::{Exit, Failure};
 use super::prose::Prose;
-use super::published::{PRIVATE, day_facts};
+use super::published::{PRIVATE, WindowGap, day_facts};
 use super::read::show;
 use super::settings::load_config;
 use super::{Context, names, ui};
@@ -54,7 +54,7 @@ pub(super) fn run(
             .iter()
             .chain(&selectors)
             .find(|id| bags.iter().any(|bag| bag.selector_id == **id && bag.window_label == label))
-            .ok_or_else(|| no_digest_of_window(&bags, label))?,
+            .map_or_else(|| Err(no_digest_of_window(&root, &bags, label)?), Ok)?,
         (None, None) if selectors.contains(&OVERVIEW) => OVERVIEW,
         (None, None) => selectors[0],
     };
@@ -75,7 +75,11 @@ pub(super) fn run(
         if let Some(day) = day {
             return Err(no_digest_of(&root, wanted, day, Some(&near))?);
         }
-        return Err(Failure::new(Exit::Input, format!("{wanted} has no digest of {time}"))
+        let what = match WindowGap::of(&root, &time)? {
+            WindowGap::LeftOut => format!("{wanted} has no digest of {time}"),
+            gap => gap.words(&time),
+        };
+        return Err(Failure::new(Exit::Input, what)
             .hint(format!("`summarizer digest build` builds the digests that changed; {near}")));
     }
     let prose = Prose::of_stdout();
@@ -167,15 +171,19 @@ pub(super) fn named<'a>(what: &str, selectors: &[&'a str], word: &str) -> Result
 }
 
 /// No selector has a bag of a window: name the nearest ones of its kind, which has labels of its length.
-fn no_digest_of_window(bags: &[BagEntry], label: &str) -> Failure {
+fn no_digest_of_window(root: &Path, bags: &[BagEntry], label: &str) -> Result<Failure, Failure> {
     let labels = bags.iter().map(|bag| bag.window_label.as_str());
     let near = around(labels.filter(|one| one.len() == label.len()).collect(), label);
     let near = match near.is_empty() {
         true => String::new(),
         false => format!("; the nearest windows: {}", near.join(", ")),
     };
-    Failure::new(Exit::Input, format!("no selector has a digest of {label}"))
-        .hint(format!("`summarizer digest build` builds the digests that changed{near}"))
+    let what = match WindowGap::of(root, label)? {
+        WindowGap::LeftOut => format!("no selector has a digest of {label}"),
+        gap => gap.words(label),
+    };
+    Ok(Failure::new(Exit::Input, what)
+        .hint(format!("`summarizer digest build` builds the digests that changed{near}")))
 }
 
 /// The windows just before and after a time. Labels are written so that their order is that of texts.

@@ -25,6 +25,8 @@ use crate::contract::versions::file_of;
 use crate::contract::vocabulary::Stream;
 use crate::digest::project::ProjectRules;
 use crate::export::item::quote_of;
+use crate::facts::window::Window;
+use crate::synthesis::summary_items;
 
 /// Sources that an error lists when a word fits several.
 const CANDIDATES: usize = 10;
@@ -240,12 +242,14 @@ pub(super) struct DayFacts {
     pub summaries: usize,
     /// Those that are marked private.
     pub private: usize,
-    /// Requests of the day that ended without a summary.
+    /// Requests of the day that failed.
     pub failed: u64,
+    /// Requests of the day that ended.
+    asked: u64,
 }
 
 pub(super) fn day_facts(bus: &SummaryBus, day: Day) -> Result<DayFacts, BusError> {
-    let mut facts = DayFacts { is_published: false, summaries: 0, private: 0, failed: 0 };
+    let mut facts = DayFacts { is_published: false, summaries: 0, private: 0, failed: 0, asked: 0 };
     for stream in Stream::ALL {
         match bus.partition(*stream, day) {
             Ok(found) => {
@@ -253,7 +257,9 @@ pub(super) fn day_facts(bus: &SummaryBus, day: Day) -> Result<DayFacts, BusError
                 facts.summaries += found.items().count();
                 let private = found.items().flatten().filter(|item| is_marked(&item.value));
                 facts.private += private.count();
-                facts.failed += found.manifest["counts"]["failed"].as_u64().unwrap_or(0);
+                let count = |name: &str| found.manifest["counts"][name].as_u64().unwrap_or(0);
+                facts.failed += count("failed");
+                facts.asked += count("eligible");
             }
             Err(BusError::Missing { .. }) => {}
             Err(error) => return Err(error),
@@ -273,6 +279,10 @@ impl DayFacts {
         let failed = ui::count(self.failed, "request");
         let (what, advice) = match (self.is_published, self.summaries, self.failed) {
             (_, 1.., _) => return None,
+            (true, 0, 0) if self.asked == 0 => (
+                format!("{day} is empty: it is published, and no request about it has ended"),
+                "`summarizer add PATH` adds texts".to_owned(),
+            ),
             (true, 0, 0) => (
                 format!("{day} is empty: it is published, and its requests had nothing to summarize"),
                 format!("`summarizer add PATH` adds texts; `summarizer requests --since {day}` lists the requests"),
@@ -289,6 +299,54 @@ impl DayFacts {
             ),
         };
         Some((what, advice))
+    }
+}
+
+/// Why a window has no summary that a digest could show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WindowGap {
+    /// No day of it is published.
+    NotPublished,
+    /// Days of it are published, all without a summary.
+    Empty,
+    /// Its summaries are not for these digests.
+    LeftOut,
+}
+
+impl WindowGap {
+    /// Looks at the days of the window with this label.
+    pub(super) fn of(root: &Path, label: &str) -> Result<WindowGap, Failure> {
+        let Some(kind) = Window::type_of_label(label) else { return Ok(WindowGap::NotPublished) };
+        let cannot = |error: BusError| unread(&error);
+        let published = summary_items::published_days(root).map_err(cannot)?;
+        let mut gap = WindowGap::NotPublished;
+        for day in published.into_iter().filter(|day| Window::of(kind, *day).label() == label) {
+            let facts = SummaryBus::open(root).and_then(|bus| day_facts(&bus, day));
+            if facts.map_err(cannot)?.summaries > 0 {
+                return Ok(WindowGap::LeftOut);
+            }
+            gap = WindowGap::Empty;
+        }
+        Ok(gap)
+    }
+
+    /// The gap as a word for programs.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            WindowGap::NotPublished => "not_published",
+            WindowGap::Empty => "empty",
+            WindowGap::LeftOut => "left_out",
+        }
+    }
+
+    pub(super) fn words(self, label: &str) -> String {
+        match self {
+            WindowGap::NotPublished => {
+                format!("{label} is not published: no request about it has ended")
+            }
+            WindowGap::Empty => format!("{label} is published without a summary"),
+            WindowGap::LeftOut => format!("{label} has no summary that these digests may show"),
+        }
     }
 }
 

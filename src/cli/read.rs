@@ -253,12 +253,11 @@ fn days_beside(bus: &SummaryBus, day: Day) -> Option<String> {
     for stream in Stream::ALL {
         days.extend(bus.days(*stream).ok()?);
     }
-    if days.is_empty() || days.contains(&day) {
-        return None;
-    }
-    let beside = [days.range(..day).next_back(), days.range(day..).next()];
+    // A published day may be empty too.
+    let has_some = |day: &&Day| day_facts(bus, **day).is_ok_and(|facts| facts.summaries > 0);
+    let beside = [days.range(..day).rev().find(has_some), days.range(day..).find(has_some)];
     let beside: Vec<String> = beside.into_iter().flatten().map(Day::to_string).collect();
-    Some(beside.join(", "))
+    (!beside.is_empty()).then(|| beside.join(", "))
 }
 
 pub(super) fn is_same(project: Option<&str>, name: &str) -> bool {

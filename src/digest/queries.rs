@@ -98,13 +98,10 @@ pub fn preview(
     };
     let Some(window) = window else {
         let newest: Vec<String> = windows.iter().rev().take(5).map(|one| one.label()).collect();
-        return Ok(Err(match newest.is_empty() {
-            true => "there are no summaries yet".to_owned(),
-            false => format!(
-                "no summary is in that window; newest windows with summaries: {}",
-                newest.join(", ")
-            ),
-        }));
+        return Ok(match newest.is_empty() {
+            true => Err("there are no summaries yet".to_owned()),
+            false => Ok(json!({"empty_window": label, "newest_windows": newest})),
+        });
     };
     let facts = window_facts(window, matcher.zone());
     let choice = matcher.choose(window);
