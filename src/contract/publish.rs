@@ -289,7 +289,8 @@ fn sign_of(name: &str) -> Option<PublishMark> {
     }
     Some(match folded(name).as_str() {
         "title" | "subject" | "headline" | "titulo" | "titel" | "titre" | "asunto" | "betreff"
-        | "objet" => PublishMark::Title,
+        | "objet" | "heading" | "documenttitle" | "doctitle" | "sectiontitle" | "pagetitle"
+        | "titulodocumento" | "dokumenttitel" | "titredocument" => PublishMark::Title,
         "publish" | "publishable" | "maypublish" | "canpublish" | "dgpublish" | "publicar"
         | "publier" | "veroffentlichen" | "veroeffentlichen" => PublishMark::Publish,
         "published" | "ispublished" | "publicado" | "publicada" | "publie" | "publiee"

@@ -73,6 +73,11 @@ pub(super) fn fence_for(source: &str) -> usize {
 }
 
 impl Layout {
+    /// Whether nothing is written so far.
+    pub(super) fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
     pub(super) fn finish(self) -> String {
         self.out
     }

@@ -36,6 +36,9 @@ pub(crate) const PRIVATE_MARK: &str = "private_mark";
 /// Names of metadata under which a text stands too.
 const TEXTS: &[&str] = &["summary", "payload", "search"];
 
+/// Objects that tell what a record is a part of, under folded names.
+const PLACES: &[&str] = &["section", "document", "doc", "chapter", "page", "source"];
+
 /// Longest text of a member that is read as JSON, in bytes.
 const JSON_TEXT_BYTES_MAX: usize = 64 << 10;
 
@@ -63,8 +66,20 @@ impl Declared<'_> {
     pub(crate) fn says_no(&self) -> bool {
         match self.is_own {
             true => said_by_member(self.name, self.value) == Some(false) || self.is_mark_by_path(),
-            false => is_plain_mark(self.name, self.value) || self.is_mark_by_path(),
+            false => {
+                is_plain_mark(self.name, self.value)
+                    || self.is_mark_by_path()
+                    || self.is_title_of_place()
+            }
         }
+    }
+
+    /// Whether it is the title of what the record is a part of, and a mark: `section.title: [Draft] The roof`.
+    fn is_title_of_place(&self) -> bool {
+        let is_place = self.around.last().is_some_and(|around| is_one_of(PLACES, around));
+        is_place
+            && sign_of(self.name) == Some(PublishMark::Title)
+            && said_by_member(self.name, self.value) == Some(false)
     }
 
     /// Whether its name is a path, whose end is the mark: `meta.publish`, `site/private`.
@@ -328,6 +343,9 @@ mod tests {
             (json!({"column": "{\"a\": {\"draft\": true}}"}), "column.a.draft: true"),
             (json!({"meta": "lang: en; publish: no"}), "meta.publish: no"),
             (json!({"meta": {"password": "x"}}), "meta.password: x"),
+            (json!({"heading": "PRIVATE"}), "heading: PRIVATE"),
+            (json!({"document_title": "[Draft] x"}), "document_title: [Draft] x"),
+            (json!({"section": {"title": "[Draft] x"}}), "section.title: [Draft] x"),
         ] {
             let members = record.as_object().unwrap();
             assert_eq!(mark_of(members).as_deref(), Some(mark), "{record}");
@@ -340,6 +358,8 @@ mod tests {
     fn data_and_texts_about_privacy_are_no_marks() {
         for record in [
             json!({"site": {"private": false}}),
+            json!({"album": {"title": "Private"}, "section": {"title": "Private life of bees"}}),
+            json!({"heading": "The draft"}),
             json!({"site": {"published": true}}),
             json!({"schools": {"private": 30, "public": 12}}),
             json!({"links": {"privacy": "https://example.org/privacy"}}),

@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
             let next = rest.as_bytes().get(1).copied().unwrap_or(b' ');
             let after = rest.as_bytes().get(2).copied().unwrap_or(b' ');
             let end = match next {
-                b'!' | b'?' => comment_end(rest),
+                b'!' | b'?' => self.comment(rest),
                 b'/' if after.is_ascii_alphabetic() => self.end_tag(rest),
                 b'/' if rest.len() > 2 => comment_end(rest),
                 _ if next.is_ascii_alphabetic() => self.start_tag(rest),
@@ -185,6 +185,21 @@ impl<'a> Reader<'a> {
             at = start + end;
         }
         self.text(&source[at..]);
+    }
+
+    /// A comment before the first word is the head of the text: its lines may say that the page is private.
+    fn comment(&mut self, rest: &str) -> Option<usize> {
+        let end = comment_end(rest)?;
+        let said = rest[..end].strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->"));
+        for (name, value) in
+            said.unwrap_or_default().lines().filter_map(|line| line.split_once(':'))
+        {
+            let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
+            if self.layout.is_empty() && publish::said_by_line(&name, value) == Some(false) {
+                self.meta(name, value.into());
+            }
+        }
+        Some(end)
     }
 
     fn text(&mut self, text: &str) {
@@ -417,6 +432,7 @@ impl<'a> Reader<'a> {
     fn imply_ends(&mut self, name: &str, shown: Shown) {
         const CELL: &[&str] = &["td", "th", "caption", "table"];
         const ITEM: &[&str] = &["ul", "ol", "menu", "dir", "td", "th", "caption", "table"];
+        const CHOICES: &[&str] = &["select", "datalist", "td", "th", "caption", "table"];
         if self.open.is_empty() {
             return;
         }
@@ -432,7 +448,6 @@ impl<'a> Reader<'a> {
             }
             _ => false,
         };
-        const CHOICES: &[&str] = &["select", "datalist", "td", "th", "caption", "table"];
         if matches!(shown, Shown::Heading(_)) && self.in_heading {
             self.end(&["h1", "h2", "h3", "h4", "h5", "h6"], CELL);
         }
@@ -593,6 +608,7 @@ fn date_published(value: &Value, depth: usize) -> Option<String> {
 fn breaks_of(shown: Shown) -> Break {
     match shown {
         Shown::Inline | Shown::Cell | Shown::Not | Shown::Raw => Break::None,
+        Shown::Choices => Break::Space,
         Shown::Break | Shown::Line | Shown::Row | Shown::Item => Break::Line,
         _ => Break::Paragraph,
     }
@@ -608,7 +624,6 @@ fn name_of(rest: &str, from: usize) -> (Cow<'_, str>, usize) {
         return (Cow::Owned(name.to_ascii_lowercase()), named);
     }
     (Cow::Borrowed(name), named)
-        Shown::Choices => Break::Space,
 }
 
 /// Past a comment, a declaration or what a browser takes for a comment.
@@ -702,6 +717,28 @@ mod tests {
         ] {
             page(source);
             page(&source.repeat(300));
+        }
+    }
+
+    #[test]
+    fn a_comment_before_the_first_word_can_say_that_a_page_is_private() {
+        let says_no = |source: &str| publish::said_by_members(&page(source).members) == Some(false);
+        for source in [
+            "<html><head><title>Roof</title><!-- draft: true --></head><body><p>Text</body></html>",
+            "<html><body><!-- publish: no --><p>Text",
+            "<!doctype html><!-- private: yes\n--><p>Text",
+            "<head>\n<!--\nlang: en\nvisibility: private\n-->\n</head><p>Text",
+            "<body><script>x</script><div><!-- Draft: yes --><h1>Roof</h1>",
+        ] {
+            assert!(says_no(source), "{source}");
+        }
+        for source in [
+            "<body><p>Text<!-- draft: true -->",
+            "<body><!-- publish: yes --><p>Text",
+            "<body><!-- private: the garden of Ana --><p>Text",
+            "<body><!-- [if IE]: 9 --><p>draft: true",
+        ] {
+            assert!(!says_no(source), "{source}");
         }
     }
 
