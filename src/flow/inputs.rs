@@ -6,7 +6,7 @@
 //! declared type as PromptFlow converts them. A value that cannot be converted and a required input
 //! without a value are refused. Undeclared parameters are accepted with a warning.
 //!
-//! See docs/adr/0128-what-a-prompt-calls-today.md.
+//! See docs/adr/0126-what-a-prompt-calls-today.md.
 
 use std::borrow::Cow;
 
