@@ -570,7 +570,8 @@ fn failure_json((kind, failure): &(FailureKind, RequestFailure)) -> Value {
 fn failure_lines(kind: &FailureKind, failure: &RequestFailure) -> Vec<String> {
     let requests = ui::count(failure.requests, "request");
     if kind.cause == Some(FailureCause::Batch) {
-        let what = ui::yellow(&format!("{requests} wait for a batch"));
+        let wait = if failure.requests == 1 { "waits" } else { "wait" };
+        let what = ui::yellow(&format!("{requests} {wait} for a batch"));
         return vec![format!("{what}: `summarizer status` shows the batches")];
     }
     let what = match (kind.has_ended, kind.is_put_off()) {
