@@ -755,6 +755,11 @@ fn a_probe_says_what_is_wrong_with_each_answer() {
     let error = |words: &str| json!({"error": {"message": words}}).to_string();
     let rows = [
         (200, reply("{\"ok\": true}", "stop"), vec!["gave the requested JSON"]),
+        (
+            200,
+            reply("<think>\nA {thought}.\n</think>\n{\"ok\": true}", "stop"),
+            vec!["gave the requested JSON"],
+        ),
         (200, reply("", "length"), vec!["answered without text", "4096 tokens", "max_tokens"]),
         (200, reply(" \n", "stop"), vec!["answered without text", "provider.loop.model"]),
         (401, error("Incorrect API key"), vec!["Incorrect API key"]),
@@ -836,6 +841,33 @@ fn the_log_remembers_for_a_week_what_a_model_accepts() {
     home.ok_at("2026-03-01T10:00:00Z", &["drain"]);
     assert_eq!(questions() - before, 3);
     home.ok(&["verify"]);
+}
+
+#[test]
+fn an_answer_without_text_reaches_the_fallback_and_is_no_help_to_others() {
+    let other = |server: &Server| {
+        format!(
+            "{}[provider.other]\nkind = \"openai\"\nbase_url = \"{}/v1\"\nmodel = \"other-1\"\n",
+            flow_home::QUICK,
+            server.base
+        )
+    };
+    for (finish, calls) in [("stop", 1), ("length", 2)] {
+        let empty = Server::start(vec![Act::Chat(String::new(), finish)]);
+        let good = Server::start(vec![flow_home::good()]);
+        let home = Home::new(&config(&empty, "fallback = [\"other\"]", &other(&good)));
+        home.ask("one", FLOW, "An idea for a template that others could use.");
+        home.ok(&["drain"]);
+        assert_eq!(home.last_ack("one")["status"], "completed", "{finish}");
+        assert_eq!((empty.seen().len(), good.seen().len()), (calls, 1), "{finish}");
+        assert_eq!(home.status()["failing_providers"][0]["cause"], "invalid_answer");
+    }
+    let broken = Server::start(vec![status(500, &[], "{}")]);
+    let empty = Server::start(vec![Act::Chat(String::new(), "stop")]);
+    let home = Home::new(&config(&broken, "fallback = [\"other\"]", &other(&empty)));
+    home.ask("one", FLOW, "An idea for a template that others could use.");
+    home.run(&["drain"]);
+    assert_eq!(home.status()["failing_providers"], json!([]));
 }
 
 /// Meanwhile its requests run and wait, which looks as if all was well.

@@ -11,8 +11,8 @@ use serde::Serialize;
 
 use super::plain::{Style, columns, ends_line, fitted, plain_line, width, without_styles, written};
 use crate::contract::shown::{escaped, steers};
-use crate::flow::thoughts;
 use crate::model::Listener;
+use crate::model::thoughts;
 
 /// Most bytes of an answer that are kept for a line of the terminal.
 const LIVE_BYTES: usize = 2_000;

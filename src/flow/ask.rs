@@ -25,7 +25,7 @@ use super::pack::OutputSchema;
 use super::pictures::{self, Pictures};
 use super::reading::{Reading, Shows};
 use super::source_ids::{CannotRemove, IdCheck};
-use super::{bounds, extract, thoughts};
+use super::{bounds, extract};
 use crate::config::Profile;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
@@ -36,7 +36,7 @@ use crate::model::builtin::{self, fill::hints::Hints};
 use crate::model::{
     Bill, CallEnd, CallSettings, ErrorClass, Listener, Message, ModelCall, ModelError,
     ModelIdentity, ModelReply, Provider, ResponseFormat, RightOfWay, Role, SourceText, StopReason,
-    Usage, was_cut,
+    Usage, thoughts, was_cut,
 };
 
 /// Errors shown in one repair turn.
@@ -164,7 +164,7 @@ impl Asker<'_> {
             let is_cut = reply.stop == StopReason::Length;
             // A model that thinks may use the whole limit before its first word.
             // The embedded summarizer gives an empty answer for a text without content.
-            let is_empty = says_nothing(&reply) && !self.provider.is_free();
+            let is_empty = reply.says_nothing() && !self.provider.is_free();
             let matters = question.whole || question.schema.is_some() || is_empty;
             if is_cut && matters && !raised && self.raise_limit(&mut settings) {
                 raised = true;
@@ -299,6 +299,7 @@ impl Asker<'_> {
         settings.max_tokens = Some(after);
         after > before
     }
+        settings.raised = true;
 
     fn model_call<'c>(
         &'c self,
@@ -450,14 +451,6 @@ impl Listener for OfNode<'_> {
     fn batch_for(&self) -> Option<Seq> {
         self.to.batch_for()
     }
-}
-
-/// Whether an answer has no text and calls no tool.
-fn says_nothing(reply: &ModelReply) -> bool {
-    let calls = ["tool_calls", "function_call"];
-    let call =
-        |message: &Value| calls.iter().any(|key| message.get(key).is_some_and(|it| !it.is_null()));
-    reply.text.trim().is_empty() && !reply.message.as_ref().is_some_and(call)
 }
 
 fn call_hash(request: Digest, identity: &ModelIdentity) -> Digest {

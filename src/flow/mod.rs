@@ -53,7 +53,6 @@ mod run;
 pub mod scaffold;
 mod small;
 mod source_ids;
-pub(crate) mod thoughts;
 mod tree;
 mod yaml;
 

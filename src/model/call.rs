@@ -120,6 +120,9 @@ pub struct CallSettings {
     pub seed: Option<i64>,
     #[serde(default)]
     pub response_format: ResponseFormat,
+    /// Whether the limit was raised already, because an earlier answer reached it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub raised: bool,
     #[serde(default, skip_serializing_if = "Api::is_chat")]
     pub api: Api,
     /// Model or deployment that the node names; used where the provider's configuration names none.

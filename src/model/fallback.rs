@@ -8,7 +8,7 @@ use super::call::{Listener, ModelCall};
 use super::deadline::Alive;
 use super::error::{ErrorClass, ModelError};
 use super::provider::Provider;
-use super::reply::{ModelIdentity, ModelReply};
+use super::reply::{ModelIdentity, ModelReply, StopReason};
 use crate::config::Profile;
 use crate::contract::vocabulary::FailureCause;
 use crate::os::Clock;
@@ -62,6 +62,20 @@ impl Provider for Fallback {
             let timeout = if last { left } else { left / 2 };
             let listener: Option<&dyn Listener> = Some(&listening);
             match provider.call(&ModelCall { timeout, listener, ..call.clone() }) {
+                // A model that reached its limit before its first word gets a higher one first.
+                Ok(reply)
+                    if !last
+                        && has_no_text(&**provider, &reply)
+                        && !may_be_raised(call, &reply) =>
+                {
+                    errors.push(ModelError::Transient {
+                        provider: reply.identity.provider,
+                        reason: "its answer has no text".to_owned(),
+                        retry_after: None,
+                        cause: FailureCause::InvalidAnswer,
+                    });
+                }
+                Ok(reply) if has_no_text(&**provider, &reply) => return Ok(reply),
                 Ok(reply) => {
                     for (failed, error) in self.chain.iter().zip(&errors) {
                         if let Some(bill) = call.bill {
@@ -89,6 +103,16 @@ impl Provider for Fallback {
         }
         Err(most_hopeful.beside(&errors))
     }
+}
+
+/// Whether an answer says nothing. The embedded summarizer says nothing about a text without content, and
+/// an answer that a guard withheld is a refusal.
+fn has_no_text(provider: &dyn Provider, reply: &ModelReply) -> bool {
+    !provider.is_free() && reply.stop != StopReason::Filtered && reply.says_nothing()
+}
+
+fn may_be_raised(call: &ModelCall<'_>, reply: &ModelReply) -> bool {
+    reply.stop == StopReason::Length && !call.settings.raised
 }
 
 /// How much a later attempt may hope for after an error. A provider that only asks for a wait

@@ -42,6 +42,7 @@ mod server_error;
 mod speed;
 mod stream;
 mod tls;
+pub(crate) mod thoughts;
 
 #[cfg(any(test, feature = "internals"))]
 pub use self::{anthropic::Anthropic, command::CommandProvider, openai::OpenAi, secret::Secret};

@@ -21,6 +21,7 @@ use super::recorded::{self, Recorded};
 use super::redact::{Redacting, Redaction};
 use super::reply::{ModelReply, StopReason};
 use super::secret::Secret;
+use super::thoughts;
 use super::tls::{Certificate, certificates};
 use crate::config::{Config, ProviderConfig, ProviderKind, Reach};
 use crate::contract::privacy::Confinement;
@@ -444,7 +445,7 @@ pub(crate) fn probed(
     if thinks_long {
         reply = ask(more)?;
     }
-    let text = reply.text.as_str();
+    let text = thoughts::after(&reply.text).unwrap_or(&reply.text);
     let json = text.find('{').zip(text.rfind('}')).and_then(|(start, end)| text.get(start..=end));
     let is_json = json
         .and_then(|json| serde_json::from_str::<Value>(json).ok())

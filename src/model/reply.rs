@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::error::ModelError;
 
+use super::thoughts;
 use crate::contract::time::Day;
 use crate::facts::dialect::LearnedDialect;
 pub use crate::facts::model::{ModelIdentity, StopReason, Usage};
@@ -104,6 +105,16 @@ impl Cached {
 }
 
 impl ModelReply {
+    /// Whether it has no text and calls no tool. Thoughts are no text.
+    pub(crate) fn says_nothing(&self) -> bool {
+        let calls = ["tool_calls", "function_call"];
+        let has_call = |message: &Value| {
+            calls.iter().any(|key| message.get(key).is_some_and(|call| !call.is_null()))
+        };
+        let said = thoughts::after(&self.text).unwrap_or(&self.text);
+        said.trim().is_empty() && !self.message.as_ref().is_some_and(has_call)
+    }
+
     /// A complete answer without evidence, message or raw response.
     pub fn plain(text: String, usage: Usage, identity: ModelIdentity) -> ModelReply {
         ModelReply {
