@@ -670,3 +670,105 @@ fn an_answer_without_a_choice_is_an_answer_without_text() {
     assert!(said.contains("node prompty") && said.contains("no text"), "{said}");
     assert_eq!(repository.server.seen().len(), 1);
 }
+
+/// A server that has no request for JSON, and answers with JSON once its form was shown and asked for again.
+fn plain_server(refusal: &'static str) -> Act {
+    Act::Serve(Arc::new(move |seen: &server::Seen| {
+        let error = |words: &str| (400, vec![], json!({"error": {"message": words}}).to_string());
+        if !seen.body["response_format"].is_null() {
+            return error(refusal);
+        }
+        let asked = seen.body["messages"].to_string();
+        let shown = asked.contains("one JSON object") && asked.contains("cannot be used");
+        let said = if shown { "Here: {\"answer\": \"42\"}" } else { "The answer is 42." };
+        let message = json!({"role": "assistant", "content": said});
+        let body =
+            json!({"model": "m", "choices": [{"finish_reason": "stop", "message": message}]});
+        (200, vec![], body.to_string())
+    }))
+}
+
+const V1: &str = "---\nmodel:\n  api: chat\n  parameters: {response_format: {type: json_object}}\noutputs: {answer: {type: string}}\n---\nsystem:\nBe brief.\n\nuser:\nwhy\n";
+const V2: &str = "---\nname: a\nmodel: {id: m, api: chat}\noutputs:\n- {name: answer, kind: string, required: true}\n---\nsystem:\nBe brief.\n\nuser:\nwhy\n";
+const ASKS: &str = "inputs: {q: {type: string, default: why}}\noutputs: {o: {type: string, reference: '${n.output}'}}\nnodes:\n- {name: n, type: llm, source: {type: code, path: q.jinja2}, inputs: {q: '${inputs.q}', response_format: {type: json_object}}, api: chat}\n";
+
+#[test]
+fn a_server_without_a_request_for_json_is_told_its_form_and_corrects_its_answer() {
+    for refusal in ["response_format is not supported", "json_schema and json_object are unknown"] {
+        let files = [
+            ("one.prompty", V1),
+            ("two.prompty", V2),
+            ("dag/flow.dag.yaml", ASKS),
+            ("dag/q.jinja2", "user:\n{{q}}\n"),
+        ];
+        let repository = Repository::with(&files, vec![plain_server(refusal); 16]);
+        for (path, output) in [
+            ("one.prompty", json!({"answer": "42"})),
+            ("two.prompty", json!({"answer": "42"})),
+            ("dag", json!({"o": "{\"answer\":\"42\"}"})),
+        ] {
+            let said = repository.run(&[path, "--json"], "").unwrap();
+            let said: Value = serde_json::from_str(&said).unwrap();
+            assert_eq!(said["flow_outputs"], output, "{path}");
+            let warning =
+                "not sent, because the server of the model does not take it: response_format";
+            assert_eq!(said["warnings"], json!([warning]), "{path}");
+            let last = repository.server.seen().pop().unwrap().body.to_string();
+            assert!(
+                path == "dag" || last.contains("JSON Schema") && last.contains("answer"),
+                "{last}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_server_that_knows_json_only_by_a_schema_gets_a_schema() {
+    let act = Act::Serve(Arc::new(|seen: &server::Seen| {
+        if seen.body["response_format"]["type"] == "json_object" {
+            let words = "'response_format.type' must be 'json_schema' or 'text'";
+            return (400, vec![], json!({"error": words}).to_string());
+        }
+        let schema = &seen.body["response_format"]["json_schema"]["schema"];
+        let said =
+            if schema["required"] == json!(["answer"]) { "{\"answer\": \"42\"}" } else { "no" };
+        let message = json!({"role": "assistant", "content": said});
+        let body =
+            json!({"model": "m", "choices": [{"finish_reason": "stop", "message": message}]});
+        (200, vec![], body.to_string())
+    }));
+    let repository = Repository::with(&[("one.prompty", V1)], vec![act; 4]);
+    let said = repository.run(&["one.prompty", "--json"], "").unwrap();
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&said["flow_outputs"], &said["warnings"]), (&json!({"answer": "42"}), &json!([])));
+    // A server that takes the request gets the messages as PromptFlow sends them.
+    let sent = repository.server.seen().pop().unwrap().body;
+    assert_eq!(sent["messages"][0]["content"], "Be brief.");
+}
+
+#[test]
+fn claude_gives_the_json_of_an_imported_flow_through_a_tool() {
+    let act = Act::Serve(Arc::new(|seen: &server::Seen| {
+        let content = match seen.body["tools"][0]["input_schema"]["properties"].is_object() {
+            true => json!({"type": "tool_use", "name": "answer", "input": {"answer": "42"}}),
+            false => json!({"type": "text", "text": "It is 42."}),
+        };
+        let usage = json!({"input_tokens": 9, "output_tokens": 2});
+        let body =
+            json!({"model": "c", "stop_reason": "end_turn", "usage": usage, "content": [content]});
+        (200, vec![], body.to_string())
+    }));
+    let repository = Repository::with(&[("one.prompty", V1), ("two.prompty", V2)], vec![act; 4]);
+    let config = format!(
+        "[provider]\ndefault = \"c\"\n[provider.c]\nkind = \"anthropic\"\nbase_url = \"{}\"\nmodel = \"c\"\n",
+        repository.server.base
+    );
+    repository.write("home/summarizer.toml", &config);
+    for path in ["one.prompty", "two.prompty"] {
+        let said = repository.run(&[path, "--json"], "").unwrap();
+        let said: Value = serde_json::from_str(&said).unwrap();
+        let (output, warnings) = (&said["flow_outputs"], &said["warnings"]);
+        assert_eq!((output, warnings), (&json!({"answer": "42"}), &json!([])), "{path}");
+    }
+    assert_eq!(repository.server.seen().len(), 2);
+}

@@ -992,6 +992,42 @@ fn anthropic_thinks_within_its_own_budget() {
 }
 
 #[test]
+fn a_claude_without_effort_is_asked_without_it_and_this_is_told() {
+    let row = SERVERS.iter().find(|row| row.kind == ProviderKind::Anthropic).unwrap();
+    let server = start(row, |_, body| {
+        let words = "This model does not support the effort parameter.";
+        let error =
+            json!({"type": "error", "error": {"type": "invalid_request_error", "message": words}});
+        has(body, "output_config").then(|| no(400, error))
+    });
+    let mut settings = CallSettings::default();
+    settings.extra.insert("reasoning_effort".into(), json!("low"));
+    let reply = ask(&*provider(row, &server), "Hello", settings, None).unwrap();
+    assert_eq!(reply.left_out, ["reasoning_effort"]);
+}
+
+#[test]
+fn a_claude_that_refuses_a_budget_for_thoughts_thinks_as_long_as_it_wants() {
+    let row = SERVERS.iter().find(|row| row.kind == ProviderKind::Anthropic).unwrap();
+    let server = start(row, |_, body| {
+        let words = "\"thinking.type.enabled\" is not supported for this model. Use \
+            \"thinking.type.adaptive\" and \"output_config.effort\" to control thinking behavior.";
+        let error =
+            json!({"type": "error", "error": {"type": "invalid_request_error", "message": words}});
+        (body["thinking"]["type"] == "enabled").then(|| no(400, error))
+    });
+    let mut settings = CallSettings::default();
+    settings.extra.insert("thinking".into(), json!({"type": "enabled", "budget_tokens": 2_000}));
+    let provider = provider(row, &server);
+    let reply = ask(&*provider, "Hello", settings.clone(), None).unwrap();
+    assert_eq!(reply.left_out, ["thinking.budget_tokens"]);
+    let last = server.seen().pop().unwrap().body;
+    assert_eq!(last["thinking"], json!({"type": "adaptive"}));
+    ask(&*provider, "Hello again", settings, None).unwrap();
+    assert_eq!(questions(row, &server), 3, "one refusal, which is remembered");
+}
+
+#[test]
 fn every_server_gives_json_in_some_form() {
     let schema = json!({"type": "object", "properties": {"a": {"const": 1}}});
     for row in SERVERS {

@@ -383,7 +383,6 @@ impl Executor<'_> {
         let small = self.small(node);
         let short = self.pack.small_schema.as_ref().filter(|_| small.is_some());
         let asked = short.or(whole_schema);
-        let schema = asked.or(own_schema);
         let prompty = node.prompty.as_ref();
         let Parameters { mut settings, corrected } = match prompty {
             Some(call) => parameters::of_prompty(&call.parameters),
@@ -410,6 +409,11 @@ impl Executor<'_> {
             }
             settings.extra.entry("top_p").or_insert_with(|| 1.0.into());
         }
+        let form = match self.asker.provider.is_free() || wants_message || wants_all {
+            true => None,
+            false => self.requested_form(node, &settings),
+        };
+        let schema = asked.or(own_schema).or(form.as_ref());
         // Our own packs request JSON in the strongest form; an imported flow in the form it names.
         let asks_weaker = match settings.response_format {
             ResponseFormat::Text => true,
@@ -419,6 +423,8 @@ impl Executor<'_> {
         if schema.is_some() && asks_weaker {
             settings.response_format = ResponseFormat::JsonSchema;
         }
+        settings.silent_form =
+            self.pack.is_imported() && settings.response_format != ResponseFormat::Text;
         self.asker.leave_out_pictures(&mut messages, Pictures::Whole);
         let question = Question {
             node: &node.name,
@@ -441,7 +447,7 @@ impl Executor<'_> {
             Some(message) if wants_message && (prompty.is_none() || calls_tools(message)) => {
                 message.clone()
             }
-            _ if prompty.is_some_and(|call| call.json) => {
+            _ if prompty.is_some_and(|call| call.json) && schema.is_none() => {
                 json_answer(node, &answer.reply.text, &self.pack.plan.outputs)?
             }
             // A program that wraps a model trims the text of the answer.
@@ -453,9 +459,45 @@ impl Executor<'_> {
             _ if question.whole && schema.is_none() => {
                 extract::without_thoughts(&answer.reply.text).into()
             }
+            // PromptFlow gives the text of an answer, also of one that is JSON.
+            _ if form.is_some() && !prompty.is_some_and(|call| call.json) => {
+                as_text(answer.value, &answer.reply.text)
+            }
             _ => answer.value,
         };
         Ok(Done { output: Output::Value(output), reply: Some(answer.reply), metrics: Map::new() })
+    }
+
+    /// The form of the JSON that an imported flow requests: its schema, or an object with the outputs of a
+    /// prompty file. The types of the outputs are not enforced, as in PromptFlow.
+    fn requested_form(&self, node: &Node, settings: &CallSettings) -> Option<OutputSchema> {
+        if !self.pack.is_imported() {
+            return None;
+        }
+        let schema = match settings.response_format {
+            ResponseFormat::Text => return None,
+            ResponseFormat::JsonSchema => {
+                settings.extra.get("response_format")?.get("json_schema")?.get("schema")?.clone()
+            }
+            ResponseFormat::JsonObject => {
+                let outputs =
+                    node.prompty.iter().flat_map(|_| answer_members(&self.pack.plan.outputs));
+                let outputs: Map<String, Value> = outputs
+                    .map(|output| {
+                        let kind = format!("of type {}", output.kind);
+                        (output.name.clone(), json!({"description": kind}))
+                    })
+                    .collect();
+                match outputs.is_empty() {
+                    true => json!({"type": "object"}),
+                    false => {
+                        let names: Vec<&String> = outputs.keys().collect();
+                        json!({"type": "object", "required": names, "properties": outputs})
+                    }
+                }
+            }
+        };
+        OutputSchema::of(&node.name, schema).ok()
     }
 
     /// Runs the aggregation nodes. `lines` holds for each reference one value for each line.
@@ -575,16 +617,28 @@ fn json_answer(node: &Node, text: &str, outputs: &[OutputDef]) -> Result<Value, 
     };
     let value: Value = serde_json::from_str(text)
         .map_err(|error| wrong(String::new(), format!("the answer is not JSON: {error}")))?;
-    let members = outputs.iter().filter(|output| match &output.reference {
-        Binding::Node { property, .. } => !property.is_empty(),
-        _ => false,
-    });
-    for output in members {
+    for output in answer_members(outputs) {
         if value.get(&output.name).is_none() {
             return Err(wrong(format!("/{}", output.name), "it is missing".to_owned()));
         }
     }
     Ok(value)
+}
+
+/// The outputs that are members of an answer.
+fn answer_members(outputs: &[OutputDef]) -> impl Iterator<Item = &OutputDef> {
+    outputs.iter().filter(|output| match &output.reference {
+        Binding::Node { property, .. } => !property.is_empty(),
+        _ => false,
+    })
+}
+
+/// JSON as the model wrote it, or without what stood around it.
+fn as_text(value: Value, written: &str) -> Value {
+    match serde_json::from_str::<Value>(written).is_ok_and(|whole| whole == value) {
+        true => written.into(),
+        false => value.to_string().into(),
+    }
 }
 
 /// Parameters of the request override settings of the flow.

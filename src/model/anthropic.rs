@@ -11,9 +11,10 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::batch_api::{BatchApi, BatchLine};
-use super::call::{ModelCall, Role};
-use super::dialect::{Asked, Dialect, Dialects, says_nothing};
+use super::call::{Message, ModelCall, ResponseFormat, Role};
+use super::dialect::{Asked, Dialect, Dialects, ENABLED_THINKING, says_nothing};
 use super::error::ModelError;
+use super::form;
 use super::http::{Endpoint, Headers};
 use super::provider::Provider;
 use super::reply::{Cached, ModelIdentity, ModelReply, StopReason, Usage};
@@ -35,7 +36,8 @@ const ANSWER_TOOL: &str = "answer";
 /// Parameters that are sent as the flow gives them.
 const PASSED_ON: [&str; 3] = ["thinking", "top_k", "metadata"];
 /// Parameters that the protocol has, in whatever form.
-const KNOWN_PARAMETERS: [&str; 4] = ["thinking", "top_k", "metadata", "reasoning_effort"];
+const KNOWN_PARAMETERS: [&str; 5] =
+    ["thinking", "top_k", "metadata", "reasoning_effort", "response_format"];
 
 #[derive(Debug)]
 pub struct Anthropic {
@@ -111,7 +113,15 @@ impl Anthropic {
         comes_again: &OnceCell<bool>,
     ) -> Map<String, Value> {
         let settings = &call.settings;
-        let (system, messages) = conversation(call);
+        let tool = answer_tool(call);
+        let thinks = settings.extra.get("thinking");
+        // A model that thinks may not be forced to use a tool.
+        let is_forced = tool.is_some() && thinks.is_none();
+        let sent = if is_forced { settings.response_format } else { ResponseFormat::Text };
+        let (system, messages) = match form::needs_words(call, sent) {
+            true => conversation(&form::in_words(call)),
+            false => conversation(call.messages),
+        };
         let mut body = Map::new();
         body.insert("model".into(), self.model(call).into());
         let limit = settings.max_tokens.or(self.config.max_tokens).unwrap_or(MAX_TOKENS);
@@ -121,7 +131,7 @@ impl Anthropic {
         if !system.is_empty() {
             body.insert("system".into(), system.into());
         }
-        let thinks = settings.extra.get("thinking");
+        let thinks_freely = is_enabled(thinks) && dialect.leaves_out(ENABLED_THINKING);
         let budget = thinks.and_then(|thinks| thinks["budget_tokens"].as_u64());
         if let Some(budget) = budget.filter(|budget| *budget >= u64::from(limit)) {
             // The budget counts within the limit; the answer needs its own part.
@@ -152,13 +162,14 @@ impl Anthropic {
                 body.insert(name.into(), value.clone());
             }
         }
-        if let Some(schema) = call.schema.filter(|schema| schema["type"] == "object") {
-            let tool = json!({"name": ANSWER_TOOL, "description": "Give the answer.", "input_schema": schema});
+        if thinks_freely {
+            body.insert("thinking".into(), json!({"type": "adaptive"}));
+        }
+        if let Some(tool) = tool {
             body.insert("tools".into(), json!([tool]));
-            // A model that thinks may not be forced to use a tool.
-            let choice = match body.contains_key("thinking") {
-                true => json!({"type": "auto"}),
-                false => json!({"type": "tool", "name": ANSWER_TOOL}),
+            let choice = match is_forced {
+                true => json!({"type": "tool", "name": ANSWER_TOOL}),
+                false => json!({"type": "auto"}),
             };
             body.insert("tool_choice".into(), choice);
         }
@@ -186,8 +197,19 @@ impl Anthropic {
 
     /// What the answer cannot heed, because it is not sent.
     pub(super) fn left_out(&self, call: &ModelCall<'_>, dialect: &Dialect) -> Vec<String> {
-        let mut left_out = dialect.not_sent(&call.settings, &self.config);
+        let mut left_out = dialect.not_sent(&call.settings, &self.config, call.prompt_tokens());
         left_out.extend(self.unknown_parameters(call));
+        let thinks = call.settings.extra.get("thinking");
+        if is_enabled(thinks) && dialect.leaves_out(ENABLED_THINKING) {
+            left_out.push("thinking.budget_tokens".to_owned());
+        }
+        let has_effort = call.settings.extra.contains_key("reasoning_effort");
+        if has_effort && dialect.leaves_out("output_config") {
+            left_out.push("reasoning_effort".to_owned());
+        }
+        if answer_tool(call).is_none() && form::needs_words(call, ResponseFormat::Text) {
+            left_out.push("response_format".to_owned());
+        }
         let wanted = call.settings.temperature.or(self.config.temperature);
         if let (Some(wanted), Some(sent)) = (wanted, self.asked(call, dialect).temperature)
             && wanted != sent
@@ -209,7 +231,8 @@ impl Anthropic {
         ModelIdentity {
             model_name: self.model(call).to_owned(),
             temperature: temperature.filter(|_| !dialect.leaves_out("temperature")),
-            max_tokens: dialect.answer_limit(settings.max_tokens.or(own.max_tokens)),
+            max_tokens: dialect
+                .answer_limit(settings.max_tokens.or(own.max_tokens), call.prompt_tokens()),
             ..own
         }
     }
@@ -326,6 +349,20 @@ impl Provider for Anthropic {
     }
 }
 
+fn is_enabled(thinking: Option<&Value>) -> bool {
+    thinking.is_some_and(|thinking| thinking["type"] == "enabled")
+}
+
+/// The tool whose input is the answer in the form that the call asks for. An object without members
+/// would be an empty input.
+fn answer_tool(call: &ModelCall<'_>) -> Option<Value> {
+    let has_form = |schema: &&Value| {
+        schema["type"] == "object" && !(call.settings.silent_form && schema["properties"].is_null())
+    };
+    let schema = form::schema_of(call).filter(has_form)?;
+    Some(json!({"name": ANSWER_TOOL, "description": "Give the answer.", "input_schema": schema}))
+}
+
 /// Asks the server to keep tools and system text for the next questions.
 fn keep_beginning(body: &mut Map<String, Value>) {
     let keep = json!({"type": "ephemeral"});
@@ -340,10 +377,10 @@ fn keep_beginning(body: &mut Map<String, Value>) {
 
 /// Separates the system text and joins neighbouring turns of one role, because the API requires
 /// turns to alternate.
-fn conversation(call: &ModelCall<'_>) -> (String, Value) {
+fn conversation(messages: &[Message]) -> (String, Value) {
     let mut system = Vec::new();
     let mut turns: Vec<(&str, String)> = Vec::new();
-    for message in call.messages {
+    for message in messages {
         let role = match message.role {
             Role::System => {
                 system.push(message.text.as_str());

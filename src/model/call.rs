@@ -120,6 +120,9 @@ pub struct CallSettings {
     pub seed: Option<i64>,
     #[serde(default)]
     pub response_format: ResponseFormat,
+    /// Whether only the request for JSON tells the form: the prompt may be silent about it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub silent_form: bool,
     /// Whether the limit was raised already, because an earlier answer reached it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub raised: bool,

@@ -84,6 +84,11 @@ const BAD_VALUE: [&str; 6] = [
     "less than or equal",
 ];
 
+/// A budget for thoughts, which newer models of Anthropic set themselves.
+pub(super) const ENABLED_THINKING: &str = "thinking.type.enabled";
+/// Members of a parameter that a refusal cannot mean alone: they are common words.
+const COMMON_MEMBERS: [&str; 4] = ["type", "name", "format", "value"];
+
 /// Where a question goes.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
@@ -307,11 +312,7 @@ impl Dialects {
 impl Dialect {
     /// The body in this dialect. The answer may have what the prompt leaves of a learned context.
     pub fn speak(&self, body: Map<String, Value>, prompt_tokens: u64) -> Map<String, Value> {
-        let prompt_tokens = prompt_tokens.saturating_add(FRAME_TOKENS);
-        let left = self.context.map(|context| context.saturating_sub(prompt_tokens));
-        let left =
-            left.filter(|left| *left >= ANSWER_MIN).and_then(|left| u32::try_from(left).ok());
-        let answer_max = [self.answer_max, left].into_iter().flatten().min();
+        let answer_max = self.answer_most(prompt_tokens);
         let mut spoken = Map::new();
         for (name, mut value) in body {
             let name = self.renamed.get(&name).cloned().unwrap_or(name);
@@ -365,7 +366,12 @@ impl Dialect {
 
     /// The parameters of a question that its answer could not heed, because they were not sent. Texts
     /// that end an answer are heeded without the server.
-    pub fn not_sent(&self, settings: &CallSettings, config: &ProviderConfig) -> Vec<String> {
+    pub fn not_sent(
+        &self,
+        settings: &CallSettings,
+        config: &ProviderConfig,
+        prompt_tokens: u64,
+    ) -> Vec<String> {
         let own = [
             ("temperature", settings.temperature.or(config.temperature).is_some()),
             ("max_tokens", settings.max_tokens.or(config.max_tokens).is_some()),
@@ -375,7 +381,12 @@ impl Dialect {
         let extra = settings.extra.iter().filter(|(name, value)| !says_nothing(name, value));
         let extra = extra.map(|(name, _)| name.as_str());
         let all = own.chain(extra).filter(|name| self.is_dropped(name));
-        all.map(str::to_owned).collect()
+        let wanted = settings.max_tokens.or(config.max_tokens);
+        let sent = self.answer_limit(wanted, prompt_tokens);
+        let reduced = wanted.zip(sent).filter(|(wanted, sent)| sent < wanted);
+        let reduced =
+            reduced.map(|(wanted, sent)| format!("max_tokens {wanted} ({sent} was sent)"));
+        all.map(str::to_owned).chain(reduced).collect()
     }
 
     fn is_dropped(&self, name: &str) -> bool {
@@ -384,9 +395,18 @@ impl Dialect {
     }
 
     /// The limit of an answer as the server got it.
-    pub fn answer_limit(&self, wanted: Option<u32>) -> Option<u32> {
+    pub fn answer_limit(&self, wanted: Option<u32>, prompt_tokens: u64) -> Option<u32> {
         let sent = wanted.filter(|_| !self.is_dropped("max_tokens"))?;
-        Some(self.answer_max.map_or(sent, |max| sent.min(max)))
+        Some(self.answer_most(prompt_tokens).map_or(sent, |max| sent.min(max)))
+    }
+
+    /// Most tokens of an answer: the server's limit, or what the prompt leaves of a learned context.
+    fn answer_most(&self, prompt_tokens: u64) -> Option<u32> {
+        let prompt_tokens = prompt_tokens.saturating_add(FRAME_TOKENS);
+        let left = self.context.map(|context| context.saturating_sub(prompt_tokens));
+        let left =
+            left.filter(|left| *left >= ANSWER_MIN).and_then(|left| u32::try_from(left).ok());
+        [self.answer_max, left].into_iter().flatten().min()
     }
 
     /// Whether a parameter is left out, whatever it is called.
@@ -433,6 +453,10 @@ impl Dialect {
         if words.contains("cache_control") && !self.left_out.contains("cache_control") {
             self.left_out.insert("cache_control".to_owned());
             return Some("the beginning of a prompt is not kept in a cache".to_owned());
+        }
+        if refuses_enabled_thinking(sent, &words) {
+            let is_new = self.left_out.insert(ENABLED_THINKING.to_owned());
+            return is_new.then(|| "the model decides itself how long it thinks".to_owned());
         }
         let name = refused_parameter(sent, error, &words)?;
         if is_answer_limit(&name)
@@ -501,7 +525,21 @@ fn refused_parameter(
     // A longer name first: `max_completion_tokens is not supported, use max_tokens`.
     let at = |name: &str| words.find(&name.to_ascii_lowercase()).unwrap_or(usize::MAX);
     let others = sent.keys().map(String::as_str).filter(named).min_by_key(|name| at(name));
-    first.or(others).map(str::to_owned)
+    // `the effort parameter`: a member of `output_config`.
+    let has_named = |value: &Value| {
+        let members = value.as_object().into_iter().flat_map(Map::keys);
+        let mut members = members.filter(|name| !COMMON_MEMBERS.contains(&name.as_str()));
+        members.any(|name| names(words, name))
+    };
+    let outer = || sent.iter().find(|(name, value)| may_go(name) && has_named(value));
+    first.or(others).map(str::to_owned).or_else(|| outer().map(|(name, _)| name.clone()))
+}
+
+/// Whether a model that thinks as long as it wants refuses a budget for it.
+fn refuses_enabled_thinking(sent: &Map<String, Value>, words: &str) -> bool {
+    let is_enabled = sent.get("thinking").is_some_and(|thinking| thinking["type"] == "enabled");
+    // A refused temperature names the adaptive mode too.
+    is_enabled && ["thinking.type", "adaptive thinking"].iter().any(|sign| words.contains(sign))
 }
 
 /// Whether a parameter has the value that it has without a word. PromptFlow always writes these.
@@ -513,12 +551,14 @@ pub(super) fn says_nothing(name: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether words name a parameter as a word of its own, as it is sent or in one word: `presencePenalty`.
+/// Whether words name a parameter as a word of its own, as it is sent, in one word (`presencePenalty`) or in
+/// several (`reasoning.effort`).
 /// Gemini calls both penalties `Penalty`.
 fn names(words: &str, name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     names_word(words, &name)
-        || name.contains('_') && names_word(words, &name.replace('_', ""))
+        || name.contains('_')
+            && ["", " ", ".", "-"].iter().any(|joint| names_word(words, &name.replace('_', joint)))
         || name.ends_with("_penalty") && words.starts_with("penalty is not")
 }
 
@@ -655,13 +695,20 @@ mod tests {
 
     #[test]
     fn a_refusal_may_spell_a_parameter_otherwise() {
-        let body =
-            json!({"model": "m", "presence_penalty": 0.5, "stop": ["a", "b", "c", "d", "e"]});
+        let body = json!({"model": "m", "presence_penalty": 0.5, "stop": ["a", "b", "c", "d", "e"],
+            "output_config": {"effort": "low"}, "reasoning_effort": "low"});
         for (name, refusal) in [
             ("presence_penalty", says("Argument not supported on this model: presencePenalty")),
             ("presence_penalty", says("Penalty is not enabled for models/gemini-2.5-flash")),
             ("presence_penalty", json!({"Message": "extraneous key [presence_penalty]"})),
             ("presence_penalty", json!({"errors": [{"message": "no presence_penalty here"}]})),
+            ("output_config", says("This model does not support the effort parameter.")),
+            ("output_config", says("output_config.effort: Extra inputs are not permitted")),
+            (
+                "reasoning_effort",
+                says("Unsupported parameter: 'reasoning.effort' is not supported"),
+            ),
+            ("reasoning_effort", says("reasoning effort is not supported by this model")),
             (
                 "stop",
                 says("Invalid 'stop': array too long. Expected an array with maximum length 4"),
@@ -671,6 +718,17 @@ mod tests {
             without.as_object_mut().unwrap().shift_remove(name);
             assert_eq!(after(&body, &refusal), Some(without), "{refusal}");
         }
+    }
+
+    #[test]
+    fn a_limit_that_is_reduced_is_told() {
+        let settings = CallSettings { max_tokens: Some(40_000), ..CallSettings::default() };
+        let told = |dialect: Dialect| dialect.not_sent(&settings, &ProviderConfig::default(), 5);
+        let most = Dialect { answer_max: Some(4_000), ..Dialect::default() };
+        assert_eq!(told(most), ["max_tokens 40000 (4000 was sent)"]);
+        let context = Dialect { context: Some(4_096), ..Dialect::default() };
+        assert_eq!(told(context), ["max_tokens 40000 (4027 was sent)"]);
+        assert_eq!(told(Dialect::default()), Vec::<String>::new());
     }
 
     #[test]

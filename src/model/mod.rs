@@ -24,6 +24,7 @@ mod dialect;
 mod ending;
 mod error;
 mod fallback;
+mod form;
 mod gate;
 mod health;
 mod http;
@@ -41,8 +42,8 @@ mod secret;
 mod server_error;
 mod speed;
 mod stream;
-mod tls;
 pub(crate) mod thoughts;
+mod tls;
 
 #[cfg(any(test, feature = "internals"))]
 pub use self::{anthropic::Anthropic, command::CommandProvider, openai::OpenAi, secret::Secret};

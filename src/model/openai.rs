@@ -16,6 +16,7 @@ use super::call::{Api, CallSettings, Message, ModelCall, ResponseFormat, Role};
 use super::context::{self, Contexts, was_cut};
 use super::dialect::{Asked, Dialect, Dialects, JSON_OBJECT, JSON_SCHEMA};
 use super::error::ModelError;
+use super::form;
 use super::http::{Endpoint, Headers};
 use super::provider::Provider;
 use super::reply::{Cached, ModelIdentity, ModelReply, StopReason, Usage};
@@ -106,14 +107,17 @@ impl OpenAi {
             body.insert("model".into(), self.model(call).into());
         }
         let text = settings.api == Api::Completion;
+        let messages = match form::needs_words(call, sent_format(call, dialect)) {
+            true => form::in_words(call),
+            false => Cow::Borrowed(call.messages),
+        };
         if text {
-            let texts: Vec<&str> =
-                call.messages.iter().map(|message| message.text.as_str()).collect();
+            let texts: Vec<&str> = messages.iter().map(|message| message.text.as_str()).collect();
             body.insert("prompt".into(), texts.join("\n\n").into());
         } else {
             let messages = match dialect.no_system {
-                true => Cow::Owned(without_system(call.messages)),
-                false => Cow::Borrowed(call.messages),
+                true => Cow::Owned(without_system(&messages)),
+                false => messages,
             };
             body.insert("messages".into(), messages.iter().map(message).collect());
         }
@@ -137,6 +141,21 @@ impl OpenAi {
         dialect.speak(body, call.prompt_tokens())
     }
 
+    /// What the answer cannot heed, because it is not sent as the flow gives it.
+    pub(super) fn left_out(&self, call: &ModelCall<'_>, dialect: &Dialect) -> Vec<String> {
+        let mut left_out = dialect.not_sent(&call.settings, &self.config, call.prompt_tokens());
+        let sent = sent_format(call, dialect);
+        if form::needs_words(call, sent) {
+            left_out.push(match sent {
+                ResponseFormat::JsonObject => {
+                    format!("response_format {JSON_SCHEMA} ({JSON_OBJECT} was sent)")
+                }
+                _ => "response_format".to_owned(),
+            });
+        }
+        left_out
+    }
+
     /// The model of the flow's configuration, else of the provider's, else of the node.
     pub(super) fn model<'a>(&'a self, call: &'a ModelCall<'_>) -> &'a str {
         let named = call.model.or(self.config.model.as_deref());
@@ -151,7 +170,8 @@ impl OpenAi {
         ModelIdentity {
             model_name: self.model(call).to_owned(),
             temperature: temperature.filter(|_| !dialect.leaves_out("temperature")),
-            max_tokens: dialect.answer_limit(settings.max_tokens.or(own.max_tokens)),
+            max_tokens: dialect
+                .answer_limit(settings.max_tokens.or(own.max_tokens), call.prompt_tokens()),
             deterministic_mode: seed.map(|_| true),
             seed,
             ..own
@@ -220,7 +240,7 @@ impl OpenAi {
             message: (offers("tools") || offers("functions")).then(|| message.clone()),
             raw: call.settings.whole_reply.then(|| value.to_string()),
             redacted: 0,
-            left_out: dialect.not_sent(&call.settings, &self.config),
+            left_out: self.left_out(call, dialect),
             cached: Cached { read: cached, written: 0 },
         })
     }
@@ -344,7 +364,22 @@ fn response_format(call: &ModelCall<'_>, dialect: &Dialect) -> Option<Value> {
         ResponseFormat::JsonSchema => by_schema().filter(|_| dialect.takes_json(JSON_SCHEMA)),
     };
     let object = || dialect.takes_json(JSON_OBJECT).then(|| json!({"type": JSON_OBJECT}));
-    wanted.or_else(object)
+    // A server may know JSON only by a schema.
+    let any_schema = || {
+        let is_object = call.settings.response_format == ResponseFormat::JsonObject;
+        by_schema().filter(|_| is_object && dialect.takes_json(JSON_SCHEMA))
+    };
+    wanted.or_else(object).or_else(any_schema)
+}
+
+/// The form of JSON for which the server is asked.
+fn sent_format(call: &ModelCall<'_>, dialect: &Dialect) -> ResponseFormat {
+    let sent = response_format(call, dialect).filter(|_| call.settings.api == Api::Chat);
+    match sent.as_ref().and_then(|format| format["type"].as_str()) {
+        None => ResponseFormat::Text,
+        Some(JSON_OBJECT) => ResponseFormat::JsonObject,
+        Some(_) => ResponseFormat::JsonSchema,
+    }
 }
 
 fn message(message: &Message) -> Value {

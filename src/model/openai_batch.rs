@@ -43,7 +43,7 @@ impl OpenAi {
             body.shift_remove(name);
         }
         let identity = self.asked(call, &dialect);
-        let left_out = dialect.not_sent(&call.settings, &self.config);
+        let left_out = self.left_out(call, &dialect);
         Some(BatchLine { body: Value::Object(body), identity, redacted: 0, left_out })
     }
 
