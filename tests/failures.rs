@@ -844,6 +844,41 @@ fn the_log_remembers_for_a_week_what_a_model_accepts() {
 }
 
 #[test]
+fn a_prompt_that_a_server_cuts_is_told_wherever_a_user_looks() {
+    const READS: usize = 3_072;
+    let answer = flow_home::good_answer();
+    let server = Server::start(vec![Act::Serve(Arc::new(move |seen: &server::Seen| {
+        if !seen.path.ends_with("/chat/completions") {
+            return (404, vec![], "{}".to_owned());
+        }
+        let tokens = seen.body["messages"].to_string().split_whitespace().count() * 5 / 4;
+        let message = json!({"role": "assistant", "content": answer});
+        let usage = json!({"prompt_tokens": tokens.min(READS), "completion_tokens": 9});
+        let choices = json!([{"finish_reason": "stop", "message": message}]);
+        let reply = json!({"model": "loop-1", "usage": usage, "choices": choices});
+        (200, vec![], reply.to_string())
+    }))]);
+    let home = Home::new(&config(&server, "price_in = 1.0", ""));
+    home.ask("long", FLOW, &"Ana will plan a garden on the roof. ".repeat(400));
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("long")["status"], "completed", "{}", home.last_ack("long"));
+    let warnings = home.facts_of_items()[0]["provenance"]["warnings"].to_string();
+    let told = "read only 3072 tokens of a longer prompt";
+    assert!(warnings.contains(told) && warnings.contains("input_split"), "{warnings}");
+    let id = home.items()[0]["summary_id"].as_str().unwrap().to_owned();
+    let explained = home.ok(&["explain", &id]);
+    assert!(explained.contains(told), "{explained}");
+    let status = home.ok(&["status"]);
+    assert!(status.contains("loop loop-1: it reads 3072 tokens"), "{status}");
+    assert!(
+        status.lines().any(|line| line.starts_with("cost ") && line.contains("loop 0.0")),
+        "{status}"
+    );
+    let probed = home.ok(&["doctor", "--probe"]);
+    assert!(probed.contains("it holds 3072 tokens"), "{probed}");
+}
+
+#[test]
 fn an_answer_without_text_reaches_the_fallback_and_is_no_help_to_others() {
     let other = |server: &Server| {
         format!(

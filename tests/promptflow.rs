@@ -772,3 +772,16 @@ fn claude_gives_the_json_of_an_imported_flow_through_a_tool() {
     }
     assert_eq!(repository.server.seen().len(), 2);
 }
+
+#[test]
+fn a_prompt_that_is_condensed_for_a_small_context_is_told() {
+    let file = "---\nmodel: {api: chat, parameters: {max_tokens: 200}}\ninputs: {text: {type: string}}\n---\nuser:\n{{text}}\n";
+    let repository =
+        Repository::with(&[("a.prompty", file)], vec![Act::Chat("ok".to_owned(), "stop")]);
+    let config = std::fs::read_to_string(repository.folder.path().join("home/summarizer.toml"));
+    repository.write("home/summarizer.toml", &(config.unwrap() + "context_tokens = 4096\n"));
+    let input = json!({"text": "Some words of a long text. ".repeat(500)}).to_string();
+    let said = repository.run(&["a.prompty", "--input", "-", "--json"], &input).unwrap();
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["warnings"], json!(["input_split_for_want_of_room"]));
+}

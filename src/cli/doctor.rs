@@ -24,6 +24,7 @@ use super::{Context, ui};
 use crate::contract::ids::Seq;
 use crate::control::question::{Answer, Question};
 use crate::control::socket::ControlClient;
+use crate::facts::dialect::LearnedDialect;
 use crate::home::Home;
 use crate::log::Reader;
 use crate::projections::exporters;
@@ -218,43 +219,67 @@ impl DoctorArgs {
         surroundings::look_at_upstream(context, &home, findings);
         surroundings::look_at_providers(context, &config, findings);
         surroundings::look_at_privacy(&config, findings);
-        if self.probe {
-            surroundings::probe_providers(context, &config, findings);
-        }
         surroundings::look_at_telemetry(context, &config, self.probe, findings);
         surroundings::look_at_units(context, findings);
         surroundings::look_at_rights(context, &config, &home, findings);
         surroundings::look_at_isolation(&config, findings);
         surroundings::look_at_jail(&config, findings);
+        let learned = self.look_at_log(context, &home, registry.is_ok(), findings);
+        if self.probe {
+            surroundings::probe_providers(context, &config, &learned, findings);
+        }
+    }
+
+    /// Looks at the log; gives what it knows of models.
+    fn look_at_log(
+        &self,
+        context: &Context,
+        home: &Home,
+        has_registry: bool,
+        findings: &mut Findings,
+    ) -> Vec<LearnedDialect> {
+        let mut learned = Vec::new();
         match home.exists(context.machine.disk.as_ref()) {
             Ok(true) => {}
             Ok(false) => {
-                if let Ok(Some(sign)) = lost_log(context.machine.disk.as_ref(), &home) {
+                if let Ok(Some(sign)) = lost_log(context.machine.disk.as_ref(), home) {
                     let what = format!("run/summarizer.redb is missing, but {sign}");
-                    return findings.wrong("log", what, "summarizer recover");
+                    findings.wrong("log", what, "summarizer recover");
+                    return learned;
                 }
                 let what = "no request was ever taken in here";
                 findings.add("log", Verdict::Notice, what, "summarizer init");
-                return findings.hint("then `summarizer submit` and `summarizer drain`");
+                findings.hint("then `summarizer submit` and `summarizer drain`");
+                return learned;
             }
             Err(error) => {
                 let look = format!("ls -ld {0} {0}/run", findings.home);
-                return findings.failed("log", &error, &look);
+                findings.failed("log", &error, &look);
+                return learned;
             }
         }
-        if registry.is_err() {
+        if !has_registry {
             // No command opens a home with a bad registry, so the log is not checked.
-            return findings.add("log", Verdict::Notice, "not looked at: the registry first", "");
+            findings.add("log", Verdict::Notice, "not looked at: the registry first", "");
+            return learned;
         }
-        let before = projected_bytes(context, &home);
+        let before = projected_bytes(context, home);
         match HeldHome::take(context, false) {
             Ok(Some(held)) => {
                 look_at_repairs(context, &held, before, findings);
+                let now = context.machine.clock.now();
+                let known = held.engine.state().dialects();
+                let spoken = known.into_iter().flat_map(|known| known.spoken(now));
+                learned.extend(spoken.map(|(one, _)| one));
                 self.look_within(context, held, findings);
             }
-            Ok(None) => self.look_beside(context, &home, findings),
+            Ok(None) => {
+                self.look_beside(context, home, findings);
+                learned = learned_by_service(home);
+            }
             Err(failure) => findings.refused("log", &failure),
         }
+        learned
     }
 
     fn look_within(&self, context: &Context, held: HeldHome, findings: &mut Findings) {
@@ -367,6 +392,14 @@ impl DoctorArgs {
             }
         }
     }
+}
+
+/// What the process that holds a home has learned of models.
+fn learned_by_service(home: &Home) -> Vec<LearnedDialect> {
+    let asked =
+        ControlClient::connect(&home.socket()).and_then(|mut client| client.ask(&Question::Status));
+    let Ok(Answer::Ok(mut status)) = asked else { return Vec::new() };
+    serde_json::from_value(status["learned"].take()).unwrap_or_default()
 }
 
 /// Why the intake of lines is paused.

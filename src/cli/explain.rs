@@ -197,6 +197,9 @@ fn made(lines: &mut Vec<String>, explained: &Value) {
         usage["input_tokens"],
         usage["output_tokens"]
     ));
+    for warning in list(&explained["flow"]["warnings"]) {
+        lines.push(format!("  {}", ui::yellow(&format!("warning: {}", text(warning)))));
+    }
     lines.push(format!("  summary {}", text(&explained["summary_id"])));
     lines.push(format!("  request {}", text(&request["request_id"])));
     if let Some(problem) = explained["published"]["problem"].as_str() {

@@ -21,6 +21,7 @@ use crate::bus::{Item, SummaryBus};
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{FailureCause, Stream, Warning};
 use crate::control::question::Question;
+use crate::facts::dialect::LearnedDialect;
 use crate::state::Status;
 
 /// Columns of a message in `status`.
@@ -164,6 +165,39 @@ impl StatusLines {
         );
     }
 
+    /// How much models read, where their servers showed it, and what they refuse.
+    fn learned(&mut self, all: &Value) {
+        let all: Vec<LearnedDialect> = serde_json::from_value(all.clone()).unwrap_or_default();
+        for LearnedDialect { provider, model, dialect, .. } in all {
+            let context = dialect.context.map(|tokens| {
+                format!("it reads {} of a prompt and its answer", ui::count(tokens, "token"))
+            });
+            let facts: Vec<String> = context.into_iter().chain(dialect.told()).collect();
+            if !facts.is_empty() {
+                self.line("learned", format!("{provider} {model}: {}", facts.join("; ")));
+            }
+        }
+    }
+
+    /// What models cost on the latest day with paid calls.
+    fn charged(&mut self, charged: &Value) {
+        let Some(providers) = charged["providers"].as_object() else { return };
+        let cost = |one: &Value| one["cost"].as_f64().unwrap_or(0.0);
+        let all: f64 = providers.values().map(cost).sum();
+        if all <= 0.0 {
+            return;
+        }
+        let each: Vec<String> = providers
+            .iter()
+            .filter(|(_, one)| cost(one) > 0.0)
+            .map(|(name, one)| {
+                format!("{name} {:.4} for {}", cost(one), ui::told(&one["calls"], "call"))
+            })
+            .collect();
+        let day = text(&charged["day"]);
+        self.line("cost", format!("{all:.4} on {day} ({})", each.join(", ")));
+    }
+
     fn requests(&mut self, status: &Value) {
         let requests = &status["requests"];
         self.line(
@@ -208,6 +242,8 @@ impl StatusLines {
             self.line("failing", ui::yellow(&format!("{provider}: {cause}, last at {last}")));
             self.line("", format!("{why}; {instead} answered {calls} instead"));
         }
+        self.learned(&status["learned"]);
+        self.charged(&status["charged"]);
         if let Some(traces) = status["telemetry"].as_object() {
             let count = |name: &str| text(&traces[name]);
             let (sent, lost) = (count("sent"), [count("dropped"), count("refused")]);

@@ -64,6 +64,7 @@ pub(super) fn status(engine: &Engine, around: &QuestionContext<'_>) -> Result<Va
             "failures": failures(engine)?,
         },
         "failing_providers": failing_providers(state),
+        "learned": learned(state, around.now),
         "batches": batches(state, around.now),
         "finished_batches": finished_batches(state),
         "quarantined": totals.quarantined,
@@ -192,6 +193,18 @@ fn failing_providers(state: &State) -> Vec<Value> {
         })
     });
     failing.collect()
+}
+
+/// What models were found to refuse, and how much they read.
+fn learned(state: &State, now: Timestamp) -> Vec<Value> {
+    let known = state.dialects().into_iter().flat_map(|known| known.spoken(now));
+    let told = known.map(|(learned, left_ms)| {
+        let mut value = json!(learned);
+        let until = now.plus_ms(i64::try_from(left_ms).unwrap_or(i64::MAX));
+        value["until"] = until.to_string().into();
+        value
+    });
+    told.collect()
 }
 
 /// Batches of questions that have not ended.

@@ -72,6 +72,8 @@ pub(super) struct Ledger {
     pub clamped: Vec<String>,
     /// Parameters of nodes that were corrected before they were sent.
     pub corrected: BTreeSet<String>,
+    /// What a server did not say when it cut a prompt.
+    pub cuts: BTreeSet<String>,
     /// Parameters that the server of the model refuses, and that were not sent therefore.
     pub refused: BTreeSet<String>,
     /// Pictures inside texts that were not sent.
@@ -280,14 +282,14 @@ impl Asker<'_> {
 
     /// The server read less than it was sent, and said nothing of it.
     fn cut(&self, question: &Question<'_>, reply: &ModelReply) -> FlowProblem {
-        let source = ModelError::OverLimit {
-            provider: reply.identity.provider.clone(),
-            reason: format!(
-                "the server read only {} tokens of a longer prompt, and did not say so; {}",
-                reply.usage.input_tokens,
-                crate::model::MORE_CONTEXT
-            ),
-        };
+        let reason = format!(
+            "the server read only {} tokens of a longer prompt, and did not say so; {}",
+            reply.usage.input_tokens,
+            crate::model::MORE_CONTEXT
+        );
+        let provider = reply.identity.provider.clone();
+        self.ledger.lock().cuts.insert(format!("{provider}: {reason}"));
+        let source = ModelError::OverLimit { provider, reason };
         FlowProblem::Model { node: question.node.to_owned(), source }
     }
 
@@ -297,9 +299,9 @@ impl Asker<'_> {
         let most = u32::try_from(self.provider.context_tokens() / 2).unwrap_or(u32::MAX);
         let after = before.saturating_mul(2).max(RAISED_TOKENS_MIN).min(most);
         settings.max_tokens = Some(after);
+        settings.raised = true;
         after > before
     }
-        settings.raised = true;
 
     fn model_call<'c>(
         &'c self,

@@ -113,6 +113,7 @@ impl GraphOutput<'_> {
                 names.join(", ")
             ));
         }
+        warnings.extend(ledger.cuts.iter().cloned());
         warnings.extend(ledger.truncated.iter().map(|node| {
             format!("node {node}: the answer was cut off at the token limit; raise max_tokens")
         }));

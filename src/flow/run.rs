@@ -240,7 +240,9 @@ fn run_with<'a>(
     };
     let mut warnings = bound.warnings;
     warnings.extend(pack.warnings().iter().cloned());
-    if splits > 0 {
+    // The embedded summarizer reads the sources themselves.
+    let is_condensed = bound.uncondensed.is_some() && !asker.provider.is_free();
+    if splits > 0 || is_condensed {
         warnings.push(SPLIT.to_owned());
     }
     let coverage = {

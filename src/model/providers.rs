@@ -26,7 +26,7 @@ use super::tls::{Certificate, certificates};
 use crate::config::{Config, ProviderConfig, ProviderKind, Reach};
 use crate::contract::privacy::Confinement;
 use crate::contract::vocabulary::FailureCause;
-use crate::facts::dialect::LearnedDialect;
+use crate::facts::dialect::{Dialect, LearnedDialect};
 use crate::os::{Clock, Machine};
 
 /// Most tokens of the answer to a probe, and of the second one to a model that uses them all to think.
@@ -396,6 +396,7 @@ pub(crate) fn probed(
     section: &ProviderConfig,
     machine: &Machine,
     within: Duration,
+    learned: &[LearnedDialect],
 ) -> Result<Option<Probed>, ModelError> {
     let provider = match configured(name, section, machine) {
         Some(Ok(provider)) => provider,
@@ -405,6 +406,15 @@ pub(crate) fn probed(
             return Err(ModelError::Permanent { provider, reason: error.to_string(), cause });
         }
     };
+    // What it accepts is tried anew. How much it reads shows only in long prompts.
+    for LearnedDialect { dialect, server, model, .. } in
+        learned.iter().filter(|one| one.provider == name)
+    {
+        let dialect = Dialect { context: dialect.context, ..Dialect::default() };
+        let (server, model) = (server.clone(), model.clone());
+        let known = LearnedDialect { provider: name.to_owned(), server, model, dialect };
+        provider.recall(&known, within);
+    }
     let schema = json!({
         "type": "object",
         "properties": {"ok": {"type": "boolean"}},

@@ -17,6 +17,7 @@ use crate::config::{Config, ProviderConfig, Reach, ServerAddress, shown_address}
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::FailureCause;
+use crate::facts::dialect::LearnedDialect;
 use crate::home::Home;
 use crate::log::Reader;
 use crate::model::{
@@ -231,13 +232,18 @@ pub(super) fn look_at_privacy(config: &Config, findings: &mut Findings) {
 }
 
 /// Asks each provider for a few words, and tells what its model accepts.
-pub(super) fn probe_providers(context: &Context, config: &Config, findings: &mut Findings) {
+pub(super) fn probe_providers(
+    context: &Context,
+    config: &Config,
+    learned: &[LearnedDialect],
+    findings: &mut Findings,
+) {
     let settings = edit(&config_file(context));
     let within = Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs());
     let asked = config.providers.iter().filter(|(_, one)| one.kind.reach() != Reach::Inside);
     for (name, section) in asked {
         let begun = Instant::now();
-        match probed(name, section, &context.machine, within) {
+        match probed(name, section, &context.machine, within, learned) {
             Ok(Some(probe)) if probe.reply.text.trim().is_empty() => {
                 says_nothing(name, &probe, &settings, findings);
             }
