@@ -425,8 +425,8 @@ fn the_item_of_a_short_note_says_each_thing_once() {
     }
     let bytes = item.to_string().len();
     println!("{bytes} bytes for a note of {} bytes", text.len());
-    // What an item says, and why some of it is null.
-    assert!(bytes < 3_050, "{bytes} bytes: {item}");
+    // What an item says, and why some of it is null. Its decision stands once more, as a decision with its place.
+    assert!(bytes < 3_300, "{bytes} bytes: {item}");
 }
 
 const PAGE: &str = "docs.page.generate.docusaurus_md.v1";

@@ -956,3 +956,70 @@ fn a_file_with_an_earlier_text_again_has_a_summary_of_that_text() {
         assert_eq!(made.insert(shown), is_new, "{text}");
     }
 }
+
+/// A selection may keep private what its sources do not, for a request and for a pack.
+#[test]
+fn a_mark_of_a_selection_or_of_an_item_of_it_holds_and_is_named() {
+    let home = Home::new();
+    let buses = home.path("buses");
+    let texts = ["The library opens at nine.", "The bridge is closed on Friday."];
+    let events: Vec<Value> =
+        (0..2).map(|at| event(&format!("evt_{at}"), MIDNIGHT + at, texts[at as usize])).collect();
+    events_day(&buses, "2026-02-11", &events);
+    let ids = ["evt_0", "evt_1"];
+    let of_events = |item: Value, selection: Value, manifest: Value| -> Value {
+        let mut first = json!({"id": "evt_0"});
+        first.as_object_mut().unwrap().extend(item.as_object().unwrap().clone());
+        let mut made = selection_of(&[first, json!({"id": "evt_1"})]);
+        made["selection"]["bus"] = "event_bus".into();
+        made["selection"].as_object_mut().unwrap().extend(selection.as_object().unwrap().clone());
+        let hash = summarizer::contract::json::jcs_hash(&made["selection"]).prefixed();
+        made["selection_hash"] = hash.into();
+        made.as_object_mut().unwrap().extend(manifest.as_object().unwrap().clone());
+        made
+    };
+    let own =
+        json!({"selection_hash": "sha256:00", "bus": "event_bus", "ids": ids, "publish": false});
+    let none = || json!({});
+    let cases = [
+        ("open", of_events(none(), none(), none()), None),
+        ("counted", of_events(none(), none(), json!({"drop_reasons": {"private": 0}})), None),
+        ("item", of_events(json!({"publish": false}), none(), none()), Some(false)),
+        ("inner", of_events(none(), json!({"publish": false}), none()), Some(false)),
+        ("whole", of_events(none(), none(), json!({"publish": false})), Some(false)),
+        ("rules", of_events(none(), none(), json!({"rules": {"publish": false}})), Some(false)),
+        ("other", own, Some(false)),
+    ];
+    for (name, manifest, _) in &cases {
+        write(&buses, &format!("selection_manifests/{name}.json"), manifest.to_string());
+        let input = json!({"mode": "selection_manifest", "bus": "event_bus",
+            "manifest_path": format!("selection_manifests/{name}.json"),
+            "selection_hash": manifest["selection_hash"]});
+        home.ask_for(name, BRIEF, "event_summary", input);
+    }
+    home.ok(&["--json", "drain"]);
+    for (name, _, expected) in cases {
+        let item = home.item(name);
+        assert_eq!(item["meta"]["publish"].as_bool(), expected, "{name}");
+        // Requests for the same work have one summary, which names the first selection.
+        let why = item["selection"]["privacy"]["private"].to_string();
+        assert_eq!(why.contains("selection_manifests/"), expected.is_some(), "{name}: {why}");
+    }
+    let open = home.item("open")["summary_id"].clone();
+    let picked = selection_of(&[json!({"id": open, "publish": "no"})]);
+    write(&home.path("own"), "picked.json", picked.to_string());
+    let path = |name: &str| home.path("own").join(name).to_string_lossy().into_owned();
+    let built = home.run(&[
+        "--json",
+        "pack",
+        "build",
+        &path("run"),
+        "--from-selection",
+        &path("picked.json"),
+    ]);
+    assert!(String::from_utf8_lossy(&built.stdout).contains("publish: false"));
+    for file in files(&home.path("own/run")) {
+        let text = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
+        assert!(!text.contains("library opens"), "{}: {text}", file.display());
+    }
+}

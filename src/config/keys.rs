@@ -85,7 +85,7 @@ pub(crate) const KEYS: &[Key] = &[
         "workers.attempt_timeout",
         "\"120 s\"",
         Kind::Duration,
-        "the longest time in which no part of an answer arrives",
+        "the longest time in which no part of an answer arrives; a provider with a fallback after it has half of the time that is left for its first part",
     ),
     key(
         "workers.isolation",

@@ -14,7 +14,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Number, Value, json};
+use serde_json::{Map, Number, Value, json};
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
@@ -29,10 +29,13 @@ use crate::bus::BusError;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::{jcs_hash, line, to_file};
 use crate::contract::privacy::{LOCAL_ONLY, PrivacyRules};
+use crate::contract::publish::together;
 use crate::contract::schema;
 use crate::contract::time::parse_instant;
 use crate::contract::vocabulary::Stream;
-use crate::upstream::selection::{SELECTION_VERSION, SelectionOrder};
+use crate::upstream::selection::{
+    SELECTION_VERSION, SelectionOrder, said_by_item, said_by_members,
+};
 
 pub(crate) const ITEMS_MAX: usize = 100_000;
 
@@ -75,6 +78,8 @@ struct Picked {
     partition: Option<String>,
     text_hash: Option<Digest>,
     group: Option<String>,
+    /// Whether the selection itself keeps it from being shown to others.
+    is_private: bool,
 }
 
 impl Picked {
@@ -127,7 +132,13 @@ pub fn read(value: &Value, file: &str, findings: &mut Findings) -> Option<PackSe
         let message = format!("{} of its days are not published: {days}", missing.len());
         findings.warn(Code::MissingDays, file, "$.missing_days", message);
     }
-    let items = items(&value["selection"], file, findings);
+    let members = [value, &value["selection"]].into_iter().filter_map(Value::as_object);
+    let said = |members: &Map<String, Value>| {
+        let own = members.iter().filter(|(name, _)| *name != "selection");
+        said_by_members(own.map(|(name, value)| (name.clone(), value.clone())))
+    };
+    let is_private = together(members.map(said)) == Some(false);
+    let items = items(&value["selection"], is_private, file, findings);
     let created = created.filter(|_| findings.errors() == before)?;
     Some(PackSelection {
         run_id: format!("sel_{}", &hash.hex()[..16]),
@@ -138,7 +149,7 @@ pub fn read(value: &Value, file: &str, findings: &mut Findings) -> Option<PackSe
     })
 }
 
-fn items(selection: &Value, file: &str, findings: &mut Findings) -> Vec<Picked> {
+fn items(selection: &Value, is_private: bool, file: &str, findings: &mut Findings) -> Vec<Picked> {
     let mut bad = |path: String, message: &str| {
         findings.error(Code::SchemaValidationFailed, file, path, message);
     };
@@ -166,6 +177,7 @@ fn items(selection: &Value, file: &str, findings: &mut Findings) -> Vec<Picked> 
                 partition: text("partition"),
                 text_hash: text("text_hash").and_then(|hash| hash.parse().ok()),
                 group,
+                is_private: is_private || said_by_item(item) == Some(false),
             });
         }
     }
@@ -211,9 +223,12 @@ pub(crate) fn make_run(
     // A pack is handed to others, so it may hold nothing that a source keeps to itself.
     let mut local_only = false;
     let mut private_streams: BTreeMap<String, String> = BTreeMap::new();
+    let kept: BTreeSet<&str> =
+        selection.items.iter().filter(|one| one.is_private).map(|one| one.id.as_str()).collect();
     found.retain(|id, item| {
         let said = limits.privacy.of(&item.places());
-        let private = item.publish == Some(false) || !said.private.is_empty();
+        let private =
+            item.publish == Some(false) || kept.contains(id.as_str()) || !said.private.is_empty();
         local_only |= !private && (item.is_local_only() || said.is_local_only());
         if private {
             let message = "marked publish: false, and left out";

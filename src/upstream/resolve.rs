@@ -150,6 +150,19 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// What keeps it from being shown to others where no source of it says so: its selection, a session.
+    pub(crate) fn private_whole(&self) -> Option<String> {
+        if self.common.publish != Some(false) {
+            return None;
+        }
+        let of_selection =
+            self.selection_manifest.as_ref().filter(|one| one.publish == Some(false));
+        of_selection
+            .map(|one| one.path.clone())
+            .or_else(|| self.session_ids.first().cloned())
+            .or_else(|| self.sources.ids().first().map(|id| (*id).to_owned()))
+    }
+
     /// The latest upstream day, which is the summary's unless the request says otherwise.
     pub fn day(&self) -> Option<Day> {
         self.days.last().copied()
@@ -580,6 +593,8 @@ impl Work<'_> {
         }
         days.sort();
         days.dedup();
+        let of_selection = self.located.selection.as_ref().and_then(|one| one.publish);
+        let publish = publish::together([shape.common.publish, of_selection]);
         Ok(Resolved {
             kind: self.kind,
             bus: self.located.bus,
@@ -604,7 +619,7 @@ impl Work<'_> {
             warnings: self.located.warnings,
             notes,
             later: std::mem::take(&mut self.gathered.later).into_iter().collect(),
-            common: shape.common,
+            common: Common { publish, ..shape.common },
         })
     }
 

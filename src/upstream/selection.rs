@@ -21,6 +21,7 @@ use super::family::Family;
 use super::view::Upstream;
 use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::json::{jcs, jcs_hash, name_order};
+use crate::contract::publish::{said_by_record, together};
 use crate::contract::schema::{self, Violation};
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, ErrorClass, ReasonCode, spellings};
@@ -72,6 +73,8 @@ pub struct Selection {
     pub(super) made_over: Vec<String>,
     /// Days of its range that were not published when it was made.
     pub(super) missing: Vec<Day>,
+    /// What the manifest or an item of it says about being shown to others.
+    pub(super) publish: Option<bool>,
     /// What items say about what is found, by id.
     pub(super) claims: BTreeMap<String, Claim>,
 }
@@ -141,6 +144,7 @@ pub fn load(
         foreign: found.foreign,
         made_over: found.made_over,
         missing: found.missing,
+        publish: found.publish,
         claims: found.claims,
         hash: recorded.to_owned(),
         path: shown(upstream, &file),
@@ -204,7 +208,32 @@ struct Items {
     foreign: bool,
     made_over: Vec<String>,
     missing: Vec<Day>,
+    publish: Option<bool>,
     claims: BTreeMap<String, Claim>,
+}
+
+/// Members that count what was left out, for whatever reason.
+const COUNTS: [&str; 2] = ["counts", "drop_reasons"];
+
+/// What a manifest says of itself, without its items.
+fn said_by_manifest<'a>(members: impl Iterator<Item = (&'a String, &'a RawValue)>) -> Option<bool> {
+    let own = members.filter(|(_, raw)| !is_list(raw));
+    said_by_members(own.filter_map(|(name, raw)| Some((name.clone(), small(raw)?))))
+}
+
+/// What the members of a manifest say that are neither lists nor numbers about what was left out.
+pub(crate) fn said_by_members(members: impl Iterator<Item = (String, Value)>) -> Option<bool> {
+    let is_own =
+        |(name, value): &(String, Value)| !COUNTS.contains(&name.as_str()) && !value.is_array();
+    said_by_record(&members.filter(is_own).collect())
+}
+
+fn plain<'a>((name, raw): (&'a String, &&'a RawValue)) -> (&'a String, &'a RawValue) {
+    (name, raw)
+}
+
+pub(crate) fn said_by_item(item: &Value) -> Option<bool> {
+    item.as_object().and_then(said_by_record)
 }
 
 fn own(
@@ -250,6 +279,10 @@ fn own(
         foreign: false,
         made_over: Vec::new(),
         missing: days_of(&shell["missing_days"]),
+        publish: together([
+            said_by_manifest(members.iter().filter(|(name, _)| *name != "selection").map(plain)),
+            said_by_manifest(inner.iter().flatten().map(plain)),
+        ]),
         claims: BTreeMap::new(),
     };
     let mut partitions = BTreeSet::new();
@@ -264,6 +297,7 @@ fn own(
             });
             first = first.take().into_iter().chain(wrong).min();
             items.ids.extend(item["id"].as_str().map(str::to_owned));
+            items.publish = together([items.publish, said_by_item(&item)]);
             let hint = item["partition"].as_str().or_else(|| item["day"].as_str());
             let text = item["text_hash"].as_str().and_then(|hash| hash.parse().ok());
             let said = |name: &str| item[name].as_str().map(str::to_owned);
@@ -425,7 +459,9 @@ fn foreign(path: &str, members: &Members<'_>, default_bus: Bus) -> Result<Items,
         None => None,
     };
     let mut ids = Vec::new();
+    let mut publish = said_by_manifest(members.iter().map(plain));
     each_item(path, list, &mut |item| {
+        publish = together([publish, said_by_item(&item)]);
         let id = item.as_str().or_else(|| item.get("id")?.as_str());
         let id = id.ok_or_else(|| hash_invalid(path, "has an item without an id", None, None))?;
         ids.push(id.to_owned());
@@ -439,6 +475,7 @@ fn foreign(path: &str, members: &Members<'_>, default_bus: Bus) -> Result<Items,
         foreign: true,
         made_over: Vec::new(),
         missing: Vec::new(),
+        publish,
         claims: BTreeMap::new(),
     })
 }

@@ -46,6 +46,9 @@ pub(crate) fn confinement(
     let mut found = config.privacy.of(&places);
     marked.iter().for_each(|id| found.keep_here(id));
     found.private.extend(private);
+    if found.private.is_empty() {
+        found.private.extend(resolved.private_whole());
+    }
     if says_local_only(params) {
         found.keep_here(OF_REQUEST);
     }
@@ -93,8 +96,8 @@ fn facts_of(config: &Config, upstream: &Upstream, bus: Bus, ids: Vec<String>) ->
     let input = InputSpec::Ids { bus, ids };
     let resolved = resolve(upstream, &input, SummaryKind::Other, &options).ok()?;
     let mut facts = data_of(&resolved, upstream, config.timezone, None, true).ok()?;
-    if facts.private.is_empty() && resolved.common.publish == Some(false) {
-        facts.private.extend(resolved.sources.ids().first().map(|id| (*id).to_owned()));
+    if facts.private.is_empty() {
+        facts.private.extend(resolved.private_whole());
     }
     Some(facts)
 }
