@@ -214,6 +214,19 @@ fn a_batch_that_nobody_waits_for_is_cancelled() {
     drop(service);
 }
 
+/// A request that ended before the service looked after its batches tells it nothing.
+#[test]
+fn a_batch_is_cancelled_when_its_request_was_cancelled_without_a_service() {
+    let s = scene();
+    s.ask("one", "scheduled");
+    s.home.ok(&["drain"]);
+    s.home.ok(&["cancel", "one"]);
+    s.home.ok(&["drain"]);
+    assert_eq!(s.shelf.lock().unwrap().cancelled, ["batch_0"]);
+    s.home.ok(&["drain"]);
+    assert_eq!(s.home.status()["batches"], json!([]));
+}
+
 #[test]
 fn an_answer_for_a_cancelled_request_is_charged_and_changes_nothing_else() {
     let s = scene();

@@ -83,7 +83,11 @@ impl BatchThread {
                 let reserved = worker.batch_price(&batch.provider).spent(question.expected);
                 lane.adopt(question.request, question.call, reserved);
             }
-            open.insert(name.clone(), Tracked::of(batch.clone(), None));
+            let mut tracked = Tracked::of(batch.clone(), None);
+            // A request that was cancelled before this thread began tells nobody any more.
+            let asked = batch.questions.keys().map(|(request, _)| *request);
+            tracked.ended = asked.filter(|one| known.open_request(*one).is_none()).collect();
+            open.insert(name.clone(), tracked);
         }
         rest_as_before(&worker, &open, known.finished_batches());
         for (request, calls) in batches.into_iter().flat_map(|known| &known.direct) {
@@ -148,7 +152,9 @@ impl Looker {
             }
         }
         let now = Instant::now();
-        let due = self.open.iter().filter(|(_, tracked)| tracked.next <= now || tracked.unwanted());
+        let is_due =
+            |tracked: &Tracked| tracked.next <= now || tracked.failures == 0 && tracked.unwanted();
+        let due = self.open.iter().filter(|(_, tracked)| is_due(tracked));
         let due: Vec<String> = due.map(|(name, _)| name.clone()).collect();
         for name in due {
             self.look(&name)?;
@@ -305,6 +311,13 @@ impl Looker {
         if tracked.unwanted() {
             match api.cancel(&id) {
                 Ok(()) => tracing::info!(batch = name, "the batch is cancelled"),
+                // It is cancelled when the server answers again.
+                Err(error)
+                    if matches!(error.class(), ErrorClass::Pause | ErrorClass::Transient) =>
+                {
+                    self.failed(name, &error);
+                    return Ok(());
+                }
                 Err(error) => tracing::warn!(batch = name, %error, "cannot cancel the batch"),
             }
             if let Some(tracked) = self.open.get_mut(name) {
