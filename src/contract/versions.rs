@@ -63,9 +63,18 @@ pub(crate) fn file_origin(name: &str) -> String {
 
 const FILE: &str = "file:";
 
-/// The name of the file that an origin is.
+/// Stands before the origin of a source that is itself a summary, once for each summary between. So a summary
+/// of a summary takes the place of no summary of the source itself.
+const OF_SUMMARY: &str = "summary:";
+
+/// The origin of what was made from a summary with this origin.
+pub(crate) fn origin_of_summary(origin: &str) -> String {
+    format!("{OF_SUMMARY}{origin}")
+}
+
+/// The name of the file that an origin is, or that lies below it.
 pub(crate) fn file_of(origin: &str) -> Option<&str> {
-    origin.strip_prefix(FILE)
+    origin.trim_start_matches(OF_SUMMARY).strip_prefix(FILE)
 }
 
 /// The hash of what a request asks, where that is not the hash of all its parameters.
@@ -173,8 +182,8 @@ impl<Outputs> VersionedItem<Outputs> {
         }
         let has_flow = !self.prompt.template_id.is_empty();
         let mut origins: BTreeSet<u64> =
-            known.iter().map(|one| number(&format!("origin\n{one}"))).collect();
-        origins.extend(self.named().map(|name| number(&format!("origin\n{name}"))));
+            known.iter().map(|one| one.trim_start_matches(OF_SUMMARY)).map(origin_number).collect();
+        origins.extend(self.named().map(|name| origin_number(&name)));
         VersionKeys {
             work: if has_flow { number(&format!("work\n{}", work.join("\n"))) } else { 0 },
             word: self.word(known.len()),
@@ -230,6 +239,10 @@ impl<Outputs> VersionedItem<Outputs> {
     }
 }
 
+fn origin_number(origin: &str) -> u64 {
+    number(&format!("origin\n{origin}"))
+}
+
 fn number(words: &str) -> u64 {
     let hash = sha256(words).hex();
     u64::from_str_radix(&hash[..16], 16).unwrap_or_default()
@@ -277,6 +290,16 @@ mod tests {
         two["selection"]["origins"] = json!(["file:a.md", "file:b.md"]);
         assert_ne!(keys(&first).work, keys(&two).work);
         assert_eq!(keys(&two).origins.len(), 2);
+    }
+
+    #[test]
+    fn a_summary_of_a_summary_is_no_version_of_it_and_shares_its_origin() {
+        let first = keys(&document("other:a.md", "file:a.md"));
+        let upper = |origin: &str| keys(&document("sum_1", &origin_of_summary(origin)));
+        let (second, third) = (upper("file:a.md"), upper(&origin_of_summary("file:a.md")));
+        assert_eq!([&first.origins, &second.origins], [&second.origins, &third.origins]);
+        let works = BTreeSet::from([first.work, second.work, third.work]);
+        assert_eq!(works.len(), 3);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::contract::source::{
 };
 use crate::contract::stable_id::document_id;
 use crate::contract::time::{Day, Timestamp};
-use crate::contract::versions::file_origin;
+use crate::contract::versions::{file_origin, origin_of_summary};
 use crate::contract::vocabulary::Bus;
 
 /// Contexts read for one request. A request over more sources gives its flow no context.
@@ -406,7 +406,7 @@ fn of_summary(record: &Value, zone: Tz) -> SourceContext {
     let known = ["/selection/origins", "/source_ids"];
     let known = known.iter().find_map(|pointer| record.pointer(pointer)?.as_array());
     context.origins =
-        known.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+        known.into_iter().flatten().filter_map(Value::as_str).map(origin_of_summary).collect();
     context.made_from = sources_of(record);
     context.local_only = record.as_object().is_some_and(says_local_only);
     context.places.add_item(&|name| words(meta, &[name]));
