@@ -595,24 +595,31 @@ fn an_item_records_the_hash_of_its_context_and_explain_notices_a_change() {
     assert!(problem.contains("changed since"), "{problem}");
 }
 
+/// Gives a home a model that reads 6,000 tokens and always answers the same; each question becomes a file of the
+/// folder that is returned.
+fn with_small_model(home: &Home, answer: &str) -> std::path::PathBuf {
+    let asked = home.path("asked");
+    std::fs::create_dir_all(&asked).unwrap();
+    let script = format!(
+        "file=$(mktemp '{}/asked-XXXXXX'); cat > \"$file\"; echo '{answer}'",
+        asked.display()
+    );
+    let config = format!(
+        "{CONFIG}\n[provider]\ndefault = \"script\"\n[provider.script]\nkind = \"command\"\n\
+         command = [\"/bin/sh\", \"-c\", {}]\ncontext_tokens = 6000\n",
+        json!(script)
+    );
+    std::fs::write(home.path("summarizer.toml"), config).unwrap();
+    asked
+}
+
 /// A digest over texts that do not fit into one prompt: each text is condensed under its title, alone or
 /// with others, and the question for the digest still says which titles and days a part is of.
 #[test]
 fn the_titles_of_long_sources_reach_the_prompt_of_a_digest() {
     for (sources, sentences) in [(4, 300), (16, 44)] {
         let home = Home::new();
-        let asked = home.path("asked");
-        std::fs::create_dir_all(&asked).unwrap();
-        let script = format!(
-            "file=$(mktemp '{}/XXXXXX'); cat > \"$file\"; echo 'The text was condensed.'",
-            asked.display()
-        );
-        let config = format!(
-            "{CONFIG}\n[provider]\ndefault = \"script\"\n[provider.script]\nkind = \"command\"\n\
-             command = [\"/bin/sh\", \"-c\", {}]\ncontext_tokens = 6000\n",
-            json!(script)
-        );
-        std::fs::write(home.path("summarizer.toml"), config).unwrap();
+        let asked = with_small_model(&home, "The text was condensed.");
         for number in 1..=sources {
             let sentence = format!("Marker{number}x is one of many words about it. ");
             let text = format!(
@@ -762,18 +769,7 @@ fn today_is_the_day_of_the_request_whatever_day_a_summary_is_filed_on() {
 #[test]
 fn a_question_about_a_part_of_a_long_text_says_who_wrote_it_and_when() {
     let home = Home::without_data();
-    let asked = home.path("asked");
-    std::fs::create_dir_all(&asked).unwrap();
-    let script = format!(
-        "file=$(mktemp '{}/XXXXXX'); cat > \"$file\"; echo 'The roof is to be paid.'",
-        asked.display()
-    );
-    let config = format!(
-        "{CONFIG}\n[provider]\ndefault = \"script\"\n[provider.script]\nkind = \"command\"\n\
-         command = [\"/bin/sh\", \"-c\", {}]\ncontext_tokens = 6000\n",
-        json!(script)
-    );
-    std::fs::write(home.path("summarizer.toml"), config).unwrap();
+    let asked = with_small_model(&home, "The roof is to be paid.");
     let mut long = mail();
     long["content"] = "I pay the roof of the barn. ".repeat(1_200).into();
     upstream(&home.path("buses"), long);

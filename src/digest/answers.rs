@@ -119,12 +119,10 @@ enum Kind {
 }
 
 fn kind(question: &str) -> Kind {
-    let words = spaced(question);
     let answer = &lexicon().answer;
-    let says = |list: &[String]| list.iter().any(|one| words.contains(&format!(" {one} ")));
-    if says(&answer.asks_reason) {
+    if says(question, &answer.asks_reason) {
         Kind::Reason
-    } else if says(&answer.asks_amount) {
+    } else if says(question, &answer.asks_amount) {
         Kind::Amount
     } else if first_words(question).iter().any(|word| answer.asks_thing.contains(word.as_str())) {
         Kind::Thing
@@ -146,9 +144,14 @@ fn agrees(said: &str) -> bool {
     first.is_some_and(|first| lexicon().answer.yes_no.contains(first.to_lowercase().as_str()))
 }
 
+/// Whether one of these phrases is in a sentence.
+fn says(sentence: &str, phrases: &[String]) -> bool {
+    let words = spaced(sentence);
+    phrases.iter().any(|one| words.contains(&format!(" {one} ")))
+}
+
 fn is_unsure(said: &str) -> bool {
-    let words = spaced(said);
-    lexicon().answer.unsure.iter().any(|one| words.contains(&format!(" {one} ")))
+    says(said, &lexicon().answer.unsure)
 }
 
 fn denies(said: &str) -> bool {
@@ -156,8 +159,7 @@ fn denies(said: &str) -> bool {
 }
 
 fn gives_reason(said: &str) -> bool {
-    let words = spaced(said);
-    lexicon().answer.reasons.iter().any(|one| words.contains(&format!(" {one} ")))
+    says(said, &lexicon().answer.reasons)
 }
 
 fn has_number(said: &str) -> bool {

@@ -14,7 +14,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Number, Value, json};
 use unicode_normalization::UnicodeNormalization as _;
 use unicode_normalization::char::is_combining_mark;
 
@@ -133,11 +133,7 @@ pub fn read(value: &Value, file: &str, findings: &mut Findings) -> Option<PackSe
         findings.warn(Code::MissingDays, file, "$.missing_days", message);
     }
     let members = [value, &value["selection"]].into_iter().filter_map(Value::as_object);
-    let said = |members: &Map<String, Value>| {
-        let own = members.iter().filter(|(name, _)| *name != "selection");
-        said_by_members(own.map(|(name, value)| (name.clone(), value.clone())))
-    };
-    let is_private = together(members.map(said)) == Some(false);
+    let is_private = together(members.map(said_by_members)) == Some(false);
     let items = items(&value["selection"], is_private, file, findings);
     let created = created.filter(|_| findings.errors() == before)?;
     Some(PackSelection {

@@ -212,24 +212,15 @@ struct Items {
     claims: BTreeMap<String, Claim>,
 }
 
-/// Members that count what was left out, for whatever reason.
-const COUNTS: [&str; 2] = ["counts", "drop_reasons"];
+/// Members that say nothing of the manifest itself: numbers about what was left out, and its other part.
+const APART: [&str; 3] = ["counts", "drop_reasons", "selection"];
 
-/// What a manifest says of itself, without its items.
-fn said_by_manifest<'a>(members: impl Iterator<Item = (&'a String, &'a RawValue)>) -> Option<bool> {
-    let own = members.filter(|(_, raw)| !is_list(raw));
-    said_by_members(own.filter_map(|(name, raw)| Some((name.clone(), small(raw)?))))
-}
-
-/// What the members of a manifest say that are neither lists nor numbers about what was left out.
-pub(crate) fn said_by_members(members: impl Iterator<Item = (String, Value)>) -> Option<bool> {
+/// What the members of a manifest or of its selection say of being shown to others, without its lists.
+pub(crate) fn said_by_members(members: &Map<String, Value>) -> Option<bool> {
     let is_own =
-        |(name, value): &(String, Value)| !COUNTS.contains(&name.as_str()) && !value.is_array();
-    said_by_record(&members.filter(is_own).collect())
-}
-
-fn plain<'a>((name, raw): (&'a String, &&'a RawValue)) -> (&'a String, &'a RawValue) {
-    (name, raw)
+        |(name, value): &(&String, &Value)| !APART.contains(&name.as_str()) && !value.is_array();
+    let own = members.iter().filter(is_own);
+    said_by_record(&own.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 pub(crate) fn said_by_item(item: &Value) -> Option<bool> {
@@ -279,10 +270,7 @@ fn own(
         foreign: false,
         made_over: Vec::new(),
         missing: days_of(&shell["missing_days"]),
-        publish: together([
-            said_by_manifest(members.iter().filter(|(name, _)| *name != "selection").map(plain)),
-            said_by_manifest(inner.iter().flatten().map(plain)),
-        ]),
+        publish: together([shell.as_object(), Some(&rest)].map(|one| said_by_members(one?))),
         claims: BTreeMap::new(),
     };
     let mut partitions = BTreeSet::new();
@@ -459,7 +447,9 @@ fn foreign(path: &str, members: &Members<'_>, default_bus: Bus) -> Result<Items,
         None => None,
     };
     let mut ids = Vec::new();
-    let mut publish = said_by_manifest(members.iter().map(plain));
+    let own = members.iter().filter(|(_, raw)| !is_list(raw));
+    let own = own.filter_map(|(name, raw)| Some((name.clone(), small(raw)?))).collect();
+    let mut publish = said_by_members(&own);
     each_item(path, list, &mut |item| {
         publish = together([publish, said_by_item(&item)]);
         let id = item.as_str().or_else(|| item.get("id")?.as_str());
