@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::chats::{Conversation, Standing, Turn};
 use super::fields::time;
+use super::slack::SlackChannel;
 use crate::contract::hash::sha256;
 use crate::contract::publish::{said_by_record, together};
 use crate::contract::time::{Day, Timestamp};
@@ -45,8 +46,13 @@ const IDS: [&str; 3] = ["id", "ts", "client_msg_id"];
 /// How Slack calls what its program says; other messages with a subtype are of people.
 const SLACK_NOTES: [&str; 3] = ["channel_", "group_", "bot_add"];
 
-/// The conversations of an export. `name` is the name of its file.
-pub(super) fn conversations(value: &Value, name: &str, zone: Tz) -> Vec<Conversation> {
+/// The conversations of an export. `name` is the name of its file; `channel` is what lies beside one of Slack.
+pub(super) fn conversations(
+    value: &Value,
+    name: &str,
+    channel: &SlackChannel,
+    zone: Tz,
+) -> Vec<Conversation> {
     let chats = value.pointer("/chats/list").and_then(Value::as_array);
     let all: Vec<&Value> = chats.map_or_else(|| vec![value], |chats| chats.iter().collect());
     // What stands beside the list of chats holds for each of them.
@@ -55,11 +61,16 @@ pub(super) fn conversations(value: &Value, name: &str, zone: Tz) -> Vec<Conversa
         around.map(|(name, value)| (name.clone(), value.clone())).collect()
     });
     let said = around.as_ref().and_then(said_by_record);
-    let all = all.into_iter().filter_map(|chat| conversation(chat, name, zone));
+    let all = all.into_iter().filter_map(|chat| conversation(chat, name, channel, zone));
     all.map(|one| Conversation { publish: together([one.publish, said]), ..one }).collect()
 }
 
-fn conversation(chat: &Value, name: &str, zone: Tz) -> Option<Conversation> {
+fn conversation(
+    chat: &Value,
+    name: &str,
+    channel: &SlackChannel,
+    zone: Tz,
+) -> Option<Conversation> {
     let messages = chat.as_array().or_else(|| chat["messages"].as_array())?;
     let title = ["/name", "/title", "/channel/name"];
     let title = title.iter().find_map(|place| word(chat.pointer(place)?));
@@ -67,23 +78,22 @@ fn conversation(chat: &Value, name: &str, zone: Tz) -> Option<Conversation> {
     let id = id.iter().find_map(|place| scalar(chat.pointer(place)?));
     // Telegram names the chat of a person with themselves by its kind only.
     let saved = || (chat["type"] == "saved_messages").then(|| "Saved Messages".to_owned());
-    let title = title.or_else(saved).unwrap_or_else(|| folder_or_file(name));
-    let mut found = Conversation {
-        id: id.unwrap_or_else(|| title.clone()),
-        title: Some(title),
-        system: "chat_export",
-        ..Conversation::default()
-    };
-    let names = names(messages);
-    let authors = authors(messages);
+    let title = title.or_else(saved);
+    let id = id.or_else(|| title.clone()).unwrap_or_else(|| folder_or_file(name));
+    let title = title.or_else(|| channel.between.clone()).unwrap_or_else(|| folder_or_file(name));
+    let mut found =
+        Conversation { id, title: Some(title), system: "chat_export", ..Conversation::default() };
+    let mut people = channel.people.clone();
+    people.extend(names(messages));
+    let authors = authors(messages, &people);
     for message in messages {
-        let text = words(message, &names);
+        let text = words(message, &people);
         let at = TIMES.iter().find_map(|name| moment(&message[*name], zone));
         let (Some(at), false) = (at, text.is_empty()) else {
             found.empty += 1;
             continue;
         };
-        let author = author(message);
+        let author = author(message, &people);
         let is_note = message["type"] == "service"
             || message["subtype"]
                 .as_str()
@@ -106,7 +116,11 @@ fn conversation(chat: &Value, name: &str, zone: Tz) -> Option<Conversation> {
     }
     // Some programs write the newest message first.
     found.turns.sort_by_key(|turn| turn.at);
-    (!found.turns.is_empty()).then(|| found.marked_by(chat))
+    let said = channel.is_private.then_some(false);
+    (!found.turns.is_empty()).then(|| found.marked_by(chat)).map(|found| {
+        let publish = together([found.publish, said]);
+        Conversation { publish, ..found }
+    })
 }
 
 fn word(value: &Value) -> Option<String> {
@@ -117,15 +131,16 @@ fn scalar(value: &Value) -> Option<String> {
     word(value).or_else(|| value.as_i64().map(|number| number.to_string()))
 }
 
-fn author(message: &Value) -> Option<String> {
-    AUTHORS.iter().find_map(|place| word(message.pointer(place)?))
+fn author(message: &Value, people: &BTreeMap<String, String>) -> Option<String> {
+    let named = AUTHORS.iter().find_map(|place| word(message.pointer(place)?))?;
+    Some(people.get(&named).cloned().unwrap_or(named))
 }
 
 /// The authors of messages by the ids of the messages.
-fn authors(messages: &[Value]) -> BTreeMap<String, String> {
+fn authors(messages: &[Value], people: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let authored = |message: &Value| {
         let id = IDS.iter().find_map(|name| scalar(&message[*name]))?;
-        Some((id, author(message)?))
+        Some((id, author(message, people)?))
     };
     messages.iter().filter_map(authored).collect()
 }
@@ -149,7 +164,7 @@ fn moment(value: &Value, zone: Tz) -> Option<Timestamp> {
 }
 
 /// The words of a message: one text, or pieces of it.
-fn words(message: &Value, names: &[(String, String)]) -> String {
+fn words(message: &Value, people: &BTreeMap<String, String>) -> String {
     let text = TEXTS.iter().map(|name| &message[*name]).find(|text| !text.is_null());
     let text = match text {
         Some(Value::String(text)) => text.clone(),
@@ -163,26 +178,22 @@ fn words(message: &Value, names: &[(String, String)]) -> String {
         _ => String::new(),
     };
     match message["ts"].is_string() {
-        true => slack_text(&text, names),
+        true => slack_text(&text, people),
         false => text.trim().to_owned(),
     }
 }
 
-/// The ids and names of people that a Slack export names.
-fn names(messages: &[Value]) -> Vec<(String, String)> {
-    let named = |message: &Value| {
+/// The ids and names of people that messages of Slack name.
+fn names(messages: &[Value]) -> impl Iterator<Item = (String, String)> {
+    messages.iter().filter_map(|message| {
         let id = message["user"].as_str()?.to_owned();
-        let name = author(message).filter(|name| *name != id)?;
+        let name = author(message, &BTreeMap::new()).filter(|name| *name != id)?;
         Some((id, name))
-    };
-    let mut found: Vec<(String, String)> = messages.iter().filter_map(named).collect();
-    found.sort();
-    found.dedup();
-    found
+    })
 }
 
 /// `<@U2>` is a person, `<https://…|words>` a link, `&amp;` a sign.
-fn slack_text(text: &str, names: &[(String, String)]) -> String {
+fn slack_text(text: &str, people: &BTreeMap<String, String>) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('<') {
@@ -195,7 +206,7 @@ fn slack_text(text: &str, names: &[(String, String)]) -> String {
         let (target, label) = mark.split_once('|').unwrap_or((mark, ""));
         let shown = match target.split_at_checked(1) {
             Some(("@", id)) => {
-                let known = names.iter().find(|(one, _)| one == id).map(|(_, name)| name.as_str());
+                let known = people.get(id).map(String::as_str);
                 known.unwrap_or(if label.is_empty() { id } else { label }).to_owned()
             }
             Some(("#", id)) => format!("#{}", if label.is_empty() { id } else { label }),
@@ -226,7 +237,12 @@ mod tests {
     use super::*;
 
     fn shown(value: &Value) -> Vec<String> {
-        let found = conversations(value, "general/2026-03-05.json", chrono_tz::UTC);
+        let found = conversations(
+            value,
+            "general/2026-03-05.json",
+            &SlackChannel::default(),
+            chrono_tz::UTC,
+        );
         let turns = found.iter().flat_map(|one| &one.turns);
         let turns = turns.filter(|turn| turn.standing == Standing::Shown);
         turns
@@ -235,6 +251,25 @@ mod tests {
                 format!("{} {author}: {}", &turn.at.to_string()[..16], turn.text)
             })
             .collect()
+    }
+
+    #[test]
+    fn what_lies_beside_a_channel_names_its_people_and_keeps_it_private() {
+        let slack = json!([
+            {"type": "message", "user": "U1", "ts": "1772704800.000100", "text": "Ask <@U2>"},
+            {"type": "message", "user": "U3", "ts": "1772704860.000200", "text": "Fine"}]);
+        let people = [("U1", "Ana Ruiz"), ("U2", "Bo Lind")];
+        let channel = SlackChannel {
+            people: people.map(|(id, name)| (id.to_owned(), name.to_owned())).into(),
+            is_private: true,
+            between: Some("Ana Ruiz, Bo Lind".to_owned()),
+        };
+        let found = &conversations(&slack, "D1/2026-03-05.json", &channel, chrono_tz::UTC)[0];
+        let said: Vec<_> =
+            found.turns.iter().map(|turn| (turn.author.as_deref(), &turn.text[..])).collect();
+        assert_eq!(said, [(Some("Ana Ruiz"), "Ask Bo Lind"), (Some("U3"), "Fine")]);
+        assert_eq!(found.title.as_deref(), Some("Ana Ruiz, Bo Lind"));
+        assert_eq!((found.id.as_str(), found.publish), ("D1", Some(false)));
     }
 
     #[test]
@@ -256,14 +291,15 @@ mod tests {
             {"id": "2", "timestamp": "2026-03-05T10:01:00+00:00", "content": "Hello", "author": {"name": "Bo"},
              "reference": {"messageId": "1", "channelId": "7"}}]});
         let answered = |value: &Value| -> Vec<Option<String>> {
-            let found = conversations(value, "a.json", chrono_tz::UTC);
+            let found = conversations(value, "a.json", &SlackChannel::default(), chrono_tz::UTC);
             found[0].turns.iter().map(|turn| turn.reply_to_author.clone()).collect()
         };
         let ana = Some("Ana".to_owned());
         assert_eq!(answered(&telegram), [None, ana.clone(), None, None, None]);
         assert_eq!(answered(&slack), [None, ana.clone()]);
         assert_eq!(answered(&discord), [None, ana]);
-        let turns = &conversations(&telegram, "a.json", chrono_tz::UTC)[0].turns;
+        let turns =
+            &conversations(&telegram, "a.json", &SlackChannel::default(), chrono_tz::UTC)[0].turns;
         assert_eq!(turns[2].forwarded_from.as_deref(), Some("Marta"));
     }
 
@@ -279,7 +315,9 @@ mod tests {
             ["2026-03-05T10:01 Ana: See https://x.org", "2026-03-05T10:02 Bo: Yes"]
         );
         assert_eq!(
-            conversations(&telegram, "a.json", chrono_tz::UTC)[0].title.as_deref(),
+            conversations(&telegram, "a.json", &SlackChannel::default(), chrono_tz::UTC)[0]
+                .title
+                .as_deref(),
             Some("Garden")
         );
         let slack = json!([
@@ -292,7 +330,12 @@ mod tests {
             shown(&slack),
             ["2026-03-05T10:00 Ana Ruiz: Ask Bo Lind & the page", "2026-03-05T10:01 Bo Lind: Fine"]
         );
-        let found = conversations(&slack, "general/2026-03-05.json", chrono_tz::UTC);
+        let found = conversations(
+            &slack,
+            "general/2026-03-05.json",
+            &SlackChannel::default(),
+            chrono_tz::UTC,
+        );
         assert_eq!(found[0].title.as_deref(), Some("general"));
         let messenger = json!({"title": "Ana", "participants": [], "messages": [
             {"sender_name": "Bo", "timestamp_ms": 1_772_704_860_000_i64, "content": "Second"},

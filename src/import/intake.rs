@@ -133,7 +133,7 @@ impl<'a> Intake<'a> {
             FileKind::ChatText | FileKind::ChatJson => {
                 let bytes = self.target.disk.read(&file.path);
                 let bytes = bytes.map_err(disk_error("read", &file.path))?;
-                match talks::exported(file.kind, &bytes, &file.name, self.target.clock()) {
+                match talks::exported(self.target.disk, file, &bytes, self.target.clock()) {
                     // A chat without a day is still a text with speakers.
                     found if found.is_empty() => self.document(file, report),
                     found => {

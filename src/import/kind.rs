@@ -121,6 +121,9 @@ impl FileKind {
             Some(text) => match of_text(&extension, &text) {
                 // Without a day it has no messages with a time: a text with speakers.
                 Ok(FileKind::ChatText) if !chat_text::has_day(&text, name) => Ok(FileKind::Text),
+                Ok(FileKind::Json | FileKind::JsonFeed) if is_of_slack(name, &text) => {
+                    Err(Refusal::new(ACCOUNT_DATA))
+                }
                 kind => kind,
             },
             None => Err(Refusal::new("binary")),
@@ -230,9 +233,7 @@ fn of_text(extension: &str, text: &str) -> Result<FileKind, Refusal> {
         && let Some(kind) = of_json(extension, start)
     {
         return match kind {
-            FileKind::Json if is_about_account(start) => {
-                Err(Refusal::new("account data of an export"))
-            }
+            FileKind::Json if is_about_account(start) => Err(Refusal::new(ACCOUNT_DATA)),
             kind => Ok(kind),
         };
     }
@@ -361,6 +362,9 @@ fn has_speaker(start: &str) -> bool {
     start.match_indices("\"role\"").any(speaks)
 }
 
+/// Why the lists beside the conversations of an export are passed over.
+const ACCOUNT_DATA: &str = "account data of an export";
+
 /// Whether JSON is about the account of an export of ChatGPT or Claude: who the user is, which answers
 /// were liked, what was shared. It lies beside the conversations, and holds no text of its own.
 fn is_about_account(start: &str) -> bool {
@@ -370,6 +374,21 @@ fn is_about_account(start: &str) -> bool {
         || all(&["uuid", "full_name", "email_address"])
         || all(&["conversation_id", "is_anonymous"])
         || all(&["conversation_id", "user_id", "rating"])
+}
+
+/// Whether JSON is a list that lies beside the channels of a Slack export: its people and its channels.
+fn is_of_slack(path: &Path, start: &str) -> bool {
+    let has = |key: &&str| start.contains(&format!("\"{key}\""));
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let (own, more): (&str, &[&str]) = match name {
+        "users.json" | "org_users.json" => ("profile", &["team_id", "real_name", "is_bot"]),
+        "channels.json" | "groups.json" | "dms.json" | "mpims.json" => {
+            ("members", &["creator", "created", "is_archived", "is_private"])
+        }
+        "integration_logs.json" => ("change_type", &["user_id", "service_type"]),
+        _ => return false,
+    };
+    has(&own) && more.iter().any(has)
 }
 
 /// Whether members are those of an export of Telegram, Messenger, Discord or Slack.
@@ -403,6 +422,18 @@ mod tests {
         let mut whole = || Ok(content.as_bytes().to_vec());
         let found = FileKind::of(Path::new(name), content.as_bytes(), &mut whole).unwrap();
         found.map_err(|refusal| refusal.0)
+    }
+
+    #[test]
+    fn the_lists_of_a_slack_export_are_no_texts() {
+        let users = "[{\"id\": \"U1\", \"team_id\": \"T\", \"profile\": {\"email\": \"a@x.org\"}}]";
+        let groups =
+            "[{\"id\": \"G1\", \"name\": \"board\", \"created\": 1, \"members\": [\"U1\"]}]";
+        for (name, list) in [("users.json", users), ("groups.json", groups), ("dms.json", groups)] {
+            assert_eq!(kind(name, list), Err("account data of an export".to_owned()), "{name}");
+        }
+        assert_eq!(kind("people.json", users), Ok(FileKind::Json));
+        assert_eq!(kind("users.json", "[{\"id\": 1, \"text\": \"x\"}]"), Ok(FileKind::Json));
     }
 
     #[test]

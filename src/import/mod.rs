@@ -26,6 +26,7 @@ mod partition;
 mod pdf_marks;
 pub(crate) mod read;
 mod sessions;
+mod slack;
 mod stream;
 mod talks;
 mod turns;

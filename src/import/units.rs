@@ -157,7 +157,7 @@ pub(crate) fn each_unit(
         }),
         FileKind::ChatText | FileKind::ChatJson => {
             let bytes = disk.read(path).map_err(disk_error("read", path))?;
-            let found = talks::exported(file.kind, &bytes, name, clock);
+            let found = talks::exported(disk, file, &bytes, clock);
             if found.is_empty() {
                 take(document(disk, readers, file, zone).map_err(LeftOut::Unread));
             }
