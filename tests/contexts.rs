@@ -765,23 +765,175 @@ fn today_is_the_day_of_the_request_whatever_day_a_summary_is_filed_on() {
     assert_eq!(home.ack("plan")["summary"]["day"], "2025-01-05");
 }
 
-/// The parts of a source are condensed apart, and each question says whose words they are.
+/// The questions about a long input, by what they are about.
+struct Asked {
+    parts: Vec<String>,
+    /// The questions that merge condensed texts, from the lowest level up.
+    merges: Vec<String>,
+    /// The question of the flow.
+    last: String,
+}
+
+impl Asked {
+    /// Asks a flow about a long input. The model answers every question with the same few words.
+    fn about(home: &Home, flow: &str, kind: &str, bus: &str, ids: &[&str]) -> Asked {
+        let asked = with_small_model(home, "The roof is to be paid.");
+        home.ask(flow, flow, kind, bus, ids, json!({}));
+        // The words are no answer that the flow can use.
+        home.run(&["drain"]);
+        let prompts = std::fs::read_dir(&asked).unwrap();
+        let prompts = prompts.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
+        let (of_flow, others): (Vec<String>, Vec<String>) =
+            prompts.partition(|prompt| prompt.contains("## Untrusted input"));
+        let (mut merges, parts): (Vec<String>, Vec<String>) =
+            others.into_iter().partition(|prompt| prompt.contains("You merge condensed parts"));
+        assert!(parts.len() > 1, "the input was not split");
+        let place = |prompt: &String| -> Vec<usize> {
+            let (_, first) = prompt.split_once("\n[1] n").expect("a merge has labels");
+            let node = first.split(' ').next().unwrap_or_default();
+            node.split('_').map(|number| number.parse().unwrap()).collect()
+        };
+        merges.sort_by_key(place);
+        let last = of_flow.into_iter().min_by_key(String::len).expect("the flow is asked");
+        std::fs::remove_dir_all(asked).unwrap();
+        Asked { parts, merges, last }
+    }
+
+    /// The labels of condensed texts in a question.
+    fn labels(prompt: &str) -> Vec<&str> {
+        let is_label = |line: &&str| line.starts_with('[') && line.contains("] n");
+        prompt.lines().filter(is_label).collect()
+    }
+
+    /// The labels of condensed texts in all questions, which all have some.
+    fn all_labels(&self) -> Vec<&str> {
+        let mut labels = Vec::new();
+        for prompt in self.merges.iter().chain([&self.last]) {
+            let of_it = Asked::labels(prompt);
+            assert!(!of_it.is_empty(), "{prompt}");
+            labels.extend(of_it);
+        }
+        labels
+    }
+}
+
+const BRIEF: &str = "docs.chunk_set.summarize.brief.v1";
+
+/// A source is condensed in parts, and each question on the way up says whose words they are, as the question
+/// about a short source does.
 #[test]
-fn a_question_about_a_part_of_a_long_text_says_who_wrote_it_and_when() {
+fn each_question_about_a_long_mail_says_who_wrote_it_and_when() {
     let home = Home::without_data();
-    let asked = with_small_model(&home, "The roof is to be paid.");
     let mut long = mail();
-    long["content"] = "I pay the roof of the barn. ".repeat(1_200).into();
+    long["content"] = "I pay the roof of the barn. ".repeat(1_800).into();
     upstream(&home.path("buses"), long);
-    let flow = "docs.chunk_set.summarize.brief.v1";
-    home.ask("long", flow, "event_summary", "event_bus", &["evt_mail"], json!({}));
-    home.run(&["drain"]);
-    let prompts = std::fs::read_dir(&asked).unwrap();
-    let prompts = prompts.map(|entry| std::fs::read_to_string(entry.unwrap().path()).unwrap());
-    let parts: Vec<String> = prompts.filter(|prompt| prompt.contains("I pay the roof")).collect();
-    assert!(parts.len() > 1, "the text was not split");
-    for part in parts {
-        let label = "[1] evt_mail | Lease for the flat | Ana Ruiz <ana@example.org> | 2026-02-11T";
-        assert!(part.contains(label), "{part}");
+    let told = "Lease for the flat | Ana Ruiz <ana@example.org> | 2026-02-11T12:00:00-05:00";
+    let asked = Asked::about(&home, BRIEF, "event_summary", "event_bus", &["evt_mail"]);
+    for part in &asked.parts {
+        assert!(part.contains(&format!("[1] evt_mail | {told}\n")), "{part}");
+    }
+    assert!(asked.merges.iter().any(|merge| merge.contains("[1] n0_0 | ")));
+    assert!(asked.merges.last().unwrap().contains("[1] n1_0 | "), "one level of merges only");
+    for label in asked.all_labels() {
+        assert!(label.ends_with(&format!(" | {told}")), "{label}");
+    }
+    // A list tells it in its own way, as it does for a short mail.
+    let flow = "crm.contacts.plan.next_actions.v1";
+    let asked = Asked::about(&home, flow, "event_summary", "event_bus", &["evt_mail"]);
+    let told = "[2026-02-11T18:00:00+01:00] from Ana Ruiz <ana@example.org> to Marta Gil <marta@example.org>";
+    assert!(asked.last.contains(told), "{}", asked.last);
+    let short = Home::new();
+    short.ask("short", flow, "event_summary", "event_bus", &["evt_mail"], json!({}));
+    short.ok(&["drain"]);
+    let prompt = short.prompts("short");
+    assert!(prompt.replace("] mail from", "] from").contains(told), "{prompt}");
+}
+
+/// Many mails of a thread by many people: each question names those whose words it has, up to a bound.
+#[test]
+fn the_questions_about_a_long_thread_name_its_authors_its_times_and_how_many_others() {
+    let home = Home::without_data();
+    let mails: Vec<Value> = (0..60)
+        .map(|at| {
+            let moment = MIDNIGHT + 43_200_000 + at * 60_000;
+            let mut one = event(&format!("evt_{at:02}"), moment, &"I pay the roof. ".repeat(60));
+            one["title"] = (if at == 0 { "The roof" } else { "Re: The roof" }).into();
+            one["from"] = format!("Person{:02} <p{:02}@example.org>", at / 3, at / 3).into();
+            one["role"] = Value::Null;
+            one
+        })
+        .collect();
+    events_day(&home.path("buses"), "2026-02-11", &mails);
+    let ids: Vec<String> = (0..60).map(|at| format!("evt_{at:02}")).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let asked = Asked::about(&home, BRIEF, "event_summary", "event_bus", &ids);
+    let first = asked.merges.iter().find(|merge| merge.contains("[1] n0_0 | ")).unwrap();
+    let first = Asked::labels(first)[0];
+    assert!(first.contains(" | The roof; Re: The roof | Person00 <p00@example.org>"), "{first}");
+    assert!(first.contains(" | 2026-02-11T07:00:00-05:00 to 2026-02-11T07:0"), "{first}");
+    // The highest merge is of many people, and still says how many.
+    let top = Asked::labels(asked.merges.last().unwrap());
+    let named = |label: &str| label.matches(" <p").count();
+    assert!(top.iter().any(|label| label.contains(" others | ")), "{top:?}");
+    assert!(top[0].contains("] n1_0 | ") && top.iter().all(|label| named(label) <= 8), "{top:?}");
+    let all = asked.last.clone();
+    for label in asked.all_labels() {
+        assert!(label.contains("Re: The roof | Person") && label.contains("-05:00"), "{label}");
+        assert!(label.len() < 1_200, "{label}");
+    }
+    for at in [0, 9, 19] {
+        assert!(all.contains(&format!("Person{at:02}")), "{at}: {all}");
+    }
+}
+
+/// The messages of a long session: who spoke and as what, and from when to when.
+#[test]
+fn the_questions_about_a_long_session_say_who_spoke_as_what_and_from_when_to_when() {
+    let home = Home::without_data();
+    let ids: Vec<String> = (0..60).map(|at| format!("evt_{at:02}")).collect();
+    let said = ids.iter().enumerate().map(|(at, id)| {
+        let (role, name) = if at % 2 == 0 { ("user", "Ana") } else { ("assistant", "Robin") };
+        let seconds = i64::try_from(at).unwrap() * 60;
+        let mut one = spoken(id, seconds, role, &"The boiler leaks again. ".repeat(40));
+        one["author"] = name.into();
+        one
+    });
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let root = home.path("buses");
+    events_day(&root, "2026-02-11", &said.collect::<Vec<_>>());
+    let talk = session("ses_boiler", "2026-02-11", MIDNIGHT + 50_400_000, &ids);
+    bus_support::sessions_day(&root, "2026-02-11", false, &[talk]);
+    let asked = Asked::about(&home, SESSION, "session_summary", "session_bus", &["ses_boiler"]);
+    assert!(asked.parts.iter().all(|part| part.contains(" Ana (user) 09:")), "{:?}", asked.parts);
+    for label in asked.all_labels() {
+        assert!(label.contains(" | Ana (user); Robin (assistant) | 2026-02-11T09:"), "{label}");
+        assert!(label.contains(":00-05:00 to 2026-02-11T09:"), "{label}");
+    }
+    assert!(asked.all_labels()[0].contains("2026-02-11T09:00:00-05:00 to "));
+}
+
+/// The items of a list that say little: their labels are longer than their texts, and count.
+#[test]
+fn the_questions_about_many_short_items_stay_within_the_context_of_the_model() {
+    let home = Home::without_data();
+    let lines: String = (0..800)
+        .map(|at| {
+            let (who, title) = (format!("Person {}", at % 40), format!("Vote on item {at}"));
+            json!({"id": format!("vote-{at}"), "title": title, "author": who,
+                "date": "2026-02-11T10:00:00Z", "text": "I vote yes."})
+            .to_string()
+                + "\n"
+        })
+        .collect();
+    write(&home.path("buses"), "other/votes.jsonl", lines);
+    let ids: Vec<String> = (0..800).map(|at| format!("votes.jsonl#vote-{at}")).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    for flow in [BRIEF, "digest.weekly.summarize.weekly_digest.v1"] {
+        let asked = Asked::about(&home, flow, "document_summary", "other", &ids);
+        for prompt in asked.parts.iter().chain(&asked.merges).chain([&asked.last]) {
+            // Three bytes count as a token, and a quarter of the context stays for the answer.
+            assert!(prompt.len() <= 4_500 * 3, "{} bytes: {prompt}", prompt.len());
+        }
+        assert!(asked.last.contains("Person 0; Person 1; ") && asked.last.contains(" others"));
     }
 }

@@ -6,19 +6,18 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{NaiveDate, NaiveDateTime};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::contract::source::{
-    FORWARDED_FROM, InputContext, Person, REPLY_TO_AUTHOR, SourceContext,
-};
+use crate::contract::source::{InputContext, SourceContext};
 use crate::contract::time::Timestamp;
 use crate::model::SourceText;
 use crate::registry::binding::{Binding, SourceField};
 
+use super::condensed::{CondensedLabel, Telling};
 use super::hierarchy::TreeNode;
+use super::labels::{LINE_ENDS_BYTES, MessageClock, label, message_label};
 
 /// Which texts of a prompt stand under a label with their id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,29 +88,29 @@ impl Surroundings {
         }
     }
 
-    /// What is known of condensed texts: the titles and the days of the sources that each stands for, and
-    /// who wrote them where that is one.
-    pub(super) fn of_condensed(&self, texts: &[SourceText], nodes: &[TreeNode]) -> Surroundings {
+    /// What is told of condensed texts: for each the sources that it stands for, as if they were one. A
+    /// prompt holds so many bytes of the texts with their labels.
+    pub(super) fn told_of(&self, nodes: &[TreeNode], prompt_bytes: usize) -> Vec<CondensedLabel> {
         let known: BTreeMap<&str, &SourceContext> =
             self.input.sources.iter().map(|source| (source.id.as_str(), source)).collect();
-        let nodes: BTreeMap<&str, &TreeNode> =
-            nodes.iter().map(|node| (node.node_id.as_str(), node)).collect();
-        let nodes = texts.iter().filter_map(|text| nodes.get(text.id.as_str()));
-        let sources = nodes.map(|node| {
+        let telling = Telling {
+            zone: self.zone,
+            roles_differ: self.roles_differ(),
+            is_session: self.input.window.is_some(),
+            prompt_bytes,
+        };
+        let told = nodes.iter().map(|node| {
             let of: Vec<&SourceContext> =
                 node.source_ids.iter().filter_map(|id| known.get(id.as_str()).copied()).collect();
-            let title = titles(&of);
-            SourceContext {
-                id: node.node_id.clone(),
-                title,
-                day: days(&of),
-                author: only_author(&of),
-                ..SourceContext::default()
-            }
+            telling.told(&node.node_id, &of)
         });
-        let input = InputContext { sources: sources.collect(), whole: None, window: None };
+        told.collect()
+    }
+
+    /// The surroundings of condensed texts, of each of which this is told.
+    pub(super) fn of_condensed(&self, told: Vec<SourceContext>) -> Surroundings {
         Surroundings {
-            input,
+            input: InputContext { sources: told, whole: None, window: None },
             day: self.day.clone(),
             zone: self.zone,
             profile: BTreeMap::new(),
@@ -146,7 +145,7 @@ impl Surroundings {
     /// The messages of a session, in order. Empty without a session.
     fn messages(&self, sources: &[SourceText]) -> Option<Value> {
         self.input.window.as_ref()?;
-        let mut clock = self.clock_of_messages();
+        let mut clock = MessageClock::of(&self.input.sources, self.zone);
         let messages = self.numbered(sources).map(|(_, source, context)| {
             json!({
                 "id": source.id,
@@ -214,145 +213,53 @@ impl Surroundings {
         {
             return only.text.clone();
         }
-        let is_session = self.input.window.is_some();
         let sizes = sources.iter().map(|source| source.id.len() + source.text.len() + 48);
         let mut out = String::with_capacity(sizes.sum());
-        let mut roles = self.input.sources.iter().map(|source| source.role.as_deref());
-        let first = roles.next().flatten();
-        // Beside a single text no other one shows what its author is.
-        let is_single = self.input.sources.len() == 1 && !is_session;
-        let roles_differ = roles.any(|role| role != first) || is_single;
-        let mut clock = self.clock_of_messages();
-        for (number, source, context) in self.numbered(sources) {
+        for (label, source) in self.labelled(sources) {
             out.push_str(if out.is_empty() { "" } else { "\n\n" });
-            match context {
-                Some(context) if is_session => {
-                    let time = clock.time_of(context);
-                    out.push_str(&message_label(number, context, roles_differ, time));
-                }
-                _ => {
-                    let label = label(source, context, roles_differ, self.zone);
-                    out.push_str(&format!("[{number}] {label}"));
-                }
-            }
+            out.push_str(&label);
             out.push('\n');
             out.push_str(&source.text);
         }
         out
     }
 
-    fn clock_of_messages(&self) -> MessageClock {
-        let times = || self.input.sources.iter().filter_map(|one| local_time(one, self.zone));
-        let days = || times().map(|at| at.date());
-        let first = days().next();
-        // On a single day the times alone are clear.
-        MessageClock { zone: self.zone, day: first.filter(|first| days().all(|day| day == *first)) }
+    /// Each text with the line above it.
+    fn labelled<'a>(
+        &'a self,
+        sources: &'a [SourceText],
+    ) -> impl Iterator<Item = (String, &'a SourceText)> {
+        let is_session = self.input.window.is_some();
+        let roles_differ = self.roles_differ();
+        let mut clock = MessageClock::of(&self.input.sources, self.zone);
+        self.numbered(sources).map(move |(number, source, context)| {
+            let label = match context {
+                Some(context) if is_session => {
+                    let time = clock.time_of(context);
+                    message_label(number, context, roles_differ, time)
+                }
+                _ => {
+                    let label = label(&source.id, context, roles_differ, self.zone);
+                    format!("[{number}] {label}")
+                }
+            };
+            (label, source)
+        })
     }
-}
 
-/// Tells the times of messages one after another, each with its day where that is another one than before.
-struct MessageClock {
-    zone: Option<Tz>,
-    /// The day that the reader knows.
-    day: Option<NaiveDate>,
-}
-
-impl MessageClock {
-    fn time_of(&mut self, message: &SourceContext) -> Option<String> {
-        let at = local_time(message, self.zone)?;
-        let is_known = self.day.replace(at.date()) == Some(at.date());
-        Some(at.format(if is_known { "%H:%M" } else { "%Y-%m-%d %H:%M" }).to_string())
+    /// Bytes that the line above each text takes in a prompt.
+    pub(super) fn label_bytes(&self, sources: &[SourceText]) -> Vec<usize> {
+        self.labelled(sources).map(|(label, _)| label.len() + LINE_ENDS_BYTES).collect()
     }
-}
 
-/// The time of a message on the clocks of a zone, else on those of the message.
-fn local_time(message: &SourceContext, zone: Option<Tz>) -> Option<NaiveDateTime> {
-    let at = message.time()?;
-    Some(zone.map_or_else(|| at.naive_local(), |zone| at.with_timezone(&zone).naive_local()))
-}
-
-/// The time of a source on the clocks of a zone, with the offset that tells the zone.
-fn moment(source: &SourceContext, zone: Option<Tz>) -> Option<String> {
-    let ts = source.ts.as_deref()?;
-    Some(match (source.time(), zone) {
-        (Some(at), Some(zone)) => at.with_timezone(&zone).to_rfc3339(),
-        _ => one_line(ts),
-    })
-}
-
-/// `[m1 user 14:03]`: the number of the message, who spoke, and when.
-fn message_label(
-    number: usize,
-    context: &SourceContext,
-    roles_differ: bool,
-    time: Option<String>,
-) -> String {
-    let mut label = format!("[m{number}");
-    let speaker = context.speaker().map(|name| with_role(name, context, roles_differ));
-    for part in [speaker, time].into_iter().flatten() {
-        label.push(' ');
-        label.push_str(&part);
+    /// Whether a label says as what its author speaks.
+    fn roles_differ(&self) -> bool {
+        let mut roles = self.input.sources.iter().map(|source| source.role.as_deref());
+        let first = roles.next().flatten();
+        // Beside a single text no other one shows what its author is.
+        let is_single = self.input.sources.len() == 1 && self.input.window.is_none();
+        roles.any(|role| role != first) || is_single
     }
-    label.push_str(&around(context));
-    label.push(']');
-    label
-}
-
-/// Whom a message answers, and who wrote it first: `, to Ana, forwarded from Ben`.
-fn around(message: &SourceContext) -> String {
-    let told = |(words, member): (&str, &str)| {
-        let name = message.meta.get(member)?.as_str().map(one_line)?;
-        Some(format!(", {words} {name}"))
-    };
-    [("to", REPLY_TO_AUTHOR), ("forwarded from", FORWARDED_FROM)]
-        .into_iter()
-        .filter_map(told)
-        .collect()
-}
-
-/// The day of some sources, or the first and the last.
-fn days(sources: &[&SourceContext]) -> Option<String> {
-    let all = || sources.iter().filter_map(|source| source.day.as_deref());
-    let (first, last) = (all().min()?, all().max()?);
-    Some(if first == last { first.to_owned() } else { format!("{first} to {last}") })
-}
-
-/// Who wrote all of some sources.
-fn only_author(sources: &[&SourceContext]) -> Option<Person> {
-    let first = sources.first()?.author.as_ref()?;
-    let is_first = |source: &&SourceContext| source.author.as_ref() == Some(first);
-    sources.iter().all(is_first).then(|| first.clone())
-}
-
-/// What stands behind the number of a text: its id, and what a reader needs to place it.
-fn label(
-    source: &SourceText,
-    context: Option<&SourceContext>,
-    roles_differ: bool,
-    zone: Option<Tz>,
-) -> String {
-    let mut parts = vec![one_line(&source.id)];
-    if let Some(context) = context {
-        parts.extend(context.title.as_deref().map(one_line));
-        let author = context.author.as_ref();
-        let author = author.map(|author| with_role(&author.shown(), context, roles_differ));
-        parts.extend(author.or_else(|| context.role.as_deref().map(one_line)));
-        parts.extend(moment(context, zone).or_else(|| context.day.as_deref().map(one_line)));
-    }
-    parts.join(" | ")
-}
-
-/// Who speaks, and as what, where that is not the same for all: `Ana (user)`.
-fn with_role(name: &str, context: &SourceContext, roles_differ: bool) -> String {
-    match context.role.as_deref().filter(|role| roles_differ && *role != name) {
-        Some(role) => one_line(&format!("{name} ({role})")),
-        None => one_line(name),
-    }
-}
-
-/// A label is one line: control characters of foreign words become spaces.
-fn one_line(words: &str) -> String {
-    words.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// A member of a source as an input gets it.
@@ -416,46 +323,10 @@ fn describe(context: &SourceContext, members: &mut Map<String, Value>) {
     }
 }
 
-/// Titles that a condensed text names; the others are counted.
-const TITLES_MAX: usize = 4;
-/// Longest such title in characters.
-const TITLE_CHARS_MAX: usize = 120;
-
-/// The titles of sources, each once, in their order.
-fn titles(of: &[&SourceContext]) -> Option<String> {
-    let mut titles: Vec<&str> = Vec::new();
-    for title in of.iter().filter_map(|source| source.title.as_deref()) {
-        if !titles.contains(&title) {
-            titles.push(title);
-        }
-    }
-    let cut = |title: &&str| match title.char_indices().nth(TITLE_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", title[..end].trim_end()),
-        None => (*title).to_owned(),
-    };
-    let mut named: Vec<String> = titles.iter().take(TITLES_MAX).map(cut).collect();
-    if titles.len() > TITLES_MAX {
-        named.push(format!("and {} more", titles.len() - TITLES_MAX));
-    }
-    (!named.is_empty()).then(|| named.join("; "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::source::Window;
-
-    #[test]
-    fn many_titles_are_counted_and_long_ones_are_cut() {
-        let of: Vec<SourceContext> = ["a", "b", "a", "c", "d", "e", "f"]
-            .map(|title| SourceContext { title: Some(title.into()), ..SourceContext::default() })
-            .into();
-        let of: Vec<&SourceContext> = of.iter().collect();
-        assert_eq!(titles(&of).as_deref(), Some("a; b; c; d; and 2 more"));
-        let long = SourceContext { title: Some("x".repeat(200)), ..SourceContext::default() };
-        assert_eq!(titles(&[&long]), Some(format!("{}…", "x".repeat(TITLE_CHARS_MAX))));
-        assert_eq!(titles(&[&SourceContext::default()]), None);
-    }
+    use crate::contract::source::{Person, Window};
 
     /// `tests/tools/source_text.py` computes the same vectors by itself.
     #[test]
@@ -497,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn condensed_texts_keep_the_title_and_the_days_of_their_sources() {
+    fn condensed_texts_keep_the_titles_the_authors_and_the_days_of_their_sources() {
         let source = |id: &str, title: &str, day: &str, author: &str| SourceContext {
             id: id.into(),
             title: Some(title.into()),
@@ -524,14 +395,19 @@ mod tests {
         };
         let nodes = [node("n0", &["a", "b"]), node("n1", &["b", "c"]), node("n2", &["c"])];
         let text = |id: &str| SourceText { id: id.into(), text: "Words.".into() };
+        let of = |from: usize| {
+            let told = around.told_of(&nodes[from..], 8_000);
+            around.of_condensed(told.into_iter().map(|one| one.source).collect())
+        };
         let all = [text("n0"), text("n1"), text("n2")];
         assert_eq!(
-            around.of_condensed(&all, &nodes).joined(&all, Labels::OfSeveral),
-            "[1] n0 | Roof | Ana | 2026-03-02 to 2026-03-04\nWords.\n\n[2] n1 | Roof; Lease | 2026-03-04\nWords.\n\n\
+            of(0).joined(&all, Labels::OfSeveral),
+            "[1] n0 | Roof | Ana | 2026-03-02 to 2026-03-04\nWords.\n\n\
+             [2] n1 | Roof; Lease | Ana; Ben | 2026-03-04\nWords.\n\n\
              [3] n2 | Lease | Ben | 2026-03-04\nWords."
         );
         let one = [text("n2")];
-        let around = around.of_condensed(&one, &nodes);
+        let around = of(2);
         assert_eq!(
             around.joined(&one, Labels::OfSeveral),
             "[1] n2 | Lease | Ben | 2026-03-04\nWords."

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::condensed::CondensedLabel;
+use crate::contract::source::SourceContext;
 use crate::markup::prefix;
 use crate::model::SourceText;
 
@@ -65,24 +67,37 @@ impl Hierarchy {
         self.nodes.last().map_or(0, |node| node.level)
     }
 
-    /// The most detailed level that fits into `bytes_max`, as sources for the final prompt. Where no
-    /// level fits, the root is cut to that length; then the second value is true.
-    pub(crate) fn condensed(&self, bytes_max: usize) -> (Vec<SourceText>, bool) {
-        let of = |level: usize| -> Vec<SourceText> {
-            let nodes = self.level(level);
-            nodes.map(|n| SourceText { id: n.node_id.clone(), text: n.text.clone() }).collect()
+    /// The most detailed level that fits into `bytes_max` under its labels, as sources for the final prompt.
+    /// Where no level fits, the root is cut to that length. `told` is what is told of each node.
+    pub(crate) fn condensed(&self, bytes_max: usize, told: Vec<CondensedLabel>) -> Condensed {
+        let size = |level: usize| {
+            let nodes = self.nodes.iter().zip(&told).filter(|(node, _)| node.level == level);
+            nodes.map(|(node, told)| node.text.len() + told.label_bytes).sum::<usize>()
         };
-        let size = |texts: &[SourceText]| texts.iter().map(|t| t.text.len() + 32).sum::<usize>();
-        let fitting = (0..=self.top()).map(of).find(|texts| size(texts) <= bytes_max);
-        if let Some(texts) = fitting {
-            return (texts, false);
+        let fitting = (0..=self.top()).find(|level| size(*level) <= bytes_max);
+        let level = fitting.unwrap_or(self.top());
+        let mut condensed = Condensed { is_cut: fitting.is_none(), ..Condensed::default() };
+        for (node, told) in self.nodes.iter().zip(told).filter(|(node, _)| node.level == level) {
+            let mut text = node.text.clone();
+            if condensed.is_cut {
+                let room = bytes_max.saturating_sub(told.label_bytes).max(bytes_max / 2);
+                text.truncate(floor(&text, room));
+            }
+            condensed.texts.push(SourceText { id: node.node_id.clone(), text });
+            condensed.told.push(told.source);
         }
-        let mut root = of(self.top());
-        for text in &mut root {
-            text.text.truncate(floor(&text.text, bytes_max));
-        }
-        (root, true)
+        condensed
     }
+}
+
+/// The texts that stand for a long input.
+#[derive(Debug, Default)]
+pub(crate) struct Condensed {
+    pub texts: Vec<SourceText>,
+    /// What is told of each.
+    pub told: Vec<SourceContext>,
+    /// Whether they were cut, because even the shortest did not fit.
+    pub is_cut: bool,
 }
 
 /// A source that was not used.

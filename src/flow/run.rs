@@ -12,7 +12,7 @@ use super::ask::{Asker, Ledger};
 use super::context::{Labels, Surroundings};
 use super::exec::{self, Executor};
 use super::finish::GraphOutput;
-use super::hierarchy::{Coverage, Hierarchy};
+use super::hierarchy::{Condensed, Coverage, Hierarchy};
 use super::outcome::{FlowError, FlowOutcome, FlowProblem, ReplyCache};
 use super::pack::LoadedPack;
 use super::parameters::{self, Parameters};
@@ -450,9 +450,11 @@ fn condense(
     };
     if let (true, Some(tree)) = (too_long, &tree) {
         let kind = pack.inputs().iter().find(|input| input.name == main).map(|input| input.kind);
-        let (texts, is_cut) = tree.condensed(room / 2);
+        let around = options.surroundings.unwrap_or(&unknown);
+        let told = around.told_of(&tree.nodes, room / 2);
+        let Condensed { texts, told, is_cut } = tree.condensed(room / 2, told);
         asker.ledger.lock().condensed_cut = is_cut;
-        let around = options.surroundings.unwrap_or(&unknown).of_condensed(&texts, &tree.nodes);
+        let around = around.of_condensed(told);
         let value = inputs::main_value(kind, &texts, &around, Labels::Always);
         bound.condensed = texts.into_iter().map(|text| text.id).collect();
         bound.uncondensed = bound.inputs.insert(main, value);

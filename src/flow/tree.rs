@@ -8,9 +8,12 @@
 //!
 //! See docs/adr/0016-condensing-long-inputs.md.
 
+use std::ops::Range;
+
 use serde_json::{Map, Value};
 
 use super::ask::{Asker, Question};
+use super::condensed::CondensedLabel;
 use super::context::{Labels, Surroundings};
 use super::extract;
 use super::hierarchy::{Hierarchy, TreeNode, first_sentence, floor};
@@ -21,6 +24,7 @@ use super::reading::Shows;
 use super::render::{TemplateError, Templates, Undefined, members};
 use super::roles;
 use crate::contract::hash::sha256;
+use crate::contract::source::SourceContext;
 use crate::model::{CallSettings, Message, Role, SourceSpan, SourceText};
 
 /// Characters of sources in one leaf, unless the pack says otherwise.
@@ -42,28 +46,38 @@ pub(super) const PROMPT_BYTES: usize =
 /// The template name of both embedded prompts.
 const EMBEDDED: &str = "synthesis";
 
-/// Cuts sources into leaves: consecutive windows of at most `chars` bytes together, never across two
-/// headings.
-fn leaves(sources: &[SourceText], headings: &[String], chars: usize) -> Vec<Vec<SourceSpan>> {
+/// Cuts sources into leaves: consecutive windows of at most `chars` bytes together, and of at most
+/// `prompt_bytes` with their labels, never across two headings.
+fn leaves(
+    sources: &[SourceText],
+    headings: &[String],
+    chars: usize,
+    label_bytes: &[usize],
+    prompt_bytes: usize,
+) -> Vec<Vec<SourceSpan>> {
     let mut leaves: Vec<Vec<SourceSpan>> = Vec::new();
-    let mut size = 0;
+    let (mut size, mut labels) = (0, 0);
     let mut heading = None;
     for (source, text) in sources.iter().enumerate() {
         if text.text.trim().is_empty() {
             continue;
         }
         let own = headings.get(source).map(String::as_str).unwrap_or_default();
+        let label = label_bytes.get(source).copied().unwrap_or_default();
         for (start, end) in windows(&text.text, chars) {
-            let fits = size + (end - start) <= chars && heading == Some(own);
+            let bytes = size + (end - start);
+            let fits = bytes <= chars && bytes + labels + label <= prompt_bytes;
+            let fits = fits && heading == Some(own);
             match leaves.last_mut() {
                 Some(leaf) if fits => leaf.push(SourceSpan { source, start, end }),
                 _ => {
                     leaves.push(vec![SourceSpan { source, start, end }]);
-                    size = 0;
+                    (size, labels) = (0, 0);
                     heading = Some(own);
                 }
             }
             size += end - start;
+            labels += label;
         }
     }
     leaves
@@ -137,16 +151,19 @@ struct Draft {
     children: Vec<String>,
     source_ids: Vec<String>,
     chars_covered: usize,
+    /// What is told of the texts, where they are condensed ones.
+    told: Vec<SourceContext>,
 }
 
 impl TreeJob<'_> {
     /// Builds the tree; `None` when no source has a text.
     pub(super) fn build(&self) -> Result<Option<Hierarchy>, FlowProblem> {
         let settings = self.pack.projection.hierarchy();
-        let chars =
-            settings.leaf_chars.unwrap_or(LEAF_CHARS).clamp(200, self.prompt_bytes.max(200));
+        let prompt_bytes = self.prompt_bytes.max(200);
+        let chars = settings.leaf_chars.unwrap_or(LEAF_CHARS).clamp(200, prompt_bytes);
         let fan_in = settings.fan_in.unwrap_or(FAN_IN).clamp(2, 64);
-        let leaves = leaves(self.sources, self.headings, chars);
+        let label_bytes = self.surroundings.label_bytes(self.sources);
+        let leaves = leaves(self.sources, self.headings, chars, &label_bytes, prompt_bytes);
         if leaves.len() > LEAVES_MAX {
             let reason = format!("the input has more than {LEAVES_MAX} leaves");
             return Err(FlowProblem::Input(reason));
@@ -162,8 +179,13 @@ impl TreeJob<'_> {
         let mut level = 0;
         while nodes.len() - first > 1 {
             level += 1;
-            let groups = groups(&nodes[first..], fan_in, self.prompt_bytes.max(200)).into_iter();
-            let drafts = groups.enumerate().map(|(at, children)| merge(level, at, children));
+            let below = &nodes[first..];
+            let told = self.surroundings.told_of(below, prompt_bytes);
+            let groups = groups(below, &told, fan_in, prompt_bytes);
+            let drafts = groups.iter().enumerate().map(|(at, group)| {
+                let told = told[group.clone()].iter().map(|told| told.source.clone());
+                Draft { told: told.collect(), ..merge(level, at, &below[group.clone()]) }
+            });
             let above = self.ask_all(level, drafts, &prompt)?;
             first = nodes.len();
             nodes.extend(above);
@@ -195,7 +217,8 @@ impl TreeJob<'_> {
         });
         let title = title.unwrap_or_default().to_owned();
         let node_id = format!("n0_{at}");
-        Draft { node_id, title, texts, children: Vec::new(), source_ids, chars_covered }
+        let (children, told) = (Vec::new(), Vec::new());
+        Draft { node_id, title, texts, children, source_ids, chars_covered, told }
     }
 
     /// The prompt of a level: the pack's own, else the embedded one.
@@ -250,8 +273,10 @@ impl TreeJob<'_> {
 
     fn ask(&self, draft: &Draft, prompt: &LevelPrompt<'_>) -> Result<String, FlowProblem> {
         let name = format!("#{}", draft.node_id);
-        let text =
-            super::inputs::main_value(None, &draft.texts, self.surroundings, Labels::OfParts);
+        let condensed = !draft.children.is_empty();
+        let around = condensed.then(|| self.surroundings.of_condensed(draft.told.clone()));
+        let around = around.as_ref().unwrap_or(self.surroundings);
+        let text = super::inputs::main_value(None, &draft.texts, around, Labels::OfParts);
         let title = Value::from(draft.title.as_str());
         let values = members(self.inputs).chain([("text", &text), ("title", &title)]);
         let rendered = prompt.render(values)?;
@@ -267,7 +292,7 @@ impl TreeJob<'_> {
             sources: &draft.texts,
             schema: None,
             ids: None,
-            shows: if draft.children.is_empty() { Shows::Parts } else { Shows::Condensed },
+            shows: if condensed { Shows::Condensed } else { Shows::Parts },
             whole: false,
             settings: CallSettings { max_tokens: Some(NODE_TOKENS), ..CallSettings::default() },
         };
@@ -276,22 +301,27 @@ impl TreeJob<'_> {
     }
 }
 
-/// Consecutive nodes in groups of at most `fan_in` whose texts fit one prompt; at least two each, so that
-/// every level is smaller than the one below.
-fn groups(nodes: &[TreeNode], fan_in: usize, bytes: usize) -> Vec<&[TreeNode]> {
+/// Consecutive nodes in groups of at most `fan_in` whose texts fit one prompt under their labels; at least
+/// two each but for the last, so that every level is smaller than the one below.
+fn groups(
+    nodes: &[TreeNode],
+    told: &[CondensedLabel],
+    fan_in: usize,
+    bytes: usize,
+) -> Vec<Range<usize>> {
     let mut groups = Vec::new();
     let mut start = 0;
     while start < nodes.len() {
         let mut end = start;
         let mut size = 0;
         while end < nodes.len() && end - start < fan_in {
-            size += nodes[end].text.len();
+            size += nodes[end].text.len() + told[end].label_bytes;
             if size > bytes && end - start >= 2 {
                 break;
             }
             end += 1;
         }
-        groups.push(&nodes[start..end]);
+        groups.push(start..end);
         start = end;
     }
     groups
@@ -317,6 +347,7 @@ fn merge(level: usize, at: usize, children: &[TreeNode]) -> Draft {
         children: children.iter().map(|child| child.node_id.clone()).collect(),
         source_ids,
         chars_covered: children.iter().map(|child| child.chars_covered).sum(),
+        told: Vec::new(),
     }
 }
 
@@ -350,6 +381,11 @@ mod tests {
         SourceText { id: format!("s{id}"), text }
     }
 
+    fn told(nodes: usize, label_bytes: usize) -> Vec<CondensedLabel> {
+        let one = || CondensedLabel { source: SourceContext::default(), label_bytes };
+        std::iter::repeat_with(one).take(nodes).collect()
+    }
+
     #[test]
     fn windows_cover_the_text_and_never_split_a_character() {
         for text in [
@@ -379,7 +415,7 @@ mod tests {
             source(4, "d".repeat(10)),
         ];
         let headings: Vec<String> = ["one", "one", "one", "two", "two"].map(str::to_owned).to_vec();
-        let leaves = leaves(&sources, &headings, 100);
+        let leaves = leaves(&sources, &headings, 100, &[0; 5], 100);
         let mut covered = vec![0; sources.len()];
         for window in leaves.iter().flatten() {
             covered[window.source] += window.end - window.start;
@@ -397,9 +433,26 @@ mod tests {
         let nodes: Vec<TreeNode> =
             (0..23).map(|at| node(0, merge(0, at, &[]), "x".repeat(1000))).collect();
         for (fan_in, bytes) in [(2, 10), (8, 10_000), (8, 3_500), (64, 1)] {
-            let groups = groups(&nodes, fan_in, bytes);
+            let groups = groups(&nodes, &told(nodes.len(), 0), fan_in, bytes);
             assert!(groups.len() < nodes.len());
             assert_eq!(groups.iter().map(|group| group.len()).sum::<usize>(), 23);
+        }
+    }
+
+    #[test]
+    fn labels_count_where_parts_and_condensed_texts_share_a_prompt() {
+        let sources: Vec<SourceText> = (0..40).map(|id| source(id, "Yes.".into())).collect();
+        for (label, most) in [(0, 40), (16, 50), (96, 10), (5_000, 1)] {
+            let leaves = leaves(&sources, &[], 800, &[label; 40], 1_000);
+            assert!(leaves.iter().all(|leaf| leaf.len() <= most), "{label}");
+            assert_eq!(leaves.len(), 40_usize.div_ceil(most), "{label}");
+        }
+        let nodes: Vec<TreeNode> =
+            (0..16).map(|at| node(0, merge(0, at, &[]), "x".repeat(100))).collect();
+        for (label, most) in [(0, 8), (100, 5), (5_000, 2)] {
+            let groups = groups(&nodes, &told(16, label), 8, 1_000);
+            assert!(groups.iter().all(|group| group.len() <= most), "{label}");
+            assert_eq!(groups.len(), 16_usize.div_ceil(most), "{label}");
         }
     }
 

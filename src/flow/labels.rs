@@ -1,0 +1,111 @@
+//! The lines above the texts of a prompt: of which source a text is, who wrote it and when.
+//!
+//! Contract: pure, and one line each. `docs/source-text-hash.md` specifies them.
+
+use chrono::{NaiveDate, NaiveDateTime};
+use chrono_tz::Tz;
+
+use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, SourceContext};
+
+/// Bytes of the ends of the lines between two texts and below a label.
+pub(super) const LINE_ENDS_BYTES: usize = 3;
+
+/// Tells the times of messages one after another, each with its day where that is another one than before.
+pub(super) struct MessageClock {
+    zone: Option<Tz>,
+    /// The day that the reader knows.
+    day: Option<NaiveDate>,
+}
+
+impl MessageClock {
+    /// A clock for all messages of a session.
+    pub(super) fn of(messages: &[SourceContext], zone: Option<Tz>) -> MessageClock {
+        let times = || messages.iter().filter_map(|one| local_time(one, zone));
+        let days = || times().map(|at| at.date());
+        let first = days().next();
+        // On a single day the times alone are clear.
+        MessageClock { zone, day: first.filter(|first| days().all(|day| day == *first)) }
+    }
+
+    pub(super) fn time_of(&mut self, message: &SourceContext) -> Option<String> {
+        let at = local_time(message, self.zone)?;
+        let is_known = self.day.replace(at.date()) == Some(at.date());
+        Some(at.format(if is_known { "%H:%M" } else { "%Y-%m-%d %H:%M" }).to_string())
+    }
+}
+
+/// The time of a message on the clocks of a zone, else on those of the message.
+fn local_time(message: &SourceContext, zone: Option<Tz>) -> Option<NaiveDateTime> {
+    let at = message.time()?;
+    Some(zone.map_or_else(|| at.naive_local(), |zone| at.with_timezone(&zone).naive_local()))
+}
+
+/// The time of a source on the clocks of a zone, with the offset that tells the zone.
+pub(super) fn moment(source: &SourceContext, zone: Option<Tz>) -> Option<String> {
+    let ts = source.ts.as_deref()?;
+    Some(match (source.time(), zone) {
+        (Some(at), Some(zone)) => at.with_timezone(&zone).to_rfc3339(),
+        _ => one_line(ts),
+    })
+}
+
+/// `[m1 user 14:03]`: the number of the message, who spoke, and when.
+pub(super) fn message_label(
+    number: usize,
+    context: &SourceContext,
+    roles_differ: bool,
+    time: Option<String>,
+) -> String {
+    let mut label = format!("[m{number}");
+    let speaker = context.speaker().map(|name| with_role(name, context, roles_differ));
+    for part in [speaker, time].into_iter().flatten() {
+        label.push(' ');
+        label.push_str(&part);
+    }
+    label.push_str(&around(context));
+    label.push(']');
+    label
+}
+
+/// Whom a message answers, and who wrote it first: `, to Ana, forwarded from Ben`.
+fn around(message: &SourceContext) -> String {
+    let told = |(words, member): (&str, &str)| {
+        let name = message.meta.get(member)?.as_str().map(one_line)?;
+        Some(format!(", {words} {name}"))
+    };
+    [("to", REPLY_TO_AUTHOR), ("forwarded from", FORWARDED_FROM)]
+        .into_iter()
+        .filter_map(told)
+        .collect()
+}
+
+/// What stands behind the number of a text: its id, and what a reader needs to place it.
+pub(super) fn label(
+    id: &str,
+    context: Option<&SourceContext>,
+    roles_differ: bool,
+    zone: Option<Tz>,
+) -> String {
+    let mut parts = vec![one_line(id)];
+    if let Some(context) = context {
+        parts.extend(context.title.as_deref().map(one_line));
+        let author = context.author.as_ref();
+        let author = author.map(|author| with_role(&author.shown(), context, roles_differ));
+        parts.extend(author.or_else(|| context.role.as_deref().map(one_line)));
+        parts.extend(moment(context, zone).or_else(|| context.day.as_deref().map(one_line)));
+    }
+    parts.join(" | ")
+}
+
+/// Who speaks, and as what, where that is not the same for all: `Ana (user)`.
+pub(super) fn with_role(name: &str, context: &SourceContext, roles_differ: bool) -> String {
+    match context.role.as_deref().filter(|role| roles_differ && *role != name) {
+        Some(role) => one_line(&format!("{name} ({role})")),
+        None => one_line(name),
+    }
+}
+
+/// A label is one line: control characters of foreign words become spaces.
+fn one_line(words: &str) -> String {
+    words.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
