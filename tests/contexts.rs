@@ -794,6 +794,9 @@ impl Asked {
             node.split('_').map(|number| number.parse().unwrap()).collect()
         };
         merges.sort_by_key(place);
+        for merge in &merges {
+            assert!(merge.contains("[2] n"), "there is nothing to merge: {merge}");
+        }
         let last = of_flow.into_iter().min_by_key(String::len).expect("the flow is asked");
         std::fs::remove_dir_all(asked).unwrap();
         Asked { parts, merges, last }

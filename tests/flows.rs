@@ -637,6 +637,33 @@ fn an_input_over_the_prompt_limit_is_condensed_by_one_tree() {
 }
 
 #[test]
+fn a_condensed_text_without_another_to_merge_with_goes_up_without_a_question() {
+    let dag = "inputs:\n  text: {type: string}\noutputs:\n  s: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: llm, source: {type: code, path: n.jinja2}, inputs: {text: '${inputs.text}'}, api: chat}\n";
+    let pack = load(&[
+        ("flow.dag.yaml", dag),
+        ("n.jinja2", "# user:\nFinal: {{ text }}"),
+        ("projection.json", r#"{"hierarchy": {"always": true, "leaf_chars": 1000}}"#),
+    ]);
+    let sources: Vec<SourceText> = (0..17)
+        .map(|at| SourceText { id: format!("s{at}"), text: "A fact. ".repeat(120) })
+        .collect();
+    let model = Reads::default();
+    let made = flow::run(&pack, Map::new(), &sources, &model, &options()).unwrap();
+    let tree = made.hierarchy.unwrap();
+    let node = |id: &str| tree.nodes.iter().find(|node| node.node_id == id).unwrap();
+    let (below, above) = (node("n0_16"), node("n1_2"));
+    assert_eq!((&above.text, &above.title), (&below.text, &below.title));
+    assert_eq!((above.children.as_slice(), above.level), (&["n0_16".to_owned()][..], 1));
+    assert_eq!((&above.source_ids, above.chars_covered), (&below.source_ids, below.chars_covered));
+    assert_eq!(node(&tree.root).source_ids.len(), 17);
+    let asked = model.0.into_inner().unwrap();
+    let mut merges: Vec<&str> = asked.iter().map(|(node, _)| node.as_str()).collect();
+    merges.retain(|node| node.starts_with('#') && !node.starts_with("#n0_"));
+    merges.sort_unstable();
+    assert_eq!(merges, ["#n1_0", "#n1_1", "#n2_0"]);
+}
+
+#[test]
 fn independent_nodes_run_together_without_changing_the_outcome() {
     let mut dag = String::from(
         "inputs:\n  x: {type: string}\noutputs:\n  o: {type: string, reference: '${last.output}'}\nnodes:\n",

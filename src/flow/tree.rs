@@ -182,11 +182,18 @@ impl TreeJob<'_> {
             let below = &nodes[first..];
             let told = self.surroundings.told_of(below, prompt_bytes);
             let groups = groups(below, &told, fan_in, prompt_bytes);
-            let drafts = groups.iter().enumerate().map(|(at, group)| {
+            let (merged, alone): (Vec<_>, Vec<_>) =
+                groups.iter().enumerate().partition(|(_, group)| group.len() > 1);
+            let drafts = merged.into_iter().map(|(at, group)| {
                 let told = told[group.clone()].iter().map(|told| told.source.clone());
                 Draft { told: told.collect(), ..merge(level, at, &below[group.clone()]) }
             });
-            let above = self.ask_all(level, drafts, &prompt)?;
+            let mut above = self.ask_all(level, drafts, &prompt)?;
+            // There is nothing to merge a single one with.
+            above.extend(alone.into_iter().map(|(at, group)| {
+                let child = &below[group.start];
+                node(level, merge(level, at, std::slice::from_ref(child)), child.text.clone())
+            }));
             first = nodes.len();
             nodes.extend(above);
         }
