@@ -378,6 +378,7 @@ fn samples() -> Vec<Event> {
                 context: Some(8_192),
             },
         })),
+        Event::SourceBecamePrivate { request, made: Seq(9), summary: summary() },
     ]);
     samples
 }

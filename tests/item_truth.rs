@@ -294,7 +294,7 @@ fn a_derived_key_whose_source_became_private_says_so() {
     let ack = home.last_ack("second");
     assert_eq!(
         (&ack["status"], &ack["warnings"]),
-        (&json!("duplicate"), &json!(["source_changed"]))
+        (&json!("duplicate"), &json!(["source_changed", "source_private"]))
     );
 }
 

@@ -65,7 +65,11 @@ impl PrivacySetup {
     }
 
     fn ask(&self, id: &str, flow: &str, ids: &[&str], params: Value) {
-        let line = json!({
+        self.ask_with_key(id, None, flow, ids, params);
+    }
+
+    fn ask_with_key(&self, id: &str, key: Option<&str>, flow: &str, ids: &[&str], params: Value) {
+        let mut line = json!({
             "schema_version": "summary_request.v1", "request_id": id,
             "created_at": "2026-02-19T08:00:00Z", "urgency": "now",
             "requested_by": {"repo": "tests", "component": "privacy", "version": "dev"},
@@ -74,6 +78,9 @@ impl PrivacySetup {
                      "flow_ref": {"kind": "registry", "flow_id": flow}, "params": params},
             "input": {"mode": "ids", "bus": "other", "ids": ids},
         });
+        if let Some(key) = key {
+            line["idempotency_key"] = key.into();
+        }
         std::fs::create_dir_all(self.home.path("run")).unwrap();
         let mut options = std::fs::OpenOptions::new();
         let queue = options.create(true).append(true).open(self.home.path("run/queue.jsonl"));
@@ -364,12 +371,74 @@ fn a_summary_becomes_private_with_a_rule_and_its_request() {
     setup.configure("private = [\"folder:clients\"]", &here);
     let second = setup.done("two", FREE, &["clients/acme/offer.md"], json!({}));
     assert_eq!(second["status"], "duplicate");
-    assert_eq!(second["warnings"], json!(["source_changed"]), "{second}");
+    assert_eq!(second["warnings"], json!(["source_changed", "source_private"]), "{second}");
     let third = setup.done("three", FREE, &["clients/acme/offer.md"], json!({"again": 1}));
     assert_eq!(third["status"], "completed", "{third}");
     assert_ne!(third["summary"]["summary_id"], first["summary"]["summary_id"]);
     setup.home.ok(&["digest", "build"]);
     assert!(!holds(&setup.home.path("buses/digests"), MARK), "the newest version decides");
+}
+
+/// Whether selections, digests and feeds for others have the word.
+fn is_shown(home: &Home) -> bool {
+    home.ok(&["digest", "build"]);
+    let range = ["--from", "2026-01-01", "--to", "2026-12-31"];
+    let selected = home.run(&[&["select", "--bus", "summary_bus"], &range[..]].concat());
+    let is_selected = selected.status.success();
+    assert!(is_selected || said(&selected).contains("publish: false"), "{}", said(&selected));
+    for folder in ["digests", "feeds"] {
+        let found = holds(&home.path(&format!("buses/{folder}")), MARK);
+        assert_eq!(found, is_selected, "{folder}");
+    }
+    is_selected
+}
+
+#[test]
+fn a_producer_that_asks_again_takes_the_summary_of_a_private_source_back() {
+    for files in [&["notes/roof.md"][..], &["notes/roof.md", "notes/cellar.md"]] {
+        let setup = PrivacySetup::new("");
+        let home = &setup.home;
+        let here = format!("[flow.\"{FREE}\"]\nprovider = \"builtin\"\n[exports]\nfeed = true\n");
+        setup.configure("", &here);
+        let text = format!("date: 2026-02-11\n---\nThe {MARK} roof is repaired on Friday.\n");
+        for file in files {
+            setup.write(&format!("buses/other/{file}"), &format!("---\n{text}"));
+        }
+        let ask = |id: &str, params: Value| {
+            setup.ask_with_key(id, Some("key of the producer"), FREE, files, params);
+            home.ok(&["drain"]);
+            home.last_ack(id)
+        };
+        let first = ask("one", json!({}));
+        assert_eq!((&first["status"], &first["warnings"]), (&json!("completed"), &json!([])));
+        assert!(is_shown(home), "{files:?}");
+        let file = format!("buses/other/{}", files[0]);
+        setup.write(&file, &format!("---\npublish: false\n{text}"));
+        for again in ["two", "three"] {
+            let ack = ask(again, json!({}));
+            assert_eq!(ack["status"], "duplicate");
+            assert_eq!(ack["warnings"], json!(["source_changed", "source_private"]));
+            assert_eq!(ack["summary"], first["summary"]);
+            assert!(!is_shown(home), "{files:?}");
+        }
+        let shown = home.ok(&["show", "two"]);
+        assert!(shown.contains("the source became private"), "{shown}");
+        // The log says it, so everything that follows from the log does.
+        home.ok(&["verify"]);
+        home.ok(&["replay", "--verify"]);
+        std::fs::remove_file(home.path("run/version-index.redb")).unwrap();
+        std::fs::remove_dir_all(home.path("buses/versions")).unwrap();
+        home.ok(&["drain"]);
+        assert!(!is_shown(home), "{files:?}");
+        // A summary that is made of the file when it is open again shows both.
+        setup.write(&file, &format!("---\n{text}"));
+        assert_eq!(ask("four", json!({}))["warnings"], json!([]));
+        assert!(!is_shown(home), "{files:?}: a person says so by asking anew");
+        setup.ask("five", FREE, files, json!({"again": 1}));
+        home.ok(&["drain"]);
+        assert_eq!(home.last_ack("five")["status"], "completed");
+        assert!(is_shown(home), "{files:?}");
+    }
 }
 
 #[test]

@@ -165,25 +165,33 @@ fn show_made(context: &Context, ended: &Ended) {
     ));
 }
 
-/// Names the requests that got an earlier summary although their source changed since.
+/// Names the requests that got an earlier summary although something became of their source since.
 fn tell_stale(context: &Context, ended: &Ended) {
-    let is_stale = |ack: &Value| {
+    let warns = |ack: &Value, of: Warning| {
         let warnings = ack["warnings"].as_array().into_iter().flatten();
-        warnings.into_iter().any(|warning| warning == Warning::SourceChanged.as_str())
+        warnings.into_iter().any(|warning| warning == of.as_str())
     };
-    let stale = ended.acks.iter().filter(|(_, ack)| is_stale(ack));
-    let stale: Vec<&str> = stale.map(|(id, _)| id.as_str()).collect();
-    if stale.is_empty() {
-        return;
+    // A source that became private changed too, and that is what counts.
+    let private = |ack: &Value| warns(ack, Warning::SourcePrivate);
+    let changed = |ack: &Value| warns(ack, Warning::SourceChanged) && !private(ack);
+    let told: [(&dyn Fn(&Value) -> bool, _); 2] = [
+        (&changed, ("changed since", "`summarizer submit --flow … --again` asks anew")),
+        (&private, ("became private since", "others are not shown this summary any more")),
+    ];
+    for (is_told, (what, then)) in told {
+        let stale = ended.acks.iter().filter(|(_, ack)| is_told(ack));
+        let stale: Vec<&str> = stale.map(|(id, _)| id.as_str()).collect();
+        if stale.is_empty() {
+            continue;
+        }
+        let (requests, shown) = (ui::count(stale.len(), "request"), stale.len().min(STALE));
+        let more = if stale.len() > STALE { ", …" } else { "" };
+        context.ui.talk(format!(
+            "{} {requests} got an earlier summary, and the source {what} ({}{more}); {then}",
+            ui::yellow("warning:"),
+            stale[..shown].join(", "),
+        ));
     }
-    let (requests, shown) = (ui::count(stale.len(), "request"), stale.len().min(STALE));
-    let more = if stale.len() > STALE { ", …" } else { "" };
-    context.ui.talk(format!(
-        "{} {requests} got an earlier summary, and the source changed since ({}{more}); \
-         `summarizer submit --flow … --again` asks anew",
-        ui::yellow("warning:"),
-        stale[..shown].join(", "),
-    ));
 }
 
 /// What stays open after an interrupt.

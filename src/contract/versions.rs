@@ -92,7 +92,7 @@ pub(crate) fn question_hash(params: &Map<String, Value>) -> Option<String> {
 const NOTHING_ASKED: &str = "none";
 
 /// What a summary says of the privacy of its sources.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) enum SourceWord {
     /// Nothing: a summary of summaries, or of several sources of which some are private.
     #[default]
@@ -193,6 +193,12 @@ impl<Outputs> VersionedItem<Outputs> {
 
     /// The flag of the sources counts. A request or a flow that makes its answer private says nothing of
     /// them.
+    /// Its keys as if it were a summary of the same sources that says that they are private.
+    pub(crate) fn keys_if_private(mut self) -> VersionKeys {
+        self.selection.context.publish = Some(false);
+        self.keys()
+    }
+
     fn word(&self, sources: usize) -> SourceWord {
         let is_derived = self.source_ids.iter().any(|id| id.starts_with("sum_"));
         match self.selection.context.publish {

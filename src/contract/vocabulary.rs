@@ -223,6 +223,7 @@ words! {
         RepeatedIds = 7 "repeated_ids",
         UpstreamDaysMissing = 8 "upstream_days_missing",
         SourceChanged = 9 "source_changed",
+        SourcePrivate = 10 "source_private",
     }
 }
 

@@ -24,6 +24,7 @@ use super::catalog::Catalog;
 use super::library::{Library, Share};
 use super::parallel::in_parallel;
 use super::project::ProjectRules;
+use super::standing::SeenPrivate;
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::log::{Cache, LogStamp, Reader};
@@ -32,7 +33,7 @@ use crate::os::Disk;
 /// Layout of the file. A file of another layout is replaced.
 const LAYOUT: &str = "digest.v7";
 /// Version of the stored data. Data of another version is read from the log again.
-const REDUCER: u32 = 8;
+const REDUCER: u32 = 9;
 /// The head of the library.
 const LIBRARY: &str = "digest.library";
 const CATALOG: &str = "digest.catalog";
@@ -57,6 +58,7 @@ struct LibraryHead {
     fields: BTreeSet<String>,
     rules: ProjectRules,
     malformed: Vec<Seq>,
+    private: Vec<SeenPrivate>,
     segments: Vec<Segment>,
 }
 
@@ -143,7 +145,7 @@ impl DigestCache {
                 return None;
             }
         }
-        library.restored(head.mark.seq, head.malformed);
+        library.restored(head.mark.seq, head.malformed, head.private);
         self.library_to = library.share();
         self.segments = head.segments;
         Some(library)
@@ -175,7 +177,8 @@ impl DigestCache {
         let Some(mark) = self.stamp(to.seq) else { return };
         let (fields, malformed) = (library.fields().clone(), library.malformed().to_vec());
         let rules = library.rules().clone();
-        let head = LibraryHead { mark, fields, rules, malformed, segments };
+        let private = library.private().cloned().collect();
+        let head = LibraryHead { mark, fields, rules, malformed, private, segments };
         let kept = serde_json::to_vec(&head).is_ok_and(|text| self.put(LIBRARY, &text));
         if kept {
             self.library_to = to;

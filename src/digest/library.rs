@@ -6,7 +6,7 @@
 //! about one source is the newest: units are sorted by source time and id, and words are compared as
 //! words.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 use super::parallel::join;
 use super::project::{ProjectRules, scalar};
 pub use super::standing::Publish;
-use super::standing::{Stand, Standing};
+use super::standing::{SeenPrivate, Stand, Standing};
 use super::tags;
 use super::tasks::{self, TaskMarks, TaskMembers};
 use crate::contract::ids::Seq;
@@ -199,6 +199,8 @@ pub struct Library {
     /// The keys of the sources of all units.
     origins: Vec<u64>,
     standing: Standing,
+    /// Summaries whose sources became private later, each with the newest event that says so.
+    private: BTreeMap<Seq, SeenPrivate>,
     read_to: Seq,
     /// Events whose item has no id of ours or no source time: they enter no bag.
     malformed: Vec<Seq>,
@@ -229,6 +231,13 @@ struct Outputs {
     actions: Value,
     summary_text: String,
     structured: Option<Box<RawValue>>,
+}
+
+/// What a page of the log says of summaries.
+#[derive(Default)]
+struct Page {
+    made: Vec<TakenSummary>,
+    private: Vec<SeenPrivate>,
 }
 
 struct TakenSummary {
@@ -292,7 +301,8 @@ impl Library {
         &self.fields
     }
 
-    /// Takes in the new events of the log, up to an event. `threads` threads read items.
+    /// Takes in the new events of the log, up to an event; how many of them changed what it knows.
+    /// `threads` threads read items.
     pub fn read(
         &mut self,
         log: &Reader,
@@ -303,41 +313,58 @@ impl Library {
         let before = self.units.len();
         let (head, _) = log.head();
         let until = until.unwrap_or(head).min(head);
+        let mut private = 0;
         while self.read_to < until {
             let page = self.next_page(log, until)?;
-            for (taken, facts) in items(log, &page, &self.fields, &self.rules, threads)? {
+            for (taken, facts) in items(log, &page.made, &self.fields, &self.rules, threads)? {
                 self.add(&taken, &facts);
             }
+            private += page.private.len();
+            page.private.into_iter().for_each(|seen| self.became_private(seen));
             progress(self.read_to);
         }
         if self.units.len() > before {
             // Stable, because that is one pass over what is in order already.
             self.units.sort_by_key(|unit| (unit.at, unit.id));
         }
-        Ok(self.units.len() - before)
+        Ok(self.units.len() - before + private)
     }
 
-    fn next_page(&mut self, log: &Reader, until: Seq) -> Result<Vec<TakenSummary>, ReadError> {
-        let mut page = Vec::with_capacity(PAGE);
-        let mut read_to = self.read_to;
+    fn became_private(&mut self, seen: SeenPrivate) {
+        self.standing.became_private(&seen);
+        self.private.insert(seen.summary, seen);
+    }
+
+    fn next_page(&mut self, log: &Reader, until: Seq) -> Result<Page, ReadError> {
+        let mut page = Page::default();
+        let (mut read_to, mut is_full) = (self.read_to, false);
         let malformed = &mut self.malformed;
         log.try_scan::<ReadError>(self.read_to.next(), Some(until), |entry| {
             read_to = entry.seq;
-            if entry.tag == codec::SUMMARY_PRODUCED
-                && let Event::SummaryProduced { request, summary, .. } = entry.event()?
-            {
-                match parse_summary_id(&summary.summary_id) {
-                    Some(id) => {
-                        let (day, stream) = (summary.day, summary.stream);
-                        page.push(TakenSummary { seq: entry.seq, asked: request, id, day, stream });
-                    }
-                    None => malformed.push(entry.seq),
-                }
+            if !matches!(entry.tag, codec::SUMMARY_PRODUCED | codec::SOURCE_BECAME_PRIVATE) {
+                return Ok(ControlFlow::Continue(()));
             }
-            let full = page.len() == PAGE;
-            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            let seq = entry.seq;
+            match entry.event()? {
+                Event::SummaryProduced { request, summary, .. } => {
+                    match parse_summary_id(&summary.summary_id) {
+                        Some(id) => {
+                            let (day, stream) = (summary.day, summary.stream);
+                            page.made.push(TakenSummary { seq, asked: request, id, day, stream });
+                        }
+                        None => malformed.push(seq),
+                    }
+                }
+                Event::SourceBecamePrivate { request, made, .. } => {
+                    let order = VersionOrder { asked: request, made: seq };
+                    page.private.push(seen_private(log, order, made)?);
+                }
+                _ => {}
+            }
+            is_full = page.made.len() + page.private.len() == PAGE;
+            Ok(if is_full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
         })?;
-        self.read_to = if page.len() < PAGE { until } else { read_to };
+        self.read_to = if is_full { read_to } else { until };
         Ok(page)
     }
 
@@ -501,9 +528,15 @@ impl Library {
     }
 
     /// Everything that was kept is in.
-    pub(super) fn restored(&mut self, read_to: Seq, malformed: Vec<Seq>) {
+    pub(super) fn restored(
+        &mut self,
+        read_to: Seq,
+        malformed: Vec<Seq>,
+        private: Vec<SeenPrivate>,
+    ) {
         self.read_to = read_to;
         self.malformed = malformed;
+        private.into_iter().for_each(|seen| self.became_private(seen));
         self.units.sort_by_key(|unit| (unit.at, unit.id));
     }
 
@@ -515,6 +548,11 @@ impl Library {
     /// All units, by source time and id.
     pub fn units(&self) -> &[Unit] {
         &self.units
+    }
+
+    /// What events say of earlier summaries whose sources became private.
+    pub(super) fn private(&self) -> impl Iterator<Item = &SeenPrivate> {
+        self.private.values()
     }
 
     /// Events whose item has no id of ours or no source time.
@@ -539,6 +577,15 @@ impl Library {
         let start = unit.terms as usize + usize::from(unit.tags);
         &self.terms[start..start + usize::from(unit.metas)]
     }
+}
+
+/// What an event that an earlier summary has a private source says of others.
+fn seen_private(log: &Reader, order: VersionOrder, summary: Seq) -> Result<SeenPrivate, ReadError> {
+    let body = log.body(summary)?.ok_or(ReadError::no_body(summary))?;
+    let item: VersionedItem =
+        serde_json::from_slice(&body).map_err(|error| ReadError::unexpected(summary, error))?;
+    let VersionKeys { word, origins, .. } = item.keys_if_private();
+    Ok(SeenPrivate { order, summary, word, origins })
 }
 
 /// The facts of a page of items, in its order.

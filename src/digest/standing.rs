@@ -9,6 +9,8 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::contract::ids::Seq;
 pub use crate::contract::versions::Publish;
 use crate::contract::versions::{SourceWord, VersionOrder};
@@ -24,6 +26,17 @@ pub(crate) struct Stand<'a> {
     pub origins: &'a [u64],
 }
 
+/// What the log says of the sources of an earlier summary: they became private.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct SeenPrivate {
+    /// The request that found it, and the event that says it.
+    pub order: VersionOrder,
+    /// The event of the summary.
+    pub summary: Seq,
+    pub word: SourceWord,
+    pub origins: Vec<u64>,
+}
+
 /// Which summaries were replaced, and which sources are private now.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
@@ -32,6 +45,8 @@ pub(crate) struct Standing {
     replaced: HashMap<Seq, VersionOrder>,
     /// The newest word on each source.
     words: HashMap<u64, (VersionOrder, SourceWord)>,
+    /// Summaries whose sources, taken together, became private, each with the newest event that says so.
+    private: HashMap<Seq, Seq>,
 }
 
 impl Standing {
@@ -45,8 +60,20 @@ impl Standing {
             }
             *newest = newer;
         }
-        let said = (unit.order, unit.word);
-        for origin in unit.origins.iter().filter(|_| unit.word != SourceWord::Silent) {
+        self.say(unit.order, unit.word, unit.origins);
+    }
+
+    /// Takes the next word of the log that the sources of a summary became private.
+    pub(super) fn became_private(&mut self, seen: &SeenPrivate) {
+        self.say(seen.order, seen.word, &seen.origins);
+        if seen.word == SourceWord::Silent {
+            self.private.insert(seen.summary, seen.order.made);
+        }
+    }
+
+    fn say(&mut self, order: VersionOrder, word: SourceWord, origins: &[u64]) {
+        let said = (order, word);
+        for origin in origins.iter().filter(|_| word != SourceWord::Silent) {
             let word = self.words.entry(*origin).or_insert(said);
             if word.0 < said.0 {
                 *word = said;
@@ -59,19 +86,19 @@ impl Standing {
         self.replaced.contains_key(&unit.order.made)
     }
 
-    /// Whether a summary may be shown: what it says, unless a newer one calls one of its sources private.
+    /// Whether a summary may be shown: what it says, unless a newer word calls one of its sources private.
     pub(super) fn publish(&self, unit: Stand<'_>) -> Publish {
-        match self.newer_words(unit).any(|(_, word)| word == SourceWord::Private) {
-            true => Publish::No,
-            false => unit.publish,
-        }
+        let is_private = self.private.contains_key(&unit.order.made)
+            || self.newer_words(unit).any(|(_, word)| word == SourceWord::Private);
+        if is_private { Publish::No } else { unit.publish }
     }
 
     /// Whether an event after `seq` changed how a summary stands.
     pub(crate) fn moved_after(&self, unit: Stand<'_>, seq: Seq) -> bool {
         let replaced = self.replaced.get(&unit.order.made).copied();
         let words = self.newer_words(unit).map(|(at, _)| at);
-        words.chain(replaced).any(|at| at.made > seq)
+        let mut moved = words.chain(replaced).map(|at| at.made);
+        moved.any(|at| at > seq) || self.private.get(&unit.order.made).is_some_and(|at| *at > seq)
     }
 
     fn newer_words(&self, unit: Stand<'_>) -> impl Iterator<Item = (VersionOrder, SourceWord)> {

@@ -177,6 +177,9 @@ fn details(event: &Event) -> Value {
         Event::Digest(fact) => json!(fact),
         Event::Batch(fact) => json!(fact),
         Event::DialectLearned(learned) => json!({"facts": learned}),
+        Event::SourceBecamePrivate { request, made, summary } => json!({
+            "request": request.0, "made": made.0, "summary_id": summary.summary_id,
+        }),
         Event::Retention(fact) => json!(fact),
         Event::LogRecovered(report) => json!({"facts": report}),
         Event::RunRecordKept(kept) => json!({"facts": kept}),

@@ -194,6 +194,7 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         | Event::Digest(_)
         | Event::Batch(_)
         | Event::DialectLearned(_)
+        | Event::SourceBecamePrivate { .. }
         | Event::Retention(_)
         | Event::LogRecovered(_)
         | Event::RunRecordKept(_)

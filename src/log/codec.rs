@@ -558,6 +558,7 @@ event_codec! {
     38 Batch(fact),
     39 RunRecordKept(kept),
     40 DialectLearned(learned),
+    41 SourceBecamePrivate { request, made, summary },
 }
 
 /// Tags for readers that look for one kind of event and skip the rest undecoded.
@@ -569,6 +570,7 @@ pub(crate) const MODEL_CHARGED: u16 = 27;
 pub(crate) const AGENT_RUN: u16 = 30;
 pub(crate) const DIGEST: u16 = 31;
 pub(crate) const RUN_RECORD_KEPT: u16 = 39;
+pub(crate) const SOURCE_BECAME_PRIVATE: u16 = 41;
 
 /// A row as bytes.
 pub fn encode_row(row: &Row) -> Vec<u8> {

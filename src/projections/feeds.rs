@@ -71,7 +71,7 @@ impl Feeds {
 
 impl DayFold for Feeds {
     const LAYOUT: &'static str = "feeds.v2";
-    const REDUCER: u32 = 2;
+    const REDUCER: u32 = 3;
     const FOLDER: &'static str = FEEDS_DIR;
 
     fn index(home: &Home) -> PathBuf {
@@ -87,19 +87,20 @@ impl DayFold for Feeds {
     }
 
     fn take(&mut self, rows: &StampedCache, log: &Reader, committed: &Committed) -> Outcome<()> {
-        let Event::SummaryProduced { summary, .. } = &committed.event else { return Ok(()) };
-        let entries = self.entries(rows, summary.day)?;
-        entries.retain(|entry| entry.summary_id != summary.summary_id);
-        if entries.len() == ENTRIES_MAX {
-            entries.remove(0);
+        if let Event::SummaryProduced { summary, .. } = &committed.event {
+            let entries = self.entries(rows, summary.day)?;
+            entries.retain(|entry| entry.summary_id != summary.summary_id);
+            if entries.len() == ENTRIES_MAX {
+                entries.remove(0);
+            }
+            entries.push(Entry {
+                seq: committed.seq,
+                at: committed.at.0,
+                stream: summary.stream.as_str().to_owned(),
+                summary_id: summary.summary_id.clone(),
+            });
+            self.changed.insert(summary.day);
         }
-        entries.push(Entry {
-            seq: committed.seq,
-            at: committed.at.0,
-            stream: summary.stream.as_str().to_owned(),
-            summary_id: summary.summary_id.clone(),
-        });
-        self.changed.insert(summary.day);
         self.versions.take(rows, log, committed)?;
         self.changed.append(&mut self.versions.changed);
         Ok(())

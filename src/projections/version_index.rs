@@ -68,6 +68,14 @@ struct VersionState {
     replaced: Option<(String, i64)>,
     /// How many of its sources are private now, where its item does not say that it is private.
     private_sources: u32,
+    /// Whether some of its sources, taken together, became private.
+    became_private: bool,
+}
+
+impl VersionState {
+    fn is_private(&self) -> bool {
+        self.became_private || self.private_sources > 0
+    }
 }
 
 /// The summaries of one day that were replaced or made private, by their ids.
@@ -95,22 +103,31 @@ impl VersionIndex {
         log: &Reader,
         committed: &Committed,
     ) -> Outcome<()> {
-        let Event::SummaryProduced { request, summary, .. } = &committed.event else {
-            return Ok(());
+        let (request, made, summary) = match &committed.event {
+            Event::SummaryProduced { request, summary, .. } => (*request, committed.seq, summary),
+            Event::SourceBecamePrivate { request, made, summary } => (*request, *made, summary),
+            _ => return Ok(()),
         };
-        let body = log.body(committed.seq)?.ok_or(ReadError::no_body(committed.seq))?;
+        let became_private = made != committed.seq;
+        let body = log.body(made)?.ok_or(ReadError::no_body(made))?;
         let item: VersionedItem = serde_json::from_slice(&body)?;
         let made = MadeSummary {
-            order: VersionOrder { asked: *request, made: committed.seq },
+            order: VersionOrder { asked: request, made: committed.seq },
             id: summary.summary_id.clone(),
             day: summary.day,
             at: committed.at.0,
         };
         let is_private = publish::said(item.meta.get("publish")) == Some(false);
-        let keys = item.keys();
+        let keys = if became_private { item.keys_if_private() } else { item.keys() };
         self.entries += 1 + keys.origins.len();
-        if keys.work != 0 {
-            self.replace(rows, keys.work, &made)?;
+        match became_private {
+            // It says of no single source that it is private.
+            true if keys.word == SourceWord::Silent => {
+                self.stand(rows, made.day, &made.id, |standing| standing.became_private = true)?;
+            }
+            true => {}
+            false if keys.work != 0 => self.replace(rows, keys.work, &made)?,
+            false => {}
         }
         for origin in keys.origins {
             self.say(rows, origin, &made, is_private, keys.word)?;
@@ -179,7 +196,7 @@ impl VersionIndex {
         let known = self.day(rows, day)?;
         let mut standing = known.remove(id).unwrap_or_default();
         change(&mut standing);
-        if standing.replaced.is_some() || standing.private_sources > 0 {
+        if standing.replaced.is_some() || standing.is_private() {
             known.insert(id.to_owned(), standing);
         }
         self.changed.insert(day);
@@ -215,7 +232,7 @@ impl VersionIndex {
         let marks = self.day(rows, day)?.iter().map(|(id, standing)| {
             let replaced = standing.replaced.clone();
             let replaced = replaced.map(|(by, at)| (by, Timestamp(at).to_string()));
-            VersionMark::new(id, replaced, standing.private_sources > 0)
+            VersionMark::new(id, replaced, standing.is_private())
         });
         Ok(marks.collect())
     }

@@ -30,7 +30,7 @@ pub(crate) const EXPORTER: Exporter = Exporter {
 
 impl DayFold for VersionIndex {
     const LAYOUT: &'static str = "versions.v1";
-    const REDUCER: u32 = 1;
+    const REDUCER: u32 = 2;
     const FOLDER: &'static str = VERSIONS_DIR;
 
     fn index(home: &Home) -> PathBuf {

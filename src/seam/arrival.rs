@@ -5,7 +5,7 @@ use super::tail::{Batch, LineSpan};
 use crate::contract::bytes::SharedBytes;
 use crate::contract::request::Request;
 use crate::contract::time::Day;
-use crate::contract::vocabulary::{ReasonCode, Urgency, Warning};
+use crate::contract::vocabulary::{ReasonCode, Urgency, Warning, Warnings};
 use crate::registry::FlowDirectory;
 use crate::state::decide::Arrival;
 use crate::state::event::{AckHead, TakenRequest};
@@ -56,7 +56,7 @@ pub(crate) fn arrival(
         supersedes: None,
         line: text,
     };
-    Arrival { request: Box::new(taken), flow, refused, source_changed: false }
+    Arrival { request: Box::new(taken), flow, refused, source: Warnings::default() }
 }
 
 /// The rules that refuse a request by its own words, without a look at the log or the registry.

@@ -14,6 +14,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::Warnings;
 use crate::log::Reader;
 use crate::os::Machine;
 use crate::registry::SharedFlows;
@@ -63,9 +64,9 @@ pub struct IntakeOptions {
     pub parsers: usize,
 }
 
-/// Whether the text of a request differs from the text that the output of its key was made from. The
+/// What became of the source of a request since the output of its key was made, as warnings. The
 /// arguments are the request, and the event that ended the holder of the key, if the tables have one.
-pub type SourceCheck = Arc<dyn Fn(&TakenRequest, Option<Seq>) -> bool + Send + Sync>;
+pub type SourceCheck = Arc<dyn Fn(&TakenRequest, Option<Seq>) -> Warnings + Send + Sync>;
 
 /// The reading and parsing threads.
 pub struct Intake {
@@ -82,7 +83,7 @@ impl Intake {
         options: &IntakeOptions,
         flows: &SharedFlows,
         log: &Reader,
-        changed: Option<&SourceCheck>,
+        check: Option<&SourceCheck>,
     ) -> Result<Intake, QueueError> {
         let disk = Arc::clone(&machine.disk);
         let tailer = Tailer::open(disk, &options.path, position, options.tail)?;
@@ -96,7 +97,7 @@ impl Intake {
         };
         for number in 0..options.parsers.max(1) {
             let inbox: Receiver<(Batch, Sender<Arrived>)> = inbox.clone();
-            let (flows, log, changed) = (Arc::clone(flows), log.clone(), changed.cloned());
+            let (flows, log, check) = (Arc::clone(flows), log.clone(), check.cloned());
             let thread = std::thread::Builder::new().name(format!("parser-{number}"));
             let parser = thread.spawn(move || {
                 while let Ok((batch, promise)) = inbox.recv() {
@@ -104,8 +105,8 @@ impl Intake {
                     // On an error the look-ahead stays empty: the engine asks the log again and
                     // reports the error.
                     arrived.foresight = Foresight::of(&log, &arrived.lines).unwrap_or_default();
-                    if let Some(changed) = &changed {
-                        check_sources(&mut arrived, changed);
+                    if let Some(check) = &check {
+                        check_sources(&mut arrived, check);
                     }
                     // When the service loop has ended, the batch is dropped and read again later.
                     let _ = promise.send(arrived);
@@ -188,11 +189,11 @@ impl Reading {
     }
 }
 
-/// Notes which requests ask for a text that has changed since it was summarized.
-fn check_sources(arrived: &mut Arrived, changed: &SourceCheck) {
+/// Notes what became of the sources of requests whose output exists.
+fn check_sources(arrived: &mut Arrived, check: &SourceCheck) {
     for (number, line) in arrived.lines.iter_mut().enumerate() {
         if let Line::Request(arrival) = line {
-            arrival.source_changed = changed(&arrival.request, arrived.foresight.ended(number));
+            arrival.source = check(&arrival.request, arrived.foresight.ended(number));
         }
     }
 }

@@ -98,10 +98,10 @@ impl Service {
             parsers: self.config.workers.clamp(1, 2),
         };
         let (worker, log) = (Arc::clone(&self.worker), engine.log().clone());
-        let changed: SourceCheck =
-            Arc::new(move |request, ended| worker.source_changed(&log, request, ended));
+        let check: SourceCheck =
+            Arc::new(move |request, ended| worker.source_since(&log, request, ended));
         let (flows, log) = (&self.flows, engine.log());
-        let intake = Intake::start(&self.machine, position, &options, flows, log, Some(&changed));
+        let intake = Intake::start(&self.machine, position, &options, flows, log, Some(&check));
         Ok(intake.map_err(ServiceError::from))
     }
 }

@@ -47,8 +47,8 @@ pub struct Arrival {
     pub flow: FlowStanding,
     /// Why its input can be refused without looking further.
     pub refused: Option<(ReasonCode, String)>,
-    /// Whether upstream has another text now than the output of its key was made from.
-    pub source_changed: bool,
+    /// What became upstream of its source since the output of its key was made.
+    pub source: Warnings,
 }
 
 /// How many attempts a request gets, and the delays between them.
@@ -198,7 +198,7 @@ impl State {
         now: Timestamp,
         out: &mut Vec<Event>,
     ) -> Result<(), P::Error> {
-        let Arrival { mut request, flow, refused, source_changed } = arrival;
+        let Arrival { mut request, flow, refused, source } = arrival;
         let newest = self.newest(past, &request)?;
         request.previous = newest.map(|(seq, _)| seq);
         if let Some((reason, message)) = refused {
@@ -219,8 +219,10 @@ impl State {
             request.warnings = request.warnings.with(Warning::FlowDeprecated);
         }
         let holder = self.holder(past, &request)?;
-        if source_changed && holder.is_some_and(|(_, row)| !row.status.is_open()) {
-            request.warnings = request.warnings.with(Warning::SourceChanged);
+        // What is known of the source of the work says nothing of another work with the same key.
+        let is_same = |row: &Row| !row.status.is_open() && row.work == request.work;
+        if holder.is_some_and(|(_, row)| is_same(&row)) {
+            request.warnings = request.warnings.union(source);
         }
         // A request that cannot run cannot take over a key, so it does not wait for an open holder.
         // An existing output still answers it.
@@ -287,10 +289,19 @@ impl State {
             return accepted(request, out);
         }
         let output = past.output(row.last)?;
+        let is_private = request.warnings.contains(Warning::SourcePrivate);
         request.warnings = request.warnings.union(output.shared_warnings());
         let Output { of, of_request_id, summary, .. } = output;
         let reason = ReasonCode::OutputExists;
+        // A key with an output is held by the request that made it, so this is the event of the summary.
+        let made = row.last;
+        let became_private = is_private.then(|| Event::SourceBecamePrivate {
+            request: Seq(self.applied.0 + 1),
+            made,
+            summary: summary.clone(),
+        });
         out.push(Event::DuplicateReceived { request, of, of_request_id, reason, summary });
+        out.extend(became_private);
         Ok(())
     }
 
@@ -712,7 +723,7 @@ impl State {
         taken.warnings = Warnings::default();
         let flow = flow_of(&taken);
         let request = Box::new(taken);
-        let arrival = Arrival { request, flow, refused: None, source_changed: false };
+        let arrival = Arrival { request, flow, refused: None, source: Warnings::default() };
         self.arrival(past, arrival, now, out).map_err(Refused::Past)
     }
 

@@ -273,6 +273,14 @@ pub enum Event {
         reason: ReasonCode,
         summary: SummaryPointer,
     },
+    /// The source of a summary has become private: a request that asked for the summary again found it so.
+    SourceBecamePrivate {
+        /// The request that asked again.
+        request: Seq,
+        /// The event of the summary.
+        made: Seq,
+        summary: SummaryPointer,
+    },
     /// A parked or running request turned out to ask for an output that exists.
     RequestDuplicated {
         request: Seq,
@@ -556,6 +564,7 @@ impl Event {
             | Event::Digest(_)
             | Event::Batch(_)
             | Event::DialectLearned(_)
+            | Event::SourceBecamePrivate { .. }
             | Event::Retention(_)
             | Event::LogRecovered(_)
             | Event::RunRecordKept(_)
@@ -623,6 +632,7 @@ impl Event {
             Event::Digest(_) => "Digest",
             Event::Batch(_) => "Batch",
             Event::DialectLearned(_) => "DialectLearned",
+            Event::SourceBecamePrivate { .. } => "SourceBecamePrivate",
             Event::Retention(_) => "Retention",
             Event::LogRecovered(_) => "LogRecovered",
             Event::RunRecordKept(_) => "RunRecordKept",

@@ -22,7 +22,7 @@ use crate::contract::ids::Seq;
 use crate::contract::privacy::Confinement;
 use crate::contract::request::Request;
 use crate::contract::source::InputContext;
-use crate::contract::vocabulary::{ErrorClass, FailureCause, ReasonCode, Warning};
+use crate::contract::vocabulary::{ErrorClass, FailureCause, ReasonCode, Warning, Warnings};
 use crate::export::item::ContextIdentity;
 use crate::facts::attempt::InputFacts;
 use crate::facts::dialect::LearnedDialect;
@@ -89,7 +89,7 @@ pub(crate) struct FlowWorker {
     /// Where flows run, if not on the threads of this process.
     processes: Isolation,
     /// What the requests of this process were made from, by key. The tables do not know them yet.
-    recent: Mutex<HashMap<Digest16, Digest>>,
+    recent: Mutex<HashMap<Digest16, MadeFrom>>,
     /// Where traces go; `None` while no collector is configured.
     telemetry: Option<Arc<Telemetry>>,
     /// Flows whose pack this process has recorded in the log.
@@ -202,12 +202,12 @@ impl FlowWorker {
     }
 
     /// Keeps the hash of what a request is made from, for a check of the same request later.
-    fn remember(&self, taken: &TakenRequest, text: Digest) {
+    fn remember(&self, taken: &TakenRequest, made_from: MadeFrom) {
         let mut recent = self.recent.lock();
         if recent.len() >= RECENT_MAX {
             recent.clear();
         }
-        recent.insert(taken.key.head(), text);
+        recent.insert(taken.key.head(), made_from);
     }
 
     fn prepare(&self, job: &Job, recorder: &AttemptRecorder<'_>) -> Result<Prepared, Outcome> {
@@ -407,7 +407,7 @@ impl Worker for FlowWorker {
             Err(outcome) => return Begun::Done(vec![outcome]),
         };
         let text = prepared.resolved.source_text_hash;
-        self.remember(&job.taken, prepared.context.with_text(text));
+        self.remember(&job.taken, MadeFrom::of(prepared.context, text));
         let resolved = Outcome::Resolved {
             summary: prepared.pointer.clone(),
             warnings: prepared.resolved.warnings,
@@ -437,33 +437,66 @@ impl Worker for FlowWorker {
         self.telemetry.as_ref().map(|telemetry| telemetry.overview())
     }
 
-    fn source_changed(&self, log: &Reader, request: &TakenRequest, ended: Option<Seq>) -> bool {
+    fn source_since(&self, log: &Reader, request: &TakenRequest, ended: Option<Seq>) -> Warnings {
         let recent = self.recent.lock().get(&request.key.head()).copied();
-        let Some(made_from) = recent.or_else(|| made_from(log, ended?)) else { return false };
-        let Ok(parsed) = Request::parse(&request.line) else { return false };
+        let Some(then) = recent.or_else(|| made_from(log, ended?)) else {
+            return Warnings::default();
+        };
+        // A text that cannot be read now cannot be compared.
+        self.read_again(request).map_or(Warnings::default(), |now| now.since(then))
+    }
+}
+
+impl FlowWorker {
+    /// What a request would be made from now.
+    fn read_again(&self, request: &TakenRequest) -> Option<MadeFrom> {
+        let parsed = Request::parse(&request.line).ok()?;
         let setup = Arc::clone(&self.setup.read());
         let zone = setup.config.timezone;
         let resolving = upstream::Options { zone: Some(zone), ..self.resolving.clone() };
         let input = InputSpec::of(&parsed.input);
         let now = upstream::resolve(&self.upstream, &input, parsed.work.kind, &resolving);
-        // A text that cannot be read now cannot be compared.
-        let Ok(mut now) = now else { return false };
-        let Ok(context) = context_of(&now, &self.upstream, zone) else { return false };
+        let mut now = now.ok()?;
+        let context = context_of(&now, &self.upstream, zone).ok()?;
         let data = confinement(&setup.config, &self.upstream, &parsed, &now, context.as_ref());
-        let Ok(data) = data else { return false };
+        let data = data.ok()?;
         if !data.private.is_empty() {
             now.common.publish = Some(false);
         }
         let context = context_identity(&context.unwrap_or_default(), &now, &data);
-        context.with_text(now.source_text_hash) != made_from
+        Some(MadeFrom::of(context, now.source_text_hash))
     }
 }
 
-/// The hash of what an output was made from: the texts, and what stands beside them.
-fn made_from(log: &Reader, ended: Seq) -> Option<Digest> {
+/// What an output is made from.
+#[derive(Debug, Clone, Copy)]
+struct MadeFrom {
+    /// The hash of the texts and of what stands beside them.
+    all: Digest,
+    is_private: bool,
+}
+
+impl MadeFrom {
+    fn of(context: ContextIdentity, text: Digest) -> MadeFrom {
+        MadeFrom { all: context.with_text(text), is_private: context.publish == Some(false) }
+    }
+
+    /// What became of the sources since an output was made.
+    fn since(self, then: MadeFrom) -> Warnings {
+        let became = [
+            (self.all != then.all, Warning::SourceChanged),
+            (self.is_private && !then.is_private, Warning::SourcePrivate),
+        ];
+        let became = became.into_iter().filter(|(did, _)| *did);
+        became.fold(Warnings::default(), |all, (_, warning)| all.with(warning))
+    }
+}
+
+/// What an output was made from.
+fn made_from(log: &Reader, ended: Seq) -> Option<MadeFrom> {
     let Event::SummaryProduced { input, .. } = log.event(ended).ok()?? else { return None };
     let item: Value = serde_json::from_slice(&log.body(ended).ok()??).ok()?;
-    Some(ContextIdentity::of(&item["selection"]).with_text(input.source_text_hash?))
+    Some(MadeFrom::of(ContextIdentity::of(&item["selection"]), input.source_text_hash?))
 }
 
 /// What the sources say beside their texts. Above the bound of contexts it is the publish flag alone.

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
+use crate::contract::vocabulary::Warnings;
 use crate::facts::dialect::LearnedDialect;
 use crate::facts::model::AnswerFacts;
 use crate::log::{ReadError, Reader};
@@ -142,11 +143,11 @@ pub trait Worker: Send + Sync {
         None
     }
 
-    /// Whether upstream has another text now than the output of the key of a request was made from.
+    /// What became upstream of the source of a request since the output of its key was made.
     /// `ended` is the event that ended the maker of that output, where the tables know it.
-    fn source_changed(&self, log: &Reader, request: &TakenRequest, ended: Option<Seq>) -> bool {
+    fn source_since(&self, log: &Reader, request: &TakenRequest, ended: Option<Seq>) -> Warnings {
         let _ = (log, request, ended);
-        false
+        Warnings::default()
     }
 }
 

@@ -89,8 +89,12 @@ impl World {
     fn end(&mut self, number: u64, outcome: Outcome) {
         let now = Timestamp(1_500);
         let request = Box::new(taken(number));
-        let arrival =
-            Arrival { request, flow: FlowStanding::Active, refused: None, source_changed: false };
+        let arrival = Arrival {
+            request,
+            flow: FlowStanding::Active,
+            refused: None,
+            source: Warnings::default(),
+        };
         self.engine.arrival(arrival, now).unwrap();
         self.engine.start_ready(Slots::of(1), now).unwrap();
         let running = self.engine.state().running().next().map(|(r, open)| (r, open.row.attempts));

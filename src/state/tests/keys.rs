@@ -5,8 +5,11 @@ use super::super::decide::{Arrival, RetryHint};
 use super::super::event::Event;
 use super::world::{World, ask};
 use crate::contract::hash::sha256;
+use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
-use crate::contract::vocabulary::{AckStatus, FailureCause, ReasonCode, Urgency, Warning};
+use crate::contract::vocabulary::{
+    AckStatus, FailureCause, ReasonCode, Urgency, Warning, Warnings,
+};
 
 #[test]
 fn a_key_with_an_output_answers_with_it() {
@@ -239,7 +242,12 @@ fn a_duplicate_of_changed_text_warns() {
     let arrive = |world: &mut World, id: &str| {
         let request = Box::new(ask(id, "k").taken);
         let flow = super::super::decide::FlowStanding::Active;
-        let arrival = Arrival { request, flow, refused: None, source_changed: true };
+        let arrival = Arrival {
+            request,
+            flow,
+            refused: None,
+            source: Warnings::default().with(Warning::SourceChanged),
+        };
         world.arrive_as(arrival)
     };
     assert_eq!(arrive(&mut world, "a"), ["RequestAccepted"]);
@@ -251,6 +259,31 @@ fn a_duplicate_of_changed_text_warns() {
     assert_eq!(arrive(&mut world, "b"), ["DuplicateReceived"]);
     let Event::DuplicateReceived { request, .. } = world.last() else { panic!() };
     assert!(request.warnings.contains(Warning::SourceChanged));
+}
+
+#[test]
+fn a_duplicate_of_a_text_that_became_private_names_the_event_of_the_summary() {
+    let mut world = World::new();
+    let arrive = |world: &mut World, id: &str, key: &str, source: Warnings| {
+        let request = Box::new(ask(id, key).taken);
+        let flow = super::super::decide::FlowStanding::Active;
+        world.arrive_as(Arrival { request, flow, refused: None, source })
+    };
+    let none = Warnings::default();
+    arrive(&mut world, "a", "k", none);
+    let first = world.last_seq();
+    world.start();
+    world.produce(first, "sum");
+    let produced = world.last_seq();
+    let private = none.with(Warning::SourcePrivate);
+    for id in ["b", "c"] {
+        let events = arrive(&mut world, id, "k", private);
+        assert_eq!(events, ["DuplicateReceived", "SourceBecamePrivate"]);
+        let asked = Seq(world.last_seq().0 - 1);
+        let Event::SourceBecamePrivate { request, made, .. } = world.last() else { panic!() };
+        assert_eq!((*request, *made), (asked, produced));
+    }
+    assert_eq!(arrive(&mut world, "d", "k", none), ["DuplicateReceived"]);
 }
 
 #[test]

@@ -46,7 +46,8 @@ fn a_request_that_is_refused_on_arrival_holds_no_key() {
     let mut world = World::new();
     let refused = Some((ReasonCode::KindBusMismatch, "no".to_owned()));
     let request = Box::new(ask("a", "k").taken);
-    let arrival = Arrival { request, flow: FlowStanding::Active, refused, source_changed: false };
+    let arrival =
+        Arrival { request, flow: FlowStanding::Active, refused, source: Warnings::default() };
     assert_eq!(world.arrive_as(arrival), ["RequestRejected"]);
     let Event::RequestRejected { status, reason, .. } = world.last() else { panic!() };
     let expected = (AckStatus::RejectedInvalidInput, Some(ReasonCode::KindBusMismatch));

@@ -167,7 +167,7 @@ impl World {
             request: Box::new(asked.taken),
             flow: asked.flow,
             refused: None,
-            source_changed: false,
+            source: Warnings::default(),
         };
         self.arrive_as(arrival)
     }

@@ -509,7 +509,12 @@ impl Recovery<'_> {
         };
         let request = Box::new(request);
         self.engine.arrival(
-            Arrival { request, flow: FlowStanding::Active, refused: None, source_changed: false },
+            Arrival {
+                request,
+                flow: FlowStanding::Active,
+                refused: None,
+                source: Warnings::default(),
+            },
             self.now,
         )?;
         let seq = self.engine.state().applied;
