@@ -435,3 +435,44 @@ fn no_link_that_takes_the_place_of_a_file_leads_out_of_the_bus() {
         assert!(!String::from_utf8_lossy(bytes).contains("xylophone"), "{path}");
     }
 }
+
+#[test]
+fn every_command_has_the_same_day_of_a_summary() {
+    let home = Home::new("");
+    put(&home, "undated.txt", "The meeting moved to Tuesday.");
+    let dated = "---\ndate: 2026-02-11\n---\nThe roof was repaired on Monday.\n";
+    put(&home, "dated.txt", dated);
+    append(&home, &with_params("undated", "undated.txt", json!({"day": "2026-02-05"})));
+    append(&home, &with_params("dated", "dated.txt", json!({"day": "2026-02-03"})));
+    drain(&home);
+    home.ok(&["digest", "build"]);
+    let days = [("2026-02-05", "meeting"), ("2026-02-11", "roof")];
+    for (day, word) in days {
+        let selected = home.ok(&["--json", "select", "--bus", "summary_bus", "--day", day]);
+        let selected: Value = serde_json::from_str(&selected).unwrap();
+        assert_eq!((&selected["items"], &selected["missing_days"]), (&json!(1), &json!([])));
+        for args in [&["read", "--day", day][..], &["digest", "show", "--day", day]] {
+            assert!(home.ok(args).contains(word), "{args:?}");
+        }
+    }
+    // Something is published under this day, and nothing is of it.
+    for args in [
+        &["select", "--bus", "summary_bus", "--day", "2026-02-03"][..],
+        &["digest", "preview", "--window", "2026-02-03"],
+        &["digest", "show", "--day", "2026-02-03"],
+        &["read", "--day", "2026-02-03"],
+    ] {
+        let ran = home.run(args);
+        let said = String::from_utf8([ran.stdout, ran.stderr].concat()).unwrap();
+        assert!(said.contains("of texts of other days"), "{args:?}: {said}");
+        assert!(!said.contains("without a summary"), "{args:?}: {said}");
+    }
+    let range = ["--from", "2026-02-03", "--to", "2026-02-05"];
+    let selected = home.ok(&[&["--json", "select", "--bus", "summary_bus"], &range[..]].concat());
+    let selected: Value = serde_json::from_str(&selected).unwrap();
+    assert_eq!(selected["days_of_other_texts"], json!(["2026-02-03"]));
+    assert_eq!(selected["missing_days"], json!(["2026-02-04"]));
+    let since = home.ok(&["read", "--since", "2026-02-06"]);
+    assert!(since.contains("roof") && !since.contains("meeting"), "{since}");
+    home.ok(&["verify"]);
+}

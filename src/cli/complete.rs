@@ -87,7 +87,7 @@ fn names(context: &Context, kind: Kind) -> Option<Vec<String>> {
             let bus = open_bus(context).ok()?;
             let (mut known, mut found) = (BTreeSet::new(), Vec::new());
             let rules = super::registry::project_rules(context);
-            each_newest(&bus, None, VersionChoice::Newest, &mut |one| {
+            each_newest(&bus, VersionChoice::Newest, &mut |one| {
                 let name = match kind {
                     Kind::Projects => one.project(&rules),
                     _ => Some(one.name()),

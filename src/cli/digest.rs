@@ -247,18 +247,20 @@ fn tell(context: &Context, answer: &Value, show: fn(&Context, &Value)) -> Exit {
 
 /// Why a preview of a window has nothing to choose from.
 fn nothing_in_window(context: &Context, label: &str, answer: &Value) -> Result<Failure, Failure> {
-    let root = context.home.join(&load_config(context)?.bus_home);
+    let config = load_config(context)?;
+    let root = context.home.join(&config.bus_home);
     let newest = answer["newest_windows"].as_array().into_iter().flatten();
     let newest: Vec<&str> = newest.filter_map(Value::as_str).collect();
-    Ok(Failure::new(Exit::Input, WindowGap::of(&root, label)?.words(label))
+    Ok(Failure::new(Exit::Input, WindowGap::of(&root, label, config.timezone)?.words(label))
         .hint(format!("newest windows with summaries: {}", newest.join(", "))))
 }
 
 /// Adds why a window holds no summary: a day that is missing is not a day on which nothing happened.
 fn add_gap(context: &Context, answer: &mut Value, label: Option<&str>) -> Result<(), Failure> {
     let Some(label) = label else { return Ok(()) };
-    let root = context.home.join(&load_config(context)?.bus_home);
-    let gap = WindowGap::of(&root, label)?;
+    let config = load_config(context)?;
+    let root = context.home.join(&config.bus_home);
+    let gap = WindowGap::of(&root, label, config.timezone)?;
     answer["gap"] = gap.name().into();
     answer["gap_told"] = gap.words(label).into();
     Ok(())

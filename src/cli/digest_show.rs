@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use chrono_tz::Tz;
 use serde_json::json;
 
 use super::failure::{Exit, Failure};
@@ -28,11 +29,12 @@ pub(super) fn run(
     day: Option<Day>,
     window: Option<&str>,
 ) -> Result<Exit, Failure> {
-    let root = context.home.join(&load_config(context)?.bus_home);
+    let config = load_config(context)?;
+    let (root, zone) = (context.home.join(&config.bus_home), config.timezone);
     let bus = match (DigestBus::open(&root), day) {
         (Ok(bus), _) => bus,
         (Err(_), Some(day)) if root.exists() => {
-            return Err(no_digest_of(&root, selector.unwrap_or(OVERVIEW), day, None)?);
+            return Err(no_digest_of(&root, selector.unwrap_or(OVERVIEW), (day, zone), None)?);
         }
         (Err(error), _) => return Err(no_digests(&error)),
     };
@@ -54,7 +56,7 @@ pub(super) fn run(
             .iter()
             .chain(&selectors)
             .find(|id| bags.iter().any(|bag| bag.selector_id == **id && bag.window_label == label))
-            .map_or_else(|| Err(no_digest_of_window(&root, &bags, label)?), Ok)?,
+            .map_or_else(|| Err(no_digest_of_window(&root, &bags, label, zone)?), Ok)?,
         (None, None) if selectors.contains(&OVERVIEW) => OVERVIEW,
         (None, None) => selectors[0],
     };
@@ -73,9 +75,9 @@ pub(super) fn run(
         let time = time.unwrap_or_default();
         let near = format!("its nearest windows: {}", around(known, &time).join(", "));
         if let Some(day) = day {
-            return Err(no_digest_of(&root, wanted, day, Some(&near))?);
+            return Err(no_digest_of(&root, wanted, (day, zone), Some(&near))?);
         }
-        let what = match WindowGap::of(&root, &time)? {
+        let what = match WindowGap::of(&root, &time, zone)? {
             WindowGap::LeftOut => format!("{wanted} has no digest of {time}"),
             gap => gap.words(&time),
         };
@@ -132,11 +134,11 @@ fn without_digest(context: &Context, word: &str) -> Option<Result<Exit, Failure>
 fn no_digest_of(
     root: &Path,
     selector: &str,
-    day: Day,
+    (day, zone): (Day, Tz),
     near: Option<&str>,
 ) -> Result<Failure, Failure> {
     let near = near.map(|near| format!("; {near}")).unwrap_or_default();
-    let facts = SummaryBus::open(root).and_then(|bus| day_facts(&bus, day));
+    let facts = SummaryBus::open(root).and_then(|bus| day_facts(&bus, day, zone));
     let facts = facts.map_err(|error| unread(&error))?;
     Ok(match facts.nothing(day) {
         Some((what, advice)) => Failure::new(Exit::Input, what).hint(format!("{advice}{near}")),
@@ -171,14 +173,19 @@ pub(super) fn named<'a>(what: &str, selectors: &[&'a str], word: &str) -> Result
 }
 
 /// No selector has a bag of a window: name the nearest ones of its kind, which has labels of its length.
-fn no_digest_of_window(root: &Path, bags: &[BagEntry], label: &str) -> Result<Failure, Failure> {
+fn no_digest_of_window(
+    root: &Path,
+    bags: &[BagEntry],
+    label: &str,
+    zone: Tz,
+) -> Result<Failure, Failure> {
     let labels = bags.iter().map(|bag| bag.window_label.as_str());
     let near = around(labels.filter(|one| one.len() == label.len()).collect(), label);
     let near = match near.is_empty() {
         true => String::new(),
         false => format!("; the nearest windows: {}", near.join(", ")),
     };
-    let what = match WindowGap::of(root, label)? {
+    let what = match WindowGap::of(root, label, zone)? {
         WindowGap::LeftOut => format!("no selector has a digest of {label}"),
         gap => gap.words(label),
     };

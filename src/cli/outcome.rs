@@ -65,7 +65,7 @@ impl Made {
     pub(super) fn as_json(&self, names: &HomeNames) -> serde_json::Value {
         let one = &self.published;
         serde_json::json!({
-            "summary_id": one.id(), "source": one.name(), "title": one.title(), "day": one.day(names.zone),
+            "summary_id": one.id(), "source": one.name(), "title": one.title(), "day": one.day(names.zone).to_string(),
             "project": one.project(&names.rules), "flow_id": one.flow(), "summary": one.text(),
             "short": one.short(), "private": one.is_private(),
         })

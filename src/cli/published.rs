@@ -157,19 +157,18 @@ impl Published {
         TimePrecision::of(&self.item.value["meta"]) != TimePrecision::Unknown
     }
 
-    /// The day of the source, as digests have it. One without a date has the day that its summary is filed under:
-    /// that of the request.
-    pub(super) fn day(&self, zone: Tz) -> String {
-        match self.has_day() {
-            true => Timestamp(self.at()).day_in(zone).to_string(),
-            false => text(&self.item.value["day"]),
-        }
+    /// The day that it is of, as digests and `select` have it.
+    pub(super) fn day(&self, zone: Tz) -> Day {
+        let at = Timestamp(self.at());
+        let precision = TimePrecision::of(&self.item.value["meta"]);
+        let filed = text(&self.item.value["day"]).parse();
+        precision.day(at, filed.unwrap_or(at.day_in(zone)), zone)
     }
 
     /// The day as a person reads it.
     pub(super) fn day_shown(&self, zone: Tz) -> String {
         let day = self.day(zone);
-        if self.has_day() { day } else { format!("no date, filed under {day}") }
+        if self.has_day() { day.to_string() } else { format!("no date, filed under {day}") }
     }
 
     fn at(&self) -> i64 {
@@ -236,27 +235,36 @@ fn no_bus(context: &Context, root: &Path, error: &BusError) -> Failure {
 }
 
 /// What the Summary Bus has for one day.
+#[derive(Default)]
 pub(super) struct DayFacts {
     /// The day is published, perhaps without a summary.
     pub is_published: bool,
+    /// Summaries of the day that it holds.
     pub summaries: usize,
     /// Those that are marked private.
     pub private: usize,
+    /// Summaries of texts of other days that it holds.
+    of_others: usize,
     /// Requests of the day that failed.
     pub failed: u64,
     /// Requests of the day that ended.
     asked: u64,
 }
 
-pub(super) fn day_facts(bus: &SummaryBus, day: Day) -> Result<DayFacts, BusError> {
-    let mut facts = DayFacts { is_published: false, summaries: 0, private: 0, failed: 0, asked: 0 };
+pub(super) fn day_facts(bus: &SummaryBus, day: Day, zone: Tz) -> Result<DayFacts, BusError> {
+    let mut facts = DayFacts::default();
+    let versions = bus.versions(day)?;
     for stream in Stream::ALL {
         match bus.partition(*stream, day) {
             Ok(found) => {
                 facts.is_published = true;
-                facts.summaries += found.items().count();
-                let private = found.items().flatten().filter(|item| is_marked(&item.value));
-                facts.private += private.count();
+                for item in found.items() {
+                    let one = Published::new(item?, &versions);
+                    let is_of_it = one.day(zone) == day;
+                    facts.summaries += usize::from(is_of_it);
+                    facts.private += usize::from(is_of_it && one.is_private());
+                    facts.of_others += usize::from(!is_of_it);
+                }
                 let count = |name: &str| found.manifest["counts"][name].as_u64().unwrap_or(0);
                 facts.failed += count("failed");
                 facts.asked += count("eligible");
@@ -279,6 +287,13 @@ impl DayFacts {
         let failed = ui::count(self.failed, "request");
         let (what, advice) = match (self.is_published, self.summaries, self.failed) {
             (_, 1.., _) => return None,
+            (true, 0, _) if self.of_others > 0 => {
+                let many = ui::count(self.of_others, "summary");
+                (
+                    format!("{day} has no summary: {many} filed under it, of texts of other days"),
+                    format!("`summarizer requests --since {day}` lists the requests"),
+                )
+            }
             (true, 0, 0) if self.asked == 0 => (
                 format!("{day} is empty: it is published, and no request about it has ended"),
                 "`summarizer add PATH` adds texts".to_owned(),
@@ -309,23 +324,30 @@ pub(super) enum WindowGap {
     NotPublished,
     /// Days of it are published, all without a summary.
     Empty,
+    /// Days of it are published, with summaries of texts of other days only.
+    OfOthers,
     /// Its summaries are not for these digests.
     LeftOut,
 }
 
 impl WindowGap {
     /// Looks at the days of the window with this label.
-    pub(super) fn of(root: &Path, label: &str) -> Result<WindowGap, Failure> {
+    pub(super) fn of(root: &Path, label: &str, zone: Tz) -> Result<WindowGap, Failure> {
         let Some(kind) = Window::type_of_label(label) else { return Ok(WindowGap::NotPublished) };
         let cannot = |error: BusError| unread(&error);
         let published = summary_items::published_days(root).map_err(cannot)?;
         let mut gap = WindowGap::NotPublished;
         for day in published.into_iter().filter(|day| Window::of(kind, *day).label() == label) {
-            let facts = SummaryBus::open(root).and_then(|bus| day_facts(&bus, day));
-            if facts.map_err(cannot)?.summaries > 0 {
+            let facts = SummaryBus::open(root).and_then(|bus| day_facts(&bus, day, zone));
+            let facts = facts.map_err(cannot)?;
+            if facts.summaries > 0 {
                 return Ok(WindowGap::LeftOut);
             }
-            gap = WindowGap::Empty;
+            if facts.of_others > 0 {
+                gap = WindowGap::OfOthers;
+            } else if gap == WindowGap::NotPublished {
+                gap = WindowGap::Empty;
+            }
         }
         Ok(gap)
     }
@@ -335,6 +357,7 @@ impl WindowGap {
         match self {
             WindowGap::NotPublished => "not_published",
             WindowGap::Empty => "empty",
+            WindowGap::OfOthers => "of_other_days",
             WindowGap::LeftOut => "left_out",
         }
     }
@@ -345,6 +368,9 @@ impl WindowGap {
                 format!("{label} is not published: no request about it has ended")
             }
             WindowGap::Empty => format!("{label} is published without a summary"),
+            WindowGap::OfOthers => {
+                format!("{label} is published with summaries of texts of other days only")
+            }
             WindowGap::LeftOut => format!("{label} has no summary that these digests may show"),
         }
     }
@@ -357,10 +383,9 @@ pub(super) fn unread(error: &BusError) -> Failure {
         .hint("`summarizer verify` names each error")
 }
 
-/// Hands over summaries, the newest first, until `take` breaks off. Days before `since` are not read.
+/// Hands over summaries, the newest first, until `take` breaks off.
 pub(super) fn each_newest(
     bus: &SummaryBus,
-    since: Option<Day>,
     shown: VersionChoice,
     take: &mut dyn FnMut(Published) -> ControlFlow<()>,
 ) -> Result<(), BusError> {
@@ -368,7 +393,6 @@ pub(super) fn each_newest(
     for stream in Stream::ALL {
         days.extend(bus.days(*stream)?.into_iter().map(|day| (day, *stream)));
     }
-    days.retain(|(day, _)| since.is_none_or(|since| *day >= since));
     days.sort();
     while let Some((day, _)) = days.last().copied() {
         let (mut items, versions) = (Vec::new(), bus.versions(day)?);
@@ -430,7 +454,7 @@ pub(super) fn named(
     let is_meant = |item: &Published, rank: u8| {
         shown == VersionChoice::AllVersions || !item.is_replaced() || matches!(rank, ID | ID_BEGINS)
     };
-    each_newest(bus, None, VersionChoice::AllVersions, &mut |item| {
+    each_newest(bus, VersionChoice::AllVersions, &mut |item| {
         match rank(word, &item).filter(|rank| is_meant(&item, *rank)) {
             Some(rank) if rank < best => {
                 best = rank;

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::process::{Command, Stdio};
 
+use chrono_tz::Tz;
 use clap::Args;
 use serde_json::json;
 
@@ -94,7 +95,7 @@ impl ReadArgs {
             return Ok(Exit::Done);
         }
         if found.is_empty() {
-            context.ui.talk(nothing_read(&bus, self.day)?);
+            context.ui.talk(nothing_read(&bus, self.day, load_config(context)?.timezone)?);
             missing.tell(context);
             return Ok(Exit::Done);
         }
@@ -126,26 +127,22 @@ impl ReadArgs {
         let mut found = Vec::new();
         let mut projects = std::collections::BTreeSet::new();
         let zone = load_config(context)?.timezone;
-        let wanted = self.day.map(|day| day.to_string());
-        let read = each_newest(
-            bus,
-            self.day.max(since),
-            VersionChoice::of(self.all_versions),
-            &mut |one| {
-                let its = one.project(&rules);
-                let fits = wanted.as_deref().is_none_or(|day| one.day(zone) == day)
-                    && project.is_none_or(|name| is_same(its.as_deref(), name))
-                    && flow.as_deref().is_none_or(|flow| one.flow() == flow);
-                projects.extend(its);
-                if fits {
-                    found.push(one);
-                }
-                match found.len() < most {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
-                }
-            },
-        );
+        let read = each_newest(bus, VersionChoice::of(self.all_versions), &mut |one| {
+            let its = one.project(&rules);
+            let day = one.day(zone);
+            let fits = self.day.is_none_or(|wanted| wanted == day)
+                && since.is_none_or(|since| since <= day)
+                && project.is_none_or(|name| is_same(its.as_deref(), name))
+                && flow.as_deref().is_none_or(|flow| one.flow() == flow);
+            projects.extend(its);
+            if fits {
+                found.push(one);
+            }
+            match found.len() < most {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            }
+        });
         read.map_err(|error| unread(&error))?;
         if let Some(name) = project
             && found.is_empty()
@@ -232,29 +229,29 @@ impl Missing {
 }
 
 /// Why no summary is shown.
-fn nothing_read(bus: &SummaryBus, day: Option<Day>) -> Result<String, Failure> {
+fn nothing_read(bus: &SummaryBus, day: Option<Day>, zone: Tz) -> Result<String, Failure> {
     let newest = "no summary matches; `summarizer read` shows the newest".to_owned();
     let Some(day) = day else { return Ok(newest) };
-    let facts = day_facts(bus, day).map_err(|error| unread(&error))?;
+    let facts = day_facts(bus, day, zone).map_err(|error| unread(&error))?;
     let Some((what, advice)) = facts.nothing(day) else {
         let many = ui::count(facts.summaries, "summary");
         return Ok(format!(
-            "no summary fits; {many} filed under {day}: `summarizer read --since {day}` shows what is there"
+            "no summary fits; {many} of {day}: `summarizer read --day {day} --all-versions` shows what is there"
         ));
     };
-    let beside = days_beside(bus, day);
+    let beside = days_beside(bus, day, zone);
     let beside = beside.map(|days| format!("; the nearest days with some: {days}"));
     Ok(format!("{what}\n{advice}{}", beside.unwrap_or_default()))
 }
 
 /// The days with summaries just before and just after one that has none.
-fn days_beside(bus: &SummaryBus, day: Day) -> Option<String> {
+fn days_beside(bus: &SummaryBus, day: Day, zone: Tz) -> Option<String> {
     let mut days = std::collections::BTreeSet::new();
     for stream in Stream::ALL {
         days.extend(bus.days(*stream).ok()?);
     }
     // A published day may be empty too.
-    let has_some = |day: &&Day| day_facts(bus, **day).is_ok_and(|facts| facts.summaries > 0);
+    let has_some = |day: &&Day| day_facts(bus, **day, zone).is_ok_and(|facts| facts.summaries > 0);
     let beside = [days.range(..day).rev().find(has_some), days.range(day..).find(has_some)];
     let beside: Vec<String> = beside.into_iter().flatten().map(Day::to_string).collect();
     (!beside.is_empty()).then(|| beside.join(", "))
@@ -278,7 +275,7 @@ pub(super) fn nearest_name(bus: &SummaryBus, word: &str) -> Option<String> {
     const LOOKED_AT: usize = 2_000;
     let mut known = Vec::new();
     // A bus that cannot be read any more gives no suggestion.
-    let _ = each_newest(bus, None, VersionChoice::Newest, &mut |one| {
+    let _ = each_newest(bus, VersionChoice::Newest, &mut |one| {
         let name = one.name();
         // People type the last part of a path.
         known.extend(name.rsplit_once('/').map(|(_, last)| last.to_owned()));

@@ -63,7 +63,10 @@ impl SearchArgs {
         let mut projects = BTreeSet::new();
         let prose = Prose::of_stdout();
         let (mut hits, mut more, mut lines) = (0, false, Vec::new());
-        let read = each_newest(&bus, since, VersionChoice::of(self.all_versions), &mut |one| {
+        let read = each_newest(&bus, VersionChoice::of(self.all_versions), &mut |one| {
+            if since.is_some_and(|since| one.day(zone) < since) {
+                return ControlFlow::Continue(());
+            }
             let project = one.project(&rules);
             if let Some(name) = &self.project {
                 let fits = is_same(project.as_deref(), name);
@@ -81,7 +84,7 @@ impl SearchArgs {
             if context.ui.json {
                 context.ui.json(&json!({
                     "summary_id": one.id(), "source": one.name(), "title": one.title(),
-                    "day": one.day(zone), "project": project, "private": one.is_private(),
+                    "day": one.day(zone).to_string(), "project": project, "private": one.is_private(),
                     "sentence": sentence, "replaced_by": one.replaced_by(),
                 }));
             } else {

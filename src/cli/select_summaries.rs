@@ -11,7 +11,7 @@ use super::failure::{Exit, Failure};
 use super::select_file::{check_name, write};
 use super::settings::load_config;
 use crate::contract::json::jcs_hash;
-use crate::contract::time::{Day, Timestamp};
+use crate::contract::time::Day;
 use crate::digest::project::ProjectRules;
 use crate::export::item::META_NAMES;
 use crate::synthesis::summary_items::{self, BusSummary};
@@ -26,7 +26,7 @@ const DAYS_SHOWN: usize = 10;
 const TAG: &str = "tag";
 /// The field that the rules of the home read.
 const PROJECT: &str = "project";
-/// The day of the content, as digests show it.
+/// The day that a summary is of, as digests show it.
 const DAY: &str = "day";
 /// Fields that every summary has.
 const FIELDS: [&str; 5] = [TAG, PROJECT, DAY, "stream", "title"];
@@ -61,6 +61,8 @@ struct Chosen {
     missing: Vec<String>,
     /// Days of the range that are published without a summary.
     empty: Vec<String>,
+    /// Days of the range whose published summaries are all of texts of other days.
+    of_others: Vec<String>,
 }
 
 fn run(args: &SummaryQuery<'_>, context: &Context) -> Result<Exit, Failure> {
@@ -86,16 +88,11 @@ struct Fields {
 }
 
 impl Fields {
-    /// The day of the content. The file that holds a summary can be that of another day.
-    fn day(&self, item: &BusSummary) -> Day {
-        Timestamp(item.at_ms).day_in(self.zone)
-    }
-
     /// A field of a summary. Its project is that of the digests, by the rules of the home.
     fn of(&self, item: &BusSummary, field: &str) -> Option<String> {
         match field {
             PROJECT => self.rules.project(&item.meta).map(|(project, _)| project),
-            DAY => Some(self.day(item).to_string()),
+            DAY => Some(item.day_of_source(self.zone).to_string()),
             field => item.field(field),
         }
     }
@@ -146,7 +143,7 @@ fn choose(
         return Err(Failure::new(Exit::Usage, what).hint("choose a later --from"));
     }
     let cannot = |error| Failure::new(Exit::Input, "cannot select summaries").because(&error);
-    let (mut chosen, mut days) = (Chosen::default(), BTreeSet::new());
+    let (mut chosen, mut days, mut filed) = (Chosen::default(), BTreeSet::new(), BTreeSet::new());
     let mut seen = BTreeSet::new();
     summary_items::each(root, &|_| true, &mut |item| {
         let names = item.meta.iter().filter(|(name, value)| {
@@ -154,7 +151,8 @@ fn choose(
         });
         let names: Vec<String> = names.map(|(name, _)| name.clone()).collect();
         seen.extend(names);
-        let day = fields.day(&item);
+        let day = item.day_of_source(fields.zone);
+        filed.extend(item.filed());
         if day < first || day > last {
             return;
         }
@@ -174,7 +172,11 @@ fn choose(
     let published = summary_items::published_days(root).map_err(cannot)?;
     let all = (first.days()..=known.days()).filter_map(Day::of_days);
     for day in all.filter(|day| !days.contains(day)) {
-        let list = if published.contains(&day) { &mut chosen.empty } else { &mut chosen.missing };
+        let list = match (published.contains(&day), filed.contains(&day)) {
+            (false, _) => &mut chosen.missing,
+            (true, false) => &mut chosen.empty,
+            (true, true) => &mut chosen.of_others,
+        };
         list.push(day.to_string());
     }
     let (limit, count) = (args.limit.unwrap_or(LIMIT), chosen.items.len());
@@ -228,13 +230,13 @@ fn manifest(args: &SummaryQuery<'_>, context: &Context, chosen: &Chosen, fields:
 }
 
 fn report(context: &Context, path: &Path, manifest: &Value, chosen: &Chosen) {
-    let Chosen { private, replaced, missing, empty, .. } = chosen;
+    let Chosen { private, replaced, missing, empty, of_others, .. } = chosen;
     let (shown, count) = (path.display().to_string(), chosen.items.len());
     let ui = &context.ui;
     if ui.json {
         return ui.json(&json!({
             "path": shown, "selection_hash": manifest["selection_hash"], "items": count,
-            "missing_days": missing, "empty_days": empty,
+            "missing_days": missing, "empty_days": empty, "days_of_other_texts": of_others,
         }));
     }
     ui.out(format!("{shown} {}", manifest["selection_hash"].as_str().unwrap_or_default()));
@@ -254,10 +256,13 @@ fn report(context: &Context, path: &Path, manifest: &Value, chosen: &Chosen) {
 
 /// The days of the range that give nothing, and why.
 fn gaps(chosen: &Chosen) -> impl Iterator<Item = String> {
-    [(&chosen.missing, "not published"), (&chosen.empty, "published without a summary")]
-        .into_iter()
-        .filter(|(days, _)| !days.is_empty())
-        .map(|(days, what)| day_words(days, what))
+    let gaps = [
+        (&chosen.missing, "not published"),
+        (&chosen.empty, "published without a summary"),
+        (&chosen.of_others, "published with summaries of texts of other days only"),
+    ];
+    let gaps = gaps.into_iter().filter(|(days, _)| !days.is_empty());
+    gaps.map(|(days, what)| day_words(days, what))
 }
 
 fn day_words(days: &[String], what: &str) -> String {

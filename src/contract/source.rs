@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::hash::{Digest, sha256};
 use super::json::jcs;
 use super::places::{DataPlace, DataPlaces};
-use super::time::Timestamp;
+use super::time::{Day, Timestamp};
 use super::vocabulary::Bus;
 
 /// Bytes of upstream metadata that a context keeps; what is beyond is left out.
@@ -453,6 +453,12 @@ impl TimePrecision {
             Some("none") => TimePrecision::Unknown,
             _ => TimePrecision::Moment,
         }
+    }
+
+    /// The day that a summary is of: that of its source. One without a date is of the day that its summary
+    /// is filed under. Every reader has this rule.
+    pub(crate) fn day(self, at: Timestamp, filed: Day, zone: Tz) -> Day {
+        if self == TimePrecision::Unknown { filed } else { at.day_in(zone) }
     }
 
     /// The member of `meta`, for what is less than a moment.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use crate::bus::versions::VersionMark;
@@ -11,7 +12,8 @@ use crate::bus::{BusError, Item, SummaryBus};
 use crate::contract::places::{DataPlace, DataPlaces};
 use crate::contract::privacy::says_local_only;
 use crate::contract::publish;
-use crate::contract::time::Day;
+use crate::contract::source::TimePrecision;
+use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 use crate::digest::memo::{self, OutputWords};
 
@@ -19,7 +21,7 @@ use crate::digest::memo::{self, OutputWords};
 pub struct BusSummary {
     pub summary_id: String,
     pub stream: String,
-    /// The day of the file that holds it. The day of its content follows from `at_ms`.
+    /// The day of the file that holds it.
     pub day: String,
     pub text: String,
     pub title: String,
@@ -39,6 +41,18 @@ pub struct BusSummary {
 }
 
 impl BusSummary {
+    /// The day of the file that holds it.
+    pub(crate) fn filed(&self) -> Option<Day> {
+        self.day.parse().ok()
+    }
+
+    /// The day that it is of, as digests and `read` have it.
+    pub(crate) fn day_of_source(&self, zone: Tz) -> Day {
+        let at = Timestamp(self.at_ms);
+        let filed = self.filed().unwrap_or(at.day_in(zone));
+        TimePrecision::of_members(&self.meta).day(at, filed, zone)
+    }
+
     fn of(item: &Item, stream: Stream, day: &str, mark: Option<&VersionMark>) -> BusSummary {
         let text = |pointer: &str| item.value.pointer(pointer).and_then(Value::as_str);
         let meta = item.value["meta"].as_object().cloned().unwrap_or_default();

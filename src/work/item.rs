@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use chrono_tz::Tz;
 use serde_json::{Map, Value, json};
 
 use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
@@ -14,6 +15,7 @@ use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish;
 use crate::contract::request::Request;
 use crate::contract::schema;
+use crate::contract::source::TimePrecision;
 use crate::contract::time::Timestamp;
 use crate::contract::versions::question_hash;
 use crate::export::item::{
@@ -46,7 +48,7 @@ pub(crate) fn line(
     summary_id: String,
     mut made: FlowOutcome,
 ) -> Result<Vec<u8>, String> {
-    let (request, resolved) = (&prepared.request, &prepared.resolved);
+    let resolved = &prepared.resolved;
     let record = prepared.pack.record();
     let common = &resolved.common;
     let meta = meta(prepared, &made);
@@ -79,7 +81,7 @@ pub(crate) fn line(
         run_id: prepared.run_id.clone(),
         outputs: outputs(prepared, made),
         title,
-        source_time: common.start_ms.map_or(request.created_at, Timestamp),
+        source_time: source_time(prepared),
         meta,
     };
     let version = item.stream.item_version();
@@ -88,6 +90,19 @@ pub(crate) fn line(
         return Err(first.to_string());
     }
     Ok(crate::contract::json::line(&value).into_bytes())
+}
+
+/// When the sources were made. Sources without a date have a moment of the day that the summary is filed
+/// under, so that every reader finds the summary on that day.
+fn source_time(prepared: &Prepared) -> Timestamp {
+    let (common, created) = (&prepared.resolved.common, prepared.request.created_at);
+    let at = common.start_ms.map_or(created, Timestamp);
+    let precision = prepared.surroundings.input.time_precision(common.start_ms);
+    let (day, zone) = (prepared.pointer.day, prepared.surroundings.zone.unwrap_or(Tz::UTC));
+    match precision == TimePrecision::Unknown && at.day_in(zone) != day {
+        true => day.start_in(zone),
+        false => at,
+    }
 }
 
 /// How many of the sources the flow read. A flow that made a source of its own input has no say.
