@@ -765,6 +765,52 @@ fn a_chat_whose_dates_have_two_readings_keeps_its_speakers_and_the_choice_is_nam
 }
 
 #[test]
+fn a_chat_keeps_the_reading_of_its_dates_from_its_first_import() {
+    let person = Person::new();
+    std::fs::create_dir(person.path("own")).unwrap();
+    let add = |now: &str, messages: &[&str]| {
+        let who = ["Ana", "Ben"].into_iter().cycle();
+        let lines = messages.iter().zip(who).map(|(day, name)| {
+            format!("{day}, 2:05 PM - {name}: message of {day}, about the plumber\n")
+        });
+        std::fs::write(person.path("own/chat.txt"), lines.collect::<String>()).unwrap();
+        let args = home(&["--json", "add", "--init", "own"]);
+        let output = person.command(&args).env("SUMMARIZER_TEST_NOW", now).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let told = String::from_utf8(output.stdout).unwrap();
+        let told = told.lines().rfind(|line| line.contains("dates_read")).unwrap();
+        serde_json::from_str::<Value>(told).unwrap()
+    };
+    let events = || {
+        let mut found = std::collections::BTreeSet::new();
+        for day in std::fs::read_dir(person.path("home/buses/eventbus/daily")).unwrap() {
+            let text = std::fs::read_to_string(day.unwrap().path()).unwrap_or_default();
+            let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            found.extend(lines.filter_map(|event| Some(event["timestamp_ms"].as_i64()?)));
+        }
+        found.len()
+    };
+    let first = ["11/02/26", "11/02/26", "12/02/26"];
+    let told = add("2026-03-01T12:00:00Z+", &first);
+    assert_eq!(told["dates_read"][0]["order"], "day/month/year", "the other is in the future");
+    let before = events();
+    // Now the other reading is possible too.
+    let told = add("2027-03-01T12:00:00Z+", &first);
+    assert_eq!((&told["dates_read"][0]["order"], events()), (&"day/month/year".into(), before));
+    let more = [&first[..], &["01/03/26"]].concat();
+    let told = add("2027-03-01T12:00:00Z+", &more);
+    assert_eq!((&told["dates_read"][0]["order"], events()), (&"day/month/year".into(), before + 1));
+    assert_eq!(told["dates_read"][0]["earlier"], Value::Null);
+    // A message that has no day in the earlier reading.
+    let wrong = [&first[..], &["12/25/26"]].concat();
+    let told = add("2027-03-01T12:00:00Z+", &wrong);
+    assert_eq!(told["dates_read"][0]["order"], "month/day/year");
+    assert_eq!(told["dates_read"][0]["earlier"], "day/month/year");
+    let output = person.command(&home(&["add", "own"])).output().unwrap();
+    assert!(output.status.success());
+}
+
+#[test]
 fn an_empty_day_and_a_day_that_is_not_published_are_told_apart() {
     let person = Person::new();
     std::fs::create_dir(person.path("own")).unwrap();

@@ -302,6 +302,14 @@ impl Imported<'_> {
         for one in self.report.dates_read.iter().take(DATES_READ_NAMED) {
             let name = plain_line(&one.source);
             ui.talk(ui::dim(&format!("{name}: dates read as {}", one.order)));
+            if let Some(earlier) = one.earlier {
+                let what = "its messages are there twice, at first on wrong days; `summarizer add` in a new home \
+                            has them once";
+                let warning = ui::yellow("warning:");
+                ui.talk(format!(
+                    "{warning} {name}: an earlier import read its dates as {earlier}: {what}"
+                ));
+            }
         }
         self.talk_of_gone(ui);
         let next = match waiting {

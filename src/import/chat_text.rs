@@ -11,7 +11,7 @@ use std::path::Path;
 use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
 
 use super::Clock;
-use super::chats::{Conversation, Standing, Turn};
+use super::chats::{Conversation, OtherReading, Standing, Turn};
 use crate::contract::hash::sha256;
 use crate::contract::time::Timestamp;
 use crate::markup::prefix;
@@ -88,12 +88,48 @@ pub(super) fn conversation(text: &str, name: &str, clock: Clock) -> Option<Conve
     let lines = messages(text);
     let today = clock.now.day_in(clock.zone).0;
     let order = order(&lines, text, today);
+    let mut found = read_in(&lines, name, clock, order)?;
+    found.dates_read = has_two_readings(&lines).then_some(order_in_words(order));
+    found.other_reading = other_reading(&lines, name, clock, order);
+    Some(found)
+}
+
+/// The messages on the days that they have in the other order; `None` where these are the same.
+fn other_reading(
+    lines: &[(Line<'_>, String)],
+    name: &str,
+    clock: Clock,
+    order: Order,
+) -> Option<OtherReading> {
+    let other = match order {
+        Order::DayFirst => Order::MonthFirst,
+        Order::MonthFirst => Order::DayFirst,
+    };
+    let is_day =
+        |(line, _): &&(Line<'_>, String)| line.date.is_none_or(|date| date.day_in(other).is_some());
+    let days: Vec<_> = lines.iter().filter(is_day).cloned().collect();
+    if days_in(&days, other) == days_in(&days, order) {
+        return None;
+    }
+    let rises = |order| days_in(lines, order).is_some_and(|days| days.is_sorted());
+    let is_possible = days.len() == lines.len() && (rises(other) || !rises(order));
+    let turns = read_in(&days, name, clock, other)?.turns;
+    let instead_of = order_in_words(order);
+    Some(OtherReading { order: order_in_words(other), instead_of, is_possible, turns })
+}
+
+/// The chat with its dates read in an order.
+fn read_in(
+    lines: &[(Line<'_>, String)],
+    name: &str,
+    clock: Clock,
+    order: Order,
+) -> Option<Conversation> {
     let named = day_of_name(name, Some(order));
     let mut found = Conversation {
         id: name.to_owned(),
         title: Some(title_of(name)),
         system: "chat_log",
-        dates_read: has_two_readings(&lines).then_some(order_in_words(order)),
         ..Conversation::default()
     };
     let (mut day, mut last): (Option<NaiveDate>, Option<NaiveTime>) = (named, None);
@@ -112,7 +148,7 @@ pub(super) fn conversation(text: &str, name: &str, clock: Clock) -> Option<Conve
         let at = local.and_local_timezone(clock.zone).earliest()?;
         let at = Timestamp(at.timestamp_millis());
         let standing = match line.name {
-            Some(_) if is_empty(&text) => {
+            Some(_) if is_empty(text) => {
                 found.empty += 1;
                 continue;
             }
@@ -124,7 +160,7 @@ pub(super) fn conversation(text: &str, name: &str, clock: Clock) -> Option<Conve
         let id = format!("{}~{count}", &sha256(&said).hex()[..16]);
         let role = if line.name.is_some() { "user" } else { "system" }.to_owned();
         let author = line.name.map(str::to_owned);
-        found.turns.push(Turn { author, ..Turn::new(id, role, at, text, standing) });
+        found.turns.push(Turn { author, ..Turn::new(id, role, at, text.clone(), standing) });
     }
     found.turns.iter().any(|turn| turn.standing == Standing::Shown).then_some(found)
 }

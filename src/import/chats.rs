@@ -30,6 +30,21 @@ pub(crate) struct Conversation {
     pub empty: u64,
     /// How dates that allow two readings were read.
     pub dates_read: Option<&'static str>,
+    /// The same messages on the days that an earlier import may have given them.
+    pub other_reading: Option<OtherReading>,
+}
+
+/// The messages of a chat whose dates are read in the other order.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OtherReading {
+    /// `day/month/year` or `month/day/year`.
+    pub order: &'static str,
+    /// The order in which the chat is read.
+    pub instead_of: &'static str,
+    /// Whether every date is a day then, and the messages are as much in the order of time.
+    pub is_possible: bool,
+    /// Those whose date is a day then.
+    pub turns: Vec<Turn>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -4,12 +4,12 @@
 //! import, it only appends, and the same file a second time adds nothing; what it names to be asked is
 //! the same each time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::chats::{self, Conversation, Standing};
+use super::chats::{self, Conversation, Standing, Turn};
 use super::collect::NamedFile;
 use super::documents::{self, Described};
 use super::kind::{FileKind, Group};
@@ -387,11 +387,12 @@ impl<'a> Intake<'a> {
     fn conversation(
         &mut self,
         file: &NamedFile,
-        one: Conversation,
+        mut one: Conversation,
         report: &mut Report,
     ) -> Result<(), ImportError> {
+        let earlier = self.keep_reading(&mut one, report)?;
         if let Some(order) = one.dates_read {
-            report.dates_read.push(DatesRead { source: file.name.clone(), order });
+            report.dates_read.push(DatesRead { source: file.name.clone(), order, earlier });
         }
         let project = one.project.clone().or_else(|| self.settings.project.clone());
         let mut talk = Talk {
@@ -403,17 +404,8 @@ impl<'a> Intake<'a> {
         };
         let mut messages = Vec::new();
         for turn in &one.turns {
-            // Ids of messages are unique in their conversation only.
             let publish = together([one.publish, turn.publish]);
-            let hash = sha256(&turn.text).hex();
-            let parts = [
-                Part::Text("event"),
-                Part::Labelled("source", one.system),
-                Part::Labelled("conversation", &one.id),
-                Part::Labelled("message", &turn.id),
-                Part::Labelled("content", &hash),
-            ];
-            let id = stable_id("evt", &parts);
+            let id = event_id_of(&one, turn);
             let mut value = json!({
                 "schema_version": "event.v1",
                 "event_id": id,
@@ -459,6 +451,44 @@ impl<'a> Intake<'a> {
             self.days.take(turn.at, record, report)?;
         }
         self.talk(&file.name, talk, messages, report)
+    }
+
+    /// Reads the dates of a chat as its first import did, so that no message is there twice. Gives the reading
+    /// of that import where this file shows that it was wrong.
+    fn keep_reading(
+        &mut self,
+        one: &mut Conversation,
+        report: &mut Report,
+    ) -> Result<Option<&'static str>, ImportError> {
+        let Some(other) = one.other_reading.take() else { return Ok(None) };
+        if self.has_one(one, &one.turns, &other.turns, report)?
+            || !self.has_one(one, &other.turns, &one.turns, report)?
+        {
+            return Ok(None);
+        }
+        if other.is_possible {
+            (one.turns, one.dates_read) = (other.turns, Some(other.order));
+            return Ok(None);
+        }
+        one.dates_read = Some(other.instead_of);
+        Ok(Some(other.order))
+    }
+
+    /// Whether one of these messages was imported, as far as it is not one of the others too.
+    fn has_one(
+        &mut self,
+        chat: &Conversation,
+        turns: &[Turn],
+        others: &[Turn],
+        report: &mut Report,
+    ) -> Result<bool, ImportError> {
+        let others: HashSet<&str> = others.iter().map(|turn| turn.id.as_str()).collect();
+        for turn in turns.iter().filter(|turn| !others.contains(turn.id.as_str())) {
+            if self.days.has(turn.at, &event_id_of(chat, turn), report)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Takes the messages of a file, whose conversations become sessions.
@@ -529,6 +559,19 @@ impl<'a> Intake<'a> {
         }
         Ok(())
     }
+}
+
+/// The id of the event of a message. Ids of messages are unique in their conversation only.
+fn event_id_of(chat: &Conversation, turn: &Turn) -> String {
+    let hash = sha256(&turn.text).hex();
+    let parts = [
+        Part::Text("event"),
+        Part::Labelled("source", chat.system),
+        Part::Labelled("conversation", &chat.id),
+        Part::Labelled("message", &turn.id),
+        Part::Labelled("content", &hash),
+    ];
+    stable_id("evt", &parts)
 }
 
 /// An event as a document: its text, and what is known of it.

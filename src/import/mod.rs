@@ -172,6 +172,9 @@ pub(crate) struct DatesRead {
     pub source: String,
     /// `day/month/year` or `month/day/year`.
     pub order: &'static str,
+    /// How an earlier import read them, which was wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<&'static str>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -295,6 +298,11 @@ impl<'a> Days<'a> {
             return Ok(());
         }
         self.put(report)
+    }
+
+    /// Whether an event of this time is there already.
+    fn has(&mut self, at: Timestamp, id: &str, report: &mut Report) -> Result<bool, ImportError> {
+        self.appender.has(&at.day_in(self.zone).to_string(), id, report)
     }
 
     fn put(&mut self, report: &mut Report) -> Result<(), ImportError> {

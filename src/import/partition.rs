@@ -222,6 +222,20 @@ impl<'a> Appender<'a> {
         }
     }
 
+    /// Whether a partition of ours has a record with this id.
+    pub(super) fn has(
+        &mut self,
+        partition: &str,
+        id: &str,
+        report: &mut Report,
+    ) -> Result<bool, ImportError> {
+        match self.growing(partition, report) {
+            Ok(growing) => Ok(growing.known.contains_key(&IdKey::of(id))),
+            Err(ImportError::Foreign { .. } | ImportError::Damaged { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The files whose documents are in a partition, each with its newest content.
     pub(super) fn files(
         &mut self,
