@@ -476,3 +476,21 @@ fn every_command_has_the_same_day_of_a_summary() {
     assert!(since.contains("roof") && !since.contains("meeting"), "{since}");
     home.ok(&["verify"]);
 }
+
+#[test]
+fn a_duplicate_whose_source_was_deleted_says_so() {
+    let home = Home::new("");
+    put(&home, "a.txt", "The meeting moved to Tuesday.");
+    append(&home, &with_params("one", "a.txt", json!({})));
+    drain(&home);
+    std::fs::remove_file(home.path("buses/other/a.txt")).unwrap();
+    append(&home, &with_params("two", "a.txt", json!({})));
+    let (_, said) = drain(&home);
+    assert!(said.contains("is gone since (two)"), "{said}");
+    let ack = home.last_ack("two");
+    assert_eq!(
+        (&ack["status"], &ack["warnings"]),
+        (&json!("duplicate"), &json!(["source_missing"]))
+    );
+    assert!(home.ok(&["show", "two"]).contains("not there any more"));
+}

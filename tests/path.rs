@@ -810,6 +810,61 @@ fn a_chat_keeps_the_reading_of_its_dates_from_its_first_import() {
     assert!(output.status.success());
 }
 
+/// Every event that was imported.
+fn events(person: &Person) -> Vec<Value> {
+    let mut found = Vec::new();
+    for day in std::fs::read_dir(person.path("home/buses/eventbus/daily")).unwrap() {
+        let text = std::fs::read_to_string(day.unwrap().path()).unwrap();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        found.extend(lines.filter(|one| one["event_id"].is_string()));
+    }
+    found
+}
+
+#[test]
+fn items_of_a_json_feed_without_an_author_have_that_of_the_feed() {
+    let person = Person::new();
+    std::fs::create_dir(person.path("own")).unwrap();
+    let feed = json!({
+        "version": "https://jsonfeed.org/version/1.1", "title": "Town",
+        "authors": [{"name": "Ana Ruiz", "url": "https://ana.example"}],
+        "items": [
+            {"id": "1", "content_text": "The bridge opens on Friday.", "date_published": "2026-02-11T10:00:00Z"},
+            {"id": "2", "content_text": "The pool closes on Monday.", "date_published": "2026-02-11T11:00:00Z",
+             "authors": [{"name": "Bo Lind"}]},
+        ],
+    });
+    std::fs::write(person.path("own/feed.json"), feed.to_string()).unwrap();
+    person.run(0, &home(&["add", "--init", "own"]));
+    let events = events(&person);
+    let author = |words: &str| {
+        let one = events.iter().find(|one| one["content"].as_str().unwrap().contains(words));
+        one.unwrap()["author"]["name"].clone()
+    };
+    assert_eq!((author("bridge"), author("pool")), ("Ana Ruiz".into(), "Bo Lind".into()));
+}
+
+#[test]
+fn a_mail_without_a_date_in_another_mail_has_no_date() {
+    let person = Person::new();
+    std::fs::create_dir(person.path("own")).unwrap();
+    let mail = "Message-ID: <1@x.org>\r\nFrom: ana@x.org\r\nSubject: Fwd\r\n\
+        Date: Wed, 11 Feb 2026 10:00:00 +0000\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n\
+        --b\r\n\r\nPlease read the offer below.\r\n--b\r\nContent-Type: message/rfc822\r\n\r\n\
+        Message-ID: <2@x.org>\r\nFrom: bo@x.org\r\nSubject: Offer\r\n\r\n\
+        The pump costs 240 euros with two years of warranty.\r\n--b--\r\n";
+    std::fs::write(person.path("own/a.eml"), mail).unwrap();
+    person.run(0, &home(&["add", "--init", "own"]));
+    let rows = person.json(0, &home(&["read", "--last", "5"]));
+    let precision = |words: &str| {
+        let one = rows.iter().find(|row| row["outputs"].to_string().contains(words)).unwrap();
+        assert_eq!(one["day"], "2026-02-11", "it lies beside the mail around it");
+        one["meta"]["ts_precision"].clone()
+    };
+    assert_eq!((precision("read the offer"), precision("240 euros")), (Value::Null, "none".into()));
+    says(&person.run(0, &home(&["read", "Offer"])).out, &["no date, filed under 2026-02-11"]);
+}
+
 #[test]
 fn an_empty_day_and_a_day_that_is_not_published_are_told_apart() {
     let person = Person::new();

@@ -623,6 +623,9 @@ fn in_words(warning: Warning) -> &'static str {
             "the source changed since this summary was made: `summarizer submit --flow … --again` \
              asks anew"
         }
+        Warning::SourceMissing => {
+            "a source of this summary is not there any more; the summary stays as it is"
+        }
         Warning::SourcePrivate => {
             "the source became private since this summary was made, so no list, digest, feed or \
              selection for others has the summary any more; `summarizer submit --flow … --again` \

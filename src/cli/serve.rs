@@ -174,7 +174,9 @@ fn tell_stale(context: &Context, ended: &Ended) {
     // A source that became private changed too, and that is what counts.
     let private = |ack: &Value| warns(ack, Warning::SourcePrivate);
     let changed = |ack: &Value| warns(ack, Warning::SourceChanged) && !private(ack);
-    let told: [(&dyn Fn(&Value) -> bool, _); 2] = [
+    let missing = |ack: &Value| warns(ack, Warning::SourceMissing);
+    let told: [(&dyn Fn(&Value) -> bool, _); 3] = [
+        (&missing, ("is gone since", "the summary stays as it is")),
         (&changed, ("changed since", "`summarizer submit --flow … --again` asks anew")),
         (&private, ("became private since", "others are not shown this summary any more")),
     ];

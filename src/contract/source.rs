@@ -441,6 +441,8 @@ pub(crate) enum TimePrecision {
 
 impl TimePrecision {
     const NAME: &str = "ts_precision";
+    /// The member that says that there is no date.
+    pub(crate) const UNKNOWN: (&str, &str) = (TimePrecision::NAME, "none");
 
     /// Reads the `meta` of an item.
     pub(crate) fn of(meta: &Value) -> TimePrecision {
@@ -466,7 +468,7 @@ impl TimePrecision {
         match self {
             TimePrecision::Moment => None,
             TimePrecision::Day => Some((TimePrecision::NAME, "day")),
-            TimePrecision::Unknown => Some((TimePrecision::NAME, "none")),
+            TimePrecision::Unknown => Some(TimePrecision::UNKNOWN),
         }
     }
 }

@@ -224,6 +224,7 @@ words! {
         UpstreamDaysMissing = 8 "upstream_days_missing",
         SourceChanged = 9 "source_changed",
         SourcePrivate = 10 "source_private",
+        SourceMissing = 11 "source_missing",
     }
 }
 

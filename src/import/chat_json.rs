@@ -46,6 +46,22 @@ const IDS: [&str; 3] = ["id", "ts", "client_msg_id"];
 /// How Slack calls what its program says; other messages with a subtype are of people.
 const SLACK_NOTES: [&str; 3] = ["channel_", "group_", "bot_add"];
 
+/// Kinds of messages of Discord that hold words of their author, by name and by number; all others are notes.
+const DISCORD_WORDS: [&str; 10] = [
+    "Default",
+    "Reply",
+    "ChatInputCommand",
+    "ThreadStarterMessage",
+    "ContextMenuCommand",
+    "0",
+    "19",
+    "20",
+    "21",
+    "23",
+];
+/// Kinds of messages of Messenger that are notes.
+const MESSENGER_NOTES: [&str; 3] = ["Call", "Subscribe", "Unsubscribe"];
+
 /// The conversations of an export. `name` is the name of its file; `channel` is what lies beside one of Slack.
 pub(super) fn conversations(
     value: &Value,
@@ -94,10 +110,7 @@ fn conversation(
             continue;
         };
         let author = author(message, &people);
-        let is_note = message["type"] == "service"
-            || message["subtype"]
-                .as_str()
-                .is_some_and(|kind| SLACK_NOTES.iter().any(|note| kind.starts_with(note)));
+        let is_note = is_note(message);
         let given = IDS.iter().find_map(|name| scalar(&message[*name]));
         let hash = || {
             let said = format!("{} {} {text}", at.0, author.as_deref().unwrap_or_default());
@@ -121,6 +134,19 @@ fn conversation(
         let publish = together([found.publish, said]);
         Conversation { publish, ..found }
     })
+}
+
+/// Whether the program says it: who came, what was pinned, that somebody called.
+fn is_note(message: &Value) -> bool {
+    let slack = message["subtype"].as_str().unwrap_or_default();
+    let kind = scalar(&message["type"]).unwrap_or_default();
+    // Kinds of Discord begin with a capital, or are numbers. Others are words such as `message`.
+    let is_of_discord = message["author"].is_object()
+        && kind.starts_with(|c: char| c.is_ascii_uppercase() || c.is_ascii_digit());
+    kind == "service"
+        || SLACK_NOTES.iter().any(|note| slack.starts_with(note))
+        || is_of_discord && !DISCORD_WORDS.contains(&kind.as_str())
+        || message["sender_name"].is_string() && MESSENGER_NOTES.contains(&kind.as_str())
 }
 
 fn word(value: &Value) -> Option<String> {
@@ -348,5 +374,37 @@ mod tests {
         let discord = json!({"guild": {}, "channel": {"id": "7", "name": "help"}, "messages": [
             {"id": "1", "timestamp": "2026-03-05T10:00:00+00:00", "content": "Hi", "author": {"name": "ana"}}]});
         assert_eq!(shown(&discord), ["2026-03-05T10:00 ana: Hi"]);
+    }
+
+    #[test]
+    fn what_a_program_says_is_no_word_of_a_person() {
+        let message = |number: usize, kind: &Value| {
+            json!({"id": number.to_string(), "type": kind, "author": {"id": "7", "name": "Ana"},
+                   "timestamp": "2026-03-05T10:00:00+00:00", "content": format!("{kind}")})
+        };
+        let kinds = [
+            json!("Default"),
+            json!("Reply"),
+            json!(19),
+            json!("23"),
+            json!("GuildMemberJoin"),
+            json!("ChannelPinnedMessage"),
+            json!("Call"),
+            json!("RecipientAdd"),
+            json!(7),
+            json!("46"),
+        ];
+        let messages: Vec<Value> =
+            kinds.iter().enumerate().map(|(number, kind)| message(number, kind)).collect();
+        let discord = json!({"channel": {"id": "7", "name": "help"}, "messages": messages});
+        assert_eq!(shown(&discord).len(), 4, "{:?}", shown(&discord));
+        let found = conversations(&discord, "a.json", &SlackChannel::default(), chrono_tz::UTC);
+        assert_eq!(found[0].turns.len(), kinds.len(), "notes are kept beside");
+        let messenger = json!({"title": "Flat", "participants": [], "messages": [
+            {"sender_name": "Bo", "timestamp_ms": 1_772_704_860_000_i64, "type": "Generic", "content": "Hi"},
+            {"sender_name": "Bo", "timestamp_ms": 1_772_704_870_000_i64, "type": "Subscribe",
+             "content": "Bo added Ana to the group."},
+            {"sender_name": "Bo", "timestamp_ms": 1_772_704_880_000_i64, "type": "Share", "content": "See"}]});
+        assert_eq!(shown(&messenger).len(), 2);
     }
 }

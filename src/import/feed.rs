@@ -22,7 +22,7 @@ pub(crate) fn read(uri: &str, text: &str) -> Result<Feed, String> {
     let root = parsed.root_element();
     let channel = root.children().find(|node| name(node) == "channel").unwrap_or(root);
     let title = words(channel, &["title"]);
-    let author = author(channel);
+    let author = author(channel).or_else(|| editor(channel));
     // A feed that dates no item dates itself.
     let fallback = inner(channel, &["pubDate", "lastBuildDate", "updated", "date"]);
     let fallback = fallback.map(Value::from);
@@ -120,6 +120,19 @@ fn author(item: Node<'_, '_>) -> Option<String> {
     // Some feeds name an author in both forms.
     names.dedup();
     (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// The person who edits a channel: `town@x.example (Ana Ruiz)`. An address alone names nobody.
+fn editor(channel: Node<'_, '_>) -> Option<String> {
+    let editor = inner(channel, &["managingEditor"])?;
+    let named = editor.split_once('(').and_then(|(_, rest)| rest.rsplit_once(')'));
+    let name = match named {
+        Some((name, _)) => name,
+        None if editor.contains('@') => return None,
+        None => editor.as_str(),
+    };
+    let name = name.trim();
+    (!name.is_empty()).then(|| name.to_owned())
 }
 
 /// What an item or a channel says of its privacy: elements and attributes named as members of records are,
@@ -271,6 +284,27 @@ mod tests {
         assert_eq!(record.value["labels"], json!(["roads"]));
         assert_eq!(record.value["timestamp"], "2026-02-11T10:00:00+01:00", "its own offset");
         assert!(feed.items[1].as_ref().unwrap_err().to_string().contains("No date"));
+    }
+
+    #[test]
+    fn items_of_a_channel_without_an_author_have_its_editor() {
+        let author = |head: &str, item: &str| {
+            let text = format!(
+                "<rss><channel><title>C</title>{head}<item><title>T</title><guid>g</guid>\
+                 <pubDate>2026-02-11</pubDate>{item}</item></channel></rss>"
+            );
+            let feed = read("f.xml", &text).unwrap();
+            feed.items[0].as_ref().unwrap().1.value["author"].clone()
+        };
+        let editor = |who: &str| format!("<managingEditor>{who}</managingEditor>");
+        assert_eq!(author(&editor("town@x.example (Ana Ruiz)"), ""), "Ana Ruiz");
+        assert_eq!(author(&editor("Ana Ruiz"), ""), "Ana Ruiz");
+        assert_eq!(author(&editor("webmaster@x.example"), ""), Value::Null);
+        assert_eq!(author("<webMaster>w@x.example (Bo)</webMaster>", ""), Value::Null);
+        assert_eq!(
+            author(&editor("Ana"), "<author>bo@x.example (Bo)</author>"),
+            "bo@x.example (Bo)"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::stream::{FEED_TITLE, each_record};
+use super::stream::{FEED_AUTHORS, FEED_TITLE, each_record};
 use super::{ImportError, LeftOut, NewRecord, Report, TakeEvent, Target, import_events};
 use crate::contract::hash::sha256;
 use crate::contract::json::line;
@@ -187,6 +187,11 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
     for (key, found) in kept {
         value[key] = found;
     }
+    if value["author"].is_null()
+        && let Some(author) = author_of_feed(record)
+    {
+        value["author"] = author;
+    }
     if let Some(publish) = publish {
         value["publish"] = json!(publish);
         let mark = record.as_object().and_then(publish::mark_of).filter(|_| !publish);
@@ -237,6 +242,14 @@ fn kind(mapping: &Mapping, role: Option<&str>) -> (String, String) {
         return kind.clone();
     }
     ("chat_turn".to_owned(), subkind_of(role.unwrap_or_default()).to_owned())
+}
+
+/// The author of an item that names none: that of its feed.
+fn author_of_feed(record: &Value) -> Option<Value> {
+    match record.get(FEED_AUTHORS)? {
+        Value::Array(all) => together(all),
+        one => together(std::slice::from_ref(one)),
+    }
 }
 
 /// Several authors as one text. One alone stays as it is, with its address.

@@ -16,6 +16,7 @@ use super::{
 use crate::contract::hash::sha256;
 use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish::together;
+use crate::contract::source::TimePrecision;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
 use crate::markup::document::Document;
@@ -197,7 +198,7 @@ impl Reading<'_> {
     ) {
         let message_id = mail.message_id.clone().unwrap_or_else(|| sha256(bytes).hex());
         let publish = together([mail.publish, around]);
-        let event = Event { file: self.file, message_id: &message_id, mail, at, publish };
+        let event = Event { file: self.file, message_id: &message_id, mail, at, publish, depth };
         // Files are read as files, and not as the body of the mail that has only them.
         let has_text =
             mail.shows_text || mail.attachments.is_empty() && !mail.body.trim().is_empty();
@@ -288,6 +289,8 @@ struct Event<'a> {
     mail: &'a Mail,
     at: Timestamp,
     publish: Option<bool>,
+    /// Mails around it.
+    depth: usize,
 }
 
 impl Event<'_> {
@@ -334,6 +337,11 @@ impl Event<'_> {
         }
         for (name, found) in members {
             value[name] = found;
+        }
+        // It lies on the day of the mail around it, and nobody knows when it was written.
+        if self.depth > 0 && date_of(self.mail).is_none_or(|at| at.0 < 0) {
+            let (name, word) = TimePrecision::UNKNOWN;
+            value[name] = word.into();
         }
         (self.at, NewRecord { order: self.at.0, id, value })
     }

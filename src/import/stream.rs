@@ -4,7 +4,7 @@
 //! Contract: memory holds one record and never the file. One pass over the file finds its form: one
 //! JSON value with a list is a list, and everything else is lines. So each damaged line of a list is
 //! reported. A mark as private beside a list holds for each of its items, and each item of a feed has the name of
-//! the feed as `feed_title`.
+//! the feed as `feed_title` and its authors as `feed_authors`.
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -22,7 +22,7 @@ use super::{ImportError, disk_error};
 use crate::contract::json::exact;
 use crate::contract::privacy::{LOCAL_ONLY, names_local_only, says_local_only};
 use crate::contract::publish;
-use crate::markup::records::{OF_FEEDS, feed_name};
+use crate::markup::records::{OF_FEEDS, feed_name, is_feed};
 use crate::os::{Disk, DiskFile, Open};
 use crate::upstream::lines::{BUS_LINE_BYTES_MAX, Lines};
 
@@ -30,6 +30,10 @@ use crate::upstream::lines::{BUS_LINE_BYTES_MAX, Lines};
 const LISTS: [&str; 4] = ["items", "articles", "entries", "results"];
 /// The name of its feed, as an item gets it. Unlike `feed`, which names a conversation, it is part of no id.
 pub(super) const FEED_TITLE: &str = "feed_title";
+/// The authors of its feed, as an item without an author gets them. They are part of no id.
+pub(super) const FEED_AUTHORS: &str = "feed_authors";
+/// Members of a JSON Feed that name its authors, in the newer and the older form.
+const AUTHORS_OF_FEEDS: [&str; 2] = ["authors", "author"];
 const MARK: &[u8] = b"\xef\xbb\xbf";
 const READ_BYTES: usize = 256 << 10;
 
@@ -50,6 +54,8 @@ pub(super) fn each_record(
     let is_private = publish::said_by_record(&head) == Some(false);
     let is_local_only = says_local_only(&head);
     let feed = feed_name(&head);
+    let authors =
+        AUTHORS_OF_FEEDS.iter().find_map(|name| head.get(*name)).filter(|_| is_feed(&head));
     if matches!(shape, Shape::Lines) {
         return each_line(&opened, file, take);
     }
@@ -61,6 +67,9 @@ pub(super) fn each_record(
             members.extend(is_local_only.then(|| (LOCAL_ONLY.to_owned(), true.into())));
             if let Some(feed) = &feed {
                 members.entry(FEED_TITLE).or_insert_with(|| feed.as_str().into());
+            }
+            if let Some(authors) = authors {
+                members.insert(FEED_AUTHORS.to_owned(), authors.clone());
             }
         }
         take(number, Ok(record)).map_err(|error| failure = Some(error)).is_ok()
@@ -217,7 +226,9 @@ impl<'de> Visitor<'de> for WholeFile<'_> {
         let mut first: Option<usize> = None;
         while let Some(key) = map.next_key::<String>()? {
             let Some(number) = LISTS.iter().position(|name| *name == key) else {
-                let is_mark = OF_FEEDS.contains(&key.as_str()) || is_mark(&key);
+                let name = key.as_str();
+                let is_mark =
+                    OF_FEEDS.contains(&name) || AUTHORS_OF_FEEDS.contains(&name) || is_mark(&key);
                 let said = map.next_value_seed(Marks { is_mark })?;
                 self.head.extend(said.map(|said| (key, said)));
                 continue;
@@ -366,6 +377,10 @@ mod tests {
             br#"{"version":"https://jsonfeed.org/version/1","title":"Town","items":[{"a":1}]}"#;
         assert_eq!(records(feed), all(&[json!({"a": 1, "feed_title": "Town"})]));
         assert_eq!(records(br#"{"title":"Town","items":[{"a":1}]}"#), all(&[json!({"a": 1})]));
+        let feed = br#"{"version":"https://jsonfeed.org/version/1","author":{"name":"Ana"},"items":[{"a":1}]}"#;
+        assert_eq!(records(feed), all(&[json!({"a": 1, "feed_authors": {"name": "Ana"}})]));
+        let other = br#"{"author":{"name":"Ana"},"items":[{"a":1}]}"#;
+        assert_eq!(records(other), all(&[json!({"a": 1})]));
         // One record that is the only line of its file.
         assert_eq!(records(b"{\n\"a\":\n1}"), [(1, None), (2, None), (3, None)]);
         assert_eq!(records(b"{\"a\":1}"), all(std::slice::from_ref(&a)));

@@ -302,10 +302,15 @@ fn json_list(text: &str) -> Option<List> {
 
 /// The name of a JSON Feed, by the members beside its items; `None` where they are no feed's.
 pub(crate) fn feed_name(members: &Map<String, Value>) -> Option<String> {
-    let word = |name: &str| members.get(name).and_then(Value::as_str).map(str::trim);
-    let is_feed = word("version").is_some_and(|version| version.starts_with(JSON_FEED));
-    let title = word("title").filter(|title| is_feed && !title.is_empty());
+    let title = members.get("title").and_then(Value::as_str).map(str::trim);
+    let title = title.filter(|title| is_feed(members) && !title.is_empty());
     title.map(str::to_owned)
+}
+
+/// Whether these members beside a list of items are those of a JSON Feed.
+pub(crate) fn is_feed(members: &Map<String, Value>) -> bool {
+    let version = members.get("version").and_then(Value::as_str).map(str::trim);
+    version.is_some_and(|version| version.starts_with(JSON_FEED))
 }
 
 fn json_lines(text: &str) -> Result<List, String> {

@@ -41,6 +41,7 @@ const PLACED: &[&str] = &[
     "timestamp",
     "ts_abs_ms",
     "ts_abs",
+    "ts_precision",
     "title",
     "subject",
     "content",
@@ -175,6 +176,7 @@ fn each_context(
         if context.ts.is_none()
             && context.day.is_none()
             && context.kind != SourceKind::Summary
+            && TimePrecision::of(record) != TimePrecision::Unknown
             && let Some(at) = source.time_ms.and_then(|ms| zoned(Timestamp(ms), zone))
         {
             context.set_time(at, zone);

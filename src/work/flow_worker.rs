@@ -442,30 +442,46 @@ impl Worker for FlowWorker {
         let Some(then) = recent.or_else(|| made_from(log, ended?)) else {
             return Warnings::default();
         };
-        // A text that cannot be read now cannot be compared.
-        self.read_again(request).map_or(Warnings::default(), |now| now.since(then))
+        match self.read_again(request) {
+            Ok(now) => now.since(then),
+            Err(NotReadAgain::Missing) => Warnings::default().with(Warning::SourceMissing),
+            // A text that cannot be read now cannot be compared.
+            Err(NotReadAgain::Unread) => Warnings::default(),
+        }
     }
 }
 
 impl FlowWorker {
     /// What a request would be made from now.
-    fn read_again(&self, request: &TakenRequest) -> Option<MadeFrom> {
-        let parsed = Request::parse(&request.line).ok()?;
+    fn read_again(&self, request: &TakenRequest) -> Result<MadeFrom, NotReadAgain> {
+        let unread = NotReadAgain::Unread;
+        let parsed = Request::parse(&request.line).map_err(|_| unread)?;
         let setup = Arc::clone(&self.setup.read());
         let zone = setup.config.timezone;
         let resolving = upstream::Options { zone: Some(zone), ..self.resolving.clone() };
         let input = InputSpec::of(&parsed.input);
         let now = upstream::resolve(&self.upstream, &input, parsed.work.kind, &resolving);
-        let mut now = now.ok()?;
-        let context = context_of(&now, &self.upstream, zone).ok()?;
+        let mut now = now.map_err(|defect| match defect.class {
+            ErrorClass::InputMissing => NotReadAgain::Missing,
+            _ => unread,
+        })?;
+        let context = context_of(&now, &self.upstream, zone).map_err(|_| unread)?;
         let data = confinement(&setup.config, &self.upstream, &parsed, &now, context.as_ref());
-        let data = data.ok()?;
+        let data = data.map_err(|_| unread)?;
         if !data.private.is_empty() {
             now.common.publish = Some(false);
         }
         let context = context_identity(&context.unwrap_or_default(), &now, &data);
-        Some(MadeFrom::of(context, now.source_text_hash))
+        Ok(MadeFrom::of(context, now.source_text_hash))
     }
+}
+
+/// Why the sources of a request cannot be read again.
+#[derive(Debug, Clone, Copy)]
+enum NotReadAgain {
+    /// One of them is not there any more.
+    Missing,
+    Unread,
 }
 
 /// What an output is made from.
