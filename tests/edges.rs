@@ -494,3 +494,36 @@ fn a_duplicate_whose_source_was_deleted_says_so() {
     );
     assert!(home.ok(&["show", "two"]).contains("not there any more"));
 }
+
+#[test]
+fn a_draft_for_a_run_names_the_agents_of_that_run() {
+    let home = Home::new("");
+    let agents = home.path("research/run-1/agents");
+    std::fs::create_dir_all(&agents).unwrap();
+    for name in ["SoilResearcher", "WaterResearcher"] {
+        std::fs::write(agents.join(format!("{name}.md")), "# An agent\n").unwrap();
+    }
+    let root = home.path("research").to_string_lossy().into_owned();
+    let draft = |run: &str| {
+        let args = ["perspectives", "draft", "--objective", "Which pump lasts longest?"];
+        let ran = home.run(&[&args[..], &["--run-id", run, "--research-root", &root]].concat());
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert!(ran.status.success(), "{said}");
+        (ran.stdout, said)
+    };
+    let (drafted, said) = draft("run-1");
+    assert!(!said.contains("warning"), "{said}");
+    let value: Value = serde_json::from_slice(&drafted).unwrap();
+    let named: std::collections::BTreeSet<&str> = value["perspectives"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["agent_type"].as_str())
+        .collect();
+    assert_eq!(named, ["SoilResearcher", "WaterResearcher"].into());
+    let file = home.path("draft.json");
+    std::fs::write(&file, &drafted).unwrap();
+    let from = file.to_string_lossy().into_owned();
+    home.ok(&["perspectives", "write", "run-1", "--from", &from, "--research-root", &root]);
+    assert!(draft("run-2").1.contains("there is no run"), "an id that was misspelled");
+}

@@ -84,7 +84,9 @@ impl PerspectivesArgs {
                 if let Some(bad) = run_id.as_deref().filter(|id| !is_run_id(id)) {
                     return Err(Failure::new(Exit::Usage, format!("{bad:?} is not a run id")));
                 }
-                let agent_types = options.agent_types(context, None)?.researchers();
+                let run =
+                    run_id.as_deref().map(|id| options.run_folder(context, id)).transpose()?;
+                let agent_types = options.agent_types(context, run.as_deref())?.researchers();
                 let input = DraftInput {
                     objective,
                     count: *count,

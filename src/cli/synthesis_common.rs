@@ -67,6 +67,19 @@ impl ResearchOptions {
         Ok(agents)
     }
 
+    /// The folder of a run, which may not exist yet. Its agents are those of the folders above it until
+    /// then.
+    pub(crate) fn run_folder(&self, context: &Context, id: &str) -> Result<PathBuf, Failure> {
+        let folder = self.research_root(context)?.join(id);
+        let found = context.machine.disk.stat(&folder);
+        if self.research_root.is_some() && !found.is_ok_and(|stat| stat.is_some_and(|it| it.is_dir))
+        {
+            let shown = folder.display();
+            context.ui.talk(format!("{} there is no run {shown} yet", ui::yellow("warning:")));
+        }
+        Ok(folder)
+    }
+
     /// The first agent that is named.
     pub(crate) fn first_named(&self) -> Option<&str> {
         self.agent_types.first().map(String::as_str)
