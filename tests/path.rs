@@ -95,6 +95,24 @@ fn one_file_gives_its_summary_and_nothing_else() {
     assert!(std::fs::read_dir(person.dir.path()).unwrap().count() == 1, "nothing was written");
 }
 
+/// Without the program every PDF is skipped, so the message must say how to get it.
+#[test]
+fn a_missing_pdf_reader_says_what_to_install() {
+    let mut person = Person::new();
+    person.pdf = r#"["pdftotext", "-layout", "{}", "-"]"#;
+    let nowhere = person.path("mine");
+    let command = |args: &[&str]| {
+        let output = person.command(args).env("PATH", &nowhere).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (exit, said) = command(&["sum", "mine/office/invoice.pdf"]);
+    assert_eq!(exit, Some(5), "{said}");
+    says(
+        &said,
+        &["invoice.pdf: needs pdftotext: install poppler-utils", "1 .pdf (needs pdftotext)"],
+    );
+}
+
 #[test]
 fn a_folder_gives_a_summary_of_every_kind_and_names_what_it_skips() {
     let person = Person::new();

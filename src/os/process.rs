@@ -141,6 +141,22 @@ fn attend(child: &mut Child, pipes: &mut Pipes<'_>, program: &Program, deadline:
     }
 }
 
+/// Whether the helper would find a program. The helper itself starts in any case, so a missing program would
+/// only show in what it says.
+fn is_there(program: &Program) -> bool {
+    let file = Path::new(&program.program);
+    if program.program.as_encoded_bytes().contains(&b'/') {
+        return program
+            .folder
+            .as_ref()
+            .map_or(file.to_owned(), |folder| folder.join(file))
+            .exists();
+    }
+    // Without PATH the system has folders of its own.
+    std::env::var_os("PATH")
+        .is_none_or(|path| std::env::split_paths(&path).any(|folder| folder.join(file).is_file()))
+}
+
 /// The command of a program: by way of the helper, where it needs one and this executable has it.
 fn command(program: &Program, scratch: Option<&Path>) -> Command {
     let jail = program.jail.as_ref().map(|jail| {
@@ -157,6 +173,9 @@ fn command(program: &Program, scratch: Option<&Path>) -> Command {
 }
 
 fn spawn(program: &Program, scratch: Option<&Path>) -> io::Result<Child> {
+    if !is_there(program) {
+        return Err(rustix::io::Errno::NOENT.into());
+    }
     let mut command = command(program, scratch);
     command
         .env_clear()
