@@ -114,6 +114,30 @@ fn a_missing_pdf_reader_says_what_to_install() {
 }
 
 #[test]
+fn documents_without_a_reader_are_named_and_long_lists_are_cut() {
+    let person = Person::new();
+    let said = person.run(0, &["sum", "mine"]).err;
+    says(
+        &said,
+        &["skipped: mine/office/deed.rtf: no reader", "mine/office/slides.key: damaged archive"],
+    );
+    assert!(!said.contains("lake.png"), "pictures are only counted: {said}");
+    std::fs::create_dir(person.path("scans")).unwrap();
+    for number in 0..30 {
+        std::fs::write(person.path(&format!("scans/{number:02}.rtf")), br"{\rtf1 words}").unwrap();
+    }
+    std::fs::write(person.path("scans/offer.docx"), b"PK\x03\x04 cut").unwrap();
+    let said = person.run(5, &["sum", "scans"]).err;
+    says(
+        &said,
+        &["skipped: scans/19.rtf: no reader", "and 11 more: see `--json`", "skipped 31: 30 .rtf"],
+    );
+    assert!(!said.contains("scans/20.rtf"), "{said}");
+    std::fs::write(person.path("scans/a.txt"), "The deed is at the lawyer.").unwrap();
+    person.run(1, &["sum", "scans"]);
+}
+
+#[test]
 fn a_folder_gives_a_summary_of_every_kind_and_names_what_it_skips() {
     let person = Person::new();
     let ran = person.run(0, &["sum", "mine"]);

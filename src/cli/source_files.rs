@@ -15,14 +15,19 @@ use crate::os::Disk;
 use crate::upstream::Family;
 use crate::upstream::index::IdKey;
 
-/// Attachments that were not read and that are named.
+/// Files or attachments that were not read and that are named.
 const NOT_READ_NAMED: usize = 20;
 
-/// Names the files that a person asked for or that are there and cannot be read.
+/// Names the skipped files that a person may miss. Pictures and programs are only counted.
 pub(super) fn name_skipped(ui: ui::Ui, skipped: &[Skipped]) {
-    for one in skipped.iter().filter(|one| one.is_told() || one.why.contains(':')) {
+    let named = || skipped.iter().filter(|one| one.is_named());
+    for one in named().take(NOT_READ_NAMED) {
         let (name, why) = (plain_line(&one.name), plain_line(&one.why));
         ui.complain(format!("{} {name}: {why}", ui::yellow("skipped:")));
+    }
+    let more = named().count().saturating_sub(NOT_READ_NAMED);
+    if more > 0 {
+        ui.complain(format!("and {more} more: see `--json`"));
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::kind::{FileKind, HEAD_BYTES, Refusal};
+use super::kind::{FileKind, HEAD_BYTES, Refusal, may_lose_text};
 use super::{DOCUMENT_BYTES_MAX, FOLDER_DEPTH_MAX, ImportError, disk_error};
 use crate::home::Home;
 use crate::os::{Disk, Open, Stat};
@@ -38,9 +38,14 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
-    /// Whether the command names the file and exits with 1.
+    /// Whether the command exits with 1.
     pub(crate) fn is_told(&self) -> bool {
         self.named || self.is_fault
+    }
+
+    /// Whether the command names the file, and does not only count it. Advice stands after a colon.
+    pub(crate) fn is_named(&self) -> bool {
+        self.is_told() || may_lose_text(&self.why) || self.why.contains(':')
     }
 }
 
@@ -205,7 +210,10 @@ fn take(
     let name = shown(path);
     match kind_of(disk, path) {
         Ok(Ok(kind)) => files.push(NamedFile { path: path.to_owned(), name, kind }),
-        Ok(Err(Refusal(why))) => skipped.push(Skipped { name, why, named, is_fault: false }),
+        Ok(Err(refusal)) => {
+            let is_fault = refusal.is_fault_of(path);
+            skipped.push(Skipped { name, why: refusal.0, named, is_fault });
+        }
         Err(error) => {
             let why = unread(&error);
             skipped.push(Skipped { name, why, named, is_fault: true });

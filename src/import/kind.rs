@@ -156,10 +156,25 @@ impl Group {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Refusal(pub String);
 
+/// A document of a kind that has no reader.
+const NO_READER: &str = "no reader";
+const DAMAGED: &str = "damaged archive";
+const OLD_OFFICE: &str = "old Office format, or locked by a password";
+
 impl Refusal {
     pub(crate) fn new(why: impl Into<String>) -> Refusal {
         Refusal(why.into())
     }
+
+    /// Whether a file of this name should have been read.
+    pub(crate) fn is_fault_of(&self, name: &Path) -> bool {
+        self.0 == DAMAGED && matches!(extension(name).as_str(), "docx" | "epub")
+    }
+}
+
+/// Whether a file that was refused so may hold text that a person would miss, unlike a picture or a program.
+pub(crate) fn may_lose_text(why: &str) -> bool {
+    [NO_READER, DAMAGED, OLD_OFFICE].contains(&why)
 }
 
 /// The end of a name in lower case, without its dot.
@@ -170,7 +185,7 @@ pub(crate) fn extension(name: &Path) -> String {
 fn of_archive(extension: &str, bytes: &[u8]) -> Result<FileKind, Refusal> {
     let archive = match Archive::open(bytes) {
         Ok(archive) => archive,
-        Err(_) => return Err(Refusal::new("damaged archive")),
+        Err(_) => return Err(Refusal::new(DAMAGED)),
     };
     let has = |name: &str| archive.names().any(|known| known == name);
     if has("word/document.xml") {
@@ -181,7 +196,7 @@ fn of_archive(extension: &str, bytes: &[u8]) -> Result<FileKind, Refusal> {
     }
     Err(match extension {
         "zip" | "" => Refusal::new("archive: unpack it first"),
-        _ => Refusal::new("no reader"),
+        _ => Refusal::new(NO_READER),
     })
 }
 
@@ -190,13 +205,13 @@ fn by_magic(head: &[u8]) -> Option<Result<FileKind, Refusal>> {
         return Some(Ok(FileKind::Pdf));
     }
     let known: [(&[u8], &str); 10] = [
-        (b"{\\rtf", "no reader"),
+        (b"{\\rtf", NO_READER),
         (b"\x89PNG", "picture"),
         (b"\xff\xd8\xff", "picture"),
         (b"GIF8", "picture"),
         (b"RIFF", "media"),
         (b"ID3", "media"),
-        (b"\xd0\xcf\x11\xe0", "old Office format, or locked by a password"),
+        (b"\xd0\xcf\x11\xe0", OLD_OFFICE),
         (b"\x1f\x8b", "archive: unpack it first"),
         (b"7z\xbc\xaf", "archive: unpack it first"),
         (b"\x7fELF", "program"),
@@ -527,6 +542,10 @@ mod tests {
         }
         let mut whole = || Ok(b"PK\x03\x04".to_vec());
         let found = FileKind::of(Path::new("a.docx"), b"PK\x03\x04", &mut whole).unwrap();
-        assert_eq!(found, Err(Refusal::new("damaged archive")));
+        let refusal = Refusal::new("damaged archive");
+        assert!(
+            refusal.is_fault_of(Path::new("a.docx")) && !refusal.is_fault_of(Path::new("a.key"))
+        );
+        assert_eq!(found, Err(refusal));
     }
 }
