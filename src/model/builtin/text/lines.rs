@@ -344,7 +344,7 @@ pub(crate) fn is_frame(line: &str) -> bool {
     if text.len() > FRAME_BYTES_MAX {
         return false;
     }
-    if is_navigation(text) || is_page_mark(text) {
+    if is_navigation(text) || is_page_mark(text) || stands_for_file(text) {
         return true;
     }
     let said = fold(text.trim_start_matches(['-', '*', '[', '(', '<', '>', '©', ' ']));
@@ -370,6 +370,15 @@ fn is_navigation(line: &str) -> bool {
 fn is_page_mark(line: &str) -> bool {
     let Some(mark) = line.rfind('[').map(|at| fold(&line[at..])) else { return false };
     mark.starts_with("[page ") && mark.ends_with(']')
+}
+
+/// `[attachment: plan.txt]`, `[image]`: an import writes such a line where a message has a file, and the words
+/// of the file follow.
+fn stands_for_file(line: &str) -> bool {
+    let named = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    named.is_some_and(|name| {
+        name.starts_with("attachment: ") || matches!(name, "image" | "audio" | "video")
+    })
 }
 
 /// Columns set with spaces: `Category: Informational      March 2026`.
@@ -649,6 +658,16 @@ mod tests {
         }
         for line in ["Select a date", "SELECT ONE", "UPDATE on the roof", "update jobs set a"] {
             assert!(!begins_query(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_stands_for_a_file_is_no_sentence() {
+        for line in ["[attachment: plan of the garden.txt]", " [image] "] {
+            assert!(is_frame(line), "{line}");
+        }
+        for line in ["[x] Order the tiles", "[1]", "[the plan]", "See [attachment: a.txt] first."] {
+            assert!(!is_frame(line), "{line}");
         }
     }
 
