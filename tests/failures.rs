@@ -274,6 +274,8 @@ fn a_wait_says_at_once_that_no_service_runs_and_ends_at_its_timeout() {
     home.ok(&["resume"]);
     let (code, said) = submit("runs", &["--wait", "--timeout", "10 min"]);
     assert_eq!(code, Some(0), "{said}");
+    let said = home.ok(&["submit", "--flow", FREE, "--id", "a.txt", "--wait"]);
+    assert!(said.contains("duplicate") && said.contains("a.txt\n  The meeting moved"), "{said}");
     drop(service);
 }
 

@@ -18,7 +18,10 @@ const SHOWN: usize = 40;
 /// Lines that are printed of each.
 const LINES_SHOWN: usize = 6;
 
-/// Summaries that were just made, oldest source first.
+/// The status of a request that made a summary.
+const COMPLETED: &str = "completed";
+
+/// Summaries that requests ended with, oldest source first.
 pub(super) struct Made {
     pub published: Published,
 }
@@ -27,7 +30,7 @@ impl Made {
     /// Waits until every summary that was made is published. The service publishes in steps, so an ack
     /// comes before its line. Says how many are still missing when it takes too long.
     pub(super) fn wait(context: &Context, ended: &Ended) -> Vec<Made> {
-        let ids: BTreeSet<String> = ended.summaries("completed").into_values().flatten().collect();
+        let ids: BTreeSet<String> = ended.summaries(COMPLETED).into_values().flatten().collect();
         let made = ids.len();
         let begun = Instant::now();
         loop {
@@ -46,12 +49,21 @@ impl Made {
         }
     }
 
-    /// Reads the summaries that requests ended with. One that is not published yet is left out: its
-    /// ack is there, and `read` shows it in a moment.
+    /// Reads the summaries that were made. One that is not published yet is left out: its ack is there,
+    /// and `read` shows it in a moment.
     pub(super) fn of(context: &Context, ended: &Ended) -> Vec<Made> {
+        Made::with_status(context, ended, COMPLETED)
+    }
+
+    /// Reads the summaries that were there when they were asked for.
+    pub(super) fn before(context: &Context, ended: &Ended) -> Vec<Made> {
+        Made::with_status(context, ended, "duplicate")
+    }
+
+    fn with_status(context: &Context, ended: &Ended, status: &str) -> Vec<Made> {
         let Ok(bus) = open_bus(context) else { return Vec::new() };
         let mut made = Vec::new();
-        for ((stream, day), ids) in ended.summaries("completed") {
+        for ((stream, day), ids) in ended.summaries(status) {
             let Ok(partition) = bus.partition(stream, day) else { continue };
             let items = partition.items().filter_map(Result::ok);
             let wanted = items.filter(|item| ids.iter().any(|id| id == item.summary_id()));

@@ -352,7 +352,8 @@ fn follow(
 ) -> Result<Exit, Failure> {
     let ended = wait.run(context, &mut tail, &open, |ack| print_ack(context, ack))?;
     if !context.ui.json {
-        let made = Made::wait(context, &ended);
+        let mut made = Made::wait(context, &ended);
+        made.extend(Made::before(context, &ended));
         made_lines(Prose::of_stdout(), &made).iter().for_each(|line| context.ui.out(line));
         context.ui.talk(ui::dim("next: `summarizer read` shows the newest summaries"));
     }
