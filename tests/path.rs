@@ -95,6 +95,22 @@ fn one_file_gives_its_summary_and_nothing_else() {
     assert!(std::fs::read_dir(person.dir.path()).unwrap().count() == 1, "nothing was written");
 }
 
+#[test]
+fn each_says_what_sum_does_anyway_and_a_mistyped_home_is_refused() {
+    let person = Person::new();
+    let plain = person.run(0, &["sum", "mine/notes"]).out;
+    assert_eq!(person.run(0, &["sum", "mine/notes", "--each"]).out, plain);
+    person.run(2, &["sum", "mine/notes", "--each", "--together"]);
+    person.run(0, &["--home", "garden", "init"]);
+    let ran = person.run(5, &["--home", "gardem", "sum", "mine/notes"]);
+    says(&ran.err, &["gardem is not a summarizer home", "did you mean --home garden?"]);
+    assert_eq!(ran.out, "");
+    // A shell may name the home before it is made.
+    let mut early = person.command(&["sum", "mine/notes"]);
+    assert!(early.env("SUMMARIZER_HOME", "later").output().unwrap().status.success());
+    assert!(!person.path("later").exists());
+}
+
 /// Without the program every PDF is skipped, so the message must say how to get it.
 #[test]
 fn a_missing_pdf_reader_says_what_to_install() {

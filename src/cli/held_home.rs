@@ -296,6 +296,18 @@ pub(super) fn no_home(context: &Context, otherwise: &str) -> Failure {
     }
 }
 
+/// A command that needs no home still refuses a `--home` that is not there: its settings would be missing. A
+/// home that the environment names may be made later.
+pub(super) fn need_named_folder(context: &Context) -> Result<(), Failure> {
+    let is_there = !matches!(context.machine.disk.stat(&context.home), Ok(None));
+    let by_environment =
+        std::env::var_os("SUMMARIZER_HOME").is_some_and(|home| context.home.as_os_str() == home);
+    match is_there || by_environment || !context.home_given {
+        true => Ok(()),
+        false => Err(no_home(context, "leave it out: this command needs no home")),
+    }
+}
+
 /// A home with a similar name in the same folder.
 fn home_beside(context: &Context) -> Option<String> {
     let typed = context.home.file_name()?.to_str()?;

@@ -64,6 +64,9 @@ pub(crate) struct SumArgs {
     /// The flow [default: by the kind of file, see `config`]
     #[arg(long, value_name = "FLOW_ID")]
     flow: Option<String>,
+    /// Make one summary for each source; this is the default
+    #[arg(long, conflicts_with = "together")]
+    each: bool,
     /// Make one summary of all sources, instead of one for each
     #[arg(long)]
     together: bool,
@@ -85,6 +88,7 @@ pub(crate) enum Length {
 
 impl SumArgs {
     pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        super::held_home::need_named_folder(context)?;
         let config = names::with_flow_ids(context, load_config(context)?)?;
         listen(context, "calls under way end first", || ())?;
         let mut work = Sources::of(self, context, &config)?;
