@@ -111,6 +111,19 @@ fn each_says_what_sum_does_anyway_and_a_mistyped_home_is_refused() {
     assert!(!person.path("later").exists());
 }
 
+#[test]
+fn add_asks_anew_on_request_and_two_names_of_a_source_show_it_once() {
+    let person = Person::new();
+    person.run(0, &home(&["add", "--init", "mine/notes/garden.md"]));
+    let told = person.run(0, &home(&["add", "mine/notes/garden.md", "--again"]));
+    says(&told.err, &["1 file, 1 new summary"]);
+    says(&told.out, &["The tomatoes need a trellis"]);
+    let shown = person.json(0, &home(&["read", "garden.md", "mine/notes/garden.md"]));
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    let all = person.json(0, &home(&["read", "garden.md", "--all-versions"]));
+    assert_eq!(all.len(), 2, "both stay");
+}
+
 /// Without the program every PDF is skipped, so the message must say how to get it.
 #[test]
 fn a_missing_pdf_reader_says_what_to_install() {

@@ -55,6 +55,9 @@ pub(crate) struct AddArgs {
     /// Make the home when it does not exist
     #[arg(long)]
     init: bool,
+    /// Ask anew, also for what did not change
+    #[arg(long)]
+    again: bool,
     /// Print which files would be read, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -84,6 +87,7 @@ impl AddArgs {
             folders: &folders,
             flow: flow.as_deref(),
             project: self.project.as_deref(),
+            again: self.again,
         };
         let mut tail = AckTail::from_end(context, home.acks());
         let stop = listen(context, "what is under way ends first", || ())?;

@@ -105,8 +105,14 @@ pub(super) fn all_new(
                     let model = models
                         .entry(flow.to_owned())
                         .or_insert_with(|| model_of(&context.machine, config, flow, None));
-                    let (id, line) =
-                        request((context, config), &subject, flow, model.as_deref(), "submit")?;
+                    let (id, line) = request(
+                        (context, config),
+                        &subject,
+                        flow,
+                        model.as_deref(),
+                        "submit",
+                        false,
+                    )?;
                     found.insert(id, line);
                 }
             }

@@ -34,7 +34,12 @@ pub(super) struct RequestSettings<'a> {
     pub folders: &'a [PathBuf],
     pub flow: Option<&'a str>,
     pub project: Option<&'a str>,
+    /// Whether to ask anew for what has a summary already.
+    pub again: bool,
 }
+
+/// The parameter whose number grows, so that the same work has another key and another summary.
+pub(super) const AGAIN: &str = "again";
 
 /// Files that were imported and asked about.
 pub(super) struct ImportedFiles {
@@ -90,7 +95,8 @@ pub(super) fn take_in(
         let model = models
             .entry(flow.to_owned())
             .or_insert_with(|| model_of(&context.machine, config, flow, None));
-        let (id, line) = request((context, config), &subject, flow, model.as_deref(), "add")?;
+        let (id, line) =
+            request((context, config), &subject, flow, model.as_deref(), "add", wish.again)?;
         requests.insert(id, subject.name);
         lines.push(line);
     }
@@ -137,9 +143,13 @@ pub(super) fn request(
     flow: &str,
     model: Option<&str>,
     command: &str,
+    again: bool,
 ) -> Result<(String, String), Failure> {
     let random = random_bytes()
         .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
+    let now = context.machine.clock.now();
+    let day = subject.day.map(|day| ("day".to_owned(), day.to_string().into()));
+    let again = again.then(|| (AGAIN.to_owned(), now.0.into()));
     let parts = RequestParts {
         request_id: None,
         requested_by: RequestedBy {
@@ -157,11 +167,11 @@ pub(super) fn request(
         subkind: "other".to_owned(),
         flow_id: flow.to_owned(),
         variant: None,
-        params: Map::from_iter(subject.day.map(|day| ("day".to_owned(), day.to_string().into()))),
+        params: Map::from_iter(day.into_iter().chain(again)),
         input: Input::Ids { bus: subject.bus, ids: vec![subject.id.clone()] },
         notes: None,
     };
-    let mut record = build_request(&parts, context.machine.clock.now(), random);
+    let mut record = build_request(&parts, now, random);
     if let Ok(request) = Request::parse(record.to_string().as_bytes()) {
         record["idempotency_key"] = imported_key(config, model, &request).into();
     }

@@ -160,8 +160,8 @@ fn take_given(context: &Context, given: Given) -> Result<Value, Failure> {
     })?;
     let mut found = collect(disk, &home, &[path]).map_err(|error| not_added(&error))?;
     rename_for_home(disk, &home.root, &mut found);
-    let wish =
-        RequestSettings { folders: &[], flow: flow.as_deref(), project: given.project.as_deref() };
+    let project = given.project.as_deref();
+    let wish = RequestSettings { folders: &[], flow: flow.as_deref(), project, again: false };
     let taken = take_in(context, &config, &home, found, &wish)?;
     if taken.requests.is_empty() {
         let why: Vec<&str> = taken.skipped.iter().map(|one| one.why.as_str()).collect();

@@ -155,6 +155,7 @@ impl ReadArgs {
 
     fn by_name(&self, context: &Context, bus: &SummaryBus) -> Result<Vec<Published>, Failure> {
         let (mut found, shown) = (Vec::new(), VersionChoice::of(self.all_versions));
+        let mut seen = std::collections::BTreeSet::new();
         for id in &self.ids {
             let mut here =
                 named(bus, &known_name(context, id), shown).map_err(|error| unread(&error))?;
@@ -166,7 +167,9 @@ impl ReadArgs {
             if here.is_empty() {
                 return Err(nothing_named(bus, id));
             }
-            found.extend(here.into_iter().take(self.last.unwrap_or(usize::MAX)));
+            let here = here.into_iter().take(self.last.unwrap_or(usize::MAX));
+            // Two words may name the same summary.
+            found.extend(here.filter(|one| seen.insert(one.id().to_owned())));
         }
         Ok(found)
     }

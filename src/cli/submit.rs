@@ -15,6 +15,7 @@ use super::causes::append_failed;
 use super::failure::{Exit, Failure};
 use super::held_home::make_home;
 use super::identity::random_bytes;
+use super::intake::AGAIN;
 use super::outcome::{Made, made_lines};
 use super::prose::Prose;
 use super::returned::came_back;
@@ -33,9 +34,6 @@ use crate::work::content_key::content_key;
 
 /// Requests appended with one lock and one sync.
 const APPEND_AT_ONCE: usize = 1024;
-
-/// The parameter whose number grows, so that the same work has another key and another summary.
-const AGAIN: &str = "again";
 
 /// Validate requests and append them to the queue
 #[derive(Debug, Args)]

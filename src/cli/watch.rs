@@ -253,6 +253,7 @@ impl<'a> Watcher<'a> {
             folders: &[],
             flow: watch.flow.as_deref(),
             project: watch.project.as_deref(),
+            again: false,
         };
         take_in(self.context, config, self.home, files, &wish).map_err(|failure| failure.in_short())
     }
