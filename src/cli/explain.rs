@@ -19,7 +19,7 @@ const QUOTE_CHARS_MAX: usize = 200;
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// A summary id, the id of the request that made the summary, or the name of a source
-    #[arg(value_name = "SUMMARY_ID")]
+    #[arg(value_name = "ID")]
     id: String,
     /// Compute every hash from the summary to the sources again, and exit with 1 when a check fails
     #[arg(long)]

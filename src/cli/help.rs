@@ -2,7 +2,10 @@
 
 use clap::{Command, CommandFactory as _};
 
-use super::Cli;
+use super::{Cli, plain};
+
+/// The width of the list of commands.
+const COLUMNS: usize = 80;
 
 /// The commands in the groups of `docs/commands.md`.
 const GROUPS: &[(&str, &[&str])] = &[
@@ -105,6 +108,7 @@ pub(super) fn command() -> Command {
         let names: Vec<&str> = path.split(' ').collect();
         command = with_example(command, &names, example);
     }
+    command = with_examples_below(command);
     let groups = groups(&command);
     command.help_template(format!(
         "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}{{after-help}}"
@@ -120,6 +124,32 @@ fn with_example(command: Command, path: &[&str], example: &str) -> Command {
     }
 }
 
+/// Gives a command that only holds others their examples.
+fn with_examples_below(mut command: Command) -> Command {
+    let names: Vec<String> =
+        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    for name in names {
+        command = command.mut_subcommand(name, |below| {
+            let below = with_examples_below(below);
+            let examples = examples_below(&below);
+            match examples.is_empty() || below.get_after_help().is_some() {
+                true => below,
+                false => below.after_help(format!("Examples:\n{}", examples.join("\n"))),
+            }
+        });
+    }
+    command
+}
+
+/// The first example of each command below.
+fn examples_below(command: &Command) -> Vec<String> {
+    let first = |below: &Command| {
+        let help = below.get_after_help()?.to_string();
+        help.lines().find(|line| line.starts_with("  ")).map(str::to_owned)
+    };
+    command.get_subcommands().filter_map(first).collect()
+}
+
 fn groups(command: &Command) -> String {
     let about = |name: &str| {
         let found = command.get_subcommands().find(|one| one.get_name() == name);
@@ -131,7 +161,9 @@ fn groups(command: &Command) -> String {
     for (group, names) in GROUPS {
         text.push_str(&format!("{group}:\n"));
         for name in *names {
-            text.push_str(&format!("  {name:<13} {}\n", about(name)));
+            let first = format!("  {name:<13} ");
+            let lines = plain::wrapped(&about(name), COLUMNS, &first, &" ".repeat(first.len()));
+            lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
         }
         text.push('\n');
     }
@@ -142,14 +174,12 @@ fn groups(command: &Command) -> String {
 mod tests {
     use super::*;
 
-    /// The commands that do something, by the names that lead to them.
-    fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
+    /// All commands, by the names that lead to them.
+    fn paths(command: &Command, path: &str, found: &mut Vec<String>) {
         for below in command.get_subcommands().filter(|one| one.get_name() != "help") {
             let path = format!("{path} {}", below.get_name()).trim().to_owned();
-            if below.get_subcommands().next().is_none() {
-                found.push(path.clone());
-            }
-            leaves(below, &path, found);
+            found.push(path.clone());
+            paths(below, &path, found);
         }
     }
 
@@ -164,8 +194,9 @@ mod tests {
         for name in &grouped {
             assert!(command.get_subcommands().any(|one| one.get_name() == *name), "{name}");
         }
+        assert!(super::groups(&command).lines().all(|line| line.len() <= COLUMNS));
         let mut all = Vec::new();
-        leaves(&command, "", &mut all);
+        paths(&command, "", &mut all);
         for path in all {
             let found = path.split(' ').try_fold(&command, |at, name| at.find_subcommand(name));
             let found = found.unwrap();

@@ -55,7 +55,7 @@ pub(crate) struct RequestsArgs {
 /// Show one request or summary with its whole history
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// A request id or a summary id
+    /// A request id, a summary id or the name of a source
     id: String,
 }
 

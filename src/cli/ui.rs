@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use parking_lot::Mutex;
 use serde::Serialize;
 
@@ -105,13 +106,27 @@ impl Ui {
         let target =
             if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(total), target);
-        let style = "{msg:>14} {wide_bar} {human_pos}/{human_len} {per_sec} {eta}";
+        let style = "{msg:>14} {wide_bar} {human_pos}/{human_len} {rate} {eta}";
         if let Ok(style) = ProgressStyle::with_template(style) {
-            bar.set_style(style);
+            bar.set_style(style.with_key(
+                "rate",
+                |state: &ProgressState, out: &mut dyn fmt::Write| {
+                    // The bar has no place for an error.
+                    let _ = out.write_str(&rate(state.per_sec()));
+                },
+            ));
         }
         bar.set_message(Cow::Owned(what.to_owned()));
         bar.enable_steady_tick(Duration::from_millis(200));
         bar
+    }
+}
+
+/// How many a second, as a person reads it.
+fn rate(per_second: f64) -> String {
+    match per_second < 10.0 {
+        true => format!("{per_second:.1}/s"),
+        false => format!("{per_second:.0}/s"),
     }
 }
 
@@ -358,6 +373,11 @@ pub(crate) fn yellow(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_has_no_more_digits_than_a_person_reads() {
+        assert_eq!([rate(0.0), rate(3.0779), rate(212.4133)], ["0.0/s", "3.1/s", "212/s"]);
+    }
 
     #[test]
     fn a_line_shows_the_words_of_a_text_and_how_much_there_is_of_anything_else() {
