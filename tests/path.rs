@@ -111,6 +111,29 @@ fn each_says_what_sum_does_anyway_and_a_mistyped_home_is_refused() {
     assert!(!person.path("later").exists());
 }
 
+/// The summaries of mails, chats and feed items have subjects and titles; a person may know only the file.
+#[test]
+fn the_file_of_a_mail_or_a_chat_names_its_summaries() {
+    let person = Person::new();
+    person.run(
+        0,
+        &home(&["add", "--init", "mine/mail", "mine/chats/claude.json", "mine/feeds/town.xml"]),
+    );
+    for word in ["lease.eml", "mine/mail/lease.eml", "./mine/mail/lease.eml"] {
+        says(
+            &person.run(0, &home(&["read", word])).out,
+            &["Lease renewal", "The lease ends on 31 March."],
+        );
+    }
+    says(&person.run(0, &home(&["explain", "lease.eml"])).out, &["Lease renewal", "word for word"]);
+    says(&person.run(0, &home(&["show", "claude.json"])).out, &["SQL index", "completed"]);
+    assert_eq!(person.json(0, &home(&["trace", "inbox.mbox"])).len(), 2);
+    assert_eq!(person.json(0, &home(&["read", "town.xml"])).len(), 2);
+    let ran = person.run(5, &home(&["explain", "inbox.mbox"]));
+    says(&ran.err, &["inbox.mbox names several sources", "Kitchen quote", "Trip to the lake"]);
+    says(&person.run(5, &home(&["read", "ease.eml"])).err, &["no summary is named ease.eml"]);
+}
+
 #[test]
 fn add_asks_anew_on_request_and_two_names_of_a_source_show_it_once() {
     let person = Person::new();

@@ -531,7 +531,7 @@ pub(super) fn ask_by_name(
 /// The newest summary of a source, when the bus can be read.
 fn newest_named(context: &Context, word: &str) -> Result<Option<String>, Failure> {
     let Ok(bus) = open_bus(context) else { return Ok(None) };
-    Ok(one_named(&bus, &known_name(context, word))?.map(|one| one.id().to_owned()))
+    Ok(one_named(context, &bus, &known_name(context, word))?.map(|one| one.id().to_owned()))
 }
 
 /// The text of the summary that a request made, before everything else.

@@ -78,7 +78,7 @@ fn view_of(context: &Context, id: &str) -> Result<String, Failure> {
         return Ok(format!("/digest/{id}"));
     }
     let bus = open_bus(context)?;
-    let summary = match one_named(&bus, &known_name(context, id))? {
+    let summary = match one_named(context, &bus, &known_name(context, id))? {
         Some(one) => Some(one.id().to_owned()),
         None => summary_of_request(context, id)?,
     };

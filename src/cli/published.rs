@@ -10,6 +10,7 @@ use chrono_tz::Tz;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
+use super::file_events::events_of_file;
 use super::held_home::no_home;
 use super::plain::{shows, squeezed};
 use super::prose::plain_line;
@@ -468,10 +469,39 @@ pub(super) fn named(
     Ok(found)
 }
 
+/// The summaries that a person means by a word, as [`named`] finds them, or those of the mails, chats and feed
+/// items of a file.
+pub(super) fn named_or_in_file(
+    context: &Context,
+    bus: &SummaryBus,
+    word: &str,
+    shown: VersionChoice,
+) -> Result<Vec<Published>, BusError> {
+    let mut found = named(bus, word, shown)?;
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let events = events_of_file(context, word);
+    if !events.is_empty() {
+        each_newest(bus, None, shown, &mut |item| {
+            if item.item.upstream_ids().any(|id| events.contains(id)) {
+                found.push(item);
+            }
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(found)
+}
+
 /// The newest summary of the one source that a person means by a word. A word that fits several sources is
 /// an error that lists them.
-pub(super) fn one_named(bus: &SummaryBus, word: &str) -> Result<Option<Published>, Failure> {
-    let mut found = named(bus, word, VersionChoice::Newest).map_err(|error| unread(&error))?;
+pub(super) fn one_named(
+    context: &Context,
+    bus: &SummaryBus,
+    word: &str,
+) -> Result<Option<Published>, Failure> {
+    let found = named_or_in_file(context, bus, word, VersionChoice::Newest);
+    let mut found = found.map_err(|error| unread(&error))?;
     let mut sources = BTreeSet::new();
     let candidates: Vec<String> = found
         .iter()

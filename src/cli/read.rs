@@ -13,7 +13,8 @@ use super::home_access::HomeAccess;
 use super::plain::written;
 use super::prose::{Prose, plain_line};
 use super::published::{
-    PRIVATE, Published, VersionChoice, day_facts, each_newest, named, open_bus, unread,
+    PRIVATE, Published, VersionChoice, day_facts, each_newest, named, named_or_in_file, open_bus,
+    unread,
 };
 use super::registry::{HomeNames, project_rules, selectors};
 use super::settings::load_config;
@@ -45,7 +46,7 @@ const ROWS: usize = 24;
   summarizer read --since 7d
   summarizer read --last 20 --project garden")]
 pub(crate) struct ReadArgs {
-    /// The name of a source, a summary id or a request id [default: the newest summaries]
+    /// The name of a source or of its file, a summary id or a request id [default: the newest summaries]
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// The newest N summaries
@@ -157,8 +158,8 @@ impl ReadArgs {
         let (mut found, shown) = (Vec::new(), VersionChoice::of(self.all_versions));
         let mut seen = std::collections::BTreeSet::new();
         for id in &self.ids {
-            let mut here =
-                named(bus, &known_name(context, id), shown).map_err(|error| unread(&error))?;
+            let named_here = named_or_in_file(context, bus, &known_name(context, id), shown);
+            let mut here = named_here.map_err(|error| unread(&error))?;
             if here.is_empty()
                 && let Some(summary) = summary_of_request(context, id)?
             {

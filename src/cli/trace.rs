@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use super::file_events::events_of_file;
 use super::settings::load_config;
 use super::source_files::known_name;
 use crate::bus::digests::{BagEntry, DigestBus};
@@ -57,8 +58,15 @@ impl TraceArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let root = context.home.join(&load_config(context)?.bus_home);
         let called = known_name(context, &self.id);
-        let found =
-            self.summaries(context, &root, &called).map_err(|error| unread("Summary", &error))?;
+        let failed = |error: BusError| unread("Summary", &error);
+        let mut found =
+            self.summaries(context, &root, &called, &BTreeSet::new()).map_err(failed)?;
+        if found.is_empty() {
+            let events = events_of_file(context, &called);
+            if !events.is_empty() {
+                found = self.summaries(context, &root, &called, &events).map_err(failed)?;
+            }
+        }
         let ids: BTreeSet<&str> = found.iter().map(|one| one.summary_id.as_str()).collect();
         let bags = bags_of(context, &root, &ids).map_err(|error| unread("Digest", &error))?;
         if context.ui.json {
@@ -93,12 +101,13 @@ impl TraceArgs {
         Ok(Exit::Done)
     }
 
-    /// The summaries of an id, or of what a person calls so.
+    /// The summaries of an id, of what a person calls so, or of the events of a file.
     fn summaries(
         &self,
         context: &Context,
         root: &Path,
         called: &str,
+        events: &BTreeSet<String>,
     ) -> Result<Vec<TracedUse>, BusError> {
         let bus = SummaryBus::open(root)?;
         let mut days = Vec::new();
@@ -113,7 +122,9 @@ impl TraceArgs {
                 let item = item?;
                 let summary_id = item.summary_id();
                 let named = || is_named(&item, called);
-                let used = || item.upstream_ids().any(|id| is_or_holds(&self.id, id));
+                let used = || {
+                    item.upstream_ids().any(|id| is_or_holds(&self.id, id) || events.contains(id))
+                };
                 if summary_id == self.id || used() || named() {
                     let summary_id = summary_id.to_owned();
                     let source = item.value["meta"]["source_name"].as_str();
