@@ -46,6 +46,8 @@ cfg_if::cfg_if! {
         #[doc(hidden)]
         pub mod cli;
         #[doc(hidden)]
+        pub mod cluster;
+        #[doc(hidden)]
         pub mod compaction;
         #[doc(hidden)]
         pub mod config;
@@ -107,6 +109,8 @@ cfg_if::cfg_if! {
         pub mod work;
     } else {
         mod cli;
+        #[cfg(feature = "cluster")]
+        mod cluster;
         mod compaction;
         mod config;
         mod contract;

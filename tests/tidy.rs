@@ -26,7 +26,7 @@ const LAYERS: &[&[&str]] = &[
     &["flow", "model", "upstream", "registry", "seam", "export", "log"],
     &["home", "compaction", "digest", "verify", "bus", "telemetry"],
     &["sequencer"],
-    &["work"],
+    &["work", "cluster"],
     &["projections"],
     &["replay", "synthesis", "import", "upkeep"],
     &["explain"],

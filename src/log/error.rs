@@ -73,6 +73,10 @@ pub enum LogError {
     /// A reader still reads from the store, and this operation must not run at the same time.
     #[error("a reader still uses the store")]
     InUse,
+    #[cfg(feature = "cluster")]
+    /// The hosts that share the log did not take a commit, so it is not written here either.
+    #[error("the shared log did not take a commit")]
+    Shared(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("cannot {doing}")]
     Io { doing: &'static str, source: io::Error },
 }

@@ -124,6 +124,7 @@ pub(crate) use store::Appended;
 pub(crate) use store::Gathered;
 pub(crate) use store::HELD_BYTES;
 pub(crate) use store::Lookup;
-pub(crate) use store::Packed;
 pub(crate) use store::Packing;
-pub use store::{Cache, ChainReport, Checkpoint, Commit, Options, Reader, Store};
+#[cfg(feature = "cluster")]
+pub(crate) use store::Shipment;
+pub use store::{Cache, ChainReport, Checkpoint, Commit, Options, Packed, Reader, Store};

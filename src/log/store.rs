@@ -13,6 +13,8 @@ mod lookup;
 mod opening;
 mod packing;
 mod reader;
+#[cfg(feature = "cluster")]
+mod shipping;
 mod stats;
 mod tables;
 mod tiers;
@@ -40,9 +42,11 @@ pub use cache::Cache;
 pub(crate) use gather::Gathered;
 pub(crate) use gather::HELD_BYTES;
 pub(crate) use lookup::Lookup;
-pub(crate) use packing::Packed;
+pub use packing::Packed;
 pub(crate) use packing::Packing;
 pub use reader::Reader;
+#[cfg(feature = "cluster")]
+pub(crate) use shipping::Shipment;
 pub use verifying::ChainReport;
 
 use failure::{engine, guarded};

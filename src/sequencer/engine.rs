@@ -34,7 +34,7 @@ use crate::sequencer::line::Line;
 use crate::sequencer::mark::MarkError;
 use crate::sequencer::past::{PastView, Pending, Sealed};
 use crate::sequencer::recent_heads::RecentHeads;
-use crate::sequencer::writer::{BATCHES, StartError, Writer, Written};
+use crate::sequencer::writer::{Agreement, Alone, BATCHES, StartError, Writer, Written};
 use crate::state::decide::{Arrival, FlowStanding, Refused, Report, RetryPolicy};
 use crate::state::event::{BadLine, Event, Note, RawLine, SessionEnd, TakenRequest};
 use crate::state::{Impossible, State};
@@ -156,11 +156,22 @@ impl Engine {
         now: Timestamp,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Engine, EngineError> {
+        Engine::open_agreed(store, Box::new(Alone), options, now, progress)
+    }
+
+    /// The same for a log that other hosts share: each batch needs their agreement.
+    pub fn open_agreed(
+        store: Store,
+        agreement: Box<dyn Agreement>,
+        options: EngineOptions,
+        now: Timestamp,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Engine, EngineError> {
         let log = store.reader();
         let (state, runs, state_digest) = load(&log, now, progress)?;
         let checkpoint_at = log.applied();
         Ok(Engine {
-            writer: Writer::start(store)?,
+            writer: Writer::start(store, agreement)?,
             log,
             state,
             runs,
@@ -620,7 +631,7 @@ pub enum CheckpointWhen {
     Changed,
 }
 
-fn load(
+pub(super) fn load(
     log: &Reader,
     now: Timestamp,
     progress: &mut dyn FnMut(f64),

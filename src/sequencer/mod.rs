@@ -8,6 +8,8 @@
 pub mod engine;
 #[cfg(test)]
 mod fixture;
+#[cfg(feature = "cluster")]
+pub mod follower;
 pub mod foresight;
 pub mod intake;
 pub mod line;
@@ -15,4 +17,4 @@ pub mod log_meter;
 pub mod mark;
 pub mod past;
 mod recent_heads;
-pub(crate) mod writer;
+pub mod writer;

@@ -5,6 +5,9 @@
 //! Batches are written one at a time, in the order they were sealed. Each is answered once: with the
 //! hashes of its records, or with the error after which nothing more is written.
 //!
+//! A batch is written here only after the hosts that share the log have agreed to it; a single host
+//! agrees at once.
+//!
 //! So the engine waits for neither a hash nor a sync as long as it has other work. A checkpoint takes
 //! as long as many batches; as many may wait behind it.
 //!
@@ -30,6 +33,22 @@ pub(crate) const BATCHES: usize = 8;
 
 /// The writer's answer to a batch.
 pub(crate) type Written = Result<Appended, LogError>;
+
+/// Who has a say before a packed batch is written to the log of this host.
+pub trait Agreement: Send {
+    /// Returns once the batch is part of the shared log. After an error it is not written here, and
+    /// nothing more is.
+    fn agree(&mut self, packed: &Packed, mark: &[u8]) -> Result<(), LogError>;
+}
+
+/// A single host, which asks nobody.
+pub(crate) struct Alone;
+
+impl Agreement for Alone {
+    fn agree(&mut self, _: &Packed, _: &[u8]) -> Result<(), LogError> {
+        Ok(())
+    }
+}
 
 /// Consecutive events, encoded one behind another.
 #[derive(Default)]
@@ -76,7 +95,10 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn start(store: Store) -> Result<Writer, StartError> {
+    pub(crate) fn start(
+        store: Store,
+        mut agreement: Box<dyn Agreement>,
+    ) -> Result<Writer, StartError> {
         let packing = store.packing()?;
         let store = Arc::new(Mutex::new(store));
         let (orders, inbox) = bounded(PAGES);
@@ -87,7 +109,7 @@ impl Writer {
         let packer = packer.spawn(move || pack(packing, &inbox, &used, &packed))?;
         let shared = Arc::clone(&store);
         let writer = std::thread::Builder::new().name("writer".to_owned());
-        let writer = writer.spawn(move || write(&shared, &batches, &answers))?;
+        let writer = writer.spawn(move || write(&shared, &mut *agreement, &batches, &answers))?;
         let (orders, threads) = (Some(orders), vec![packer, writer]);
         Ok(Writer { store, page: Page::default(), spare, orders, written, threads })
     }
@@ -218,12 +240,19 @@ fn pack_page(packing: &mut Packing, page: &Page) -> Result<(), LogError> {
     Ok(())
 }
 
-fn write(store: &Mutex<Store>, batches: &Receiver<Batch>, answers: &Sender<Written>) {
+fn write(
+    store: &Mutex<Store>,
+    agreement: &mut dyn Agreement,
+    batches: &Receiver<Batch>,
+    answers: &Sender<Written>,
+) {
     for Batch { packed, seal } in batches {
         let Seal { mark, checkpoint } = seal;
-        // The lock is held for one write: retention and archiving take the store between batches.
-        let written =
-            packed.and_then(|packed| store.lock().append_packed(packed, &mark, checkpoint));
+        let written = packed.and_then(|packed| {
+            agreement.agree(&packed, &mark)?;
+            // The lock is held for one write: retention and archiving take the store between batches.
+            store.lock().append_packed(packed, &mark, checkpoint)
+        });
         // This fails only when the engine was dropped while a batch was under way.
         let _ = answers.send(written);
     }

@@ -249,7 +249,12 @@ impl Rig {
     pub fn open(world: &World) -> Result<Rig, Stop> {
         let now = world.clock.now();
         let store = open_store(world)?;
-        let mut engine = Engine::open(store, world.options, now, &mut |_| {})?;
+        Rig::on(world, Engine::open(store, world.options, now, &mut |_| {})?)
+    }
+
+    /// The same with an engine that is open.
+    pub fn on(world: &World, mut engine: Engine) -> Result<Rig, Stop> {
+        let now = world.clock.now();
         let (projections, _) = Projections::open(&world.shared(), &world.home, engine.log())?;
         let run = SessionStart {
             run_id: format!("run_{}", engine.log().head().0.0),

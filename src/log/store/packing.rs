@@ -15,7 +15,7 @@ use crate::log::frame::{BODY_MAX, Block, Packer, Part, RECORD};
 use super::Options;
 
 /// Everything of a commit that can be computed before its transaction.
-pub(crate) struct Packed {
+pub struct Packed {
     /// The end of the log it continues.
     pub(super) from: (Seq, Digest),
     pub(super) frames: Vec<(Seq, Vec<u8>)>,

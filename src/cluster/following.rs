@@ -1,0 +1,153 @@
+//! Following: the own log becomes the list, commit by commit; and the way to the lead.
+//!
+//! Contract. A commit is applied once it is settled in the list. A host claims the list only when its
+//! lease has ended, and leads only when its own log ends exactly where the list ended at the claim.
+
+use std::time::Duration;
+
+use crate::contract::hash::Digest;
+use crate::contract::ids::Seq;
+use crate::export::Committed;
+use crate::sequencer::follower::{FollowError, Follower};
+
+use super::leadership::{Leadership, Patience};
+use super::shared_log::{Claim, End, Listed, Member, Reading, SharedError, SharedLog};
+
+/// About how many bytes of commits are read at a time.
+const READ_BYTES: usize = 4 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum MemberError<E> {
+    #[error(transparent)]
+    Shared(#[from] SharedError),
+    #[error(
+        "the log of this home, which ends at record {seq}, is not a part of the shared log; either the home belongs to \
+         another log, or the database has lost commits that were confirmed"
+    )]
+    Differs { seq: Seq },
+    #[error("the commit of the list that should continue record {seq} ends elsewhere than it says")]
+    Misplaced { seq: Seq },
+    #[error("apply a commit of the shared log")]
+    Replica(#[source] E),
+}
+
+/// A log that takes shipped commits.
+pub trait Replica {
+    type Error;
+
+    /// The last record and its hash.
+    fn head(&self) -> (Seq, Digest);
+
+    /// Takes the next commit; it is durable afterwards.
+    fn take(&mut self, shipped: &[u8]) -> Result<Vec<Committed>, Self::Error>;
+}
+
+impl Replica for Follower {
+    type Error = FollowError;
+
+    fn head(&self) -> (Seq, Digest) {
+        Follower::head(self)
+    }
+
+    fn take(&mut self, shipped: &[u8]) -> Result<Vec<Committed>, FollowError> {
+        Follower::take(self, shipped, &[])
+    }
+}
+
+/// A host that follows.
+pub struct Following<L> {
+    list: L,
+    me: Member,
+    /// How far the own log is; `None` until it was looked up.
+    place: Option<End>,
+}
+
+/// What came of trying to lead.
+pub enum Attempt<L> {
+    Leads(Leadership<L>),
+    /// The lease is held, by this host or another one.
+    Held(Following<L>),
+}
+
+impl<L: SharedLog> Following<L> {
+    pub fn new(list: L, me: Member) -> Following<L> {
+        Following { list, me, place: None }
+    }
+
+    /// Reads and applies what is behind the own log, up to a bound. Returns the events; `None` when
+    /// the own log was level.
+    pub fn step<R: Replica>(
+        &mut self,
+        replica: &mut R,
+    ) -> Result<Option<Vec<Committed>>, MemberError<R::Error>> {
+        let behind = self.read(replica)?;
+        if behind.is_empty() {
+            return Ok(None);
+        }
+        self.list.settle()?;
+        self.apply(replica, behind).map(Some)
+    }
+
+    /// Claims the list when it is free, and makes the own log level with it.
+    pub fn try_to_lead<R: Replica>(
+        mut self,
+        replica: &mut R,
+        lease: Duration,
+        patience: Patience,
+    ) -> Result<Attempt<L>, MemberError<R::Error>> {
+        // A home that is no part of the list must not get the lead, so this comes first.
+        self.step(replica)?;
+        let Some(claim) = self.list.claim(&self.me, lease)? else {
+            return Ok(Attempt::Held(self));
+        };
+        self.level(replica, &claim)?;
+        let leadership = Leadership::new(self.list, self.me, claim, lease, patience);
+        Ok(Attempt::Leads(leadership))
+    }
+
+    /// The claim was a write of its own, so everything up to its end is settled.
+    fn level<R: Replica>(
+        &mut self,
+        replica: &mut R,
+        claim: &Claim,
+    ) -> Result<(), MemberError<R::Error>> {
+        while self.place != Some(claim.end) {
+            let behind = self.read(replica)?;
+            if behind.is_empty() {
+                return Err(MemberError::Differs { seq: replica.head().0 });
+            }
+            self.apply(replica, behind)?;
+        }
+        Ok(())
+    }
+
+    fn read<R: Replica>(&mut self, replica: &R) -> Result<Vec<Listed>, MemberError<R::Error>> {
+        let (seq, hash) = replica.head();
+        let place = match self.place {
+            Some(place) => place,
+            None => self.list.find(seq, hash)?.ok_or(MemberError::Differs { seq })?,
+        };
+        self.place = Some(place);
+        match self.list.read_after(&place, READ_BYTES)? {
+            Reading::Behind(commits) => Ok(commits),
+            Reading::Differs => Err(MemberError::Differs { seq }),
+        }
+    }
+
+    fn apply<R: Replica>(
+        &mut self,
+        replica: &mut R,
+        behind: Vec<Listed>,
+    ) -> Result<Vec<Committed>, MemberError<R::Error>> {
+        let mut committed = Vec::new();
+        for Listed { end, shipped } in behind {
+            let seq = replica.head().0;
+            committed.extend(replica.take(&shipped).map_err(MemberError::Replica)?);
+            if replica.head() != (end.seq, end.hash) {
+                return Err(MemberError::Misplaced { seq });
+            }
+            self.place = Some(end);
+        }
+        Ok(committed)
+    }
+}

@@ -1,0 +1,163 @@
+//! The follower: a home that takes the commits of another host.
+//!
+//! Contract. A shipped commit is checked, applied to the state and written whole, or the follower
+//! stops: after an error it refuses everything, and opening it again continues from what is durable.
+//! The log becomes that of the leader byte for byte. A checkpoint is taken where the leader took its
+//! own, so the tables are those of the leader too, and their digest is compared each time.
+//!
+//! The follower decides nothing. To lead, close it and open an engine on the same store.
+
+use crate::compaction::agent_runs::facts::RunHeads;
+use crate::contract::hash::Digest;
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::export::Committed;
+use crate::log::checkpoint::{self, chain_digest, tables};
+use crate::log::codec::{self, Cursor};
+use crate::log::{Checkpoint, LogError, ReadError, Reader, Shipment, Store};
+use crate::sequencer::engine::{EngineError, load};
+use crate::state::event::Event;
+use crate::state::{Impossible, State};
+
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    #[error("open the log of a follower")]
+    Open(#[from] EngineError),
+    #[error("take a commit of another host")]
+    Log(#[from] LogError),
+    #[error("read an event of another host")]
+    Read(#[from] ReadError),
+    #[error("apply an event of another host")]
+    Impossible(#[from] Impossible),
+    #[error(
+        "the state at checkpoint {at} is not the one that the leader had; one of the two programs or homes is \
+         damaged: run `summarizer replay --verify` on both hosts"
+    )]
+    Drifted { at: Seq },
+    #[error("a commit goes on after the checkpoint at {at}")]
+    CheckpointInside { at: Seq },
+    #[error("an earlier error stopped the follower; open it again")]
+    Stopped,
+}
+
+pub struct Follower {
+    store: Store,
+    log: Reader,
+    state: State,
+    runs: RunHeads,
+    digest: Digest,
+    stopped: bool,
+}
+
+impl Follower {
+    /// Brings the state up to the end of the log. `progress` gets the share that is replayed.
+    pub fn open(
+        store: Store,
+        now: Timestamp,
+        progress: &mut dyn FnMut(f64),
+    ) -> Result<Follower, FollowError> {
+        let log = store.reader();
+        let (state, runs, digest) = load(&log, now, progress)?;
+        Ok(Follower { store, log, state, runs, digest, stopped: false })
+    }
+
+    /// The last record and its hash.
+    pub fn head(&self) -> (Seq, Digest) {
+        self.store.head()
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// A reader of committed records, for any thread.
+    pub fn log(&self) -> &Reader {
+        &self.log
+    }
+
+    /// Takes the next commit, and returns its events once they are durable here. `cursors` say how
+    /// far the append-only projections of this host are durable.
+    pub fn take(
+        &mut self,
+        shipped: &[u8],
+        cursors: &[(&str, Cursor)],
+    ) -> Result<Vec<Committed>, FollowError> {
+        if self.stopped {
+            return Err(FollowError::Stopped);
+        }
+        let taken = self.try_take(shipped, cursors);
+        self.stopped = taken.is_err();
+        taken
+    }
+
+    fn try_take(
+        &mut self,
+        shipped: &[u8],
+        cursors: &[(&str, Cursor)],
+    ) -> Result<Vec<Committed>, FollowError> {
+        let shipment = Shipment::read(shipped)?;
+        let (end, hash) = self.store.head();
+        if shipment.packed.from() != (end, hash) {
+            let (expected, actual) = (shipment.packed.from().0.next(), end.next());
+            return Err(LogError::Position { expected, actual }.into());
+        }
+        let mut committed = Vec::new();
+        let mut checkpoint = None;
+        shipment.each(|entry| {
+            if let Some(Checkpoint { applied: at, .. }) = checkpoint {
+                return Err(FollowError::CheckpointInside { at });
+            }
+            let event = Committed::of(entry)?;
+            checkpoint = self.apply(&event, cursors)?;
+            committed.push(event);
+            Ok(())
+        })?;
+        let is_checkpoint = checkpoint.is_some();
+        self.store.append_packed(shipment.packed, &shipment.mark, checkpoint)?;
+        if is_checkpoint {
+            self.state.checkpointed();
+            self.runs.checkpointed();
+        }
+        Ok(committed)
+    }
+
+    /// Applies an event; a checkpoint of the leader becomes one of this host.
+    fn apply(
+        &mut self,
+        Committed { seq, at, event, .. }: &Committed,
+        cursors: &[(&str, Cursor)],
+    ) -> Result<Option<Checkpoint>, FollowError> {
+        let checkpoint = match event {
+            Event::CheckpointTaken { state, .. } => Some(self.tables(*seq, *state)?),
+            _ => None,
+        };
+        self.state.apply(*seq, *at, event)?;
+        self.runs.apply(&self.log, *seq, event)?;
+        let Some(mut checkpoint) = checkpoint else { return Ok(None) };
+        checkpoint.applied = *seq;
+        let documents = &mut checkpoint.documents;
+        documents.extend(checkpoint::identity(&self.digest));
+        documents.extend(self.runs.documents());
+        for (name, cursor) in cursors {
+            documents.push((format!("cursor.{name}"), Some(codec::encode_cursor(cursor))));
+        }
+        self.state.checkpoint_begun();
+        self.runs.checkpoint_begun();
+        Ok(Some(checkpoint))
+    }
+
+    /// The tables before the checkpoint's own event, as the leader wrote them.
+    fn tables(&mut self, at: Seq, recorded: Digest) -> Result<Checkpoint, FollowError> {
+        let written = tables(&self.state);
+        self.digest = chain_digest(&self.digest, &written);
+        if self.digest != recorded {
+            return Err(FollowError::Drifted { at });
+        }
+        Ok(written)
+    }
+
+    /// The store, for an engine that leads from here on.
+    pub fn into_store(self) -> Store {
+        self.store
+    }
+}

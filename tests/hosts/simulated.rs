@@ -1,0 +1,276 @@
+//! A shared log in memory, with everything that a database and a network do to it: answers that are lost,
+//! calls that are carried out late, and a failover that keeps only what was confirmed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use summarizer::cluster::shared_log::{
+    Appended, Claim, End, Listed, Member, Outgoing, Reading, SharedError, SharedLog,
+};
+use summarizer::contract::hash::Digest;
+use summarizer::contract::ids::Seq;
+
+use crate::support::Rng;
+
+/// A commit as the list keeps it.
+#[derive(Debug, Clone)]
+pub struct Row {
+    pub epoch: u64,
+    pub end: End,
+    pub shipped: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+struct Tables {
+    epoch: u64,
+    leader: Option<Member>,
+    lease_until: u64,
+    rows: Vec<Row>,
+}
+
+/// A write, as the server gets it.
+#[derive(Debug, Clone)]
+enum Write {
+    Append { claim: Claim, commit: Outgoing, lease: u64 },
+    Claim { me: Member, lease: u64 },
+    ClaimAgain { me: Member, epoch: u64, lease: u64 },
+    Renew { me: Member, lease: u64 },
+    Settle,
+}
+
+/// What a write changed, or that it changed nothing.
+enum Wrote {
+    Nothing,
+    Claim(Claim),
+    Done,
+}
+
+pub struct Database {
+    rng: Rng,
+    /// Calls of a hundred that go wrong in some way.
+    pub faults: u64,
+    pub clock_ms: u64,
+    /// The end of an empty list.
+    genesis: End,
+    now: Tables,
+    /// What a failover keeps.
+    confirmed: Tables,
+    late: Vec<Write>,
+    /// Confirms nothing that it says it confirmed, as a server without a quorum does.
+    pub lies: bool,
+}
+
+impl Database {
+    pub fn new(seed: u64, genesis: Digest) -> Database {
+        let empty = Tables { epoch: 0, leader: None, lease_until: 0, rows: Vec::new() };
+        Database {
+            rng: Rng::new(seed),
+            faults: 0,
+            clock_ms: 0,
+            genesis: End { n: 0, seq: Seq(0), hash: genesis },
+            now: empty.clone(),
+            confirmed: empty,
+            late: Vec::new(),
+            lies: false,
+        }
+    }
+
+    pub fn rows(&self) -> &[Row] {
+        &self.now.rows
+    }
+
+    pub fn confirmed_rows(&self) -> &[Row] {
+        &self.confirmed.rows
+    }
+
+    /// The claim that is in force, with the end of the list.
+    pub fn claim(&self) -> Claim {
+        Claim { epoch: self.now.epoch, end: self.end() }
+    }
+
+    fn end(&self) -> End {
+        self.now.rows.last().map_or(self.genesis, |row| row.end)
+    }
+
+    fn end_at(&self, n: u64) -> Option<End> {
+        match n {
+            0 => Some(self.genesis),
+            n => self.now.rows.get(n as usize - 1).map(|row| row.end),
+        }
+    }
+
+    /// A standby takes over. It has what was confirmed, and what is under way is gone.
+    pub fn fail_over(&mut self) {
+        self.now = self.confirmed.clone();
+        self.late.clear();
+    }
+
+    /// Carries out one of the calls that are still under way.
+    pub fn land_late(&mut self) {
+        if !self.late.is_empty() {
+            let at = self.rng.below(self.late.len() as u64) as usize;
+            let write = self.late.remove(at);
+            self.write(write);
+        }
+    }
+
+    /// Others may be served between any two calls of a host.
+    fn land_some(&mut self) {
+        if self.rng.chance(self.faults / 2) {
+            self.land_late();
+        }
+    }
+
+    fn call(&mut self, write: Write) -> Result<Wrote, SharedError> {
+        let unclear = || Err(SharedError::Unclear("simulated".to_owned()));
+        self.land_some();
+        if self.rng.chance(self.faults) {
+            match self.rng.below(3) {
+                0 => {}
+                1 => drop(self.write(write)),
+                _ => self.late.push(write),
+            }
+            return unclear();
+        }
+        let wrote = self.write(write);
+        if !self.lies {
+            self.confirmed = self.now.clone();
+        }
+        Ok(wrote)
+    }
+
+    fn write(&mut self, write: Write) -> Wrote {
+        let (end, clock) = (self.end(), self.clock_ms);
+        let tables = &mut self.now;
+        match write {
+            Write::Settle => Wrote::Done,
+            Write::Append { claim, commit, lease } => {
+                if tables.epoch != claim.epoch || end != claim.end {
+                    return Wrote::Nothing;
+                }
+                let Outgoing { from: _, last, hash, shipped } = commit;
+                let end = End { n: end.n + 1, seq: last, hash };
+                tables.rows.push(Row { epoch: claim.epoch, end, shipped });
+                tables.lease_until = clock + lease;
+                Wrote::Done
+            }
+            Write::Claim { me, lease } => {
+                if tables.lease_until >= clock && tables.leader.is_some() {
+                    return Wrote::Nothing;
+                }
+                tables.epoch += 1;
+                tables.leader = Some(me);
+                tables.lease_until = clock + lease;
+                Wrote::Claim(Claim { epoch: tables.epoch, end })
+            }
+            Write::ClaimAgain { me, epoch, lease } => {
+                if tables.leader.as_ref() != Some(&me) || tables.epoch < epoch {
+                    return Wrote::Nothing;
+                }
+                tables.epoch += 1;
+                tables.lease_until = clock + lease;
+                Wrote::Claim(Claim { epoch: tables.epoch, end })
+            }
+            Write::Renew { me, lease } => {
+                if tables.leader.as_ref() != Some(&me) {
+                    return Wrote::Nothing;
+                }
+                tables.lease_until = clock + lease;
+                Wrote::Done
+            }
+        }
+    }
+
+    fn read<T>(&mut self, read: impl FnOnce(&Database) -> T) -> Result<T, SharedError> {
+        self.land_some();
+        match self.rng.chance(self.faults) {
+            true => Err(SharedError::Unclear("simulated".to_owned())),
+            false => Ok(read(self)),
+        }
+    }
+}
+
+/// A connection to the simulated database.
+#[derive(Clone)]
+pub struct Connection(pub Arc<Mutex<Database>>);
+
+impl Connection {
+    fn database(&self) -> MutexGuard<'_, Database> {
+        self.0.lock()
+    }
+
+    fn claimed(&self, write: Write) -> Result<Option<Claim>, SharedError> {
+        Ok(match self.database().call(write)? {
+            Wrote::Claim(claim) => Some(claim),
+            Wrote::Nothing | Wrote::Done => None,
+        })
+    }
+}
+
+fn ms(duration: Duration) -> u64 {
+    duration.as_millis() as u64
+}
+
+impl SharedLog for Connection {
+    fn find(&mut self, seq: Seq, hash: Digest) -> Result<Option<End>, SharedError> {
+        self.database().read(|database| {
+            let ends = (0..=database.rows().len() as u64).filter_map(|n| database.end_at(n));
+            let mut ends = ends.filter(|end| (end.seq, end.hash) == (seq, hash));
+            ends.next()
+        })
+    }
+
+    fn read_after(&mut self, place: &End, bytes: usize) -> Result<Reading, SharedError> {
+        self.database().read(|database| {
+            if database.end_at(place.n) != Some(*place) {
+                return Reading::Differs;
+            }
+            let mut left = bytes;
+            let mut behind = Vec::new();
+            for Row { end, shipped, .. } in &database.rows()[place.n as usize..] {
+                behind.push(Listed { end: *end, shipped: shipped.clone() });
+                match left.checked_sub(shipped.len()) {
+                    Some(rest) => left = rest,
+                    None => break,
+                }
+            }
+            Reading::Behind(behind)
+        })
+    }
+
+    fn settle(&mut self) -> Result<(), SharedError> {
+        self.database().call(Write::Settle).map(|_| ())
+    }
+
+    fn append(
+        &mut self,
+        claim: &Claim,
+        commit: &Outgoing,
+        lease: Duration,
+    ) -> Result<Appended, SharedError> {
+        let write = Write::Append { claim: *claim, commit: commit.clone(), lease: ms(lease) };
+        Ok(match self.database().call(write)? {
+            Wrote::Nothing => Appended::Deposed,
+            Wrote::Done | Wrote::Claim(_) => Appended::Landed,
+        })
+    }
+
+    fn claim(&mut self, me: &Member, lease: Duration) -> Result<Option<Claim>, SharedError> {
+        self.claimed(Write::Claim { me: me.clone(), lease: ms(lease) })
+    }
+
+    fn claim_again(
+        &mut self,
+        me: &Member,
+        epoch: u64,
+        lease: Duration,
+    ) -> Result<Option<Claim>, SharedError> {
+        self.claimed(Write::ClaimAgain { me: me.clone(), epoch, lease: ms(lease) })
+    }
+
+    fn renew(&mut self, me: &Member, lease: Duration) -> Result<bool, SharedError> {
+        let write = Write::Renew { me: me.clone(), lease: ms(lease) };
+        Ok(matches!(self.database().call(write)?, Wrote::Done))
+    }
+}
