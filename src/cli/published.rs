@@ -483,7 +483,7 @@ pub(super) fn named_or_in_file(
     }
     let events = events_of_file(context, word);
     if !events.is_empty() {
-        each_newest(bus, None, shown, &mut |item| {
+        each_newest(bus, shown, &mut |item| {
             if item.item.upstream_ids().any(|id| events.contains(id)) {
                 found.push(item);
             }

@@ -167,21 +167,17 @@ fn show_made(context: &Context, ended: &Ended) {
 
 /// Names the requests that got an earlier summary although something became of their source since.
 fn tell_stale(context: &Context, ended: &Ended) {
-    let warns = |ack: &Value, of: Warning| {
-        let warnings = ack["warnings"].as_array().into_iter().flatten();
-        warnings.into_iter().any(|warning| warning == of.as_str())
-    };
-    // A source that became private changed too, and that is what counts.
-    let private = |ack: &Value| warns(ack, Warning::SourcePrivate);
-    let changed = |ack: &Value| warns(ack, Warning::SourceChanged) && !private(ack);
-    let missing = |ack: &Value| warns(ack, Warning::SourceMissing);
-    let told: [(&dyn Fn(&Value) -> bool, _); 3] = [
-        (&missing, ("is gone since", "the summary stays as it is")),
-        (&changed, ("changed since", "`summarizer submit --flow … --again` asks anew")),
-        (&private, ("became private since", "others are not shown this summary any more")),
+    let told = [
+        (Warning::SourceMissing, "is gone since", "the summary stays as it is"),
+        (Warning::SourceChanged, "changed since", "`summarizer submit --flow … --again` asks anew"),
+        (
+            Warning::SourcePrivate,
+            "became private since",
+            "others are not shown this summary any more",
+        ),
     ];
-    for (is_told, (what, then)) in told {
-        let stale = ended.acks.iter().filter(|(_, ack)| is_told(ack));
+    for (warning, what, then) in told {
+        let stale = ended.acks.iter().filter(|(_, ack)| became_of_source(ack) == Some(warning));
         let stale: Vec<&str> = stale.map(|(id, _)| id.as_str()).collect();
         if stale.is_empty() {
             continue;
@@ -194,6 +190,15 @@ fn tell_stale(context: &Context, ended: &Ended) {
             stale[..shown].join(", "),
         ));
     }
+}
+
+/// What became of the source of a summary, as its ack warns.
+fn became_of_source(ack: &Value) -> Option<Warning> {
+    let warnings = ack["warnings"].as_array()?;
+    // A source that became private changed too, and that is what counts.
+    [Warning::SourceMissing, Warning::SourcePrivate, Warning::SourceChanged]
+        .into_iter()
+        .find(|warning| warnings.iter().any(|told| told == warning.as_str()))
 }
 
 /// What stays open after an interrupt.
