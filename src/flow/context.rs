@@ -215,7 +215,7 @@ impl Surroundings {
         }
         let sizes = sources.iter().map(|source| source.id.len() + source.text.len() + 48);
         let mut out = String::with_capacity(sizes.sum());
-        for (label, source) in self.labelled(sources) {
+        for (label, source) in self.labelled(sources, labels) {
             out.push_str(if out.is_empty() { "" } else { "\n\n" });
             out.push_str(&label);
             out.push('\n');
@@ -228,10 +228,15 @@ impl Surroundings {
     fn labelled<'a>(
         &'a self,
         sources: &'a [SourceText],
+        labels: Labels,
     ) -> impl Iterator<Item = (String, &'a SourceText)> {
         let is_session = self.input.window.is_some();
         let roles_differ = self.roles_differ();
-        let mut clock = MessageClock::of(&self.input.sources, self.zone);
+        let mut clock = match labels {
+            // No other words of the question tell the day.
+            Labels::OfParts => MessageClock::without_day(self.zone),
+            _ => MessageClock::of(&self.input.sources, self.zone),
+        };
         self.numbered(sources).map(move |(number, source, context)| {
             let label = match context {
                 Some(context) if is_session => {
@@ -247,9 +252,10 @@ impl Surroundings {
         })
     }
 
-    /// Bytes that the line above each text takes in a prompt.
+    /// Bytes that the line above each text takes in a question about a part.
     pub(super) fn label_bytes(&self, sources: &[SourceText]) -> Vec<usize> {
-        self.labelled(sources).map(|(label, _)| label.len() + LINE_ENDS_BYTES).collect()
+        let labels = self.labelled(sources, Labels::OfParts);
+        labels.map(|(label, _)| label.len() + LINE_ENDS_BYTES).collect()
     }
 
     /// Whether a label says as what its author speaks.

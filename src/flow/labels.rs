@@ -27,6 +27,11 @@ impl MessageClock {
         MessageClock { zone, day: first.filter(|first| days().all(|day| day == *first)) }
     }
 
+    /// A clock for a reader who knows no day.
+    pub(super) fn without_day(zone: Option<Tz>) -> MessageClock {
+        MessageClock { zone, day: None }
+    }
+
     pub(super) fn time_of(&mut self, message: &SourceContext) -> Option<String> {
         let at = local_time(message, self.zone)?;
         let is_known = self.day.replace(at.date()) == Some(at.date());
