@@ -5,15 +5,15 @@
 //! sentence that was said before is one claim with both sources.
 //!
 //! What a flow put around a sentence is no part of it: labels before it are removed, a day behind its full
-//! stop is taken into it. An address becomes the name of its host, because a sentence without it is broken.
+//! stop is taken into it. The label of who says it stays before it. An address becomes the name of its host, because a sentence without it is broken.
 //!
 //! See docs/adr/0093-claims-and-labels-of-packs-from-summaries.md.
 
 use crate::contract::time::parse_instant;
 use crate::digest::tasks::day_in_brackets;
 use crate::model::builtin::rank::quality;
-use crate::model::builtin::text::lines::{box_before, entry_head, labelled};
-use crate::model::builtin::text::{Kind, Part, Text};
+use crate::model::builtin::text::lines::{box_before, entry_head, labelled, list_item};
+use crate::model::builtin::text::{Block, Kind, Part, Text};
 
 use super::{inline, raw_url};
 
@@ -53,12 +53,33 @@ pub(crate) fn statements(id: &str, source: &str) -> Vec<Statement> {
             true => Some("a line of a log"),
             false => why_not(&text, at, &plain.text),
         };
-        found.push(Statement { text: plain.text, why_not });
+        let text = match said_by(&text, at) {
+            Some(name) => format!("{name}: {}", plain.text),
+            None => plain.text,
+        };
+        found.push(Statement { text, why_not });
         if found.len() >= SENTENCES_MAX {
             break;
         }
     }
     found
+}
+
+/// The label of a person or a role that a sentence stands behind. Without it, what an assistant advises would
+/// read as what the user says. A label within an item of a list is that of the item; any other label is that of
+/// everything up to the next label or heading.
+fn said_by<'t>(text: &'t Text<'_>, at: usize) -> Option<&'t str> {
+    let block = text.block_of(at);
+    let source = text.parts[block.part].text;
+    let label = block.speaker.clone()?;
+    let same = |other: &&Block| other.part == block.part && other.speaker == block.speaker;
+    let first = text.blocks.iter().find(same)?;
+    let line = source[..label.start].rfind('\n').map_or(0, |end| end + 1);
+    let reaches = match list_item(&source[line..]).is_some() {
+        true => first.text == block.text,
+        false => first.section == block.section,
+    };
+    reaches.then(|| source[label].trim()).filter(|name| !name.is_empty())
 }
 
 /// Moves a day that stands behind the full stop of its sentence before it: `Ana calls. (2026-03-05)`
@@ -237,6 +258,37 @@ mod tests {
         let why: Vec<&str> =
             statements("s", source).into_iter().filter_map(|one| one.why_not).collect();
         assert!(why.contains(&"a heading") && why.contains(&"a question"), "{why:?}");
+    }
+
+    #[test]
+    fn a_claim_names_who_says_it() {
+        let summary = "### Key Activities\n\n- Budget 900 EUR.\n- Assistant: You should take the night bus. It \
+                       costs 60 EUR each.\n- We decided to fly instead.\n- Bo Li: The cat needs a sitter.\n- Bo \
+                       Li: The plants need none.\n\n### Next Steps\n\n- We will book the flights.\n";
+        assert_eq!(
+            claims(summary),
+            [
+                "Budget 900 EUR.",
+                "Assistant: You should take the night bus.",
+                "Assistant: It costs 60 EUR each.",
+                "We decided to fly instead.",
+                "Bo Li: The cat needs a sitter.",
+                "Bo Li: The plants need none.",
+                "We will book the flights."
+            ]
+        );
+        let chat = "User: We are going to Salta.\n\nAssistant: Two things are cheap there.\n\n- The night bus \
+                    is cheap.\n\nThe market is cheap too.\n\n## Later\n\nThe trip was moved to May.\n";
+        assert_eq!(
+            claims(chat),
+            [
+                "User: We are going to Salta.",
+                "Assistant: Two things are cheap there.",
+                "Assistant: The night bus is cheap.",
+                "Assistant: The market is cheap too.",
+                "The trip was moved to May."
+            ]
+        );
     }
 
     #[test]

@@ -139,6 +139,18 @@ fn groups_become_perspectives_and_items_become_citations() {
 }
 
 #[test]
+fn a_claim_of_a_pack_keeps_the_label_of_a_role_and_the_name_of_a_person() {
+    let bench = Bench::new(json!([{"id": "sum_r", "day": "2026-02-11"}]));
+    let text = "- Assistant: You should take the night bus.\n- Bo Li: The cat needs a sitter.\n\
+                - We decided to fly instead.";
+    publish(&bench.dir.path().join("buses"), "sessions", "2026-02-11", &[("sum_r", text)]);
+    let (code, answer) = bench.build();
+    assert_eq!(code, 0, "{answer}");
+    let lines: Vec<&str> = text.lines().map(|line| &line[2..]).collect();
+    assert_eq!(claims_of(&answer), lines);
+}
+
+#[test]
 fn a_selection_with_a_wrong_hash_is_refused() {
     let items = json!([{"id": "sum_a", "day": "2026-02-10"}]);
     let refused = |manifest: Value| {
