@@ -191,14 +191,14 @@ impl<Outputs> VersionedItem<Outputs> {
         }
     }
 
-    /// The flag of the sources counts. A request or a flow that makes its answer private says nothing of
-    /// them.
     /// Its keys as if it were a summary of the same sources that says that they are private.
     pub(crate) fn keys_if_private(mut self) -> VersionKeys {
         self.selection.context.publish = Some(false);
         self.keys()
     }
 
+    /// The flag of the sources counts. A request or a flow that makes its answer private says nothing of
+    /// them.
     fn word(&self, sources: usize) -> SourceWord {
         let is_derived = self.source_ids.iter().any(|id| id.starts_with("sum_"));
         match self.selection.context.publish {
