@@ -292,11 +292,14 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "objet" | "heading" | "documenttitle" | "doctitle" | "sectiontitle" | "pagetitle"
         | "titulodocumento" | "dokumenttitel" | "titredocument" => PublishMark::Title,
         "publish" | "publishable" | "maypublish" | "canpublish" | "dgpublish" | "publicar"
-        | "publier" | "veroffentlichen" | "veroeffentlichen" => PublishMark::Publish,
+        | "publier" | "veroffentlichen" | "veroeffentlichen" | "pubblicare" | "publishtoweb"
+        | "publishonweb" | "publishonline" => PublishMark::Publish,
         "published" | "ispublished" | "publicado" | "publicada" | "publie" | "publiee"
-        | "veroffentlicht" | "veroeffentlicht" => PublishMark::Published,
+        | "veroffentlicht" | "veroeffentlicht" | "pubblicato" | "pubblicata" => {
+            PublishMark::Published
+        }
         "public" | "ispublic" | "publico" | "publica" | "publique" | "offentlich"
-        | "oeffentlich" => PublishMark::Public,
+        | "oeffentlich" | "pubblico" | "pubblica" => PublishMark::Public,
         "isprivate"
         | "isdraft"
         | "isconfidential"
@@ -338,6 +341,13 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "eyesonly"
         | "onlyme"
         | "onlyforme"
+        | "meonly"
+        | "familyonly"
+        | "friendsonly"
+        | "teamonly"
+        | "staffonly"
+        | "membersonly"
+        | "internalonly"
         | "justforme"
         | "soloparami"
         | "nurfurmich"
@@ -368,6 +378,13 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "undernda"
         | "eleventyexcludefromcollections"
         | "excludefromsearch"
+        | "excludefromfeed"
+        | "excludefromfeeds"
+        | "excludefromrss"
+        | "excludefromsitemap"
+        | "excludefromindex"
+        | "excludefromlist"
+        | "excludefromlists"
         | "locked"
         | "islocked"
         | "trashed"
@@ -421,7 +438,7 @@ fn sign_of(name: &str) -> Option<PublishMark> {
             PublishMark::Audience
         }
         "readers" | "reader" | "viewers" | "viewer" | "visibleto" | "visiblefor" | "sharewith"
-        | "sharedwith" | "shareto" | "whocansee" | "whocanread" | "visiblepara"
+        | "sharedwith" | "shareto" | "whocansee" | "whocanread" | "acl" | "visiblepara"
         | "compartircon" | "compartidocon" | "lesbarfur" | "sichtbarfur" | "geteiltmit"
         | "visiblepour" | "partageavec" => PublishMark::Readers,
         "recipient" | "recipients" | "destinatario" | "destinatarios" | "empfanger"
@@ -953,6 +970,13 @@ mod tests {
             (json!({"password": ""}), Some(false)),
             (json!({"protected": false}), None),
             (json!({"eleventyExcludeFromCollections": true}), Some(false)),
+            (json!({"exclude_from_feed": true}), Some(false)),
+            (json!({"publish_to_web": false}), Some(false)),
+            (json!({"family-only": true}), Some(false)),
+            (json!({"Members only": false}), None),
+            (json!({"acl": ["me"]}), Some(false)),
+            (json!({"pubblico": "no"}), Some(false)),
+            (json!({"Pubblicato": false}), Some(false)),
             (json!({"permalink": false}), Some(false)),
             (json!({"permalink": "/a/"}), None),
             (json!({"search": false}), Some(false)),
