@@ -457,6 +457,67 @@ fn items_of_a_feed_without_a_date_are_read() {
     assert_eq!((&again["records_added"], &again["as_before"]), (&0.into(), &3.into()), "{again}");
 }
 
+/// A list is known by its first items; the others may be written otherwise.
+#[test]
+fn every_item_of_a_list_is_read_or_named() {
+    let first = r#"{"url":"https://x/1","title":"A","content":"Alpha roofs leak.","published_at":"2026-02-10T10:00:00Z"}"#;
+    let link = r#""url":"https://x/2","title":"B""#;
+    for (number, (second, date)) in [
+        format!("{{{link},\"body\":\"Beta windows break.\""),
+        format!("{{{link},\"text\":\"Beta windows break.\""),
+        format!("{{{link},\"note\":\"Beta windows break.\""),
+        format!("{{{link},\"content\":{{\"html\":\"<p>Beta windows <b>break</b>.</p>\"}}"),
+        format!("{{{link},\"content\":[{{\"value\":\"Beta windows break.\"}}]"),
+        "{\"url\":\"https://x/2\",\"title\":\"Beta windows break.\"".to_owned(),
+        "\"Beta windows break.\"".to_owned(),
+    ]
+    .into_iter()
+    .flat_map(|second| match second.starts_with('{') {
+        true => vec![
+            (format!("{second}}}"), "undated"),
+            (format!("{second},\"published_at\":\"2026-02-10T11:00:00Z\"}}"), "dated"),
+        ],
+        false => vec![(second, "undated")],
+    })
+    .enumerate()
+    {
+        for list in [format!("{first}\n{second}\n"), format!("[{first},\n{second}]")] {
+            let dir = tempfile::tempdir().unwrap();
+            let home = dir.path().join("home");
+            let name = if list.starts_with('[') { "k.json" } else { "k.jsonl" };
+            let file = write(dir.path().join(name), list.as_bytes());
+            let said = |args: &[&str]| {
+                let found = run_lines(&home, args);
+                found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+            };
+            let summed = said(&["sum", &file, "--length", "long"]);
+            run_lines(&home, &["add", "--init", &file]);
+            let read = said(&["read"]);
+            for (way, text) in [("sum", summed), ("add", read)] {
+                for words in ["Alpha roofs leak", "Beta windows break"] {
+                    assert!(text.contains(words), "{way} {number} {date} {list}: {text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_item_without_words_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    let list = "{\"url\":\"https://x/1\",\"title\":\"A\",\"content\":\"Alpha roofs leak.\",\"published_at\":\"2026-02-10\"}\nnull\n";
+    let file = write(dir.path().join("k.jsonl"), list.as_bytes());
+    let made = run(&home, &["import", "rss-json", &file]);
+    assert_eq!((&made["added"], &made["rejected"][0]["why"]), (&1.into(), &"no words".into()));
+    // Fields that a person names are those of the text.
+    let lines =
+        "{\"when\":1770800000000,\"body\":\"row\"}\n{\"when\":1770800000001,\"note\":\"x\"}\n";
+    let lines = write(dir.path().join("rows.jsonl"), lines.as_bytes());
+    let named = run(&home, &["import", "jsonl", &lines, "--time", "when", "--text", "body"]);
+    assert_eq!((&named["added"], &named["rejected"][0]["number"]), (&1.into(), &2.into()));
+}
+
 /// The records of the event bus, in the order of the files.
 fn events(home: &Path) -> Vec<serde_json::Value> {
     let files = tree(&home.join("buses/eventbus/daily"));

@@ -177,6 +177,7 @@ impl JsonlArgs {
             conversation: self.conversation.clone(),
             kind,
             html: self.html,
+            otherwise: fields::Otherwise::Nothing,
         }
     }
 }

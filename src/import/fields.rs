@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::stream::{FEED_AUTHORS, FEED_TITLE, each_record};
-use super::{ImportError, LeftOut, NewRecord, Report, TakeEvent, Target, import_events};
+use super::{ImportError, LeftOut, NewRecord, Report, TakeEvent, Target, import_events, said};
 use crate::contract::hash::sha256;
 use crate::contract::json::line;
 use crate::contract::privacy::{LOCAL_ONLY, says_local_only};
@@ -36,6 +36,20 @@ pub(crate) struct Mapping {
     pub kind: Option<(String, String)>,
     /// Whether texts are HTML, except [`PLAIN_TEXT`].
     pub html: bool,
+    /// What is read of a record without a text in these fields.
+    pub otherwise: Otherwise,
+}
+
+/// What is read of a record whose text is in none of the named fields. No record is lost without a word.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Otherwise {
+    /// Nothing: a person named the fields.
+    #[default]
+    Nothing,
+    /// A text under another usual name.
+    Text,
+    /// The same, and without one everything that it says.
+    Everything,
 }
 
 /// The member of a JSON Feed that holds plain text.
@@ -68,6 +82,7 @@ impl Mapping {
             conversation: paths(&["conversation_id", "meta.conversation_id"]),
             kind: None,
             html: false,
+            otherwise: Otherwise::Text,
         }
     }
 
@@ -91,6 +106,7 @@ impl Mapping {
             conversation: paths(&["feed", "source", "source.name"]),
             kind: Some(("external_observation".to_owned(), "other".to_owned())),
             html: true,
+            otherwise: Otherwise::Everything,
         }
     }
 }
@@ -132,21 +148,17 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
         word(record, path).map(|text| (text, path == [PLAIN_TEXT]))
     });
     let (text, said_by_page) = match found {
-        Some((text, false)) if mapping.html => {
-            let page = html::page(&text);
-            (page.text, publish::said_by_members(&page.members))
-        }
+        Some((text, false)) if mapping.html => page(&text),
         Some((text, _)) => (text, None),
-        None if record.get("mapping").is_some() || record.get("chat_messages").is_some() => {
-            let why = "a conversation of an export: `summarizer add` reads its messages";
-            return Err(LeftOut::Unread(why.to_owned()));
-        }
-        None => (String::new(), None),
+        None => match elsewhere(mapping, record)? {
+            text if mapping.html && html::has_closing_tag(&text) => page(&text),
+            text => (text, None),
+        },
     };
     let given = word(record, &mapping.id);
     let order = at.map_or(0, |at| at.0);
-    let said = record.as_object().and_then(publish::said_by_record);
-    let publish = publish::together([said, said_by_page]);
+    let own = record.as_object().and_then(publish::said_by_record);
+    let publish = publish::together([own, said_by_page]);
     let kept: Vec<(&str, Value)> = kept(record).collect();
     let id = given.clone().unwrap_or_else(|| {
         let hash = sha256(&text).hex();
@@ -208,6 +220,41 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
         value[name] = json!(written);
     }
     Ok((at, NewRecord { order, id, value }))
+}
+
+/// The text of a page, and whether the page says that it may be shown to others.
+fn page(text: &str) -> (String, Option<bool>) {
+    let page = html::page(text);
+    (page.text, publish::said_by_members(&page.members))
+}
+
+/// The text of a record that has none in the named fields; or why it gives nothing.
+fn elsewhere(mapping: &Mapping, record: &Value) -> Result<String, LeftOut> {
+    if record.get("mapping").is_some() || record.get("chat_messages").is_some() {
+        let why = "a conversation of an export: `summarizer add` reads its messages";
+        return Err(LeftOut::Unread(why.to_owned()));
+    }
+    let is_empty = |found: &Value| found.as_str().is_some_and(str::is_empty);
+    let found = match mapping.otherwise {
+        Otherwise::Nothing => None,
+        Otherwise::Text => said::text_within(record),
+        Otherwise::Everything => said::text_within(record)
+            .or_else(|| word(record, &mapping.title))
+            .or_else(|| said::said_by_all(record)),
+    };
+    match (found, mapping.otherwise) {
+        (Some(text), _) => Ok(text),
+        // A message that says that it is empty loses nothing.
+        (None, Otherwise::Nothing | Otherwise::Text)
+            if first(record, &mapping.text).is_some_and(is_empty) =>
+        {
+            Ok(String::new())
+        }
+        (None, Otherwise::Nothing) => {
+            Err(LeftOut::Unread(format!("no text in `{}`", mapping.text.join("`, `"))))
+        }
+        (None, _) => Err(LeftOut::NoText("no words".to_owned())),
+    }
 }
 
 /// What a record says of itself that a flow may need: who wrote it, to whom, where it is.

@@ -25,6 +25,7 @@ mod office;
 mod partition;
 mod pdf_marks;
 pub(crate) mod read;
+mod said;
 mod sessions;
 mod slack;
 mod stream;

@@ -7,9 +7,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::kind::{FileKind, HEAD_BYTES, Refusal, extension};
+use super::said::{records, sentence};
 use super::{decode, extract, head, office, pdf_marks, turns};
-use crate::contract::privacy::{names_local_only, says_local_only, says_local_only_within};
-use crate::contract::publish::{said_by_member, said_by_record, said_within, together};
+use crate::contract::privacy::{says_local_only, says_local_only_within};
+use crate::contract::publish::{said_by_record, said_within, together};
 use crate::markup::document::{self, Document};
 use crate::markup::records::{List, Record, value_of};
 use crate::markup::{cards, org, subtitles};
@@ -196,20 +197,6 @@ fn item(kind: &'static str, record: Record, has_names: bool) -> Document {
     Document { kind, text, title, date, members, ..Document::default() }
 }
 
-fn sentence(record: &Map<String, Value>) -> String {
-    let mut lines = Vec::new();
-    // The mark that a record is private is no part of what it says.
-    let is_mark =
-        |name: &str, value: &Value| said_by_member(name, value).is_some() || names_local_only(name);
-    let shown = record.iter().filter(|(name, value)| !is_mark(name, value));
-    shown.for_each(|(name, value)| members(name, value, &mut lines));
-    if lines.is_empty() {
-        String::new()
-    } else {
-        format!("{}.", lines.join("; ").trim_end_matches('.'))
-    }
-}
-
 /// The kind of bytes under a name, or why they have no reader.
 pub(crate) fn kind_of(name: &str, bytes: &[u8]) -> Result<FileKind, String> {
     let (path, head) = (Path::new(name), &bytes[..bytes.len().min(HEAD_BYTES)]);
@@ -344,32 +331,6 @@ fn values(text: &str) -> Vec<Value> {
         Some(Value::Array(items)) => items,
         Some(value) => vec![value],
         None => text.lines().filter_map(value_of).collect(),
-    }
-}
-
-/// The words of JSON records, a line for each member, a paragraph for each record.
-fn records(values: &[Value]) -> String {
-    let parts = values.iter().map(|value| {
-        let mut lines = Vec::new();
-        members("", value, &mut lines);
-        lines.join("\n")
-    });
-    parts.collect::<Vec<_>>().join("\n\n")
-}
-
-fn members(name: &str, value: &Value, lines: &mut Vec<String>) {
-    let line = |text: &str| match name {
-        "" => text.to_owned(),
-        name => format!("{}: {text}", name.replace('_', " ")),
-    };
-    match value {
-        Value::Object(object) => {
-            object.iter().for_each(|(name, value)| members(name, value, lines));
-        }
-        Value::Array(items) => items.iter().for_each(|item| members(name, item, lines)),
-        Value::String(text) if !text.trim().is_empty() => lines.push(line(text.trim())),
-        Value::Number(number) => lines.push(line(&number.to_string())),
-        _ => {}
     }
 }
 

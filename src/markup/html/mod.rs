@@ -13,6 +13,7 @@ mod page;
 mod tag;
 mod view;
 
+pub(crate) use elements::has_closing_tag;
 pub use page::page;
 pub(crate) use page::{Page, article, unescape};
 pub use view::{View, plain};
