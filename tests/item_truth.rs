@@ -320,6 +320,24 @@ fn a_source_without_a_time_shows_none() {
 }
 
 #[test]
+fn an_item_of_several_sources_shows_no_hour_that_none_of_them_has() {
+    let home = Home::new("");
+    for (name, date) in [("day.md", "2026-02-10"), ("hour.md", "2026-02-11T10:00:00Z")] {
+        let note = format!("---\ndate: {date}\n---\n\nThe roof costs 900 EUR in March.\n");
+        std::fs::write(home.path("buses/other").join(name), note).unwrap();
+    }
+    for ids in [["day.md", "hour.md"], ["hour.md", "day.md"]] {
+        let flow = "docs.chunk_set.summarize.brief.v1";
+        home.ok(&["submit", "--flow", flow, "--id", ids[0], "--id", ids[1]]);
+        home.ok(&["drain"]);
+        let items = home.items();
+        let item = items.last().unwrap();
+        assert_eq!(item["ts_abs"], "2026-02-10T12:00:00.000Z");
+        assert_eq!(item["meta"]["ts_precision"], "day", "{ids:?}");
+    }
+}
+
+#[test]
 fn a_parameter_that_replaces_the_sources_or_is_misspelled_is_refused() {
     let home = Home::new("");
     let flow = "docs.chunk_set.summarize.brief.v1";

@@ -217,6 +217,20 @@ impl SourceContext {
         DateTime::parse_from_rfc3339(self.ts.as_deref()?).ok()
     }
 
+    fn precision(&self) -> TimePrecision {
+        match (&self.ts, &self.day) {
+            (Some(_), _) => TimePrecision::Moment,
+            (None, Some(_)) => TimePrecision::Day,
+            (None, None) => TimePrecision::Unknown,
+        }
+    }
+
+    /// The millisecond it counts as: its moment, or the noon of its day.
+    fn millis(&self) -> Option<i64> {
+        let noon = || Some(self.day.as_deref()?.parse::<Day>().ok()?.noon().0);
+        self.time().map(|at| at.timestamp_millis()).or_else(noon)
+    }
+
     /// The name a person knows it by.
     fn name(&self) -> Option<String> {
         let path = self.origin.path.as_deref();
@@ -343,22 +357,25 @@ impl InputContext {
         })
     }
 
-    /// How precisely the time is known of which `start_ms` is the beginning.
+    /// How precisely the time is known of which `start_ms` is the beginning: as precisely as that of the
+    /// source it comes from. A day counts as its noon, and an item must not show that noon as an hour.
     pub(crate) fn time_precision(&self, start_ms: Option<i64>) -> TimePrecision {
-        let of = |source: &SourceContext| match (&source.ts, &source.day) {
-            (Some(_), _) => TimePrecision::Moment,
-            (None, Some(_)) => TimePrecision::Day,
-            (None, None) => TimePrecision::Unknown,
+        let all = || self.whole.iter().chain(&self.sources);
+        let begin = start_ms.into_iter().flat_map(|ms| {
+            let beginning = move |source: &&SourceContext| source.millis() == Some(ms);
+            all().filter(beginning).map(SourceContext::precision)
+        });
+        let known = || all().map(SourceContext::precision);
+        let most = known().min();
+        // Of very many sources nothing but their time is known here.
+        let unseen = start_ms.filter(|_| self.sources.is_empty()).map(|_| TimePrecision::Moment);
+        let other = match &self.whole {
+            // The beginning of a session may be a time that none of its messages has.
+            Some(_) => most.filter(|one| *one != TimePrecision::Unknown),
+            None if start_ms.is_some() => known().max(),
+            None => most,
         };
-        let all = || self.whole.iter().chain(&self.sources).map(of);
-        let has = |precision| all().any(|one| one == precision);
-        match start_ms {
-            _ if has(TimePrecision::Moment) => TimePrecision::Moment,
-            _ if has(TimePrecision::Day) => TimePrecision::Day,
-            // Of very many sources nothing but their time is known here.
-            Some(_) if self.sources.is_empty() => TimePrecision::Moment,
-            _ => TimePrecision::Unknown,
-        }
+        begin.min().or(other).or(unseen).unwrap_or(TimePrecision::Unknown)
     }
 
     /// The name a person knows the source by: the path of a file, the subject of a mail, the title of
@@ -430,7 +447,7 @@ impl InputContext {
 
 /// How precisely the time of a source is known. An item says it in `meta.ts_precision`, unless it is a
 /// moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TimePrecision {
     Moment,
     /// A day without a time.
@@ -504,6 +521,39 @@ mod tests {
         context.set_time(at, chrono_tz::Europe::Madrid);
         assert_eq!(context.ts.as_deref(), Some("2026-02-10T23:30:00-05:00"));
         assert_eq!(context.day.as_deref(), Some("2026-02-11"));
+    }
+
+    #[test]
+    fn the_time_of_an_item_is_as_precise_as_that_of_the_source_it_comes_from() {
+        let at = |ts: &str| SourceContext {
+            ts: Some(ts.into()),
+            day: Some(ts[..10].into()),
+            ..SourceContext::default()
+        };
+        let day = |day: &str| SourceContext { day: Some(day.into()), ..SourceContext::default() };
+        let of = |sources: Vec<SourceContext>, start: &str| {
+            let start = DateTime::parse_from_rfc3339(start).unwrap().timestamp_millis();
+            InputContext { sources, ..InputContext::default() }.time_precision(Some(start))
+        };
+        let moment = || at("2026-02-11T10:00:00+00:00");
+        let noon = "2026-02-10T12:00:00Z";
+        assert_eq!(of(vec![day("2026-02-10"), moment()], noon), TimePrecision::Day);
+        assert_eq!(of(vec![moment(), day("2026-02-10")], noon), TimePrecision::Day);
+        let later = vec![day("2026-02-12"), moment(), SourceContext::default()];
+        assert_eq!(of(later, "2026-02-11T10:00:00Z"), TimePrecision::Moment);
+        let undated = vec![SourceContext::default(), day("2026-02-10")];
+        assert_eq!(of(undated, noon), TimePrecision::Day);
+        // The time of a source without a date is only its place among others.
+        let placed = vec![SourceContext::default(), moment()];
+        assert_eq!(of(placed, "2026-02-01T08:00:00Z"), TimePrecision::Unknown);
+        assert_eq!(of(Vec::new(), noon), TimePrecision::Moment);
+        let session = InputContext {
+            whole: Some(moment()),
+            sources: vec![SourceContext::default()],
+            window: None,
+        };
+        assert_eq!(session.time_precision(Some(1)), TimePrecision::Moment);
+        assert_eq!(InputContext::default().time_precision(None), TimePrecision::Unknown);
     }
 
     #[test]

@@ -143,6 +143,13 @@ impl Day {
         Timestamp(ms)
     }
 
+    /// The moment a day without a time counts as: its noon in UTC, which lies on that day in nearly
+    /// every zone.
+    pub(crate) fn noon(self) -> Timestamp {
+        let noon = self.0.and_hms_opt(12, 0, 0).unwrap_or_default();
+        Timestamp(noon.and_utc().timestamp_millis())
+    }
+
     /// The day so many days after 1970-01-01.
     pub(crate) fn of_days(days: i32) -> Option<Day> {
         NaiveDate::from_epoch_days(days).map(Day)

@@ -46,14 +46,11 @@ impl Moment {
         }
     }
 
-    /// Milliseconds for sorting. A day counts as its noon in UTC, which lies on that day in nearly
-    /// every zone.
+    /// Milliseconds for sorting. A day counts as its noon.
     pub(crate) fn millis(self) -> i64 {
         match self {
             Moment::At(at) => at.timestamp_millis(),
-            Moment::Day(Day(day)) => {
-                day.and_hms_opt(12, 0, 0).map_or(0, |noon| noon.and_utc().timestamp_millis())
-            }
+            Moment::Day(day) => day.noon().0,
         }
     }
 }
