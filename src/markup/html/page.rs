@@ -484,8 +484,7 @@ impl<'a> Start<'a> {
         let (is_time, is_script) = (name == "time", name == "script");
         let (mut time, mut published, mut is_json_ld) = (None, false, false);
         let end = tag::scan(rest, named, |attribute, value| match attribute {
-            "hidden" => hides = true,
-            "style" => hides |= hides_by_style(value),
+            "hidden" | "style" => hides |= tag::hides(attribute, value),
             "start" | "value" if counts => number = value.trim().parse().ok(),
             "name" | "property" | "itemprop" if is_meta => said_of = member_of(value),
             // A header that the page brings itself: `X-Robots-Tag`.
@@ -649,15 +648,6 @@ fn raw_end(rest: &str, name: &str) -> usize {
         same && after.is_some_and(|c| c.is_ascii_whitespace() || matches!(c, b'/' | b'>'))
     };
     rest.match_indices("</").map(|(at, _)| at).find(ends).unwrap_or(rest.len())
-}
-
-/// Whether a style says `display: none`.
-fn hides_by_style(style: &str) -> bool {
-    style.split(';').any(|rule| {
-        let Some((property, value)) = rule.split_once(':') else { return false };
-        let value = value.split('!').next().unwrap_or_default();
-        property.trim().eq_ignore_ascii_case("display") && value.trim().eq_ignore_ascii_case("none")
-    })
 }
 
 /// A text with its references replaced by their characters: `&amp;` is `&`.

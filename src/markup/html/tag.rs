@@ -42,6 +42,15 @@ impl<'a> Tag<'a> {
         self.text[self.attributes..].contains('=')
     }
 
+    /// Whether the start tag that `rest` begins with says that no browser shows its element.
+    pub(super) fn hides(&self, rest: &str) -> bool {
+        let mut hidden = false;
+        if self.attributes < self.text.len() {
+            scan(rest, self.attributes, |attribute, value| hidden |= hides(attribute, value));
+        }
+        hidden
+    }
+
     /// The range of an attribute's value in the tag.
     pub(super) fn attribute(&self, wanted: &str) -> Option<(usize, usize)> {
         let mut at = self.attributes;
@@ -81,6 +90,20 @@ impl<'a> Tag<'a> {
             at = (to + 1).min(self.text.len());
         }
     }
+}
+
+/// Whether an attribute says that no browser shows its element.
+pub(super) fn hides(attribute: &str, value: &str) -> bool {
+    attribute == "hidden" || attribute == "style" && hides_by_style(value)
+}
+
+/// Whether a style says `display: none`.
+fn hides_by_style(style: &str) -> bool {
+    style.split(';').any(|rule| {
+        let Some((property, value)) = rule.split_once(':') else { return false };
+        let value = value.split('!').next().unwrap_or_default();
+        property.trim().eq_ignore_ascii_case("display") && value.trim().eq_ignore_ascii_case("none")
+    })
 }
 
 /// The `>` that ends a tag, outside quotes where they are closed.

@@ -5,9 +5,10 @@
 //! and `&` has no view and costs one scan. Only what is certainly markup is taken for it: tags of HTML
 //! whose end tag, attributes or name leave no doubt, comments, references that end in `;`. `a < b`,
 //! `Vec<String>`, `cp <source> <target>`, anything between backticks, and names that are never closed stay as
-//! they are. What a browser does not show (scripts, styles, navigation) is no text.
+//! they are. What a browser does not show (scripts, styles, navigation, elements that are `hidden` or have
+//! `display: none` in their `style`) is no text.
 //!
-//! Deliberately not here: a DOM, hidden elements by style sheet, and what a link points at beyond its
+//! Deliberately not here: a DOM, elements that a style sheet hides, and what a link points at beyond its
 //! address, which follows the line it stands in.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -296,6 +297,11 @@ impl<'a> Reader<'a> {
             self.breaks(Break::Block);
             return Some(self.skip(&tag, end).unwrap_or(end));
         }
+        let is_hidden = !self.declared && tag.hides(&rest[..tag.bytes]);
+        if is_hidden && !elements::is_void(&tag.name) && !tag.text.ends_with('/') {
+            self.breaks(Break::Line);
+            return Some(self.hidden_end(&tag, end));
+        }
         self.open(element, &tag, at);
         Some(end)
     }
@@ -325,12 +331,48 @@ impl<'a> Reader<'a> {
                 elements::has_closing_tag(source) || source.contains("<br")
             });
         }
-        let name = &tag.name;
+        self.is_closed(&tag.name, at)
+    }
+
+    /// Whether an end tag of this name stands behind a place.
+    fn is_closed(&mut self, name: &str, at: usize) -> bool {
         if !self.closed.contains_key(name) {
             let last = elements::last_closing(self.source, name);
-            self.closed.insert(name.clone(), last);
+            self.closed.insert(name.to_owned(), last);
         }
         self.closed[name].is_some_and(|last| last > at)
+    }
+
+    /// The end of an element that no browser shows, past the elements of its name inside it. Without an end
+    /// tag it is its paragraph. Without an end tag for one inside it, it is all the rest; only a paragraph or
+    /// an item ends where the next one begins.
+    fn hidden_end(&mut self, tag: &Tag<'_>, from: usize) -> usize {
+        let source = self.source;
+        let paragraph = |end: usize| source[from..end].find("\n\n").map_or(end, |at| from + at);
+        if !self.is_closed(&tag.name, from) {
+            return paragraph(source.len());
+        }
+        let stays_open =
+            matches!(&*tag.name, "p" | "li" | "dt" | "dd" | "tr" | "td" | "th" | "option");
+        let mut open = 1;
+        let mut at = from;
+        while let Some(next) = source[at..].find('<').map(|next| at + next) {
+            let Some(inner) = Tag::read(&source[next..]).filter(|inner| inner.name == tag.name)
+            else {
+                at = next + 1;
+                continue;
+            };
+            at = next + inner.bytes;
+            match inner.closes {
+                true => open -= 1,
+                false if stays_open => return paragraph(next),
+                false => open += usize::from(!inner.text.ends_with('/')),
+            }
+            if open == 0 {
+                return at;
+            }
+        }
+        source.len()
     }
 
     /// Past the end tag of an element that is not shown; one without an end hides nothing.
@@ -650,6 +692,25 @@ mod tests {
 
     fn plain_of(source: &str) -> String {
         View::of(source).map_or_else(|| source.to_string(), |view| view.text)
+    }
+
+    #[test]
+    fn what_a_browser_hides_is_no_text_of_any_source() {
+        let note = "# Plan\n\nThe roof costs 900 EUR.\n\n<!-- one -->\n\n<div hidden>two <div>three</div>\n\n\
+                    four</div>\n\n<p style=\"color: red; DISPLAY : none !important\">five</p>\n\n<span \
+                    class=\"x\" hidden=\"\">six</span>\n\n<p hidden>seven\n\nThe end is shown.\n\n<p \
+                    style='display: block'>This too.</p>\n";
+        let plain = plain_of(note);
+        for word in ["one", "two", "three", "four", "five", "six", "seven", "hidden", "div"] {
+            assert!(!plain.contains(word), "{word}: {plain}");
+        }
+        for word in ["# Plan", "900 EUR", "The end is shown.", "This too."] {
+            assert!(plain.contains(word), "{word}: {plain}");
+        }
+        let example = "Write `<div hidden>x</div>`, or <br hidden> and a < b.";
+        assert!(plain_of(example).contains("<div hidden>x</div>"));
+        let many = "<div hidden>".repeat(40_000) + "</div>";
+        assert!(!plain_of(&many).contains("div"));
     }
 
     #[test]
