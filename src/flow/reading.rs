@@ -4,7 +4,7 @@
 //! Words are compared by their letters and digits, because a template may indent, quote or escape a
 //! text.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use memchr::memmem;
 use serde_json::{Map, Value};
@@ -12,11 +12,14 @@ use serde_json::{Map, Value};
 use super::hierarchy::{Coverage, SkippedSource};
 use crate::model::{Message, SourceText};
 
-/// Letters and digits of a text that are looked for at a time.
-const PIECE_BYTES: usize = 64;
-/// Pieces that are looked for before a text counts as absent.
+/// Bytes of letters and digits from one place that is looked for to the next.
+const STEP_BYTES: usize = 64;
+/// Bytes of letters and digits that are looked for at a place. Fewer stand in any prompt.
+const SEED_BYTES: usize = 24;
+/// Places that are looked for before a text counts as absent.
 const PROBES: usize = 4;
-/// A text of which this share is found was read as a whole: the rest is the template's spelling.
+/// A text of which this share is found, but for less than [`SEED_BYTES`], was read as a whole: the rest is the
+/// template's spelling.
 const WHOLE_PERCENT: usize = 90;
 
 /// A source without text.
@@ -57,7 +60,7 @@ impl Reading {
         if shows == Shows::Condensed {
             return;
         }
-        let mut prompt = None;
+        let mut prompt: Option<Prompt> = None;
         for source in sources {
             let all = source.text.chars().count();
             let before = self.chars.get(&source.id).copied().unwrap_or(0);
@@ -67,8 +70,9 @@ impl Reading {
             let read = match copies {
                 true => all,
                 false => {
-                    let prompt = prompt.get_or_insert_with(|| folded_of(messages));
-                    all * found_percent(prompt, &source.text) / 100
+                    let prompt = prompt.get_or_insert_with(|| Prompt::of(folded_of(messages)));
+                    let (found, letters) = prompt.found(&source.text);
+                    all * found / letters
                 }
             };
             let now = match shows {
@@ -96,7 +100,7 @@ impl Reading {
     ) -> Coverage {
         let trusts = self.by_program || !asked;
         let mut coverage = Coverage { sources_total: sources.len(), ..Coverage::default() };
-        let mut offered = None;
+        let mut offered: Option<Prompt> = None;
         for source in sources {
             let all = source.text.chars().count();
             coverage.chars_total += all;
@@ -109,8 +113,9 @@ impl Reading {
                 coverage.chars_covered += if trusts { all } else { read };
                 continue;
             } else {
-                let offered = offered.get_or_insert_with(|| offered_text(inputs, uncondensed));
-                if found_percent(offered, &source.text) > 0 { CUT } else { NOT_ASKED }
+                let offered =
+                    offered.get_or_insert_with(|| Prompt::of(offered_text(inputs, uncondensed)));
+                if offered.found(&source.text).0 > 0 { CUT } else { NOT_ASKED }
             };
             let reason = reason.to_owned();
             coverage.skipped.push(SkippedSource { id: source.id.clone(), reason });
@@ -164,53 +169,100 @@ fn fold(text: &str, out: &mut String) {
     }
 }
 
-/// How much of a text stands in a folded prompt, in percent.
-fn found_percent(prompt: &str, text: &str) -> usize {
-    let mut letters = String::with_capacity(text.len());
-    fold(text, &mut letters);
-    if letters.is_empty() {
-        return 100;
-    }
-    let pieces = pieces(&letters);
-    let (mut found, mut cursor) = (0, 0);
-    for (number, piece) in pieces.iter().enumerate() {
-        // The pieces of a text follow each other, so the next one is usually just ahead.
-        let ahead = memmem::find(&prompt.as_bytes()[cursor..], piece).map(|at| cursor + at);
-        match ahead.or_else(|| memmem::find(prompt.as_bytes(), piece)) {
-            Some(at) => {
-                found += 1;
-                cursor = at + piece.len();
-            }
-            None if found == 0 && number + 1 >= PROBES => {
-                let last = pieces.last().copied().unwrap_or_default();
-                if memmem::find(prompt.as_bytes(), last).is_none() {
-                    return 0;
-                }
-            }
-            None => {}
-        }
-    }
-    match found * 100 / pieces.len() {
-        percent if percent >= WHOLE_PERCENT => 100,
-        0 if found > 0 => 1,
-        percent => percent,
-    }
+/// A folded prompt. A stretch of it is of one source only: sources may say the same, and the template may
+/// have cut the second.
+struct Prompt {
+    letters: String,
+    /// Where stretches of sources begin and end.
+    taken: BTreeMap<usize, usize>,
+    /// The end of the stretch found last.
+    cursor: usize,
 }
 
-fn pieces(letters: &str) -> Vec<&[u8]> {
-    let mut pieces = Vec::new();
-    let mut start = 0;
-    while start < letters.len() {
-        // A short rest goes with the last piece: a few letters stand in any prompt.
-        let rest = letters.len() - start;
-        let mut end = if rest < 2 * PIECE_BYTES { letters.len() } else { start + PIECE_BYTES };
-        while !letters.is_char_boundary(end) {
-            end += 1;
-        }
-        pieces.push(&letters.as_bytes()[start..end]);
-        start = end;
+impl Prompt {
+    fn of(letters: String) -> Prompt {
+        Prompt { letters, taken: BTreeMap::new(), cursor: 0 }
     }
-    pieces
+
+    /// How many bytes of the letters of a text stand here, and how many it has; the latter is never 0.
+    fn found(&mut self, text: &str) -> (usize, usize) {
+        let mut letters = String::with_capacity(text.len());
+        fold(text, &mut letters);
+        let letters = letters.as_bytes();
+        if letters.is_empty() {
+            return (1, 1);
+        }
+        if letters.len() < SEED_BYTES {
+            let stands = memmem::find(self.letters.as_bytes(), letters).is_some();
+            return (if stands { letters.len() } else { 0 }, letters.len());
+        }
+        let last = letters.len() - SEED_BYTES;
+        let (mut found, mut from, mut misses, mut at) = (0, 0, 0, 0);
+        loop {
+            match self.find(&letters[at..at + SEED_BYTES]) {
+                Some(place) => {
+                    let before = self.cursor;
+                    let (begin, end, place) = self.take(letters, from, at, place);
+                    found += end - begin;
+                    // Between two stretches that follow each other stands the template's spelling of the text.
+                    let (gap, between) = (begin - from, place.saturating_sub(before));
+                    let is_spelled = from > 0 && gap <= between && between <= 3 * gap + SEED_BYTES;
+                    found += if is_spelled { gap } else { 0 };
+                    (from, at) = (end, end);
+                }
+                None if at == last => break,
+                None => {
+                    misses += 1;
+                    at += STEP_BYTES;
+                    // Only its end may have been kept.
+                    if found == 0 && misses == PROBES {
+                        at = last;
+                    }
+                }
+            }
+            if from >= letters.len() {
+                break;
+            }
+            at = at.min(last);
+            if at < from {
+                // Less is left than is looked for.
+                break;
+            }
+        }
+        let rest = letters.len() - found;
+        let whole = rest < SEED_BYTES && found * 100 >= letters.len() * WHOLE_PERCENT;
+        (if whole { letters.len() } else { found }, letters.len())
+    }
+
+    /// Where a piece stands that is of no source yet: at best behind what was found last.
+    fn find(&self, piece: &[u8]) -> Option<usize> {
+        self.find_from(self.cursor, piece).or_else(|| self.find_from(0, piece))
+    }
+
+    fn find_from(&self, mut from: usize, piece: &[u8]) -> Option<usize> {
+        loop {
+            let at = from + memmem::find(self.letters.as_bytes().get(from..)?, piece)?;
+            match self.taken.range(..at + piece.len()).next_back() {
+                Some((_, end)) if *end > at => from = *end,
+                _ => return Some(at),
+            }
+        }
+    }
+
+    /// Takes the whole stretch of a text, from `from` on, around the piece at `at` that stands at `place`. Gives
+    /// its begin and its end in the text, and its begin here.
+    fn take(&mut self, text: &[u8], from: usize, at: usize, place: usize) -> (usize, usize, usize) {
+        let prompt = self.letters.as_bytes();
+        let before = self.taken.range(..=place).next_back().map_or(0, |(_, end)| *end);
+        let behind = self.taken.range(place..).next().map_or(prompt.len(), |(start, _)| *start);
+        let same = |pair: &(&u8, &u8)| pair.0 == pair.1;
+        let back = text[from..at].iter().rev().zip(prompt[before..place].iter().rev());
+        let back = back.take_while(same).count();
+        let ahead = text[at..].iter().zip(&prompt[place..behind]).take_while(same).count();
+        self.taken.insert(place - back, place + ahead);
+        self.cursor = place + ahead;
+        (at - back, at + ahead, place - back)
+    }
 }
 
 #[cfg(test)]
@@ -248,6 +300,40 @@ mod tests {
         assert!(read > whole + half * 9 / 10 && read < whole + half * 11 / 10, "{read}");
         let coverage = reading.coverage(&sources, &Map::new(), None, true);
         assert_eq!(coverage.skipped[0].reason, NOT_ASKED);
+    }
+
+    #[test]
+    fn what_a_template_sends_of_a_source_counts_and_nothing_else() {
+        let text =
+            "The owners of the mill will repair its roof in March and pay the workers weekly.";
+        let read = |sources: &[SourceText], prompt: &str| {
+            let mut reading = Reading::default();
+            let asked = [Message::new(Role::User, prompt)];
+            reading.question(sources, Shows::Sources, false, &asked);
+            let coverage = reading.coverage(sources, &Map::new(), None, true);
+            (coverage.sources_used, coverage.chars_covered)
+        };
+        // Of a text that was cut, letters are counted.
+        let near = |got: usize, sent: usize| got.abs_diff(sent) * 100 <= sent * 5;
+        let one = [source("s", text)];
+        for sent in [&text[..40], &text[40..]] {
+            let (used, chars) = read(&one, &format!("Summarize this: {sent}"));
+            assert!(used == 1 && near(chars, sent.len()), "{sent}: {chars}");
+        }
+        assert_eq!(read(&one, "The owners of a shop."), (0, 0));
+        // Three sources say the same, and the second is cut.
+        let same = long("Mill");
+        let three = ["a", "b", "c"].map(|id| source(id, &same));
+        let (whole, half) = (same.chars().count(), same.chars().count() / 2);
+        let (used, chars) = read(&three, &format!("[1]\n{same}\n[2]\n{}", &same[..half]));
+        assert!(used == 2 && near(chars, whole + half), "{chars}");
+        let spelled = same.replace("number 7", "number &seven;");
+        assert_eq!(read(&three[..1], &spelled), (1, whole));
+        let gapped = format!("{}[…]{}", &same[..half], &same[half + 1000..]);
+        for (prompt, sent) in [(gapped.as_str(), whole - 1000), (&same[100..400], 300)] {
+            let (used, chars) = read(&three[..1], prompt);
+            assert!(used == 1 && near(chars, sent), "{chars} of {sent}");
+        }
     }
 
     #[test]
