@@ -24,7 +24,7 @@ use crate::contract::source::{
 use crate::contract::stable_id::document_id;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{file_origin, origin_of_summary};
-use crate::contract::vocabulary::Bus;
+use crate::contract::vocabulary::{Bus, Stream};
 
 /// Contexts read for one request. A request over more sources gives its flow no context.
 const CONTEXTS_MAX: usize = 20_000;
@@ -379,13 +379,26 @@ fn file_of_chunk(record: &Value) -> Option<String> {
     is_made.then(|| file_origin(&uri))
 }
 
+/// What a person knows a summary by: the name of its chat or the subject of its mail, where it has one source.
+/// A file has a path for its name, and a flow gave several sources a title of their own.
+fn name_of_summary(record: &Value, meta: &Value) -> Option<String> {
+    let version = record.get("schema_version").and_then(Value::as_str);
+    let is_said = [Stream::Sessions, Stream::Events].map(|stream| Some(stream.item_version()));
+    let is_one =
+        record.get("source_ids").and_then(Value::as_array).is_some_and(|ids| ids.len() == 1);
+    let has_name = is_one && is_said.contains(&version);
+    let name = if has_name { words(meta, &["source_name"]) } else { None };
+    name.or_else(|| words(record, &["title"]))
+}
+
 /// A summary of our own.
 fn of_summary(record: &Value, zone: Tz) -> SourceContext {
     let nothing = Value::Null;
     let meta = record.get("meta").unwrap_or(&nothing);
     let mut context = SourceContext {
         kind: SourceKind::Summary,
-        title: words(record, &["title"]),
+        title: name_of_summary(record, meta),
+        origin: Origin { url: words(meta, &["source_url"]), ..Origin::default() },
         labels: Labels {
             project: words(meta, &["project"]),
             tags: list(record.get("outputs").unwrap_or(&nothing), &["tags"]),
@@ -560,6 +573,28 @@ mod tests {
             (Some("flat"), 1)
         );
         assert_eq!(context.meta, *json!({"org": "ACME"}).as_object().unwrap());
+    }
+
+    #[test]
+    fn a_summary_has_the_name_and_the_address_of_its_source() {
+        let meta = json!({"source_name": "Trip to Salta", "source_url": "https://example.org/p"});
+        let of = |members: Value| {
+            let mut item = json!({"title": "I want to go to Salta.", "meta": meta});
+            item.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            let context = of_summary(&item, chrono_tz::UTC);
+            (context.title.unwrap(), context.origin.url)
+        };
+        let url = Some("https://example.org/p".to_owned());
+        let (name, title) = ("Trip to Salta".to_owned(), "I want to go to Salta.".to_owned());
+        for (version, ids, expected) in [
+            ("session_summary.v1", json!(["ses_1"]), &name),
+            ("event_summary.v1", json!(["evt_1"]), &name),
+            ("event_summary.v1", json!(["evt_1", "evt_2"]), &title),
+            ("document_summary.v1", json!(["doc_1"]), &title),
+        ] {
+            let got = of(json!({"schema_version": version, "source_ids": ids}));
+            assert_eq!(got, (expected.clone(), url.clone()), "{version}");
+        }
     }
 
     #[test]
