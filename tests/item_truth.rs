@@ -366,6 +366,10 @@ fn a_parameter_that_replaces_the_sources_or_is_misspelled_is_refused() {
     );
     home.ok(&["drain"]);
     assert_eq!(home.last_ack("seven")["reason_code"], "invalid_params");
+    // Null is absence.
+    home.ask_with("null", flow, text, json!({"chunks": null, "text": null, "project": "null"}));
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("null")["status"], "completed");
     home.ask_with("own", flow, text, json!({"note_of_my_producer": 1, "project": "roof"}));
     home.ok(&["drain"]);
     let ack = home.last_ack("own");

@@ -129,6 +129,35 @@ fn sessions_find_their_events_across_midnight() {
 }
 
 #[test]
+fn a_session_has_the_title_it_says_and_not_that_of_one_message() {
+    let title_of = |members: Value, all_titled: bool| {
+        let home = tempfile::tempdir().unwrap();
+        let start = 1_770_760_800_000; // 2026-02-10T22:00Z
+        let mut events = [event("e1", start, "Where is it?"), event("e2", start + 1, "Here.")];
+        if !all_titled {
+            events[0]["title"] = Value::Null;
+        }
+        events_day(home.path(), "2026-02-10", &events);
+        let mut session = session("ses", "2026-02-10", start, &["e1", "e2"]);
+        session.as_object_mut().unwrap().remove("title_candidates");
+        session.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        sessions_day(home.path(), "2026-02-10", false, &[session]);
+        let input = ids(Bus::SessionBus, &["ses"]);
+        get(&open(home.path()), &input, SummaryKind::SessionSummary).unwrap().common.title
+    };
+    for own in [
+        json!({"title": "Trip to Salta", "title_candidates": ["Another"]}),
+        json!({"metadata": {"title": "Trip to Salta"}}),
+        json!({"title": "", "title_candidates": ["Trip to Salta"]}),
+        json!({"title": null, "summary": {"name": "Trip to Salta"}}),
+    ] {
+        assert_eq!(title_of(own.clone(), true).as_deref(), Some("Trip to Salta"), "{own}");
+    }
+    assert_eq!(title_of(json!({}), true).as_deref(), Some("A talk"), "all messages say it");
+    assert_eq!(title_of(json!({}), false), None, "one message says it");
+}
+
+#[test]
 fn the_short_session_manifest_name_is_read_too() {
     let home = temp_home();
     std::fs::remove_file(home.path().join("sessions/manifest/2026-02-10.sessions.manifest.json"))

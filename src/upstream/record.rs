@@ -231,7 +231,11 @@ pub(crate) struct SessionRecord<'a> {
     #[serde(default)]
     conversation_ids: Value,
     #[serde(default)]
+    title: Value,
+    #[serde(default)]
     title_candidates: Value,
+    #[serde(default)]
+    metadata: Value,
     #[serde(default)]
     labels: Value,
     #[serde(default)]
@@ -284,9 +288,12 @@ impl<'a> SessionRecord<'a> {
 
     /// The title somebody would recognize it by.
     pub(crate) fn title(&self) -> Option<&str> {
-        first_string(&self.title_candidates)
-            .or_else(|| self.summary.get("name").and_then(Value::as_str))
-            .filter(|title| !title.is_empty())
+        let own = [Some(&self.title), self.metadata.get("title")].into_iter().flatten();
+        let own = own.filter_map(Value::as_str);
+        own.chain(first_string(&self.title_candidates))
+            .chain(self.summary.get("name").and_then(Value::as_str))
+            .map(str::trim)
+            .find(|title| !title.is_empty())
     }
 
     /// The conversation, where there is one.

@@ -696,8 +696,10 @@ fn common_of_sessions(sessions: &[OrderedSession], sources: &Sources) -> Common 
     // 0 stands for an unknown time.
     let known = |ms: i64| (ms > 0).then_some(ms);
     let conversation = only(sessions.iter().map(|session| session.conversation_id.as_deref()));
+    // The title of one message, such as the call of a tool, is not that of the session.
+    let shared = || only(sources.iter().map(|source| source.title));
     Common {
-        title: sessions.iter().find_map(|session| session.title.clone()).or(events.title),
+        title: sessions.iter().find_map(|session| session.title.clone()).or_else(shared),
         conversation_id: conversation.or(events.conversation_id),
         project: only(sessions.iter().map(|session| session.project.as_deref())),
         labels: distinct(sessions.iter().flat_map(|session| &session.labels).map(String::as_str)),

@@ -690,7 +690,9 @@ fn not_loaded(name: &str, problem: FlowProblem, found: &InputFacts) -> Outcome {
 /// Refuses a parameter that would replace the sources, and one that is a misspelled other one.
 fn refuse_params(request: &Request, pack: &PackFacts, found: &InputFacts) -> Result<(), Outcome> {
     let params = &request.work.params;
-    let wrong = params.keys().find_map(|name| Some((name, wrong_param(name, pack)?)));
+    // Null is absence, and replaces nothing.
+    let given = params.iter().filter(|(_, value)| !value.is_null()).map(|(name, _)| name);
+    let wrong = given.into_iter().find_map(|name| Some((name, wrong_param(name, pack)?)));
     let Some((param, message)) = wrong else { return Ok(()) };
     let details = ErrorDetails::Param { param: param.clone() };
     let error = error_of(ErrorClass::SchemaMismatch, "INVALID_PARAMS", details);
