@@ -130,6 +130,89 @@ fn an_installed_promptflow_is_told_to_start_no_service() {
     assert_eq!(outcome.outputs["o"], "true");
 }
 
+/// The marks that `promptflow` leaves on a function, without the rest of the package.
+const MARKS_OF_PROMPTFLOW: &str = "import functools, inspect
+def trace(func=None):
+    if func is None:
+        return trace
+    if inspect.iscoroutinefunction(func):
+        @functools.wraps(func)
+        async def wrapped(*args, **kwargs):
+            return await func(*args, **kwargs)
+    else:
+        @functools.wraps(func)
+        def wrapped(*args, **kwargs):
+            return func(*args, **kwargs)
+    wrapped.__original_function = func
+    return wrapped
+def tool(func=None, **_):
+    if func is None:
+        return tool
+    wrapped = trace(func)
+    wrapped.__tool = None
+    return wrapped
+class ToolProvider:
+    pass
+";
+
+/// An interpreter with the package `promptflow` that leaves these marks.
+fn with_installed_promptflow(folder: &Path) -> PathBuf {
+    let made = std::process::Command::new("python3")
+        .args(["-m", "venv", "--without-pip"])
+        .arg(folder)
+        .status();
+    assert!(made.unwrap().success());
+    let interpreter = folder.join("bin/python");
+    let asked = std::process::Command::new(&interpreter)
+        .args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"])
+        .output();
+    let packages = String::from_utf8(asked.unwrap().stdout).unwrap();
+    let package = Path::new(packages.trim()).join("promptflow");
+    for (file, text) in [
+        ("__init__.py", "from .marks import tool, ToolProvider\n"),
+        ("core.py", "from .marks import tool, ToolProvider\n"),
+        ("tracing.py", "from .marks import trace\n"),
+        ("marks.py", MARKS_OF_PROMPTFLOW),
+    ] {
+        std::fs::create_dir_all(&package).unwrap();
+        std::fs::write(package.join(file), text).unwrap();
+    }
+    interpreter
+}
+
+#[test]
+fn traced_helpers_beside_a_tool_are_no_tools() {
+    if !running::has_python() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let installed = with_installed_promptflow(&folder.path().join("python"));
+    let flow = "inputs: {}\noutputs:\n  o: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: python, source: {type: code, path: n.py}, inputs: {}}\n";
+    let helper = "from promptflow.tracing import trace\n@trace\ndef helper():\n    return 'x'\n@trace\nasync def later():\n    return 'x'\n";
+    let model = OpenAi::new("none", &ProviderConfig::default(), None);
+    for tool in [
+        "from promptflow import tool\n@tool\ndef n():\n    return helper()\n",
+        "from promptflow.core import tool\n@tool\nasync def n():\n    return await later()\n",
+        "from promptflow.core import tool\n@tool(name='N')\n@trace\ndef n():\n    return helper()\n",
+        "from promptflow.core import tool\n@trace\n@tool\ndef n():\n    return helper()\n",
+        "from promptflow.core import tool, ToolProvider\nclass N(ToolProvider):\n    @trace\n    def help(self):\n        return helper()\n    @tool\n    def n(self):\n        return self.help()\n",
+    ] {
+        let program = format!("{helper}{tool}");
+        let files = [("flow.dag.yaml", flow), ("n.py", &program)];
+        let files = files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec()));
+        let pack = load(PackFiles::from_map(files.into()).unwrap()).unwrap();
+        for interpreter in [Path::new("python3"), &installed] {
+            let python =
+                PythonSettings { interpreter: interpreter.into(), ..PythonSettings::default() };
+            let options = RunOptions { python: Some(python), ..RunOptions::default() };
+            let ran = flow::run(&pack, Default::default(), &[], &model, &options);
+            let said =
+                ran.map(|outcome| outcome.outputs["o"].clone()).map_err(|error| error.to_string());
+            assert_eq!(said, Ok("x".into()), "{interpreter:?} {tool}");
+        }
+    }
+}
+
 #[test]
 fn a_prompty_file_reaches_what_its_repository_shares_and_nothing_hidden() {
     let shared = "---\nbase: ../common/base.prompty\nmodel: {parameters: {tools: '${file:../common/tools.json}'}}\ninputs: {who: {type: string, default: Ana}}\n---\nuser:\nHello {{who}}\n";

@@ -780,7 +780,8 @@ if isinstance(sys.modules.get("promptflow"), StandIn):
 
 
 def is_tool(value):
-    marks = ("__is_flow_tool__", "__tool", "__original_function")
+    # An installed PromptFlow marks a tool with `__tool`; a function that is only traced has other marks.
+    marks = ("__is_flow_tool__", "__tool")
     return callable(value) and any(hasattr(value, mark) for mark in marks)
 
 
