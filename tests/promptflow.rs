@@ -641,6 +641,59 @@ fn a_person_sees_every_output_and_null_where_there_is_none() {
     assert_eq!(json["flow_outputs"], json!({"a": null, "b": null}));
 }
 
+/// A flow of one Python node that gives what its input holds as JSON, and of an aggregation node that fails.
+const AGGREGATED: &str = "inputs:\n  text: {type: string}\noutputs:\n  o: {type: object, reference: '${n.output}'}\nnodes:\n- {name: n, type: python, source: {type: code, path: n.py}, inputs: {text: '${inputs.text}'}}\n";
+const GIVES_JSON: &str = "import json\nfrom promptflow.core import tool\n@tool\ndef n(text: str):\n    return json.loads(text)\n";
+
+#[test]
+fn a_person_sees_the_names_of_the_members_of_an_output() {
+    if !running::has_python() {
+        return;
+    }
+    let repository = Repository::new(&[("f/flow.dag.yaml", AGGREGATED), ("f/n.py", GIVES_JSON)]);
+    for (json, shown) in [
+        (r#"{"a": 1, "b": "x", "c": null, "d": "1\n2"}"#, "a: 1\nb: x\nc: null\nd:\n1\n2"),
+        (r#"{"summary": "short", "score": {"of": 3}}"#, "summary: short\nscore: {\"of\":3}"),
+        ("{}", "{}"),
+        ("[]", "[]"),
+        (r#"["one", null, {"a": 2}]"#, "one\nnull\n{\"a\":2}"),
+        (r#""text""#, "text"),
+        ("2.5", "2.5"),
+    ] {
+        let given = format!("text={json}");
+        assert_eq!(
+            repository.run(&["f", &given, "--allow-python"], ""),
+            Ok(shown.into()),
+            "{json}"
+        );
+    }
+}
+
+#[test]
+fn the_output_of_a_line_is_printed_also_when_its_aggregation_fails() {
+    if !running::has_python() {
+        return;
+    }
+    let fails = "- {name: all, type: python, aggregation: true, source: {type: code, path: all.py}, inputs: {texts: '${n.output}'}}\n";
+    let program = "from promptflow.core import tool\n@tool\ndef all(texts: list):\n    raise ValueError('no metric')\n";
+    let repository = Repository::new(&[
+        ("f/flow.dag.yaml", &format!("{AGGREGATED}{fails}")),
+        ("f/n.py", GIVES_JSON),
+        ("f/all.py", program),
+    ]);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let one = ["f", "text=[7]", "--allow-python"];
+    let lines = ["f", "--lines", "--input", "-", "--allow-python"];
+    for (arguments, shown) in [(&one[..], "7\n"), (&lines, "{\"line_number\":0,\"o\":[7]}\n")] {
+        let ran = repository.command(arguments, false, "{\"text\": \"[7]\"}\n");
+        assert_eq!((ran.status.code(), text(&ran.stdout).as_str()), (Some(1), shown));
+        assert!(text(&ran.stderr).contains("no metric"), "{}", text(&ran.stderr));
+    }
+    let ran = repository.command(&[&one[..], &["--json"]].concat(), false, "");
+    let report: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!((ran.status.code(), &report["flow_outputs"]["o"]), (Some(1), &json!([7])));
+}
+
 #[test]
 fn a_file_of_a_flow_that_is_no_text_is_named() {
     if !running::has_python() {

@@ -24,7 +24,7 @@ use crate::config::Config;
 use crate::contract::publish;
 use crate::flow::context::Surroundings;
 use crate::flow::{
-    self, FlowError, FlowOutcome, LoadedPack, RunOptions, TEXT_FROM_SOURCE, scaffold,
+    self, FlowError, FlowOutcome, FlowProblem, LoadedPack, RunOptions, TEXT_FROM_SOURCE, scaffold,
 };
 use crate::markup::document;
 use crate::model::Recorder;
@@ -265,12 +265,24 @@ impl RunArgs {
             failed(&self.flow_id, &error)
         })?;
         let metrics = flow::aggregate(pack, std::slice::from_ref(&outcome), provider, options);
-        let metrics = metrics.map_err(|error| {
-            Failure::new(Exit::Wrong, format!("cannot aggregate the results of {}", self.flow_id))
-                .because(&error)
-        })?;
+        // What the line gave is paid for, whatever becomes of the metrics.
+        let (metrics, failure) = self.metrics(metrics);
         report(context, pack, &outcome, &metrics, (around.private, self.show_prompts));
-        Ok(Exit::Done)
+        failure.map_or(Ok(Exit::Done), Err)
+    }
+
+    /// The metrics; none beside the failure where there is one.
+    fn metrics(
+        &self,
+        aggregated: Result<Map<String, Value>, FlowProblem>,
+    ) -> (Map<String, Value>, Option<Failure>) {
+        match aggregated {
+            Ok(metrics) => (metrics, None),
+            Err(error) => {
+                let what = format!("cannot aggregate the results of {}", self.flow_id);
+                (Map::new(), Some(Failure::new(Exit::Wrong, what).because(&error)))
+            }
+        }
     }
 
     /// What `--input` holds: inputs, or texts for the main input.
@@ -357,10 +369,8 @@ impl RunArgs {
             }
         }
         let done = values.len();
-        let metrics = flow::aggregate_values(pack, values, provider, options).map_err(|error| {
-            Failure::new(Exit::Wrong, format!("cannot aggregate the results of {}", self.flow_id))
-                .because(&error)
-        })?;
+        let (metrics, failure) =
+            self.metrics(flow::aggregate_values(pack, values, provider, options));
         if !metrics.is_empty() {
             context.ui.json(&json!({"metrics": metrics}));
         }
@@ -371,6 +381,9 @@ impl RunArgs {
             let (all, rest) = (crate::cli::ui::count(lines.len(), "line"), ran);
             let next = format!("run it again with the lines from line_number {rest} on");
             return Err(stopped(format!("{ran} of {all} were run, and are printed"), next));
+        }
+        if let Some(failure) = failure {
+            return Err(failure);
         }
         Ok(if errors > 0 { Exit::Wrong } else { Exit::Done })
     }
@@ -432,17 +445,30 @@ impl LineResult {
 /// What a person reads of an outcome: the summary, where the pack says what its summary is. Of any other
 /// flow the outputs, as the flow gave them: a text that stands in for a missing summary is no output.
 fn shown(pack: &LoadedPack, outcome: &FlowOutcome) -> String {
-    let is_stand_in = outcome.warnings.iter().any(|warning| warning == TEXT_FROM_SOURCE);
-    let mut outputs = outcome.outputs.iter();
+    let mut outputs = outcome.outputs.values();
     match (outputs.next(), outputs.next()) {
         _ if !pack.is_imported() => outcome.summary.summary_text.clone(),
-        (Some((_, only)), None) if is_stand_in || only.is_null() => text_or_json(only),
-        (Some(_), None) => outcome.summary.summary_text.clone(),
-        _ => outcome.outputs.iter().map(named).collect::<Vec<_>>().join("\n"),
+        (Some(only), None) => alone(only),
+        _ => all_named(&outcome.outputs),
     }
 }
 
-/// One of several outputs; a text of several lines stands below its name.
+/// The only output: the members of an object each behind its name, the items of a list a line each.
+fn alone(value: &Value) -> String {
+    match value {
+        Value::Object(members) if !members.is_empty() => all_named(members),
+        Value::Array(items) if !items.is_empty() => {
+            items.iter().map(text_or_json).collect::<Vec<_>>().join("\n")
+        }
+        _ => text_or_json(value),
+    }
+}
+
+fn all_named(values: &Map<String, Value>) -> String {
+    values.iter().map(named).collect::<Vec<_>>().join("\n")
+}
+
+/// One of several outputs or members; a text of several lines stands below its name.
 fn named((name, value): (&String, &Value)) -> String {
     let text = match value.as_str() {
         Some("") => "\"\"".to_owned(),
