@@ -25,7 +25,7 @@ use super::render::{TemplateError, Templates};
 use super::small::SmallForm;
 use super::source_ids::IdClaims;
 use super::yaml;
-use super::{dag, flex, python_variables as python};
+use super::{dag, flex, parameters, python_variables as python};
 use crate::contract::{json as canonical, schema};
 use crate::registry::{FlowPackRecord, PackError, PackFiles};
 
@@ -475,6 +475,10 @@ impl Loader<'_> {
         match (node.kind.as_str(), path) {
             ("prompt", Some(template)) => {
                 self.template(&template, &by, templates, bytes)?;
+                // The function of PromptFlow that renders the template takes it under this name.
+                if let Some(what) = reserved(&template, templates, |name| name == "template") {
+                    return unsupported(what);
+                }
                 Ok(Step::Prompt { template })
             }
             ("llm", Some(template)) => {
@@ -483,6 +487,11 @@ impl Loader<'_> {
                 }
                 self.template(&template, &by, templates, bytes)?;
                 let chat = node.api.as_deref() != Some("completion");
+                let is_reserved =
+                    |name: &str| node.prompty.is_none() && parameters::is_reserved(name, chat);
+                if let Some(what) = reserved(&template, templates, is_reserved) {
+                    return unsupported(what);
+                }
                 Ok(Step::Llm { template, chat })
             }
             ("python", Some(path)) if node.source_type == "code" => {
@@ -530,6 +539,23 @@ impl Loader<'_> {
             .map(Some)
             .map_err(|error| LoadError::Json { path: path.to_owned(), reason: error.to_string() })
     }
+}
+
+/// Why a template cannot be filled: it uses names that stand for something else, as PromptFlow says too.
+fn reserved(
+    template: &str,
+    templates: &Templates,
+    is_reserved: impl Fn(&str) -> bool,
+) -> Option<String> {
+    let used = templates.names_used(template);
+    let wrong: Vec<String> = used.into_iter().filter(|name| is_reserved(name)).collect();
+    (!wrong.is_empty()).then(|| {
+        let names = wrong.join(", ");
+        format!(
+            "{template} uses {names}, which a node has for its own parameters; give the value to the \
+             template under another name"
+        )
+    })
 }
 
 /// Why a tool of a package cannot run, and what to write instead.

@@ -41,6 +41,30 @@ pub(super) fn is_parameter(name: &str) -> bool {
     ranged || NAMED.contains(&name) || STRUCTURED.contains(&name) || name == NEW_LIMIT
 }
 
+/// Names that the functions behind both APIs of PromptFlow take, for OpenAI and for Azure.
+const RESERVED: [&str; 10] = [
+    "connection",
+    "frequency_penalty",
+    "logit_bias",
+    "max_tokens",
+    "presence_penalty",
+    "prompt",
+    "stop",
+    "stream",
+    "temperature",
+    "top_p",
+];
+/// Names that the function of one API takes as well.
+const RESERVED_IN_CHATS: [&str; 7] =
+    ["function_call", "functions", "response_format", "seed", "tool_choice", "tools", "user"];
+const RESERVED_IN_COMPLETIONS: [&str; 6] = ["best_of", "echo", "logprobs", "n", "suffix", "user"];
+
+/// Whether a template of a model node cannot use the name, because the value is a parameter of its call.
+pub(super) fn is_reserved(name: &str, is_chat: bool) -> bool {
+    let of_api: &[&str] = if is_chat { &RESERVED_IN_CHATS } else { &RESERVED_IN_COMPLETIONS };
+    RESERVED.contains(&name) || of_api.contains(&name)
+}
+
 /// The settings of a call, and what had to be corrected.
 #[derive(Debug, Default)]
 pub(super) struct Parameters {
