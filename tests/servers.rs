@@ -1195,6 +1195,31 @@ fn a_busy_router_asks_for_a_wait_with_the_status_of_an_empty_account() {
 }
 
 #[test]
+fn doctor_looks_for_no_deployment_among_the_models_of_azure() {
+    let server = Server::start(vec![Act::Serve(Arc::new(|_: &Seen| {
+        let models = json!({"object": "list", "data": [{"id": "gpt-4o"}, {"id": "gpt-5"}]});
+        (200, vec![], models.to_string())
+    }))]);
+    let home = tempfile::tempdir().unwrap();
+    let doctor = |base: &str| {
+        let config = format!(
+            "[provider]\ndefault = \"own\"\n[provider.own]\nkind = \"openai\"\n\
+             base_url = \"{}{base}\"\nmodel = \"mine\"\n",
+            server.base
+        );
+        std::fs::write(home.path().join("summarizer.toml"), config).unwrap();
+        let mut program = assert_cmd::Command::new(env!("CARGO_BIN_EXE_summarizer"));
+        program.env_clear().current_dir(home.path()).args(["--home", ".", "doctor"]);
+        let ran = program.output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr))
+    };
+    let said = doctor("/v1");
+    assert!(said.contains("lists no model mine"), "{said}");
+    let said = doctor("/openai/deployments/mine?api-version=2024-10-21");
+    assert!(said.contains(" answers") && !said.contains("lists no model"), "{said}");
+}
+
+#[test]
 fn a_host_of_azure_needs_no_path() {
     for (base, asks) in [
         (

@@ -323,7 +323,10 @@ impl Provider for OpenAi {
 
     fn models(&self, within: Duration) -> Result<Option<Vec<String>>, ModelError> {
         let model = self.config.model.as_deref().unwrap_or_default();
-        self.endpoint.models(&self.path("/models", model), &self.headers(), model, within)
+        let path = self.path("/models", model);
+        let listed = self.endpoint.models(&path, &self.headers(), model, within)?;
+        // Azure lists the models of which a deployment can be made, and asked is a deployment.
+        Ok(listed.filter(|_| !self.azure))
     }
 }
 
