@@ -1194,6 +1194,31 @@ fn a_busy_router_asks_for_a_wait_with_the_status_of_an_empty_account() {
     assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
 }
 
+/// A router does not say which parameter no server of the model takes.
+fn no_endpoints() -> Response {
+    let words = "No endpoints found that can handle the requested parameters. To learn more about \
+                 provider routing, visit: https://openrouter.ai/docs/guides/routing/provider-selection";
+    no(404, json!({"error": {"message": words, "code": 404}}))
+}
+
+#[test]
+fn a_router_without_a_server_for_json_is_asked_in_words() {
+    let row = SERVERS.iter().find(|row| row.name == "OpenRouter").unwrap();
+    let json =
+        || CallSettings { response_format: ResponseFormat::JsonObject, ..CallSettings::default() };
+    let server = start(row, |_, body| has(body, "response_format").then(no_endpoints));
+    let provider_here = provider(row, &server);
+    ask(&*provider_here, "Hello", json(), None).unwrap();
+    ask(&*provider_here, "Hello", json(), None).unwrap();
+    assert_eq!(questions(row, &server), 3, "the second question knows it");
+
+    let server = start(row, |_, _| Some(no_endpoints()));
+    let error = ask(&*provider(row, &server), "Hello", json(), None).unwrap_err();
+    let said = error.to_string();
+    assert_eq!(error.cause(), FailureCause::BadRequest, "{said}");
+    assert!(said.contains("leave out parameters") && !said.contains("base_url"), "{said}");
+}
+
 #[test]
 fn doctor_looks_for_no_deployment_among_the_models_of_azure() {
     let server = Server::start(vec![Act::Serve(Arc::new(|_: &Seen| {

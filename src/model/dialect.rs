@@ -491,8 +491,16 @@ fn is_answer_limit(name: &str) -> bool {
 /// Whether a refusal is about the form in which JSON is requested. A refused request without a
 /// message may be; a failure of the server without a message is not.
 fn is_about_json(words: &str, error: &ServerError) -> bool {
-    const SIGNS: [&str; 6] =
-        ["response_format", "json_schema", "json_object", "schema", "grammar", "structured output"];
+    const SIGNS: [&str; 7] = [
+        "response_format",
+        "json_schema",
+        "json_object",
+        "schema",
+        "grammar",
+        "structured output",
+        // A router whose servers do not all take every parameter does not name the parameter.
+        "can handle the requested parameters",
+    ];
     let silent = error.words.is_empty() && error.code.is_empty();
     silent
         || error.param.starts_with("response_format")

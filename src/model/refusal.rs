@@ -8,6 +8,9 @@ use crate::contract::vocabulary::FailureCause;
 /// The code of an account with nothing left to spend, whatever the server calls it.
 pub(super) const OUT_OF_QUOTA: &str = "insufficient_quota";
 
+/// What a router says when it has the model, but no server of it that takes the whole request.
+const ROUTER_FINDS_NONE: &str = "no endpoints found that";
+
 /// A response that is not a success.
 pub(super) struct Refusal {
     pub status: u16,
@@ -71,6 +74,10 @@ impl Refusal {
                 "check what the key may do, and whether it may use provider.{name}.model (now \
                  {model:?})"
             ),
+            404 if self.asks_too_much() => format!(
+                "no server of {model:?} takes everything that the flow asks for: leave out parameters or \
+                 tools of the flow, or name another model in provider.{name}.model"
+            ),
             404 | 405 => format!(
                 "check provider.{name}.model (now {model:?}) and provider.{name}.base_url (asked \
                  was {})",
@@ -80,6 +87,11 @@ impl Refusal {
             429 => format!("set provider.{name}.requests_per_minute to what it allows"),
             _ => return None,
         })
+    }
+
+    /// Whether the model is there, but not with everything that the request wants.
+    fn asks_too_much(&self) -> bool {
+        self.words.to_ascii_lowercase().contains(ROUTER_FINDS_NONE)
     }
 
     /// What the server objects to, as far as the status says it.
@@ -92,6 +104,7 @@ impl Refusal {
             402 if self.retry_after.is_some() => FailureCause::RateLimit,
             402 => FailureCause::QuotaUsedUp,
             429 if self.is_of_day => FailureCause::QuotaUsedUp,
+            404 if self.asks_too_much() => FailureCause::BadRequest,
             404 | 405 => FailureCause::NotFound,
             408 => FailureCause::Timeout,
             429 => FailureCause::RateLimit,

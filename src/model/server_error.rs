@@ -72,6 +72,7 @@ impl ServerError {
     }
 
     fn of(value: &Value, depth: usize) -> ServerError {
+        let whole = value;
         let value = value.as_array().and_then(|items| items.first()).unwrap_or(value);
         let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
         let mut found = ServerError {
@@ -96,6 +97,7 @@ impl ServerError {
         });
         let places = [
             Some(error),
+            Some(whole).filter(|whole| whole.is_array()),
             several,
             inner,
             error.get("detail"),
@@ -142,6 +144,9 @@ impl ServerError {
         let inner = ServerError::of(&wrapped, depth + 1);
         if !inner.words.is_empty() {
             self.words = inner.words;
+        } else if let (Value::String(text), "") = (place, self.words.as_str()) {
+            // JSON of an unknown shape says more than nothing.
+            self.words = text.trim().to_owned();
         }
         if !inner.param.is_empty() {
             self.param = inner.param;
@@ -453,9 +458,19 @@ mod tests {
         }
         let details = json!({"object": "error", "message": {"detail": [
             {"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}});
-        let error = read(&details);
-        assert_eq!(error.param, "seed");
-        assert_eq!(error.words, "seed: Extra inputs are not permitted");
+        let items = &details["message"]["detail"];
+        for body in [
+            &details,
+            items,
+            &json!({"error": {"message": items.to_string(), "code": 400}}),
+            &json!({"error": {"message": format!("1 validation error: {items}")}}),
+        ] {
+            let error = read(body);
+            assert_eq!(error.param, "seed", "{body}");
+            assert_eq!(error.words, "seed: Extra inputs are not permitted", "{body}");
+        }
+        let odd = json!({"error": {"message": "[\"odd\"]"}});
+        assert_eq!(read(&odd).words, "[\"odd\"]");
         assert_eq!(ServerError::read(b" not now\n").words, "not now");
         assert_eq!(ServerError::read(b"<html>no</html>").words, "");
     }
