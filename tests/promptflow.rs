@@ -778,6 +778,39 @@ fn a_placeholder_of_a_secret_is_no_secret() {
 }
 
 #[test]
+fn a_prompty_file_without_inputs_runs_on_its_sample_and_may_say_nothing_of_itself() {
+    let sample =
+        "---\ninputs: {who: {type: string}}\nsample: {who: Eva}\n---\nuser:\nHello {{who}}\n";
+    let repository =
+        Repository::new(&[("s.prompty", sample), ("e.prompty", "---\n---\nuser:\nHi\n")]);
+    for (arguments, stdin) in [
+        (&["s.prompty"][..], ""),
+        (&["s.prompty", "--input", "{}"], ""),
+        (&["s.prompty", "--input", "-"], "{}"),
+    ] {
+        assert_eq!(repository.run(arguments, stdin), Ok("Hello Eva".into()), "{arguments:?}");
+    }
+    assert_eq!(repository.run(&["e.prompty"], ""), Ok("Hi".into()));
+}
+
+#[test]
+fn a_request_for_text_is_sent_and_left_out_where_it_is_refused() {
+    let file =
+        "---\nmodel:\n  api: chat\n  parameters: {response_format: {type: text}}\n---\nuser:\nHi\n";
+    let refusal = r#"{"error": {"message": "response_format is not supported"}}"#;
+    let repository = Repository::with(&[("a.prompty", file)], vec![status(400, &[], refusal)]);
+    assert_eq!(repository.run(&["a.prompty"], ""), Ok("Hi".into()));
+    let formats: Vec<Value> = repository
+        .server
+        .seen()
+        .iter()
+        .filter(|seen| !seen.body.is_null())
+        .map(|seen| seen.body["response_format"].clone())
+        .collect();
+    assert_eq!(formats, [json!({"type": "text"}), Value::Null]);
+}
+
+#[test]
 fn a_misspelt_member_of_a_prompty_file_is_told() {
     let file = "---\nmodle: {api: chat}\nmodel: {api: chat, paramters: {temperature: 1}}\nversion: 1\n---\nuser:\nhello\n";
     let repository = Repository::new(&[("a.prompty", file)]);

@@ -231,6 +231,10 @@ impl RunArgs {
                 let (mut inputs, texts) =
                     self.given(context, &given, config, &mut around, &mut data)?;
                 inputs.extend(named);
+                let may_be_object = given.is_json() || matches!(given, GivenInput::Stdin);
+                if may_be_object && inputs.is_empty() && texts.is_empty() {
+                    inputs = pack.samples();
+                }
                 (lines, sources) = (vec![inputs], texts);
             }
         }

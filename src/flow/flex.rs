@@ -126,6 +126,8 @@ impl Parameter {
             None => annotated(&self.annotation),
         };
         let default = body.and_then(|body| body.get("default")).cloned();
+        // PromptFlow takes an empty text for no default.
+        let default = default.filter(|default| default != "" || !self.has_default);
         let default = default.or_else(|| self.has_default.then_some(Value::Null));
         let is_chat_history =
             body.and_then(|body| body.get("is_chat_history")) == Some(&Value::Bool(true));
@@ -272,7 +274,7 @@ mod tests {
         );
         let class = json!({
             "entry": "pack.main:Talk", "init": {"tone": {"type": "string", "default": "warm"}},
-            "inputs": {"n": {"type": "double"}, "extra": {"type": "bool"}},
+            "inputs": {"n": {"type": "double"}, "extra": {"type": "bool"}, "more": {"default": ""}},
         });
         assert_eq!(
             kinds(class),

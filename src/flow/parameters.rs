@@ -120,7 +120,12 @@ pub(super) fn read<'v>(inputs: impl Fn(&str) -> Option<&'v Value>) -> Result<Par
                 settings.extra.insert("response_format".into(), format);
                 ResponseFormat::JsonSchema
             }
-            _ => ResponseFormat::Text,
+            // `text`, and what only some servers know.
+            Some(_) => {
+                settings.extra.insert("response_format".into(), format);
+                ResponseFormat::Text
+            }
+            None => ResponseFormat::Text,
         };
     }
     for key in STRUCTURED {

@@ -109,15 +109,18 @@ impl Prompty {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let text = text.trim_start_matches('\u{feff}').trim_start();
         let parts = text.strip_prefix("---").and_then(|rest| {
-            let (_, rest) = rest.split_once('\n')?;
+            // The end of the first line may begin the last one: a front matter may be empty.
+            let rest = &rest[rest.find('\n')?..];
             let (front, rest) = rest.split_once("\n---")?;
             Some((front, rest.split_once('\n').map_or("", |(_, body)| body)))
         });
         let (front, body) =
             parts.ok_or_else(|| BadFlow::new(path, "no front matter between lines of `---`"))?;
         let config = yaml::parse(front).map_err(|error| BadFlow::new(path, error.0))?;
-        let Value::Object(mut config) = config else {
-            return Err(BadFlow::new(path, "the front matter is not a mapping"));
+        let mut config = match config {
+            Value::Object(config) => config,
+            Value::Null => Map::new(),
+            _ => return Err(BadFlow::new(path, "the front matter is not a mapping")),
         };
         // `sample: people.json` names a file too.
         if let Some(Value::String(sample)) = config.get_mut("sample")

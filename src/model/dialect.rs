@@ -358,7 +358,7 @@ impl Dialect {
         let renamed =
             self.renamed.iter().map(|(name, other)| format!("`{name}` is sent as `{other}`"));
         let left_out = self.left_out.iter().map(|name| format!("`{name}` is left out"));
-        let json = self.refused_json.iter().map(|kind| format!("JSON is not requested as {kind}"));
+        let json = self.refused_json.iter().map(|kind| refused_form(kind));
         let system = self.no_system.then(|| "system texts go to the user's turn".to_owned());
         let most = self.answer_max.map(|max| format!("an answer has at most {max} tokens"));
         renamed.chain(left_out).chain(json).chain(system).chain(most).collect()
@@ -429,7 +429,7 @@ impl Dialect {
         let json = sent.get("response_format").and_then(|format| format["type"].as_str());
         if let Some(kind) = json.filter(|_| is_about_json(&words, error)) {
             self.refused_json.insert(kind.to_owned());
-            return Some(format!("JSON is not requested as {kind}"));
+            return Some(refused_form(kind));
         }
         let is_about_role = error.param.starts_with("messages") || words.contains("role");
         let refuses_system = is_about_role && words.contains("system") && words.contains("support");
@@ -481,6 +481,14 @@ impl Dialect {
                 self.left_out.insert(name).then_some(change)
             }
         }
+    }
+}
+
+/// What a refused type of `response_format` means for the next request.
+fn refused_form(kind: &str) -> String {
+    match kind {
+        JSON_SCHEMA | JSON_OBJECT => format!("JSON is not requested as {kind}"),
+        _ => format!("`response_format` of type {kind} is left out"),
     }
 }
 

@@ -362,7 +362,12 @@ fn response_format(call: &ModelCall<'_>, dialect: &Dialect) -> Option<Value> {
         (None, None) => None,
     };
     let wanted = match call.settings.response_format {
-        ResponseFormat::Text => return None,
+        ResponseFormat::Text => {
+            let own = call.settings.extra.get("response_format");
+            let is_taken =
+                |own: &&Value| own["type"].as_str().is_some_and(|it| dialect.takes_json(it));
+            return own.filter(is_taken).cloned();
+        }
         ResponseFormat::JsonObject => None,
         ResponseFormat::JsonSchema => by_schema().filter(|_| dialect.takes_json(JSON_SCHEMA)),
     };
@@ -379,9 +384,9 @@ fn response_format(call: &ModelCall<'_>, dialect: &Dialect) -> Option<Value> {
 fn sent_format(call: &ModelCall<'_>, dialect: &Dialect) -> ResponseFormat {
     let sent = response_format(call, dialect).filter(|_| call.settings.api == Api::Chat);
     match sent.as_ref().and_then(|format| format["type"].as_str()) {
-        None => ResponseFormat::Text,
         Some(JSON_OBJECT) => ResponseFormat::JsonObject,
-        Some(_) => ResponseFormat::JsonSchema,
+        Some(JSON_SCHEMA) => ResponseFormat::JsonSchema,
+        _ => ResponseFormat::Text,
     }
 }
 
