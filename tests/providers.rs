@@ -377,6 +377,86 @@ fn anthropic_speaks_its_own_protocol() {
 }
 
 #[test]
+fn claude_is_offered_the_functions_of_a_flow_and_its_calls_are_told_as_openai_writes_them() {
+    let answer = json!({"model": "m", "stop_reason": "tool_use", "content": [
+        {"type": "text", "text": "I look."},
+        {"type": "tool_use", "id": "t1", "name": "look", "input": {"q": "x"}},
+        {"type": "tool_use", "id": "t2", "name": "ask", "input": {}}]});
+    let text = json!({"model": "m", "stop_reason": "end_turn", "content": [{"type": "text", "text": "Done."}]});
+    let call = json!({"model": "m", "stop_reason": "tool_use", "content": [
+        {"type": "tool_use", "id": "t3", "name": "look", "input": {"q": "y"}}]});
+    let answers = [&answer, &text, &call].map(|it| status(200, &[], &it.to_string()));
+    let server = Server::start(answers.to_vec());
+    let config = ProviderConfig {
+        kind: ProviderKind::Anthropic,
+        base_url: Some(server.base.clone()),
+        model: Some("m".into()),
+        ..ProviderConfig::default()
+    };
+    let provider = Anthropic::new("a", &config, None);
+    let schema = json!({"type": "object", "properties": {"q": {"type": "string"}}});
+    let look = json!({"name": "look", "description": "Looks.", "parameters": schema});
+    let with = |members: Value| {
+        let extra = members.as_object().unwrap().clone();
+        CallSettings { extra, ..CallSettings::default() }
+    };
+
+    let tools = json!([{"type": "function", "function": look}, {"type": "function", "function": {"name": "ask"}}]);
+    let choice = json!({"type": "function", "function": {"name": "look"}});
+    let settings = with(json!({"tools": tools, "tool_choice": choice}));
+    let reply = ask_with(&provider, settings, None, 300_000).unwrap();
+    let message = json!({"role": "assistant", "content": "I look.", "tool_calls": [
+        {"id": "t1", "type": "function", "function": {"name": "look", "arguments": "{\"q\":\"x\"}"}},
+        {"id": "t2", "type": "function", "function": {"name": "ask", "arguments": "{}"}}]});
+    assert_eq!((reply.message, reply.left_out), (Some(message.clone()), vec![]));
+    let seen = &server.seen()[0].body;
+    assert_eq!(
+        seen["tools"],
+        json!([{"name": "look", "input_schema": schema, "description": "Looks."},
+               {"name": "ask", "input_schema": {"type": "object", "properties": {}}}])
+    );
+    assert_eq!(seen["tool_choice"], json!({"type": "tool", "name": "look"}));
+
+    // The conversation goes on with the result of one call; that of an unknown call is a text.
+    let mut messages =
+        vec![Message::new(Role::User, "Hello"), Message::new(Role::Assistant, "I look.")];
+    messages[1].fields.insert("tool_calls".into(), json!([message["tool_calls"][0]]));
+    for (id, said) in [("t1", "found"), ("t9", "lost")] {
+        let mut result = Message::new(Role::Tool, said);
+        result.fields.insert("tool_call_id".into(), id.into());
+        messages.push(result);
+    }
+    let thinking = json!({"type": "enabled", "budget_tokens": 2_000});
+    let hosted = json!({"type": "web_search"});
+    let settings =
+        with(json!({"tools": [tools[0], hosted], "tool_choice": "required", "thinking": thinking}));
+    let reply = say(&provider, &messages, settings, None, 300_000).unwrap();
+    assert_eq!(reply.message, Some(json!({"role": "assistant", "content": "Done."})));
+    assert_eq!(reply.left_out, ["tools", "tool_choice"], "not all of it is sent");
+    let seen = &server.seen()[1].body;
+    assert!(seen.get("tool_choice").is_none() && seen["tools"].as_array().unwrap().len() == 1);
+    assert_eq!(
+        seen["messages"],
+        json!([
+            {"role": "user", "content": "Hello"},
+            {"role": "assistant", "content": [
+                {"type": "text", "text": "I look."},
+                {"type": "tool_use", "id": "t1", "name": "look", "input": {"q": "x"}}]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": "found"},
+                {"type": "text", "text": "lost"}]},
+        ])
+    );
+
+    let settings = with(json!({"functions": [look], "function_call": "auto"}));
+    let reply = ask_with(&provider, settings, None, 300_000).unwrap();
+    let called = json!({"name": "look", "arguments": "{\"q\":\"y\"}"});
+    let message = json!({"role": "assistant", "content": null, "function_call": called});
+    assert_eq!(reply.message, Some(message));
+    assert_eq!(server.seen()[2].body["tool_choice"], json!({"type": "auto"}));
+}
+
+#[test]
 fn a_command_gets_the_prompt_on_stdin() {
     let config = ProviderConfig::default();
     let command = |script: &str| {

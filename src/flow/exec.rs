@@ -585,14 +585,17 @@ fn whole_reply(reply: &ModelReply) -> Value {
             StopReason::Length => "length",
             StopReason::Filtered => "content_filter",
         };
+        let message = reply.message.clone();
+        let message =
+            message.unwrap_or_else(|| json!({"role": "assistant", "content": reply.text}));
+        let finish = match calls_tools(&message) {
+            true => "tool_calls",
+            false => finish,
+        };
         json!({
             "object": "chat.completion",
             "model": reply.identity.model_name,
-            "choices": [{
-                "index": 0,
-                "finish_reason": finish,
-                "message": {"role": "assistant", "content": reply.text},
-            }],
+            "choices": [{"index": 0, "finish_reason": finish, "message": message}],
             "usage": {
                 "prompt_tokens": reply.usage.input_tokens,
                 "completion_tokens": reply.usage.output_tokens,

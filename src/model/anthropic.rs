@@ -4,12 +4,13 @@
 //! tenth. The first question marks nothing, because writing into the cache costs more.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
+use super::anthropic_tools::{self, Offered, is_about_tools};
 use super::batch_api::{BatchApi, BatchLine};
 use super::call::{Message, ModelCall, ResponseFormat, Role};
 use super::dialect::{Asked, Dialect, Dialects, ENABLED_THINKING, says_nothing};
@@ -118,9 +119,11 @@ impl Anthropic {
         // A model that thinks may not be forced to use a tool.
         let is_forced = tool.is_some() && thinks.is_none();
         let sent = if is_forced { settings.response_format } else { ResponseFormat::Text };
+        let offered = offered(call);
+        let calls = offered.as_ref().is_some_and(|offered| !offered.tools.is_empty());
         let (system, messages) = match form::needs_words(call, sent) {
-            true => conversation(&form::in_words(call)),
-            false => conversation(call.messages),
+            true => conversation(&form::in_words(call), calls),
+            false => conversation(call.messages, calls),
         };
         let mut body = Map::new();
         body.insert("model".into(), self.model(call).into());
@@ -172,6 +175,9 @@ impl Anthropic {
                 false => json!({"type": "auto"}),
             };
             body.insert("tool_choice".into(), choice);
+        } else if let Some(offered) = offered.filter(|_| calls) {
+            body.insert("tools".into(), offered.tools.into());
+            body.extend(offered.choice.map(|choice| ("tool_choice".to_owned(), choice)));
         }
         // Once for each call: the same question after a refusal is no other question.
         let comes_again = *comes_again.get_or_init(|| self.comes_again(&body));
@@ -190,7 +196,8 @@ impl Anthropic {
         };
         let seed = settings.seed.or(self.config.seed).map(|_| "seed".to_owned());
         let extra = settings.extra.iter().filter(|(name, value)| {
-            !KNOWN_PARAMETERS.contains(&name.as_str()) && !is_idle(name, value)
+            let is_known = KNOWN_PARAMETERS.contains(&name.as_str()) || is_about_tools(name);
+            !is_known && !is_idle(name, value)
         });
         extra.map(|(name, _)| name.clone()).chain(seed).collect()
     }
@@ -199,6 +206,8 @@ impl Anthropic {
     pub(super) fn left_out(&self, call: &ModelCall<'_>, dialect: &Dialect) -> Vec<String> {
         let mut left_out = dialect.not_sent(&call.settings, &self.config, call.prompt_tokens());
         left_out.extend(self.unknown_parameters(call));
+        let of_tools = offered(call).map(|offered| offered.left_out).unwrap_or_default();
+        left_out.extend(of_tools.into_iter().map(str::to_owned));
         let thinks = call.settings.extra.get("thinking");
         if is_enabled(thinks) && dialect.leaves_out(ENABLED_THINKING) {
             left_out.push("thinking.budget_tokens".to_owned());
@@ -256,9 +265,11 @@ impl Anthropic {
             }
             _ => StopReason::End,
         };
-        let answer =
-            parts.iter().find(|part| part["name"] == ANSWER_TOOL && part.get("input").is_some());
-        let text = match answer {
+        let offered = offered(call);
+        let answer = parts.iter().find(|part| {
+            offered.is_none() && part["name"] == ANSWER_TOOL && part.get("input").is_some()
+        });
+        let text: String = match answer {
             Some(tool) => tool["input"].to_string(),
             None => {
                 parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
@@ -276,7 +287,9 @@ impl Anthropic {
         let usage = Usage::counted(input, count("output_tokens"));
         let (written, read) = (count(counts[1]), count(counts[2]));
         let cached = Cached { read, written };
-        Ok(ModelReply { stop, cached, left_out, ..ModelReply::plain(text, usage, identity) })
+        let message = offered.map(|offered| offered.message(parts, &text));
+        let plain = ModelReply::plain(text, usage, identity);
+        Ok(ModelReply { stop, cached, left_out, message, ..plain })
     }
 }
 
@@ -353,9 +366,18 @@ fn is_enabled(thinking: Option<&Value>) -> bool {
     thinking.is_some_and(|thinking| thinking["type"] == "enabled")
 }
 
+/// The functions that the flow offers.
+fn offered(call: &ModelCall<'_>) -> Option<Offered> {
+    let parameters = &call.settings.extra;
+    Offered::of(parameters, parameters.contains_key("thinking"))
+}
+
 /// The tool whose input is the answer in the form that the call asks for. An object without members
-/// would be an empty input.
+/// would be an empty input. A model that may call functions of the flow is not forced to answer.
 fn answer_tool(call: &ModelCall<'_>) -> Option<Value> {
+    if offered(call).is_some() {
+        return None;
+    }
     let has_form = |schema: &&Value| {
         schema["type"] == "object" && !(call.settings.silent_form && schema["properties"].is_null())
     };
@@ -370,16 +392,22 @@ fn keep_beginning(body: &mut Map<String, Value>) {
         let text = std::mem::take(system);
         let part = json!({"type": "text", "text": text, CACHE_CONTROL: keep});
         body.insert("system".into(), json!([part]));
-    } else if let Some(tool) = body.get_mut("tools").and_then(|tools| tools.get_mut(0)) {
+    } else if let Some(tool) = body.get_mut("tools").and_then(last_of) {
         tool[CACHE_CONTROL] = keep;
     }
 }
 
+fn last_of(list: &mut Value) -> Option<&mut Value> {
+    list.as_array_mut()?.last_mut()
+}
+
 /// Separates the system text and joins neighbouring turns of one role, because the API requires
-/// turns to alternate.
-fn conversation(messages: &[Message]) -> (String, Value) {
+/// turns to alternate. Calls of tools are told as such only where tools are offered.
+fn conversation(messages: &[Message], calls: bool) -> (String, Value) {
     let mut system = Vec::new();
-    let mut turns: Vec<(&str, String)> = Vec::new();
+    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    let mut called = BTreeSet::new();
+    let text = |text: &str| json!({"type": "text", "text": text});
     for message in messages {
         let role = match message.role {
             Role::System => {
@@ -389,19 +417,31 @@ fn conversation(messages: &[Message]) -> (String, Value) {
             Role::Assistant => "assistant",
             Role::User | Role::Function | Role::Tool => "user",
         };
+        let of_tools = calls.then(|| anthropic_tools::parts(message, &mut called)).flatten();
+        let has_text = !message.text.is_empty();
+        let parts =
+            of_tools.unwrap_or_else(|| has_text.then(|| text(&message.text)).into_iter().collect());
         match turns.last_mut().filter(|(last, _)| *last == role) {
-            Some((_, text)) => {
-                text.push_str("\n\n");
-                text.push_str(&message.text);
-            }
-            None => turns.push((role, message.text.clone())),
+            Some((_, known)) => known.extend(parts),
+            None if parts.is_empty() => {}
+            None => turns.push((role, parts)),
         }
     }
     let mut system = system.join("\n\n");
     if turns.is_empty() {
         // The API requires a turn of the user, so a prompt of system text alone becomes one.
-        turns.push(("user", std::mem::take(&mut system)));
+        turns.push(("user", vec![text(&std::mem::take(&mut system))]));
     }
-    let turns = turns.into_iter().filter(|(_, text)| !text.is_empty());
-    (system, turns.map(|(role, text)| json!({"role": role, "content": text})).collect())
+    let turns =
+        turns.into_iter().map(|(role, parts)| json!({"role": role, "content": content(parts)}));
+    (system, turns.collect())
+}
+
+/// One text where a turn has only texts.
+fn content(parts: Vec<Value>) -> Value {
+    let texts: Option<Vec<&str>> = parts.iter().map(|part| part.get("text")?.as_str()).collect();
+    match texts {
+        Some(texts) => texts.join("\n\n").into(),
+        None => parts.into(),
+    }
 }

@@ -11,6 +11,7 @@
 mod addresses;
 mod anthropic;
 mod anthropic_batch;
+mod anthropic_tools;
 mod batch_api;
 mod batch_lane;
 mod budget;
