@@ -44,7 +44,7 @@ impl Offered {
         let chosen = wanted.and_then(chosen);
         let is_forced =
             chosen.as_ref().is_some_and(|it| it["type"] == "any" || it["type"] == "tool");
-        let chosen = chosen.filter(|_| !tools.is_empty() && !(thinks && is_forced));
+        let chosen = chosen.filter(|_| !(tools.is_empty() || thinks && is_forced));
         if wanted.is_some() && chosen.is_none() {
             left_out.push(choice);
         }

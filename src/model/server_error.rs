@@ -469,8 +469,8 @@ mod tests {
             assert_eq!(error.param, "seed", "{body}");
             assert_eq!(error.words, "seed: Extra inputs are not permitted", "{body}");
         }
-        let odd = json!({"error": {"message": "[\"odd\"]"}});
-        assert_eq!(read(&odd).words, "[\"odd\"]");
+        let odd = json!({"error": {"message": "{\"odd\":1}"}});
+        assert_eq!(read(&odd).words, "{\"odd\":1}");
         assert_eq!(ServerError::read(b" not now\n").words, "not now");
         assert_eq!(ServerError::read(b"<html>no</html>").words, "");
     }
