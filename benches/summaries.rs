@@ -267,7 +267,7 @@ impl Filled {
                     request,
                     flow: FlowStanding::Active,
                     refused: None,
-                    source_changed: false,
+                    source: Warnings::default(),
                 };
                 self.engine.arrival(arrival, now).unwrap();
             }
