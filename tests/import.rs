@@ -442,13 +442,13 @@ fn items_of_a_feed_without_a_date_are_read() {
         let found = run_lines(&home, args);
         found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     };
+    run_lines(&home, &["add", "--init", &xml, &json]);
     for (args, wanted) in
         [(["sum", &xml], ["the gym", "the mill"]), (["sum", &json], ["new soil", "The pump"])]
     {
         let said = texts(&args);
         assert!(wanted.iter().all(|words| said.contains(words)), "{args:?}: {said}");
     }
-    run_lines(&home, &["add", "--init", &xml, &json]);
     let said = texts(&["read"]);
     for wanted in ["the gym", "the mill", "new soil", "The pump"] {
         assert!(said.contains(wanted), "{wanted}: {said}");
@@ -490,9 +490,9 @@ fn every_item_of_a_list_is_read_or_named() {
                 let found = run_lines(&home, args);
                 found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
             };
-            let summed = said(&["sum", &file, "--length", "long"]);
             run_lines(&home, &["add", "--init", &file]);
             let read = said(&["read"]);
+            let summed = said(&["sum", &file, "--length", "long"]);
             for (way, text) in [("sum", summed), ("add", read)] {
                 for words in ["Alpha roofs leak", "Beta windows break"] {
                     assert!(text.contains(words), "{way} {number} {date} {list}: {text}");

@@ -20,6 +20,8 @@ const LINES_SHOWN: usize = 6;
 
 /// The status of a request that made a summary.
 const COMPLETED: &str = "completed";
+/// The status of a request whose summary was there before.
+const DUPLICATE: &str = "duplicate";
 
 /// Summaries that requests ended with, oldest source first.
 pub(super) struct Made {
@@ -30,16 +32,26 @@ impl Made {
     /// Waits until every summary that was made is published. The service publishes in steps, so an ack
     /// comes before its line. Says how many are still missing when it takes too long.
     pub(super) fn wait(context: &Context, ended: &Ended) -> Vec<Made> {
-        let ids: BTreeSet<String> = ended.summaries(COMPLETED).into_values().flatten().collect();
-        let made = ids.len();
+        Made::wait_for(context, ended, &[COMPLETED])
+    }
+
+    /// The same with the summaries that were there when they were asked for. They may wait for their
+    /// publication too.
+    pub(super) fn wait_with_earlier(context: &Context, ended: &Ended) -> Vec<Made> {
+        Made::wait_for(context, ended, &[COMPLETED, DUPLICATE])
+    }
+
+    fn wait_for(context: &Context, ended: &Ended, statuses: &[&str]) -> Vec<Made> {
+        let ids = statuses.iter().flat_map(|status| ended.summaries(status).into_values());
+        let wanted = ids.flatten().collect::<BTreeSet<String>>().len();
         let begun = Instant::now();
         loop {
-            let found = Made::of(context, ended);
-            if found.len() >= made || context.stop.is_raised() {
+            let found = Made::with_statuses(context, ended, statuses);
+            if found.len() >= wanted || context.stop.is_raised() {
                 return found;
             }
             if begun.elapsed() >= PATIENCE {
-                let left = ui::count(made - found.len(), "summary");
+                let left = ui::count(wanted - found.len(), "summary");
                 context.ui.complain(format!(
                     "{left} made but not published yet: `summarizer read` shows them after publication"
                 ));
@@ -52,25 +64,22 @@ impl Made {
     /// Reads the summaries that were made. One that is not published yet is left out: its ack is there,
     /// and `read` shows it in a moment.
     pub(super) fn of(context: &Context, ended: &Ended) -> Vec<Made> {
-        Made::with_status(context, ended, COMPLETED)
+        Made::with_statuses(context, ended, &[COMPLETED])
     }
 
-    /// Reads the summaries that were there when they were asked for.
-    pub(super) fn before(context: &Context, ended: &Ended) -> Vec<Made> {
-        Made::with_status(context, ended, "duplicate")
-    }
-
-    fn with_status(context: &Context, ended: &Ended, status: &str) -> Vec<Made> {
+    fn with_statuses(context: &Context, ended: &Ended, statuses: &[&str]) -> Vec<Made> {
         let Ok(bus) = open_bus(context) else { return Vec::new() };
-        let mut made = Vec::new();
-        for ((stream, day), ids) in ended.summaries(status) {
+        let mut made: Vec<Made> = Vec::new();
+        let all = statuses.iter().flat_map(|status| ended.summaries(status));
+        for ((stream, day), ids) in all {
             let Ok(partition) = bus.partition(stream, day) else { continue };
             let items = partition.items().filter_map(Result::ok);
             let wanted = items.filter(|item| ids.iter().any(|id| id == item.summary_id()));
             let versions = bus.versions(day).unwrap_or_default();
             made.extend(wanted.map(|item| Made { published: Published::new(item, &versions) }));
         }
-        made.sort_by_key(|one| one.published.name());
+        made.sort_by_key(|one| (one.published.name(), one.published.id().to_owned()));
+        made.dedup_by_key(|one| one.published.id().to_owned());
         made
     }
 

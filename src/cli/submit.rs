@@ -350,8 +350,7 @@ fn follow(
 ) -> Result<Exit, Failure> {
     let ended = wait.run(context, &mut tail, &open, |ack| print_ack(context, ack))?;
     if !context.ui.json {
-        let mut made = Made::wait(context, &ended);
-        made.extend(Made::before(context, &ended));
+        let made = Made::wait_with_earlier(context, &ended);
         made_lines(Prose::of_stdout(), &made).iter().for_each(|line| context.ui.out(line));
         context.ui.talk(ui::dim("next: `summarizer read` shows the newest summaries"));
     }
