@@ -277,13 +277,14 @@ mod tests {
                 "We will book the flights."
             ]
         );
-        let chat = "User: We are going to Salta.\n\nAssistant: Two things are cheap there.\n\n- The night bus \
-                    is cheap.\n\nThe market is cheap too.\n\n## Later\n\nThe trip was moved to May.\n";
+        let chat = "User: We are going to Salta in July.\n\nAssistant: Two bus companies sell cheap \
+                    tickets.\n\n- The night bus is cheap.\n\nThe market is cheap too.\n\n## Later\n\nThe \
+                    trip was moved to May.\n";
         assert_eq!(
             claims(chat),
             [
-                "User: We are going to Salta.",
-                "Assistant: Two things are cheap there.",
+                "User: We are going to Salta in July.",
+                "Assistant: Two bus companies sell cheap tickets.",
                 "Assistant: The night bus is cheap.",
                 "Assistant: The market is cheap too.",
                 "The trip was moved to May."
