@@ -19,7 +19,7 @@ mod digest_show;
 pub mod doctor;
 pub mod explain;
 pub mod failure;
-pub mod file_events;
+mod file_events;
 mod flow;
 mod flow_batch;
 mod flow_runner;

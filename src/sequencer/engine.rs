@@ -559,12 +559,7 @@ impl Engine {
         let rows = checkpoint.rows.len() as u64;
         self.push(Event::CheckpointTaken { applied, state: self.state_digest, rows }, None, now)?;
         checkpoint.applied = applied;
-        let documents = &mut checkpoint.documents;
-        documents.extend(checkpoint::identity(&self.state_digest));
-        documents.extend(self.runs.documents());
-        for (name, cursor) in cursors {
-            documents.push((format!("cursor.{name}"), Some(codec::encode_cursor(cursor))));
-        }
+        add_documents(&mut checkpoint, &self.state_digest, &self.runs, cursors);
         // From here on memory collects the changes after this checkpoint apart. The older ones stay
         // readable in memory until the tables have them.
         self.state.checkpoint_begun();
@@ -607,6 +602,22 @@ impl Engine {
         self.pending.push(Pending { seq, at: now, event });
         Ok(seq)
     }
+}
+
+/// Adds what stands beside the tables: their digest, the agent runs, and how far projections are durable.
+pub(super) fn add_documents(
+    checkpoint: &mut Checkpoint,
+    state: &Digest,
+    runs: &RunHeads,
+    cursors: &[(&str, Cursor)],
+) {
+    let documents = &mut checkpoint.documents;
+    documents.extend(checkpoint::identity(state));
+    documents.extend(runs.documents());
+    let encoded = |(name, cursor): &(&str, Cursor)| {
+        (format!("cursor.{name}"), Some(codec::encode_cursor(cursor)))
+    };
+    documents.extend(cursors.iter().map(encoded));
 }
 
 /// About how long an event's payload is: its long parts, and a fixed number for the rest.

@@ -12,10 +12,10 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::export::Committed;
-use crate::log::checkpoint::{self, chain_digest, tables};
-use crate::log::codec::{self, Cursor};
+use crate::log::checkpoint::{chain_digest, tables};
+use crate::log::codec::Cursor;
 use crate::log::{Checkpoint, LogError, ReadError, Reader, Shipment, Store};
-use crate::sequencer::engine::{EngineError, load};
+use crate::sequencer::engine::{EngineError, add_documents, load};
 use crate::state::event::Event;
 use crate::state::{Impossible, State};
 
@@ -135,12 +135,7 @@ impl Follower {
         self.runs.apply(&self.log, *seq, event)?;
         let Some(mut checkpoint) = checkpoint else { return Ok(None) };
         checkpoint.applied = *seq;
-        let documents = &mut checkpoint.documents;
-        documents.extend(checkpoint::identity(&self.digest));
-        documents.extend(self.runs.documents());
-        for (name, cursor) in cursors {
-            documents.push((format!("cursor.{name}"), Some(codec::encode_cursor(cursor))));
-        }
+        add_documents(&mut checkpoint, &self.digest, &self.runs, cursors);
         self.state.checkpoint_begun();
         self.runs.checkpoint_begun();
         Ok(Some(checkpoint))
