@@ -569,6 +569,44 @@ fn messages_of_a_conversation_become_sessions() {
 }
 
 #[test]
+fn exports_of_chats_are_imported_as_add_takes_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let exports = dir.path().join("exports");
+    let turn = |id: &str, who: &str, text: &str| serde_json::json!({"uuid": id, "sender": who, "text": text, "created_at": "2026-02-03T10:00:00Z"});
+    let claude = serde_json::json!([{"uuid": "u1", "name": "Tax letter", "created_at": "2026-02-03T10:00:00Z",
+        "chat_messages": [turn("x1", "human", "When is the tax due?"),
+            turn("x2", "assistant", "It is due on 31 July 2026.")]}]);
+    let message = |id: &str, who: &str, text: &str| {
+        serde_json::json!({"id": id, "author": {"role": who}, "create_time": 1_770_000_000.0,
+            "content": {"content_type": "text", "parts": [text]}})
+    };
+    let gpt = serde_json::json!([{"id": "c1", "title": "Stove", "create_time": 1_770_000_000.0, "current_node": "n2",
+        "mapping": {
+            "n1": {"id": "n1", "parent": null, "children": ["n2"], "message": message("m1", "user", "How do I clean it?")},
+            "n2": {"id": "n2", "parent": "n1", "children": [], "message": message("m2", "assistant", "Use soap and water.")}}}]);
+    let projects = serde_json::json!([{"uuid": "p1", "name": "Garden", "description": "", "prompt_template": "",
+        "created_at": "2026-01-01T00:00:00Z", "docs": [{"uuid": "d1", "filename": "beds.md",
+            "content": "The beds are dug in March.", "created_at": "2026-01-02T00:00:00Z"}]}]);
+    write(exports.join("claude/conversations.json"), claude.to_string().as_bytes());
+    write(exports.join("claude/projects.json"), projects.to_string().as_bytes());
+    write(exports.join("gpt/conversations.json"), gpt.to_string().as_bytes());
+    let home = dir.path().join("home");
+    run(&home, &["init"]);
+    let exports = exports.display().to_string();
+    let args = ["import", "chat-export", &exports];
+    assert_eq!(run(&home, &args)["added"], 7, "four messages, two sessions and a document");
+    assert_eq!(run(&home, &args)["added"], 0, "the same exports again add nothing");
+    let sessions: Vec<String> = tree(&home)
+        .into_iter()
+        .filter(|(path, _)| path.to_string_lossy().ends_with(".sessions.jsonl"))
+        .map(|(_, bytes)| String::from_utf8(bytes).unwrap())
+        .collect();
+    for title in ["Tax letter", "Stove"] {
+        assert!(sessions.iter().any(|text| text.contains(title)), "{title}: {sessions:?}");
+    }
+}
+
+#[test]
 fn messages_that_differ_in_their_author_their_conversation_or_a_wide_id_are_kept_apart() {
     let lines = [
         r#"{"timestamp":"2026-02-11T10:00:00Z","author":"Zoe","text":"Yes."}"#,

@@ -650,7 +650,10 @@ fn an_interrupt_says_what_is_done_and_what_to_run_next() {
     let Some((exit, text)) = on_terminal(&person, 80, "sum bills", &[soon]) else { return };
     let text = shown(&text).join("\n");
     assert_eq!(exit, 130, "{text}");
-    says(&text, &["stopping: calls under way end first", "stopped: ", " left", "summarizer add"]);
+    says(
+        &text,
+        &["stopping: what is under way ends first", "stopped: ", " left", "summarizer add"],
+    );
     let (exit, text) = on_terminal(&person, 80, "sum bills", &[soon, again]).unwrap();
     assert!(exit == 130 && !text.contains("stopped: "), "{text}");
 

@@ -215,9 +215,13 @@ _summarizer_names() {{
     case "$cur" in -*) return ;; esac
     [ -n "$kind" ] || return
     COMPREPLY=()
+    local inside=()
     while IFS= read -r name; do
         [[ "$name" == "$cur"* ]] && COMPREPLY+=("$(printf '%q' "$name")")
+        [[ "$name" == */"$cur"* ]] && inside+=("$(printf '%q' "$name")")
     done < <(summarizer "${{home[@]}}" names "$kind" 2>/dev/null)
+    # The name of a file without its folders, where it is the only one.
+    [ "${{#COMPREPLY[@]}}" = 0 ] && [ "${{#inside[@]}}" = 1 ] && COMPREPLY=("${{inside[@]}}")
 }}
 complete -F _summarizer_names -o bashdefault -o default summarizer
 "#,
@@ -246,6 +250,8 @@ _summarizer_names() {{
     if [[ -n "$kind" && "${{words[CURRENT]}}" != -* ]]; then
         names=("${{(@f)$(summarizer $home names $kind 2>/dev/null)}}")
         compadd -a names && return
+        # The name of a file without its folders.
+        compadd -M 'l:|=*/' -a names && return
     fi
     _summarizer "$@"
 }}

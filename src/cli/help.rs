@@ -1,8 +1,9 @@
 //! The help of the program: its commands in groups, and an example for each.
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory as _};
 
-use super::{Cli, plain};
+use super::{Cli, names, plain};
 
 /// The width of the list of commands.
 const COLUMNS: usize = 80;
@@ -115,6 +116,28 @@ pub(super) fn command() -> Command {
     ))
 }
 
+/// An error about a mistyped command, with the command that was most likely meant.
+pub(super) fn with_nearest_command(
+    mut error: clap::Error,
+    words: impl Iterator<Item = String>,
+) -> clap::Error {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let all = command();
+    // The command before the mistyped word; the words between are options and their values.
+    let before = words.take_while(|word| word != typed);
+    let at = before.fold(&all, |at, word| at.find_subcommand(word).unwrap_or(at));
+    let shown = at.get_subcommands().filter(|one| !one.is_hide_set());
+    let known: Vec<&str> = shown.map(Command::get_name).collect();
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(near) = names::nearest_of(typed, known.iter().copied())
+    {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near]));
+    }
+    error
+}
+
 fn with_example(command: Command, path: &[&str], example: &str) -> Command {
     match path.split_first() {
         None => command.after_help(format!("Example:\n  {example}")),
@@ -173,6 +196,25 @@ fn groups(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mistyped_command_is_answered_with_the_nearest_one() {
+        for (typed, meant) in [
+            ("smu", "'sum'"),
+            ("serach", "'search'"),
+            ("tsak list", "'task'"),
+            ("--home x digest shwo", "'show'"),
+            ("import chat", "'chat-export'"),
+        ] {
+            let words = || std::iter::once("summarizer").chain(typed.split(' '));
+            let error = command().try_get_matches_from(words()).unwrap_err();
+            let told = with_nearest_command(error, words().map(str::to_owned)).to_string();
+            assert!(told.contains(meant), "{typed}: {told}");
+        }
+        let error = command().try_get_matches_from(["summarizer", "xyzzy"]).unwrap_err();
+        let words = ["summarizer", "xyzzy"].map(str::to_owned).into_iter();
+        assert!(!with_nearest_command(error, words).to_string().contains("similar"));
+    }
 
     /// All commands, by the names that lead to them.
     fn paths(command: &Command, path: &str, found: &mut Vec<String>) {

@@ -11,8 +11,10 @@ use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::source_files::{name_for_home, name_not_read};
 use crate::config::Config;
+use crate::import::collect::{NamedFile, known_kind};
 use crate::import::intake::{Intake, Settings};
-use crate::import::read::Readers;
+use crate::import::kind::FileKind;
+use crate::import::read::{Readers, holds_projects};
 use crate::import::{self, FoundFiles, ImportError, Report, Target, documents, fields, mail};
 
 /// Ends of the names of files with records.
@@ -28,14 +30,14 @@ pub(crate) struct ImportArgs {
 
 #[derive(Debug, Subcommand)]
 enum ImportKind {
-    /// Put chat messages, one JSON object on each line, on the event bus, and their conversations as sessions on the
-    /// session bus
+    /// Put chat messages on the event bus, and their conversations as sessions on the session bus
     ///
-    /// A message has its words in `content` or `text`, its time in `timestamp_ms`, `timestamp`, `ts_abs_ms`, `ts_abs`,
+    /// It reads the exports of ChatGPT, Claude, Telegram, Slack, Discord and Messenger, and messages as JSON: one object
+    /// on each line, or a list. A message has its words in `content` or `text`, its time in `timestamp_ms`, `timestamp`, `ts_abs_ms`, `ts_abs`,
     /// `create_time`, `created_at`, `sent_at`, `date` or `time`, and may have `id`, `role`, `author`, `title` and
     /// `conversation_id`. For other names use `import jsonl`.
     ChatExport {
-        /// A file, or a folder of .jsonl files
+        /// A file, or a folder of .jsonl and .json files
         path: PathBuf,
     },
     /// Put a folder of texts (.md, .txt, .rst, .html, .tex) on the chunk bus
@@ -108,15 +110,20 @@ impl ImportArgs {
         let mut report = Report::default();
         let stop = listen(context, "the file under way ends first", || ())?;
         let outcome = match &self.what {
-            ImportKind::ChatExport { path } => {
-                let mapping = fields::Mapping::chat_export();
-                conversations(context, &config, target, path, &mapping, &mut report)
-            }
+            ImportKind::ChatExport { path } => chats(context, &config, target, path, &mut report),
             ImportKind::RssJson { path } => {
                 by_fields(context, target, path, &fields::Mapping::feed(), &mut report)
             }
             ImportKind::Jsonl(args) if !args.conversation.is_empty() => {
-                conversations(context, &config, target, &args.path, &args.mapping(), &mut report)
+                let mapping = args.mapping();
+                sessions(
+                    context,
+                    &config,
+                    target,
+                    &args.path,
+                    &mut report,
+                    |intake, file, report| intake.take_messages(file, &mapping, report),
+                )
             }
             ImportKind::Jsonl(args) => {
                 by_fields(context, target, &args.path, &args.mapping(), &mut report)
@@ -195,20 +202,48 @@ fn by_fields(
     .map(|passed_over| report.passed_over.extend(passed_over))
 }
 
-/// Messages, and the sessions of their conversations.
-fn conversations(
+/// Exports of chats, each by its own reader; other files hold messages.
+fn chats(
     context: &Context,
     config: &Config,
     target: Target<'_>,
     path: &Path,
-    mapping: &fields::Mapping,
     report: &mut Report,
+) -> Result<(), ImportError> {
+    let mapping = fields::Mapping::chat_export();
+    sessions(context, config, target, path, report, |intake, file, report| {
+        let has_reader = match known_kind(target.disk, file) {
+            Some(
+                kind @ (FileKind::ChatGpt
+                | FileKind::Claude
+                | FileKind::ChatText
+                | FileKind::ChatJson),
+            ) => Some(kind),
+            // Beside its conversations an export of Claude has the documents of projects.
+            Some(kind @ FileKind::Json) => {
+                target.disk.read(file).is_ok_and(|bytes| holds_projects(&bytes)).then_some(kind)
+            }
+            _ => None,
+        };
+        let Some(kind) = has_reader else { return intake.take_messages(file, &mapping, report) };
+        let name = name_for_home(target.disk, &context.home, file);
+        intake.take(&NamedFile { path: file.to_owned(), name, kind }, report)
+    })
+}
+
+/// Messages, and the sessions of their conversations.
+fn sessions(
+    context: &Context,
+    config: &Config,
+    target: Target<'_>,
+    path: &Path,
+    report: &mut Report,
+    mut take: impl FnMut(&mut Intake<'_>, &Path, &mut Report) -> Result<(), ImportError>,
 ) -> Result<(), ImportError> {
     let settings = Settings { gap_ms: config.session_gap_ms, ..Settings::default() };
     let mut intake = Intake::new(target, settings);
-    let passed_over = each(context, target, path, &JSON_ENDS, |file| {
-        intake.take_messages(file, mapping, report)
-    })?;
+    let passed_over =
+        each(context, target, path, &JSON_ENDS, |file| take(&mut intake, file, report))?;
     intake.finish(report)?;
     report.passed_over.extend(passed_over);
     Ok(())

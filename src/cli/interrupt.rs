@@ -5,12 +5,14 @@ use std::io::{self, IsTerminal as _};
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use crate::model::calls_under_way;
 use crate::service::StopSignal;
 
 /// Exit code after an interrupt: the code that shells report for an interrupted process.
 const INTERRUPTED: i32 = Exit::Interrupted as i32;
 
-/// Listens for an interrupt. `told` is printed first: it names the work that still ends. `then` runs after it.
+/// Listens for an interrupt. It prints first what still ends: the number of calls to models, or `told` where there
+/// are none. `then` runs after it.
 pub(super) fn listen(
     context: &Context,
     told: &'static str,
@@ -23,7 +25,12 @@ pub(super) fn listen(
         }
         // On a terminal the mark of the key and a bar of progress may stand on this line.
         let line = if io::stderr().is_terminal() { "\n" } else { "" };
-        ui.talk(format!("{line}stopping: {told}; interrupt again to end now"));
+        let ends = match calls_under_way() {
+            0 => told.to_owned(),
+            1 => "1 call under way ends first".to_owned(),
+            many => format!("{many} calls under way end first"),
+        };
+        ui.talk(format!("{line}stopping: {ends}; interrupt again to end now"));
         then();
     });
     match handler {

@@ -213,6 +213,7 @@ pub fn run() -> ExitCode {
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
+            let error = help::with_nearest_command(error, std::env::args());
             // Help and version are answers; anything else is a usage error.
             let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             match error.use_stderr() {

@@ -129,6 +129,11 @@ impl Published {
         plain_line(self.item.value["title"].as_str().unwrap_or_default())
     }
 
+    /// The folder of the file that it was taken from, where one is known.
+    pub(super) fn folder(&self) -> String {
+        plain_line(self.item.value["meta"]["folder"].as_str().unwrap_or_default())
+    }
+
     /// Its project by the rules of the home, as digests have it.
     pub(super) fn project(&self, rules: &ProjectRules) -> Option<String> {
         let meta = self.item.value["meta"].as_object()?;

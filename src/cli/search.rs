@@ -118,8 +118,8 @@ impl SearchArgs {
 /// The sentence that shows a hit; a hit in the names shows the beginning.
 fn sentence(one: &Published, words: &[String]) -> Option<String> {
     let text = plain(one.long());
-    let (name, title) = (one.name(), one.title());
-    Some(match hit(&[&name, &title], &text, words)? {
+    let (name, title, folder) = (one.name(), one.title(), one.folder());
+    Some(match hit(&[&name, &title, &folder], &text, words)? {
         Hit::Sentence(sentence) => sentence,
         Hit::Name => plain_line(&without_headings(one.short())),
     })

@@ -90,7 +90,7 @@ impl SumArgs {
     pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         super::held_home::need_named_folder(context)?;
         let config = names::with_flow_ids(context, load_config(context)?)?;
-        listen(context, "calls under way end first", || ())?;
+        listen(context, "what is under way ends first", || ())?;
         let mut work = Sources::of(self, context, &config)?;
         let runners = self.runners(context, &config, &work.collected)?;
         let mut printer = Printer::new(self, context);

@@ -368,18 +368,20 @@ pub(crate) fn slip_of<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> 
     (best.0 <= typed.chars().count() / 4).then_some(best.1)
 }
 
-/// Edit distance over characters.
+/// Edit distance over characters. Two neighbours in the wrong order are one change.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
+    for (i, from) in a.iter().enumerate() {
+        let mut next = vec![i + 1];
         for (j, to) in b.iter().enumerate() {
-            let change = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+            let changed = row[j] + usize::from(from != to);
+            let is_swap = i > 0 && j > 0 && a[i - 1] == *to && b[j - 1] == *from;
+            let swapped = if is_swap { before[j - 1] + 1 } else { usize::MAX };
+            next.push(changed.min(row[j + 1] + 1).min(next[j] + 1).min(swapped));
         }
+        before = std::mem::replace(&mut row, next);
     }
     row[b.len()]
 }
@@ -391,6 +393,10 @@ mod tests {
     #[test]
     fn distances() {
         assert_eq!([distance("abc", "abc"), distance("abc", "abd"), distance("", "ab")], [0, 1, 2]);
+        assert_eq!(
+            [distance("smu", "sum"), distance("tsak", "task"), distance("ab", "")],
+            [1, 1, 2]
+        );
         let slip = |typed: &str| slip_of(typed, ["window_label", "day", "topic"].into_iter());
         for (typed, meant) in [
             ("windowlabel", Some("window_label")),

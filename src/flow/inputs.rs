@@ -9,6 +9,7 @@
 //! See docs/adr/0126-what-a-prompt-calls-today.md.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
@@ -24,6 +25,9 @@ use crate::registry::binding::{Binding, SourceField};
 
 /// The parameter that says on which day a summary is filed. It is no fact about the text.
 const FILED_DAY: &str = "day";
+
+/// Members that hold the text of an item in a list that a caller gives; the first one counts.
+const TEXTS: [&str; 3] = ["text", "content", "body"];
 
 /// Inputs ready for the flow.
 #[derive(Debug, Clone, PartialEq)]
@@ -182,13 +186,37 @@ fn is_optional(pack: &LoadedPack, name: &str) -> bool {
     pack.record.io_contract.inputs.iter().any(|input| input.name == name && !input.required)
 }
 
+/// The sources in a value that a caller gives: its items where each is a text with an id of its own, else one text.
 fn own_sources(main: &str, value: &Value) -> Vec<SourceText> {
+    if let Some(items) = items_with_ids(value) {
+        return items;
+    }
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
         other => texts_of(other),
     };
     vec![SourceText { id: main.to_owned(), text }]
+}
+
+/// The items of a list of objects that each have a text, and an id that no other has.
+fn items_with_ids(value: &Value) -> Option<Vec<SourceText>> {
+    let items: Vec<SourceText> =
+        value.as_array()?.iter().map(item_with_id).collect::<Option<_>>()?;
+    let ids: BTreeSet<&str> = items.iter().map(|item| item.id.as_str()).collect();
+    (!items.is_empty() && ids.len() == items.len()).then_some(items)
+}
+
+fn item_with_id(item: &Value) -> Option<SourceText> {
+    let members = item.as_object()?;
+    let text = TEXTS.iter().find_map(|name| members.get(*name)?.as_str())?.to_owned();
+    let names_it = |name: &str| name == "id" || name.ends_with("_id");
+    let id = members.iter().find_map(|(name, value)| match value {
+        Value::String(id) if names_it(name) && !id.is_empty() => Some(id.clone()),
+        Value::Number(id) if names_it(name) => Some(id.to_string()),
+        _ => None,
+    })?;
+    Some(SourceText { id, text })
 }
 
 /// The texts inside a structured value, one line each, in order.
@@ -250,5 +278,10 @@ mod tests {
     fn the_text_of_a_given_value_becomes_the_source() {
         let value = json!([{"n": 1, "text": "a"}, null, true, "b"]);
         assert_eq!(own_sources("items", &value), [source("items", "1\na\nb")]);
+        let chunks = json!([{"chunk_id": "c1", "text": "one"}, {"text": "two", "id": 2}]);
+        assert_eq!(own_sources("chunks", &chunks), [source("c1", "one"), source("2", "two")]);
+        // An id that repeats names no item.
+        let same = json!([{"id": "c", "text": "one"}, {"id": "c", "text": "two"}]);
+        assert_eq!(own_sources("chunks", &same), [source("chunks", "c\none\nc\ntwo")]);
     }
 }

@@ -228,6 +228,11 @@ fn unread(error: &io::Error) -> String {
     }
 }
 
+/// The kind of a file; `None` where it has no reader.
+pub(crate) fn known_kind(disk: &dyn Disk, path: &Path) -> Option<FileKind> {
+    kind_of(disk, path).ok()?.ok()
+}
+
 /// The kind of a file, or why it has no reader; an error when it cannot be read.
 fn kind_of(disk: &dyn Disk, path: &Path) -> io::Result<Result<FileKind, Refusal>> {
     let meta = std::fs::metadata(path)?;

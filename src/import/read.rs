@@ -130,6 +130,14 @@ fn without_sign(text: &str) -> &str {
         .map_or(text, |(_, rows)| rows)
 }
 
+/// Whether a list holds the projects of an export of Claude.
+pub(crate) fn holds_projects(bytes: &[u8]) -> bool {
+    let text = decode::text(bytes).unwrap_or_default();
+    let Ok(Some(list)) = List::of("json", &text) else { return false };
+    let first = list.slots.first().map(|slot| list.record(&text, slot));
+    first.is_some_and(|first| project("json", &first.members).is_some())
+}
+
 /// A project of an export of Claude: what it is about, and each of its documents.
 fn project(kind: &'static str, members: &Map<String, Value>) -> Option<Vec<Document>> {
     let word = |members: &Map<String, Value>, name: &str| {

@@ -27,7 +27,7 @@
 //!
 //! See docs/adr/0015-provider-gate.md.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -388,6 +388,7 @@ impl Gate {
             let is_full = state.in_flight >= self.limits.concurrency.max(1);
             if !is_full && (is_first || state.first_wait_for_place == 0) {
                 state.in_flight += 1;
+                UNDER_WAY.fetch_add(1, Ordering::Relaxed);
                 return Ok(InFlight(self));
             }
             if right.must_not_wait() || Instant::now() >= until {
@@ -613,12 +614,21 @@ impl Drop for FirstWaits<'_> {
     }
 }
 
+/// Calls under way in this process, to all providers: for a person who interrupts a command.
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+
+/// How many calls to models this process waits for.
+pub(crate) fn calls_under_way() -> usize {
+    UNDER_WAY.load(Ordering::Relaxed)
+}
+
 /// One of the calls in flight; frees its place when dropped.
 struct InFlight<'a>(&'a Gate);
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.state.lock().in_flight -= 1;
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
         // All of them: some wait for a place, others for tokens.
         self.0.place_free.notify_all();
     }

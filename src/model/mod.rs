@@ -59,6 +59,7 @@ pub(crate) use context::{MORE_CONTEXT, names_model, was_cut};
 pub(crate) use deadline::Deadline;
 pub use ending::CallEnd;
 pub use error::{ErrorClass, ModelError};
+pub(crate) use gate::calls_under_way;
 pub(crate) use http::delivery::{Delivered, Delivery};
 pub(crate) use provider::BUILTIN;
 pub use provider::{Provider, Resting};
