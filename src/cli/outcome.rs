@@ -7,7 +7,11 @@ use super::acks::Ended;
 use super::prose::Prose;
 use super::published::{Published, open_bus, private_mark};
 use super::registry::HomeNames;
+use super::settings::load_config;
 use super::{Context, ui};
+use crate::control::question::Question;
+use crate::control::socket::ControlClient;
+use crate::home::Home;
 
 /// How long a command waits until what it made is published.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -44,7 +48,7 @@ impl Made {
     fn wait_for(context: &Context, ended: &Ended, statuses: &[&str]) -> Vec<Made> {
         let ids = statuses.iter().flat_map(|status| ended.summaries(status).into_values());
         let wanted = ids.flatten().collect::<BTreeSet<String>>().len();
-        let begun = Instant::now();
+        let (begun, mut is_asked) = (Instant::now(), false);
         loop {
             let found = Made::with_statuses(context, ended, statuses);
             if found.len() >= wanted || context.stop.is_raised() {
@@ -56,6 +60,10 @@ impl Made {
                     "{left} made but not published yet: `summarizer read` shows them after publication"
                 ));
                 return found;
+            }
+            if !is_asked {
+                ask_to_publish(context);
+                is_asked = true;
             }
             std::thread::sleep(PAUSE);
         }
@@ -91,6 +99,13 @@ impl Made {
             "short": one.short(), "private": one.is_private(),
         })
     }
+}
+
+/// Asks the service for a publication. Without an answer, the summaries are shown a little later.
+fn ask_to_publish(context: &Context) {
+    let Ok(config) = load_config(context) else { return };
+    let socket = Home::new(&context.home, &config).socket();
+    let _ = ControlClient::connect(&socket).and_then(|mut one| one.ask(&Question::Publish));
 }
 
 /// The lines of a text that say something.

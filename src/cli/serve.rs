@@ -372,6 +372,8 @@ fn start_publishing(
     let pace = Pace {
         interval: Duration::from_millis(config.export_interval_ms.max(1).unsigned_abs()),
         share: config.export_share,
+        longest: Duration::from_millis(config.export_delay_ms_max.unsigned_abs()),
+        written_for_each: config.export_written_max,
     };
     SummariesThread::start(summaries, beside, pace)
         .map_err(|error| Failure::new(Exit::Storage, "cannot start publishing").because(&error))

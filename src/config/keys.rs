@@ -106,6 +106,18 @@ pub(crate) const KEYS: &[Key] = &[
     key("export.min_interval", "\"1 s\"", Kind::Duration, "shortest time between publications"),
     key("export.max_share_of_time", "0.1", Kind::Number, "share of time spent publishing"),
     key(
+        "export.max_written",
+        "8",
+        Kind::Number,
+        "bytes that may be written in an hour for each new byte published; 64 MiB are always allowed",
+    ),
+    key(
+        "export.max_delay",
+        "\"10 min\"",
+        Kind::Duration,
+        "longest time that a summary waits for its publication",
+    ),
+    key(
         "exports.metrics",
         "false",
         Kind::Flag,

@@ -185,6 +185,9 @@ pub struct Config {
     pub(crate) repair_turns: u32,
     pub(crate) export_interval_ms: i64,
     pub(crate) export_share: f64,
+    /// Bytes written in an hour for each new one that is shown.
+    pub(crate) export_written_max: f64,
+    pub(crate) export_delay_ms_max: i64,
     pub event_threshold: u32,
     pub step_fallback: u32,
     pub(crate) service_event_threshold: u64,
@@ -471,6 +474,10 @@ impl Values {
         if !(0.001..=1.0).contains(&share) {
             return Err(self.bad("export.max_share_of_time", "a share between 0.001 and 1"));
         }
+        let written = self.number("export.max_written")?;
+        if !(1.0..=1e6).contains(&written) {
+            return Err(self.bad("export.max_written", "a number from 1 to 1000000"));
+        }
         let archive_after = self.age("compaction.archive_after")?;
         Ok(Config {
             bus_home: PathBuf::from(self.text("bus_home")?),
@@ -506,6 +513,8 @@ impl Values {
             },
             export_interval_ms: self.duration("export.min_interval")?,
             export_share: share,
+            export_written_max: written,
+            export_delay_ms_max: self.duration("export.max_delay")?,
             event_threshold: u32::try_from(self.at_least_one("compaction.event_threshold")?)
                 .unwrap_or(u32::MAX),
             step_fallback: u32::try_from(self.at_least_one("compaction.step_fallback")?)

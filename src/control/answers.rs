@@ -88,6 +88,8 @@ pub fn answer(
             let changed = engine.pause(PauseCause::Operator, false, now)?;
             Ok(Reply::Now(done(if changed { "resumed" } else { "not paused" })))
         }
+        // A command that holds the home publishes when it ends.
+        Question::Publish => Ok(Reply::Now(done("asked"))),
         Question::Reload { accept_mutations: false } => {
             let why = "reload is for a running service; a command reads its settings at start";
             Ok(refused(why))

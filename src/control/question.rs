@@ -97,6 +97,8 @@ pub enum Question {
         #[serde(default)]
         accept_mutations: bool,
     },
+    /// Publish soon: somebody waits for what was made.
+    Publish,
     /// Where the page is, and the token for its actions. A service without a page starts one.
     Page,
     /// The pack that each used flow is bound to.

@@ -36,6 +36,11 @@ impl ServiceLoop {
         {
             return Ok(Reply::Later(Box::new(move || page())));
         }
+        if question == Question::Publish
+            && let Some(publishing) = &self.service.publishing
+        {
+            publishing.ask();
+        }
         let question = match (question, self.service.runs.clone()) {
             (question @ (Question::Digest { .. } | Question::DigestAnswer { .. }), _) => {
                 return Ok(self.about_digests(question));

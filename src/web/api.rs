@@ -36,7 +36,7 @@ pub(super) fn answer(name: &str, request: &Request, shown: &Shown) -> Response {
         "status" => status(shown),
         "history" => Ok(json!({"points": shown.tally.points(request.parameter("since"))})),
         "requests" => requests(request, shown),
-        "request" => ask_one(request, shown, |id| Question::Show { id }),
+        "request" => one_request(request, shown),
         "explain" => explain(request, shown),
         "quarantine" => quarantine(request, shown),
         "newest" => newest::newest(request, shown),
@@ -62,6 +62,15 @@ pub(super) fn ask(shown: &Shown, question: Question) -> Result<Value, HttpFailur
         Answer::Refused(why) => Err((400, why)),
         Answer::Starting(how_far) => Err((503, format!("starting: {how_far}"))),
     }
+}
+
+/// Everything about one request. Whoever looks at one that has a summary wants to read it next.
+fn one_request(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
+    let found = ask_one(request, shown, |id| Question::Show { id })?;
+    if found["state"] == "completed" {
+        ask(shown, Question::Publish)?;
+    }
+    Ok(found)
 }
 
 fn ask_one(

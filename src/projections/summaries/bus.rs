@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::day_index::DayIndex;
 use super::error::SummariesError;
 use super::fold::fold;
+use super::pace::Volume;
 use super::publication::stage;
 use super::run_records::RunRecords;
 use super::spill_cache::{Position, SpillCache};
@@ -33,6 +34,9 @@ const THREADS: usize = 2;
 /// Lines from which on a day is large.
 const LARGE_LINES: u64 = if cfg!(test) { 20 } else { 4096 };
 
+/// Bytes of an item, before the first one was written.
+const ITEM_BYTES: u64 = 3_000;
+
 /// The bus and how far into the log it is.
 pub struct Summaries {
     log: Reader,
@@ -49,6 +53,10 @@ pub struct Summaries {
     only: Option<(Option<Day>, Option<Stream>)>,
     /// What was shown since somebody last asked.
     promoted: BTreeMap<PartitionKey, Digest>,
+    /// What was written since somebody last asked.
+    volume: Volume,
+    /// Bytes of an item in the last publication.
+    item_bytes: u64,
 }
 
 impl Summaries {
@@ -75,6 +83,8 @@ impl Summaries {
             compared: false,
             only: None,
             promoted: BTreeMap::new(),
+            volume: Volume::default(),
+            item_bytes: ITEM_BYTES,
         };
         match summaries.recall() {
             Err(SummariesError::Cache(error)) => summaries.forget(error)?,
@@ -198,6 +208,29 @@ impl Summaries {
             .collect()
     }
 
+    /// What a publication would write now, about; `None` when every day is shown as it is.
+    pub(super) fn waiting(&mut self) -> Result<Option<Volume>, SummariesError> {
+        self.read(None)?;
+        let mut all = Volume::default();
+        for (key, new_items) in self.index.waiting() {
+            let shown = new_items * self.item_bytes;
+            all.shown += shown;
+            all.written += shown + self.published_bytes(key)?;
+        }
+        Ok((!self.index.waiting().is_empty()).then_some(all))
+    }
+
+    /// What was written since the last call.
+    pub(super) fn take_volume(&mut self) -> Volume {
+        std::mem::take(&mut self.volume)
+    }
+
+    /// The length of a day as it is published.
+    fn published_bytes(&self, key: &PartitionKey) -> Result<u64, SummariesError> {
+        let data = self.disk.stat(&self.publisher.live().join(key.data_file()))?;
+        Ok(data.map_or(0, |data| data.len))
+    }
+
     /// Publishes every day again, whatever the files say and whatever was remembered.
     pub(crate) fn publish_all(&mut self) -> Result<usize, SummariesError> {
         self.start_over()?;
@@ -244,7 +277,9 @@ impl Summaries {
         let threads = if most < LARGE_LINES { 1 } else { THREADS };
         let days: Vec<_> =
             facts.iter().map(|(key, facts)| (Gate::new(*key), *key, facts)).collect();
-        let hashes = std::thread::scope(|scope| {
+        let before = facts.iter().map(|(key, _)| self.published_bytes(key));
+        let before = before.sum::<Result<u64, _>>()?;
+        let staged = std::thread::scope(|scope| {
             let helpers = Helpers::of(threads);
             for _ in 1..threads {
                 let helpers = helpers.clone();
@@ -252,7 +287,12 @@ impl Summaries {
             }
             stage(&self.log, &self.index, &mut self.publisher, &self.disk, &days, helpers)
         })?;
-        self.promoted.extend(hashes);
+        let written = staged.iter().map(|day| day.bytes).sum::<u64>();
+        let lines = staged.iter().map(|day| day.lines).sum::<u64>();
+        self.volume.written += written;
+        self.volume.shown += written.saturating_sub(before);
+        self.item_bytes = written.checked_div(lines).unwrap_or(self.item_bytes);
+        self.promoted.extend(staged.into_iter().map(|day| (day.key, day.sha256)));
         self.index.shown(changed);
         Ok(())
     }

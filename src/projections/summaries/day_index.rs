@@ -68,8 +68,8 @@ pub(super) struct DayIndex {
     days: BTreeMap<PartitionKey, DayOfStream>,
     /// Items that are not on the cache, by id.
     items: BTreeMap<(PartitionKey, u128), Seq>,
-    /// Days that are not shown as they are.
-    changed: BTreeSet<PartitionKey>,
+    /// Days that are not shown as they are, each with the number of its new items.
+    changed: BTreeMap<PartitionKey, u64>,
 }
 
 impl DayIndex {
@@ -83,13 +83,18 @@ impl DayIndex {
             zones: zones.collect(),
             days: BTreeMap::new(),
             items: BTreeMap::new(),
-            changed: BTreeSet::new(),
+            changed: BTreeMap::new(),
         }
     }
 
     /// Days that are not shown as they are.
     pub(super) fn changed(&self) -> Vec<PartitionKey> {
-        self.changed.iter().copied().collect()
+        self.changed.keys().copied().collect()
+    }
+
+    /// The same, each with the number of its new items.
+    pub(super) fn waiting(&self) -> &BTreeMap<PartitionKey, u64> {
+        &self.changed
     }
 
     /// All days there are.
@@ -131,7 +136,11 @@ impl DayIndex {
 
     /// These days are not shown as they are.
     pub(super) fn change(&mut self, keys: impl IntoIterator<Item = PartitionKey>) {
-        self.changed.extend(keys);
+        keys.into_iter().for_each(|key| self.mark(key, 0));
+    }
+
+    fn mark(&mut self, key: PartitionKey, new_items: u64) {
+        *self.changed.entry(key).or_default() += new_items;
     }
 
     /// Whether it is time for a visit to the cache.
@@ -205,6 +214,7 @@ impl DayIndex {
                 let key = PartitionKey { stream: summary.stream, day: summary.day };
                 let fresh = self.items.insert((key, number(&summary.summary_id)), seq).is_none();
                 self.touch(key, Some(&input), stamp)?.produced += u64::from(fresh);
+                self.mark(key, 1);
             }
             Event::RequestSkipped { .. }
             | Event::AttemptFailed { .. }
@@ -266,7 +276,7 @@ impl DayIndex {
             }
             day.stamp.clone_from(stamp);
             day.loose = true;
-            self.changed.insert(key);
+            self.mark(key, 0);
         }
         Ok(())
     }
@@ -288,7 +298,7 @@ impl DayIndex {
         stamp: &Stamp,
     ) -> Result<&mut DayOfStream, SummariesError> {
         if self.known(&key)?.is_none() {
-            self.changed.insert(key);
+            self.mark(key, 0);
         }
         Ok(self.days.entry(key).or_insert_with(|| DayOfStream::empty(stamp.clone())))
     }
@@ -306,7 +316,7 @@ impl DayIndex {
             if day.inputs.len() > before {
                 day.stamp.clone_from(&stamp);
                 day.loose = true;
-                self.changed.insert(key);
+                self.mark(key, 0);
             }
         }
         Ok(())
@@ -328,7 +338,7 @@ impl DayIndex {
                 self.made(PartitionKey { stream: *stream, day }, &stamp)?;
             }
         }
-        self.changed.insert(key);
+        self.mark(key, 0);
         let day = self.made(key, &stamp)?;
         (day.stamp, day.loose) = (stamp, true);
         day.inputs.extend(inputs.iter().map(listed));

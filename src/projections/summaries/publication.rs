@@ -19,7 +19,15 @@ use crate::verify::{Gate, Report};
 /// Bytes in one read when a file is checked.
 const READ_BYTES: usize = 256 << 10;
 
-/// Writes these days, and shows them when they are what was meant. Gives the hashes of their data.
+/// A day that is shown.
+pub(super) struct ShownDay {
+    pub key: PartitionKey,
+    pub sha256: Digest,
+    pub bytes: u64,
+    pub lines: u64,
+}
+
+/// Writes these days, and shows them when they are what was meant.
 pub(super) fn stage<'t>(
     log: &'t Reader,
     index: &DayIndex,
@@ -27,7 +35,7 @@ pub(super) fn stage<'t>(
     disk: &Arc<dyn Disk>,
     days: &'t [(Gate, PartitionKey, &PartitionFacts)],
     helpers: Helpers<'t>,
-) -> Result<Vec<(PartitionKey, Digest)>, SummariesError> {
+) -> Result<Vec<ShownDay>, SummariesError> {
     let mut publication = publisher.begin()?;
     let mut staged = Vec::with_capacity(days.len());
     for (gate, key, facts) in days {
@@ -40,15 +48,16 @@ pub(super) fn stage<'t>(
         staged.push((gate, *key, Staged { lines, bytes, sha256, fingerprint, manifest }));
     }
     drop(helpers);
-    let mut hashes = Vec::with_capacity(staged.len());
+    let mut shown = Vec::with_capacity(staged.len());
     publication.commit(|tree| {
         for (gate, key, staged) in &staged {
             check(disk.as_ref(), tree, gate, *key, staged)?;
-            hashes.push((*key, staged.sha256));
+            let Staged { sha256, bytes, lines, .. } = *staged;
+            shown.push(ShownDay { key: *key, sha256, bytes, lines });
         }
         Ok::<(), String>(())
     })?;
-    Ok(hashes)
+    Ok(shown)
 }
 
 /// What was written for a day of a stream.

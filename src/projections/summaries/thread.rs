@@ -1,43 +1,18 @@
 //! Publishing beside a running service.
 //!
-//! Contract: between two publications there is always the configured interval, and so much time
-//! that publishing never takes more than its configured share. The end of a session asks for
-//! one publication of everything and gets its result.
-//!
-//! See docs/adr/0052-publishing-rate.md.
+//! Contract: [`pace`](super::pace) says when. The end of a session asks for one publication of everything
+//! and gets its result.
 
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::bus::Summaries;
 use super::error::SummariesError;
+use super::pace::{Pace, Pacer};
 use crate::facts::session::Promoted;
 use crate::projections::projection::{Outcome, Projection};
-
-/// The smallest share that a setting may ask for; with less, no day would ever be published.
-const SHARE_MIN: f64 = 0.001;
-/// Longest pause, however long the last publication took.
-const PAUSE_MAX: Duration = Duration::from_secs(600);
-
-/// How often to publish.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Pace {
-    /// Least time between two publications.
-    pub interval: Duration,
-    /// Largest share of time they may take.
-    pub share: f64,
-}
-
-impl Pace {
-    /// How long to wait after a publication that took this long.
-    pub(crate) fn pause_after(self, took: Duration) -> Duration {
-        let share = self.share.clamp(SHARE_MIN, 1.0);
-        let rest = took.mul_f64((1.0 - share) / share);
-        rest.min(PAUSE_MAX).max(self.interval)
-    }
-}
 
 /// A publication that did not happen.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +41,7 @@ type Flushed = Result<Vec<Promoted>, (PublicationFailure, Vec<Promoted>)>;
 #[derive(Clone)]
 pub struct Publishing {
     flushes: Sender<Sender<Flushed>>,
+    wishes: Sender<()>,
     troubles: Receiver<PublicationFailure>,
 }
 
@@ -79,6 +55,12 @@ impl Publishing {
         };
         self.flushes.send(reply).map_err(|_| ended())?;
         answer.recv().map_err(|_| ended())?
+    }
+
+    /// Says that somebody waits for what is not published yet.
+    pub(crate) fn ask(&self) {
+        // A wish that waits already counts for both.
+        let _ = self.wishes.try_send(());
     }
 
     /// What went wrong since the last call, each thing once.
@@ -104,11 +86,14 @@ impl SummariesThread {
     ) -> std::io::Result<SummariesThread> {
         let (stop, stopped) = bounded::<()>(0);
         let (flushes, asked) = unbounded();
+        let (wishes, wished) = bounded(1);
         let (trouble, troubles) = unbounded();
         let thread = std::thread::Builder::new().name("summaries".to_owned());
-        let work = Work { summaries, beside, pace, asked, stopped, trouble, last: None };
+        let pacer = Pacer::new(pace);
+        let work =
+            Work { summaries, beside, pace, pacer, asked, wished, stopped, trouble, last: None };
         let thread = thread.spawn(move || work.run())?;
-        Ok(SummariesThread { client: Publishing { flushes, troubles }, thread, stop })
+        Ok(SummariesThread { client: Publishing { flushes, wishes, troubles }, thread, stop })
     }
 
     /// A way to ask it.
@@ -140,7 +125,9 @@ struct Work {
     summaries: Summaries,
     beside: Vec<Box<dyn Projection>>,
     pace: Pace,
+    pacer: Pacer,
     asked: Receiver<Sender<Flushed>>,
+    wished: Receiver<()>,
     stopped: Receiver<()>,
     trouble: Sender<PublicationFailure>,
     last: Option<PublicationFailure>,
@@ -148,12 +135,11 @@ struct Work {
 
 impl Work {
     fn run(mut self) -> Published {
+        self.publish();
         loop {
-            let began = Instant::now();
-            self.publish();
-            let pause = self.pace.pause_after(began.elapsed());
             crossbeam_channel::select! {
                 recv(self.stopped) -> _ => return (self.summaries, self.beside),
+                recv(self.wished) -> _ => self.pacer.ask(),
                 recv(self.asked) -> reply => {
                     if let Ok(reply) = reply {
                         let outcome = self.publish();
@@ -167,17 +153,30 @@ impl Work {
                         let _ = reply.send(answer);
                     }
                 }
-                default(pause) => {}
+                default(self.pace.look()) => {}
+            }
+            if self.is_due() {
+                self.publish();
             }
         }
     }
 
+    fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        // An error is told by the publication that it prevents.
+        self.pacer.may_work(now)
+            && self.summaries.waiting().map_or(true, |waiting| self.pacer.is_due(now, waiting))
+    }
+
     /// Publishes; a new kind of trouble is reported once.
     fn publish(&mut self) -> Option<PublicationFailure> {
+        let began = Instant::now();
         let published = self.summaries.publish(None).and_then(|published| {
             write(&mut self.beside).map_err(SummariesError::Beside)?;
             Ok(published)
         });
+        let volume = self.summaries.take_volume();
+        self.pacer.published(began, Instant::now(), volume);
         match published {
             Ok(_) => {
                 self.last = None;
@@ -193,26 +192,5 @@ impl Work {
                 Some(trouble)
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn publishing_takes_no_more_than_its_share() {
-        let pace = Pace { interval: Duration::from_millis(100), share: 0.1 };
-        assert_eq!(pace.pause_after(Duration::ZERO), Duration::from_millis(100));
-        assert_eq!(pace.pause_after(Duration::from_millis(1)), Duration::from_millis(100));
-        for seconds in [1, 5, 20] {
-            let took = Duration::from_secs(seconds);
-            let share = took.as_secs_f64() / (took + pace.pause_after(took)).as_secs_f64();
-            assert!((share - 0.1).abs() < 1e-9, "{share}");
-        }
-        let all = Pace { share: 1.0, ..pace };
-        assert_eq!(all.pause_after(Duration::from_secs(9)), Duration::from_millis(100));
-        let none = Pace { share: 0.0, ..pace };
-        assert_eq!(none.pause_after(Duration::from_secs(9)), PAUSE_MAX);
     }
 }
