@@ -144,6 +144,7 @@ fn a_path_that_can_never_be_read_is_refused_at_once() {
     assert!(made.unwrap().success());
     std::os::unix::fs::symlink("loop.txt", other.join("loop2.txt")).unwrap();
     std::os::unix::fs::symlink("loop2.txt", other.join("loop.txt")).unwrap();
+    std::os::unix::fs::symlink("/etc/hostname", other.join("out.txt")).unwrap();
     let long = format!("{}.txt", "a".repeat(5_000));
     let names = ["pipe.txt", "loop.txt", "file.txt/inner.txt", "nul\u{0}.txt", &long];
     for (number, name) in names.iter().enumerate() {
@@ -152,7 +153,9 @@ fn a_path_that_can_never_be_read_is_refused_at_once() {
                            "selection_hash": format!("sha256:{}", "0".repeat(64))});
         append(&home, &line(&format!("manifest {number}"), &[], FREE, json!({"input": input})));
     }
+    append(&home, &line("outside", &["out.txt"], FREE, json!({})));
     drain(&home);
+    assert_eq!(home.last_ack("outside")["reason_code"], "path_outside_bus_home");
     for (number, name) in names.iter().enumerate() {
         for (kind, reason) in
             [("ids", "unknown_source_id"), ("manifest", "selection_manifest_missing")]
@@ -163,6 +166,13 @@ fn a_path_that_can_never_be_read_is_refused_at_once() {
             assert!(ack["message"].as_str().unwrap().len() < 600, "{ack}");
         }
     }
+    // What is published names no place of this machine. Reading a pipe would wait for a writer.
+    std::fs::remove_file(other.join("pipe.txt")).unwrap();
+    let machine = home.0.path().to_str().unwrap();
+    for (file, bytes) in home.files().iter().filter(|(file, _)| file.starts_with("buses/")) {
+        assert!(!String::from_utf8_lossy(bytes).contains(machine), "{file} names {machine}");
+    }
+    home.ok(&["verify"]);
 }
 
 #[test]

@@ -329,6 +329,8 @@ impl OpenSession {
         });
         if let ErrorDetails::Input { expected_path: Some(path), expected_manifest_path, .. } =
             &fact.details
+            // Another path is no file of the buses. The error names it.
+            && stays_inside(path)
         {
             let missing = RunInput {
                 name: path.clone(),
@@ -888,6 +890,14 @@ fn counted(group: &Group) -> String {
         (count, 0) => format!("{message} ({count} times)"),
         (_, others) => format!("{message} ({others} others of this kind)"),
     }
+}
+
+/// Whether a path names a file below the bus home.
+fn stays_inside(path: &str) -> bool {
+    use std::path::{Component, Path};
+    Path::new(path)
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
 fn evidence_of(details: Option<&ErrorDetails>, request_id: Option<&str>) -> Vec<Evidence> {

@@ -6,6 +6,7 @@ use crate::control::question::{Answer, Question, done};
 use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::Asked;
 use crate::projections::digester::DigestOrder;
+use crate::projections::summaries::Publishing;
 use crate::sequencer::engine::EngineOptions;
 use crate::state::event::Event;
 
@@ -36,10 +37,8 @@ impl ServiceLoop {
         {
             return Ok(Reply::Later(Box::new(move || page())));
         }
-        if question == Question::Publish
-            && let Some(publishing) = &self.service.publishing
-        {
-            publishing.ask();
+        if question == Question::Publish {
+            self.service.publishing.iter().for_each(Publishing::ask);
         }
         let question = match (question, self.service.runs.clone()) {
             (question @ (Question::Digest { .. } | Question::DigestAnswer { .. }), _) => {
@@ -96,7 +95,11 @@ impl ServiceLoop {
         };
         let ticket = match question {
             Question::DigestAnswer { ticket } => Ok(ticket),
-            Question::Digest { order } => digests.leave(order),
+            Question::Digest { order } => {
+                // Digests are made of what is published.
+                self.service.publishing.iter().for_each(Publishing::ask);
+                digests.leave(order)
+            }
             _ => Err("the question is not about digests".to_owned()),
         };
         match ticket {

@@ -19,7 +19,7 @@ pub(super) fn open(
     relative: &str,
 ) -> Result<Option<Arc<dyn DiskFile>>, Defect> {
     let path = root.join(relative);
-    let Some(real) = inside(disk, &[root.to_owned()], &path)? else { return Ok(None) };
+    let Some(real) = inside(disk, &[root.to_owned()], &path, relative)? else { return Ok(None) };
     match disk.open(&real, Open::ReadInPlace) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -27,23 +27,24 @@ pub(super) fn open(
     }
 }
 
-/// The path with links resolved, made sure to lie in one of the roots; `None` when absent.
+/// The path with links resolved, made sure to lie in one of the roots; `None` when absent. An error names
+/// it as it is `shown`: published files name no place of this machine.
 pub(super) fn inside(
     disk: &dyn Disk,
     roots: &[PathBuf],
     path: &Path,
+    shown: &str,
 ) -> Result<Option<PathBuf>, Defect> {
-    let shown = path.display().to_string();
     let real = match disk.real_path(path) {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Defect::of_named_path("resolve", &shown, &error)),
+        Err(error) => return Err(Defect::of_named_path("resolve", shown, &error)),
     };
     let within = roots
         .iter()
         .filter_map(|root| disk.real_path(root).ok())
         .any(|root| real.starts_with(root));
-    if within { Ok(Some(real)) } else { Err(outside(&shown)) }
+    if within { Ok(Some(real)) } else { Err(outside(shown)) }
 }
 
 pub(super) fn outside(path: &str) -> Defect {

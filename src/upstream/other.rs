@@ -166,7 +166,7 @@ impl OtherFiles {
 pub fn read(disk: &dyn Disk, root: &Path, id: &str) -> Result<OtherFile, Defect> {
     let dir = root.join(OTHER_DIR);
     let relative = format!("{OTHER_DIR}/{id}");
-    let path = inside(disk, std::slice::from_ref(&dir), &dir.join(plain(id)?))?
+    let path = inside(disk, std::slice::from_ref(&dir), &dir.join(plain(id)?), &relative)?
         .ok_or_else(|| absent(&relative))?;
     let storage = |error| Defect::of_named_path("read", &relative, &error);
     let stat = disk.stat(&path).map_err(storage)?.ok_or_else(|| absent(&relative))?;

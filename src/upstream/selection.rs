@@ -476,14 +476,14 @@ fn locate(upstream: &Upstream, roots: &Roots, path: &str) -> Result<Option<PathB
     allowed.extend(roots.service.clone());
     if wanted.is_absolute() {
         allowed.extend(roots.extra.iter().cloned());
-        return inside(upstream.disk(), &allowed, wanted);
+        return inside(upstream.disk(), &allowed, wanted, path);
     }
     if wanted.components().any(|part| part == std::path::Component::ParentDir) {
         return Err(outside(path));
     }
     for root in &allowed {
         if let Some(found) =
-            inside(upstream.disk(), std::slice::from_ref(root), &root.join(wanted))?
+            inside(upstream.disk(), std::slice::from_ref(root), &root.join(wanted), path)?
         {
             return Ok(Some(found));
         }
