@@ -536,3 +536,47 @@ fn verify_says_that_texts_of_the_bus_other_are_not_compared_and_what_compares_th
     let id = only_item(&home)["summary_id"].as_str().unwrap().to_owned();
     assert_eq!(home.run(&["explain", &id, "--verify"]).status.code(), Some(1));
 }
+
+/// Notes with a day alone, events, a feed and a chat: none of their times has an offset.
+#[test]
+fn a_text_is_of_the_day_that_it_writes_in_every_zone() {
+    let files = [
+        ("day.md", "---\ndate: 2026-02-11\n---\nThe roof was repaired on Monday for 300 EUR.\n"),
+        ("late.md", "---\ndate: 2026-02-11 23:50\n---\nThe pump was repaired by Ana for 90 EUR.\n"),
+        (
+            "chat.txt",
+            "[11.02.26, 23:50:00] Ana: The boat is sold.\n[11.02.26, 23:51:00] Ben: For 900 EUR?\n\
+             [11.02.26, 23:52:00] Ana: Yes, Ben pays on Friday.\n",
+        ),
+        (
+            "feed.xml",
+            "<rss><channel><title>Town</title><item><title>Bridge</title>\
+             <description>The bridge is closed for repairs in May.</description>\
+             <pubDate>Wed, 11 Feb 2026 00:10:00</pubDate></item></channel></rss>",
+        ),
+    ];
+    let lines = "{\"id\":\"a\",\"at\":\"2026-02-11 23:50\",\"text\":\"The mill is open.\"}\n\
+                 {\"id\":\"b\",\"at\":\"2026-02-11T00:10:00\",\"text\":\"The mill closes.\"}\n";
+    for zone in ["Pacific/Auckland", "Europe/Madrid", "America/Bogota"] {
+        let home = Home::new(&format!("timezone = \"{zone}\"\n"));
+        for (name, text) in files {
+            std::fs::write(home.path(name), text).unwrap();
+            home.ok(&["add", home.path(name).to_str().unwrap()]);
+        }
+        std::fs::write(home.path("a.jsonl"), lines).unwrap();
+        let file = home.path("a.jsonl");
+        let import = ["import", "jsonl", "--id", "id", "--time", "at", "--text", "text"];
+        home.ok(&[&import[..], &[file.to_str().unwrap()]].concat());
+        home.ok(&["submit", "--all-new"]);
+        home.ok(&["drain"]);
+        let items = home.items();
+        assert_eq!(items.len(), 6, "{zone}");
+        let on_day = home.ok(&["read", "--day", "2026-02-11", "--json"]);
+        for item in &items {
+            let id = item["summary_id"].as_str().unwrap();
+            assert!(on_day.contains(id), "{zone}: {item}");
+            assert_eq!(item["day"], "2026-02-11", "{zone}: {item}");
+        }
+        assert_eq!(items.iter().filter(|item| item["meta"]["ts_precision"] == "local").count(), 4);
+    }
+}

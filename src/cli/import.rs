@@ -68,7 +68,8 @@ enum ImportKind {
 struct JsonlArgs {
     /// A file, or a folder of .jsonl and .json files
     path: PathBuf,
-    /// Field with the time: milliseconds, seconds, ISO 8601 or RFC 2822
+    /// Field with the time: milliseconds, seconds, ISO 8601 or RFC 2822. A time without an offset is on the
+    /// clock of the home
     #[arg(long, value_name = "FIELD", value_delimiter = ',', required = true)]
     time: Vec<String>,
     /// Field with the text

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use chrono::{DateTime, FixedOffset, TimeZone as _};
+use chrono::{DateTime, FixedOffset, NaiveDateTime, TimeDelta, TimeZone as _};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -174,8 +174,12 @@ pub struct SourceContext {
     pub title: Option<String>,
     /// The moment, in RFC 3339 with the offset upstream gave.
     pub ts: Option<String>,
-    /// The local day of that moment in the home's zone.
+    /// The local day of that moment in the home's zone. Of a time without an offset, the day as written.
     pub day: Option<String>,
+    /// Upstream gave a clock time without an offset: the offset of `ts` is that of the home's zone, which
+    /// nothing in the source supports.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_zone_assumed: bool,
     pub author: Option<Person>,
     /// The role of the author in a chat.
     pub role: Option<String>,
@@ -213,12 +217,28 @@ impl SourceContext {
         self.day = Some(Timestamp(at.timestamp_millis()).day_in(zone).to_string());
     }
 
+    /// Sets a clock time that has no offset, and its day.
+    pub(crate) fn set_local(&mut self, local: NaiveDateTime, zone: Tz) {
+        self.ts = Some(on_clock(local, zone).to_rfc3339());
+        self.day = Some(Day(local.date()).to_string());
+        self.is_zone_assumed = true;
+    }
+
+    /// The moment as upstream wrote it: without an offset where upstream gave none.
+    pub(crate) fn ts_as_written(&self) -> Option<String> {
+        match self.time() {
+            Some(at) if self.is_zone_assumed => Some(local_text(at.naive_local())),
+            _ => self.ts.clone(),
+        }
+    }
+
     pub fn time(&self) -> Option<DateTime<FixedOffset>> {
         DateTime::parse_from_rfc3339(self.ts.as_deref()?).ok()
     }
 
     fn precision(&self) -> TimePrecision {
         match (&self.ts, &self.day) {
+            (Some(_), _) if self.is_zone_assumed => TimePrecision::Local,
             (Some(_), _) => TimePrecision::Moment,
             (None, Some(_)) => TimePrecision::Day,
             (None, None) => TimePrecision::Unknown,
@@ -450,6 +470,8 @@ impl InputContext {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum TimePrecision {
     Moment,
+    /// A day and a clock time without an offset. The moment is that of the home's clock.
+    Local,
     /// A day without a time.
     Day,
     /// No date: the time of the item only gives its place among others.
@@ -461,6 +483,14 @@ impl TimePrecision {
     /// The member that says that there is no date.
     pub(crate) const UNKNOWN: (&str, &str) = (TimePrecision::NAME, "none");
 
+    /// The member that says that the time has no offset.
+    pub(crate) const LOCAL: (&str, &str) = (TimePrecision::NAME, "local");
+
+    /// Whether a clock time is known.
+    pub(crate) fn has_clock(self) -> bool {
+        self <= TimePrecision::Local
+    }
+
     /// Reads the `meta` of an item.
     pub(crate) fn of(meta: &Value) -> TimePrecision {
         meta.as_object().map_or(TimePrecision::Moment, TimePrecision::of_members)
@@ -468,6 +498,7 @@ impl TimePrecision {
 
     pub(crate) fn of_members(meta: &Map<String, Value>) -> TimePrecision {
         match meta.get(TimePrecision::NAME).and_then(Value::as_str) {
+            Some("local") => TimePrecision::Local,
             Some("day") => TimePrecision::Day,
             Some("none") => TimePrecision::Unknown,
             _ => TimePrecision::Moment,
@@ -484,6 +515,7 @@ impl TimePrecision {
     pub(crate) fn member(self) -> Option<(&'static str, &'static str)> {
         match self {
             TimePrecision::Moment => None,
+            TimePrecision::Local => Some(TimePrecision::LOCAL),
             TimePrecision::Day => Some((TimePrecision::NAME, "day")),
             TimePrecision::Unknown => Some(TimePrecision::UNKNOWN),
         }
@@ -494,6 +526,20 @@ impl TimePrecision {
 pub(crate) fn zoned(at: Timestamp, zone: Tz) -> Option<DateTime<FixedOffset>> {
     let moment = zone.timestamp_millis_opt(at.0).single()?;
     Some(moment.fixed_offset())
+}
+
+/// The moment at which a clock of a zone shows a time. A time that the clock leaves out counts as the same
+/// time after that gap.
+pub(crate) fn on_clock(local: NaiveDateTime, zone: Tz) -> DateTime<FixedOffset> {
+    let at = |local: NaiveDateTime| local.and_local_timezone(zone).earliest();
+    let after_gap = || at(local.checked_add_signed(TimeDelta::hours(1))?);
+    let found = at(local).or_else(after_gap).map(|at| at.fixed_offset());
+    found.unwrap_or_else(|| local.and_utc().fixed_offset())
+}
+
+/// A time without an offset, as a record has it.
+pub(crate) fn local_text(local: NaiveDateTime) -> String {
+    local.format("%Y-%m-%dT%H:%M:%S%.f").to_string()
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ impl BagItem {
                 stream,
                 day,
                 at: Timestamp(item.ts_abs_ms),
-                has_clock: TimePrecision::of_members(&item.meta) == TimePrecision::Moment,
+                has_clock: TimePrecision::of_members(&item.meta).has_clock(),
                 has_day: TimePrecision::of_members(&item.meta) != TimePrecision::Unknown,
                 title: words.title,
                 about: item.source_ids.join("\n"),

@@ -102,7 +102,7 @@ impl Telling {
         }
         let timed = of.iter().filter(|source| source.ts.is_some());
         if timed.clone().all(|source| source.ts.as_ref() == Some(first)) {
-            return Some(first.clone());
+            return timed.clone().next()?.ts_as_written();
         }
         timed.clone().all(|source| source.time().is_some()).then_some(())?;
         let earliest = timed.clone().min_by_key(|source| source.time())?;

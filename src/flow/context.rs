@@ -152,7 +152,7 @@ impl Surroundings {
                 "role": context.and_then(|context| context.role.as_deref()),
                 "author": context.and_then(|context| context.speaker()),
                 "time": context.and_then(|context| clock.time_of(context)),
-                "ts": context.and_then(|context| context.ts.as_deref()),
+                "ts": context.and_then(SourceContext::ts_as_written),
                 "text": source.text,
             })
         });
@@ -278,9 +278,9 @@ fn member(source: &SourceContext, field: SourceField) -> Option<Value> {
         SourceField::To => people(&source.to),
         SourceField::Cc => people(&source.cc),
         SourceField::Role => text(&source.role),
-        SourceField::Ts => text(&source.ts),
+        SourceField::Ts => text(&source.ts_as_written()),
         SourceField::Day => text(&source.day),
-        SourceField::Date => text(&source.ts).or_else(|| text(&source.day)),
+        SourceField::Date => text(&source.ts_as_written()).or_else(|| text(&source.day)),
         SourceField::Origin => source.origin.shown().map(Value::from),
         SourceField::Url => text(&source.origin.url),
         SourceField::Path => text(&source.origin.path),

@@ -45,12 +45,13 @@ fn local_time(message: &SourceContext, zone: Option<Tz>) -> Option<NaiveDateTime
     Some(zone.map_or_else(|| at.naive_local(), |zone| at.with_timezone(&zone).naive_local()))
 }
 
-/// The time of a source on the clocks of a zone, with the offset that tells the zone.
+/// The time of a source on the clocks of a zone, with the offset that tells the zone. A time that was written
+/// without an offset has none here.
 pub(super) fn moment(source: &SourceContext, zone: Option<Tz>) -> Option<String> {
-    let ts = source.ts.as_deref()?;
+    let ts = source.ts_as_written()?;
     Some(match (source.time(), zone) {
-        (Some(at), Some(zone)) => at.with_timezone(&zone).to_rfc3339(),
-        _ => one_line(ts),
+        (Some(at), Some(zone)) if !source.is_zone_assumed => at.with_timezone(&zone).to_rfc3339(),
+        _ => one_line(&ts),
     })
 }
 

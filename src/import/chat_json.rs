@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use chrono::NaiveDateTime;
 use chrono_tz::Tz;
 use serde_json::Value;
 
@@ -17,6 +16,7 @@ use crate::contract::hash::sha256;
 use crate::contract::publish::{said_by_record, together};
 use crate::contract::time::{Day, Timestamp};
 use crate::markup::html::unescape;
+use crate::upstream::moment::Moment;
 
 /// Members that hold the author of a message, from the fullest name to an id.
 const AUTHORS: [&str; 12] = [
@@ -105,7 +105,7 @@ fn conversation(
     for message in messages {
         let text = words(message, &people);
         let at = TIMES.iter().find_map(|name| moment(&message[*name], zone));
-        let (Some(at), false) = (at, text.is_empty()) else {
+        let (Some((at, is_local)), false) = (at, text.is_empty()) else {
             found.empty += 1;
             continue;
         };
@@ -123,6 +123,7 @@ fn conversation(
             forwarded_from: FORWARDED.iter().find_map(|name| word(&message[*name])),
             reply_to_author: reply_to(message, &authors).filter(|one| Some(one) != author.as_ref()),
             author,
+            is_local,
             ..turn
         };
         found.turns.push(turn.marked_by(message));
@@ -177,16 +178,10 @@ fn reply_to(message: &Value, authors: &BTreeMap<String, String>) -> Option<Strin
     authors.get(&answered).cloned()
 }
 
-/// A time of a message. One without an offset is of the clock of the home.
-fn moment(value: &Value, zone: Tz) -> Option<Timestamp> {
-    let local = || {
-        let text = value.as_str()?;
-        let read = |form| NaiveDateTime::parse_from_str(text, form).ok();
-        let at = read("%Y-%m-%dT%H:%M:%S").or_else(|| read("%Y-%m-%d %H:%M:%S"))?;
-        let at = at.and_local_timezone(zone).earliest()?;
-        Some(Timestamp(at.timestamp_millis()))
-    };
-    local().or_else(|| time(value))
+/// The time of a message, and whether it is written without an offset.
+fn moment(value: &Value, zone: Tz) -> Option<(Timestamp, bool)> {
+    let is_local = matches!(Moment::read(value, zone), Some(Moment::Local(_)));
+    Some((time(value, zone)?, is_local))
 }
 
 /// The words of a message: one text, or pieces of it.

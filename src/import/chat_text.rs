@@ -13,6 +13,7 @@ use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
 use super::Clock;
 use super::chats::{Conversation, OtherReading, Standing, Turn};
 use crate::contract::hash::sha256;
+use crate::contract::source::on_clock;
 use crate::contract::time::Timestamp;
 use crate::markup::prefix;
 use crate::model::builtin::extract::written::{
@@ -145,8 +146,7 @@ fn read_in(
         }
         last = line.clock.or(last);
         let local = NaiveDateTime::new(day?, last?);
-        let at = local.and_local_timezone(clock.zone).earliest()?;
-        let at = Timestamp(at.timestamp_millis());
+        let at = Timestamp(on_clock(local, clock.zone).timestamp_millis());
         let standing = match line.name {
             Some(_) if is_empty(text) => {
                 found.empty += 1;
@@ -160,7 +160,11 @@ fn read_in(
         let id = format!("{}~{count}", &sha256(&said).hex()[..16]);
         let role = if line.name.is_some() { "user" } else { "system" }.to_owned();
         let author = line.name.map(str::to_owned);
-        found.turns.push(Turn { author, ..Turn::new(id, role, at, text.clone(), standing) });
+        found.turns.push(Turn {
+            author,
+            is_local: true,
+            ..Turn::new(id, role, at, text.clone(), standing)
+        });
     }
     found.turns.iter().any(|turn| turn.standing == Standing::Shown).then_some(found)
 }

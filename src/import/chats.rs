@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use super::fields::time;
@@ -64,6 +65,8 @@ pub(crate) struct Turn {
     pub publish: Option<bool>,
     /// Whether it stays on this machine.
     pub local_only: bool,
+    /// Whether the export gives a clock time without an offset: `at` is on the clock of the home.
+    pub is_local: bool,
 }
 
 impl Turn {
@@ -86,6 +89,7 @@ impl Turn {
             reply_to_author: None,
             publish: None,
             local_only: false,
+            is_local: false,
         }
     }
 
@@ -141,7 +145,8 @@ fn word(value: &Value) -> Option<String> {
 fn chatgpt(value: &Value) -> Result<Conversation, String> {
     let nodes = value["mapping"].as_object().ok_or("`mapping` is not an object")?;
     let id = word(&value["conversation_id"]).or_else(|| word(&value["id"]));
-    let begun = time(&value["create_time"]).or_else(|| time(&value["update_time"]));
+    let begun =
+        time(&value["create_time"], Tz::UTC).or_else(|| time(&value["update_time"], Tz::UTC));
     let (order, shown) = (tree_order(nodes), way_to_root(nodes, value["current_node"].as_str()));
     let mut found = Conversation {
         title: word(&value["title"]),
@@ -161,7 +166,7 @@ fn chatgpt(value: &Value) -> Result<Conversation, String> {
             continue;
         }
         // A message without a time was sent with the one before it.
-        last = time(&message["create_time"]).or(last);
+        last = time(&message["create_time"], Tz::UTC).or(last);
         let Some(at) = last else { return Err("no message has a time".to_owned()) };
         let role = word(&message["author"]["role"]).unwrap_or_else(|| "other".to_owned());
         let kind = message["content"]["content_type"].as_str().unwrap_or_default();
@@ -273,7 +278,7 @@ fn joined(parts: &[String]) -> String {
 fn claude(value: &Value) -> Result<Conversation, String> {
     let id = word(&value["uuid"]).ok_or("it has no `uuid`")?;
     let messages = value["chat_messages"].as_array().ok_or("`chat_messages` is not a list")?;
-    let begun = time(&value["created_at"]);
+    let begun = time(&value["created_at"], Tz::UTC);
     let shown = last_branch(messages);
     let project = &value["project"];
     let mut found = Conversation {
@@ -290,7 +295,7 @@ fn claude(value: &Value) -> Result<Conversation, String> {
             found.empty += 1;
             continue;
         }
-        last = time(&message["created_at"]).or(last);
+        last = time(&message["created_at"], Tz::UTC).or(last);
         let Some(at) = last else { return Err("no message has a time".to_owned()) };
         let role = match message["sender"].as_str() {
             Some("human") => "user",

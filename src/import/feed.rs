@@ -1,9 +1,10 @@
 //! RSS and Atom: each item of a feed as an event.
 
+use chrono_tz::Tz;
 use roxmltree::Node;
 use serde_json::{Value, json};
 
-use super::fields::{time, written_time};
+use super::fields::{note_time, time};
 use super::{LeftOut, NewRecord, office};
 use crate::contract::publish::{is_plain_mark, said_by_member, together};
 use crate::contract::stable_id::{Part, stable_id};
@@ -17,7 +18,7 @@ pub(crate) struct Feed {
 }
 
 /// Reads a feed; `uri` is the name a person gives the file.
-pub(crate) fn read(uri: &str, text: &str) -> Result<Feed, String> {
+pub(crate) fn read(uri: &str, text: &str, zone: Tz) -> Result<Feed, String> {
     let parsed = office::xml(text)?;
     let root = parsed.root_element();
     let channel = root.children().find(|node| name(node) == "channel").unwrap_or(root);
@@ -32,7 +33,7 @@ pub(crate) fn read(uri: &str, text: &str) -> Result<Feed, String> {
         let publish = together([publish, said_by(item)]);
         let channel =
             Channel { title: title.as_deref(), author: author.as_deref(), at: fallback.as_ref() };
-        event(uri, &channel, item, publish)
+        event(uri, &channel, item, publish, zone)
     });
     let items = items.collect();
     Ok(Feed { title, items })
@@ -200,12 +201,13 @@ fn event(
     channel: &Channel<'_>,
     item: Node<'_, '_>,
     publish: Option<bool>,
+    zone: Tz,
 ) -> Result<(Timestamp, NewRecord), LeftOut> {
     let title = words(item, &["title"]);
     let body = words(item, &["encoded", "content", "description", "summary"]).unwrap_or_default();
     let named = || title.clone().unwrap_or_else(|| "an item without a title".to_owned());
     let at = inner(item, &["pubDate", "published", "updated", "date"]);
-    let at = at.map(Value::from).filter(|at| time(at).is_some());
+    let at = at.map(Value::from).filter(|at| time(at, zone).is_some());
     let written = at.as_ref().or(channel.at);
     let link = link(item);
     let own_id = inner(item, &["guid", "id"]).or_else(|| link.clone()).unwrap_or_else(named);
@@ -247,13 +249,10 @@ fn event(
     if let Some(publish) = publish {
         value["publish"] = json!(publish);
     }
-    let Some(at) = written.and_then(time) else {
+    let Some(at) = written.and_then(|written| time(written, zone)) else {
         return Err(LeftOut::Undated(Box::new(NewRecord { order: 0, id, value })));
     };
-    value["timestamp_ms"] = at.0.into();
-    if let Some((name, written)) = written.and_then(written_time) {
-        value[name] = json!(written);
-    }
+    note_time(&mut value, at, written);
     Ok((at, NewRecord { order: at.0, id, value }))
 }
 
@@ -270,7 +269,7 @@ mod tests {
               <description>short</description><category>roads</category>
               <content:encoded><![CDATA[<p>The bridge opens on <b>Friday</b>.</p>]]></content:encoded></item>
             <item><title>No date</title></item></channel></rss>"#;
-        let feed = read("town.xml", rss).unwrap();
+        let feed = read("town.xml", rss, Tz::UTC).unwrap();
         assert_eq!(feed.title.as_deref(), Some("Town & news"));
         let (at, record) = feed.items[0].as_ref().unwrap();
         assert_eq!(at.0, 1_770_800_400_000);
@@ -293,7 +292,7 @@ mod tests {
                 "<rss><channel><title>C</title>{head}<item><title>T</title><guid>g</guid>\
                  <pubDate>2026-02-11</pubDate>{item}</item></channel></rss>"
             );
-            let feed = read("f.xml", &text).unwrap();
+            let feed = read("f.xml", &text, Tz::UTC).unwrap();
             feed.items[0].as_ref().unwrap().1.value["author"].clone()
         };
         let editor = |who: &str| format!("<managingEditor>{who}</managingEditor>");
@@ -319,7 +318,7 @@ mod tests {
                 "<rss xmlns:itunes='i' xmlns:app='a'><channel><title>C</title>{channel}{}</channel></rss>",
                 item(marks)
             );
-            let feed = read("f.xml", &text).unwrap();
+            let feed = read("f.xml", &text, Tz::UTC).unwrap();
             let (_, record) = feed.items[0].as_ref().unwrap().clone();
             (record.value["publish"].clone(), record.id)
         };
@@ -366,7 +365,7 @@ mod tests {
               <p>Cars use the <b>north</b> road; 3 &lt; 4.<br/>Slowly.</p><p hidden="hidden">Not seen</p></div></content></entry>
             <entry><id>2</id><title type="text">a &lt;b&gt; c</title><updated>2026-02-02T10:00:00Z</updated>
               <author><name>Bo</name></author><content type="text">if a &lt;b&gt; c</content></entry></feed>"#;
-        let feed = read("f.atom", atom).unwrap();
+        let feed = read("f.atom", atom, Tz::UTC).unwrap();
         assert_eq!(feed.title.as_deref(), Some("News of Ardo"));
         let value = |at: usize| feed.items[at].as_ref().unwrap().1.value.clone();
         let text = value(0)["content"].as_str().unwrap().to_owned();
@@ -389,7 +388,7 @@ mod tests {
               <published>2026-02-11T10:00:00Z</published><author><name>Bo</name></author>
               <content type="html">&lt;p&gt;Words.&lt;/p&gt;</content></entry>
             <entry><title>Two</title><id>urn:2</id></entry></feed>"#;
-        let feed = read("blog.atom", atom).unwrap();
+        let feed = read("blog.atom", atom, Tz::UTC).unwrap();
         let (_, one) = feed.items[0].as_ref().unwrap();
         assert_eq!(
             (&one.value["url"], &one.value["content"]),
@@ -398,6 +397,6 @@ mod tests {
         assert_eq!(one.value["author"], "Bo");
         let (at, two) = feed.items[1].as_ref().unwrap();
         assert_eq!((at.0, &two.value["content"]), (1_770_854_400_000, &json!("Two")));
-        assert!(read("x", "<rss><channel>").is_err());
+        assert!(read("x", "<rss><channel>", Tz::UTC).is_err());
     }
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use chrono::NaiveDateTime;
+use chrono_tz::Tz;
 use serde_json::{Value, json};
 
 use super::stream::{FEED_AUTHORS, FEED_TITLE, each_record};
@@ -10,7 +12,7 @@ use crate::contract::hash::sha256;
 use crate::contract::json::line;
 use crate::contract::privacy::{LOCAL_ONLY, says_local_only};
 use crate::contract::publish;
-use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR};
+use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, TimePrecision, local_text};
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::markup::html;
@@ -120,7 +122,7 @@ pub(crate) fn import_file(
     report: &mut Report,
 ) -> Result<(), ImportError> {
     import_events(target, file, report, |name, take| {
-        each_event(target.disk, mapping, file, name, take)
+        each_event(target.disk, target.zone, mapping, file, name, take)
     })
 }
 
@@ -128,6 +130,7 @@ pub(crate) fn import_file(
 /// gives the file.
 pub(super) fn each_event(
     disk: &dyn Disk,
+    zone: Tz,
     mapping: &Mapping,
     file: &Path,
     uri: &str,
@@ -135,12 +138,17 @@ pub(super) fn each_event(
 ) -> Result<(), ImportError> {
     each_record(disk, file, &mut |number, record| {
         let record = record.map_err(LeftOut::Unread);
-        take(number, record.and_then(|record| event(mapping, uri, &record)))
+        take(number, record.and_then(|record| event(mapping, uri, &record, zone)))
     })
 }
 
-fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, NewRecord), LeftOut> {
-    let at = first(record, &mapping.time).and_then(time);
+fn event(
+    mapping: &Mapping,
+    file: &str,
+    record: &Value,
+    zone: Tz,
+) -> Result<(Timestamp, NewRecord), LeftOut> {
+    let at = first(record, &mapping.time).and_then(|written| time(written, zone));
     let role = word(record, &mapping.role);
     let conversation = word(record, &mapping.conversation);
     let found = mapping.text.iter().find_map(|path| {
@@ -215,10 +223,7 @@ fn event(mapping: &Mapping, file: &str, record: &Value) -> Result<(Timestamp, Ne
     let Some(at) = at else {
         return Err(LeftOut::Undated(Box::new(NewRecord { order, id, value })));
     };
-    value["timestamp_ms"] = at.0.into();
-    if let Some((name, written)) = first(record, &mapping.time).and_then(written_time) {
-        value[name] = json!(written);
-    }
+    note_time(&mut value, at, first(record, &mapping.time));
     Ok((at, NewRecord { order, id, value }))
 }
 
@@ -337,21 +342,38 @@ fn word(record: &Value, candidates: &[String]) -> Option<String> {
     })
 }
 
-/// What milliseconds cannot carry of a time: its offset, or that it is a day without a time.
-pub(super) fn written_time(value: &Value) -> Option<(&'static str, String)> {
-    let text = value.as_str()?;
-    match Moment::read(value, chrono_tz::UTC)? {
-        Moment::At(at) if text.contains(['-', ':']) => Some(("timestamp", at.to_rfc3339())),
-        Moment::Day(day) if text.trim().len() == 10 => Some(("date", day.to_string())),
-        _ => None,
+/// Gives an event its time, and what milliseconds cannot carry of it: its offset, that it has none, or that
+/// it is a day without a time.
+pub(super) fn note_time(event: &mut Value, at: Timestamp, written: Option<&Value>) {
+    event["timestamp_ms"] = at.0.into();
+    let Some(Value::String(text)) = written else { return };
+    match written.and_then(|written| Moment::read(written, chrono_tz::UTC)) {
+        Some(Moment::At(at)) if text.contains(['-', ':']) => {
+            event["timestamp"] = at.to_rfc3339().into();
+        }
+        Some(Moment::Local(local)) => note_local(event, local),
+        Some(Moment::Day(day)) => {
+            event.as_object_mut().and_then(|event| event.remove("timestamp"));
+            event["date"] = day.to_string().into();
+        }
+        Some(Moment::At(_)) | None => {}
     }
 }
 
-/// The time of a record. One without an offset is taken as UTC.
-pub(super) fn time(value: &Value) -> Option<Timestamp> {
-    let moment = Moment::read(value, chrono_tz::UTC)?;
+/// Says of an event that its time was written without an offset.
+pub(super) fn note_local(event: &mut Value, local: NaiveDateTime) {
+    let (name, word) = TimePrecision::LOCAL;
+    event["timestamp"] = local_text(local).into();
+    event[name] = word.into();
+}
+
+/// The time of a record. One without an offset is on the clock of the zone.
+pub(super) fn time(value: &Value, zone: Tz) -> Option<Timestamp> {
+    let moment = Moment::read(value, zone)?;
     let written = value.as_str().and_then(|text| parse_instant(text.trim()).ok());
-    let ms = written.map_or_else(|| moment.millis(), |instant| instant.at.0);
+    // A leap second counts to the end of its minute.
+    let written = written.filter(|instant| instant.has_offset);
+    let ms = written.map_or_else(|| moment.event_millis(zone), |instant| instant.at.0);
     (ms >= 0).then_some(Timestamp(ms))
 }
 

@@ -24,7 +24,7 @@ use super::{
 use crate::contract::hash::sha256;
 use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish::{said, together};
-use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR};
+use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, zoned};
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{Bus, SummaryKind};
@@ -144,15 +144,22 @@ impl<'a> Intake<'a> {
             FileKind::JsonFeed => {
                 let (disk, mapping) = (self.target.disk, fields::Mapping::feed());
                 let mut undated = Vec::new();
-                fields::each_event(disk, &mapping, &file.path, &file.name, &mut |number, item| {
-                    self.feed_item(file, number, item, &mut undated, report)
-                })?;
+                let zone = self.target.zone;
+                fields::each_event(
+                    disk,
+                    zone,
+                    &mapping,
+                    &file.path,
+                    &file.name,
+                    &mut |number, item| self.feed_item(file, number, item, &mut undated, report),
+                )?;
                 self.undated(file, undated, report)
             }
             FileKind::XmlFeed => {
                 let bytes = self.target.disk.read(&file.path);
                 let bytes = bytes.map_err(disk_error("read", &file.path))?;
-                match feed::read(&file.name, &decode::marked_up(&bytes).unwrap_or_default()) {
+                let text = decode::marked_up(&bytes).unwrap_or_default();
+                match feed::read(&file.name, &text, self.target.zone) {
                     Ok(feed) => {
                         let (mut items, mut undated) = ((1..).zip(feed.items), Vec::new());
                         items.try_for_each(|(number, item)| {
@@ -438,6 +445,9 @@ impl<'a> Intake<'a> {
             if turn.local_only {
                 value[LOCAL_ONLY] = true.into();
             }
+            if let Some(at) = zoned(turn.at, self.target.zone).filter(|_| turn.is_local) {
+                fields::note_local(&mut value, at.naive_local());
+            }
             match turn.standing {
                 Standing::Shown => talk.publish = together([talk.publish, publish]),
                 Standing::Hidden => value["standing"] = json!("hidden"),
@@ -512,7 +522,7 @@ impl<'a> Intake<'a> {
     ) -> Result<(), ImportError> {
         let disk = self.target.disk;
         let mut talks: BTreeMap<String, (Talk, Vec<Message>)> = BTreeMap::new();
-        fields::each_event(disk, mapping, path, name, &mut |number, event| {
+        fields::each_event(disk, self.target.zone, mapping, path, name, &mut |number, event| {
             let Some((at, record)) = self.readable(name, number, event, report) else {
                 return Ok(());
             };

@@ -168,7 +168,7 @@ pub(crate) fn each_unit(
         FileKind::ChatLines => {
             let mapping = fields::Mapping::chat_export();
             let (mut events, mut problems) = (Vec::new(), Vec::new());
-            fields::each_event(disk, &mapping, path, name, &mut |number, found| {
+            fields::each_event(disk, zone, &mapping, path, name, &mut |number, found| {
                 match found {
                     Ok((_, record)) => events.push(record),
                     Err(why) => problems.push(format!("line {number}: {why}")),
@@ -190,7 +190,7 @@ pub(crate) fn each_unit(
         FileKind::JsonFeed => {
             let mapping = fields::Mapping::feed();
             let mut events = Vec::new();
-            fields::each_event(disk, &mapping, path, name, &mut |number, found| {
+            fields::each_event(disk, zone, &mapping, path, name, &mut |number, found| {
                 match found {
                     Ok((_, record)) => events.push(record),
                     Err(LeftOut::Undated(record)) => events.push(*record),
@@ -205,7 +205,8 @@ pub(crate) fn each_unit(
         }
         FileKind::XmlFeed => {
             let bytes = disk.read(path).map_err(disk_error("read", path))?;
-            match feed::read(name, &decode::marked_up(&bytes).unwrap_or_default()) {
+            let text = decode::marked_up(&bytes).unwrap_or_default();
+            match feed::read(name, &text, zone) {
                 Ok(feed) => {
                     let (mut events, mut problems) = (Vec::new(), Vec::new());
                     for item in feed.items {
@@ -349,6 +350,7 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
         };
         if let Some(at) = zoned(turn.at, zone) {
             context.set_time(at, zone);
+            context.is_zone_assumed = turn.is_local;
         }
         texts.push(SourceText { id: turn.id.clone(), text: normalize(&turn.text).into_owned() });
         sources.push(context);
@@ -357,7 +359,7 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
     let publish = together(shown.map(|turn| turn.publish).chain([one.publish]));
     let (first, last) = (one.turns.first()?.at, one.turns.last()?.at);
     let title = one.title.unwrap_or_else(|| "untitled conversation".to_owned());
-    let whole = SourceContext {
+    let mut whole = SourceContext {
         id: one.id,
         kind: SourceKind::Session,
         title: Some(title.clone()),
@@ -365,6 +367,10 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
         labels: Labels { project: one.project, ..Labels::default() },
         ..SourceContext::default()
     };
+    if let Some(begin) = sources.iter().min_by_key(|source| source.time()) {
+        (whole.ts, whole.day) = (begin.ts.clone(), begin.day.clone());
+        whole.is_zone_assumed = begin.is_zone_assumed;
+    }
     let window =
         Window { start: Some(first), end: Some(last), timezone: Some(zone.name().to_owned()) };
     // A chat that is a file of its own has the name of its file.

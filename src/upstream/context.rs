@@ -235,6 +235,7 @@ fn whole(
             };
             if let Some(at) = window.start.and_then(|start| zoned(start, zone)) {
                 session.set_time(at, zone);
+                session.is_zone_assumed = sources.iter().any(|source| source.is_zone_assumed);
             }
             (Some(session), Some(window))
         }
@@ -323,12 +324,17 @@ fn labels(record: &Value) -> Labels {
 }
 
 /// The time that upstream writes as text: with an offset, which milliseconds cannot carry, or as a day
-/// without a time. For a time without an offset the milliseconds count.
+/// without a time. For a time without an offset the milliseconds count, unless they were made from it.
 fn written_time(record: &Value) -> Option<Moment> {
     let text = words(record, &["timestamp", "ts_abs", "date"])?;
     let is_day = text.parse::<Day>().is_ok();
     let moment = Moment::read(&text.into(), Tz::UTC)?;
-    (is_day || matches!(moment, Moment::At(_))).then_some(moment)
+    let is_known = match moment {
+        Moment::At(_) => true,
+        Moment::Local(_) => TimePrecision::of(record) == TimePrecision::Local,
+        Moment::Day(_) => is_day,
+    };
+    is_known.then_some(moment)
 }
 
 /// The context of an event, from its record.
@@ -352,7 +358,10 @@ pub(crate) fn of_event(record: &Value, zone: Tz) -> SourceContext {
         meta: meta(record.as_object().into_iter().flatten()),
         ..SourceContext::default()
     };
-    context.set_moment(written_time(record), zone);
+    match written_time(record) {
+        Some(Moment::Local(local)) => context.set_local(local, zone),
+        moment => context.set_moment(moment, zone),
+    }
     context.local_only = record.as_object().is_some_and(says_local_only);
     // An import gives a changed record another id, and names its first id.
     context.origins = words(record, &["source.version_of"]).into_iter().collect();
@@ -410,6 +419,7 @@ fn of_summary(record: &Value, zone: Tz) -> SourceContext {
     let at = record.get("ts_abs_ms").and_then(Value::as_i64);
     match (precision, at.and_then(|at| zoned(Timestamp(at), zone))) {
         (TimePrecision::Moment, Some(at)) => context.set_time(at, zone),
+        (TimePrecision::Local, Some(at)) => context.set_local(at.naive_local(), zone),
         (TimePrecision::Day, Some(at)) => context.day = Some(at.date_naive().to_string()),
         _ => {}
     }
@@ -538,8 +548,8 @@ impl SourceContext {
     pub(crate) fn set_moment(&mut self, moment: Option<Moment>, zone: Tz) {
         match moment {
             Some(Moment::At(at)) => self.set_time(at, zone),
-            // A day without a time names no moment.
-            Some(Moment::Day(day)) => self.day = Some(day.to_string()),
+            // A day without a time names no moment, nor does a clock time without an offset.
+            Some(moment) => self.day = Some(moment.day_in(zone).to_string()),
             None => {}
         }
     }
@@ -550,6 +560,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_time_without_an_offset_is_as_written_and_has_no_offset_of_its_own() {
+        let at = |zone, record: Value| {
+            let context = of_event(&record, zone);
+            (context.ts_as_written(), context.day, context.is_zone_assumed)
+        };
+        let local = json!({"event_id": "e", "timestamp_ms": 1_770_850_200_000_i64,
+            "timestamp": "2026-02-11T23:50:00", "ts_precision": "local"});
+        let written = (Some("2026-02-11T23:50:00".into()), Some("2026-02-11".into()), true);
+        for zone in [chrono_tz::UTC, chrono_tz::Europe::Madrid, chrono_tz::Asia::Tokyo] {
+            assert_eq!(at(zone, local.clone()), written, "{zone}");
+        }
+        // The milliseconds of another producer are a moment, whatever stands beside them.
+        let mut other = local;
+        other.as_object_mut().unwrap().remove("ts_precision");
+        assert_eq!(at(chrono_tz::UTC, other), (None, None, false));
+    }
 
     #[test]
     fn an_event_says_who_when_and_where() {

@@ -1,11 +1,11 @@
 //! Dates as people and programs write them.
 
-use chrono::{DateTime, FixedOffset};
+use chrono::{DateTime, FixedOffset, NaiveDateTime};
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use super::members::{TIMES, named};
-use crate::contract::source::zoned;
+use crate::contract::source::{on_clock, zoned};
 use crate::contract::time::{Day, Timestamp, parse_instant};
 
 /// Numbers below are no times: as seconds they lie before 1973.
@@ -18,6 +18,8 @@ const SECONDS_END: f64 = 1e11;
 pub(crate) enum Moment {
     /// A moment, with the offset it was written with.
     At(DateTime<FixedOffset>),
+    /// A day and a clock time without an offset. The day is known, the moment is not.
+    Local(NaiveDateTime),
     /// A day; no moment of it is known.
     Day(Day),
 }
@@ -42,15 +44,32 @@ impl Moment {
     pub(crate) fn day_in(self, zone: Tz) -> Day {
         match self {
             Moment::At(at) => Timestamp(at.timestamp_millis()).day_in(zone),
+            Moment::Local(local) => Day(local.date()),
             Moment::Day(day) => day,
         }
     }
 
-    /// Milliseconds for sorting. A day counts as its noon.
+    /// Milliseconds for sorting. A day counts as its noon, and so does a time without an offset.
     pub(crate) fn millis(self) -> i64 {
         match self {
             Moment::At(at) => at.timestamp_millis(),
+            Moment::Local(local) => Day(local.date()).noon().0,
             Moment::Day(day) => day.noon().0,
+        }
+    }
+
+    /// Milliseconds of an event, which must have some: a time without an offset is on the clock of the zone.
+    /// The day of these milliseconds in the zone is the day as written.
+    pub(crate) fn event_millis(self, zone: Tz) -> i64 {
+        match self {
+            Moment::At(at) => at.timestamp_millis(),
+            Moment::Local(local) => on_clock(local, zone).timestamp_millis(),
+            // Noon in UTC is of the next day in zones far to the east.
+            Moment::Day(day) if day.noon().day_in(zone) == day => day.noon().0,
+            Moment::Day(day) => {
+                let noon = day.0.and_hms_opt(12, 0, 0).unwrap_or_default();
+                on_clock(noon, zone).timestamp_millis()
+            }
         }
     }
 }
@@ -68,18 +87,32 @@ fn of_text(text: &str, zone: Tz) -> Option<Moment> {
         if instant.has_offset {
             return DateTime::parse_from_rfc3339(text).ok().map(Moment::At);
         }
-        text.get(..10)?.parse().ok().map(Moment::Day)
+        NaiveDateTime::parse_from_str(text, LOCAL[0]).ok().map(Moment::Local)
     };
     let zoned = || with_zone(text).map(Moment::At);
+    let local = || {
+        let spaced = text.replace('/', "-");
+        let is_iso = spaced.get(..10).is_some_and(|day| day.parse::<Day>().is_ok());
+        let is_apart = is_iso && matches!(text.as_bytes().get(10), Some(b' ' | b't'));
+        let text = if is_apart {
+            format!("{}T{}", &spaced[..10], text[11..].trim())
+        } else {
+            text.clone()
+        };
+        LOCAL
+            .iter()
+            .find_map(|form| NaiveDateTime::parse_from_str(&text, form).ok())
+            .map(Moment::Local)
+    };
     let mail = || DateTime::parse_from_rfc2822(text).ok().map(Moment::At);
     let day = || {
         let (day, rest) = text.split_at_checked(10)?;
-        // A clock time without a zone is no moment.
+        // What stands behind the day is a clock time that cannot be read, such as one with the name of a zone.
         let is_day = rest.is_empty() || rest.starts_with([' ', 'T']);
         day.parse().ok().filter(|_| is_day).map(Moment::Day)
     };
     let number = || of_number(text.parse().ok()?, zone);
-    iso().or_else(zoned).or_else(mail).or_else(day).or_else(number)
+    iso().or_else(zoned).or_else(mail).or_else(local).or_else(day).or_else(number)
 }
 
 /// Forms of a time with its zone that are neither ISO 8601 extended nor RFC 2822. A space stands for any
@@ -92,6 +125,19 @@ const ZONED: [&str; 7] = [
     "%a %b %d %H:%M:%S %#z %Y",
     "%a, %d %b %Y %H:%M:%S %#z",
     "%a, %d %b %Y %H:%M %#z",
+];
+
+/// Forms of a day with a clock time and without a zone.
+const LOCAL: [&str; 9] = [
+    "%Y-%m-%dT%H:%M:%S%.f",
+    "%Y-%m-%dT%H:%M",
+    "%Y%m%dT%H%M%S",
+    "%a %b %d %Y %H:%M:%S",
+    "%a %b %d %H:%M:%S %Y",
+    "%a, %d %b %Y %H:%M:%S",
+    "%a, %d %b %Y %H:%M",
+    "%d %b %Y %H:%M:%S",
+    "%d %b %Y %H:%M",
 ];
 
 /// A time with its zone as a number: `+0900`, `+09:00`, `+09`, `GMT+0900`, `Z`, `UTC`.
@@ -122,6 +168,7 @@ mod tests {
     fn moments_keep_their_offset_and_days_have_no_clock_time() {
         let read = |value: Value| match Moment::read(&value, chrono_tz::America::Bogota)? {
             Moment::At(at) => Some(at.to_rfc3339()),
+            Moment::Local(local) => Some(crate::contract::source::local_text(local)),
             Moment::Day(day) => Some(day.to_string()),
         };
         for (value, expected) in [
@@ -132,8 +179,14 @@ mod tests {
             (json!("2026-02-11T01:00:00+00:00Z"), Some("2026-02-11T01:00:00+00:00")),
             (json!("Wed, 11 Feb 2026 10:00:00 -0300"), Some("2026-02-11T10:00:00-03:00")),
             (json!("2026-02-11"), Some("2026-02-11")),
-            (json!("2026-02-11T10:00:00"), Some("2026-02-11")),
-            (json!(" 2026-02-11 10:00 "), Some("2026-02-11")),
+            (json!("2026-02-11T10:00:00"), Some("2026-02-11T10:00:00")),
+            (json!(" 2026-02-11 10:00 "), Some("2026-02-11T10:00:00")),
+            (json!("2026/02/11 10:00"), Some("2026-02-11T10:00:00")),
+            (json!("2026-02-11 10:00:00.250"), Some("2026-02-11T10:00:00.250")),
+            (json!("20260211T003000"), Some("2026-02-11T00:30:00")),
+            (json!("Wed, 11 Feb 2026 10:00:00"), Some("2026-02-11T10:00:00")),
+            (json!("Wed Feb 11 00:30:00 2026"), Some("2026-02-11T00:30:00")),
+            (json!("2026-02-11 at noon"), Some("2026-02-11")),
             (json!("2026-02-11 00:30:00 +0900"), Some("2026-02-11T00:30:00+09:00")),
             (json!("2026-02-11 00:30:00+0900"), Some("2026-02-11T00:30:00+09:00")),
             (json!("2026-02-11 00:30:00.250 +09:00"), Some("2026-02-11T00:30:00.250+09:00")),
@@ -160,6 +213,37 @@ mod tests {
             (json!(null), None),
         ] {
             assert_eq!(read(value.clone()).as_deref(), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_milliseconds_of_an_event_are_on_the_day_that_is_written_in_every_zone() {
+        use chrono_tz::{America, Atlantic, Europe, Pacific, UTC};
+        let zones = [
+            UTC,
+            Europe::Madrid,
+            America::Bogota,
+            America::New_York,
+            Atlantic::Azores,
+            Pacific::Auckland,
+            Pacific::Kiritimati,
+            Pacific::Pago_Pago,
+        ];
+        for zone in zones {
+            for text in [
+                "2026-02-11",
+                "2026-02-11T00:00:00",
+                "2026-02-11 23:59",
+                // The clocks of Madrid leave out this hour, those of New York one on another day.
+                "2026-03-29T02:30:00",
+                "2026-03-08T02:30:00",
+                "2026-03-29T00:30:00",
+            ] {
+                let moment = Moment::read(&json!(text), zone).unwrap();
+                let day = Timestamp(moment.event_millis(zone)).day_in(zone).to_string();
+                assert_eq!(day, text[..10], "{text} in {zone}");
+                assert_eq!(moment.day_in(zone).to_string(), text[..10]);
+            }
         }
     }
 }

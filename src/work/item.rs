@@ -26,6 +26,7 @@ use crate::facts::attempt::SourceCounts;
 use crate::flow::{Coverage, EvidenceRef, FlowOutcome, HIERARCHY_VERSION};
 use crate::model;
 use crate::upstream::Source;
+use crate::upstream::moment::Moment;
 
 use super::isolation::pack::ReadyPack;
 use super::prepared::Prepared;
@@ -93,15 +94,20 @@ pub(crate) fn line(
 }
 
 /// When the sources were made. Sources without a date have a moment of the day that the summary is filed
-/// under, so that every reader finds the summary on that day.
+/// under, and those of a day without a time a moment of that day, so that every reader finds the summary on
+/// that day.
 fn source_time(prepared: &Prepared) -> Timestamp {
     let (common, created) = (&prepared.resolved.common, prepared.request.created_at);
     let at = common.start_ms.map_or(created, Timestamp);
     let precision = prepared.surroundings.input.time_precision(common.start_ms);
     let (day, zone) = (prepared.pointer.day, prepared.surroundings.zone.unwrap_or(Tz::UTC));
-    match precision == TimePrecision::Unknown && at.day_in(zone) != day {
-        true => day.start_in(zone),
-        false => at,
+    match precision {
+        TimePrecision::Unknown if at.day_in(zone) != day => day.start_in(zone),
+        // A day without a time counts as its noon in UTC, which is of the next day in zones far to the east.
+        TimePrecision::Day if at == at.day_in(Tz::UTC).noon() => {
+            Timestamp(Moment::Day(at.day_in(Tz::UTC)).event_millis(zone))
+        }
+        _ => at,
     }
 }
 
