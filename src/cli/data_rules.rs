@@ -9,7 +9,6 @@ use super::source_files::name_for_home;
 use crate::config::Config;
 use crate::contract::places::DataPlaces;
 use crate::contract::privacy::{Confinement, says_local_only};
-use crate::markup::document;
 use crate::upstream::context::of_members;
 
 /// The reason of data that says so itself.
@@ -23,25 +22,6 @@ pub(super) fn file_places(context: &Context, path: &Path) -> DataPlaces {
     places.add_file(&real.to_string_lossy());
     places.add_file(&name_for_home(disk, &context.home, path));
     places
-}
-
-/// What a text of no known kind says about itself: its front matter and marks.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SaidByText {
-    pub private: bool,
-    pub local_only: bool,
-}
-
-impl SaidByText {
-    pub(super) fn of(text: &str) -> SaidByText {
-        let Ok(document) = document::read("text.txt", text.as_bytes()) else {
-            return SaidByText::default();
-        };
-        SaidByText {
-            private: document.publish == Some(false),
-            local_only: says_local_only(&document.members),
-        }
-    }
 }
 
 /// What the rules say of data at these places.

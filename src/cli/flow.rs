@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 
 use super::Context;
 use super::compare::CompareArgs;
-use super::data_rules::{GivenData, SaidByText, file_places};
+use super::data_rules::{GivenData, file_places};
 use super::failure::{Exit, Failure};
 use super::flow_batch::BatchArgs;
 use super::flow_runner::{
     FlowProviders, calls_at_once, failed, load_pack, no_provider, run_options, tell_warnings,
 };
-use super::given_input::{GivenInput, flat_row, given_params};
+use super::given_input::{GivenInput, flat_row, form_of, given_params, without_mark};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::ui::{LiveAnswer, bold, dim};
@@ -26,7 +26,6 @@ use crate::flow::context::Surroundings;
 use crate::flow::{
     self, FlowError, FlowOutcome, FlowProblem, LoadedPack, RunOptions, TEXT_FROM_SOURCE, scaffold,
 };
-use crate::markup::document;
 use crate::model::Recorder;
 use crate::model::{Provider, SourceText};
 use crate::os::memory::use_small_pages;
@@ -228,8 +227,7 @@ impl RunArgs {
             None if named.is_empty() => lines.push(pack.samples()),
             None => lines.push(named),
             Some(given) => {
-                let (mut inputs, texts) =
-                    self.given(context, &given, config, &mut around, &mut data)?;
+                let (mut inputs, texts) = self.given(context, &given, config, &mut around)?;
                 inputs.extend(named);
                 let may_be_object = given.is_json() || matches!(given, GivenInput::Stdin);
                 if may_be_object && inputs.is_empty() && texts.is_empty() {
@@ -296,33 +294,23 @@ impl RunArgs {
         given: &GivenInput,
         config: &Config,
         around: &mut Surroundings,
-        data: &mut GivenData,
     ) -> Result<(Map<String, Value>, Vec<SourceText>), Failure> {
         let name = given.name();
         if given.is_json() {
             return Ok((given.object(context)?, Vec::new()));
         }
-        if document::has_known_name(&name) {
-            let bytes = given.bytes(context)?;
-            let file = loose::read(&name, &bytes, config.timezone)
-                .map_err(|why| given.unreadable().hint(why))?;
-            around.input = file.context;
-            around.private = file.publish == Some(false);
-            let texts = file.texts.into_iter().map(|(id, text)| SourceText { id, text });
-            return Ok((Map::new(), texts.collect()));
-        }
-        let text = given.text(context)?;
+        let bytes = given.bytes(context)?;
         if matches!(given, GivenInput::Stdin)
-            && let Ok(Value::Object(members)) = serde_json::from_str(&text)
+            && let Ok(Value::Object(members)) = serde_json::from_slice(without_mark(&bytes))
         {
             return Ok((members, Vec::new()));
         }
-        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        let said = SaidByText::of(&text);
-        around.private = said.private;
-        data.local_only |= said.local_only;
-        Ok((Map::new(), vec![SourceText { id: name, text }]))
+        let file = loose::read(&name, &form_of(&name, &bytes), &bytes, config.timezone)
+            .map_err(|why| given.unreadable().hint(why))?;
+        around.input = file.context;
+        around.private = file.publish == Some(false);
+        let texts = file.texts.into_iter().map(|(id, text)| SourceText { id, text });
+        Ok((Map::new(), texts.collect()))
     }
 
     fn run_lines(

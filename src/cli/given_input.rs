@@ -7,6 +7,9 @@ use serde_json::{Map, Value};
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use crate::import::kind::FileKind;
+use crate::import::read;
+use crate::markup::document;
 
 /// Longest input file.
 const INPUT_BYTES_MAX: u64 = 256 << 20;
@@ -32,6 +35,26 @@ fn object(text: &str, what: &str) -> Result<Map<String, Value>, Failure> {
         Ok(_) => Err(no_object()),
         Err(error) => Err(no_object().because(&error)),
     }
+}
+
+/// A name that says how a text is read: its own, or one with the end that its content has.
+pub(super) fn form_of(name: &str, bytes: &[u8]) -> String {
+    if document::has_known_name(name) {
+        return name.to_owned();
+    }
+    let end = match read::kind_of("", bytes) {
+        Ok(FileKind::Mail) => "eml",
+        Ok(FileKind::Html) => "html",
+        Ok(FileKind::Latex) => "tex",
+        Ok(FileKind::Markdown) => "md",
+        _ => "txt",
+    };
+    format!("{name}.{end}")
+}
+
+/// The bytes of a text without a byte-order mark.
+pub(super) fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
 /// The outputs of a line with its number, counted from 0, as readers of PromptFlow results expect.
@@ -131,7 +154,7 @@ impl GivenInput {
         disk.read(path).map_err(|error| self.unreadable().because(&error))
     }
 
-    pub(super) fn text(&self, context: &Context) -> Result<String, Failure> {
+    fn text(&self, context: &Context) -> Result<String, Failure> {
         let bytes = self.bytes(context)?;
         let text = String::from_utf8(bytes).map_err(|error| self.unreadable().because(&error))?;
         Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))

@@ -308,6 +308,8 @@ impl SourceContext {
     }
 }
 
+/// The member of an item of a list that holds the name it gives itself.
+pub(crate) const RECORD_ID: &str = "record_id";
 /// The member of a message that names who wrote it first, where its author passed it on.
 pub(crate) const FORWARDED_FROM: &str = "forwarded_from";
 /// The member of a message that names whom it answers.

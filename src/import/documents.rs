@@ -27,7 +27,7 @@ const CHUNK_BYTES: usize = 4000;
 /// Longest member of a document that its chunks carry, as JSON.
 const MEMBER_BYTES_MAX: usize = 500;
 /// Members that say whose a text is, for whom, and where it belongs; in lower case, without `-` and `_`.
-const CONTEXT: [&str; 17] = [
+const CONTEXT: [&str; 18] = [
     "author",
     "authors",
     "from",
@@ -41,6 +41,7 @@ const CONTEXT: [&str; 17] = [
     "language",
     "lang",
     "messageid",
+    "recordid",
     "listid",
     "conversationid",
     "timestamp",

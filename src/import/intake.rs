@@ -101,6 +101,7 @@ impl<'a> Intake<'a> {
                 let mut found = Vec::new();
                 mail::each_event(
                     self.target.disk,
+                    self.target.zone,
                     &self.settings.readers,
                     &file.path,
                     &file.name,
@@ -120,10 +121,16 @@ impl<'a> Intake<'a> {
                     .try_for_each(|(number, event)| self.event(file, number, event, report))
             }
             FileKind::Mailbox => {
-                let (disk, readers) = (self.target.disk, self.settings.readers.clone());
-                mail::each_event(disk, &readers, &file.path, &file.name, &mut |number, event| {
-                    self.event(file, number, event, report)
-                })
+                let (disk, zone) = (self.target.disk, self.target.zone);
+                let readers = self.settings.readers.clone();
+                mail::each_event(
+                    disk,
+                    zone,
+                    &readers,
+                    &file.path,
+                    &file.name,
+                    &mut |number, event| self.event(file, number, event, report),
+                )
             }
             FileKind::ChatGpt | FileKind::Claude => self.conversations(file, report),
             FileKind::ChatLines => {

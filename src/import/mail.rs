@@ -6,8 +6,10 @@
 use std::io;
 use std::path::Path;
 
-use serde_json::json;
+use chrono_tz::Tz;
+use serde_json::{Value, json};
 
+use super::fields::{note_time, time};
 use super::kind::FileKind;
 use super::read::Readers;
 use super::{
@@ -22,6 +24,8 @@ use crate::contract::time::Timestamp;
 use crate::markup::document::Document;
 use crate::markup::mail::{self, Attachment, Mail};
 use crate::os::{Disk, Open};
+use crate::upstream::context::author_of;
+use crate::upstream::dated;
 use crate::upstream::lines::Lines;
 
 /// Largest mail, with everything attached to it.
@@ -40,7 +44,7 @@ pub(crate) fn import_file(
     report: &mut Report,
 ) -> Result<(), ImportError> {
     import_events(target, file, report, |name, take| {
-        each_event(target.disk, readers, file, name, take)
+        each_event(target.disk, target.zone, readers, file, name, take)
     })
 }
 
@@ -48,6 +52,7 @@ pub(crate) fn import_file(
 /// the name that a person gives the file.
 pub(super) fn each_event(
     disk: &dyn Disk,
+    zone: Tz,
     readers: &Readers,
     file: &Path,
     uri: &str,
@@ -57,7 +62,7 @@ pub(super) fn each_event(
     let mut number = 0;
     while let Some(message) = mailbox.message().map_err(disk_error("read", file))? {
         number += 1;
-        let found = read::guarded(|| Ok(found_in(readers, uri, &message)));
+        let found = read::guarded(|| Ok(found_in(readers, uri, &message, zone)));
         let found = found.unwrap_or_else(|why| vec![Err(LeftOut::Unread(why))]);
         found.into_iter().try_for_each(|found| take(number, found))?;
     }
@@ -144,6 +149,7 @@ fn found_in(
     readers: &Readers,
     file: &str,
     message: &Message,
+    zone: Tz,
 ) -> Vec<Result<(Timestamp, NewRecord), LeftOut>> {
     let unread = |why: &str| vec![Err(LeftOut::Unread(why.to_owned()))];
     if message.too_large {
@@ -159,7 +165,7 @@ fn found_in(
         found.extend(named.map(|what| Err(LeftOut::Attachment(what))));
         return found;
     };
-    let mut reading = Reading { readers, file, found: Vec::new(), not_read: Vec::new() };
+    let mut reading = Reading { readers, file, zone, found: Vec::new(), not_read: Vec::new() };
     reading.mail(&mail, &message.bytes, at, None, 0);
     let Reading { mut found, not_read, .. } = reading;
     if !found.is_empty() {
@@ -181,6 +187,7 @@ fn date_of(mail: &Mail) -> Option<Timestamp> {
 struct Reading<'a> {
     readers: &'a Readers,
     file: &'a str,
+    zone: Tz,
     found: Vec<Result<(Timestamp, NewRecord), LeftOut>>,
     /// What has no reader, each with the reason.
     not_read: Vec<String>,
@@ -198,7 +205,15 @@ impl Reading<'_> {
     ) {
         let message_id = mail.message_id.clone().unwrap_or_else(|| sha256(bytes).hex());
         let publish = together([mail.publish, around]);
-        let event = Event { file: self.file, message_id: &message_id, mail, at, publish, depth };
+        let event = Event {
+            file: self.file,
+            zone: self.zone,
+            message_id: &message_id,
+            mail,
+            at,
+            publish,
+            depth,
+        };
         // Files are read as files, and not as the body of the mail that has only them.
         let has_text =
             mail.shows_text || mail.attachments.is_empty() && !mail.body.trim().is_empty();
@@ -223,7 +238,8 @@ impl Reading<'_> {
                 read::attached(self.readers, kind, &name, &content, TEXT_BYTES_MAX)
             });
             match read {
-                Ok(document) => {
+                Ok(mut document) => {
+                    dated::set_days(std::slice::from_mut(&mut document), &name);
                     let attached = Some((number, shown_name(one), &document));
                     self.found.push(Ok(event.record(&document.text, attached)));
                 }
@@ -285,6 +301,7 @@ fn file_name(one: &Attachment) -> String {
 /// What the events of one mail have in common.
 struct Event<'a> {
     file: &'a str,
+    zone: Tz,
     message_id: &'a str,
     mail: &'a Mail,
     at: Timestamp,
@@ -314,7 +331,15 @@ impl Event<'_> {
         let mut publish = self.publish;
         if let Some((_, name, document)) = attached {
             let title = self.mail.subject.as_deref().map(|subject| format!("{subject} › {name}"));
-            members.insert("title".to_owned(), title.unwrap_or_else(|| name.to_owned()).into());
+            let title = document.title.clone().or(title).unwrap_or_else(|| name.to_owned());
+            members.insert("title".to_owned(), title.into());
+            members.insert("file_name".to_owned(), name.into());
+            // The sender of the mail wrote what does not say who wrote it.
+            let author = author_of(&document.members);
+            members.extend(author.map(|author| ("author".to_owned(), author.shown().into())));
+            if !document.labels.is_empty() {
+                members.insert("labels".to_owned(), json!(document.labels));
+            }
             publish = together([publish, document.publish]);
             if document.is_local_only() {
                 members.insert(LOCAL_ONLY.to_owned(), true.into());
@@ -337,6 +362,13 @@ impl Event<'_> {
         }
         for (name, found) in members {
             value[name] = found;
+        }
+        // What is attached is of its own day, where it says one.
+        let own = attached.and_then(|(_, _, document)| document.date.as_deref()).map(Value::from);
+        let own = own.and_then(|own| Some((time(&own, self.zone)?, own)));
+        if let Some((at, written)) = own {
+            note_time(&mut value, at, Some(&written));
+            return (at, NewRecord { order: at.0, id, value });
         }
         // It lies on the day of the mail around it, and nobody knows when it was written.
         if self.depth > 0 && date_of(self.mail).is_none_or(|at| at.0 < 0) {
@@ -406,7 +438,7 @@ mod tests {
         text.push_str("--b--\r\n");
         let message = Message { separator: None, bytes: text.into_bytes(), too_large: false };
         let print = ["cat", "{}"].map(str::to_owned).to_vec();
-        found_in(&Readers { pdf: print }, "a.eml", &message)
+        found_in(&Readers { pdf: print }, "a.eml", &message, chrono_tz::UTC)
     }
 
     /// What a mail of parts gives: each text under its title, and what was left out.
@@ -453,10 +485,10 @@ mod tests {
             texts,
             [
                 ("Minutes", "The minutes are attached."),
-                ("Minutes › m.md", "We buy a pump."),
+                ("M", "We buy a pump."),
                 ("Minutes › p.html", "It costs 240 euros."),
                 ("Minutes › l.csv", "Item: Pump; Price: 240."),
-                ("Minutes › i.ics", "Pump; when: 2026-03-01 09:00 UTC."),
+                ("Pump", "Pump; when: 2026-03-01 09:00 UTC."),
                 ("Offer", "Two years of warranty."),
                 ("Minutes › r.pdf", "%PDF-1.4 The pump is paid."),
             ]
@@ -508,7 +540,7 @@ mod tests {
     fn what_is_attached_to_a_draft_is_named() {
         let raw = "From: a@x\r\nSubject: d\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nText\r\n--b\r\nContent-Type: text/x; name=m.md\r\n\r\nMore\r\n--b--";
         let message = Message { separator: None, bytes: raw.into(), too_large: false };
-        let found: Vec<_> = found_in(&Readers::default(), "a.eml", &message)
+        let found: Vec<_> = found_in(&Readers::default(), "a.eml", &message, chrono_tz::UTC)
             .into_iter()
             .map(Result::unwrap_err)
             .collect();

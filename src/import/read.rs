@@ -11,9 +11,11 @@ use super::said::{records, sentence};
 use super::{decode, extract, head, office, pdf_marks, turns};
 use crate::contract::privacy::{says_local_only, says_local_only_within};
 use crate::contract::publish::{said_by_record, said_within, together};
+use crate::contract::source::RECORD_ID;
 use crate::markup::document::{self, Document};
 use crate::markup::records::{List, Record, value_of};
 use crate::markup::{cards, org, subtitles};
+use crate::upstream::context::tags_of;
 use crate::upstream::source::RESOLVE_IDS_MAX;
 
 /// The texts of the items of a list, together.
@@ -177,7 +179,7 @@ fn project(kind: &'static str, members: &Map<String, Value>) -> Option<Vec<Docum
 /// An item without a text of its own is shown by its members, each record a sentence. Names that the file does not
 /// give are left out.
 fn item(kind: &'static str, record: Record, has_names: bool) -> Document {
-    let Record { text, is_whole, members, .. } = record;
+    let Record { id, text, is_whole, mut members } = record;
     let text = match (is_whole, has_names) {
         (true, _) => text,
         (false, true) => sentence(&members),
@@ -202,7 +204,9 @@ fn item(kind: &'static str, record: Record, has_names: bool) -> Document {
         "datetime",
         "time",
     ]);
-    Document { kind, text, title, date, members, ..Document::default() }
+    let labels = tags_of(&members);
+    members.extend(id.map(|id| (RECORD_ID.to_owned(), id.into())));
+    Document { kind, text, title, date, labels, members, ..Document::default() }
 }
 
 /// The kind of bytes under a name, or why they have no reader.

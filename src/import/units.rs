@@ -1,7 +1,10 @@
 //! What one summary is made of, read straight from a file without any home: a document, a mail, a
 //! conversation, a feed.
 
+use std::collections::HashSet;
+
 use chrono_tz::Tz;
+use serde_json::Value;
 
 use super::chats::{self, Conversation, Standing};
 use super::collect::NamedFile;
@@ -14,14 +17,14 @@ use super::{
 use crate::contract::places::DataPlaces;
 use crate::contract::publish::{said_by_record, together};
 use crate::contract::source::{
-    InputContext, Labels, Origin, Person, SourceContext, SourceKind, Window, zoned,
+    InputContext, Labels, Origin, Person, RECORD_ID, SourceContext, SourceKind, Window, zoned,
 };
 use crate::contract::time::Timestamp;
+use crate::markup::document::Document;
 use crate::model::SourceText;
 use crate::os::Disk;
-use crate::upstream::context::of_event;
+use crate::upstream::context::{of_event, of_members};
 use crate::upstream::dated;
-use crate::upstream::moment::Moment;
 use crate::upstream::text::normalize;
 
 /// The input of one summary.
@@ -86,7 +89,9 @@ impl Unit {
     /// Puts several into one.
     pub(crate) fn together(units: Vec<Unit>) -> Option<Unit> {
         let several = units.len() > 1;
-        let one_each = |unit: Unit| if several { unit.into_one() } else { unit };
+        let is_list =
+            |unit: &Unit| unit.context.sources.iter().all(|one| one.kind == SourceKind::Record);
+        let one_each = |unit: Unit| if several && !is_list(&unit) { unit.into_one() } else { unit };
         let mut units = units.into_iter().map(one_each);
         let mut whole = units.next()?;
         let mut count = 1;
@@ -124,7 +129,7 @@ pub(crate) fn each_unit(
             let many = file.kind == FileKind::Mailbox;
             // A mail with what is attached to it.
             let (mut under_way, mut held) = (0, Vec::new());
-            mail::each_event(disk, readers, path, name, &mut |number, found| {
+            mail::each_event(disk, zone, readers, path, name, &mut |number, found| {
                 if number != under_way {
                     let before = std::mem::take(&mut held);
                     of_mail(file, many, before, zone).into_iter().for_each(|unit| take(Ok(unit)));
@@ -226,10 +231,45 @@ pub(crate) fn each_unit(
             Ok(())
         }
         _ => {
-            take(document(disk, readers, file, zone).map_err(LeftOut::Unread));
+            let found = list(disk, file, zone).and_then(|found| match found {
+                Some(unit) => Ok(unit),
+                None => document(disk, readers, file, zone),
+            });
+            take(found.map_err(LeftOut::Unread));
             Ok(())
         }
     }
+}
+
+/// A list: each of its items is a source of its own. `None` where the file is no list of items with words.
+fn list(disk: &dyn Disk, file: &NamedFile, zone: Tz) -> Result<Option<Unit>, String> {
+    if !matches!(file.kind, FileKind::Csv | FileKind::Json | FileKind::ChatJson) {
+        return Ok(None);
+    }
+    let bytes = disk.read(&file.path).map_err(|error| error.to_string())?;
+    let items = read::guarded(|| read::items(file.kind, &file.path, &bytes))?;
+    let Some(mut items) = items.filter(|items| !items.is_empty()) else { return Ok(None) };
+    dated::set_days(&mut items, &file.name);
+    let publish = together(items.iter().map(|item| item.publish));
+    let (mut texts, mut sources, mut known) = (Vec::new(), Vec::new(), HashSet::new());
+    for (item, number) in items.into_iter().zip(1..) {
+        let own = item.members.get(RECORD_ID).and_then(Value::as_str).map(str::to_owned);
+        let key = own.filter(|own| !known.contains(own)).unwrap_or_else(|| number.to_string());
+        let id = format!("{}#{key}", file.name);
+        known.insert(key);
+        texts.push(SourceText { id: id.clone(), text: normalize(&item.text).into_owned() });
+        sources.push(of_document(item, id, SourceKind::Record, &file.name, zone));
+    }
+    let whole = (sources.len() > 1).then(|| SourceContext {
+        id: file.name.clone(),
+        kind: SourceKind::Document,
+        origin: Origin { path: Some(file.name.clone()), ..Origin::default() },
+        ..SourceContext::default()
+    });
+    let (name, kind) = (file.name.clone(), file.kind);
+    let (places, local_only) = (DataPlaces::default(), false);
+    let context = InputContext { sources, whole, window: None };
+    Ok(Some(Unit { name, kind, texts, context, publish, places, local_only }))
 }
 
 fn document(
@@ -241,25 +281,33 @@ fn document(
     let bytes = disk.read(&file.path).map_err(|error| error.to_string())?;
     let mut read = read::whole(readers, file.kind, &file.path, &bytes)?;
     dated::set_days(std::slice::from_mut(&mut read), &file.name);
-    let is_local_only = read.is_local_only();
     let text = normalize(&read.text).into_owned();
     if text.trim().is_empty() {
         return Err("no words".to_owned());
     }
-    let moment = read.date.as_ref().and_then(|date| Moment::read(&date.as_str().into(), zone));
-    let author = ["author", "from"].iter().find_map(|name| read.members.get(*name)?.as_str());
-    let mut context = SourceContext {
-        id: file.name.clone(),
-        kind: SourceKind::Document,
-        title: read.title,
-        author: author.and_then(Person::parse),
-        origin: Origin { path: Some(file.name.clone()), ..Origin::default() },
-        labels: Labels { tags: read.labels, ..Labels::default() },
-        ..SourceContext::default()
-    };
-    context.set_moment(moment, zone);
-    context.local_only = is_local_only;
-    Ok(Unit { publish: read.publish, ..one(file, file.name.clone(), text, context) })
+    let publish = read.publish;
+    let context = of_document(read, file.name.clone(), SourceKind::Document, &file.name, zone);
+    Ok(Unit { publish, ..one(file, file.name.clone(), text, context) })
+}
+
+/// The context of a document, as that of its chunks on a bus.
+fn of_document(
+    read: Document,
+    id: String,
+    kind: SourceKind,
+    path: &str,
+    zone: Tz,
+) -> SourceContext {
+    let members = dated::with_day(read.members, read.date.as_deref());
+    let mut context = SourceContext { id, kind, ..of_members(&members, zone) };
+    context.title = read.title.or(context.title);
+    context.origin.path = Some(path.to_owned());
+    // As of a chunk: what else it notes is not about what it says.
+    context.meta.clear();
+    if !read.labels.is_empty() {
+        context.labels.tags = read.labels;
+    }
+    context
 }
 
 fn one(file: &NamedFile, name: String, text: String, context: SourceContext) -> Unit {
@@ -427,5 +475,74 @@ mod tests {
         let texts = units.iter().flat_map(|unit| &unit.texts).map(|text| text.text.trim());
         assert_eq!(texts.collect::<Vec<_>>(), ["The minutes are attached."]);
         assert_eq!(left, [LeftOut::Attachment("m.md (of a mail without a date)".to_owned())]);
+    }
+
+    #[test]
+    fn each_item_of_a_list_is_a_source_with_what_it_says_of_itself() {
+        let rows = [
+            ("r1", "Ana", "2026-02-11", "The roof leaks."),
+            ("r2", "Ben", "2026-02-12", "A pump."),
+        ];
+        let record = |row: &(&str, &str, &str, &str)| {
+            serde_json::json!({"id": row.0, "author": row.1, "date": row.2, "tags": "house; cost",
+                "text": row.3})
+        };
+        let all: Vec<Value> = rows.iter().map(record).collect();
+        let lines: String = all.iter().map(|one| format!("{one}\n")).collect();
+        let cells =
+            rows.map(|row| format!("{},{},{},house; cost,{}\n", row.0, row.1, row.2, row.3));
+        let table = format!("id,author,date,tags,text\n{}", cells.concat());
+        for (name, kind, text) in [
+            ("a.json", FileKind::Json, Value::from(all).to_string()),
+            ("a.jsonl", FileKind::Json, lines),
+            ("a.csv", FileKind::Csv, table),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join(name);
+            let disk: &dyn Disk = &HostDisk;
+            disk.replace(&path, text.as_bytes(), 0o640).unwrap();
+            let file = NamedFile { path, name: name.to_owned(), kind };
+            let unit = list(disk, &file, chrono_tz::UTC).unwrap().unwrap();
+            assert_eq!((unit.title(), unit.context.name()), (None, Some(name.to_owned())));
+            for ((source, text), row) in unit.context.sources.iter().zip(&unit.texts).zip(rows) {
+                assert_eq!((&source.id, &text.id), (&format!("{name}#{}", row.0), &source.id));
+                assert_eq!((source.speaker(), source.day.as_deref()), (Some(row.1), Some(row.2)));
+                assert_eq!(
+                    (source.labels.tags.join(" "), text.text.trim()),
+                    ("house cost".into(), row.3)
+                );
+                assert_eq!(source.origin.message_id.as_deref(), Some(row.0));
+            }
+            let other = Unit { name: "b".to_owned(), ..unit.clone() };
+            assert_eq!(Unit::together(vec![unit, other]).unwrap().texts.len(), 4);
+        }
+    }
+
+    #[test]
+    fn what_is_attached_to_a_mail_keeps_its_own_author_day_and_title() {
+        let head = "From: Ana <a@x.example>\nSubject: Minutes\nDate: Mon, 9 Feb 2026 10:00:00 +0000\n\
+            Content-Type: multipart/mixed; boundary=b\n\n--b\n\nSee below.\n";
+        let part = "--b\nContent-Type: text/html; name=p.html\nContent-Disposition: attachment\n\n\
+            <html><head><title>Prices</title><meta name=author content='Pump Ltd'>\
+            <meta name=date content='2025-12-01'></head><p>A pump costs 300 EUR.</p></html>\n\
+            --b\nContent-Type: text/plain; name=n.txt\nContent-Disposition: attachment\n\n\
+            The key is under the mat.\n--b--\n";
+        let (units, _) = read(&format!("{head}{part}"));
+        let sources = &units[0].context.sources;
+        let known = |at: usize| {
+            let one: &SourceContext = &sources[at];
+            (one.speaker().unwrap(), one.day.as_deref().unwrap(), one.title.as_deref().unwrap())
+        };
+        assert_eq!(known(0), ("Ana", "2026-02-09", "Minutes"));
+        assert_eq!(known(1), ("Pump Ltd", "2025-12-01", "Prices"));
+        assert_eq!(known(2), ("Ana", "2026-02-09", "Minutes › n.txt"));
+        // A rule about the sender holds for everything that he sent.
+        let mut named = DataPlaces::default();
+        named.add(crate::contract::places::DataPlace::Author, "a@x.example");
+        let mut places = DataPlaces::default();
+        sources[1].add_places(&mut places);
+        let before = places.clone();
+        places.extend(&named);
+        assert_eq!(places, before);
     }
 }

@@ -363,6 +363,12 @@ pub(crate) fn of_event(record: &Value, zone: Tz) -> SourceContext {
         moment => context.set_moment(moment, zone),
     }
     context.local_only = record.as_object().is_some_and(says_local_only);
+    // A rule about a sender holds for what he sent too, where another person wrote it.
+    let senders = ["author", "from", "sender"].iter().filter_map(|name| author(record.get(name)?));
+    senders.for_each(|one| {
+        let names = [one.name, one.address];
+        names.iter().flatten().for_each(|name| context.places.add(DataPlace::Author, name));
+    });
     // An import gives a changed record another id, and names its first id.
     context.origins = words(record, &["source.version_of"]).into_iter().collect();
     context
@@ -482,22 +488,20 @@ pub(crate) fn of_members(members: &Map<String, Value>, zone: Tz) -> SourceContex
     let all = |names: &[&str]| named(members, names).flat_map(people_of).collect::<Vec<Person>>();
     let mut context = SourceContext {
         title: text(TITLES),
-        author: named(members, AUTHORS).find_map(author),
+        author: author_of(members),
         role: text(&["role"]),
         to: all(&["to", "recipients"]),
         cc: all(&["cc"]),
         origin: Origin {
             url: text(&["url", "link", "externalurl", "permalink", "href"]),
-            message_id: text(&["messageid"]),
+            message_id: text(&["messageid", "recordid"]),
             feed: text(&["feed"]),
             mailbox: text(&["mailbox"]),
             ..Origin::default()
         },
         labels: Labels {
             project: text(&["project", "projectname"]),
-            tags: named(members, &["tags", "labels", "categories", "keywords"])
-                .flat_map(words_of)
-                .collect(),
+            tags: tags_of(members),
             list_id: text(&["listid"]),
             language: text(&["language", "lang"]),
         },
@@ -507,6 +511,16 @@ pub(crate) fn of_members(members: &Map<String, Value>, zone: Tz) -> SourceContex
     context.set_moment(Moment::of(members, zone), zone);
     context.local_only = says_local_only(members);
     context
+}
+
+/// Who wrote a text, as it says itself.
+pub(crate) fn author_of(members: &Map<String, Value>) -> Option<Person> {
+    named(members, AUTHORS).find_map(author)
+}
+
+/// What a text is filed under.
+pub(crate) fn tags_of(members: &Map<String, Value>) -> Vec<String> {
+    named(members, &["tags", "labels", "categories", "keywords"]).flat_map(words_of).collect()
 }
 
 /// Members that name who wrote a text, under folded names.

@@ -51,7 +51,7 @@ pub(super) fn words<'a>(
 }
 
 /// The members of a text, with its day where they name no time.
-pub(super) fn with_day(mut members: Map<String, Value>, day: Option<&str>) -> Map<String, Value> {
+pub(crate) fn with_day(mut members: Map<String, Value>, day: Option<&str>) -> Map<String, Value> {
     if let (None, Some(day)) = (Moment::of(&members, chrono_tz::UTC), day) {
         members.insert("date".to_owned(), day.into());
     }

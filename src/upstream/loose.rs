@@ -18,8 +18,8 @@ pub(crate) struct LooseFile {
     pub publish: Option<bool>,
 }
 
-/// Reads a file; its name says how, and names its sources.
-pub(crate) fn read(name: &str, bytes: &[u8], zone: Tz) -> Result<LooseFile, String> {
+/// Reads a file. `form` is a name that says how; `name` names its sources.
+pub(crate) fn read(name: &str, form: &str, bytes: &[u8], zone: Tz) -> Result<LooseFile, String> {
     let mut file = LooseFile::default();
     let mut flags = Vec::new();
     let mut put = |id: String, kind, text: &str, line, mut context: SourceContext| {
@@ -27,7 +27,7 @@ pub(crate) fn read(name: &str, bytes: &[u8], zone: Tz) -> Result<LooseFile, Stri
         file.texts.push((id.clone(), normalize(text).into_owned()));
         file.context.sources.push(SourceContext { id, kind, ..context });
     };
-    match content(name, bytes)? {
+    match content(form, bytes)? {
         Content::Document(document) => {
             flags.push(document.publish);
             let members = with_day(document.members, document.date.as_deref());
@@ -58,14 +58,15 @@ mod tests {
     fn a_loose_file_has_the_context_it_would_have_on_the_bus() {
         let zone = chrono_tz::America::Bogota;
         let note = b"---\ntitle: T\ndate: 2026-02-11\nauthor: Ana\ntags: a, b\n---\nText\r\n";
-        let note = read("n.md", note, zone).unwrap();
+        let note = read("n.md", "n.md", note, zone).unwrap();
         assert_eq!(note.texts, [("n.md".to_owned(), "Text".to_owned())]);
         let known = &note.context.sources[0];
         assert_eq!((known.title.as_deref(), known.day.as_deref()), (Some("T"), Some("2026-02-11")));
         assert_eq!(known.ts, None, "a day is no moment");
         assert_eq!(known.author.as_ref().unwrap().shown(), "Ana");
         assert_eq!(known.labels.tags, ["a", "b"]);
-        let rows = read("r.csv", b"id,text,Published At\n7,x,2026-02-11T23:00:00-01:00\n", zone);
+        let rows =
+            read("r.csv", "r.csv", b"id,text,Published At\n7,x,2026-02-11T23:00:00-01:00\n", zone);
         let rows = rows.unwrap();
         assert_eq!(rows.texts, [("r.csv#7".to_owned(), "x".to_owned())]);
         let known = &rows.context.sources[0];
@@ -77,7 +78,7 @@ mod tests {
     fn a_loose_file_has_the_day_that_is_written_in_it() {
         let zone = chrono_tz::UTC;
         let of = |name: &str, text: &str| {
-            read(name, text.as_bytes(), zone).unwrap().context.sources.swap_remove(0)
+            read(name, name, text.as_bytes(), zone).unwrap().context.sources.swap_remove(0)
         };
         for (name, text) in [
             ("a.md", "---\ndate: 5 March 2026\n---\nText"),
@@ -101,7 +102,7 @@ mod tests {
     #[test]
     fn every_author_of_a_text_is_kept() {
         let of = |name: &str, text: &str| {
-            let file = read(name, text.as_bytes(), chrono_tz::UTC).unwrap();
+            let file = read(name, name, text.as_bytes(), chrono_tz::UTC).unwrap();
             file.context.sources[0].author.as_ref().map(crate::contract::source::Person::shown)
         };
         for (name, text, shown) in [
@@ -117,7 +118,7 @@ mod tests {
             assert_eq!(of(name, text).as_deref(), Some(shown), "{text}");
         }
         let page = b"<html><body><nav>x</nav><h1>The heading</h1><p>Text</body></html>";
-        let page = read("a.html", page, chrono_tz::UTC).unwrap();
+        let page = read("a.html", "a.html", page, chrono_tz::UTC).unwrap();
         assert_eq!(page.context.sources[0].title.as_deref(), Some("The heading"));
     }
 }

@@ -18,14 +18,13 @@ use serde_json::{Map, Value, json};
 use self::folder::{BatchFolder, BatchManifest, StoredInput};
 use self::rounds::Round;
 use super::Context;
-use super::data_rules::{GivenData, SaidByText, file_places};
+use super::data_rules::{GivenData, file_places};
 use super::failure::{Exit, Failure};
 use super::flow_runner::{no_provider, pack_files, tell_warnings};
-use super::given_input::{GivenInput, flat_row, given_params};
+use super::given_input::{GivenInput, flat_row, form_of, given_params};
 use super::settings::load_config;
 use super::ui::{count, dim};
 use crate::config::Config;
-use crate::markup::document;
 use crate::model::builtin::Builtin;
 use crate::model::{KnownModel, Provider, Providers};
 use crate::upstream::loose;
@@ -217,11 +216,8 @@ impl BatchExportArgs {
                 return Ok(StoredInput::Inputs(given.object(context)?));
             }
             let (name, bytes) = (given.name(), given.bytes(context)?);
-            if document::has_known_name(&name) {
-                loose::read(&name, &bytes, zone).map_err(|why| given.unreadable().hint(why))?;
-            } else if let Err(error) = std::str::from_utf8(&bytes) {
-                return Err(given.unreadable().because(&error));
-            }
+            loose::read(&name, &form_of(&name, &bytes), &bytes, zone)
+                .map_err(|why| given.unreadable().hint(why))?;
             Ok(StoredInput::File { name, bytes })
         };
         self.input.iter().map(one).collect()
@@ -306,14 +302,12 @@ fn data_of(inputs: &[StoredInput], config: &Config) -> GivenData {
     for input in inputs {
         match input {
             StoredInput::Inputs(inputs) => data.add_inputs(inputs),
-            StoredInput::File { name, bytes } if document::has_known_name(name) => {
-                if let Ok(file) = loose::read(name, bytes, config.timezone) {
+            StoredInput::File { name, bytes } => {
+                let read = loose::read(name, &form_of(name, bytes), bytes, config.timezone);
+                if let Ok(file) = read {
                     file.context.add_places(&mut data.places);
                     data.local_only |= file.context.is_local_only();
                 }
-            }
-            StoredInput::File { bytes, .. } => {
-                data.local_only |= SaidByText::of(&String::from_utf8_lossy(bytes)).local_only;
             }
         }
     }

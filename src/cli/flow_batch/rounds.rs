@@ -8,13 +8,12 @@ use serde_json::{Map, Value, json};
 use super::folder::{AskedQuestion, BatchFolder, StoredInput, WrittenFiles};
 use super::results::ImportedAnswers;
 use crate::cli::Context;
-use crate::cli::data_rules::SaidByText;
 use crate::cli::failure::{Exit, Failure};
+use crate::cli::given_input::form_of;
 use crate::config::Config;
 use crate::contract::publish;
 use crate::flow::context::Surroundings;
 use crate::flow::{self, FlowError, FlowOutcome, FlowProblem, RunOptions};
-use crate::markup::document;
 use crate::model::{KeptQuestion, Provider, QuestionKeeper, SourceText};
 use crate::upstream::loose;
 use crate::work::params::{python_of, python_settings};
@@ -214,8 +213,9 @@ impl Runner<'_> {
         };
         let (inputs, sources) = match &self.folder.inputs[place] {
             StoredInput::Inputs(inputs) => (inputs.clone(), Vec::new()),
-            StoredInput::File { name, bytes } if document::has_known_name(name) => {
-                let read = loose::read(name, bytes, self.config.timezone);
+            StoredInput::File { name, bytes } => {
+                let form = form_of(name, bytes);
+                let read = loose::read(name, &form, bytes, self.config.timezone);
                 let file = read.map_err(|why| {
                     Failure::new(Exit::Input, format!("cannot read the stored {name}")).hint(why)
                 })?;
@@ -223,13 +223,6 @@ impl Runner<'_> {
                 around.private = file.publish == Some(false);
                 let texts = file.texts.into_iter().map(|(id, text)| SourceText { id, text });
                 (Map::new(), texts.collect())
-            }
-            StoredInput::File { name, bytes } => {
-                let text = String::from_utf8_lossy(bytes);
-                let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-                let text = text.replace("\r\n", "\n").replace('\r', "\n");
-                around.private = SaidByText::of(&text).private;
-                (Map::new(), vec![SourceText { id: name.clone(), text }])
             }
         };
         around.private |= publish::said_within(&Value::Object(inputs.clone())) == Some(false);
