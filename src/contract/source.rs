@@ -199,6 +199,9 @@ pub struct SourceContext {
     /// own sources. They are told to no flow.
     #[serde(skip)]
     pub(crate) places: DataPlaces,
+    /// The title or id of the session that it begins, where the request has several sessions.
+    #[serde(skip)]
+    pub(crate) begins_session: Option<String>,
     /// Whether it says of itself that it stays on this machine. It is told to no flow.
     #[serde(skip)]
     pub(crate) local_only: bool,

@@ -6,9 +6,13 @@ use chrono::{NaiveDate, NaiveDateTime};
 use chrono_tz::Tz;
 
 use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, SourceContext};
+use crate::markup::prefix;
 
 /// Bytes of the ends of the lines between two texts and below a label.
 pub(super) const LINE_ENDS_BYTES: usize = 3;
+
+/// Longest name of a session in the label of its first message.
+const NAME_BYTES_MAX: usize = 120;
 
 /// Tells the times of messages one after another, each with its day where that is another one than before.
 pub(super) struct MessageClock {
@@ -73,16 +77,18 @@ pub(super) fn message_label(
     label
 }
 
-/// Whom a message answers, and who wrote it first: `, to Ana, forwarded from Ben`.
+/// Whom a message answers, who wrote it first, and which session begins with it: `, to Ana, forwarded from Ben`.
 fn around(message: &SourceContext) -> String {
+    let session = message.begins_session.as_deref();
+    let session = session
+        .map(|name| format!(", begins session: {}", prefix(&one_line(name), NAME_BYTES_MAX)));
     let told = |(words, member): (&str, &str)| {
         let name = message.meta.get(member)?.as_str().map(one_line)?;
         Some(format!(", {words} {name}"))
     };
-    [("to", REPLY_TO_AUTHOR), ("forwarded from", FORWARDED_FROM)]
-        .into_iter()
-        .filter_map(told)
-        .collect()
+    let told =
+        [("to", REPLY_TO_AUTHOR), ("forwarded from", FORWARDED_FROM)].into_iter().filter_map(told);
+    told.chain(session).collect()
 }
 
 /// What stands behind the number of a text: its id, and what a reader needs to place it.

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::chats::{Conversation, Standing, Turn};
 use super::fields::time;
+use super::said::beside_list;
 use super::slack::SlackChannel;
 use crate::contract::hash::sha256;
 use crate::contract::publish::{said_by_record, together};
@@ -131,6 +132,14 @@ fn conversation(
     // Some programs write the newest message first.
     found.turns.sort_by_key(|turn| turn.at);
     let said = channel.is_private.then_some(false);
+    // What is said of the whole chat stands before its first message.
+    if let Some(first) = found.turns.first()
+        && let Some(text) = chat.as_object().and_then(beside_list)
+    {
+        let is_local = first.is_local;
+        let notes = Turn::new("notes".into(), "system".into(), first.at, text, Standing::Shown);
+        found.turns.insert(0, Turn { is_local, ..notes });
+    }
     (!found.turns.is_empty()).then(|| found.marked_by(chat)).map(|found| {
         let publish = together([found.publish, said]);
         Conversation { publish, ..found }

@@ -124,7 +124,7 @@ struct Passage<'a> {
 
 fn document(uri: &str, bytes: &[u8], order: i64, returned: u64) -> Result<Vec<NewRecord>, String> {
     let mut file = guarded(|| file::read(uri, bytes))?;
-    dated::set_days(std::slice::from_mut(&mut file), uri);
+    dated::set_heads(std::slice::from_mut(&mut file), uri);
     let checksum = sha256(bytes).hex();
     let id = document_id(uri, &checksum, returned);
     let described = Described { uri, checksum: &checksum, returned, id: &id, project: None };

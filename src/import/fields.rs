@@ -244,7 +244,7 @@ fn elsewhere(mapping: &Mapping, record: &Value) -> Result<String, LeftOut> {
         Otherwise::Nothing => None,
         Otherwise::Text => said::text_within(record),
         Otherwise::Everything => said::text_within(record)
-            .or_else(|| word(record, &mapping.title))
+            .or_else(|| Some(titled(&word(record, &mapping.title)?, rest_of(mapping, record))))
             .or_else(|| said::said_by_all(record)),
     };
     match (found, mapping.otherwise) {
@@ -262,22 +262,48 @@ fn elsewhere(mapping: &Mapping, record: &Value) -> Result<String, LeftOut> {
     }
 }
 
+/// A title with what stands beside it.
+fn titled(title: &str, rest: Option<String>) -> String {
+    rest.map_or_else(|| title.to_owned(), |rest| format!("{title}\n{rest}"))
+}
+
+/// What a record says in members that have no place of their own in an event.
+fn rest_of(mapping: &Mapping, record: &Value) -> Option<String> {
+    let placed = [&mapping.id, &mapping.time, &mapping.title, &mapping.conversation];
+    let is_placed = |name: &str| {
+        let is_named = |path: &String| path.split('.').next() == Some(name);
+        placed.into_iter().flatten().any(is_named)
+            || KEPT.iter().any(|(_, names)| names.contains(&name))
+            || [FEED_TITLE, FEED_AUTHORS].contains(&name)
+    };
+    let rest = record.as_object()?.iter().filter(|(name, value)| {
+        // Numbers and addresses are no words.
+        !is_placed(name)
+            && !value.as_str().is_some_and(|text| text.contains("://"))
+            && !value.is_number()
+    });
+    let rest = rest.map(|(name, value)| (name.clone(), value.clone())).collect();
+    said::said_by_all(&Value::Object(rest))
+}
+
+/// The members of an event, each with the names that records give it.
+const KEPT: [(&str, &[&str]); 12] = [
+    ("author", &["author", "authors", "creator", "by"]),
+    ("from", &["from", "sender"]),
+    ("to", &["to"]),
+    ("cc", &["cc"]),
+    ("url", &["url", "link", "external_url"]),
+    ("project", &["project", "project_name"]),
+    ("tags", &["tags", "labels", "categories", "keywords"]),
+    ("language", &["language", "lang"]),
+    ("feed", &["feed", FEED_TITLE]),
+    ("timestamp", &["timestamp", "date_published", "published"]),
+    (FORWARDED_FROM, &[FORWARDED_FROM]),
+    (REPLY_TO_AUTHOR, &[REPLY_TO_AUTHOR]),
+];
+
 /// What a record says of itself that a flow may need: who wrote it, to whom, where it is.
 fn kept(record: &Value) -> impl Iterator<Item = (&'static str, Value)> {
-    const KEPT: [(&str, &[&str]); 12] = [
-        ("author", &["author", "authors", "creator", "by"]),
-        ("from", &["from", "sender"]),
-        ("to", &["to"]),
-        ("cc", &["cc"]),
-        ("url", &["url", "link", "external_url"]),
-        ("project", &["project", "project_name"]),
-        ("tags", &["tags", "labels", "categories", "keywords"]),
-        ("language", &["language", "lang"]),
-        ("feed", &["feed", FEED_TITLE]),
-        ("timestamp", &["timestamp", "date_published", "published"]),
-        (FORWARDED_FROM, &[FORWARDED_FROM]),
-        (REPLY_TO_AUTHOR, &[REPLY_TO_AUTHOR]),
-    ];
     KEPT.into_iter().filter_map(|(key, names)| {
         let found = names.iter().find_map(|name| record.get(name).filter(|one| !one.is_null()))?;
         let found = match found {

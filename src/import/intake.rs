@@ -212,7 +212,7 @@ impl<'a> Intake<'a> {
         let bytes = self.target.disk.read(&file.path).map_err(disk_error("read", &file.path))?;
         let parts = match read::guarded(|| self.parts(file, &bytes)) {
             Ok(mut parts) => {
-                dated::set_days(&mut parts, &file.name);
+                dated::set_heads(&mut parts, &file.name);
                 parts
             }
             Err(why) => {

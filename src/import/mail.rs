@@ -239,7 +239,7 @@ impl Reading<'_> {
             });
             match read {
                 Ok(mut document) => {
-                    dated::set_days(std::slice::from_mut(&mut document), &name);
+                    dated::set_heads(std::slice::from_mut(&mut document), &name);
                     let attached = Some((number, shown_name(one), &document));
                     self.found.push(Ok(event.record(&document.text, attached)));
                 }

@@ -1,5 +1,6 @@
 //! A file of any document kind as one document.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::kind::{FileKind, HEAD_BYTES, Refusal, extension};
-use super::said::{records, sentence};
+use super::said::{beside_list, records, sentence};
 use super::{decode, extract, head, office, pdf_marks, turns};
 use crate::contract::privacy::{says_local_only, says_local_only_within};
 use crate::contract::publish::{said_by_record, said_within, together};
@@ -85,13 +86,15 @@ fn items_within(
                 let publish = together([list.publish, one.publish]);
                 Document { publish, ..one }
             };
-            return Ok(Some(found.into_iter().map(marked).collect()));
+            let all = around(kind, text).into_iter().chain(found);
+            return Ok(Some(all.map(marked).collect()));
         }
     }
     if is_chat {
         return Ok(None);
     }
-    let (mut documents, mut read_bytes) = (Vec::new(), 0);
+    let around = around(kind, text).map(|one| Document { publish: list.publish, ..one });
+    let (mut documents, mut read_bytes): (Vec<Document>, usize) = (around.into_iter().collect(), 0);
     for slot in &list.slots {
         for document in items_of(kind, list.record(text, slot), list.publish, has_names) {
             read_bytes += document.text.len();
@@ -102,6 +105,16 @@ fn items_within(
         }
     }
     Ok(Some(documents))
+}
+
+/// What a file says beside its list, of all items.
+fn around(kind: &'static str, text: &str) -> Option<Document> {
+    let whole = serde_json::from_str::<BTreeMap<String, &RawValue>>(text).ok()?;
+    let is_list = |value: &RawValue| value.get().starts_with(['[', '{']);
+    let members = whole.into_iter().filter(|(_, value)| !is_list(value));
+    let members = members.filter_map(|(name, value)| Some((name, value_of(value.get())?)));
+    let text = beside_list(&members.collect())?;
+    Some(Document { kind, text, ..Document::default() })
 }
 
 /// What one item of a list gives: itself, or the documents of a project. Those without words are left out.

@@ -39,6 +39,14 @@ pub(super) fn text_within(record: &Value) -> Option<String> {
     text.filter(has_words)
 }
 
+/// What stands beside a list of messages or items and says something about all of them.
+pub(super) fn beside_list(record: &Map<String, Value>) -> Option<String> {
+    const NOTES: [&str; 6] = ["notes", "note", "comment", "comments", "summary", "description"];
+    let found =
+        NOTES.iter().filter_map(|name| Some(((*name).to_owned(), record.get(*name)?.clone())));
+    said_by_all(&Value::Object(found.collect()))
+}
+
 /// Everything that a record says.
 pub(super) fn said_by_all(record: &Value) -> Option<String> {
     let text = match record {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::said::beside_list;
 use crate::contract::privacy::says_local_only;
 use crate::contract::publish::{said_by_record, together};
 use crate::markup::document::Document;
@@ -93,7 +94,8 @@ pub(super) fn conversations(records: &[&Map<String, Value>]) -> Option<Vec<Docum
         match inner(record) {
             Some(messages) => {
                 let title = word(record, &["title", "name", "id"]);
-                let document = Document { kind: "json", title, ..Document::default() };
+                let text = beside_list(record).unwrap_or_default();
+                let document = Document { kind: "json", title, text, ..Document::default() };
                 found.push(take(document, record));
                 let last = found.len() - 1;
                 messages.into_iter().for_each(|one| add(&mut found[last], one));
@@ -160,6 +162,16 @@ mod tests {
         ]);
         let text = "user: Book the flat for May.\nassistant: It is booked.\nAna: Thank you.";
         assert_eq!(read(&lines), Some(vec![(None, text.to_owned())]));
+    }
+
+    #[test]
+    fn what_is_said_of_a_whole_conversation_stands_before_its_messages() {
+        let found = read(&json!([{"title": "Roof", "notes": "Ask the owner.", "messages": [
+            {"role": "user", "content": "The roof leaks."},
+            {"role": "assistant", "content": "Call the roofer."},
+        ]}]));
+        let text = "notes: Ask the owner.\nuser: The roof leaks.\nassistant: Call the roofer.";
+        assert_eq!(found, Some(vec![(Some("Roof".to_owned()), text.to_owned())]));
     }
 
     #[test]

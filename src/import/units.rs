@@ -249,7 +249,7 @@ fn list(disk: &dyn Disk, file: &NamedFile, zone: Tz) -> Result<Option<Unit>, Str
     let bytes = disk.read(&file.path).map_err(|error| error.to_string())?;
     let items = read::guarded(|| read::items(file.kind, &file.path, &bytes))?;
     let Some(mut items) = items.filter(|items| !items.is_empty()) else { return Ok(None) };
-    dated::set_days(&mut items, &file.name);
+    dated::set_heads(&mut items, &file.name);
     let publish = together(items.iter().map(|item| item.publish));
     let (mut texts, mut sources, mut known) = (Vec::new(), Vec::new(), HashSet::new());
     for (item, number) in items.into_iter().zip(1..) {
@@ -280,7 +280,7 @@ fn document(
 ) -> Result<Unit, String> {
     let bytes = disk.read(&file.path).map_err(|error| error.to_string())?;
     let mut read = read::whole(readers, file.kind, &file.path, &bytes)?;
-    dated::set_days(std::slice::from_mut(&mut read), &file.name);
+    dated::set_heads(std::slice::from_mut(&mut read), &file.name);
     let text = normalize(&read.text).into_owned();
     if text.trim().is_empty() {
         return Err("no words".to_owned());

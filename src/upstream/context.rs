@@ -89,6 +89,11 @@ pub(crate) fn context_of(
     }
     let mut sources = Vec::with_capacity(resolved.sources.len());
     each_context(resolved, upstream, zone, &mut |context| sources.push(context))?;
+    for (place, name) in &resolved.session_begins {
+        if let Some(first) = sources.get_mut(*place) {
+            first.begins_session = Some(name.clone());
+        }
+    }
     let (whole, window) = whole(resolved, &sources, zone);
     Ok(Some(InputContext { sources, whole, window }))
 }
@@ -140,6 +145,7 @@ pub(crate) fn data_of(
         // So many contexts are not kept; each of them counts.
         None => each_context(resolved, upstream, zone, &mut |context| take(&context))?,
     }
+    facts.private.extend(resolved.private_sessions.iter().cloned());
     if !resolved.later.is_empty() {
         facts.made_from.push((Bus::ChunkBus, resolved.later.clone()));
     }

@@ -4,17 +4,24 @@
 
 use serde_json::{Map, Value};
 
+use super::context::author_of;
 use super::moment::Moment;
 use crate::markup::document::Document;
 use crate::model::builtin::extract::written::{
-    Order, day_of_name, day_of_text, day_of_value, is_date_label, order_of,
+    Order, author_of_text, day_of_name, day_of_text, day_of_value, is_date_label, order_of,
 };
 
-/// Gives each part of a document its day. `name` is the name of the file; a part of several has it in
-/// its own words only.
-pub(crate) fn set_days(parts: &mut [Document], name: &str) {
+/// Gives each part of a document its day, and a text alone the author that its head names. `name` is the
+/// name of the file; a part of several has its day in its own words only.
+pub(crate) fn set_heads(parts: &mut [Document], name: &str) {
     let order = order_of(parts.iter().flat_map(|part| words(&part.text, &part.members)));
     let alone = (parts.len() == 1).then_some(name);
+    if let [only] = &mut *parts
+        && author_of(&only.members).is_none()
+        && let Some(author) = author_of_text(&only.text)
+    {
+        only.members.insert("author".to_owned(), author.into());
+    }
     for part in parts {
         part.date = day_of(&part.text, part.date.as_deref(), &part.members, order, alone);
     }
@@ -66,8 +73,30 @@ mod tests {
     fn days(files: &[(&str, &str)]) -> Vec<Option<String>> {
         let mut parts: Vec<Document> =
             files.iter().map(|(name, text)| read(name, text.as_bytes()).unwrap()).collect();
-        set_days(&mut parts, files[0].0);
+        set_heads(&mut parts, files[0].0);
         parts.into_iter().map(|part| part.date).collect()
+    }
+
+    #[test]
+    fn the_head_of_a_text_names_its_author_and_its_day() {
+        for (name, text) in [
+            ("a.txt", "Minutes\nAuthor: Ana Ruiz\nDate: 2026-03-05\n\nWe buy a pump."),
+            ("a.rst", "Minutes\n=======\n\n:author: Ana Ruiz\n:date: 2026-03-05\n\nWe buy a pump."),
+            ("a.md", "# Minutes\n\n**Author:** Ana Ruiz\n**Date:** 5 March 2026\n\nWe buy a pump."),
+        ] {
+            let mut parts = vec![read(name, text.as_bytes()).unwrap()];
+            set_heads(&mut parts, name);
+            assert_eq!(parts[0].members["author"], "Ana Ruiz", "{name}");
+            assert_eq!(parts[0].date.as_deref(), Some("2026-03-05"), "{name}");
+        }
+        for text in [
+            "We met on Monday to talk about the pump and the roof of the house.\nAuthor: Ana",
+            "---\nauthor: Bo\n---\nAuthor: Ana\n\nText",
+        ] {
+            let mut parts = vec![read("a.md", text.as_bytes()).unwrap()];
+            set_heads(&mut parts, "a.md");
+            assert_ne!(parts[0].members.get("author"), Some(&"Ana".into()), "{text}");
+        }
     }
 
     #[test]
@@ -111,11 +140,11 @@ mod tests {
             }
         };
         let mut rows = [row("13/03/2026"), row("05/03/2026")];
-        set_days(&mut rows, "2026-01-01.csv");
+        set_heads(&mut rows, "2026-01-01.csv");
         let days: Vec<_> = rows.iter().map(|row| row.date.as_deref().unwrap()).collect();
         assert_eq!(days, ["2026-03-13", "2026-03-05"]);
         let mut rows = [row("05/03/2026"), row("05/04/2026")];
-        set_days(&mut rows, "2026-01-01.csv");
+        set_heads(&mut rows, "2026-01-01.csv");
         assert!(rows.iter().all(|row| row.date.is_none()));
     }
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 use super::beneath::{inside, outside};
-use super::dated::{day_of, set_days, words};
+use super::dated::{day_of, set_heads, words};
 use super::defect::Defect;
 use super::moment::Moment;
 use super::source::RESOLVE_IDS_MAX;
@@ -195,7 +195,7 @@ pub(super) fn content(name: &str, bytes: &[u8]) -> Result<Content, String> {
         }
     }
     let mut document = document::read(name, bytes)?;
-    set_days(std::slice::from_mut(&mut document), name);
+    set_heads(std::slice::from_mut(&mut document), name);
     Ok(Content::Document(document))
 }
 

@@ -147,6 +147,10 @@ pub struct Resolved {
     pub(crate) later: Vec<String>,
     /// What the sources have in common.
     pub common: Common,
+    /// Of several sessions: the place of the first message of each, and the title or id of the session.
+    pub(crate) session_begins: Vec<(usize, String)>,
+    /// The sessions that say that they are private.
+    pub(crate) private_sessions: Vec<String>,
 }
 
 impl Resolved {
@@ -380,6 +384,8 @@ struct Shape {
     partitions: Vec<String>,
     extra: Vec<(&'static str, Value)>,
     common: Common,
+    session_begins: Vec<(usize, String)>,
+    private_sessions: Vec<String>,
 }
 
 impl Work<'_> {
@@ -426,9 +432,16 @@ impl Work<'_> {
         }
         let mut seen = std::collections::HashSet::new();
         let title = self.options.title_as_text;
+        let mut session_begins = Vec::new();
         for session in &sessions {
+            if sessions.len() > 1 {
+                let name = session.title.as_ref().unwrap_or(&session.id);
+                session_begins.push((self.gathered.sources.len(), name.clone()));
+            }
             self.gathered.session_events(self.upstream, session, title, &mut seen)?;
         }
+        let private = sessions.iter().filter(|session| session.publish == Some(false));
+        let private_sessions = private.map(|session| session.id.clone()).collect();
         let common = common_of_sessions(&sessions, &self.gathered.sources);
         let session_ids: Vec<String> = sessions.iter().map(|session| session.id.clone()).collect();
         let several = session_ids.len() > 1;
@@ -438,6 +451,8 @@ impl Work<'_> {
             extra: vec![("session_ids", json!(session_ids))],
             common,
             session_ids,
+            session_begins,
+            private_sessions,
             ..Shape::default()
         })
     }
@@ -620,6 +635,8 @@ impl Work<'_> {
             notes,
             later: std::mem::take(&mut self.gathered.later).into_iter().collect(),
             common: Common { publish, ..shape.common },
+            session_begins: shape.session_begins,
+            private_sessions: shape.private_sessions,
         })
     }
 
@@ -699,7 +716,7 @@ fn common_of_sessions(sessions: &[OrderedSession], sources: &Sources) -> Common 
     // The title of one message, such as the call of a tool, is not that of the session.
     let shared = || only(sources.iter().map(|source| source.title));
     Common {
-        title: sessions.iter().find_map(|session| session.title.clone()).or_else(shared),
+        title: title_of_sessions(sessions).or_else(shared),
         conversation_id: conversation.or(events.conversation_id),
         project: only(sessions.iter().map(|session| session.project.as_deref())),
         labels: distinct(sessions.iter().flat_map(|session| &session.labels).map(String::as_str)),
@@ -707,6 +724,17 @@ fn common_of_sessions(sessions: &[OrderedSession], sources: &Sources) -> Common 
         publish: publish::together(sessions.iter().map(|one| one.publish).chain([events.publish])),
         start_ms: sessions.iter().filter_map(|one| known(one.start_ms)).min().or(events.start_ms),
         end_ms: sessions.iter().filter_map(|one| known(one.end_ms)).max().or(events.end_ms),
+    }
+}
+
+/// The title of a session; of several sessions that of the first, and how many more there are.
+fn title_of_sessions(sessions: &[OrderedSession]) -> Option<String> {
+    let mut known = sessions.iter().filter_map(|session| session.title.as_deref());
+    let first = known.next()?;
+    let is_shared = sessions.iter().all(|session| session.title.as_deref() == Some(first));
+    match sessions.len() {
+        count if count > 1 && !is_shared => Some(format!("{first} and {} more", count - 1)),
+        _ => Some(first.to_owned()),
     }
 }
 

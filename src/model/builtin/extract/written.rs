@@ -195,6 +195,42 @@ pub(crate) fn day_of_text(text: &str, order: Option<Order>) -> Option<NaiveDate>
     letter.filter(|day| !is_diary(text, *day, order))
 }
 
+/// Labels of an author in the head of a text, folded.
+const AUTHOR_LABELS: [&str; 12] = [
+    "author",
+    "authors",
+    "written by",
+    "by",
+    "autor",
+    "autora",
+    "autores",
+    "auteur",
+    "autrice",
+    "autore",
+    "verfasser",
+    "verfasserin",
+];
+
+/// The author that the head of a text names behind a label: `Author: Ana Ruiz`, `:author: Ana Ruiz`.
+pub(crate) fn author_of_text(text: &str) -> Option<&str> {
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()).take(HEAD_LINES) {
+        let field = line.strip_prefix(':').unwrap_or(line);
+        if let Some((label, value)) = field.split_once([':', '：']) {
+            let label = fold(label.trim_matches(|c: char| !c.is_alphanumeric()));
+            let value = value.trim_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_'));
+            let is_name = !value.is_empty() && value.split_whitespace().count() <= HEAD_WORDS_MAX;
+            if AUTHOR_LABELS.contains(&label.as_str()) && is_name {
+                return Some(value);
+            }
+        }
+        let is_text = line.split_whitespace().count() > HEAD_WORDS_MAX || lines::greets(line);
+        if is_text && lines::labelled(line).is_none() {
+            break;
+        }
+    }
+    None
+}
+
 /// Whether a label names an hour in the head of a text that is no record: its date is that of an event.
 fn announces_event(text: &str) -> bool {
     let mut head = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(HEAD_LINES);
@@ -216,6 +252,8 @@ fn names_record(title: &str) -> bool {
 
 /// `Fecha: 5 de marzo de 2026`, `**Date:** 2026-03-05`.
 fn labelled(line: &str, order: Option<Order>) -> Option<NaiveDate> {
+    // `:date: 2026-03-05` is a field of reStructuredText.
+    let line = line.strip_prefix(':').unwrap_or(line);
     let (label, value) = line.split_once([':', '：'])?;
     is_date_label(label).then(|| day_of_value(value, order))?
 }
