@@ -321,6 +321,12 @@ fn show(context: &Context, report: &Report) -> Exit {
             files => format!("{files} files"),
         };
         context.ui.talk(format!("{files}: {added} added, {known} known already"));
+        if let Some(first) = &report.id_repeated {
+            let count = super::ui::count(report.ids_repeated, "record");
+            context.ui.talk(format!(
+                "{count} with an id that another day or conversation has; each gets an id of its own: {first}"
+            ));
+        }
         if !report.passed_over.is_empty() {
             let all = by_ending(&report.passed_over);
             context.ui.talk(format!("passed over: {all} (`summarizer add` reads more kinds)"));

@@ -15,6 +15,7 @@ use super::library::{Library, Unit};
 use super::tasks::{Closed, TaskMark, TaskMarks, Word};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
+use crate::contract::versions::Publish;
 
 /// Which tasks of a library are open.
 #[derive(Debug, Clone, Default)]
@@ -151,7 +152,8 @@ fn doubtful<'l>(
 
 /// The tasks that a later text of their thread says to be done, with the summary of that text.
 ///
-/// The source of a task never closes it, whatever flow read it. A task of several parts needs a word on
+/// The source of a task never closes it, whatever flow read it. A private text closes no task of a text that is not
+/// private: a published digest must say nothing of it. A task of several parts needs a word on
 /// each. A bare `done` closes the only task that was open when it was said.
 fn said(
     library: &Library,
@@ -162,8 +164,11 @@ fn said(
     let mut closed: HashMap<u64, (Timestamp, Seq)> = HashMap::new();
     for thread in threads.values() {
         let units: Vec<&Marked<'_>> = thread.iter().map(|at| &marked[*at]).collect();
+        let is_private = |one: &Marked<'_>| library.publish(one.unit) == Publish::No;
         let later = |one: &Marked<'_>, other: &Marked<'_>| {
-            other.unit.at > one.unit.at && !library.shares_source(one.unit, other.unit)
+            other.unit.at > one.unit.at
+                && !library.shares_source(one.unit, other.unit)
+                && (is_private(one) || !is_private(other))
         };
         for one in &units {
             for task in &one.marks.tasks {
@@ -280,6 +285,22 @@ mod tests {
         assert_eq!(fates(&[ask.clone(), tells(4, "evt_2", done)]), [None], "an earlier text");
         let again = "I offer two years. Please send the signed copy to Ana before 1 April.";
         assert_eq!(fates(&[ask, tells(5, "evt_1", again)]), [None]);
+    }
+
+    #[test]
+    fn a_private_reply_closes_only_a_private_task() {
+        let private = |mut item: Value| {
+            item["meta"]["publish"] = false.into();
+            item
+        };
+        let ask = asks(5, "evt_1", "Please send the signed copy to Ana before 1 April.");
+        for done in ["The signed copy was sent to Ana.", "Done!"] {
+            let done = tells(9, "evt_2", done);
+            assert_eq!(fates(&[ask.clone(), private(done.clone())]), [None]);
+            let of_private = [private(ask.clone()), private(done.clone())];
+            assert_eq!(fates(&of_private), [Some(Closed::Said)]);
+            assert_eq!(fates(&[private(ask.clone()), done.clone()]), [Some(Closed::Said)]);
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Records of any shape to events, by naming their fields: chat exports, feeds, JSON lines.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use chrono::NaiveDateTime;
@@ -14,9 +15,10 @@ use crate::contract::privacy::{LOCAL_ONLY, says_local_only};
 use crate::contract::publish;
 use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, TimePrecision, local_text};
 use crate::contract::stable_id::{Part, stable_id};
-use crate::contract::time::{Timestamp, parse_instant};
+use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::markup::html;
 use crate::os::Disk;
+use crate::upstream::index::IdKey;
 use crate::upstream::moment::Moment;
 
 /// Which fields of a record mean what. Each is a list of dotted paths; the first that is there
@@ -54,6 +56,8 @@ pub(crate) enum Otherwise {
     Everything,
 }
 
+/// The member of the source of an event whose own id another record of the file has: the line of that record.
+pub(super) const SAME_ID_AS_LINE: &str = "same_id_as_line";
 /// The member of a JSON Feed that holds plain text.
 const PLAIN_TEXT: &str = "content_text";
 
@@ -136,10 +140,43 @@ pub(super) fn each_event(
     uri: &str,
     take: &mut TakeEvent<'_>,
 ) -> Result<(), ImportError> {
+    let mut ids = GivenIds::default();
     each_record(disk, file, &mut |number, record| {
         let record = record.map_err(LeftOut::Unread);
-        take(number, record.and_then(|record| event(mapping, uri, &record, zone)))
+        let mut found = record.and_then(|record| event(mapping, uri, &record, zone));
+        if let Ok((at, event)) = &mut found {
+            ids.take(number, at.day_in(zone), event);
+        }
+        take(number, found)
     })
+}
+
+/// The ids that the records of a file give themselves. Many programs count the messages of each day or of each
+/// channel from 1, so that an id alone does not name a message.
+#[derive(Default)]
+struct GivenIds {
+    /// The line, the day and the conversation of the first record with an id.
+    first: HashMap<IdKey, (u64, Day, IdKey)>,
+}
+
+impl GivenIds {
+    /// A record of another day than the first with its id gets an id of its own: two days of the bus must not
+    /// share one. In one day, the bus keeps conversations apart.
+    fn take(&mut self, number: u64, day: Day, event: &mut NewRecord) {
+        let conversation = event.value["conversation_id"].as_str().unwrap_or_default();
+        let here = (number, day, IdKey::of(conversation));
+        let (line, first_day, first_conversation) =
+            *self.first.entry(IdKey::of(&event.id)).or_insert(here);
+        if day != first_day {
+            let parts = [Part::Labelled("day", &day.to_string()), Part::Opaque(&event.id)];
+            event.id = stable_id("evt", &parts);
+            event.value["event_id"] = event.id.as_str().into();
+        }
+        if day != first_day || here.2 != first_conversation {
+            event.value["source"]["line"] = number.into();
+            event.value["source"][SAME_ID_AS_LINE] = line.into();
+        }
+    }
 }
 
 fn event(
@@ -478,5 +515,42 @@ mod tests {
         disk.replace(&lines, more.as_bytes(), 0o640).unwrap();
         assert!(matches!(run(&lines), Err(ImportError::Foreign { .. })));
         assert!(tree(disk, &root) == before);
+    }
+
+    #[test]
+    fn two_days_do_not_share_an_id_and_the_import_says_that_ids_repeat() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, root) = (dir.path().join("f.jsonl"), dir.path().join("buses"));
+        let disk: &dyn Disk = &HostDisk;
+        let target = Target { disk, root: &root, zone: chrono_tz::UTC, now: Timestamp(0) };
+        let row = |id: &str, day: &str, channel: &str, text: &str| {
+            json!({"id": id, "timestamp": format!("2026-02-{day}T10:00:00Z"), "text": text,
+                "conversation_id": channel})
+        };
+        let rows = [
+            row("1", "11", "a", "The pump is broken."),
+            row("1", "12", "a", "The roof leaks."),
+            row("2", "12", "a", "The roof is new."),
+            row("2", "12", "b", "The door is new."),
+            row("3", "12", "b", "The key is old."),
+        ];
+        disk.replace(&file, rows.map(|row| format!("{row}\n")).concat().as_bytes(), 0o640).unwrap();
+        let run = || {
+            let mut report = Report::default();
+            import_file(target, &Mapping::chat_export(), &file, &mut report).unwrap();
+            report
+        };
+        let report = run();
+        assert_eq!((report.added, report.ids_repeated), (5, 2));
+        let first = "f.jsonl:2: line 1 has the id `1` too";
+        assert_eq!(report.id_repeated.as_deref(), Some(first));
+        let mut ids = std::collections::BTreeSet::new();
+        for (path, data) in tree(disk, &root).into_iter().filter(|(path, _)| path.ends_with("l")) {
+            for row in data.split(|byte| *byte == b'\n').filter(|row| !row.is_empty()) {
+                let row: Value = serde_json::from_slice(row).unwrap();
+                assert!(ids.insert(row["event_id"].as_str().unwrap().to_owned()), "{path}: {row}");
+            }
+        }
+        assert_eq!((run().added, ids.len()), (0, 5));
     }
 }

@@ -162,6 +162,12 @@ pub struct Report {
     /// What is attached to mails and has no reader, the first of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) not_read: Vec<NotRead>,
+    /// Records whose own id another record of their file has, on another day or in another conversation.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) ids_repeated: u64,
+    /// The first of them, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) id_repeated: Option<String>,
     /// Files whose dates allow two readings.
     #[serde(skip)]
     pub(crate) dates_read: Vec<DatesRead>,
@@ -293,6 +299,17 @@ impl<'a> Days<'a> {
         record: NewRecord,
         report: &mut Report,
     ) -> Result<(), ImportError> {
+        let source = &record.value["source"];
+        if let Some(first) = source[fields::SAME_ID_AS_LINE].as_u64() {
+            let (line, id) =
+                (source["line"].as_u64().unwrap_or_default(), &source["source_record_id"]);
+            let file = source["source_uri"].as_str().unwrap_or_default();
+            let id = id.as_str().unwrap_or_default();
+            report.ids_repeated += 1;
+            report.id_repeated.get_or_insert_with(|| {
+                format!("{file}:{line}: line {first} has the id `{id}` too")
+            });
+        }
         self.held_bytes += RECORD_BYTES + record.value["content"].as_str().map_or(0, str::len);
         self.held.entry(at.day_in(self.zone)).or_default().push(record);
         if self.held_bytes < HELD_BYTES_MAX {

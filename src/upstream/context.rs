@@ -8,7 +8,7 @@ use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use super::defect::Defect;
-use super::members::{TITLES, folded, named};
+use super::members::{AUTHORS, TITLES, folded, named};
 use super::moment::Moment;
 use super::other::parts_of;
 use super::resolve::{Resolved, only};
@@ -528,9 +528,6 @@ pub(crate) fn author_of(members: &Map<String, Value>) -> Option<Person> {
 pub(crate) fn tags_of(members: &Map<String, Value>) -> Vec<String> {
     named(members, &["tags", "labels", "categories", "keywords"]).flat_map(words_of).collect()
 }
-
-/// Members that name who wrote a text, under folded names.
-const AUTHORS: &[&str] = &["author", "authors", "from", "sender", "creator", "by", "byline"];
 
 /// Members that are the text of a record, under folded names.
 const TEXTS: [&str; 6] = ["contenttext", "contenthtml", "body", "conversationid", "id", "private"];

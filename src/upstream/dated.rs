@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::context::author_of;
+use super::members::{AUTHORS, named};
 use super::moment::Moment;
 use crate::markup::document::Document;
 use crate::model::builtin::extract::written::{
@@ -17,7 +17,7 @@ pub(crate) fn set_heads(parts: &mut [Document], name: &str) {
     let order = order_of(parts.iter().flat_map(|part| words(&part.text, &part.members)));
     let alone = (parts.len() == 1).then_some(name);
     if let [only] = &mut *parts
-        && author_of(&only.members).is_none()
+        && named(&only.members, AUTHORS).next().is_none()
         && let Some(author) = author_of_text(&only.text)
     {
         only.members.insert("author".to_owned(), author.into());

@@ -4,6 +4,9 @@ use serde_json::{Map, Value};
 
 /// Names of the title of a record; the first that holds a text counts.
 pub(crate) const TITLES: &[&str] = &["title", "subject", "headline", "heading", "name"];
+/// Names of who wrote a text.
+pub(crate) const AUTHORS: &[&str] =
+    &["author", "authors", "from", "sender", "creator", "by", "byline"];
 /// Names of the time of a record; the first that holds one counts.
 pub(crate) const TIMES: &[&str] = &[
     "timestamp",
