@@ -25,4 +25,5 @@
 
 pub mod following;
 pub mod leadership;
+pub mod shared_lines;
 pub mod shared_log;
