@@ -11,6 +11,7 @@
 
 mod hosts {
     mod homes;
+    mod queues;
     pub mod simulated;
 }
 mod support;

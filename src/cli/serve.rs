@@ -303,6 +303,8 @@ pub(crate) fn run_service(
         notes: Some(incoming),
         digests: digests.as_ref().map(|digests| digests.client.clone()),
         batches: Some(batches.lane()),
+        others: None,
+        deposed: None,
     };
     let folders = match until {
         Until::Stopped => Some(FolderWatch::start(context, &watched, &folder_home)),

@@ -23,7 +23,10 @@
 //!
 //! See docs/adr/0127-one-log-for-many-hosts.md.
 
+pub mod collector;
 pub mod following;
 pub mod leadership;
+pub mod lines;
 pub mod shared_lines;
 pub mod shared_log;
+pub mod shipper;

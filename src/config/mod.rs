@@ -239,6 +239,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// The name under which the log keeps the position of the queue; empty when this host has the log alone.
+    pub(crate) fn queue_host(&self) -> &str {
+        ""
+    }
+
     /// Puts defaults, a file and the environment together.
     ///
     /// `environment` holds the `SUMMARIZER_` variables and `BUS_HOME` only; `cores` is the default worker count.

@@ -25,7 +25,7 @@ const TROUBLES_SCANNED: usize = 20_000;
 pub(super) fn status(engine: &Engine, around: &QuestionContext<'_>) -> Result<Value, EngineError> {
     let state = engine.state();
     let (head, hash) = engine.log().head();
-    let position = QueueMark::decode(&engine.log().mark())?.position;
+    let position = QueueMark::of_host(around.config.queue_host(), &engine.log().mark())?.position;
     let (offset, lines) = (position.offset, position.lines);
     let session = state.session().map(|session| {
         json!({"run_id": session.run_id, "command": session.command, "started_at": session.started_at.to_string()})

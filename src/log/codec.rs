@@ -708,11 +708,6 @@ fn encode_sealed<T: Encode>(domain: &str, value: &T) -> Vec<u8> {
     bytes
 }
 
-/// A queue mark from bytes.
-pub fn decode_mark(bytes: &[u8]) -> Result<QueueMark, CodecError> {
-    decode_sealed("", bytes)?.ok_or_else(broken_seal)
-}
-
 /// The queue marks of all hosts from bytes.
 pub fn decode_marks(bytes: &[u8]) -> Result<QueueMarks, CodecError> {
     if let Some(mark) = decode_sealed("", bytes)? {

@@ -16,6 +16,11 @@ pub enum ServiceError {
     Queue(#[from] QueueError),
     #[error(transparent)]
     Mark(#[from] MarkError),
+    /// A bug: the threads that read queues hand over only what continues them.
+    #[error("lines of the queue {host:?} at byte {start} do not continue what was taken in")]
+    Misplaced { host: String, start: u64 },
+    #[error("another host of the cluster leads now")]
+    Deposed,
     #[error("remove data older than the retention period")]
     Retain(#[from] RetainError),
     #[error("start a thread")]
