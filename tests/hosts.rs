@@ -13,6 +13,7 @@ mod hosts {
     mod homes;
     mod queues;
     pub mod simulated;
+    mod teams;
 }
 mod support;
 
