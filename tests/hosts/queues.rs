@@ -356,6 +356,10 @@ impl History {
         }
         for round in 0..2000 {
             self.database.lock().clock_ms += 30;
+            if self.rng.chance(2) {
+                // A call of an earlier time may still be under way.
+                self.database.lock().land_late();
+            }
             for at in 0..self.hosts.len() {
                 if !self.rng.chance(5) {
                     self.host(at);
