@@ -25,8 +25,10 @@
 
 pub mod collector;
 pub mod following;
+pub mod heartbeat;
 pub mod leadership;
 pub mod lines;
 pub mod shared_lines;
 pub mod shared_log;
 pub mod shipper;
+pub mod standby;

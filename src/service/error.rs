@@ -1,5 +1,7 @@
 //! Why the service stopped.
 
+#[cfg(feature = "cluster")]
+use crate::log::LogError;
 use crate::projections::projector::ProjectorError;
 use crate::seam::position::QueueError;
 use crate::sequencer::engine::EngineError;
@@ -25,4 +27,17 @@ pub enum ServiceError {
     Retain(#[from] RetainError),
     #[error("start a thread")]
     Thread(#[from] std::io::Error),
+}
+
+impl ServiceError {
+    /// Whether this host leads no more: another one leads, or the shared log is out of reach. Its home is
+    /// whole, and it may follow.
+    pub(crate) fn leads_no_more(&self) -> bool {
+        match self {
+            ServiceError::Deposed => true,
+            #[cfg(feature = "cluster")]
+            ServiceError::Engine(EngineError::Commit(LogError::Shared(_))) => true,
+            _ => false,
+        }
+    }
 }
