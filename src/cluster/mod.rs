@@ -5,7 +5,7 @@
 //! host at a time leads: it decides, and appends to the list before it writes to its own log. All
 //! others follow.
 //!
-//! [`shared_log`] says what the list has to offer, whatever keeps it. [`leadership`] is the side of the
+//! [`shared_log`] says what the list has to offer, whatever keeps it; [`postgres`] keeps it. [`leadership`] is the side of the
 //! host that appends, [`following`] that of the hosts that read, and the way from one to the other.
 //!
 //! # What makes it safe
@@ -25,4 +25,5 @@
 
 pub mod following;
 pub mod leadership;
+pub mod postgres;
 pub mod shared_log;
