@@ -9,6 +9,8 @@
     reason = "a test stops at the first surprise"
 )]
 
+#[path = "postgres/homes.rs"]
+mod homes;
 #[path = "hosts/plain.rs"]
 mod plain;
 #[path = "postgres/proxy.rs"]

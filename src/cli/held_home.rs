@@ -32,6 +32,7 @@ use crate::projections::snapshot_files::SnapshotFiles;
 use crate::projections::summaries::{Summaries, SummariesError};
 use crate::registry::SharedFlows;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
+use crate::sequencer::writer::agreement_of_commands;
 use crate::upstream::{IndexStore, index_of_home};
 
 /// How long a command waits for a command that holds the home only for one answer.
@@ -397,7 +398,8 @@ fn recover(
     let store = store.map_err(|error| log_failed(&error))?;
     let now = context.machine.clock.now();
     let engine_options = EngineOptions::of(config);
-    let engine = Engine::open(store, engine_options, now, &mut |part| {
+    let agreement = agreement_of_commands(config.cluster.is_some());
+    let engine = Engine::open_agreed(store, agreement, engine_options, now, &mut |part| {
         report("replaying the log", part);
     });
     let engine = engine.map_err(|error| engine_failed(&error))?;

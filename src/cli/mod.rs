@@ -8,6 +8,8 @@ mod add;
 mod all_new;
 pub mod backup;
 mod causes;
+#[cfg(feature = "cluster")]
+mod cluster;
 pub mod compact;
 mod compare;
 mod complete;
@@ -168,6 +170,8 @@ enum Command {
     Backup(backup::BackupArgs),
     Retain(retain::RetainArgs),
     Service(service::ServiceArgs),
+    #[cfg(feature = "cluster")]
+    Cluster(cluster::ClusterArgs),
     Recover(recover::RecoverArgs),
     Config(home::ConfigArgs),
     Registry(registry::RegistryArgs),
@@ -333,6 +337,8 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Backup(args) => args.run(context),
         Command::Retain(args) => args.run(context),
         Command::Service(args) => args.run(context),
+        #[cfg(feature = "cluster")]
+        Command::Cluster(args) => args.run(context),
         Command::Recover(args) => args.run(context),
         Command::Config(args) => args.run(context),
         Command::Registry(args) => args.run(context),

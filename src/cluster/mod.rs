@@ -23,7 +23,9 @@
 //!
 //! See docs/adr/0127-one-log-for-many-hosts.md.
 
+pub mod access;
 pub mod following;
 pub mod leadership;
 pub mod postgres;
 pub mod shared_log;
+pub mod verifying;
