@@ -32,6 +32,7 @@ use crate::projections::snapshot_files::SnapshotFiles;
 use crate::projections::summaries::{Summaries, SummariesError};
 use crate::registry::SharedFlows;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
+use crate::sequencer::writer::agreement_of_commands;
 use crate::upstream::{IndexStore, index_of_home};
 
 /// How long a command waits for a command that holds the home only for one answer.
@@ -151,7 +152,8 @@ impl HeldHome {
         let store = locked.open_store(context)?;
         let options = EngineOptions::of(&locked.config);
         let now = context.machine.clock.now();
-        let engine = Engine::open(store, options, now, &mut |part| {
+        let agreement = agreement_of_commands(locked.config.cluster.is_some());
+        let engine = Engine::open_agreed(store, agreement, options, now, &mut |part| {
             locked.replayed(part);
             bar.set_position((part * 100.0) as u64);
         });

@@ -8,6 +8,8 @@ mod add;
 mod all_new;
 pub mod backup;
 mod causes;
+#[cfg(feature = "cluster")]
+mod cluster;
 pub mod compact;
 mod compare;
 mod complete;
@@ -65,7 +67,7 @@ pub mod serve;
 pub mod service;
 mod settings;
 #[cfg(feature = "cluster")]
-pub mod shared_home;
+mod shared_home;
 pub mod shell;
 mod since;
 pub mod source_files;
@@ -170,6 +172,8 @@ enum Command {
     Backup(backup::BackupArgs),
     Retain(retain::RetainArgs),
     Service(service::ServiceArgs),
+    #[cfg(feature = "cluster")]
+    Cluster(cluster::ClusterArgs),
     Recover(recover::RecoverArgs),
     Config(home::ConfigArgs),
     Registry(registry::RegistryArgs),
@@ -335,6 +339,8 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Backup(args) => args.run(context),
         Command::Retain(args) => args.run(context),
         Command::Service(args) => args.run(context),
+        #[cfg(feature = "cluster")]
+        Command::Cluster(args) => args.run(context),
         Command::Recover(args) => args.run(context),
         Command::Config(args) => args.run(context),
         Command::Registry(args) => args.run(context),

@@ -91,6 +91,12 @@ pub(crate) struct DrainArgs {
 impl ServeArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         super::supervise::start(context)?;
+        #[cfg(feature = "cluster")]
+        if let Some(cluster) = &load_config(context)?.cluster {
+            super::shared_home::serve(context, cluster)?;
+            context.ui.talk("stopped");
+            return Ok(Exit::Done);
+        }
         run_service(context, "serve", Until::Stopped)?;
         context.ui.talk("stopped");
         Ok(Exit::Done)
@@ -101,6 +107,10 @@ impl DrainArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let by = self.wait_until.as_deref().map(moment).transpose()?;
         let config = load_config(context)?;
+        if config.cluster.is_some() {
+            let what = "the log of this home is shared with other hosts, and only `summarizer serve` writes to it";
+            return Err(Failure::new(Exit::Config, what));
+        }
         let home = Home::new(&context.home, &config);
         let mut tail = AckTail::from_end(context, home.acks());
         let all_taken = !self.folders || watch::take_once(context, &config, &home)?;

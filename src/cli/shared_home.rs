@@ -21,15 +21,17 @@ use super::page::Page;
 use super::serve::{
     Beside, OpenHome, Stopped, open_page, run_open, start_publishing, stop_on_signals,
 };
+use crate::cluster::access::access;
 use crate::cluster::collector::{Collecting, Collector};
 use crate::cluster::following::{MemberError, Replica};
 use crate::cluster::heartbeat::Heartbeat;
 use crate::cluster::leadership::Leadership;
+use crate::cluster::postgres::PostgresLog;
 use crate::cluster::shared_lines::SharedLines;
 use crate::cluster::shared_log::{Member, SharedLog};
 use crate::cluster::shipper::OwnQueue;
 use crate::cluster::standby::{Connect, Standby, StandbyError, Step, Terms, Trouble};
-use crate::config::Config;
+use crate::config::{ClusterConfig, Config, Role};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::control::answers::{self, answer_about};
@@ -50,22 +52,33 @@ use crate::upstream::{IndexStore, index_of_home};
 /// How long a host that follows waits before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(15);
 
+/// Most bytes of lines that are shipped as one value.
+const SHIPPED_BYTES_MAX: usize = 1 << 20;
+/// How long a leader tries to find out what became of a commit before it gives up the lead.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// How the service of a shared home ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+enum Ended {
     /// It was asked to.
     Stopped,
     /// It leads no more, and has to start anew to follow.
     LeadsNoMore,
 }
 
-/// Serves until it is told to stop. It returns only then, or with a failure.
-pub fn serve<L: SharedLog + SharedLines + 'static>(
-    context: &Context,
-    connect: &Connect<L>,
-    terms: Terms,
-) -> Result<(), Failure> {
-    match serve_once(context, connect, terms)? {
+/// Serves until it is told to stop.
+pub(super) fn serve(context: &Context, cluster: &ClusterConfig) -> Result<(), Failure> {
+    let reached = access(cluster, context.machine.disk.as_ref()).map_err(|error| {
+        Failure::new(Exit::Config, "the settings of the cluster do not work").because(&error)
+    })?;
+    let terms = Terms {
+        lease: Duration::from_millis(cluster.lease_ms.unsigned_abs()),
+        patience: PATIENCE,
+        may_lead: cluster.roles.contains(&Role::Lead),
+        ships: cluster.roles.contains(&Role::Ingest),
+    };
+    let connect: Connect<PostgresLog> = Arc::new(move || PostgresLog::new(reached.clone()));
+    match serve_once(context, &connect, terms)? {
         Ended::Stopped => Ok(()),
         Ended::LeadsNoMore => Err(start_anew()),
     }
@@ -116,7 +129,7 @@ impl Replica for Copy {
 }
 
 /// Follows and leads once, until it is told to stop or leads no more.
-pub fn serve_once<L: SharedLog + SharedLines + 'static>(
+fn serve_once<L: SharedLog + SharedLines + 'static>(
     context: &Context,
     connect: &Connect<L>,
     terms: Terms,
@@ -290,7 +303,7 @@ impl FollowingHome {
         let log = follower.log().clone();
         let Ok(lines) = connect() else { return Ok(Ended::LeadsNoMore) };
         let marks = QueueMarks::decode(&log.mark()).map_err(|error| mark_failed(&error))?;
-        let collector = Collector::new(lines, config.queue_host().to_owned(), marks);
+        let collector = Collector::new(lines, config.queue_host(), marks);
         let (options, now) = (EngineOptions::of(&config), context.machine.clock.now());
         let (store, agreement) = (follower.into_store(), Box::new(leadership));
         let engine = Engine::open_agreed(store, agreement, options, now, &mut |_| {});
@@ -331,7 +344,7 @@ fn member(config: &Config) -> Result<Member, Failure> {
     let random = random_bytes()
         .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
     let start = u64::from_le_bytes(std::array::from_fn(|at| random[at]));
-    Ok(Member { host: config.queue_host().to_owned(), start })
+    Ok(Member { host: config.queue_host(), start })
 }
 
 fn own_queue(context: &Context, LockedHome { config, home, .. }: &LockedHome) -> OwnQueue {
@@ -343,7 +356,7 @@ fn own_queue(context: &Context, LockedHome { config, home, .. }: &LockedHome) ->
             partial_line_grace_ms: config.partial_line_grace_ms,
         },
         lines_max: config.commit_inputs_max,
-        bytes_max: config.commit_bytes_max,
+        bytes_max: config.commit_bytes_max.min(SHIPPED_BYTES_MAX),
     }
 }
 

@@ -5,7 +5,7 @@
 //! host at a time leads: it decides, and appends to the list before it writes to its own log. All
 //! others follow.
 //!
-//! [`shared_log`] says what the list has to offer, whatever keeps it. [`leadership`] is the side of the
+//! [`shared_log`] says what the list has to offer, whatever keeps it; [`postgres`] keeps it. [`leadership`] is the side of the
 //! host that appends, [`following`] that of the hosts that read, and the way from one to the other.
 //!
 //! # What makes it safe
@@ -23,12 +23,15 @@
 //!
 //! See docs/adr/0127-one-log-for-many-hosts.md.
 
+pub mod access;
 pub mod collector;
 pub mod following;
 pub mod heartbeat;
 pub mod leadership;
 pub mod lines;
+pub mod postgres;
 pub mod shared_lines;
 pub mod shared_log;
 pub mod shipper;
 pub mod standby;
+pub mod verifying;

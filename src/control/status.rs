@@ -26,7 +26,7 @@ const TROUBLES_SCANNED: usize = 20_000;
 pub(super) fn status(view: &View<'_>, around: &QuestionContext<'_>) -> Result<Value, EngineError> {
     let state = view.state();
     let (head, hash) = view.log().head();
-    let position = QueueMark::of_host(around.config.queue_host(), &view.log().mark())?.position;
+    let position = QueueMark::of_host(&around.config.queue_host(), &view.log().mark())?.position;
     let (offset, lines) = (position.offset, position.lines);
     let session = state.session().map(|session| {
         json!({"run_id": session.run_id, "command": session.command, "started_at": session.started_at.to_string()})

@@ -93,7 +93,7 @@ impl Service {
         marks: &QueueMarks,
     ) -> Result<Result<Intake, ServiceError>, ServiceError> {
         let (host, queue) = (self.config.queue_host(), &self.home.queue);
-        let position = marks.place(host, |position| {
+        let position = marks.place(&host, |position| {
             let change = describe_change(&self.machine.disk, queue, position)?;
             Ok::<_, QueueError>(change.is_none())
         });
@@ -102,7 +102,7 @@ impl Service {
             Err(error) => return Ok(Err(error.into())),
         };
         let options = IntakeOptions {
-            host: host.to_owned(),
+            host,
             path: self.home.queue.clone(),
             tail: TailOptions {
                 max_line_bytes: self.config.line_bytes_max,
