@@ -331,6 +331,11 @@ fn no_commit_that_a_quorum_confirmed_is_lost() {
     println!("{rounds} appends, {} connections cut inside one", proxy.cuts());
     assert!(proxy.cuts() > rounds / 8, "without faults this shows nothing");
 
+    let mut quiet = Reign::begin(&two, 3, follower);
+    println!("{}", figures(&mut quiet));
+    let Reign { log: mut follower, .. } = quiet;
+    let mut reign = Reign::begin(&one, 2, reign.log);
+
     a_cancelled_wait_is_not_a_success(&servers, &mut reign, &two, &follower);
     follow_to(&two, &mut follower, &reign.log);
 
@@ -352,6 +357,25 @@ fn no_commit_that_a_quorum_confirmed_is_lost() {
     follow_to(&two, &mut follower, &reign.log);
 
     a_deposed_leader_is_kept_out(&mut reign, &two, follower);
+}
+
+/// How long appends take that nothing disturbs.
+fn figures(reign: &mut Reign) -> String {
+    let mut timed = |bytes: usize, count: u32| {
+        let mut took: Vec<Duration> = (0..count)
+            .map(|_| {
+                let started = Instant::now();
+                reign.append(&vec![7; bytes]).unwrap();
+                started.elapsed()
+            })
+            .collect();
+        took.sort();
+        (took[took.len() / 2], took.iter().sum::<Duration>())
+    };
+    let (small, _) = timed(300, 300);
+    let (large, all) = timed(256 << 10, 60);
+    let rate = 60.0 * 0.25 / all.as_secs_f64();
+    format!("append of a small commit {small:?}, of 256 KiB {large:?} (medians), {rate:.0} MiB/s")
 }
 
 /// Somebody cancels the wait for the standbys: the commit is visible, and no success.

@@ -26,7 +26,7 @@ use super::shared_log::{
 };
 
 pub use address::{Address, AddressError};
-pub use admin::{Cluster, HostStanding, Init, Leader, SCHEMA, ServerFacts, Standing, initialize};
+pub use admin::{Cluster, HostStanding, Init, SCHEMA, ServerFacts, Standing, initialize};
 use rows::{blob, claimed, end, number, signed};
 use session::Session;
 
