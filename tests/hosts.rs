@@ -12,7 +12,9 @@
 mod hosts {
     mod homes;
     pub mod plain;
+    mod queues;
     pub mod simulated;
+    mod teams;
 }
 mod support;
 

@@ -468,7 +468,7 @@ fn look_at_repairs(
 fn look_at_queue(context: &Context, held: &HeldHome, deep: bool, findings: &mut Findings) {
     let disk = &context.machine.disk;
     let queue = &held.home.queue;
-    let mark = match QueueMark::decode(&held.engine.log().mark()) {
+    let mark = match QueueMark::of_host(&held.config.queue_host(), &held.engine.log().mark()) {
         Ok(mark) => mark,
         Err(error) => return findings.wrong("queue", error.to_string(), "summarizer recover"),
     };

@@ -66,6 +66,8 @@ mod select_summaries;
 pub mod serve;
 pub mod service;
 mod settings;
+#[cfg(feature = "cluster")]
+mod shared_home;
 pub mod shell;
 mod since;
 pub mod source_files;

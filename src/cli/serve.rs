@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
@@ -37,17 +38,21 @@ use crate::model::ProviderError;
 use crate::os::notify::Notifier;
 use crate::projections::digester::DigestThread;
 use crate::projections::exporters;
+use crate::projections::projector::Projector;
 use crate::projections::runs::{AgentRuns, Orders};
 use crate::projections::summaries::{Pace, Summaries, SummariesThread};
-use crate::registry::FlowDirectory;
+use crate::registry::{FlowDirectory, SharedFlows};
+use crate::sequencer::engine::Engine;
+use crate::sequencer::intake::OtherQueues;
 use crate::service::{
     Failure as RequestFailure, FailureKind, FailureMessage, NextSession, Reload, Reloaded, Service,
-    SessionCounts, StopSignal, Until, Watch,
+    ServiceError, SessionCounts, StopSignal, Until, Watch,
 };
 use crate::state::event::PassedOver;
 use crate::telemetry::{RequestSpans, Telemetry, TelemetryError};
 use crate::upkeep::log_check::LogCheck;
 use crate::upkeep::run_watch::RunWatch;
+use crate::upstream::IndexStore;
 use crate::work::batches::BatchThread;
 use crate::work::flow_worker::FlowWorker;
 use crate::work::isolation::processes::{FlowProcesses, Isolation};
@@ -86,6 +91,12 @@ pub(crate) struct DrainArgs {
 impl ServeArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         super::supervise::start(context)?;
+        #[cfg(feature = "cluster")]
+        if let Some(cluster) = &load_config(context)?.cluster {
+            super::shared_home::serve(context, cluster)?;
+            context.ui.talk("stopped");
+            return Ok(Exit::Done);
+        }
         run_service(context, "serve", Until::Stopped)?;
         context.ui.talk("stopped");
         Ok(Exit::Done)
@@ -96,6 +107,10 @@ impl DrainArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let by = self.wait_until.as_deref().map(moment).transpose()?;
         let config = load_config(context)?;
+        if config.cluster.is_some() {
+            let what = "the log of this home is shared with other hosts, and only `summarizer serve` writes to it";
+            return Err(Failure::new(Exit::Config, what));
+        }
         let home = Home::new(&context.home, &config);
         let mut tail = AckTail::from_end(context, home.acks());
         let all_taken = !self.folders || watch::take_once(context, &config, &home)?;
@@ -239,6 +254,62 @@ pub(crate) fn run_service(
     }
     held.is_up();
     let HeldHome { config, home, index, flows, engine, projector, control, lock, .. } = held;
+    let opened = OpenHome { config, home, index, flows, engine, projector };
+    let ran = run_open(context, opened, Beside::default(), control.as_ref(), command, until);
+    let (outcome, engine) = ran.map_err(|stopped| match stopped {
+        Stopped::Failed(failure) => failure,
+        Stopped::LeadsNoMore(error) => service_failed(&error),
+    })?;
+    drop(control);
+    engine.close().map_err(|error| engine_failed(&error))?;
+    drop(lock);
+    Ok(outcome)
+}
+
+/// A home whose log is open, for the service loop.
+pub(super) struct OpenHome {
+    pub config: Config,
+    pub home: Home,
+    pub index: Arc<dyn IndexStore>,
+    pub flows: SharedFlows,
+    pub engine: Engine,
+    pub projector: Projector,
+}
+
+/// What runs beside the service loop already, and what a host adds that shares its log.
+#[derive(Default)]
+pub(super) struct Beside {
+    pub publishing: Option<SummariesThread>,
+    pub page: Option<Page>,
+    /// The queues of other hosts.
+    pub others: Option<Box<dyn OtherQueues>>,
+    /// Set when another host leads.
+    pub deposed: Option<Arc<AtomicBool>>,
+}
+
+/// Why a service stopped that nobody asked to stop.
+pub(super) enum Stopped {
+    Failed(Failure),
+    /// Another host leads, or the shared log is out of reach.
+    LeadsNoMore(ServiceError),
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Stopped {
+        Stopped::Failed(failure)
+    }
+}
+
+/// Runs the service loop in a home that this process holds.
+pub(super) fn run_open(
+    context: &Context,
+    opened: OpenHome,
+    beside: Beside,
+    control: Option<&ControlServer>,
+    command: &str,
+    until: Until,
+) -> Result<(SessionOutcome, Engine), Stopped> {
+    let OpenHome { config, home, index, flows, engine, projector } = opened;
     let watched: WatchSettings =
         Arc::new(RwLock::new(Arc::new(names::with_flow_ids(context, config.clone())?)));
     let stop = stop_on_signals(context)?;
@@ -260,10 +331,13 @@ pub(crate) fn run_service(
     let worker = Arc::new(worker.isolated(start_processes(&config)?));
     let now = context.machine.clock.now();
     worker.recall(engine.state().dialects().into_iter().flat_map(|known| known.spoken(now)));
-    let publishing = start_publishing(context, &home, &config, engine.log())?;
-    let page = match control.as_ref().filter(|_| command == "serve") {
-        Some(control) => Some(open_page(context, control, &config, &home, engine.log())?),
-        None => None,
+    let publishing = match beside.publishing {
+        Some(publishing) => publishing,
+        None => start_publishing(context, &home, &config, engine.log())?,
+    };
+    let page = match (beside.page, control.filter(|_| command == "serve")) {
+        (None, Some(control)) => Some(open_page(context, control, &config, &home, engine.log())?),
+        (page, _) => page,
     };
     // Only a service builds digests while it runs. `drain --digests` builds them after the drain.
     let digests = match until {
@@ -303,6 +377,8 @@ pub(crate) fn run_service(
         notes: Some(incoming),
         digests: digests.as_ref().map(|digests| digests.client.clone()),
         batches: Some(batches.lane()),
+        others: beside.others,
+        deposed: beside.deposed,
     };
     let folders = match until {
         Until::Stopped => Some(FolderWatch::start(context, &watched, &folder_home)),
@@ -318,7 +394,7 @@ pub(crate) fn run_service(
     let check = check_log(context, engine.log(), log_file, trouble_stop).map_err(|error| {
         Failure::new(Exit::Storage, "cannot start the thread that checks the log").because(&error)
     })?;
-    let ran = service.run(engine, projector, control.as_ref(), until);
+    let ran = service.run(engine, projector, control, until);
     let trouble = check.finish();
     batches.finish();
     if let Some(telemetry) = telemetry {
@@ -334,17 +410,17 @@ pub(crate) fn run_service(
     }
     // Committed summaries are published even when the service failed.
     let published = publishing.finish();
-    let (report, engine) = ran.map_err(|error| service_failed(&error))?;
+    let (report, engine) = ran.map_err(|error| match error.leads_no_more() {
+        true => Stopped::LeadsNoMore(error),
+        false => Stopped::Failed(service_failed(&error)),
+    })?;
     published.map_err(|error| not_published(&error))?;
     if let Some(trouble) = trouble {
-        return Err(log_trouble(&trouble));
+        return Err(log_trouble(&trouble).into());
     }
-    drop(control);
     let waiting = troubles(engine.state());
-    engine.close().map_err(|error| engine_failed(&error))?;
-    drop(lock);
     let (set_aside, interrupted) = (runs.all_set_aside(), asked.is_raised());
-    Ok(SessionOutcome { counts: report, set_aside, interrupted, waiting })
+    Ok((SessionOutcome { counts: report, set_aside, interrupted, waiting }, engine))
 }
 
 /// The processes in which flows run, where the settings want them.
@@ -359,7 +435,7 @@ fn start_processes(config: &Config) -> Result<Isolation, Failure> {
     Ok(Some(Arc::new(processes)))
 }
 
-fn start_publishing(
+pub(super) fn start_publishing(
     context: &Context,
     home: &Home,
     config: &Config,
@@ -378,7 +454,7 @@ fn start_publishing(
 }
 
 /// The page of the home. It listens when the configuration names an address; `open` may start it later.
-fn open_page(
+pub(super) fn open_page(
     context: &Context,
     control: &ControlServer,
     config: &Config,
@@ -471,7 +547,7 @@ fn no_provider(error: &ProviderError) -> Failure {
 }
 
 /// The first signal lets calls under way end; the manager of the system is told.
-fn stop_on_signals(context: &Context) -> Result<StopSignal, Failure> {
+pub(super) fn stop_on_signals(context: &Context) -> Result<StopSignal, Failure> {
     let manager = Notifier::from_environment();
     let tell_manager = move || manager.iter().for_each(Notifier::stopping);
     listen(context, "calls under way end first", tell_manager)

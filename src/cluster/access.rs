@@ -49,16 +49,10 @@ pub(crate) fn access(config: &ClusterConfig, disk: &dyn Disk) -> Result<Access, 
     let address = Address::parse(&address, authorities.as_deref());
     let address = address.map_err(|source| AccessError::Address { from, source })?;
     let durability = if config.wants_quorum { Durability::Quorum } else { Durability::Single };
-    let host = match &config.host {
-        Some(host) => host.clone(),
-        None => {
-            let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-            if !is_plain_name(&name) {
-                return Err(AccessError::Host(name));
-            }
-            name
-        }
-    };
+    let host = config.host_name();
+    if !is_plain_name(&host) {
+        return Err(AccessError::Host(host));
+    }
     Ok(Access { address, log: config.name.clone(), host, durability, bound: BOUND })
 }
 

@@ -24,8 +24,14 @@
 //! See docs/adr/0127-one-log-for-many-hosts.md.
 
 pub mod access;
+pub mod collector;
 pub mod following;
+pub mod heartbeat;
 pub mod leadership;
+pub mod lines;
 pub mod postgres;
+pub mod shared_lines;
 pub mod shared_log;
+pub mod shipper;
+pub mod standby;
 pub mod verifying;

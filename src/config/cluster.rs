@@ -54,6 +54,14 @@ pub(crate) struct ClusterConfig {
     pub roles: Vec<Role>,
 }
 
+impl ClusterConfig {
+    /// The name of this host among the others.
+    pub(crate) fn host_name(&self) -> String {
+        let machine = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+        self.host.clone().unwrap_or_else(machine)
+    }
+}
+
 /// Whether a name of a log or a host is short and plain enough to stand in tables, files and texts.
 pub(crate) fn is_plain_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);

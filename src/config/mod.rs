@@ -24,7 +24,7 @@ pub(crate) use address::ServerAddress;
 pub(crate) use address::shown_address;
 #[cfg(feature = "cluster")]
 pub(crate) use cluster::is_plain_name;
-pub(crate) use cluster::{AddressSource, ClusterConfig};
+pub(crate) use cluster::{AddressSource, ClusterConfig, Role};
 pub(crate) use keys::FLOW_KEYS;
 pub(crate) use keys::KEYS;
 pub(crate) use keys::PROVIDER_KEYS;
@@ -251,6 +251,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// The name under which the log keeps the position of the queue; empty when this host has the log alone.
+    pub(crate) fn queue_host(&self) -> String {
+        self.cluster.as_ref().map(ClusterConfig::host_name).unwrap_or_default()
+    }
+
     /// Puts defaults, a file and the environment together.
     ///
     /// `environment` holds the `SUMMARIZER_` variables and `BUS_HOME` only; `cores` is the default worker count.

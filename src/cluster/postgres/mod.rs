@@ -10,6 +10,7 @@
 mod address;
 mod admin;
 mod failure;
+mod lines;
 mod rows;
 mod session;
 
