@@ -90,6 +90,7 @@ fn the_simulated_list_does_what_every_list_must() {
     let mut open = |_: &str| Connection(Arc::clone(&database));
     let mut pass = |time: Duration| database.lock().clock_ms += time.as_millis() as u64;
     vectors::check(GENESIS, LEASE, &mut open, &mut pass);
+    vectors::check_lines(&mut open);
 }
 
 #[test]
@@ -109,6 +110,10 @@ fn one_server_answers_as_every_list_must_and_is_refused_when_it_cannot_be_truste
 
     let mut open = |host: &str| log(&access(&url, "team", host, Durability::Single));
     vectors::check(GENESIS, LEASE, &mut open, &mut |time| std::thread::sleep(time));
+
+    let lines = access_to("lines");
+    initialize(&lines, &init(None)).unwrap();
+    vectors::check_lines(&mut |host| log(&access(&url, "lines", host, Durability::Single)));
 
     // What a status shows.
     let standing = Cluster::new(team.clone()).unwrap().standing().unwrap();
@@ -135,6 +140,7 @@ fn roles_reach_their_own_logs(servers: &Servers, team: &Access) {
     assert!(initialize(&owner, &init(Some("app"))).unwrap());
     let mut open = |host: &str| log(&access(&app, "shared", host, Durability::Single));
     vectors::check(GENESIS, LEASE, &mut open, &mut |time| std::thread::sleep(time));
+    vectors::check_lines(&mut |host| log(&access(&app, "shared", host, Durability::Single)));
     let foreign = access(&app, "team", "one", Durability::Single);
     assert!(refused(log(&foreign).settle()).contains("no log `team`"));
     for statement in [
