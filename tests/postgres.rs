@@ -92,6 +92,7 @@ fn the_simulated_list_does_what_every_list_must() {
     let mut open = |_: &str| Connection(Arc::clone(&database));
     let mut pass = |time: Duration| database.lock().clock_ms += time.as_millis() as u64;
     vectors::check(GENESIS, LEASE, &mut open, &mut pass);
+    vectors::check_lines(&mut open);
 }
 
 #[test]
@@ -111,6 +112,10 @@ fn one_server_answers_as_every_list_must_and_is_refused_when_it_cannot_be_truste
 
     let mut open = |host: &str| log(&access(&url, "team", host, Durability::Single));
     vectors::check(GENESIS, LEASE, &mut open, &mut |time| std::thread::sleep(time));
+
+    let lines = access_to("lines");
+    initialize(&lines, &init(None)).unwrap();
+    vectors::check_lines(&mut |host| log(&access(&url, "lines", host, Durability::Single)));
 
     // What a status shows.
     let standing = Cluster::new(team.clone()).unwrap().standing().unwrap();
@@ -137,6 +142,7 @@ fn roles_reach_their_own_logs(servers: &Servers, team: &Access) {
     assert!(initialize(&owner, &init(Some("app"))).unwrap());
     let mut open = |host: &str| log(&access(&app, "shared", host, Durability::Single));
     vectors::check(GENESIS, LEASE, &mut open, &mut |time| std::thread::sleep(time));
+    vectors::check_lines(&mut |host| log(&access(&app, "shared", host, Durability::Single)));
     let foreign = access(&app, "team", "one", Durability::Single);
     assert!(refused(log(&foreign).settle()).contains("no log `team`"));
     for statement in [
@@ -333,6 +339,11 @@ fn no_commit_that_a_quorum_confirmed_is_lost() {
     println!("{rounds} appends, {} connections cut inside one", proxy.cuts());
     assert!(proxy.cuts() > rounds / 8, "without faults this shows nothing");
 
+    let mut quiet = Reign::begin(&two, 3, follower);
+    println!("{}", figures(&mut quiet));
+    let Reign { log: mut follower, .. } = quiet;
+    let mut reign = Reign::begin(&one, 2, reign.log);
+
     a_cancelled_wait_is_not_a_success(&servers, &mut reign, &two, &follower);
     follow_to(&two, &mut follower, &reign.log);
 
@@ -354,6 +365,25 @@ fn no_commit_that_a_quorum_confirmed_is_lost() {
     follow_to(&two, &mut follower, &reign.log);
 
     a_deposed_leader_is_kept_out(&mut reign, &two, follower);
+}
+
+/// How long appends take that nothing disturbs.
+fn figures(reign: &mut Reign) -> String {
+    let mut timed = |bytes: usize, count: u32| {
+        let mut took: Vec<Duration> = (0..count)
+            .map(|_| {
+                let started = Instant::now();
+                reign.append(&vec![7; bytes]).unwrap();
+                started.elapsed()
+            })
+            .collect();
+        took.sort();
+        (took[took.len() / 2], took.iter().sum::<Duration>())
+    };
+    let (small, _) = timed(300, 300);
+    let (large, all) = timed(256 << 10, 60);
+    let rate = 60.0 * 0.25 / all.as_secs_f64();
+    format!("append of a small commit {small:?}, of 256 KiB {large:?} (medians), {rate:.0} MiB/s")
 }
 
 /// Somebody cancels the wait for the standbys: the commit is visible, and no success.

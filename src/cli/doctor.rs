@@ -4,6 +4,8 @@
 //! Where only another party can act (a producer, a disk), the finding has a hint and a command that
 //! shows the problem.
 
+#[cfg(feature = "cluster")]
+mod cluster;
 mod digests;
 mod surroundings;
 
@@ -220,6 +222,8 @@ impl DoctorArgs {
         surroundings::look_at_providers(context, &config, findings);
         surroundings::look_at_privacy(&config, findings);
         surroundings::look_at_telemetry(context, &config, self.probe, findings);
+        #[cfg(feature = "cluster")]
+        cluster::look_at_cluster(context, &config, findings);
         surroundings::look_at_units(context, findings);
         surroundings::look_at_rights(context, &config, &home, findings);
         surroundings::look_at_isolation(&config, findings);

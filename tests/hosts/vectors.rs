@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use summarizer::cluster::shared_lines::{SharedLines, Shipped, ShippedLines};
 use summarizer::cluster::shared_log::{Appended, Claim, End, Member, Outgoing, Reading, SharedLog};
 use summarizer::contract::hash::{Digest, sha256};
 use summarizer::contract::ids::Seq;
@@ -111,4 +112,50 @@ pub fn check<L: SharedLog>(
     let restarted = member("two", 2);
     assert_eq!(b.claim_again(&restarted, taken.epoch, lease).unwrap(), None);
     assert!(!b.renew(&restarted, lease).unwrap());
+}
+
+fn lines(start: u64, end: u64) -> ShippedLines {
+    ShippedLines { start, end, bytes: vec![start as u8; 40] }
+}
+
+/// The same for the lines of queues.
+pub fn check_lines<L: SharedLines>(open: &mut dyn FnMut(&str) -> L) {
+    let (one, two) = (member("one", 1), member("two", 1));
+    let (mut a, mut b) = (open("one"), open("two"));
+    assert_eq!(a.shipped(&one).unwrap(), None);
+    assert_eq!(a.ship(&one, &lines(0, 10)).unwrap(), Shipped::Elsewhere, "it did not begin");
+
+    // Lines continue those of the same start, once.
+    a.begin(&one, 5).unwrap();
+    b.begin(&two, 0).unwrap();
+    assert_eq!(a.ship(&one, &lines(0, 10)).unwrap(), Shipped::Elsewhere);
+    for start in [5, 10, 15] {
+        assert_eq!(a.ship(&one, &lines(start, start + 5)).unwrap(), Shipped::Landed);
+        assert_eq!(a.ship(&one, &lines(start, start + 5)).unwrap(), Shipped::Elsewhere);
+    }
+    assert_eq!(b.ship(&two, &lines(0, 7)).unwrap(), Shipped::Landed);
+    assert_eq!((a.shipped(&one).unwrap(), b.shipped(&two).unwrap()), (Some(20), Some(7)));
+    assert_eq!(b.ends().unwrap(), [("one".to_owned(), 20), ("two".to_owned(), 7)]);
+
+    // The leader reads each queue in order, and drops what it took in.
+    let three = [lines(5, 10), lines(10, 15), lines(15, 20)];
+    assert_eq!(b.lines_after("one", 0, 1 << 20).unwrap(), three);
+    assert_eq!(b.lines_after("one", 12, 1 << 20).unwrap(), three[1..]);
+    let some = b.lines_after("one", 0, 1).unwrap();
+    assert!(!some.is_empty() && some.len() < 3 && some[0] == three[0]);
+    assert_eq!(b.lines_after("nobody", 0, 1).unwrap(), []);
+    b.drop_lines("one", 12).unwrap();
+    assert_eq!(b.lines_after("one", 0, 1 << 20).unwrap(), three[1..]);
+    assert_eq!(b.lines_after("two", 0, 1).unwrap(), [lines(0, 7)]);
+
+    // A beginning forgets what was shipped, and another start adds nothing any more.
+    let again = member("one", 2);
+    let mut c = open("one");
+    c.begin(&again, 10).unwrap();
+    assert_eq!(b.lines_after("one", 0, 1 << 20).unwrap(), []);
+    assert_eq!(a.shipped(&one).unwrap(), None);
+    assert_eq!(a.ship(&one, &lines(20, 25)).unwrap(), Shipped::Elsewhere);
+    assert_eq!(a.ship(&one, &lines(10, 15)).unwrap(), Shipped::Elsewhere);
+    assert_eq!(c.ship(&again, &lines(10, 18)).unwrap(), Shipped::Landed);
+    assert_eq!(b.lines_after("one", 0, 1 << 20).unwrap(), [lines(10, 18)]);
 }

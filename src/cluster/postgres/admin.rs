@@ -25,6 +25,8 @@ pub struct ServerFacts {
     /// `synchronous_standby_names`.
     pub standbys: String,
     pub has_tables: bool,
+    /// Whether it waits for its disk.
+    pub syncs: bool,
 }
 
 pub(super) fn server_facts(
@@ -42,6 +44,7 @@ pub(super) fn server_facts(
         commit: text(row, 3)?,
         standbys: text(row, 4)?,
         has_tables: flag(5)?,
+        syncs: text(row, 6)? == "on",
     })
 }
 
@@ -169,20 +172,26 @@ impl Cluster {
             let row = rows
                 .first()
                 .ok_or_else(|| SharedError::Refused("it has no such log any more".to_owned()))?;
-            let get = |error: &tokio_postgres::Error| odd(error);
-            let store_id: &[u8] = row.try_get(7).map_err(|error| get(&error))?;
-            let member: Option<String> = row.try_get(8).map_err(|error| get(&error))?;
-            let lease_left: f64 = row.try_get(9).map_err(|error| get(&error))?;
+            let store_id: &[u8] = row.try_get(7).map_err(|error| odd(&error))?;
+            let member: Option<String> = row.try_get(8).map_err(|error| odd(&error))?;
+            let lease_left: f64 = row.try_get(9).map_err(|error| odd(&error))?;
             let mut hosts = Vec::new();
             for row in &session.read(runtime, HOSTS, &log)? {
-                let applied: Option<i64> = row.try_get(3).map_err(|error| get(&error))?;
+                let applied: Option<i64> = row.try_get(3).map_err(|error| odd(&error))?;
                 hosts.push(HostStanding {
                     host: text(row, 0)?,
-                    release: row.try_get(1).map_err(|error| get(&error))?,
+                    release: row.try_get(1).map_err(|error| odd(&error))?,
                     shipped: number(row, 2)?,
                     applied: applied.and_then(|applied| applied.try_into().ok()),
-                    silent: row.try_get(4).map_err(|error| get(&error))?,
+                    silent: row.try_get(4).map_err(|error| odd(&error))?,
                 });
+            }
+            let (end, start) = (end(row, 0)?, end(row, 3)?);
+            let leads = member.as_ref().filter(|_| lease_left >= 0.0);
+            let leads = leads.and_then(|member| member.split('/').next());
+            for host in hosts.iter_mut().filter(|host| Some(host.host.as_str()) == leads) {
+                // Nobody is ahead of the list, and who leads is level with it.
+                host.applied = Some(end.n);
             }
             Ok(Standing {
                 server,
@@ -192,9 +201,9 @@ impl Cluster {
                     .map_err(|_| SharedError::Refused("a log has no identity".to_owned()))?,
                 epoch: number(row, 6)?,
                 leader: member.map(|member| Leader { member, lease_left }),
-                end: end(row, 0)?,
-                start: end(row, 3)?,
-                clock_ms: row.try_get(10).map_err(|error| get(&error))?,
+                end,
+                start,
+                clock_ms: row.try_get(10).map_err(|error| odd(&error))?,
                 hosts,
             })
         })

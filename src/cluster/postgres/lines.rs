@@ -19,7 +19,8 @@ const BEGIN: &str = "INSERT INTO summarizer.hosts (log_id, host, incarnation, sh
     VALUES ($1, $2, $3, $4, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
     incarnation = EXCLUDED.incarnation, shipped = EXCLUDED.shipped, seen = EXCLUDED.seen RETURNING 0::int8";
 
-/// After this start has the row, no other one can add lines.
+/// In one transaction with the new end: alone and late, it would take lines that were shipped since. As a
+/// statement of its own it sees what an earlier start added before the row was taken from it.
 const FORGET: &str =
     "DELETE FROM summarizer.lines WHERE log_id = $1 AND host = $2 RETURNING 0::int8";
 
@@ -51,8 +52,7 @@ impl SharedLines for PostgresLog {
                 (&me.to_string() as _, Type::TEXT),
                 (&signed(from) as _, Type::INT8),
             ];
-            session.write(runtime, BEGIN, &params)?;
-            session.write(runtime, FORGET, &params[..2]).map(|_| ())
+            session.write_together(runtime, &[(BEGIN, &params), (FORGET, &params[..2])])
         })
     }
 

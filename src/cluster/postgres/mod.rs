@@ -27,7 +27,7 @@ use super::shared_log::{
 };
 
 pub use address::{Address, AddressError};
-pub use admin::{Cluster, HostStanding, Init, Leader, SCHEMA, ServerFacts, Standing, initialize};
+pub use admin::{Cluster, HostStanding, Init, SCHEMA, ServerFacts, Standing, initialize};
 use rows::{blob, claimed, end, number, signed};
 use session::Session;
 
@@ -75,12 +75,13 @@ pub struct PostgresLog {
     read: Option<(End, u64)>,
     /// How far the own log is.
     applied: Option<End>,
-    told: Option<(End, Instant)>,
+    /// What it said last of that, and when.
+    told: Option<(Option<End>, Instant)>,
 }
 
 const FACTS: &str = "SELECT current_setting('server_version_num')::int8, pg_is_in_recovery(), \
     current_setting('transaction_read_only'), current_setting('synchronous_commit'), \
-    current_setting('synchronous_standby_names'), to_regclass('summarizer.heads') IS NOT NULL, \
+    current_setting('synchronous_standby_names'), to_regclass('summarizer.heads') IS NOT NULL, current_setting('fsync'), \
     set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false), \
     set_config('default_transaction_isolation', 'read committed', false)";
 
@@ -174,7 +175,7 @@ impl PostgresLog {
 
     /// Whether it is time to say how far this host is.
     fn has_news(&self) -> bool {
-        self.told.is_none_or(|(end, at)| Some(end) != self.applied || at.elapsed() >= TELL)
+        self.told.is_none_or(|(end, at)| end != self.applied || at.elapsed() >= TELL)
     }
 
     fn claim_by(
@@ -235,7 +236,7 @@ fn suits(
     session: &mut Session,
     durability: Durability,
 ) -> Result<(), SharedError> {
-    let ServerFacts { version, is_standby, is_read_only, commit, standbys, has_tables } =
+    let ServerFacts { version, is_standby, is_read_only, commit, standbys, has_tables, syncs } =
         admin::server_facts(runtime, session)?;
     if version < SERVER_MIN {
         return Err(SharedError::Refused(format!(
@@ -254,6 +255,11 @@ fn suits(
         return Err(SharedError::Refused(format!(
             "synchronous_commit is `{commit}` there, so it confirms what it may lose; set it to `on`"
         )));
+    }
+    if !syncs {
+        return Err(SharedError::Refused(
+            "fsync is off there, so it confirms what it may lose; set it to `on`".to_owned(),
+        ));
     }
     if durability == Durability::Quorum && standbys.trim().is_empty() {
         return Err(SharedError::Refused(
@@ -343,7 +349,7 @@ impl SharedLog for PostgresLog {
             Some((end, _)) => self.confirmed = Some(end),
             None => {}
         }
-        self.told = applied.map(|end| (end, Instant::now()));
+        self.told = Some((applied, Instant::now()));
         Ok(())
     }
 
@@ -406,13 +412,18 @@ impl SharedLog for PostgresLog {
     }
 
     fn renew(&mut self, me: &Member, lease: Duration) -> Result<bool, SharedError> {
-        self.with(|runtime, session, access| {
+        let holds = self.with(|runtime, session, access| {
             let params = [
                 (&access.log as _, Type::TEXT),
                 (&me.to_string() as _, Type::TEXT),
                 (&lease.as_secs_f64() as _, Type::FLOAT8),
             ];
             session.write(runtime, RENEW, &params).map(|rows| !rows.is_empty())
-        })
+        })?;
+        if self.has_news() {
+            // The lease is what was asked for, whatever comes of this.
+            let _ = self.settle();
+        }
+        Ok(holds)
     }
 }

@@ -97,6 +97,26 @@ impl Session {
         }
     }
 
+    /// Several writes as one.
+    pub(super) fn write_together(
+        &mut self,
+        runtime: &Runtime,
+        writes: &[(&str, &[Param<'_>])],
+    ) -> Result<(), SharedError> {
+        self.read(runtime, "BEGIN", &[])?;
+        let mut each = writes.iter();
+        let wrote = each.try_for_each(|(sql, params)| self.read(runtime, sql, params).map(drop));
+        match wrote {
+            Ok(()) => self.write(runtime, "COMMIT", &[]).map(drop),
+            Err(refused @ SharedError::Refused(_)) => {
+                self.read(runtime, "ROLLBACK", &[])?;
+                Err(refused)
+            }
+            // The connection ends, and the server gives up the writes.
+            Err(unclear) => Err(unclear),
+        }
+    }
+
     /// Runs a script; only for the tables themselves.
     pub(super) fn script(&mut self, runtime: &Runtime, sql: &str) -> Result<(), SharedError> {
         let Session { client, wire, bound, .. } = self;
