@@ -250,7 +250,8 @@ fn history(seed: u64) {
             _ => {}
         }
         team.sites[at].world.disk.set_faults(faults);
-        if team.reign(at).is_err() {
+        let ended = team.reign(at);
+        if ended.is_err() || team.sites[at].world.disk.has_crashed() {
             let disk = team.sites[at].world.disk.crash(team.rng.next());
             team.sites[at].world.disk = disk;
         }
