@@ -58,6 +58,7 @@ pub mod registry;
 pub mod replay;
 pub mod retain;
 mod returned;
+mod run_home;
 pub mod schema;
 mod search;
 pub mod select;

@@ -18,7 +18,7 @@ use super::held_home::LockedHome;
 use super::identity::random_bytes;
 use super::lost_log::refuse_damaged_log;
 use super::page::Page;
-use super::serve::{
+use super::run_home::{
     Beside, OpenHome, Stopped, open_page, run_open, start_publishing, stop_on_signals,
 };
 use crate::cluster::access::access;
