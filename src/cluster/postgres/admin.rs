@@ -77,7 +77,7 @@ pub fn initialize(access: &Access, init: &Init) -> Result<bool, SharedError> {
     let PostgresLog { runtime, .. } = PostgresLog::new(access.clone())?;
     let durability = access.durability;
     let mut session =
-        Session::open(&runtime, &access.address, access.bound, |runtime, session| {
+        Session::open(&runtime, &access.address, access.bound, 0, |runtime, session| {
             if !server_facts(runtime, session)?.has_tables {
                 session.script(runtime, SCHEMA)?;
             }

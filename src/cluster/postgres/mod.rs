@@ -69,6 +69,8 @@ pub struct PostgresLog {
     session: Option<Session>,
     /// Connections so far.
     connections: u64,
+    /// The server that answered last.
+    server: usize,
     /// The end of the list as this host last saw it confirmed.
     confirmed: Option<End>,
     /// The end of what was read last, and on which connection. A write on the same one confirms it.
@@ -79,11 +81,14 @@ pub struct PostgresLog {
     told: Option<(Option<End>, Instant)>,
 }
 
+/// What a server says of itself. The settings keep other limits out, and end a claim that waits for a row
+/// when its host is gone; a wait for standbys is not ended by that.
 const FACTS: &str = "SELECT current_setting('server_version_num')::int8, pg_is_in_recovery(), \
     current_setting('transaction_read_only'), current_setting('synchronous_commit'), \
     current_setting('synchronous_standby_names'), to_regclass('summarizer.heads') IS NOT NULL, current_setting('fsync'), \
     set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false), \
-    set_config('default_transaction_isolation', 'read committed', false)";
+    set_config('default_transaction_isolation', 'read committed', false), \
+    CASE WHEN version() LIKE '%linux%' THEN set_config('client_connection_check_interval', '2s', false) END";
 
 const LOG: &str = "SELECT format, n FROM summarizer.heads WHERE log_id = $1";
 
@@ -142,6 +147,7 @@ impl PostgresLog {
             runtime,
             session: None,
             connections: 0,
+            server: 0,
             confirmed: None,
             read: None,
             applied: None,
@@ -154,15 +160,16 @@ impl PostgresLog {
         &mut self,
         call: impl FnOnce(&Runtime, &mut Session, &Access) -> Result<T, SharedError>,
     ) -> Result<T, SharedError> {
-        let PostgresLog { access, runtime, session, connections, confirmed, .. } = self;
+        let PostgresLog { access, runtime, session, connections, server, confirmed, .. } = self;
         let open = match session {
             Some(open) => open,
             none => {
-                let fresh =
-                    Session::open(runtime, &access.address, access.bound, |runtime, fresh| {
-                        check(runtime, fresh, access, confirmed.as_ref())
-                    })?;
-                *connections += 1;
+                let access = &*access;
+                let Access { address, bound, .. } = access;
+                let fresh = Session::open(runtime, address, *bound, *server, |runtime, fresh| {
+                    check(runtime, fresh, access, confirmed.as_ref())
+                })?;
+                (*connections, *server) = (*connections + 1, fresh.server);
                 none.insert(fresh)
             }
         };
@@ -338,7 +345,7 @@ impl SharedLog for PostgresLog {
                 (&hash.as_ref().map(<[u8; 32]>::as_slice) as _, Type::BYTEA),
                 (&env!("CARGO_PKG_VERSION") as _, Type::TEXT),
             ];
-            session.write(runtime, SETTLE, &params).map(|_| ())
+            session.write_small(runtime, SETTLE, &params).map(|_| ())
         })?;
         match read {
             // The write may have gone to another server, which says nothing of what the first one has.
@@ -390,7 +397,7 @@ impl SharedLog for PostgresLog {
                 (&me.to_string() as _, Type::TEXT),
                 (&lease.as_secs_f64() as _, Type::FLOAT8),
             ];
-            claimed(&session.write(runtime, CLAIM, &params)?)
+            claimed(&session.write_small(runtime, CLAIM, &params)?)
         })
     }
 
@@ -407,7 +414,7 @@ impl SharedLog for PostgresLog {
                 (&signed(epoch) as _, Type::INT8),
                 (&lease.as_secs_f64() as _, Type::FLOAT8),
             ];
-            claimed(&session.write(runtime, CLAIM_AGAIN, &params)?)
+            claimed(&session.write_small(runtime, CLAIM_AGAIN, &params)?)
         })
     }
 
@@ -418,7 +425,7 @@ impl SharedLog for PostgresLog {
                 (&me.to_string() as _, Type::TEXT),
                 (&lease.as_secs_f64() as _, Type::FLOAT8),
             ];
-            session.write(runtime, RENEW, &params).map(|rows| !rows.is_empty())
+            session.write_small(runtime, RENEW, &params).map(|rows| !rows.is_empty())
         })?;
         if self.has_news() {
             // The lease is what was asked for, whatever comes of this.
