@@ -97,6 +97,9 @@ const HAS: &str = "SELECT h.trimmed > $2 OR (h.trimmed = $2 AND h.trimmed_hash =
     OR EXISTS (SELECT FROM summarizer.commits c WHERE c.log_id = $1 AND c.n = $2 AND c.hash = $3) \
     FROM summarizer.heads h WHERE h.log_id = $1";
 
+/// Where the list begins.
+const START: &str = "SELECT trimmed, trimmed_seq FROM summarizer.heads WHERE log_id = $1";
+
 const FIND: &str = "SELECT n, seq, hash FROM (\
     SELECT trimmed AS n, trimmed_seq AS seq, trimmed_hash AS hash FROM summarizer.heads \
         WHERE log_id = $1 AND trimmed_seq = $2 AND trimmed_hash = $3 \
@@ -283,6 +286,25 @@ fn suits(
     Ok(())
 }
 
+/// Says so when what is looked for is before the start of the list, by its commit and its record.
+fn refuse_trimmed(
+    runtime: &Runtime,
+    session: &mut Session,
+    access: &Access,
+    is_before: impl FnOnce(u64, u64) -> bool,
+) -> Result<(), SharedError> {
+    let rows = session.read(runtime, START, &[(&access.log as _, Type::TEXT)])?;
+    let Some(row) = rows.first() else { return Ok(()) };
+    let (n, seq) = (number(row, 0)?, number(row, 1)?);
+    match is_before(n, seq) {
+        false => Ok(()),
+        true => Err(SharedError::Refused(format!(
+            "the list begins after record {seq}, and this home ends before it: start from a backup of another host \
+             (`summarizer backup DIR` there)"
+        ))),
+    }
+}
+
 impl SharedLog for PostgresLog {
     fn find(&mut self, seq: Seq, hash: Digest) -> Result<Option<End>, SharedError> {
         self.with(|runtime, session, access| {
@@ -292,7 +314,11 @@ impl SharedLog for PostgresLog {
                 (&hash.0.as_slice() as _, Type::BYTEA),
             ];
             let rows = session.read(runtime, FIND, &params)?;
-            rows.first().map(|row| end(row, 0)).transpose()
+            let found = rows.first().map(|row| end(row, 0)).transpose()?;
+            if found.is_none() {
+                refuse_trimmed(runtime, session, access, |_, start| seq.0 < start)?;
+            }
+            Ok(found)
         })
     }
 
@@ -308,6 +334,9 @@ impl SharedLog for PostgresLog {
             let rows = session.read(runtime, READ, &params)?;
             let mut rows = rows.iter();
             let at = rows.next().map(|row| end(row, 0)).transpose()?;
+            if at.is_none() {
+                refuse_trimmed(runtime, session, access, |start, _| place.n < start)?;
+            }
             if at != Some(*place) {
                 return Ok(Reading::Differs);
             }
