@@ -17,6 +17,8 @@ mod plain;
 mod proxy;
 #[path = "postgres/server.rs"]
 mod server;
+#[path = "postgres/serving.rs"]
+mod serving;
 #[allow(dead_code, reason = "another test uses the rest")]
 #[path = "hosts/simulated.rs"]
 mod simulated;
