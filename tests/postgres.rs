@@ -288,8 +288,8 @@ fn follow_to(access: &Access, log: &mut Plain, head: &Plain) {
     while log.head() != head.head() {
         assert!(Instant::now() < until, "{:?} never becomes {:?}", log.head(), head.head());
         match following.step(log) {
-            Ok(Some(_)) => {}
-            Ok(None) => std::thread::sleep(Duration::from_millis(20)),
+            Ok(true) => {}
+            Ok(false) => std::thread::sleep(Duration::from_millis(20)),
             Err(error) => {
                 let error = error.to_string();
                 assert!(error.contains("no answer from the shared log"), "{error}");

@@ -183,8 +183,8 @@ fn join(context: &Context, access: &Access) -> Result<Exit, Failure> {
     let mut following = Following::new(list, me(access)?);
     loop {
         match following.step(&mut follower) {
-            Ok(None) => break,
-            Ok(Some(_)) => bar.set_position(follower.head().0.0),
+            Ok(false) => break,
+            Ok(true) => bar.set_position(follower.head().0.0),
             Err(MemberError::Shared(error)) => return Err(shared_failed(access, &error)),
             Err(error) => {
                 let what = "this home cannot follow the shared log";

@@ -38,8 +38,7 @@ use crate::control::answers::{self, answer_about};
 use crate::control::question::{Answer, Question};
 use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::Asked;
-use crate::export::Committed;
-use crate::projections::projector::Projector;
+use crate::projections::projector::{Projector, ProjectorError};
 use crate::projections::runs::described;
 use crate::projections::summaries::SummariesThread;
 use crate::seam::tail::TailOptions;
@@ -107,24 +106,34 @@ struct FollowingHome {
     index: Arc<dyn IndexStore>,
     copy: Copy,
     publishing: SummariesThread,
-    page: Page,
 }
 
-/// The log of this host and its line files, which become those of the leader.
+/// The log of this host and what is made from it, which become those of the leader.
 struct Copy {
     follower: Follower,
     projector: Projector,
+    page: Page,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum CopyError {
+    #[error(transparent)]
+    Follow(#[from] FollowError),
+    #[error(transparent)]
+    Projector(#[from] ProjectorError),
 }
 
 impl Replica for Copy {
-    type Error = FollowError;
+    type Error = CopyError;
 
     fn head(&self) -> (Seq, Digest) {
         self.follower.head()
     }
 
-    fn take(&mut self, shipped: &[u8]) -> Result<Vec<Committed>, FollowError> {
-        self.follower.take(shipped, &self.projector.cursors())
+    fn take(&mut self, shipped: &[u8]) -> Result<(), CopyError> {
+        let events = Arc::new(self.follower.take(shipped, &self.projector.cursors())?);
+        self.page.observe(&events);
+        Ok(self.projector.take(&events)?)
     }
 }
 
@@ -145,7 +154,7 @@ fn serve_once<L: SharedLog + SharedLines + 'static>(
         let log = following.copy.follower.log().clone();
         let step = standby.step(&mut following.copy, &log, now);
         match step.map_err(|error| cannot_follow(&error))? {
-            Step::Did(events) => following.publish(events)?,
+            Step::Did => {}
             Step::Nothing => following.wait(context, &standby)?,
             Step::Leads(leadership) => {
                 let heartbeat = Heartbeat::start(Arc::clone(connect), me, terms);
@@ -181,16 +190,10 @@ fn open(context: &Context) -> Result<FollowingHome, Failure> {
     let page = open_page(context, control, config, home, follower.log())?;
     let index = index_of_home(&context.machine.disk, &home.upstream_index());
     locked.is_up();
-    Ok(FollowingHome { locked, index, copy: Copy { follower, projector }, publishing, page })
+    Ok(FollowingHome { locked, index, copy: Copy { follower, projector, page }, publishing })
 }
 
 impl FollowingHome {
-    fn publish(&self, events: Vec<Committed>) -> Result<(), Failure> {
-        let events = Arc::new(events);
-        self.page.observe(&events);
-        self.copy.projector.take(&events).map_err(|error| projector_failed(&error))
-    }
-
     /// Waits a moment, or until something is asked.
     fn wait<L: SharedLog + SharedLines>(
         &mut self,
@@ -225,7 +228,7 @@ impl FollowingHome {
     ) -> Result<(), Failure> {
         let asks_status = question == Question::Status;
         if question == Question::Page {
-            let show = self.page.clone().answerer();
+            let show = self.copy.page.clone().answerer();
             // A caller that went away misses its answer.
             let _ = reply.send(show());
             return Ok(());
@@ -297,9 +300,9 @@ impl FollowingHome {
         leadership: Leadership<L>,
         heartbeat: &Heartbeat,
     ) -> Result<Ended, Failure> {
-        let FollowingHome { locked, index, copy, publishing, page } = self;
+        let FollowingHome { locked, index, copy, publishing } = self;
         let LockedHome { config, home, flows, control, lock, .. } = locked;
-        let Copy { follower, projector } = copy;
+        let Copy { follower, projector, page } = copy;
         let log = follower.log().clone();
         let Ok(lines) = connect() else { return Ok(Ended::LeadsNoMore) };
         let marks = QueueMarks::decode(&log.mark()).map_err(|error| mark_failed(&error))?;
@@ -360,7 +363,7 @@ fn own_queue(context: &Context, LockedHome { config, home, .. }: &LockedHome) ->
     }
 }
 
-fn cannot_follow(error: &StandbyError<FollowError>) -> Failure {
+fn cannot_follow(error: &StandbyError<CopyError>) -> Failure {
     let failure =
         Failure::new(Exit::Storage, "this host cannot follow the shared log").because(error);
     match error {

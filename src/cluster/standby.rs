@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::contract::time::Timestamp;
-use crate::export::Committed;
 use crate::log::Reader;
 use crate::sequencer::mark::{MarkError, QueueMarks};
 
@@ -57,8 +56,8 @@ pub enum StandbyError<E> {
 
 /// What a step did.
 pub enum Step<L> {
-    /// The own log got these events; none when only lines were shipped.
-    Did(Vec<Committed>),
+    /// The own log got commits, or lines were shipped.
+    Did,
     Nothing,
     /// This host leads now.
     Leads(Leadership<L>),
@@ -128,11 +127,11 @@ impl<L: SharedLog + SharedLines> Standby<L> {
     ) -> Result<Step<L>, StandbyError<R::Error>> {
         let Some(mut connected) = self.connection(now) else { return Ok(Step::Nothing) };
         match connected.following.step(replica) {
-            Ok(Some(events)) => {
+            Ok(true) => {
                 self.heard(connected);
-                return Ok(Step::Did(events));
+                return Ok(Step::Did);
             }
-            Ok(None) => {}
+            Ok(false) => {}
             Err(MemberError::Shared(error)) => return Ok(self.lost(&error, now)),
             Err(error) => return Err(StandbyError::Member(error)),
         }
@@ -141,14 +140,14 @@ impl<L: SharedLog + SharedLines> Standby<L> {
         let Connected { following, shipper } = connected;
         if !self.terms.may_lead || Instant::now() < self.lead_at {
             self.heard(Connected { following, shipper });
-            return Ok(if shipped { Step::Did(Vec::new()) } else { Step::Nothing });
+            return Ok(if shipped { Step::Did } else { Step::Nothing });
         }
         self.lead_at = Instant::now() + self.terms.beat();
         match following.try_to_lead(replica, self.terms.lease, patience(self.terms.patience)) {
             Ok(Attempt::Leads(leadership)) => Ok(Step::Leads(leadership)),
             Ok(Attempt::Held(following)) => {
                 self.heard(Connected { following, shipper });
-                Ok(if shipped { Step::Did(Vec::new()) } else { Step::Nothing })
+                Ok(if shipped { Step::Did } else { Step::Nothing })
             }
             Err(MemberError::Shared(error)) => Ok(self.lost(&error, now)),
             Err(error) => Err(StandbyError::Member(error)),

@@ -9,10 +9,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use summarizer::cluster::collector::{Collecting, Collector};
-use summarizer::cluster::following::{Attempt, Following};
+use summarizer::cluster::following::{Attempt, Following, Replica};
 use summarizer::cluster::leadership::Leadership;
 use summarizer::cluster::shared_log::Member;
 use summarizer::cluster::shipper::{Did, OwnQueue, Shipper};
+use summarizer::contract::hash::Digest;
+use summarizer::contract::ids::Seq;
 use summarizer::os::Clock as _;
 use summarizer::os::sim::Faults;
 use summarizer::projections::projector::Projections;
@@ -64,16 +66,40 @@ impl Site {
         let request = request(&id, ACTIVE, json!({"script": [word]}));
         // Hosts ask for the same items.
         let line = making(request, &format!("i{}", rng.below(12)));
-        Ok(self.world.produce(format!("{line}\n\n").as_bytes(), true)?)
+        // A line that was torn by a crash ends here.
+        Ok(self.world.produce(format!("\n{line}\n").as_bytes(), true)?)
     }
 }
 
 /// A host that follows.
 struct Standby {
-    follower: Follower,
+    copy: Copy,
     following: Following<Connection>,
     shipper: Shipper<Connection>,
+}
+
+/// Its log and its acks.
+struct Copy {
+    follower: Follower,
     projections: Projections,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct CopyError(String);
+
+impl Replica for Copy {
+    type Error = CopyError;
+
+    fn head(&self) -> (Seq, Digest) {
+        self.follower.head()
+    }
+
+    fn take(&mut self, shipped: &[u8]) -> Result<(), CopyError> {
+        let events =
+            self.follower.take(shipped, &[]).map_err(|error| CopyError(error.to_string()))?;
+        self.projections.take(&events).map_err(|error| CopyError(error.to_string()))
+    }
 }
 
 impl Standby {
@@ -90,17 +116,16 @@ impl Standby {
             bytes_max: 1 << 20,
         };
         let shipper = Shipper::new(connection(), me.clone(), queue);
-        Ok(Standby { follower, following: Following::new(connection(), me), shipper, projections })
+        let copy = Copy { follower, projections };
+        Ok(Standby { copy, following: Following::new(connection(), me), shipper })
     }
 
     fn follow(&mut self) -> Result<bool, Stop> {
-        let Some(events) = self.following.step(&mut self.follower)? else { return Ok(false) };
-        self.projections.take(&events)?;
-        Ok(true)
+        Ok(self.following.step(&mut self.copy)?)
     }
 
     fn ship(&mut self, world: &World) -> Result<Did, Stop> {
-        let marks = QueueMarks::decode(&self.follower.log().mark())?;
+        let marks = QueueMarks::decode(&self.copy.follower.log().mark())?;
         Ok(self.shipper.step(&marks, world.clock.now())?)
     }
 }
@@ -117,7 +142,7 @@ impl Team {
     /// Waits for the lease and opens a service on a host.
     fn lead(&mut self, at: usize) -> Result<Rig, Stop> {
         self.standbys[at] = None;
-        let Standby { mut follower, mut following, .. } =
+        let Standby { mut copy, mut following, .. } =
             Standby::start(&mut self.sites[at], &self.database)?;
         let leadership: Leadership<Connection> = loop {
             self.database.lock().clock_ms += 200;
@@ -126,12 +151,19 @@ impl Team {
                 tries -= 1;
                 tries > 0
             });
-            match following.try_to_lead(&mut follower, LEASE, patience)? {
+            match following.try_to_lead(&mut copy, LEASE, patience)? {
                 Attempt::Leads(leadership) => break leadership,
                 Attempt::Held(again) => following = again,
             }
         };
+        let Copy { follower, projections } = copy;
         let world = &self.sites[at].world;
+        // What it wrote while it followed must be all: a service goes on with these files.
+        let acks = || world.read(&world.home.acks());
+        let before = acks();
+        drop(projections);
+        drop(Projections::open(&world.shared(), &world.home, follower.log())?);
+        assert!(before == acks(), "a follower left out acks");
         let marks = QueueMarks::decode(&follower.log().mark())?;
         let (log, lines) = (follower.log().clone(), Connection(Arc::clone(&self.database)));
         let collector = Collector::new(lines, world.host.clone(), marks);
@@ -218,7 +250,8 @@ fn history(seed: u64) {
             _ => {}
         }
         team.sites[at].world.disk.set_faults(faults);
-        if team.reign(at).is_err() {
+        let ended = team.reign(at);
+        if ended.is_err() || team.sites[at].world.disk.has_crashed() {
             let disk = team.sites[at].world.disk.crash(team.rng.next());
             team.sites[at].world.disk = disk;
         }
@@ -249,8 +282,9 @@ fn check_outcomes(seed: u64, acks: &[u8], team: &Team) {
     for line in acks.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         let ack: Value = serde_json::from_slice(line).unwrap();
         let status = ack["status"].as_str().unwrap();
-        if ENDINGS.contains(&status) {
-            *endings.entry(ack["request_id"].as_str().unwrap().to_owned()).or_default() += 1;
+        // A torn line has no id.
+        if let (true, Some(id)) = (ENDINGS.contains(&status), ack["request_id"].as_str()) {
+            *endings.entry(id.to_owned()).or_default() += 1;
         }
         if let ("completed", Some(item)) = (status, ack["summary"]["summary_id"].as_str()) {
             assert!(made.insert(item.to_owned()), "seed {seed}: {item} was made twice");
@@ -260,7 +294,7 @@ fn check_outcomes(seed: u64, acks: &[u8], team: &Team) {
     for site in &team.sites {
         let queue = site.world.read(&site.world.home.queue);
         for line in queue.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            let request: Value = serde_json::from_slice(line).unwrap();
+            let Ok(request) = serde_json::from_slice::<Value>(line) else { continue };
             let id = request["request_id"].as_str().unwrap();
             assert_eq!(endings.get(id), Some(&1), "seed {seed}: outcomes of {id}");
             lines += 1;
