@@ -79,10 +79,13 @@ fn unclear<T: std::fmt::Debug>(answer: Result<T, SharedError>) -> String {
 }
 
 fn patience() -> Patience {
-    let until = Instant::now() + LONG;
+    let mut tries = 0;
+    let mut last = Instant::now();
     Box::new(move || {
+        tries = if last.elapsed() < Duration::from_secs(10) { tries + 1 } else { 0 };
         std::thread::sleep(Duration::from_millis(20));
-        Instant::now() < until
+        last = Instant::now();
+        tries < 3000
     })
 }
 
