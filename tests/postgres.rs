@@ -6,6 +6,7 @@
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
+    clippy::print_stdout,
     reason = "a test stops at the first surprise"
 )]
 
@@ -22,7 +23,6 @@ mod serving;
 #[allow(dead_code, reason = "another test uses the rest")]
 #[path = "hosts/simulated.rs"]
 mod simulated;
-#[allow(dead_code, reason = "another test uses the rest")]
 mod support;
 #[path = "hosts/vectors.rs"]
 mod vectors;

@@ -38,7 +38,7 @@ impl<S: SharedLines> Collector<S> {
     }
 
     /// The next batch of another host, and its name.
-    pub fn next(&mut self) -> Result<Option<(String, Batch)>, SharedError> {
+    pub fn next_batch(&mut self) -> Result<Option<(String, Batch)>, SharedError> {
         if self.found.is_empty() {
             self.look()?;
         }
@@ -111,7 +111,7 @@ impl<S: SharedLines> Collecting<S> {
 impl<S: SharedLines> OtherQueues for Collecting<S> {
     fn next(&mut self) -> Option<(String, Batch)> {
         let tidied = self.tidy();
-        match tidied.and_then(|()| self.collector.next()) {
+        match tidied.and_then(|()| self.collector.next_batch()) {
             Ok(next) => next,
             Err(error) => {
                 tracing::debug!(%error, "the lines of other hosts wait");

@@ -92,6 +92,7 @@ struct Reign {
     others: Collector<Connection>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "there are few hosts")]
 enum Role {
     Down,
     Follows(Following<Connection>, Shipper<Connection>),
@@ -311,7 +312,7 @@ impl History {
         if self.rng.chance(10) {
             let _ = reign.others.tidy(&self.hosts[at].log.marks());
         }
-        let found = reign.others.next().ok().flatten()?;
+        let found = reign.others.next_batch().ok().flatten()?;
         self.tally.from_others += 1;
         Some(found)
     }
