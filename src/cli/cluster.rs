@@ -1,7 +1,10 @@
-//! `cluster`: a log that several hosts share. Make it, join it, look at it, compare this home with it, leave it.
+//! `cluster`: a log that several hosts share. Make it, join it, look at it, compare this home with it, shorten
+//! it, leave it.
+
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::causes::{held_by_another, log_failed};
 use super::failure::{Exit, Failure};
@@ -18,6 +21,7 @@ use crate::cluster::postgres::{
 use crate::cluster::shared_log::{Member, SharedError, SharedLog as _};
 use crate::cluster::verifying::{Agreed, VerifyError, verify};
 use crate::config::ClusterConfig;
+use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::home::{Home, HomeLock};
 use crate::log::{Options, Store};
@@ -49,6 +53,11 @@ enum Action {
     Status,
     /// Check that the log of this home is a part of the shared log, record by record
     Verify,
+    /// Remove the commits from the database that a backup has
+    Trim {
+        /// The backup, made with `summarizer backup` on a host of the cluster; keep it for hosts that join later
+        backup: PathBuf,
+    },
     /// Take a host off the list of hosts; its home stays whole
     Leave {
         /// The host [default: this one]
@@ -68,6 +77,7 @@ impl ClusterArgs {
             Action::Join => join(context, &access),
             Action::Status => status(context, &config, &access),
             Action::Verify => check(context, &access),
+            Action::Trim { backup } => trim(context, &access, backup),
             Action::Leave { host } => {
                 leave(context, &access, host.as_deref().unwrap_or(&access.host))
             }
@@ -356,6 +366,57 @@ fn check(context: &Context, access: &Access) -> Result<Exit, Failure> {
         ui::count(end.n - place.n, "commit")
     ));
     Ok(Exit::Done)
+}
+
+fn trim(context: &Context, access: &Access, backup: &Path) -> Result<Exit, Failure> {
+    let failed = |error: SharedError| shared_failed(access, &error);
+    let (seq, hash) = end_of_backup(context, backup)?;
+    let mut cluster = Cluster::new(access.clone()).map_err(failed)?;
+    let standing = cluster.standing().map_err(failed)?;
+    let start = cluster.list().find(seq, hash).map_err(failed)?.ok_or_else(|| {
+        let what =
+            format!("the backup {} is not one of the log `{}`", backup.display(), access.log);
+        Failure::new(Exit::Input, what)
+            .hint("make one on a host of the cluster: `summarizer backup DIR`")
+    })?;
+    let behind = |host: &&HostStanding| host.applied.is_none_or(|applied| applied < start.n);
+    if let Some(HostStanding { host, .. }) = standing.hosts.iter().find(behind) {
+        let what = format!("the host {host} has not applied all that the backup has");
+        return Err(Failure::new(Exit::Busy, what).hint(format!(
+            "wait until it has, or take it off the list with `summarizer cluster leave {host}`"
+        )));
+    }
+    cluster.trim(&start).map_err(failed)?;
+    let removed = start.n.saturating_sub(standing.start.n);
+    if context.ui.json {
+        context.ui.json(&json!({
+            "log": access.log, "removed": removed, "start": {"commit": start.n, "seq": start.seq.0},
+        }));
+        return Ok(Exit::Done);
+    }
+    let commits = ui::count(removed, "commit");
+    context.ui.out(format!("removed {commits}; the list begins after record {seq}"));
+    context.ui.talk(ui::dim("keep the backup: a host that joins later starts from it"));
+    Ok(Exit::Done)
+}
+
+/// The last record of a backup and its hash.
+fn end_of_backup(context: &Context, backup: &Path) -> Result<(Seq, Digest), Failure> {
+    let failed = |why: String| {
+        let what = format!("{} is not a whole backup", backup.display());
+        let failure = Failure::new(Exit::Input, format!("{what}: {why}"));
+        failure.hint("name a folder that `summarizer backup` made")
+    };
+    let manifest = context.machine.disk.read(&backup.join("backup.json"));
+    let manifest = manifest.map_err(|error| failed(error.to_string()))?;
+    let manifest: Value =
+        serde_json::from_slice(&manifest).map_err(|error| failed(error.to_string()))?;
+    let seq = manifest["log"]["head"].as_u64();
+    let hash = manifest["log"]["hash"].as_str().and_then(|hash| hash.parse().ok());
+    match (seq, hash, manifest["verified"] == true) {
+        (Some(seq), Some(hash), true) => Ok((Seq(seq), hash)),
+        _ => Err(failed("its manifest does not say where it ends".to_owned())),
+    }
 }
 
 fn leave(context: &Context, access: &Access, host: &str) -> Result<Exit, Failure> {

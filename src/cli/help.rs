@@ -80,6 +80,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     #[cfg(feature = "cluster")]
     ("cluster verify", "summarizer cluster verify"),
     #[cfg(feature = "cluster")]
+    ("cluster trim", "summarizer cluster trim copy-of-my-home"),
+    #[cfg(feature = "cluster")]
     ("cluster leave", "summarizer cluster leave host-b"),
     ("recover", "summarizer recover"),
     ("config", "summarizer config --defaults"),

@@ -22,6 +22,8 @@ const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 const SHIP_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// How long a leader waits before it asks again what became of a commit.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// Tries of a leader that lie apart so far are of two outages. One call of the shared log takes less.
+const APART: Duration = Duration::from_secs(20);
 
 /// Makes a connection to what the hosts share.
 pub type Connect<L> = Arc<dyn Fn() -> Result<L, SharedError> + Send + Sync>;
@@ -223,12 +225,14 @@ impl<L: SharedLog + SharedLines> Standby<L> {
     }
 }
 
-/// Tries for so long.
+/// Tries for so long in each outage. Calls that come close to each other belong to the same one.
 fn patience(all: Duration) -> super::leadership::Patience {
-    let mut until = None;
+    let mut outage: Option<(Instant, Instant)> = None;
     Box::new(move || {
-        let until = *until.get_or_insert_with(|| Instant::now() + all);
+        let same = outage.filter(|(_, last)| last.elapsed() < APART);
+        let begun = same.map_or_else(Instant::now, |(begun, _)| begun);
         std::thread::sleep(ASK_AGAIN_AFTER);
-        Instant::now() < until
+        outage = Some((begun, Instant::now()));
+        begun.elapsed() < all
     })
 }

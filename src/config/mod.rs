@@ -22,9 +22,9 @@ use crate::contract::places::{BadRule, DataPlace, DataRule};
 use crate::contract::privacy::PrivacyRules;
 pub(crate) use address::ServerAddress;
 pub(crate) use address::shown_address;
+pub(crate) use cluster::{AddressSource, ClusterConfig};
 #[cfg(feature = "cluster")]
-pub(crate) use cluster::is_plain_name;
-pub(crate) use cluster::{AddressSource, ClusterConfig, Role};
+pub(crate) use cluster::{Role, is_plain_name};
 pub(crate) use keys::FLOW_KEYS;
 pub(crate) use keys::KEYS;
 pub(crate) use keys::PROVIDER_KEYS;

@@ -93,6 +93,7 @@ struct Reign {
     others: Collector<Connection>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "there are few hosts")]
 enum Role {
     Down,
     Follows(Following<Connection>, Shipper<Connection>),

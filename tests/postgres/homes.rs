@@ -166,14 +166,45 @@ fn homes_share_a_log_by_commands() {
     assert_eq!(c.done(&["log", "dump"]), copy.done(&["log", "dump"]));
     assert_eq!(copy.json(&["cluster", "verify"])["ok"], true);
 
+    // What a backup has may leave the list, once every host has it.
+    let kept = folder.path().join("kept");
+    a.json(&["cluster", "join"]);
+    a.done(&["backup", kept.to_str().unwrap()]);
+    a.leads("team", 3);
+    let (code, told) = b.fails(&["cluster", "trim", folder.path().to_str().unwrap()]);
+    assert!(code == 5 && told.contains("not a whole backup"), "{told}");
+    let foreign = copy.home.to_str().unwrap();
+    let (code, told) = b.fails(&["cluster", "trim", foreign]);
+    assert!(code == 5 && told.contains("not one of the log `team`"), "{told}");
+    servers.sql(0, "UPDATE summarizer.hosts SET applied = 2 WHERE log_id = 'team' AND host = 'b'");
+    let (code, told) = a.fails(&["cluster", "trim", kept.to_str().unwrap()]);
+    assert!(code == 4 && told.contains("the host b has not applied"), "{told}");
+    let late = Host::new(folder.path(), "late", &url);
+    b.json(&["cluster", "join"]);
+    let trimmed = a.json(&["cluster", "trim", kept.to_str().unwrap()]);
+    assert!(trimmed["removed"].as_u64().unwrap() > 10, "{trimmed}");
+    let (code, told) = late.fails(&["cluster", "join"]);
+    assert!(code == 5 && told.contains("summarizer backup"), "{told}");
+    for host in [&a, &b] {
+        host.json(&["cluster", "join"]);
+        assert_eq!(host.json(&["cluster", "verify"])["ok"], true);
+    }
+    b.leads("team", 2);
+    a.json(&["cluster", "join"]);
+    assert_eq!(a.done(&["log", "dump"]), b.done(&["log", "dump"]));
+    let kept = Host { name: "kept", home: kept, url: url.clone() };
+    kept.shares("team");
+    kept.json(&["cluster", "join"]);
+    assert_eq!(a.done(&["log", "dump"]), kept.done(&["log", "dump"]));
+
     // Damage in the list is found and named.
     servers.sql(
         0,
         "UPDATE summarizer.commits SET packed = overlay(packed placing '\\x00'::bytea from 150) \
-                    WHERE log_id = 'team' AND n = 3",
+                    WHERE log_id = 'team' AND n = (SELECT trimmed + 2 FROM summarizer.heads WHERE log_id = 'team')",
     );
     let (code, told) = a.fails(&["cluster", "verify"]);
-    assert!(code == 1 && told.contains("commit 3 of the list is damaged"), "{told}");
+    assert!(code == 1 && told.contains(" of the list is damaged"), "{told}");
 
     // Another log under the same name is noticed.
     a.shares("second");

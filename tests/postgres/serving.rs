@@ -144,9 +144,9 @@ impl Team {
     /// A line on each host. The source is on all of them, as buses that hosts share are.
     fn produce(&mut self, each: u64) {
         for _ in 0..each {
-            for at in 0..self.hosts.len() {
+            for (at, name) in NAMES.iter().enumerate() {
                 self.sent += 1;
-                let id = format!("{}{}", NAMES[at], self.sent);
+                let id = format!("{name}{}", self.sent);
                 for host in &self.hosts {
                     host.home
                         .note(&format!("{id}.txt"), &format!("Notes about {id}. They are short."));

@@ -14,7 +14,7 @@ use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// How long one server may take to accept a connection.
-const CONNECT: Duration = Duration::from_secs(4);
+const CONNECT: Duration = Duration::from_secs(3);
 /// Sent bytes that are not acknowledged for so long end the connection.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(8);
 /// A quiet connection is probed after so long.

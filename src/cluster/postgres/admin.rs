@@ -77,7 +77,7 @@ pub fn initialize(access: &Access, init: &Init) -> Result<bool, SharedError> {
     let PostgresLog { runtime, .. } = PostgresLog::new(access.clone())?;
     let durability = access.durability;
     let mut session =
-        Session::open(&runtime, &access.address, access.bound, |runtime, session| {
+        Session::open(&runtime, &access.address, access.bound, 0, |runtime, session| {
             if !server_facts(runtime, session)?.has_tables {
                 session.script(runtime, SCHEMA)?;
             }
@@ -151,6 +151,11 @@ const HOSTS: &str = "SELECT host, release, shipped, applied, \
 const FORGET_HOST: &str =
     "DELETE FROM summarizer.hosts WHERE log_id = $1 AND host = $2 RETURNING 0::int8";
 
+const TRIM: &str = "UPDATE summarizer.heads SET trimmed = $2, trimmed_seq = $3, trimmed_hash = $4 \
+    WHERE log_id = $1 AND trimmed < $2 AND n >= $2";
+
+const REMOVE: &str = "DELETE FROM summarizer.commits WHERE log_id = $1 AND n <= $2";
+
 /// A log, for those who ask about it.
 pub struct Cluster(PostgresLog);
 
@@ -206,6 +211,20 @@ impl Cluster {
                 clock_ms: row.try_get(10).map_err(|error| odd(&error))?,
                 hosts,
             })
+        })
+    }
+
+    /// Removes the commits up to this place, which then is the start of the list. Whether anybody still needs
+    /// them is for the caller to know.
+    pub fn trim(&mut self, start: &End) -> Result<(), SharedError> {
+        self.0.with(|runtime, session, access| {
+            let params = [
+                (&access.log as _, Type::TEXT),
+                (&signed(start.n) as _, Type::INT8),
+                (&signed(start.seq.0) as _, Type::INT8),
+                (&start.hash.0.as_slice() as _, Type::BYTEA),
+            ];
+            session.write_together(runtime, &[(TRIM, &params), (REMOVE, &params[..2])])
         })
     }
 

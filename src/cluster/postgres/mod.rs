@@ -69,6 +69,8 @@ pub struct PostgresLog {
     session: Option<Session>,
     /// Connections so far.
     connections: u64,
+    /// The server that answered last.
+    server: usize,
     /// The end of the list as this host last saw it confirmed.
     confirmed: Option<End>,
     /// The end of what was read last, and on which connection. A write on the same one confirms it.
@@ -79,11 +81,14 @@ pub struct PostgresLog {
     told: Option<(Option<End>, Instant)>,
 }
 
+/// What a server says of itself. The settings keep other limits out, and end a claim that waits for a row
+/// when its host is gone; a wait for standbys is not ended by that.
 const FACTS: &str = "SELECT current_setting('server_version_num')::int8, pg_is_in_recovery(), \
     current_setting('transaction_read_only'), current_setting('synchronous_commit'), \
     current_setting('synchronous_standby_names'), to_regclass('summarizer.heads') IS NOT NULL, current_setting('fsync'), \
     set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false), \
-    set_config('default_transaction_isolation', 'read committed', false)";
+    set_config('default_transaction_isolation', 'read committed', false), \
+    CASE WHEN version() LIKE '%linux%' THEN set_config('client_connection_check_interval', '2s', false) END";
 
 const LOG: &str = "SELECT format, n FROM summarizer.heads WHERE log_id = $1";
 
@@ -91,6 +96,9 @@ const LOG: &str = "SELECT format, n FROM summarizer.heads WHERE log_id = $1";
 const HAS: &str = "SELECT h.trimmed > $2 OR (h.trimmed = $2 AND h.trimmed_hash = $3) \
     OR EXISTS (SELECT FROM summarizer.commits c WHERE c.log_id = $1 AND c.n = $2 AND c.hash = $3) \
     FROM summarizer.heads h WHERE h.log_id = $1";
+
+/// Where the list begins.
+const START: &str = "SELECT trimmed, trimmed_seq FROM summarizer.heads WHERE log_id = $1";
 
 const FIND: &str = "SELECT n, seq, hash FROM (\
     SELECT trimmed AS n, trimmed_seq AS seq, trimmed_hash AS hash FROM summarizer.heads \
@@ -142,6 +150,7 @@ impl PostgresLog {
             runtime,
             session: None,
             connections: 0,
+            server: 0,
             confirmed: None,
             read: None,
             applied: None,
@@ -154,15 +163,16 @@ impl PostgresLog {
         &mut self,
         call: impl FnOnce(&Runtime, &mut Session, &Access) -> Result<T, SharedError>,
     ) -> Result<T, SharedError> {
-        let PostgresLog { access, runtime, session, connections, confirmed, .. } = self;
+        let PostgresLog { access, runtime, session, connections, server, confirmed, .. } = self;
         let open = match session {
             Some(open) => open,
             none => {
-                let fresh =
-                    Session::open(runtime, &access.address, access.bound, |runtime, fresh| {
-                        check(runtime, fresh, access, confirmed.as_ref())
-                    })?;
-                *connections += 1;
+                let access = &*access;
+                let Access { address, bound, .. } = access;
+                let fresh = Session::open(runtime, address, *bound, *server, |runtime, fresh| {
+                    check(runtime, fresh, access, confirmed.as_ref())
+                })?;
+                (*connections, *server) = (*connections + 1, fresh.server);
                 none.insert(fresh)
             }
         };
@@ -276,6 +286,25 @@ fn suits(
     Ok(())
 }
 
+/// Says so when what is looked for is before the start of the list, by its commit and its record.
+fn refuse_trimmed(
+    runtime: &Runtime,
+    session: &mut Session,
+    access: &Access,
+    is_before: impl FnOnce(u64, u64) -> bool,
+) -> Result<(), SharedError> {
+    let rows = session.read(runtime, START, &[(&access.log as _, Type::TEXT)])?;
+    let Some(row) = rows.first() else { return Ok(()) };
+    let (n, seq) = (number(row, 0)?, number(row, 1)?);
+    match is_before(n, seq) {
+        false => Ok(()),
+        true => Err(SharedError::Refused(format!(
+            "the list begins after record {seq}, and this home ends before it: start from a backup of another host \
+             (`summarizer backup DIR` there)"
+        ))),
+    }
+}
+
 impl SharedLog for PostgresLog {
     fn find(&mut self, seq: Seq, hash: Digest) -> Result<Option<End>, SharedError> {
         self.with(|runtime, session, access| {
@@ -285,7 +314,11 @@ impl SharedLog for PostgresLog {
                 (&hash.0.as_slice() as _, Type::BYTEA),
             ];
             let rows = session.read(runtime, FIND, &params)?;
-            rows.first().map(|row| end(row, 0)).transpose()
+            let found = rows.first().map(|row| end(row, 0)).transpose()?;
+            if found.is_none() {
+                refuse_trimmed(runtime, session, access, |_, start| seq.0 < start)?;
+            }
+            Ok(found)
         })
     }
 
@@ -301,6 +334,9 @@ impl SharedLog for PostgresLog {
             let rows = session.read(runtime, READ, &params)?;
             let mut rows = rows.iter();
             let at = rows.next().map(|row| end(row, 0)).transpose()?;
+            if at.is_none() {
+                refuse_trimmed(runtime, session, access, |start, _| place.n < start)?;
+            }
             if at != Some(*place) {
                 return Ok(Reading::Differs);
             }
@@ -338,7 +374,7 @@ impl SharedLog for PostgresLog {
                 (&hash.as_ref().map(<[u8; 32]>::as_slice) as _, Type::BYTEA),
                 (&env!("CARGO_PKG_VERSION") as _, Type::TEXT),
             ];
-            session.write(runtime, SETTLE, &params).map(|_| ())
+            session.write_small(runtime, SETTLE, &params).map(|_| ())
         })?;
         match read {
             // The write may have gone to another server, which says nothing of what the first one has.
@@ -390,7 +426,7 @@ impl SharedLog for PostgresLog {
                 (&me.to_string() as _, Type::TEXT),
                 (&lease.as_secs_f64() as _, Type::FLOAT8),
             ];
-            claimed(&session.write(runtime, CLAIM, &params)?)
+            claimed(&session.write_small(runtime, CLAIM, &params)?)
         })
     }
 
@@ -407,7 +443,7 @@ impl SharedLog for PostgresLog {
                 (&signed(epoch) as _, Type::INT8),
                 (&lease.as_secs_f64() as _, Type::FLOAT8),
             ];
-            claimed(&session.write(runtime, CLAIM_AGAIN, &params)?)
+            claimed(&session.write_small(runtime, CLAIM_AGAIN, &params)?)
         })
     }
 
@@ -418,7 +454,7 @@ impl SharedLog for PostgresLog {
                 (&me.to_string() as _, Type::TEXT),
                 (&lease.as_secs_f64() as _, Type::FLOAT8),
             ];
-            session.write(runtime, RENEW, &params).map(|rows| !rows.is_empty())
+            session.write_small(runtime, RENEW, &params).map(|rows| !rows.is_empty())
         })?;
         if self.has_news() {
             // The lease is what was asked for, whatever comes of this.

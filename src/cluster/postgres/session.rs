@@ -22,7 +22,10 @@ use super::address::Address;
 use super::failure::{classed, unreachable};
 
 /// How long name lookup, connection, TLS and login may take at one server.
-const LOGIN: Duration = Duration::from_secs(6);
+const LOGIN: Duration = Duration::from_secs(4);
+
+/// The same for a write of a row without content.
+const SMALL: Duration = Duration::from_secs(4);
 
 /// A value for a statement, with its type, so that nothing is asked twice.
 pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
@@ -33,21 +36,26 @@ pub(super) struct Session {
     client: Client,
     wire: Wire,
     bound: Duration,
+    /// Its place in the address.
+    pub server: usize,
     /// Host and port, for people.
     pub shown: String,
 }
 
 impl Session {
-    /// Connects to the first server that `accepts` takes.
+    /// Connects to the first server that `accepts` takes, from the place `first` on.
     pub(super) fn open(
         runtime: &Runtime,
         address: &Address,
         bound: Duration,
+        first: usize,
         mut accepts: impl FnMut(&Runtime, &mut Session) -> Result<(), SharedError>,
     ) -> Result<Session, SharedError> {
         let mut failures = Vec::new();
         let mut is_final = true;
-        for server in &address.servers {
+        let count = address.servers.len();
+        for at in (first..first + count).map(|at| at % count) {
+            let server = &address.servers[at];
             let connected = runtime.block_on(async {
                 timeout(LOGIN, server.config.connect(address.tls.clone())).await
             });
@@ -55,7 +63,8 @@ impl Session {
                 Err(_) => Err(SharedError::Unclear(format!("no answer for {} s", LOGIN.as_secs()))),
                 Ok(Err(error)) => Err(unreachable(&error)),
                 Ok(Ok((client, wire))) => {
-                    let mut session = Session { client, wire, bound, shown: server.shown.clone() };
+                    let shown = server.shown.clone();
+                    let mut session = Session { client, wire, bound, server: at, shown };
                     accepts(runtime, &mut session).map(|()| session)
                 }
             };
@@ -95,6 +104,20 @@ impl Session {
             Some(warning) => Err(SharedError::Unclear(warning)),
             None => Ok(rows),
         }
+    }
+
+    /// The same for a row without content, which is given up sooner.
+    pub(super) fn write_small(
+        &mut self,
+        runtime: &Runtime,
+        sql: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, SharedError> {
+        let bound = self.bound;
+        self.bound = SMALL.min(bound);
+        let wrote = self.write(runtime, sql, params);
+        self.bound = bound;
+        wrote
     }
 
     /// Several writes as one.
