@@ -81,6 +81,7 @@ impl<S: SharedLines> Shipper<S> {
     }
 
     /// How many bytes were shipped that the log does not have yet.
+    #[cfg(any(test, feature = "internals"))]
     pub fn behind(&self) -> u64 {
         let ends = self.under_way.as_ref().map(|under_way| &under_way.ends);
         let ends = ends.and_then(|ends| Some((ends.front()?.offset, ends.back()?.offset)));

@@ -75,6 +75,7 @@ impl Follower {
         self.store.head()
     }
 
+    #[cfg(any(test, feature = "internals"))]
     pub fn state(&self) -> &State {
         &self.state
     }
