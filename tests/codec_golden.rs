@@ -817,7 +817,7 @@ fn the_bytes_of_tables_are_unchanged() {
     assert_eq!(codec::decode_cursor(&bytes(&golden["cursor"])).unwrap(), cursor);
     assert_eq!(codec::decode_flows(&bytes(&golden["flows"])).unwrap(), flows);
     assert_eq!(codec::decode_ledger(&bytes(&golden["ledger"])).unwrap(), ledger);
-    assert_eq!(codec::decode_mark(&bytes(&golden["queue_mark"])).unwrap(), mark);
+    assert_eq!(codec::decode_marks(&bytes(&golden["queue_mark"])).unwrap().alone(), Some(&mark));
     assert_eq!(codec::decode_open(&bytes(&golden["open"])).unwrap(), open);
     assert_eq!(codec::decode_row(&bytes(&golden["row"])).unwrap(), row);
 }

@@ -11,7 +11,10 @@
 
 mod hosts {
     mod homes;
+    pub mod plain;
+    mod queues;
     pub mod simulated;
+    mod teams;
 }
 mod support;
 
@@ -19,6 +22,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hosts::plain::{GENESIS, Plain};
 use hosts::simulated::{Connection, Database};
 use parking_lot::Mutex;
 use summarizer::cluster::following::{Attempt, Following, MemberError, Replica};
@@ -26,48 +30,11 @@ use summarizer::cluster::leadership::{LeadError, Leadership};
 use summarizer::cluster::shared_log::{Member, Outgoing};
 use summarizer::contract::hash::{Digest, sha256};
 use summarizer::contract::ids::Seq;
-use summarizer::export::Committed;
 use support::{Rng, deep};
 
-/// The end of an empty log.
-const GENESIS: Digest = Digest([7; 32]);
 /// Steps in which faults happen.
 const STEPS: u64 = 400;
 const LEASE: Duration = Duration::from_millis(100);
-
-/// A log of made-up records: each commit is one, and says which it continues.
-#[derive(Debug, Clone, Default)]
-struct Plain {
-    hashes: Vec<Digest>,
-}
-
-impl Plain {
-    fn next(&self, content: u64) -> Outgoing {
-        let (seq, before) = self.head();
-        let mut shipped = before.0.to_vec();
-        shipped.extend_from_slice(&content.to_le_bytes());
-        let hash = sha256(&shipped);
-        Outgoing { from: (seq, before), last: seq.next(), hash, shipped }
-    }
-}
-
-impl Replica for Plain {
-    type Error = std::convert::Infallible;
-
-    fn head(&self) -> (Seq, Digest) {
-        (Seq(self.hashes.len() as u64), self.hashes.last().copied().unwrap_or(GENESIS))
-    }
-
-    fn take(&mut self, shipped: &[u8]) -> Result<Vec<Committed>, Self::Error> {
-        assert_eq!(
-            shipped[..32],
-            self.head().1.0,
-            "a commit is applied where it continues the log"
-        );
-        self.hashes.push(sha256(shipped));
-        Ok(Vec::new())
-    }
-}
 
 enum Role {
     Down,
@@ -211,7 +178,7 @@ impl History {
 
     fn leads(&mut self, at: usize, mut leadership: Leadership<Connection>) -> Role {
         self.contents += 1;
-        let commit = self.hosts[at].log.next(self.contents);
+        let commit = self.hosts[at].log.next(&self.contents.to_le_bytes());
         match leadership.append(&commit) {
             Ok(()) => {
                 self.confirmed.insert(commit.hash);
@@ -312,8 +279,8 @@ fn a_host_that_is_far_behind_becomes_level_before_it_leads() {
         panic!("nobody holds the lease");
     };
     // More than one reading takes.
-    for content in 0..8 {
-        let mut commit = log.next(content);
+    for content in 0u64..8 {
+        let mut commit = log.next(&content.to_le_bytes());
         commit.shipped.resize(1 << 20, 0);
         commit.hash = sha256(&commit.shipped);
         leadership.append(&commit).unwrap();
@@ -328,7 +295,7 @@ fn a_host_that_is_far_behind_becomes_level_before_it_leads() {
         panic!("the lease has ended");
     };
     assert_eq!(behind.head(), log.head());
-    leadership.append(&behind.next(9)).unwrap();
+    leadership.append(&behind.next(&[9])).unwrap();
 }
 
 #[test]
@@ -342,8 +309,8 @@ fn a_database_that_lost_confirmed_commits_is_noticed() {
     let leads = Following::new(connection(), member("a"));
     let leads = leads.try_to_lead(&mut log, LEASE, Box::new(|| true)).unwrap();
     let Attempt::Leads(mut leadership) = leads else { panic!("nobody holds the lease") };
-    for content in 0..3 {
-        let commit = log.next(content);
+    for content in 0u64..3 {
+        let commit = log.next(&content.to_le_bytes());
         leadership.append(&commit).unwrap();
         let Ok(_) = log.take(&commit.shipped);
     }

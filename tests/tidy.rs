@@ -99,6 +99,11 @@ const HOMES: &[Home] = &[
     },
     Home { names: &["ureq"], places: &["src/model/"], why: "only providers reach the network" },
     Home {
+        names: &["tokio", "tokio_postgres", "rustls::", "summarizer.heads", "summarizer.commits"],
+        places: &["src/cluster/postgres/"],
+        why: "only this module knows SQL and the library that speaks it",
+    },
+    Home {
         names: &["println!", "eprintln!", "print!", "eprint!", "io::stdout"],
         places: &["src/cli/"],
         why: "only the command line prints",

@@ -262,6 +262,7 @@ impl Bench {
     /// The reading and parsing threads of the service.
     pub fn intake(&self) -> Intake {
         let options = IntakeOptions {
+            host: String::new(),
             path: self.home.queue.clone(),
             tail: TailOptions::default(),
             lines_max: BATCH,
@@ -274,6 +275,7 @@ impl Bench {
             &options,
             &any_flow(),
             self.engine.log(),
+            None,
             None,
         )
         .expect("read the queue")

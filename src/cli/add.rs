@@ -187,7 +187,7 @@ fn work_off(
         });
     }
     let progress = AckProgress::start(context, home, Some(ids.len() as u64));
-    let ran = super::serve::run_service(context, "drain", Until::Drained(None));
+    let ran = super::run_home::run_service(context, "drain", Until::Drained(None));
     drop(progress);
     ran?;
     let mut ended = Ended::default();

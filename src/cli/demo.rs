@@ -14,7 +14,7 @@ use clap::Args;
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
-use super::serve::run_service;
+use super::run_home::run_service;
 use super::settings::load_config;
 use crate::control::question::Question;
 use crate::home::Home;

@@ -4,6 +4,8 @@
 //! Where only another party can act (a producer, a disk), the finding has a hint and a command that
 //! shows the problem.
 
+#[cfg(feature = "cluster")]
+mod cluster;
 mod digests;
 mod surroundings;
 
@@ -220,6 +222,8 @@ impl DoctorArgs {
         surroundings::look_at_providers(context, &config, findings);
         surroundings::look_at_privacy(&config, findings);
         surroundings::look_at_telemetry(context, &config, self.probe, findings);
+        #[cfg(feature = "cluster")]
+        cluster::look_at_cluster(context, &config, findings);
         surroundings::look_at_units(context, findings);
         surroundings::look_at_rights(context, &config, &home, findings);
         surroundings::look_at_isolation(&config, findings);
@@ -464,7 +468,7 @@ fn look_at_repairs(
 fn look_at_queue(context: &Context, held: &HeldHome, deep: bool, findings: &mut Findings) {
     let disk = &context.machine.disk;
     let queue = &held.home.queue;
-    let mark = match QueueMark::decode(&held.engine.log().mark()) {
+    let mark = match QueueMark::of_host(&held.config.queue_host(), &held.engine.log().mark()) {
         Ok(mark) => mark,
         Err(error) => return findings.wrong("queue", error.to_string(), "summarizer recover"),
     };

@@ -22,7 +22,7 @@ use crate::control::question::{Answer, Question};
 use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::{ControlClient, ControlServer, Progress};
 use crate::home::{Home, HomeLock};
-use crate::log::{Options, Store};
+use crate::log::{Options, Reader, Store};
 use crate::os::rights;
 use crate::projections::digester::{DigestOrder, Digester, NoteJournal};
 use crate::projections::projection::Site;
@@ -32,6 +32,7 @@ use crate::projections::snapshot_files::SnapshotFiles;
 use crate::projections::summaries::{Summaries, SummariesError};
 use crate::registry::SharedFlows;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
+use crate::sequencer::writer::agreement_of_commands;
 use crate::upstream::{IndexStore, index_of_home};
 
 /// How long a command waits for a command that holds the home only for one answer.
@@ -58,12 +59,21 @@ pub struct HeldHome {
     progress: Progress,
 }
 
-impl HeldHome {
-    /// Takes a home, making it when it is missing, and recovers it. `None` when another process holds it.
-    pub fn take(context: &Context, answers: bool) -> Result<Option<HeldHome>, Failure> {
+/// A home that this process has locked, before its log is open.
+pub(crate) struct LockedHome {
+    pub config: Config,
+    pub home: Home,
+    pub flows: SharedFlows,
+    pub control: Option<ControlServer>,
+    pub lock: HomeLock,
+    progress: Progress,
+}
+
+impl LockedHome {
+    /// Locks a home, making it when it is missing. `None` when another process holds it.
+    pub(crate) fn take(context: &Context, answers: bool) -> Result<Option<LockedHome>, Failure> {
         let config = load_config(context)?;
         let home = Home::new(&context.home, &config);
-        let disk = &context.machine.disk;
         make_home(context, &home)?;
         // A service waits for a command that holds the home briefly. A command does not wait: it
         // asks the service over its socket.
@@ -85,11 +95,74 @@ impl HeldHome {
         }
         let registry = load_registry(context)?;
         let flows = shared_flows(registry);
-        let (engine, projections, snapshots) = recover(context, &config, &home, &progress)?;
-        let projector = Projector::start(projections, snapshots);
-        let projector = projector.map_err(|error| projector_failed(&error))?;
+        Ok(Some(LockedHome { config, home, flows, control, lock, progress }))
+    }
+
+    /// Opens the log, repairing it after a crash.
+    pub(crate) fn open_store(&self, context: &Context) -> Result<Store, Failure> {
+        let path = self.home.store();
+        let fresh_id = random_bytes().map_err(|error| {
+            Failure::new(Exit::Storage, "cannot get random bytes").because(&error)
+        })?;
+        let disk = Arc::clone(&context.machine.disk);
+        let store = Store::open(disk, &path, Options::beside(&path), fresh_id, &mut |part| {
+            self.progress.report("repairing the log", part);
+        });
+        store.map_err(|error| log_failed(&error))
+    }
+
+    /// How far the replay of the log is.
+    pub(crate) fn replayed(&self, part: f64) {
+        self.progress.report("replaying the log", part);
+    }
+
+    /// Brings acks, quarantine records and snapshots up to the end of the log.
+    pub(crate) fn repair(&self, context: &Context, log: &Reader) -> Result<Projector, Failure> {
+        let (disk, home) = (&context.machine.disk, &self.home);
+        refuse_other_log(context, home, log)?;
+        self.progress.report("repairing the acks", 1.0);
+        let projections = Projections::open(disk, home, log);
+        let (projections, repairs) = projections.map_err(|error| projector_failed(&error))?;
+        let snapshots = SnapshotFiles::of_home(disk, home, log);
+        let snapshots = snapshots.map_err(|error| {
+            let what = "cannot bring run/snapshots up to date";
+            Failure::new(Exit::Storage, what).because(error.as_ref())
+        })?;
+        for (name, repair) in ["ack.jsonl", "quarantine.jsonl"].iter().zip(repairs) {
+            if repair.cut > 0 {
+                let bytes = repair.cut;
+                tracing::warn!(file = name, bytes, "cut bytes that the log does not hold");
+            }
+        }
+        Projector::start(projections, snapshots).map_err(|error| projector_failed(&error))
+    }
+
+    /// The service is up: questions are answered from now on.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn is_up(&self) {
+        self.progress.done();
+    }
+}
+
+impl HeldHome {
+    /// Takes a home, making it when it is missing, and recovers it. `None` when another process holds it.
+    pub fn take(context: &Context, answers: bool) -> Result<Option<HeldHome>, Failure> {
+        let Some(locked) = LockedHome::take(context, answers)? else { return Ok(None) };
+        let bar = context.ui.progress("recovering", 100);
+        let store = locked.open_store(context)?;
+        let options = EngineOptions::of(&locked.config);
+        let now = context.machine.clock.now();
+        let agreement = agreement_of_commands(locked.config.cluster.is_some());
+        let engine = Engine::open_agreed(store, agreement, options, now, &mut |part| {
+            locked.replayed(part);
+            bar.set_position((part * 100.0) as u64);
+        });
+        let engine = engine.map_err(|error| engine_failed(&error))?;
+        let projector = locked.repair(context, engine.log())?;
+        bar.finish_and_clear();
+        let LockedHome { config, home, flows, control, lock, progress } = locked;
+        let index = index_of_home(&context.machine.disk, &home.upstream_index());
         let runs = None;
-        let index = index_of_home(disk, &home.upstream_index());
         Ok(Some(HeldHome {
             config,
             home,
@@ -373,48 +446,4 @@ fn take_lock(
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-fn recover(
-    context: &Context,
-    config: &Config,
-    home: &Home,
-    progress: &Progress,
-) -> Result<(Engine, Projections, SnapshotFiles), Failure> {
-    let disk = &context.machine.disk;
-    let path = home.store();
-    let fresh_id = random_bytes()
-        .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
-    let bar = context.ui.progress("recovering", 100);
-    let report = |what: &str, part: f64| {
-        progress.report(what, part);
-        bar.set_position((part * 100.0) as u64);
-    };
-    let options = Options::beside(&path);
-    let store = Store::open(Arc::clone(disk), &path, options, fresh_id, &mut |part| {
-        report("repairing the log", part);
-    });
-    let store = store.map_err(|error| log_failed(&error))?;
-    let now = context.machine.clock.now();
-    let engine_options = EngineOptions::of(config);
-    let engine = Engine::open(store, engine_options, now, &mut |part| {
-        report("replaying the log", part);
-    });
-    let engine = engine.map_err(|error| engine_failed(&error))?;
-    refuse_other_log(context, home, engine.log())?;
-    progress.report("repairing the acks", 1.0);
-    let projections = Projections::open(disk, home, engine.log());
-    let (projections, repairs) = projections.map_err(|error| projector_failed(&error))?;
-    let snapshots = SnapshotFiles::of_home(disk, home, engine.log());
-    let snapshots = snapshots.map_err(|error| {
-        let what = "cannot bring run/snapshots up to date";
-        Failure::new(Exit::Storage, what).because(error.as_ref())
-    })?;
-    bar.finish_and_clear();
-    for (name, repair) in ["ack.jsonl", "quarantine.jsonl"].iter().zip(repairs) {
-        if repair.cut > 0 {
-            tracing::warn!(file = name, bytes = repair.cut, "cut bytes that the log does not hold");
-        }
-    }
-    Ok((engine, projections, snapshots))
 }

@@ -17,6 +17,8 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Look", &["status", "requests", "show", "explain", "trace", "log"]),
     ("Prove", &["verify", "replay", "export"]),
     ("Keep", &["backup", "recover", "retain", "service"]),
+    #[cfg(feature = "cluster")]
+    ("Several hosts", &["cluster"]),
     ("Data and digests", &["import", "select", "day", "digest", "task"]),
     ("Flows", &["registry", "flow"]),
     ("Research and agents", &["compact", "tune", "perspectives", "wave", "pack"]),
@@ -70,6 +72,18 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("retain", "summarizer retain --dry-run"),
     ("service install", "summarizer service install --user --print"),
     ("service uninstall", "summarizer service uninstall --user"),
+    #[cfg(feature = "cluster")]
+    ("cluster init", "summarizer cluster init --role app"),
+    #[cfg(feature = "cluster")]
+    ("cluster join", "summarizer --home my-home cluster join"),
+    #[cfg(feature = "cluster")]
+    ("cluster status", "summarizer cluster status"),
+    #[cfg(feature = "cluster")]
+    ("cluster verify", "summarizer cluster verify"),
+    #[cfg(feature = "cluster")]
+    ("cluster trim", "summarizer cluster trim copy-of-my-home"),
+    #[cfg(feature = "cluster")]
+    ("cluster leave", "summarizer cluster leave host-b"),
     ("recover", "summarizer recover"),
     ("config", "summarizer config --defaults"),
     ("registry list", "summarizer registry list"),

@@ -8,6 +8,8 @@ mod add;
 mod all_new;
 pub mod backup;
 mod causes;
+#[cfg(feature = "cluster")]
+mod cluster;
 pub mod compact;
 mod compare;
 mod complete;
@@ -56,6 +58,7 @@ pub mod registry;
 pub mod replay;
 pub mod retain;
 mod returned;
+mod run_home;
 pub mod schema;
 mod search;
 pub mod select;
@@ -64,6 +67,8 @@ mod select_summaries;
 pub mod serve;
 pub mod service;
 mod settings;
+#[cfg(feature = "cluster")]
+mod shared_home;
 pub mod shell;
 mod since;
 pub mod source_files;
@@ -168,6 +173,8 @@ enum Command {
     Backup(backup::BackupArgs),
     Retain(retain::RetainArgs),
     Service(service::ServiceArgs),
+    #[cfg(feature = "cluster")]
+    Cluster(cluster::ClusterArgs),
     Recover(recover::RecoverArgs),
     Config(home::ConfigArgs),
     Registry(registry::RegistryArgs),
@@ -334,6 +341,8 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Backup(args) => args.run(context),
         Command::Retain(args) => args.run(context),
         Command::Service(args) => args.run(context),
+        #[cfg(feature = "cluster")]
+        Command::Cluster(args) => args.run(context),
         Command::Recover(args) => args.run(context),
         Command::Config(args) => args.run(context),
         Command::Registry(args) => args.run(context),

@@ -12,7 +12,7 @@ use super::held_home::{is_home, no_home};
 use super::home_access::HomeAccess;
 use super::published::{one_named, open_bus};
 use super::read::{nothing_named, summary_of_request};
-use super::serve::run_service;
+use super::run_home::run_service;
 use super::settings::load_config;
 use super::source_files::known_name;
 use super::{Context, ui};

@@ -19,6 +19,8 @@ use crate::contract::ids::Seq;
 use crate::control::question::Answer;
 use crate::control::socket::Asker;
 use crate::digest::project::ProjectRules;
+#[cfg(feature = "cluster")]
+use crate::export::Committed;
 use crate::home::Home;
 use crate::import::collect::collect;
 use crate::log::Reader;
@@ -127,6 +129,12 @@ impl Page {
             ui.talk(format!("{warning} {address} can be reached from other machines, and {who}"));
         }
         Ok(address)
+    }
+
+    /// Counts events of a host that follows.
+    #[cfg(feature = "cluster")]
+    pub(super) fn observe(&self, events: &[Committed]) {
+        self.shown.tally.observe(events);
     }
 
     /// Counts events for it. No event is committed before the observer starts, so no event is

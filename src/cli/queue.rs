@@ -66,7 +66,7 @@ pub fn rewritten(
     let mut batches = Vec::new();
     let mut damaged = None;
     let read = held.engine.log().marks(&mut |_, bytes| {
-        let mark = match QueueMark::decode(bytes) {
+        let mark = match QueueMark::of_host(&held.config.queue_host(), bytes) {
             Ok(mark) => mark,
             Err(error) => {
                 damaged = Some(error);
@@ -102,7 +102,8 @@ fn adopt(
     let failed = |error: &(dyn std::error::Error + 'static)| {
         Failure::new(Exit::Input, "cannot inspect the queue file").because(error)
     };
-    let old = QueueMark::decode(&held.engine.log().mark()).map_err(|error| mark_failed(&error))?;
+    let old = QueueMark::of_host(&held.config.queue_host(), &held.engine.log().mark())
+        .map_err(|error| mark_failed(&error))?;
     let change = describe_change(disk, queue, &old.position).map_err(|error| failed(&error))?;
     // Comparing the bytes between both ends reads the whole file, so only this command does it.
     let change = match change {

@@ -36,7 +36,7 @@ use crate::projections::snapshot_files::SNAPSHOTS;
 use crate::replay::{Compare, Until, rebuild as replay};
 use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{Engine, EngineError, EngineOptions, cursor};
-use crate::sequencer::mark::QueueMark;
+use crate::sequencer::mark::QueueMarks;
 use crate::upkeep::kinship::Kinship;
 use crate::upkeep::recover::{Places, RecoverError, Rules, rebuild, salvage};
 
@@ -310,7 +310,7 @@ fn opens(context: &Context, config: &Config, store: Store) -> Result<StoreState,
             found = StoreState::Damaged(format!("how far {name} are: {}", described(&error)));
         }
     }
-    if let Err(error) = QueueMark::decode(&engine.log().mark()) {
+    if let Err(error) = QueueMarks::decode(&engine.log().mark()) {
         found = StoreState::Damaged(described(&error));
     }
     match engine.close() {

@@ -1,56 +1,28 @@
 //! `serve` and `drain`: the same loop, until stopped or until no request is left.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
-use parking_lot::RwLock;
 use serde_json::{Value, json};
 
 use super::acks::{AckProgress, AckTail, Ended};
-use super::causes::{engine_failed, held_by_another, not_published, service_failed};
 use super::failure::{Exit, Failure};
-use super::held_home::HeldHome;
 use super::home_access::HomeAccess;
-use super::identity::{digest_setup, run_id, session_start, site_of};
-use super::interrupt::{listen, stopped};
-use super::lost_log::{log_trouble, refuse_damaged_log};
+use super::interrupt::stopped;
 use super::outcome::{Made, made_lines};
-use super::page::Page;
 use super::prose::Prose;
-use super::registry::selectors;
-use super::settings::{load_config, load_registry};
-use super::watch::{self, FolderWatch, WatchSettings};
-use super::{Context, names, ui};
-use crate::compaction::files::SnapshotStore;
-use crate::config::Config;
+use super::run_home::{SessionOutcome, run_service};
+use super::settings::load_config;
+use super::watch;
+use super::{Context, ui};
 use crate::contract::time::{Timestamp, parse_instant};
 use crate::contract::vocabulary::{FailureCause, ReasonCode, Warning};
 use crate::control::question::Question;
-use crate::control::socket::ControlServer;
-use crate::control::status::troubles;
 use crate::home::Home;
-use crate::log::Reader;
-use crate::model::ProviderError;
-use crate::os::notify::Notifier;
-use crate::projections::digester::DigestThread;
-use crate::projections::exporters;
-use crate::projections::runs::{AgentRuns, Orders};
-use crate::projections::summaries::{Pace, Summaries, SummariesThread};
-use crate::registry::FlowDirectory;
 use crate::service::{
-    Failure as RequestFailure, FailureKind, FailureMessage, NextSession, Reload, Reloaded, Service,
-    SessionCounts, StopSignal, Until, Watch,
+    Failure as RequestFailure, FailureKind, FailureMessage, SessionCounts, Until,
 };
 use crate::state::event::PassedOver;
-use crate::telemetry::{RequestSpans, Telemetry, TelemetryError};
-use crate::upkeep::log_check::LogCheck;
-use crate::upkeep::run_watch::RunWatch;
-use crate::work::batches::BatchThread;
-use crate::work::flow_worker::FlowWorker;
-use crate::work::isolation::processes::{FlowProcesses, Isolation};
 
 /// Summaries that a drain shows.
 const SHOWN: usize = 10;
@@ -86,6 +58,12 @@ pub(crate) struct DrainArgs {
 impl ServeArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         super::supervise::start(context)?;
+        #[cfg(feature = "cluster")]
+        if let Some(cluster) = &load_config(context)?.cluster {
+            super::shared_home::serve(context, cluster)?;
+            context.ui.talk("stopped");
+            return Ok(Exit::Done);
+        }
         run_service(context, "serve", Until::Stopped)?;
         context.ui.talk("stopped");
         Ok(Exit::Done)
@@ -96,6 +74,10 @@ impl DrainArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let by = self.wait_until.as_deref().map(moment).transpose()?;
         let config = load_config(context)?;
+        if config.cluster.is_some() {
+            let what = "the log of this home is shared with other hosts, and only `summarizer serve` writes to it";
+            return Err(Failure::new(Exit::Config, what));
+        }
         let home = Home::new(&context.home, &config);
         let mut tail = AckTail::from_end(context, home.acks());
         let all_taken = !self.folders || watch::take_once(context, &config, &home)?;
@@ -136,17 +118,6 @@ pub fn moment(text: &str) -> Result<Timestamp, Failure> {
     parse_instant(text).map(|instant| instant.at).map_err(|error| {
         Failure::new(Exit::Usage, format!("cannot read the moment {text:?}")).because(&error)
     })
-}
-
-/// How a session of the service ended.
-pub(crate) struct SessionOutcome {
-    pub counts: SessionCounts,
-    /// The rejected run logs, each with the reason.
-    pub set_aside: BTreeMap<String, String>,
-    /// Whether a signal asked it to stop.
-    pub interrupted: bool,
-    /// Why open requests wait at its end, as `status` has it.
-    pub waiting: Vec<Value>,
 }
 
 /// The summaries that were made, and the next command.
@@ -209,274 +180,6 @@ pub(super) fn stopped_early(context: &Context) -> Result<Exit, Failure> {
     let open = ui::told(&status?["requests"]["open"], "request");
     let done = format!("the finished summaries are published; {open} stay open");
     Err(stopped(done, "`summarizer drain` continues"))
-}
-
-/// Looks for damage in the log while the service runs, and ends the service when there is some.
-fn check_log(
-    context: &Context,
-    log: &Reader,
-    path: PathBuf,
-    stop: StopSignal,
-) -> std::io::Result<LogCheck> {
-    let found = move || {
-        stop.raise();
-    };
-    LogCheck::start(log.clone(), Arc::clone(&context.machine.disk), path, Arc::new(found))
-}
-
-/// Takes the home and runs the service loop in this process.
-pub(crate) fn run_service(
-    context: &Context,
-    command: &str,
-    until: Until,
-) -> Result<SessionOutcome, Failure> {
-    let held = HeldHome::take(context, true)?;
-    let mut held = held.ok_or_else(|| held_by_another(context))?;
-    refuse_damaged_log(context, held.engine.log())?;
-    if matches!(until, Until::Drained(_)) {
-        // The digests of a service do it by themselves.
-        held.finish_digests(context)?;
-    }
-    held.is_up();
-    let HeldHome { config, home, index, flows, engine, projector, control, lock, .. } = held;
-    let watched: WatchSettings =
-        Arc::new(RwLock::new(Arc::new(names::with_flow_ids(context, config.clone())?)));
-    let stop = stop_on_signals(context)?;
-    let (asked, trouble_stop, log_file) = (stop.clone(), stop.clone(), home.store());
-    let registry = load_registry(context)?;
-    let (orders, incoming) = Orders::channel();
-    let store = SnapshotStore::new(Arc::clone(&context.machine.disk), home.snapshots());
-    let runs = AgentRuns::new(engine.log(), &config, store, orders.clone(), projector.projected());
-    let runs = Arc::new(runs);
-    let (disk, run_logs) = (Arc::clone(&context.machine.disk), home.root.join(&config.run_logs));
-    for mutation in FlowDirectory::mutations(&registry, engine.state().flows()) {
-        tracing::warn!("{}", mutation.what());
-    }
-    let charged = engine.state().flows().charged.as_ref();
-    let (machine, of_worker) = (&context.machine, Arc::clone(&index));
-    let worker = FlowWorker::new(machine, &home, &config, registry, of_worker, charged);
-    let telemetry = Telemetry::start(&config).map_err(|error| no_telemetry(&error))?;
-    let worker = worker.map_err(|error| no_provider(&error))?.traced(telemetry.clone());
-    let worker = Arc::new(worker.isolated(start_processes(&config)?));
-    let now = context.machine.clock.now();
-    worker.recall(engine.state().dialects().into_iter().flat_map(|known| known.spoken(now)));
-    let publishing = start_publishing(context, &home, &config, engine.log())?;
-    let page = match control.as_ref().filter(|_| command == "serve") {
-        Some(control) => Some(open_page(context, control, &config, &home, engine.log())?),
-        None => None,
-    };
-    // Only a service builds digests while it runs. `drain --digests` builds them after the drain.
-    let digests = match until {
-        Until::Stopped => Some(start_digests(context, &home, &config, engine.log(), &orders)?),
-        Until::Drained(_) => None,
-    };
-    let folder_home = home.clone();
-    let session = session_start(context, &config, command)?;
-    let batches = BatchThread::start(
-        Arc::clone(&worker),
-        Box::new(orders.clone()),
-        engine.state(),
-        Arc::clone(&context.machine.clock),
-        &session.run_id,
-    );
-    let batches = batches.map_err(|error| {
-        Failure::new(Exit::Storage, "cannot start the thread for batches").because(&error)
-    })?;
-    let traced = telemetry.clone();
-    let requests = traced.map(|telemetry| RequestSpans::new(telemetry, engine.log().clone()));
-    let watch = both(page.as_ref().map(Page::observer), requests.map(watch_of));
-    let service = Service {
-        machine: context.machine.clone(),
-        home,
-        session,
-        next_session: next_session(context, &config, command),
-        config,
-        index,
-        reload: Some(reloader(context, Arc::clone(&flows), Arc::clone(&worker), &watched)),
-        flows,
-        worker,
-        stop,
-        publishing: Some(publishing.client()),
-        watch,
-        page: page.map(Page::answerer),
-        runs: Some(Arc::clone(&runs)),
-        notes: Some(incoming),
-        digests: digests.as_ref().map(|digests| digests.client.clone()),
-        batches: Some(batches.lane()),
-    };
-    let folders = match until {
-        Until::Stopped => Some(FolderWatch::start(context, &watched, &folder_home)),
-        Until::Drained(_) => None,
-    };
-    let watching = RunWatch::start(disk, Some(run_logs), Arc::clone(&runs)).map_err(|error| {
-        Failure::new(Exit::Storage, "cannot watch the folder of run logs").because(&error)
-    })?;
-    // Configuration, registry and log were read without an error.
-    if command == "serve" {
-        context.ui.talk(format!("serving {}", context.home.display()));
-    }
-    let check = check_log(context, engine.log(), log_file, trouble_stop).map_err(|error| {
-        Failure::new(Exit::Storage, "cannot start the thread that checks the log").because(&error)
-    })?;
-    let ran = service.run(engine, projector, control.as_ref(), until);
-    let trouble = check.finish();
-    batches.finish();
-    if let Some(telemetry) = telemetry {
-        // No `status` can tell it after the end of this process.
-        if let Some(lost) = telemetry.finish() {
-            context.ui.complain(format!("{} {lost}", ui::yellow("warning:")));
-        }
-    }
-    watching.finish();
-    drop(folders);
-    if let Some(digests) = digests {
-        digests.finish();
-    }
-    // Committed summaries are published even when the service failed.
-    let published = publishing.finish();
-    let (report, engine) = ran.map_err(|error| service_failed(&error))?;
-    published.map_err(|error| not_published(&error))?;
-    if let Some(trouble) = trouble {
-        return Err(log_trouble(&trouble));
-    }
-    drop(control);
-    let waiting = troubles(engine.state());
-    engine.close().map_err(|error| engine_failed(&error))?;
-    drop(lock);
-    let (set_aside, interrupted) = (runs.all_set_aside(), asked.is_raised());
-    Ok(SessionOutcome { counts: report, set_aside, interrupted, waiting })
-}
-
-/// The processes in which flows run, where the settings want them.
-fn start_processes(config: &Config) -> Result<Isolation, Failure> {
-    if !config.isolates_flows {
-        return Ok(None);
-    }
-    let memory = config.worker_memory_bytes_max as u64;
-    let processes = FlowProcesses::new(config.workers, memory).map_err(|error| {
-        Failure::new(Exit::Storage, "cannot start the thread of worker processes").because(&error)
-    })?;
-    Ok(Some(Arc::new(processes)))
-}
-
-fn start_publishing(
-    context: &Context,
-    home: &Home,
-    config: &Config,
-    log: &Reader,
-) -> Result<SummariesThread, Failure> {
-    let (disk, remember) = (&context.machine.disk, home.publisher_index());
-    let summaries = Summaries::open(disk, &home.buses, log, Some(&remember));
-    let summaries = summaries.map_err(|error| not_published(&error))?;
-    let beside = exporters::paced(&site_of(context, home, config, log));
-    let pace = Pace {
-        interval: Duration::from_millis(config.export_interval_ms.max(1).unsigned_abs()),
-        share: config.export_share,
-        longest: Duration::from_millis(config.export_delay_ms_max.unsigned_abs()),
-        written_for_each: config.export_written_max,
-    };
-    SummariesThread::start(summaries, beside, pace)
-        .map_err(|error| Failure::new(Exit::Storage, "cannot start publishing").because(&error))
-}
-
-/// The page of the home. It listens when the configuration names an address; `open` may start it later.
-fn open_page(
-    context: &Context,
-    control: &ControlServer,
-    config: &Config,
-    home: &Home,
-    log: &Reader,
-) -> Result<Page, Failure> {
-    let page = Page::new(context, control.asker(), config, home, log)?;
-    if let Some(address) = config.status_http {
-        page.start(address)?;
-    }
-    Ok(page)
-}
-
-/// Names the session of the next day.
-fn next_session(context: &Context, config: &Config, command: &str) -> Option<NextSession> {
-    let (context, config, command) = (context.clone(), config.clone(), command.to_owned());
-    Some(Box::new(move || session_start(&context, &config, &command).ok()))
-}
-
-fn start_digests(
-    context: &Context,
-    home: &Home,
-    config: &Config,
-    log: &Reader,
-    orders: &Orders,
-) -> Result<DigestThread, Failure> {
-    let setup = digest_setup(context, home, config, log);
-    let new_run = |now| run_id(now).unwrap_or_else(|_| format!("run_{}", now.0));
-    DigestThread::start(setup, orders.clone(), Box::new(new_run))
-        .map_err(|error| Failure::new(Exit::Storage, "cannot start the digests").because(&error))
-}
-
-/// Reads configuration and registry again. An invalid one leaves the present one in force.
-fn reloader(
-    context: &Context,
-    flows: crate::registry::SharedFlows,
-    worker: Arc<FlowWorker>,
-    watched: &WatchSettings,
-) -> Reload {
-    let (context, watched) = (context.clone(), Arc::clone(watched));
-    Box::new(move |used, accept_mutations| {
-        let config = load_config(&context).map_err(|failure| failure.to_json().to_string())?;
-        let registry = load_registry(&context).map_err(|failure| failure.to_json().to_string())?;
-        selectors(&context).map_err(|failure| failure.to_json().to_string())?;
-        let folders = names::with_flow_ids(&context, config.clone())
-            .map_err(|failure| failure.to_json().to_string())?;
-        let accepted = FlowDirectory::mutations(&registry, used);
-        if let Some(first) = accepted.first().filter(|_| !accept_mutations) {
-            let more = match accepted.len() {
-                1 => String::new(),
-                count => format!(" (and {} more)", count - 1),
-            };
-            return Err(format!("{}{more}", first.what()));
-        }
-        worker
-            .reload(&context.machine, &config, registry.clone())
-            .map_err(|error| no_provider(&error).to_json().to_string())?;
-        let fresh: Arc<dyn FlowDirectory> = Arc::new(registry);
-        *flows.write() = fresh;
-        *watched.write() = Arc::new(folders);
-        Ok(Reloaded { config, accepted })
-    })
-}
-
-fn no_telemetry(error: &TelemetryError) -> Failure {
-    Failure::new(Exit::Config, "traces cannot be sent")
-        .because(error)
-        .hint("the section [telemetry] of summarizer.toml; endpoint = \"off\" sends none")
-}
-
-fn watch_of(mut requests: RequestSpans) -> Watch {
-    Box::new(move |events, engine| requests.observe(events, engine.state()))
-}
-
-/// What is called with each durable batch: both, one, or nothing at all.
-fn both(first: Option<Watch>, second: Option<Watch>) -> Option<Watch> {
-    match (first, second) {
-        (Some(mut first), Some(mut second)) => Some(Box::new(move |events, engine| {
-            first(events, engine);
-            second(events, engine);
-        })),
-        (first, second) => first.or(second),
-    }
-}
-
-fn no_provider(error: &ProviderError) -> Failure {
-    Failure::new(Exit::Config, "a model provider cannot be set up")
-        .because(error)
-        .hint("a provider is a section [provider.NAME] of summarizer.toml")
-}
-
-/// The first signal lets calls under way end; the manager of the system is told.
-fn stop_on_signals(context: &Context) -> Result<StopSignal, Failure> {
-    let manager = Notifier::from_environment();
-    let tell_manager = move || manager.iter().for_each(Notifier::stopping);
-    listen(context, "what is under way ends first", tell_manager)
 }
 
 /// Failures of sessions before this one that still stand: requests that wait for their next attempt.

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
-use crate::export::Committed;
 use crate::sequencer::follower::{FollowError, Follower};
 
 use super::leadership::{Leadership, Patience};
@@ -38,8 +37,9 @@ pub trait Replica {
     /// The last record and its hash.
     fn head(&self) -> (Seq, Digest);
 
-    /// Takes the next commit; it is durable afterwards.
-    fn take(&mut self, shipped: &[u8]) -> Result<Vec<Committed>, Self::Error>;
+    /// Takes the next commit; it is durable afterwards. What follows from its events is done here too: this
+    /// is the only place that every commit passes, also while a host gets the lead.
+    fn take(&mut self, shipped: &[u8]) -> Result<(), Self::Error>;
 }
 
 impl Replica for Follower {
@@ -49,8 +49,8 @@ impl Replica for Follower {
         Follower::head(self)
     }
 
-    fn take(&mut self, shipped: &[u8]) -> Result<Vec<Committed>, FollowError> {
-        Follower::take(self, shipped, &[])
+    fn take(&mut self, shipped: &[u8]) -> Result<(), FollowError> {
+        Follower::take(self, shipped, &[]).map(drop)
     }
 }
 
@@ -74,18 +74,15 @@ impl<L: SharedLog> Following<L> {
         Following { list, me, place: None }
     }
 
-    /// Reads and applies what is behind the own log, up to a bound. Returns the events; `None` when
-    /// the own log was level.
-    pub fn step<R: Replica>(
-        &mut self,
-        replica: &mut R,
-    ) -> Result<Option<Vec<Committed>>, MemberError<R::Error>> {
+    /// Reads and applies what is behind the own log, up to a bound. Returns false when the own log was
+    /// level.
+    pub fn step<R: Replica>(&mut self, replica: &mut R) -> Result<bool, MemberError<R::Error>> {
         let behind = self.read(replica)?;
         if behind.is_empty() {
-            return Ok(None);
+            return Ok(false);
         }
         self.list.settle()?;
-        self.apply(replica, behind).map(Some)
+        self.apply(replica, behind).map(|()| true)
     }
 
     /// Claims the list when it is free, and makes the own log level with it.
@@ -112,7 +109,9 @@ impl<L: SharedLog> Following<L> {
         claim: &Claim,
     ) -> Result<(), MemberError<R::Error>> {
         while self.place != Some(claim.end) {
-            let behind = self.read(replica)?;
+            let mut behind = self.read(replica)?;
+            // What another host appended since is not settled by this claim.
+            behind.retain(|listed| listed.end.n <= claim.end.n);
             if behind.is_empty() {
                 return Err(MemberError::Differs { seq: replica.head().0 });
             }
@@ -138,16 +137,15 @@ impl<L: SharedLog> Following<L> {
         &mut self,
         replica: &mut R,
         behind: Vec<Listed>,
-    ) -> Result<Vec<Committed>, MemberError<R::Error>> {
-        let mut committed = Vec::new();
+    ) -> Result<(), MemberError<R::Error>> {
         for Listed { end, shipped } in behind {
             let seq = replica.head().0;
-            committed.extend(replica.take(&shipped).map_err(MemberError::Replica)?);
+            replica.take(&shipped).map_err(MemberError::Replica)?;
             if replica.head() != (end.seq, end.hash) {
                 return Err(MemberError::Misplaced { seq });
             }
             self.place = Some(end);
         }
-        Ok(committed)
+        Ok(())
     }
 }

@@ -52,6 +52,7 @@ impl<L: SharedLog> Leadership<L> {
     }
 
     /// The epoch and the end of the list, as this host knows them.
+    #[cfg(any(test, feature = "internals"))]
     pub fn claim(&self) -> &Claim {
         &self.claim
     }

@@ -5,6 +5,7 @@
 //! suggest the nearest known one.
 
 mod address;
+mod cluster;
 pub(crate) mod keys;
 mod provider;
 mod quantity;
@@ -21,6 +22,9 @@ use crate::contract::places::{BadRule, DataPlace, DataRule};
 use crate::contract::privacy::PrivacyRules;
 pub(crate) use address::ServerAddress;
 pub(crate) use address::shown_address;
+pub(crate) use cluster::{AddressSource, ClusterConfig};
+#[cfg(feature = "cluster")]
+pub(crate) use cluster::{Role, is_plain_name};
 pub(crate) use keys::FLOW_KEYS;
 pub(crate) use keys::KEYS;
 pub(crate) use keys::PROVIDER_KEYS;
@@ -56,6 +60,12 @@ pub enum ConfigError {
         origin: Origin,
         expected: String,
     },
+    /// A section for something that this program was built without.
+    #[error(
+        "`{key}` is set ({origin}), and this program was built without the cargo feature `{feature}`: use a build with \
+         it, or remove the section"
+    )]
+    NotBuilt { key: String, origin: Origin, feature: &'static str },
 }
 
 /// Where a value came from.
@@ -234,6 +244,8 @@ pub struct Config {
     /// The provider for data that stays here, where the flow names none on this machine.
     pub(crate) local_provider: Option<String>,
     pub(crate) telemetry: TelemetryConfig,
+    /// The log is shared with other hosts.
+    pub(crate) cluster: Option<ClusterConfig>,
     pub(crate) status_http: Option<std::net::SocketAddr>,
     pub(crate) status_login: bool,
     /// Facts about the person that flows may use, by the names of their bindings.
@@ -242,6 +254,11 @@ pub struct Config {
 }
 
 impl Config {
+    /// The name under which the log keeps the position of the queue; empty when this host has the log alone.
+    pub(crate) fn queue_host(&self) -> String {
+        self.cluster.as_ref().map(ClusterConfig::host_name).unwrap_or_default()
+    }
+
     /// Puts defaults, a file and the environment together.
     ///
     /// `environment` holds the `SUMMARIZER_` variables and `BUS_HOME` only; `cores` is the default worker count.
@@ -574,6 +591,7 @@ impl Values {
                 headers_env: self.text("telemetry.headers_env")?,
                 service_name: self.text("telemetry.service_name")?,
             },
+            cluster: self.cluster()?,
             status_http: self.address("status.http")?,
             status_login: self.flag("status.login")?,
             profile: self.profile()?,
@@ -790,6 +808,62 @@ impl Values {
         }
     }
 
+    fn cluster(&self) -> Result<Option<ClusterConfig>, ConfigError> {
+        let defaults = Values { found: FlatSettings::new() };
+        let set = self.found.iter().find(|(key, (value, _))| {
+            key.starts_with("cluster.") && *value != defaults.value(key).0
+        });
+        let Some((key, (_, origin))) = set else { return Ok(None) };
+        if cfg!(not(feature = "cluster")) {
+            let (key, origin) = (key.clone(), origin.clone());
+            return Err(ConfigError::NotBuilt { key, origin, feature: "cluster" });
+        }
+        let variable = self.optional_text("cluster.url_env")?;
+        let address = match (variable, self.optional_text("cluster.url_file")?) {
+            (Some(variable), None) if !variable.contains("://") => {
+                AddressSource::Variable(variable)
+            }
+            (None, Some(file)) if !file.contains("://") => AddressSource::File(file),
+            (None, None) => {
+                let expected = "the variable with the address of the database, such as \
+                                \"SUMMARIZER_DATABASE_URL\", or cluster.url_file";
+                return Err(self.bad("cluster.url_env", expected));
+            }
+            (Some(_), Some(_)) => {
+                return Err(self.bad("cluster.url_file", "only one of url_env and url_file"));
+            }
+            // The value may be the address itself, which must not be shown.
+            (variable, _) => {
+                let name = if variable.is_some() { "url_env" } else { "url_file" };
+                let path = format!("cluster.{name}");
+                return Err(ConfigError::BadValue {
+                    origin: self.value(&path).1,
+                    key: path,
+                    value: "[an address]".to_owned(),
+                    expected: "the name of a variable or a file, not the address itself".to_owned(),
+                });
+            }
+        };
+        let named = |path: &str, name: String| match cluster::is_plain_name(&name) {
+            true => Ok(name),
+            false => Err(self.bad(path, "at most 63 letters, digits, `-`, `_` and `.`")),
+        };
+        let host = self.optional_text("cluster.host")?;
+        let roles = self.some_of("cluster.roles", &cluster::Role::NAMES)?;
+        Ok(Some(ClusterConfig {
+            address,
+            ca_file: self.optional_text("cluster.ca_file")?,
+            name: named("cluster.name", self.text("cluster.name")?)?,
+            host: host.map(|host| named("cluster.host", host)).transpose()?,
+            wants_quorum: self.one_of("cluster.durability", &["quorum", "single"])? == "quorum",
+            lease_ms: match self.duration("cluster.lease")? {
+                ms @ 300..=60_000 => ms,
+                _ => return Err(self.bad("cluster.lease", "between \"300 ms\" and \"60 s\"")),
+            },
+            roles: roles.iter().filter_map(|name| cluster::Role::of(name)).collect(),
+        }))
+    }
+
     fn optional_text(&self, path: &str) -> Result<Option<String>, ConfigError> {
         if self.is_unset(path) { Ok(None) } else { self.text(path).map(Some) }
     }
@@ -995,6 +1069,40 @@ mod tests {
         assert_eq!(read.attempts_max, 5);
         assert_eq!(read.providers["local"].kind, ProviderKind::OpenAi);
         assert!(read.flows["docs.chunk_set.summarize.brief.v1"].local_only);
+    }
+
+    #[cfg(feature = "cluster")]
+    #[test]
+    fn a_cluster_needs_an_address_that_is_no_setting() {
+        assert_eq!(load("").unwrap().cluster, None);
+        let config = load("[cluster]\nurl_env = \"DB\"\nlease = \"1 s\"\nroles = [\"read\"]");
+        let cluster = config.unwrap().cluster.unwrap();
+        assert_eq!(cluster.address, AddressSource::Variable("DB".to_owned()));
+        assert_eq!(
+            (cluster.name.as_str(), cluster.lease_ms, cluster.roles.len()),
+            ("main", 1000, 1)
+        );
+        assert!(cluster.wants_quorum && cluster.host.is_none());
+        for (text, wanted) in [
+            ("name = \"team\"", "cluster.url_file"),
+            ("url_env = \"A\"\nurl_file = \"b\"", "only one"),
+            ("url_env = \"A\"\nname = \"a b\"", "at most 63 letters"),
+            ("url_env = \"A\"\nlease = \"1 ms\"", "between"),
+            ("url_env = \"A\"\ndurability = \"none\"", "quorum, single"),
+            ("url_env = \"A\"\nroles = [\"sing\"]", "ingest, work, lead, read"),
+            ("url_env = \"postgresql://me:hunter2@db/x\"", "not the address itself"),
+            ("url_file = \"postgresql://me:hunter2@db/x\"", "not the address itself"),
+        ] {
+            let error = load(&format!("[cluster]\n{text}")).unwrap_err().to_string();
+            assert!(error.contains(wanted) && !error.contains("hunter2"), "{error}");
+        }
+    }
+
+    #[cfg(not(feature = "cluster"))]
+    #[test]
+    fn a_build_without_clusters_refuses_their_settings() {
+        let error = load("[cluster]\nurl_env = \"DB\"").unwrap_err().to_string();
+        assert!(error.contains("without the cargo feature `cluster`"), "{error}");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::facts::publication::DayOpened;
 use crate::facts::session::PauseCause;
 use crate::limits::QUERY_PAGE_ROWS;
 use crate::sequencer::engine::{Engine, EngineError, OperatorError};
+use crate::sequencer::view::View;
 use crate::state::decide::Refused;
 use crate::state::event::{Event, TakenRequest};
 
@@ -31,39 +32,14 @@ pub fn answer(
     question: Question,
 ) -> Result<Reply, EngineError> {
     let now = around.now;
-    match question {
-        Question::Status => Ok(Reply::Now(Answer::Ok(status(engine, around)?))),
-        Question::Requests { state, flow, since_ms, before, limit } => {
-            let filter = match Filter::new(state.as_deref(), flow, since_ms) {
-                Ok(filter) => filter,
-                Err(why) => return Ok(refused(why)),
-            };
-            let before = Seq(before.unwrap_or(u64::MAX));
-            let limit = page_rows(limit);
-            Ok(requests(engine, now, filter, before, limit))
-        }
-        Question::Show { id } => show(engine, now, &id),
-        Question::Explain { id, verify, prompts, texts } => {
-            explained(engine, around, &id, Wanted { verify, prompts, texts })
-        }
+    let order = match answer_about(engine.view(), around, question)? {
+        Asked::Answered(reply) => return Ok(reply),
+        Asked::Order(order) => order,
+    };
+    match order {
         Question::DayOpen { day, inputs } => {
             engine.record(Event::DayOpened(Box::new(DayOpened { day, inputs })), now)?;
             Ok(Reply::Now(done("opened")))
-        }
-        Question::Quarantine { after, limit } => {
-            let log = engine.log().clone();
-            let limit = page_rows(limit);
-            Ok(later(move || quarantine::oldest_first(&log, Seq(after), limit)))
-        }
-        Question::QuarantineBack { before, limit } => {
-            let log = engine.log().clone();
-            let before = Seq(before.unwrap_or(u64::MAX));
-            let limit = page_rows(limit);
-            Ok(later(move || quarantine::newest_first(&log, before, limit)))
-        }
-        Question::QuarantineShow { seq } => {
-            let log = engine.log().clone();
-            Ok(later(move || quarantine::one(&log, Seq(seq))))
         }
         Question::QuarantineReleased { seq, request_id } => {
             let quarantined = Seq(seq);
@@ -90,54 +66,101 @@ pub fn answer(
         }
         // A command that holds the home publishes when it ends.
         Question::Publish => Ok(Reply::Now(done("asked"))),
-        Question::Reload { accept_mutations: false } => {
-            let why = "reload is for a running service; a command reads its settings at start";
-            Ok(refused(why))
-        }
         Question::Reload { accept_mutations: true } => {
             let found = around.flows.read().mutations(engine.state().flows());
             engine.accept_packs(&found, now)?;
             Ok(Reply::Now(done(&format!("{} accepted", found.len()))))
         }
+        Question::Reload { accept_mutations: false } => {
+            let why = "reload is for a running service; a command reads its settings at start";
+            Ok(refused(why))
+        }
         Question::Page => {
             let why = "the command that holds this home shows no page; ask when it has ended";
             Ok(refused(why))
-        }
-        Question::FlowsUsed => {
-            let used = engine.state().flows().used.iter();
-            let used: Vec<Value> = used
-                .map(|((flow_id, variant), pack)| {
-                    json!({"flow_id": flow_id, "variant": variant, "pack_hash": pack.hex()})
-                })
-                .collect();
-            Ok(Reply::Now(Answer::Ok(json!({"flows": used}))))
         }
         Question::Run(_) => {
             let why = "the command that holds this home takes no agent runs; ask when it has ended";
             Ok(refused(why))
         }
-        Question::Digest { .. } | Question::DigestAnswer { .. } => {
+        _ => {
             let why = "digests are built by a running service or by the command itself";
             Ok(refused(why))
         }
-        Question::LogStats => {
-            let log = engine.log().clone();
-            Ok(later(move || Ok(log_queries::stats(&log)?)))
+    }
+}
+
+/// What became of a question that may be an order.
+pub(crate) enum Asked {
+    Answered(Reply),
+    /// Only whoever may change the log can answer it.
+    Order(Question),
+}
+
+/// Answers a question that changes nothing.
+pub(crate) fn answer_about(
+    view: View<'_>,
+    around: &QuestionContext<'_>,
+    question: Question,
+) -> Result<Asked, EngineError> {
+    let now = around.now;
+    let log = view.log().clone();
+    let reply = match question {
+        Question::Status => Reply::Now(Answer::Ok(status(&view, around)?)),
+        Question::Requests { state, flow, since_ms, before, limit } => {
+            match Filter::new(state.as_deref(), flow, since_ms) {
+                Ok(filter) => {
+                    let before = Seq(before.unwrap_or(u64::MAX));
+                    requests(&view, now, filter, before, page_rows(limit))
+                }
+                Err(why) => refused(why),
+            }
         }
-        Question::LogVerify { anchors } => {
-            let log = engine.log().clone();
-            Ok(later(move || log_queries::verify(&log, &anchors)))
+        Question::Show { id } => show(&view, now, &id)?,
+        Question::Explain { id, verify, prompts, texts } => {
+            explained(&view, around, &id, Wanted { verify, prompts, texts })?
         }
-        Question::LogDump { from, limit } => {
-            let log = engine.log().clone();
+        Question::Quarantine { after, limit } => {
             let limit = page_rows(limit);
-            Ok(later(move || log_queries::event_page(&log, Seq(from), limit)))
+            later(move || quarantine::oldest_first(&log, Seq(after), limit))
+        }
+        Question::QuarantineBack { before, limit } => {
+            let before = Seq(before.unwrap_or(u64::MAX));
+            let limit = page_rows(limit);
+            later(move || quarantine::newest_first(&log, before, limit))
+        }
+        Question::QuarantineShow { seq } => later(move || quarantine::one(&log, Seq(seq))),
+        Question::FlowsUsed => {
+            let used = view.state().flows().used.iter();
+            let used: Vec<Value> = used
+                .map(|((flow_id, variant), pack)| {
+                    json!({"flow_id": flow_id, "variant": variant, "pack_hash": pack.hex()})
+                })
+                .collect();
+            Reply::Now(Answer::Ok(json!({"flows": used})))
+        }
+        Question::LogStats => later(move || Ok(log_queries::stats(&log)?)),
+        Question::LogVerify { anchors } => later(move || log_queries::verify(&log, &anchors)),
+        Question::LogDump { from, limit } => {
+            let limit = page_rows(limit);
+            later(move || log_queries::event_page(&log, Seq(from), limit))
         }
         Question::LogCopy { from, until } => {
-            let log = engine.log().clone();
-            Ok(later(move || Ok(log_queries::record_page(&log, Seq(from), until.map(Seq)))))
+            later(move || Ok(log_queries::record_page(&log, Seq(from), until.map(Seq))))
         }
-    }
+        order @ (Question::DayOpen { .. }
+        | Question::QuarantineReleased { .. }
+        | Question::Retry { .. }
+        | Question::Cancel { .. }
+        | Question::Pause
+        | Question::Resume
+        | Question::Reload { .. }
+        | Question::Page
+        | Question::Run(_)
+        | Question::Digest { .. }
+        | Question::DigestAnswer { .. }) => return Ok(Asked::Order(order)),
+    };
+    Ok(Asked::Answered(reply))
 }
 
 fn page_rows(limit: Option<usize>) -> usize {

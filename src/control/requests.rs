@@ -16,7 +16,7 @@ use crate::contract::time::Timestamp;
 use crate::control::question::Answer;
 use crate::export::ack;
 use crate::log::{Reader, codec};
-use crate::sequencer::engine::Engine;
+use crate::sequencer::view::View;
 use crate::state::event::TakenRequest;
 use crate::state::{Open, Row, Status};
 
@@ -72,13 +72,13 @@ struct Listed {
 }
 
 pub(super) fn requests(
-    engine: &Engine,
+    view: &View<'_>,
     now: Timestamp,
     filter: Filter,
     before: Seq,
     limit: usize,
 ) -> Reply {
-    let state = engine.state();
+    let state = view.state();
     // The flow of a request is known once its line is read, so more rows than a page may be needed.
     let needed = if filter.flow.is_some() { SCANNED_PER_PAGE } else { limit };
     let mut recent: BTreeMap<Seq, Listed> = BTreeMap::new();
@@ -109,7 +109,7 @@ pub(super) fn requests(
         }
         note_given(count, oldest);
     }
-    let log = engine.log().clone();
+    let log = view.log().clone();
     later(move || {
         let (mut scanned, mut passed) = (0, 0);
         let mut failure = None;

@@ -12,7 +12,8 @@ use crate::explain::event_json::{event_json, taken_json};
 use crate::explain::{Around, ExplainError, Wanted, explain};
 use crate::export::{Committed, ack};
 use crate::log::Reader;
-use crate::sequencer::engine::{Engine, EngineError};
+use crate::sequencer::engine::EngineError;
+use crate::sequencer::view::View;
 use crate::state::{Past as _, Row, State};
 use crate::telemetry::trace_id;
 
@@ -27,15 +28,15 @@ const HISTORY_SCAN_MAX: u64 = 5_000_000;
 const ACCEPTANCES_MAX: usize = 100;
 
 /// Everything about one id: a request with all its acceptances, or the request behind a summary.
-pub(super) fn show(engine: &Engine, now: Timestamp, id: &str) -> Result<Reply, EngineError> {
-    let state = engine.state();
-    let past = engine.past();
+pub(super) fn show(view: &View<'_>, now: Timestamp, id: &str) -> Result<Reply, EngineError> {
+    let state = view.state();
+    let past = view.past();
     let mut chain = Vec::new();
-    let mut cursor = state.newest_of_id(&past, id)?;
+    let mut cursor = state.newest_of_id(past, id)?;
     if cursor.is_none() {
         let item = crate::state::apply::item_digest(id).head();
-        if let Some(seq) = state.find(&past, KeyIndex::SummaryId, &item)? {
-            cursor = state.row(&past, seq)?.map(|row| (seq, row));
+        if let Some(seq) = state.find(past, KeyIndex::SummaryId, &item)? {
+            cursor = state.row(past, seq)?.map(|row| (seq, row));
         }
     }
     while let Some((seq, row)) = cursor {
@@ -43,7 +44,7 @@ pub(super) fn show(engine: &Engine, now: Timestamp, id: &str) -> Result<Reply, E
         cursor = match row.previous {
             Seq(0) => None,
             _ if chain.len() >= ACCEPTANCES_MAX => None,
-            previous => state.row(&past, previous)?.map(|row| (previous, row)),
+            previous => state.row(past, previous)?.map(|row| (previous, row)),
         };
     }
     if chain.is_empty() {
@@ -53,7 +54,7 @@ pub(super) fn show(engine: &Engine, now: Timestamp, id: &str) -> Result<Reply, E
     if past.taken(latest).is_err() {
         return Ok(not_found(format!("no request or summary {id}")));
     }
-    let log = engine.log().clone();
+    let log = view.log().clone();
     Ok(later(move || {
         let mut acceptances = Vec::new();
         for (seq, (word, row)) in chain {
@@ -68,27 +69,27 @@ pub(super) fn show(engine: &Engine, now: Timestamp, id: &str) -> Result<Reply, E
 /// Where a summary comes from. It is found by its own id or by the id of a request that made it or
 /// shares it.
 pub(super) fn explained(
-    engine: &Engine,
+    view: &View<'_>,
     around: &QuestionContext<'_>,
     id: &str,
     wanted: Wanted,
 ) -> Result<Reply, EngineError> {
-    let (state, past) = (engine.state(), engine.past());
+    let (state, past) = (view.state(), view.past());
     let item = crate::state::apply::item_digest(id).head();
-    let mut found = match state.find(&past, KeyIndex::SummaryId, &item)? {
-        Some(seq) => state.row(&past, seq)?.map(|row| (seq, row)),
-        None => state.newest_of_id(&past, id)?,
+    let mut found = match state.find(past, KeyIndex::SummaryId, &item)? {
+        Some(seq) => state.row(past, seq)?.map(|row| (seq, row)),
+        None => state.newest_of_id(past, id)?,
     };
     if let Some((_, row)) = found
         && row.output_of != Seq(0)
     {
-        found = state.row(&past, row.output_of)?.map(|of| (row.output_of, of));
+        found = state.row(past, row.output_of)?.map(|of| (row.output_of, of));
     }
     let Some((request, row)) = found else {
         return Ok(not_found(format!("no summary {id}")));
     };
     let around = Around {
-        log: engine.log().clone(),
+        log: view.log().clone(),
         machine: around.machine.clone(),
         home: around.home.clone(),
         config: around.config.clone(),

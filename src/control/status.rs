@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::log::codec;
-use crate::sequencer::engine::{Engine, EngineError};
+use crate::sequencer::engine::EngineError;
 use crate::sequencer::mark::QueueMark;
+use crate::sequencer::view::View;
 use crate::state::Row;
 use crate::state::event::Event;
 use crate::state::{State, Status};
@@ -22,10 +23,10 @@ const FAILURES_SCANNED: usize = 2_000;
 /// Open requests that are looked at for what keeps them back, oldest first.
 const TROUBLES_SCANNED: usize = 20_000;
 
-pub(super) fn status(engine: &Engine, around: &QuestionContext<'_>) -> Result<Value, EngineError> {
-    let state = engine.state();
-    let (head, hash) = engine.log().head();
-    let position = QueueMark::decode(&engine.log().mark())?.position;
+pub(super) fn status(view: &View<'_>, around: &QuestionContext<'_>) -> Result<Value, EngineError> {
+    let state = view.state();
+    let (head, hash) = view.log().head();
+    let position = QueueMark::of_host(&around.config.queue_host(), &view.log().mark())?.position;
     let (offset, lines) = (position.offset, position.lines);
     let session = state.session().map(|session| {
         json!({"run_id": session.run_id, "command": session.command, "started_at": session.started_at.to_string()})
@@ -61,7 +62,7 @@ pub(super) fn status(engine: &Engine, around: &QuestionContext<'_>) -> Result<Va
             "taken": totals.taken, "open": state.open_count(), "ready": state.ready_count(),
             "delayed": state.delayed_count(), "running": state.running_count(),
             "by_status": by_status, "by_reason": by_reason, "troubles": troubles(state),
-            "failures": failures(engine)?,
+            "failures": failures(view)?,
         },
         "failing_providers": failing_providers(state),
         "learned": learned(state, around.now),
@@ -71,14 +72,14 @@ pub(super) fn status(engine: &Engine, around: &QuestionContext<'_>) -> Result<Va
         "oldest_open": oldest,
         "next_eligible": state.next_eligible().map(|at| at.to_string()),
         "log": {
-            "head": head.0, "hash": hash.hex(), "checkpoint": engine.log().applied().0,
-            "bytes": engine.log().file_bytes().unwrap_or(0),
+            "head": head.0, "hash": hash.hex(), "checkpoint": view.log().applied().0,
+            "bytes": view.log().file_bytes().unwrap_or(0),
         },
-        "compaction": engine.runs().overview(),
+        "compaction": view.runs().overview(),
         "disk": {"free_bytes": around.free_bytes},
         "charged": charged(state),
         "retention": {
-            "daily": around.config.retention_daily, "last": retention::last_json(engine.log())?,
+            "daily": around.config.retention_daily, "last": retention::last_json(view.log())?,
         },
         "today": around.now.day_in(around.config.timezone).to_string(),
         "limits": {
@@ -121,10 +122,10 @@ pub(crate) fn troubles(state: &State) -> Vec<Value> {
 
 /// Why requests ended without a summary, among the newest ones, with the words of the newest of each kind.
 /// A request that was asked again counts no more.
-fn failures(engine: &Engine) -> Result<Vec<Value>, EngineError> {
+fn failures(view: &View<'_>) -> Result<Vec<Value>, EngineError> {
     let mut asked_again = BTreeSet::new();
     let mut kinds: BTreeMap<_, (u64, Seq, Row)> = BTreeMap::new();
-    for (request, row) in newest_rows(engine)?.into_iter().rev() {
+    for (request, row) in newest_rows(view)?.into_iter().rev() {
         let again = asked_again.remove(&request);
         asked_again.insert(row.previous);
         let has_failed = matches!(
@@ -136,7 +137,7 @@ fn failures(engine: &Engine) -> Result<Vec<Value>, EngineError> {
             kinds.entry(kind).or_insert((0, request, row)).0 += 1;
         }
     }
-    let log = engine.log();
+    let log = view.log();
     let mut failures = Vec::with_capacity(kinds.len());
     for ((status, reason, cause), (requests, newest, row)) in kinds {
         let taken = log.event(newest)?;
@@ -156,8 +157,8 @@ fn failures(engine: &Engine) -> Result<Vec<Value>, EngineError> {
 }
 
 /// The newest requests, open and ended, wherever their rows are.
-fn newest_rows(engine: &Engine) -> Result<BTreeMap<Seq, Row>, EngineError> {
-    let state = engine.state();
+fn newest_rows(view: &View<'_>) -> Result<BTreeMap<Seq, Row>, EngineError> {
+    let state = view.state();
     let open = state.open_back(Seq(u64::MAX)).take(FAILURES_SCANNED);
     let mut rows: BTreeMap<Seq, Row> = open.map(|(request, open)| (request, open.row)).collect();
     for recent in state.recent_rows() {
@@ -165,7 +166,7 @@ fn newest_rows(engine: &Engine) -> Result<BTreeMap<Seq, Row>, EngineError> {
         rows.extend(recent.map(|(request, row)| (*request, *row)));
     }
     let (mut scanned, mut failure) = (0, None);
-    engine.log().rows_back(Seq(u64::MAX), &mut |request, bytes| {
+    view.log().rows_back(Seq(u64::MAX), &mut |request, bytes| {
         scanned += 1;
         match codec::decode_row(bytes) {
             Ok(row) => drop(rows.entry(request).or_insert(row)),

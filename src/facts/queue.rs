@@ -1,5 +1,7 @@
 //! The queue as of a commit: where reading continues, and what was consumed.
 
+use std::collections::BTreeMap;
+
 use crate::contract::hash::Digest;
 
 /// What a commit stores about the queue.
@@ -8,6 +10,26 @@ pub struct QueueMark {
     pub position: Position,
     /// What this commit consumed.
     pub consumed: Option<ConsumedBatch>,
+}
+
+/// What a commit stores about the queues of all hosts that share the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct QueueMarks {
+    /// By the name of the host. A host that has its log alone has the name [`QueueMarks::ALONE`].
+    pub by_host: BTreeMap<String, QueueMark>,
+}
+
+impl QueueMarks {
+    pub const ALONE: &str = "";
+
+    pub fn of_one(mark: QueueMark) -> QueueMarks {
+        QueueMarks { by_host: BTreeMap::from([(QueueMarks::ALONE.to_owned(), mark)]) }
+    }
+
+    /// The only mark, of a host that has its log alone.
+    pub fn alone(&self) -> Option<&QueueMark> {
+        self.by_host.get(QueueMarks::ALONE).filter(|_| self.by_host.len() == 1)
+    }
 }
 
 /// How far the queue is consumed.

@@ -16,7 +16,7 @@ use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode};
 
 use crate::contract::bytes::SharedBytes;
-use crate::contract::hash::{Digest, sha256};
+use crate::contract::hash::{Digest, Hasher};
 use crate::contract::ids::Seq;
 use crate::contract::json::jcs;
 use crate::contract::schema::Violation;
@@ -45,7 +45,7 @@ use crate::facts::failure::{ErrorDetails, ErrorFacts, ModelFailure};
 use crate::facts::model::{AnswerFacts, CallFacts, ModelIdentity, Provenance, StopReason, Usage};
 use crate::facts::note::{DaysMissing, InputNote};
 use crate::facts::publication::{DayOpened, PublishFailed};
-use crate::facts::queue::{ConsumedBatch, Identity, Position, QueueMark};
+use crate::facts::queue::{ConsumedBatch, Identity, Position, QueueMark, QueueMarks};
 use crate::facts::recovery::{Loss, RecoveryReport, RunRecordKept};
 use crate::facts::retention::{
     AcksArchived, AcksMoved, AnswersDropped, FramesArchived, RetentionApplied, RetentionFact,
@@ -349,6 +349,7 @@ wire_struct! {
     Loss { means, count, examples }
     RunRecordKept { run_id, day, row }
     QueueMark { position, consumed }
+    QueueMarks { by_host }
     Position { offset, lines, identity, chain, tail_len, tail }
     Identity { device, inode, head_len, head }
     ConsumedBatch { start, end, hash }
@@ -676,22 +677,55 @@ pub fn decode_cursor(bytes: &[u8]) -> Result<Cursor, CodecError> {
 /// Bytes of the seal before a queue mark.
 const SEAL: usize = 8;
 
+/// What goes before the fields of the marks of several hosts when they are hashed, so that their seal is
+/// never that of one mark.
+const SEVERAL: &str = "queues of several hosts";
+
+fn sealed(domain: &str, fields: &[u8]) -> [u8; SEAL] {
+    let hash = Hasher::new().update(domain).update(fields).finish();
+    std::array::from_fn(|at| hash.0[at])
+}
+
 /// A queue mark as bytes: the first eight bytes of its sha256, then its fields. The seal is needed
 /// because the newest mark may lie in `meta`, which no frame covers.
 pub fn encode_mark(mark: &QueueMark) -> Vec<u8> {
-    let fields = bytes_of(mark);
-    let mut sealed = sha256(&fields).0[..SEAL].to_vec();
-    sealed.extend_from_slice(&fields);
-    sealed
+    encode_sealed("", mark)
 }
 
-/// A queue mark from bytes.
-pub fn decode_mark(bytes: &[u8]) -> Result<QueueMark, CodecError> {
-    let what = "queue mark";
-    let broken = || CodecError::Malformed { what, why: "its seal does not match".to_owned() };
-    let (seal, fields) = bytes.split_at_checked(SEAL).ok_or_else(broken)?;
-    if seal != &sha256(fields).0[..SEAL] {
-        return Err(broken());
+/// The queue marks of all hosts as bytes. A host that has its log alone has one mark; marks of several
+/// hosts have a seal of their own.
+pub fn encode_marks(marks: &QueueMarks) -> Vec<u8> {
+    match marks.alone() {
+        Some(mark) => encode_mark(mark),
+        None => encode_sealed(SEVERAL, marks),
     }
-    read(what, fields)
+}
+
+fn encode_sealed<T: Encode>(domain: &str, value: &T) -> Vec<u8> {
+    let fields = bytes_of(value);
+    let mut bytes = sealed(domain, &fields).to_vec();
+    bytes.extend_from_slice(&fields);
+    bytes
+}
+
+/// The queue marks of all hosts from bytes.
+pub fn decode_marks(bytes: &[u8]) -> Result<QueueMarks, CodecError> {
+    if let Some(mark) = decode_sealed("", bytes)? {
+        return Ok(QueueMarks::of_one(mark));
+    }
+    decode_sealed(SEVERAL, bytes)?.ok_or_else(broken_seal)
+}
+
+const MARK: &str = "queue mark";
+
+fn broken_seal() -> CodecError {
+    CodecError::Malformed { what: MARK, why: "its seal does not match".to_owned() }
+}
+
+/// `None` when the seal is another one.
+fn decode_sealed<T: Decode<()>>(domain: &str, bytes: &[u8]) -> Result<Option<T>, CodecError> {
+    match bytes.split_at_checked(SEAL) {
+        Some((seal, fields)) if seal == sealed(domain, fields) => read(MARK, fields).map(Some),
+        _ => Ok(None),
+    }
 }

@@ -34,6 +34,7 @@ use crate::sequencer::line::Line;
 use crate::sequencer::mark::MarkError;
 use crate::sequencer::past::{PastView, Pending, Sealed};
 use crate::sequencer::recent_heads::RecentHeads;
+use crate::sequencer::view::View;
 use crate::sequencer::writer::{Agreement, Alone, BATCHES, StartError, Writer, Written};
 use crate::state::decide::{Arrival, FlowStanding, Refused, Report, RetryPolicy};
 use crate::state::event::{BadLine, Event, Note, RawLine, SessionEnd, TakenRequest};
@@ -205,6 +206,11 @@ impl Engine {
     /// Batches and log as one past.
     pub fn past(&self) -> PastView<'_> {
         PastView::new(&self.log, &self.writing, &self.pending, &self.heads)
+    }
+
+    /// What this home knows.
+    pub fn view(&self) -> View<'_> {
+        View::new(&self.state, &self.log, &self.runs, self.past())
     }
 
     /// Events of the open batch.

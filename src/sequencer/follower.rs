@@ -7,6 +7,8 @@
 //!
 //! The follower decides nothing. To lead, close it and open an engine on the same store.
 
+use std::collections::VecDeque;
+
 use crate::compaction::agent_runs::facts::RunHeads;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
@@ -16,6 +18,9 @@ use crate::log::checkpoint::{chain_digest, tables};
 use crate::log::codec::Cursor;
 use crate::log::{Checkpoint, LogError, ReadError, Reader, Shipment, Store};
 use crate::sequencer::engine::{EngineError, add_documents, load};
+use crate::sequencer::past::{PastView, Sealed};
+use crate::sequencer::recent_heads::RecentHeads;
+use crate::sequencer::view::View;
 use crate::state::event::Event;
 use crate::state::{Impossible, State};
 
@@ -47,6 +52,9 @@ pub struct Follower {
     runs: RunHeads,
     digest: Digest,
     stopped: bool,
+    /// A follower has no batches and remembers no heads.
+    no_batches: VecDeque<Sealed>,
+    no_heads: RecentHeads,
 }
 
 impl Follower {
@@ -58,7 +66,8 @@ impl Follower {
     ) -> Result<Follower, FollowError> {
         let log = store.reader();
         let (state, runs, digest) = load(&log, now, progress)?;
-        Ok(Follower { store, log, state, runs, digest, stopped: false })
+        let (no_batches, no_heads) = (VecDeque::new(), RecentHeads::default());
+        Ok(Follower { store, log, state, runs, digest, stopped: false, no_batches, no_heads })
     }
 
     /// The last record and its hash.
@@ -66,6 +75,7 @@ impl Follower {
         self.store.head()
     }
 
+    #[cfg(any(test, feature = "internals"))]
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -73,6 +83,12 @@ impl Follower {
     /// A reader of committed records, for any thread.
     pub fn log(&self) -> &Reader {
         &self.log
+    }
+
+    /// What this home knows.
+    pub fn view(&self) -> View<'_> {
+        let past = PastView::new(&self.log, &self.no_batches, &[], &self.no_heads);
+        View::new(&self.state, &self.log, &self.runs, past)
     }
 
     /// Takes the next commit, and returns its events once they are durable here. `cursors` say how

@@ -31,9 +31,19 @@ use crate::state::event::TakenRequest;
 const READ_AHEAD: usize = 2;
 /// Longest wait before the file is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// How long the queues of other hosts rest when they had nothing.
+const OTHERS_REST: Duration = Duration::from_millis(20);
+
+/// The queues of other hosts that share the log, for the one that takes their lines in.
+pub trait OtherQueues: Send {
+    /// The next batch of one of them, with the name of its host; `None` when there is none now.
+    fn next(&mut self) -> Option<(String, Batch)>;
+}
 
 #[derive(Debug)]
 pub struct Arrived {
+    /// The host whose queue has the batch; empty when this one has the log alone.
+    pub host: String,
     /// The lines of the batch, without blank lines.
     pub lines: Vec<Line>,
     /// What the tables of the log say about the keys and ids of these lines.
@@ -56,6 +66,8 @@ pub enum IntakeMessage {
 /// How the queue is read.
 #[derive(Debug, Clone)]
 pub struct IntakeOptions {
+    /// The name of this host; empty when it has the log alone.
+    pub host: String,
     pub path: PathBuf,
     pub tail: TailOptions,
     pub lines_max: usize,
@@ -84,11 +96,12 @@ impl Intake {
         flows: &SharedFlows,
         log: &Reader,
         check: Option<&SourceCheck>,
+        others: Option<Box<dyn OtherQueues>>,
     ) -> Result<Intake, QueueError> {
         let disk = Arc::clone(&machine.disk);
         let tailer = Tailer::open(disk, &options.path, position, options.tail)?;
         let (out, messages) = bounded(READ_AHEAD);
-        let (to_parse, inbox) = bounded::<(Batch, Sender<Arrived>)>(READ_AHEAD);
+        let (to_parse, inbox) = bounded::<Promised>(READ_AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::with_capacity(options.parsers + 1);
         let spawned = |action| {
@@ -96,12 +109,12 @@ impl Intake {
             move |source| QueueError::Io { action, path, source }
         };
         for number in 0..options.parsers.max(1) {
-            let inbox: Receiver<(Batch, Sender<Arrived>)> = inbox.clone();
+            let inbox: Receiver<Promised> = inbox.clone();
             let (flows, log, check) = (Arc::clone(flows), log.clone(), check.cloned());
             let thread = std::thread::Builder::new().name(format!("parser-{number}"));
             let parser = thread.spawn(move || {
-                while let Ok((batch, promise)) = inbox.recv() {
-                    let mut arrived = parse(&batch, &flows);
+                while let Ok(Promised { host, batch, promise }) = inbox.recv() {
+                    let mut arrived = Arrived { host, ..parse(&batch, &flows) };
                     // On an error the look-ahead stays empty: the engine asks the log again and
                     // reports the error.
                     arrived.foresight = Foresight::of(&log, &arrived.lines).unwrap_or_default();
@@ -114,13 +127,19 @@ impl Intake {
             });
             threads.push(parser.map_err(spawned("start a parser for"))?);
         }
+        let hand_over = HandOver { out, to_parse };
+        if let Some(others) = others {
+            let (hand_over, stop) = (hand_over.clone(), Arc::clone(&stop));
+            let thread = std::thread::Builder::new().name("other-queues".to_owned());
+            let thread = thread.spawn(move || read_others(others, &hand_over, &stop));
+            threads.push(thread.map_err(spawned("start reading other queues beside"))?);
+        }
         let reader = Reading {
             clock: Arc::clone(&machine.clock),
             tailer,
             watcher: Watcher::new(&options.path),
             options: options.clone(),
-            out,
-            to_parse,
+            hand_over,
             stop: Arc::clone(&stop),
         };
         let thread = std::thread::Builder::new().name("intake".to_owned());
@@ -139,13 +158,47 @@ impl Intake {
     }
 }
 
+/// A batch for a parser, and where the loop waits for it.
+struct Promised {
+    host: String,
+    batch: Batch,
+    promise: Sender<Arrived>,
+}
+
+/// The way of a batch to the loop, past a parser.
+#[derive(Clone)]
+struct HandOver {
+    out: Sender<IntakeMessage>,
+    to_parse: Sender<Promised>,
+}
+
+impl HandOver {
+    /// False when the loop has ended.
+    fn batch(&self, host: String, batch: Batch) -> bool {
+        let (promise, arrived) = bounded(1);
+        self.out.send(IntakeMessage::Batch(arrived)).is_ok()
+            && self.to_parse.send(Promised { host, batch, promise }).is_ok()
+    }
+}
+
+fn read_others(mut others: Box<dyn OtherQueues>, hand_over: &HandOver, stop: &AtomicBool) {
+    while !stop.load(Ordering::Acquire) {
+        let Some((host, batch)) = others.next() else {
+            std::thread::sleep(OTHERS_REST);
+            continue;
+        };
+        if !hand_over.batch(host, batch) {
+            return;
+        }
+    }
+}
+
 struct Reading {
     clock: Arc<dyn crate::os::Clock>,
     tailer: Tailer,
     watcher: Watcher,
     options: IntakeOptions,
-    out: Sender<IntakeMessage>,
-    to_parse: Sender<(Batch, Sender<Arrived>)>,
+    hand_over: HandOver,
     stop: Arc<AtomicBool>,
 }
 
@@ -162,14 +215,14 @@ impl Reading {
             let batch = match read.and_then(|batch| self.tailer.sync().map(|()| batch)) {
                 Ok(batch) => batch,
                 Err(error) => {
-                    let _ = self.out.send(IntakeMessage::Failed(error));
+                    let _ = self.hand_over.out.send(IntakeMessage::Failed(error));
                     return;
                 }
             };
             let Some(batch) = batch else {
                 let due = self.tailer.partial_due();
                 if said != Some(due) {
-                    if self.out.send(IntakeMessage::CaughtUp(due)).is_err() {
+                    if self.hand_over.out.send(IntakeMessage::CaughtUp(due)).is_err() {
                         return;
                     }
                     said = Some(due);
@@ -179,10 +232,7 @@ impl Reading {
                 continue;
             };
             said = None;
-            let (promise, arrived) = bounded(1);
-            if self.out.send(IntakeMessage::Batch(arrived)).is_err()
-                || self.to_parse.send((batch, promise)).is_err()
-            {
+            if !self.hand_over.batch(self.options.host.clone(), batch) {
                 return;
             }
         }
@@ -214,5 +264,5 @@ pub fn parse(batch: &Batch, flows: &SharedFlows) -> Arrived {
         }
     }
     let (end, consumed) = (batch.end.clone(), batch.consumed);
-    Arrived { lines, foresight: Foresight::default(), end, consumed }
+    Arrived { host: String::new(), lines, foresight: Foresight::default(), end, consumed }
 }

@@ -2,7 +2,7 @@
 //!
 //! `intake` reads and parses queue lines beside the engine, `foresight` looks up their ids and keys
 //! ahead, `engine` decides and applies, `past` and `recent_heads` answer the questions of the decision, and
-//! `writer` makes batches durable. `mark` is the queue position that a batch carries, and `log_meter` measures
+//! `writer` makes batches durable. `mark` is the queue position that a batch carries, `view` is what anybody may ask, and `log_meter` measures
 //! engine and store for `tune`.
 
 pub mod engine;
@@ -17,4 +17,5 @@ pub mod log_meter;
 pub mod mark;
 pub mod past;
 mod recent_heads;
+pub mod view;
 pub mod writer;

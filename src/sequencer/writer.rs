@@ -50,6 +50,36 @@ impl Agreement for Alone {
     }
 }
 
+/// Who has a say in what a command writes that holds the home itself.
+pub(crate) fn agreement_of_commands(is_shared: bool) -> Box<dyn Agreement> {
+    #[cfg(feature = "cluster")]
+    if is_shared {
+        return Box::new(Onlooker);
+    }
+    // Settings that share a log are refused without the feature.
+    let _ = is_shared;
+    Box::new(Alone)
+}
+
+/// A command on a host that shares its log: only the service of the host that leads writes.
+#[cfg(feature = "cluster")]
+struct Onlooker;
+
+#[cfg(feature = "cluster")]
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this home shares its log with other hosts, and only the service of the host that leads writes to it; a command \
+     can read here, and ask that service"
+)]
+struct NotLeading;
+
+#[cfg(feature = "cluster")]
+impl Agreement for Onlooker {
+    fn agree(&mut self, _: &Packed, _: &[u8]) -> Result<(), LogError> {
+        Err(LogError::Shared(Box::new(NotLeading)))
+    }
+}
+
 /// Consecutive events, encoded one behind another.
 #[derive(Default)]
 struct Page {

@@ -1,5 +1,7 @@
 //! Why the service stopped.
 
+#[cfg(feature = "cluster")]
+use crate::log::LogError;
 use crate::projections::projector::ProjectorError;
 use crate::seam::position::QueueError;
 use crate::sequencer::engine::EngineError;
@@ -16,8 +18,26 @@ pub enum ServiceError {
     Queue(#[from] QueueError),
     #[error(transparent)]
     Mark(#[from] MarkError),
+    /// A bug: the threads that read queues hand over only what continues them.
+    #[error("lines of the queue {host:?} at byte {start} do not continue what was taken in")]
+    Misplaced { host: String, start: u64 },
+    #[error("another host of the cluster leads now")]
+    Deposed,
     #[error("remove data older than the retention period")]
     Retain(#[from] RetainError),
     #[error("start a thread")]
     Thread(#[from] std::io::Error),
+}
+
+impl ServiceError {
+    /// Whether this host leads no more: another one leads, or the shared log is out of reach. Its home is
+    /// whole, and it may follow.
+    pub(crate) fn leads_no_more(&self) -> bool {
+        match self {
+            ServiceError::Deposed => true,
+            #[cfg(feature = "cluster")]
+            ServiceError::Engine(EngineError::Commit(LogError::Shared(_))) => true,
+            _ => false,
+        }
+    }
 }

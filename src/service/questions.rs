@@ -78,6 +78,10 @@ impl ServiceLoop {
                     "cause": rests.cause, "message": rests.words,
                 })
             });
+            if self.service.deposed.is_some() {
+                let host = self.service.config.queue_host();
+                status["cluster"] = serde_json::json!({"host": host, "role": "leader"});
+            }
             status["resting_providers"] = resting.collect();
             status["tokens_per_second"] = serde_json::json!(self.service.worker.speeds());
             if let Some(digests) = &self.service.digests {

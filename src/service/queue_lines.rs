@@ -1,7 +1,6 @@
 //! Input: lines of the queue.
 
 use crate::sequencer::intake::{Arrived, IntakeMessage};
-use crate::sequencer::mark::QueueMark;
 
 use super::error::ServiceError;
 use super::state::ServiceLoop;
@@ -49,10 +48,13 @@ impl ServiceLoop {
 
     fn take_lines(&mut self, arrived: Arrived) -> Result<(), ServiceError> {
         let now = self.now();
-        self.session.counts.lines += arrived.lines.len() as u64;
-        self.engine.lines(arrived.lines, arrived.foresight, now)?;
-        let after = QueueMark { position: arrived.end, consumed: Some(arrived.consumed) };
-        self.batch.mark = Some(after.encode());
+        let Arrived { host, lines, foresight, end, consumed } = arrived;
+        if !self.queue.marks.advance(&host, end, consumed) {
+            return Err(ServiceError::Misplaced { host, start: consumed.start });
+        }
+        self.session.counts.lines += lines.len() as u64;
+        self.engine.lines(lines, foresight, now)?;
+        self.batch.mark = Some(self.queue.marks.encode());
         Ok(())
     }
 

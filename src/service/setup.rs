@@ -17,6 +17,7 @@ use crate::projections::runs::{AgentRuns, NoteOrder};
 use crate::projections::summaries::Publishing;
 use crate::registry::{Mutation, SharedFlows};
 use crate::sequencer::engine::{Engine, SessionStart};
+use crate::sequencer::intake::OtherQueues;
 use crate::state::flows::Flows;
 use crate::upstream::IndexStore;
 use crate::work::worker::Worker;
@@ -105,4 +106,8 @@ pub struct Service {
     pub digests: Option<DigestClient>,
     /// Where scheduled questions wait for their batch.
     pub(crate) batches: Option<Arc<BatchLane>>,
+    /// The queues of other hosts that share the log.
+    pub others: Option<Box<dyn OtherQueues>>,
+    /// Set when another host leads. Then this one may commit nothing more.
+    pub deposed: Option<Arc<AtomicBool>>,
 }

@@ -104,7 +104,8 @@ impl ServiceLoop {
 
     fn unread_queue_bytes(&self) -> Result<u64, ServiceError> {
         let queue = self.service.machine.disk.stat(&self.service.home.queue).ok().flatten();
-        let position = QueueMark::decode(&self.engine.log().mark())?.position;
+        let host = self.service.config.queue_host();
+        let position = QueueMark::of_host(&host, &self.engine.log().mark())?.position;
         Ok(queue.map_or(0, |stat| stat.len.saturating_sub(position.offset)))
     }
 

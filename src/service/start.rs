@@ -9,10 +9,11 @@ use crossbeam_channel::{bounded, never};
 use crate::control::socket::ControlServer;
 use crate::os::memory::use_small_pages;
 use crate::projections::projector::Projector;
+use crate::seam::position::{QueueError, describe_change};
 use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{CheckpointWhen, Engine};
 use crate::sequencer::intake::{Intake, IntakeOptions, SourceCheck};
-use crate::sequencer::mark::QueueMark;
+use crate::sequencer::mark::QueueMarks;
 use crate::state::event::SessionEnd;
 use crate::work::pool::{Pool, PoolSize};
 
@@ -32,7 +33,8 @@ impl Service {
         until: Until,
     ) -> Result<(SessionCounts, Engine), ServiceError> {
         engine.begin_session(self.session.clone(), self.machine.clock.now())?;
-        let intake = match self.start_intake(&engine)? {
+        let marks = QueueMarks::decode(&engine.log().mark())?;
+        let intake = match self.start_intake(&engine, &marks)? {
             Ok(intake) => intake,
             Err(error) => {
                 // The session has begun in the log, so its failure is recorded there too.
@@ -66,7 +68,7 @@ impl Service {
             engine,
             projector,
             attempts: Attempts { pool, reports, slots, timeout },
-            queue: QueueLines { intake: Some(intake), unparsed: None, at_end: false },
+            queue: QueueLines { intake: Some(intake), unparsed: None, at_end: false, marks },
             questions: control.map_or_else(never, |control| control.questions.clone()),
             notes,
             batch: Batch::default(),
@@ -85,9 +87,22 @@ impl Service {
     }
 
     /// The outer error is one of the log, after which the session cannot be ended in order.
-    fn start_intake(&self, engine: &Engine) -> Result<Result<Intake, ServiceError>, ServiceError> {
-        let position = QueueMark::decode(&engine.log().mark())?.position;
+    fn start_intake(
+        &mut self,
+        engine: &Engine,
+        marks: &QueueMarks,
+    ) -> Result<Result<Intake, ServiceError>, ServiceError> {
+        let (host, queue) = (self.config.queue_host(), &self.home.queue);
+        let position = marks.place(&host, |position| {
+            let change = describe_change(&self.machine.disk, queue, position)?;
+            Ok::<_, QueueError>(change.is_none())
+        });
+        let position = match position {
+            Ok(position) => position,
+            Err(error) => return Ok(Err(error.into())),
+        };
         let options = IntakeOptions {
+            host,
             path: self.home.queue.clone(),
             tail: TailOptions {
                 max_line_bytes: self.config.line_bytes_max,
@@ -101,7 +116,9 @@ impl Service {
         let check: SourceCheck =
             Arc::new(move |request, ended| worker.source_since(&log, request, ended));
         let (flows, log) = (&self.flows, engine.log());
-        let intake = Intake::start(&self.machine, position, &options, flows, log, Some(&check));
+        let others = self.others.take();
+        let intake =
+            Intake::start(&self.machine, position, &options, flows, log, Some(&check), others);
         Ok(intake.map_err(ServiceError::from))
     }
 }

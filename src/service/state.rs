@@ -14,6 +14,7 @@ use crate::projections::projector::Projector;
 use crate::projections::runs::NoteOrder;
 use crate::sequencer::engine::Engine;
 use crate::sequencer::intake::{Arrived, Intake};
+use crate::sequencer::mark::QueueMarks;
 use crate::state::decide::Report;
 use crate::work::pool::Pool;
 
@@ -62,6 +63,8 @@ pub(super) struct QueueLines {
     pub(crate) unparsed: Option<Receiver<Arrived>>,
     /// The file ends after the lines that were handed over, without an unfinished line.
     pub(crate) at_end: bool,
+    /// How far the queues are consumed by what was taken in, of all hosts that share the log.
+    pub(crate) marks: QueueMarks,
 }
 
 /// The attempts under way.

@@ -1,5 +1,6 @@
 //! One turn after another: wait, take what is ready, and seal it as a batch.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{never, select_biased};
@@ -36,6 +37,10 @@ impl ServiceLoop {
             }
             if self.is_finished() {
                 return Ok(());
+            }
+            let deposed = self.service.deposed.as_ref();
+            if deposed.is_some_and(|deposed| deposed.load(Ordering::Acquire)) {
+                return Err(ServiceError::Deposed);
             }
         }
         Ok(())

@@ -50,7 +50,7 @@ impl Site {
     fn follow(&mut self, database: &Arc<Mutex<Database>>) -> Result<(), Stop> {
         let mut follower = self.follower()?;
         let mut following = self.following(database);
-        while following.step(&mut follower)?.is_some() {}
+        while following.step(&mut follower)? {}
         Ok(())
     }
 

@@ -1,10 +1,12 @@
 //! A shared log in memory, with everything that a database and a network do to it: answers that are lost,
 //! calls that are carried out late, and a failover that keeps only what was confirmed.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use summarizer::cluster::shared_lines::{SharedLines, Shipped, ShippedLines};
 use summarizer::cluster::shared_log::{
     Appended, Claim, End, Listed, Member, Outgoing, Reading, SharedError, SharedLog,
 };
@@ -27,6 +29,15 @@ struct Tables {
     leader: Option<Member>,
     lease_until: u64,
     rows: Vec<Row>,
+    queues: BTreeMap<String, Queue>,
+}
+
+/// The shipped lines of a host, by their first byte.
+#[derive(Debug, Clone, Default)]
+struct Queue {
+    start: u64,
+    shipped: u64,
+    lines: BTreeMap<u64, ShippedLines>,
 }
 
 /// A write, as the server gets it.
@@ -37,6 +48,9 @@ enum Write {
     ClaimAgain { me: Member, epoch: u64, lease: u64 },
     Renew { me: Member, lease: u64 },
     Settle,
+    Begin { me: Member, from: u64 },
+    Ship { me: Member, lines: ShippedLines },
+    Drop { host: String, offset: u64 },
 }
 
 /// What a write changed, or that it changed nothing.
@@ -63,7 +77,8 @@ pub struct Database {
 
 impl Database {
     pub fn new(seed: u64, genesis: Digest) -> Database {
-        let empty = Tables { epoch: 0, leader: None, lease_until: 0, rows: Vec::new() };
+        let (leader, rows, queues) = (None, Vec::new(), BTreeMap::new());
+        let empty = Tables { epoch: 0, leader, lease_until: 0, rows, queues };
         Database {
             rng: Rng::new(seed),
             faults: 0,
@@ -126,10 +141,14 @@ impl Database {
         let unclear = || Err(SharedError::Unclear("simulated".to_owned()));
         self.land_some();
         if self.rng.chance(self.faults) {
-            match self.rng.below(3) {
+            match self.rng.below(4) {
                 0 => {}
                 1 => drop(self.write(write)),
-                _ => self.late.push(write),
+                2 => self.late.push(write),
+                _ => {
+                    self.late.push(write.clone());
+                    self.write(write);
+                }
             }
             return unclear();
         }
@@ -145,6 +164,25 @@ impl Database {
         let tables = &mut self.now;
         match write {
             Write::Settle => Wrote::Done,
+            Write::Begin { me, from } => {
+                let queue = Queue { start: me.start, shipped: from, lines: BTreeMap::new() };
+                tables.queues.insert(me.host, queue);
+                Wrote::Done
+            }
+            Write::Ship { me, lines } => match tables.queues.get_mut(&me.host) {
+                Some(queue) if (queue.start, queue.shipped) == (me.start, lines.start) => {
+                    queue.shipped = lines.end;
+                    queue.lines.insert(lines.start, lines);
+                    Wrote::Done
+                }
+                _ => Wrote::Nothing,
+            },
+            Write::Drop { host, offset } => {
+                if let Some(queue) = tables.queues.get_mut(&host) {
+                    queue.lines.retain(|_, lines| lines.end > offset);
+                }
+                Wrote::Done
+            }
             Write::Append { claim, commit, lease } => {
                 if tables.epoch != claim.epoch || end != claim.end {
                     return Wrote::Nothing;
@@ -272,5 +310,58 @@ impl SharedLog for Connection {
     fn renew(&mut self, me: &Member, lease: Duration) -> Result<bool, SharedError> {
         let write = Write::Renew { me: me.clone(), lease: ms(lease) };
         Ok(matches!(self.database().call(write)?, Wrote::Done))
+    }
+}
+
+impl SharedLines for Connection {
+    fn begin(&mut self, me: &Member, from: u64) -> Result<(), SharedError> {
+        self.database().call(Write::Begin { me: me.clone(), from }).map(|_| ())
+    }
+
+    fn ship(&mut self, me: &Member, lines: &ShippedLines) -> Result<Shipped, SharedError> {
+        let write = Write::Ship { me: me.clone(), lines: lines.clone() };
+        Ok(match self.database().call(write)? {
+            Wrote::Done | Wrote::Claim(_) => Shipped::Landed,
+            Wrote::Nothing => Shipped::Elsewhere,
+        })
+    }
+
+    fn shipped(&mut self, me: &Member) -> Result<Option<u64>, SharedError> {
+        self.database().read(|database| {
+            let queue = database.now.queues.get(&me.host);
+            queue.filter(|queue| queue.start == me.start).map(|queue| queue.shipped)
+        })
+    }
+
+    fn ends(&mut self) -> Result<Vec<(String, u64)>, SharedError> {
+        self.database().read(|database| {
+            let queues = database.now.queues.iter();
+            queues.map(|(host, queue)| (host.clone(), queue.shipped)).collect()
+        })
+    }
+
+    fn lines_after(
+        &mut self,
+        host: &str,
+        offset: u64,
+        bytes: usize,
+    ) -> Result<Vec<ShippedLines>, SharedError> {
+        self.database().read(|database| {
+            let (mut left, mut found) = (bytes, Vec::new());
+            let queue = database.now.queues.get(host);
+            let lines = queue.into_iter().flat_map(|queue| queue.lines.values());
+            for lines in lines.filter(|lines| lines.end > offset) {
+                found.push(lines.clone());
+                match left.checked_sub(lines.bytes.len()) {
+                    Some(rest) => left = rest,
+                    None => break,
+                }
+            }
+            found
+        })
+    }
+
+    fn drop_lines(&mut self, host: &str, offset: u64) -> Result<(), SharedError> {
+        self.database().call(Write::Drop { host: host.to_owned(), offset }).map(|_| ())
     }
 }

@@ -22,11 +22,12 @@ use summarizer::os::{Clock as _, Disk, Open};
 use summarizer::projections::projector::Projections;
 use summarizer::registry::{FlowDirectory, SharedFlows};
 use summarizer::replay::{self, Compare, Until};
+use summarizer::seam::position::describe_change;
 use summarizer::seam::tail::{TailOptions, Tailer};
 use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart, Slots};
 use summarizer::sequencer::foresight::Foresight;
-use summarizer::sequencer::intake::{Arrived, parse};
-use summarizer::sequencer::mark::QueueMark;
+use summarizer::sequencer::intake::{Arrived, OtherQueues, parse};
+use summarizer::sequencer::mark::QueueMarks;
 use summarizer::state::decide::{Failed, FlowStanding, Outcome, Report, RetryHint, RetryPolicy};
 use summarizer::state::event::{Event, SessionEnd, SummaryPointer, TakenRequest};
 use summarizer::state::{Past as _, Status};
@@ -63,6 +64,8 @@ pub fn flows() -> SharedFlows {
 /// The machine and the files on it; survives crashes of the service.
 #[derive(Clone)]
 pub struct World {
+    /// The name of the host; empty when it has its log alone.
+    pub host: String,
     pub disk: SimDisk,
     pub clock: Arc<SimClock>,
     pub home: Home,
@@ -81,7 +84,8 @@ impl World {
         home.create(&disk).unwrap();
         let options = EngineOptions { retry: RetryPolicy::default(), checkpoint_every: 40 };
         let clock = Arc::new(SimClock::at(BEGIN));
-        World { disk, clock, home, options, lines_at_once: 7, slots: 4, unheard: 0 }
+        let host = String::new();
+        World { host, disk, clock, home, options, lines_at_once: 7, slots: 4, unheard: 0 }
     }
 
     /// The same world with another disk and its own clock.
@@ -230,6 +234,10 @@ pub struct Rig {
     pub engine: Engine,
     pub projections: Projections,
     pub tailer: Tailer,
+    /// How far the queues of all hosts are taken in.
+    queues: QueueMarks,
+    /// The queues of other hosts.
+    pub others: Option<Box<dyn OtherQueues>>,
     /// Lines that were read and looked up, and not decided yet.
     ahead: Option<Arrived>,
     pub tries: BTreeMap<Seq, Try>,
@@ -264,7 +272,11 @@ impl Rig {
             host: Host::default(),
         };
         engine.begin_session(run, now)?;
-        let position = QueueMark::decode(&engine.log().mark())?.position;
+        let queues = QueueMarks::decode(&engine.log().mark())?;
+        let position = queues.place(&world.host, |position| {
+            describe_change(&world.shared(), &world.home.queue, position)
+                .map(|change| change.is_none())
+        })?;
         let options = TailOptions { max_line_bytes: LINE_BYTES, partial_line_grace_ms: 10_000 };
         let tailer = Tailer::open(world.shared(), &world.home.queue, position, options)?;
         let mut rig = Rig {
@@ -272,6 +284,8 @@ impl Rig {
             engine,
             projections,
             tailer,
+            queues,
+            others: None,
             ahead: None,
             tries: BTreeMap::new(),
             history: Vec::new(),
@@ -322,9 +336,17 @@ impl Rig {
     /// The next lines of the queue, with their look-up in the tables.
     fn read(&mut self) -> Result<Option<Arrived>, Stop> {
         let (now, lines) = (self.now(), self.world.lines_at_once);
-        let Some(batch) = self.tailer.next_batch(now, lines, 1 << 20)? else { return Ok(None) };
-        self.tailer.sync()?;
-        let mut arrived = parse(&batch, &self.flows);
+        let others = self.others.as_mut().and_then(|others| others.next());
+        let (host, batch) = match others {
+            Some(shipped) => shipped,
+            None => {
+                let batch = self.tailer.next_batch(now, lines, 1 << 20)?;
+                let Some(batch) = batch else { return Ok(None) };
+                self.tailer.sync()?;
+                (self.world.host.clone(), batch)
+            }
+        };
+        let mut arrived = Arrived { host, ..parse(&batch, &self.flows) };
         arrived.foresight = Foresight::of(self.engine.log(), &arrived.lines)?;
         Ok(Some(arrived))
     }
@@ -340,9 +362,10 @@ impl Rig {
                 None => self.read()?,
             };
             if let Some(arrived) = arrived {
-                self.engine.lines(arrived.lines, arrived.foresight, now)?;
-                let after = QueueMark { position: arrived.end, consumed: Some(arrived.consumed) };
-                mark = Some(after.encode());
+                let Arrived { host, lines, foresight, end, consumed } = arrived;
+                assert!(self.queues.advance(&host, end, consumed), "lines out of order");
+                self.engine.lines(lines, foresight, now)?;
+                mark = Some(self.queues.encode());
             }
         }
         let consumed = mark.is_some();

@@ -1,0 +1,449 @@
+//! `cluster`: a log that several hosts share. Make it, join it, look at it, compare this home with it, shorten
+//! it, leave it.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::causes::{held_by_another, log_failed};
+use super::failure::{Exit, Failure};
+use super::held_home::{HeldHome, make_home};
+use super::identity::random_bytes;
+use super::lost_log::refuse_lost_log;
+use super::settings::load_config;
+use super::{Context, ui};
+use crate::cluster::access::access;
+use crate::cluster::following::{Following, MemberError};
+use crate::cluster::postgres::{
+    Access, Cluster, Durability, HostStanding, Init, PostgresLog, SCHEMA, Standing, initialize,
+};
+use crate::cluster::shared_log::{Member, SharedError, SharedLog as _};
+use crate::cluster::verifying::{Agreed, VerifyError, verify};
+use crate::config::ClusterConfig;
+use crate::contract::hash::Digest;
+use crate::contract::ids::Seq;
+use crate::home::{Home, HomeLock};
+use crate::log::{Options, Store};
+use crate::sequencer::follower::Follower;
+
+/// Share the log of this home with other hosts, through a PostgreSQL database
+///
+/// The section `[cluster]` of the settings says where the database is.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make the shared log from this home, and the tables where they are missing
+    Init {
+        /// A role of the database that hosts connect as, if it does not own the tables
+        #[arg(long)]
+        role: Option<String>,
+        /// Print the script of the tables, for an administrator, and do nothing
+        #[arg(long, conflicts_with = "role")]
+        print: bool,
+    },
+    /// Bring this home level with the shared log; a new home gets the whole log
+    Join,
+    /// Show who leads, and how far each host is
+    Status,
+    /// Check that the log of this home is a part of the shared log, record by record
+    Verify,
+    /// Remove the commits from the database that a backup has
+    Trim {
+        /// The backup, made with `summarizer backup` on a host of the cluster; keep it for hosts that join later
+        backup: PathBuf,
+    },
+    /// Take a host off the list of hosts; its home stays whole
+    Leave {
+        /// The host [default: this one]
+        host: Option<String>,
+    },
+}
+
+impl ClusterArgs {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        if let Action::Init { print: true, .. } = &self.action {
+            context.ui.raw(SCHEMA.as_bytes());
+            return Ok(Exit::Done);
+        }
+        let (config, access) = settings(context)?;
+        match &self.action {
+            Action::Init { role, .. } => init(context, &access, role.as_deref()),
+            Action::Join => join(context, &access),
+            Action::Status => status(context, &config, &access),
+            Action::Verify => check(context, &access),
+            Action::Trim { backup } => trim(context, &access, backup),
+            Action::Leave { host } => {
+                leave(context, &access, host.as_deref().unwrap_or(&access.host))
+            }
+        }
+    }
+}
+
+fn settings(context: &Context) -> Result<(ClusterConfig, Access), Failure> {
+    let config = load_config(context)?.cluster.ok_or_else(|| {
+        Failure::new(Exit::Config, "this home shares its log with no other host").hint(
+            "set cluster.url_env to the variable with the address of the database, for example in summarizer.toml",
+        )
+    })?;
+    let access = access(&config, context.machine.disk.as_ref());
+    let access = access.map_err(|error| {
+        Failure::new(Exit::Config, "the section [cluster] cannot be used").because(&error)
+    })?;
+    Ok((config, access))
+}
+
+fn shared_failed(access: &Access, error: &SharedError) -> Failure {
+    let what = format!("the shared log `{}` at {}", access.log, access.address.shown());
+    match error {
+        SharedError::Unclear(_) => Failure::new(Exit::Storage, format!("{what} does not answer"))
+            .because(error)
+            .hint("check that the database runs and can be reached, and start the command again"),
+        SharedError::Refused(_) => {
+            Failure::new(Exit::Config, format!("{what} cannot be used")).because(error)
+        }
+    }
+}
+
+fn held(context: &Context) -> Result<HeldHome, Failure> {
+    HeldHome::take(context, false)?.ok_or_else(|| {
+        held_by_another(context).hint("stop the service of this home while the command runs")
+    })
+}
+
+fn init(context: &Context, access: &Access, role: Option<&str>) -> Result<Exit, Failure> {
+    let failed = |error: SharedError| shared_failed(access, &error);
+    let held = held(context)?;
+    let log = held.engine.log();
+    let ((seq, hash), store_id) = (log.head(), log.store_id());
+    held.close()?;
+    let init = Init { store_id, seq: seq.0, hash, role: role.map(str::to_owned) };
+    let is_new = initialize(access, &init).map_err(failed)?;
+    let mut cluster = Cluster::new(access.clone()).map_err(failed)?;
+    let standing = cluster.standing().map_err(failed)?;
+    let is_part =
+        standing.store_id == store_id && cluster.list().find(seq, hash).map_err(failed)?.is_some();
+    if !is_part {
+        let what = format!("the database has another log `{}` already", access.log);
+        return Err(Failure::new(Exit::Config, what).hint(
+            "choose another cluster.name, or run `summarizer cluster join` in a new home to use that log",
+        ));
+    }
+    if context.ui.json {
+        context.ui.json(&json!({
+            "log": access.log, "new": is_new, "seq": standing.start.seq.0, "role": role,
+        }));
+        return Ok(Exit::Done);
+    }
+    let was = if is_new { "made" } else { "there already" };
+    context.ui.out(format!("log {} {was}; its list begins after record {seq}", access.log));
+    if standing.start.seq > Seq::ZERO {
+        context.ui.talk(ui::dim(
+            "other hosts start from a backup of this home: `summarizer backup DIR`, then `summarizer cluster join` there",
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+fn join(context: &Context, access: &Access) -> Result<Exit, Failure> {
+    let failed = |error: SharedError| shared_failed(access, &error);
+    let home = Home::new(&context.home, &load_config(context)?);
+    make_home(context, &home)?;
+    let standing = Cluster::new(access.clone()).and_then(|mut cluster| cluster.standing());
+    let standing = standing.map_err(failed)?;
+    let disk = &context.machine.disk;
+    let lock = HomeLock::try_take(disk.as_ref(), &home, std::process::id());
+    let lock =
+        lock.map_err(|error| Failure::new(Exit::Storage, "cannot lock the home").because(&error))?;
+    let lock = lock.ok_or_else(|| {
+        held_by_another(context)
+            .hint("a running service follows by itself; stop it to join by hand")
+    })?;
+    refuse_lost_log(context, &home)?;
+    let store = store_of(context, &home, &standing, access)?;
+    let (before, _) = store.head();
+    if before < standing.start.seq {
+        let what = format!(
+            "the list begins after record {}, and this home ends at record {before}",
+            standing.start.seq
+        );
+        return Err(Failure::new(Exit::Input, what).hint(
+            "run `summarizer backup DIR` on a host of the cluster, and join with that copy as the home",
+        ));
+    }
+    let bar = context.ui.progress("joining", standing.end.seq.0);
+    let mut follower = Follower::open(store, context.machine.clock.now(), &mut |_| {})
+        .map_err(|error| Failure::new(Exit::Storage, "cannot open the log").because(&error))?;
+    let list = PostgresLog::new(access.clone()).map_err(failed)?;
+    let mut following = Following::new(list, me(access)?);
+    loop {
+        match following.step(&mut follower) {
+            Ok(false) => break,
+            Ok(true) => bar.set_position(follower.head().0.0),
+            Err(MemberError::Shared(error)) => return Err(shared_failed(access, &error)),
+            Err(error) => {
+                let what = "this home cannot follow the shared log";
+                return Err(Failure::new(Exit::Storage, what).because(&error));
+            }
+        }
+    }
+    bar.finish_and_clear();
+    let (head, hash) = follower.head();
+    follower.into_store().close().map_err(|error| log_failed(&error))?;
+    drop(lock);
+    // Writes the acks.
+    held(context)?.close()?;
+    if context.ui.json {
+        context.ui.json(&json!({
+            "log": access.log, "host": access.host, "seq": head.0, "hash": hash.hex(),
+            "records": head.0 - before.0,
+        }));
+        return Ok(Exit::Done);
+    }
+    let records = ui::count(head.0 - before.0, "record");
+    context.ui.out(format!("{} took {records}, and ends at record {head}", access.host));
+    Ok(Exit::Done)
+}
+
+/// The log of the home, made with the identity of the shared log when it is missing or has no record yet.
+fn store_of(
+    context: &Context,
+    home: &Home,
+    standing: &Standing,
+    access: &Access,
+) -> Result<Store, Failure> {
+    let (disk, path) = (&context.machine.disk, home.store());
+    let open = || {
+        let options = Options::beside(&path);
+        Store::open(disk.clone(), &path, options, standing.store_id, &mut |_| {})
+            .map_err(|error| log_failed(&error))
+    };
+    let store = open()?;
+    if store.reader().store_id() == standing.store_id {
+        return Ok(store);
+    }
+    if store.head().0 > Seq::ZERO {
+        let what = format!("this home has a log of its own, which is not the log `{}`", access.log);
+        return Err(Failure::new(Exit::Input, what).hint("join with a new home: `summarizer init`"));
+    }
+    store.close().map_err(|error| log_failed(&error))?;
+    disk.remove_file(&path).map_err(|error| {
+        Failure::new(Exit::Storage, "cannot remove the empty log").because(&error)
+    })?;
+    open()
+}
+
+fn me(access: &Access) -> Result<Member, Failure> {
+    let bytes = random_bytes()
+        .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
+    let start = bytes.iter().take(8).fold(0, |start, byte| start << 8 | u64::from(*byte));
+    Ok(Member { host: access.host.clone(), start })
+}
+
+fn status(context: &Context, config: &ClusterConfig, access: &Access) -> Result<Exit, Failure> {
+    let standing = Cluster::new(access.clone()).and_then(|mut cluster| cluster.standing());
+    let standing = standing.map_err(|error| shared_failed(access, &error))?;
+    let Standing { server, answered, epoch, leader, end, start, hosts, .. } = &standing;
+    let release = format!("{}.{}", server.version / 10_000, server.version % 10_000);
+    let lag = |host: &HostStanding| host.applied.map(|applied| end.n.saturating_sub(applied));
+    if context.ui.json {
+        let hosts: Vec<_> = hosts
+            .iter()
+            .map(|host| {
+                json!({
+                    "host": host.host, "release": host.release, "shipped": host.shipped,
+                    "applied": host.applied, "lag": lag(host), "silent_seconds": host.silent,
+                })
+            })
+            .collect();
+        let leader = leader.as_ref().map(|leader| {
+            json!({
+                "member": leader.member, "lease_seconds": leader.lease_left,
+                "holds": leader.lease_left >= 0.0,
+            })
+        });
+        context.ui.json(&json!({
+            "log": access.log, "host": access.host, "server": answered, "postgresql": release,
+            "synchronous_standby_names": server.standbys, "synchronous_commit": server.commit,
+            "epoch": epoch, "leader": leader,
+            "end": {"commit": end.n, "seq": end.seq.0, "hash": end.hash.hex()},
+            "start": {"commit": start.n, "seq": start.seq.0}, "hosts": hosts,
+        }));
+        return Ok(Exit::Done);
+    }
+    context.ui.out(format!(
+        "log      {}: {} in {}",
+        access.log,
+        ui::count(end.seq.0, "record"),
+        ui::count(end.n, "commit")
+    ));
+    let quorum = match access.durability {
+        Durability::Quorum => format!("a commit needs {}", server.standbys),
+        Durability::Single => "a commit needs this server alone".to_owned(),
+    };
+    context.ui.out(format!("server   {answered}, PostgreSQL {release}; {quorum}"));
+    let led = match leader {
+        None => "nobody has led yet".to_owned(),
+        Some(leader) if leader.lease_left >= 0.0 => {
+            format!("{}, for {:.1} s more", leader.member, leader.lease_left)
+        }
+        Some(leader) => {
+            format!("nobody; {} led until {:.0} s ago", leader.member, -leader.lease_left)
+        }
+    };
+    let lease = config.lease_ms as f64 / 1000.0;
+    context.ui.out(format!("leader   {led} (epoch {epoch}, leases of {lease} s)"));
+    let rows: Vec<Vec<String>> = hosts
+        .iter()
+        .map(|host| {
+            let known = |number: Option<u64>| number.map_or("-".to_owned(), |n| n.to_string());
+            vec![
+                host.host.clone(),
+                host.release.clone().unwrap_or_else(|| "-".to_owned()),
+                host.shipped.to_string(),
+                known(host.applied),
+                known(lag(host)),
+                format!("{:.0} s ago", host.silent.max(0.0)),
+            ]
+        })
+        .collect();
+    context.ui.table(&["HOST", "RELEASE", "SHIPPED", "APPLIED", "BEHIND", "SEEN"], &rows);
+    Ok(Exit::Done)
+}
+
+fn check(context: &Context, access: &Access) -> Result<Exit, Failure> {
+    let failed = |error: &SharedError| shared_failed(access, error);
+    let held = held(context)?;
+    let log = held.engine.log();
+    let mut cluster = Cluster::new(access.clone()).map_err(|error| failed(&error))?;
+    let standing = cluster.standing().map_err(|error| failed(&error))?;
+    let head = log.head();
+    let bar = context.ui.progress("comparing", standing.end.seq.0 - standing.start.seq.0);
+    let mut hash_at = |seq| Ok(log.get(seq)?.map(|record| record.hash));
+    let found = verify(cluster.list(), standing.start, head, &mut hash_at, &mut |records| {
+        bar.set_position(records);
+    });
+    bar.finish_and_clear();
+    // The list has what the hashes of this home say; this makes sure that they say what it holds.
+    let own = log.verify(Seq(1), None, &mut |_| {}).map(|_| ());
+    let found = match (found, own) {
+        (Err(VerifyError::Shared(error)), _) => return Err(failed(&error)),
+        (Ok(_), Err(error)) => Err(VerifyError::Log(error)),
+        (found, _) => found,
+    };
+    held.close()?;
+    let Agreed { commits, records, place, end } = match found {
+        Ok(agreed) => agreed,
+        Err(error) => {
+            if context.ui.json {
+                context
+                    .ui
+                    .json(&json!({"ok": false, "log": access.log, "damage": error.to_string()}));
+            } else {
+                context.ui.out(format!("{} {error}", ui::red("different:")));
+            }
+            return Ok(Exit::Wrong);
+        }
+    };
+    if context.ui.json {
+        context.ui.json(&json!({
+            "ok": true, "log": access.log, "commits": commits, "records": records,
+            "seq": head.0.0, "hash": head.1.hex(), "commit": place.n, "behind": end.n - place.n,
+        }));
+        return Ok(Exit::Done);
+    }
+    context.ui.out(format!(
+        "{} {} in {}; this home ends at record {}, {} behind",
+        ui::green("the same:"),
+        ui::count(records, "record"),
+        ui::count(commits, "commit"),
+        head.0,
+        ui::count(end.n - place.n, "commit")
+    ));
+    Ok(Exit::Done)
+}
+
+fn trim(context: &Context, access: &Access, backup: &Path) -> Result<Exit, Failure> {
+    let failed = |error: SharedError| shared_failed(access, &error);
+    let (seq, hash) = end_of_backup(context, backup)?;
+    let mut cluster = Cluster::new(access.clone()).map_err(failed)?;
+    let standing = cluster.standing().map_err(failed)?;
+    let start = cluster.list().find(seq, hash).map_err(failed)?.ok_or_else(|| {
+        let what =
+            format!("the backup {} is not one of the log `{}`", backup.display(), access.log);
+        Failure::new(Exit::Input, what)
+            .hint("make one on a host of the cluster: `summarizer backup DIR`")
+    })?;
+    let behind = |host: &&HostStanding| host.applied.is_none_or(|applied| applied < start.n);
+    if let Some(HostStanding { host, .. }) = standing.hosts.iter().find(behind) {
+        let what = format!("the host {host} has not applied all that the backup has");
+        return Err(Failure::new(Exit::Busy, what).hint(format!(
+            "wait until it has, or take it off the list with `summarizer cluster leave {host}`"
+        )));
+    }
+    cluster.trim(&start).map_err(failed)?;
+    let removed = start.n.saturating_sub(standing.start.n);
+    if context.ui.json {
+        context.ui.json(&json!({
+            "log": access.log, "removed": removed, "start": {"commit": start.n, "seq": start.seq.0},
+        }));
+        return Ok(Exit::Done);
+    }
+    let commits = ui::count(removed, "commit");
+    context.ui.out(format!("removed {commits}; the list begins after record {seq}"));
+    context.ui.talk(ui::dim("keep the backup: a host that joins later starts from it"));
+    Ok(Exit::Done)
+}
+
+/// The last record of a backup and its hash.
+fn end_of_backup(context: &Context, backup: &Path) -> Result<(Seq, Digest), Failure> {
+    let failed = |why: String| {
+        let what = format!("{} is not a whole backup", backup.display());
+        let failure = Failure::new(Exit::Input, format!("{what}: {why}"));
+        failure.hint("name a folder that `summarizer backup` made")
+    };
+    let manifest = context.machine.disk.read(&backup.join("backup.json"));
+    let manifest = manifest.map_err(|error| failed(error.to_string()))?;
+    let manifest: Value =
+        serde_json::from_slice(&manifest).map_err(|error| failed(error.to_string()))?;
+    let seq = manifest["log"]["head"].as_u64();
+    let hash = manifest["log"]["hash"].as_str().and_then(|hash| hash.parse().ok());
+    match (seq, hash, manifest["verified"] == true) {
+        (Some(seq), Some(hash), true) => Ok((Seq(seq), hash)),
+        _ => Err(failed("its manifest does not say where it ends".to_owned())),
+    }
+}
+
+fn leave(context: &Context, access: &Access, host: &str) -> Result<Exit, Failure> {
+    let failed = |error: SharedError| shared_failed(access, &error);
+    let mut cluster = Cluster::new(access.clone()).map_err(failed)?;
+    let standing = cluster.standing().map_err(failed)?;
+    let leads = standing.leader.is_some_and(|leader| {
+        leader.lease_left >= 0.0 && leader.member.split('/').next() == Some(host)
+    });
+    if leads {
+        let what = format!("{host} leads now");
+        return Err(Failure::new(Exit::Busy, what).hint("stop its service first"));
+    }
+    let was_there = cluster.forget(host).map_err(failed)?;
+    if !was_there {
+        let known: Vec<_> = standing.hosts.iter().map(|host| host.host.as_str()).collect();
+        let what = format!("the log `{}` has no host {host}", access.log);
+        return Err(Failure::new(Exit::Input, what).hint(format!("it has {}", known.join(", "))));
+    }
+    match context.ui.json {
+        true => context.ui.json(&json!({"log": access.log, "left": host})),
+        false => {
+            context.ui.out(format!("{host} left the log {}", access.log));
+            context.ui.talk(ui::dim(
+                "remove [cluster] from its settings before its service starts again; its home is whole",
+            ));
+        }
+    }
+    Ok(Exit::Done)
+}

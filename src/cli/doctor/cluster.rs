@@ -1,0 +1,87 @@
+//! The log that this home shares with other hosts: the database, the leader, and how far this host is.
+
+use super::{Context, Findings, Verdict};
+use crate::cli::ui;
+use crate::cluster::access::access;
+use crate::cluster::postgres::{Cluster, Durability, Standing};
+use crate::cluster::shared_log::SharedError;
+use crate::config::Config;
+
+const NAME: &str = "cluster";
+/// A difference between clocks that is worth a word.
+const CLOCK_MS_MAX: i64 = 2000;
+/// A host that follows is not this far behind.
+const BEHIND_MAX: u64 = 100;
+/// A host that runs says how far it is more often.
+const SILENT_SECONDS_MAX: f64 = 60.0;
+
+pub(super) fn look_at_cluster(context: &Context, config: &Config, findings: &mut Findings) {
+    let Some(settings) = &config.cluster else { return };
+    let access = match access(settings, context.machine.disk.as_ref()) {
+        Ok(access) => access,
+        Err(error) => return findings.wrong(NAME, error.to_string(), "summarizer config"),
+    };
+    let standing = Cluster::new(access.clone()).and_then(|mut cluster| cluster.standing());
+    let standing = match standing {
+        Ok(standing) => standing,
+        Err(error) => {
+            findings.wrong(NAME, error.to_string(), "summarizer cluster status");
+            if matches!(error, SharedError::Unclear(_)) {
+                findings.hint("check that the database runs and can be reached from this host");
+            }
+            return;
+        }
+    };
+    let Standing { server, answered, end, leader, hosts, clock_ms, .. } = &standing;
+    let quorum = match access.durability {
+        Durability::Quorum => server.standbys.as_str(),
+        Durability::Single => "this server alone",
+    };
+    let leads = leader.as_ref().filter(|leader| leader.lease_left >= 0.0);
+    let leads = leads.map_or("nobody", |leader| leader.member.as_str());
+    findings.fine(
+        NAME,
+        format!(
+            "log {} at {answered} (PostgreSQL {}.{}, a commit needs {quorum}): {}; {leads} leads",
+            access.log,
+            server.version / 10_000,
+            server.version % 10_000,
+            ui::count(end.n, "commit"),
+        ),
+    );
+    let late = context.machine.clock.now().0 - clock_ms;
+    if late.abs() > CLOCK_MS_MAX {
+        let what = format!(
+            "the clock of this host is {:.1} s {} that of the database",
+            late.abs() as f64 / 1000.0,
+            if late > 0 { "before" } else { "behind" }
+        );
+        findings.add(NAME, Verdict::Notice, what, "timedatectl status");
+        findings.hint("leases use the clock of the database; records have the time of the leader");
+    }
+    let here = hosts.iter().find(|host| host.host == access.host);
+    match here.and_then(|host| host.applied) {
+        None => {
+            let what = format!("the host {} has applied nothing yet", access.host);
+            findings.add(NAME, Verdict::Notice, what, "summarizer cluster join");
+        }
+        Some(applied) if end.n.saturating_sub(applied) > BEHIND_MAX => {
+            let behind = ui::count(end.n - applied, "commit");
+            let what = format!("this host is {behind} behind");
+            findings.add(NAME, Verdict::Notice, what, "summarizer cluster status");
+        }
+        Some(_) => {}
+    }
+    for host in hosts.iter().filter(|host| host.silent > SILENT_SECONDS_MAX) {
+        let what = format!("the host {} was not heard of for {:.0} s", host.host, host.silent);
+        findings.add(NAME, Verdict::Notice, what, "summarizer cluster status");
+        findings.hint(format!("if it left for good: `summarizer cluster leave {}`", host.host));
+    }
+    let release = env!("CARGO_PKG_VERSION");
+    let others = hosts.iter().filter(|host| host.release.as_deref().is_some_and(|r| r != release));
+    for host in others {
+        let other = host.release.as_deref().unwrap_or_default();
+        let what = format!("the host {} runs summarizer {other}, this one {release}", host.host);
+        findings.add(NAME, Verdict::Notice, what, "summarizer cluster status");
+    }
+}

@@ -1,0 +1,375 @@
+//! `serve` in a home whose log is shared with other hosts.
+//!
+//! The host follows first: it takes commits, publishes, answers questions that change nothing, and ships the
+//! lines of its queue. When nobody leads, it runs the service loop on the same log. When it leads no more,
+//! or the shared log is out of reach, the process starts itself anew: memory of an engine must not
+//! outlive its lead. The home is whole, and the new process follows.
+
+use std::os::unix::process::CommandExt as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Context;
+use super::causes::{engine_failed, held_by_another, mark_failed, not_published, projector_failed};
+use super::failure::{Exit, Failure};
+use super::held_home::LockedHome;
+use super::identity::random_bytes;
+use super::lost_log::refuse_damaged_log;
+use super::page::Page;
+use super::run_home::{
+    Beside, OpenHome, Stopped, open_page, run_open, start_publishing, stop_on_signals,
+};
+use crate::cluster::access::access;
+use crate::cluster::collector::{Collecting, Collector};
+use crate::cluster::following::{MemberError, Replica};
+use crate::cluster::heartbeat::Heartbeat;
+use crate::cluster::leadership::Leadership;
+use crate::cluster::postgres::PostgresLog;
+use crate::cluster::shared_lines::SharedLines;
+use crate::cluster::shared_log::{Member, SharedLog};
+use crate::cluster::shipper::OwnQueue;
+use crate::cluster::standby::{Connect, Standby, StandbyError, Step, Terms, Trouble};
+use crate::config::{ClusterConfig, Config, Role};
+use crate::contract::hash::Digest;
+use crate::contract::ids::Seq;
+use crate::control::answers::{self, answer_about};
+use crate::control::question::{Answer, Question};
+use crate::control::reply::{QuestionContext, Reply};
+use crate::control::socket::Asked;
+use crate::projections::projector::{Projector, ProjectorError};
+use crate::projections::runs::described;
+use crate::projections::summaries::SummariesThread;
+use crate::seam::tail::TailOptions;
+use crate::sequencer::engine::{Engine, EngineError, EngineOptions};
+use crate::sequencer::follower::{FollowError, Follower};
+use crate::sequencer::mark::QueueMarks;
+use crate::service::Until;
+use crate::upstream::{IndexStore, index_of_home};
+
+/// How long a host that follows waits before it looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(15);
+
+/// Most bytes of lines that are shipped as one value.
+const SHIPPED_BYTES_MAX: usize = 1 << 20;
+/// How long a leader tries to find out what became of a commit before it gives up the lead.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How the service of a shared home ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    /// It was asked to.
+    Stopped,
+    /// It leads no more, and has to start anew to follow.
+    LeadsNoMore,
+}
+
+/// Serves until it is told to stop.
+pub(super) fn serve(context: &Context, cluster: &ClusterConfig) -> Result<(), Failure> {
+    let reached = access(cluster, context.machine.disk.as_ref()).map_err(|error| {
+        Failure::new(Exit::Config, "the settings of the cluster do not work").because(&error)
+    })?;
+    let terms = Terms {
+        lease: Duration::from_millis(cluster.lease_ms.unsigned_abs()),
+        patience: PATIENCE,
+        may_lead: cluster.roles.contains(&Role::Lead),
+        ships: cluster.roles.contains(&Role::Ingest),
+    };
+    let connect: Connect<PostgresLog> = Arc::new(move || PostgresLog::new(reached.clone()));
+    match serve_once(context, &connect, terms)? {
+        Ended::Stopped => Ok(()),
+        Ended::LeadsNoMore => Err(start_anew()),
+    }
+}
+
+/// Becomes a new process of the same program. It returns only when that is impossible.
+fn start_anew() -> Failure {
+    let failed = |error: &std::io::Error| {
+        Failure::new(Exit::Storage, "this host leads no more, and cannot start itself anew")
+            .because(error)
+            .hint("start it again; it follows then")
+    };
+    match std::env::current_exe() {
+        Ok(program) => {
+            let error =
+                std::process::Command::new(program).args(std::env::args_os().skip(1)).exec();
+            failed(&error)
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+/// A home that follows.
+struct FollowingHome {
+    locked: LockedHome,
+    index: Arc<dyn IndexStore>,
+    copy: Copy,
+    publishing: SummariesThread,
+}
+
+/// The log of this host and what is made from it, which become those of the leader.
+struct Copy {
+    follower: Follower,
+    projector: Projector,
+    page: Page,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum CopyError {
+    #[error(transparent)]
+    Follow(#[from] FollowError),
+    #[error(transparent)]
+    Projector(#[from] ProjectorError),
+}
+
+impl Replica for Copy {
+    type Error = CopyError;
+
+    fn head(&self) -> (Seq, Digest) {
+        self.follower.head()
+    }
+
+    fn take(&mut self, shipped: &[u8]) -> Result<(), CopyError> {
+        let events = Arc::new(self.follower.take(shipped, &self.projector.cursors())?);
+        self.page.observe(&events);
+        Ok(self.projector.take(&events)?)
+    }
+}
+
+/// Follows and leads once, until it is told to stop or leads no more.
+fn serve_once<L: SharedLog + SharedLines + 'static>(
+    context: &Context,
+    connect: &Connect<L>,
+    terms: Terms,
+) -> Result<Ended, Failure> {
+    let mut following = open(context)?;
+    let me = member(&following.locked.config)?;
+    let queue = own_queue(context, &following.locked);
+    let mut standby = Standby::new(Arc::clone(connect), me.clone(), terms, queue);
+    let stop = stop_on_signals(context)?;
+    context.ui.talk(format!("following in {}", context.home.display()));
+    while !stop.is_raised() {
+        let now = context.machine.clock.now();
+        let log = following.copy.follower.log().clone();
+        let step = standby.step(&mut following.copy, &log, now);
+        match step.map_err(|error| cannot_follow(&error))? {
+            Step::Did => {}
+            Step::Nothing => following.wait(context, &standby)?,
+            Step::Leads(leadership) => {
+                let heartbeat = Heartbeat::start(Arc::clone(connect), me, terms);
+                let heartbeat = heartbeat.map_err(|error| {
+                    Failure::new(Exit::Storage, "cannot start the thread of the heartbeat")
+                        .because(&error)
+                })?;
+                let ended = following.lead(context, connect, leadership, &heartbeat);
+                heartbeat.finish();
+                return ended;
+            }
+        }
+        following.answer_waiting(context, &standby)?;
+    }
+    following.close()?;
+    Ok(Ended::Stopped)
+}
+
+fn open(context: &Context) -> Result<FollowingHome, Failure> {
+    let locked = LockedHome::take(context, true)?.ok_or_else(|| held_by_another(context))?;
+    let store = locked.open_store(context)?;
+    let now = context.machine.clock.now();
+    let follower = Follower::open(store, now, &mut |part| locked.replayed(part));
+    let follower = follower.map_err(|error| match error {
+        FollowError::Open(error) => engine_failed(&error),
+        error => Failure::new(Exit::Storage, "cannot open the log").because(&error),
+    })?;
+    refuse_damaged_log(context, follower.log())?;
+    let projector = locked.repair(context, follower.log())?;
+    let (config, home) = (&locked.config, &locked.home);
+    let publishing = start_publishing(context, home, config, follower.log())?;
+    let control = locked.control.as_ref().ok_or_else(|| held_by_another(context))?;
+    let page = open_page(context, control, config, home, follower.log())?;
+    let index = index_of_home(&context.machine.disk, &home.upstream_index());
+    locked.is_up();
+    Ok(FollowingHome { locked, index, copy: Copy { follower, projector, page }, publishing })
+}
+
+impl FollowingHome {
+    /// Waits a moment, or until something is asked.
+    fn wait<L: SharedLog + SharedLines>(
+        &mut self,
+        context: &Context,
+        standby: &Standby<L>,
+    ) -> Result<(), Failure> {
+        let control = self.locked.control.as_ref();
+        let asked = control.map(|control| control.questions.recv_timeout(LOOK_AGAIN));
+        match asked {
+            Some(Ok(asked)) => self.answer(context, asked, standby),
+            _ => Ok(()),
+        }
+    }
+
+    fn answer_waiting<L: SharedLog + SharedLines>(
+        &mut self,
+        context: &Context,
+        standby: &Standby<L>,
+    ) -> Result<(), Failure> {
+        let questions = self.locked.control.as_ref().map(|control| control.questions.clone());
+        for asked in questions.iter().flat_map(|questions| questions.try_iter()) {
+            self.answer(context, asked, standby)?;
+        }
+        Ok(())
+    }
+
+    fn answer<L: SharedLog + SharedLines>(
+        &mut self,
+        context: &Context,
+        Asked { question, reply }: Asked,
+        standby: &Standby<L>,
+    ) -> Result<(), Failure> {
+        let asks_status = question == Question::Status;
+        if question == Question::Page {
+            let show = self.copy.page.clone().answerer();
+            // A caller that went away misses its answer.
+            let _ = reply.send(show());
+            return Ok(());
+        }
+        let answer = self.answer_to(context, question).map_err(|error| engine_failed(&error))?;
+        match answer {
+            Reply::Now(mut answer) => {
+                if let Answer::Ok(status) = &mut answer
+                    && asks_status
+                {
+                    status["cluster"] = self.standing(standby);
+                }
+                let _ = reply.send(answer);
+            }
+            Reply::Later(work) => {
+                let thread = std::thread::Builder::new().name("answer".to_owned());
+                let answering = thread.spawn(move || drop(reply.send(work())));
+                answering.map_err(|error| {
+                    Failure::new(Exit::Storage, "cannot start a thread for an answer")
+                        .because(&error)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn answer_to(&self, context: &Context, question: Question) -> Result<Reply, EngineError> {
+        let disk = &context.machine.disk;
+        let LockedHome { config, home, flows, .. } = &self.locked;
+        let queue = disk.stat(&home.queue).ok().flatten();
+        let around = QuestionContext {
+            now: context.machine.clock.now(),
+            machine: &context.machine,
+            home,
+            config,
+            index: &self.index,
+            flows,
+            queue_bytes: queue.map_or(0, |stat| stat.len),
+            free_bytes: disk.free_bytes(&home.root).ok(),
+        };
+        Ok(match answer_about(self.copy.follower.view(), &around, question)? {
+            answers::Asked::Answered(reply) => reply,
+            answers::Asked::Order(_) => {
+                let why =
+                    "this host follows another one and changes nothing; ask on the host that leads";
+                Reply::Now(Answer::Refused(why.to_owned()))
+            }
+        })
+    }
+
+    /// How this host stands among the others, for `status`.
+    fn standing<L: SharedLog + SharedLines>(&self, standby: &Standby<L>) -> Value {
+        let told = |trouble: Option<&Trouble>| {
+            trouble.map(
+                |Trouble { since, words }| json!({"since": since.to_string(), "message": words}),
+            )
+        };
+        json!({
+            "host": self.locked.config.queue_host(), "role": "follower",
+            "unreached": told(standby.unreached()), "unshipped": told(standby.unshipped()),
+        })
+    }
+
+    /// Runs the service loop on the log of this home.
+    fn lead<L: SharedLog + SharedLines + 'static>(
+        self,
+        context: &Context,
+        connect: &Connect<L>,
+        leadership: Leadership<L>,
+        heartbeat: &Heartbeat,
+    ) -> Result<Ended, Failure> {
+        let FollowingHome { locked, index, copy, publishing } = self;
+        let LockedHome { config, home, flows, control, lock, .. } = locked;
+        let Copy { follower, projector, page } = copy;
+        let log = follower.log().clone();
+        let Ok(lines) = connect() else { return Ok(Ended::LeadsNoMore) };
+        let marks = QueueMarks::decode(&log.mark()).map_err(|error| mark_failed(&error))?;
+        let collector = Collector::new(lines, config.queue_host(), marks);
+        let (options, now) = (EngineOptions::of(&config), context.machine.clock.now());
+        let (store, agreement) = (follower.into_store(), Box::new(leadership));
+        let engine = Engine::open_agreed(store, agreement, options, now, &mut |_| {});
+        let engine = engine.map_err(|error| engine_failed(&error))?;
+        let opened = OpenHome { config, home, index, flows, engine, projector };
+        let beside = Beside {
+            publishing: Some(publishing),
+            page: Some(page),
+            others: Some(Box::new(Collecting::new(collector, log))),
+            deposed: Some(heartbeat.deposed()),
+        };
+        let control = control.as_ref();
+        match run_open(context, opened, beside, control, "serve", Until::Stopped) {
+            Ok((_, engine)) => {
+                engine.close().map_err(|error| engine_failed(&error))?;
+                drop(lock);
+                Ok(Ended::Stopped)
+            }
+            Err(Stopped::LeadsNoMore(error)) => {
+                let error = described(&error);
+                tracing::warn!(error, "this host leads no more; it follows from here on");
+                Ok(Ended::LeadsNoMore)
+            }
+            Err(Stopped::Failed(failure)) => Err(failure),
+        }
+    }
+
+    fn close(self) -> Result<(), Failure> {
+        let FollowingHome { locked, copy, publishing, .. } = self;
+        copy.projector.finish().map_err(|error| projector_failed(&error))?;
+        publishing.finish().map_err(|error| not_published(&error))?;
+        drop(locked);
+        Ok(())
+    }
+}
+
+fn member(config: &Config) -> Result<Member, Failure> {
+    let random = random_bytes()
+        .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
+    let start = u64::from_le_bytes(std::array::from_fn(|at| random[at]));
+    Ok(Member { host: config.queue_host(), start })
+}
+
+fn own_queue(context: &Context, LockedHome { config, home, .. }: &LockedHome) -> OwnQueue {
+    OwnQueue {
+        disk: Arc::clone(&context.machine.disk),
+        path: home.queue.clone(),
+        tail: TailOptions {
+            max_line_bytes: config.line_bytes_max,
+            partial_line_grace_ms: config.partial_line_grace_ms,
+        },
+        lines_max: config.commit_inputs_max,
+        bytes_max: config.commit_bytes_max.min(SHIPPED_BYTES_MAX),
+    }
+}
+
+fn cannot_follow(error: &StandbyError<CopyError>) -> Failure {
+    let failure =
+        Failure::new(Exit::Storage, "this host cannot follow the shared log").because(error);
+    match error {
+        StandbyError::Member(MemberError::Differs { .. }) => failure.hint(
+            "no file was changed; compare this home with another host before you do anything else",
+        ),
+        _ => failure,
+    }
+}

@@ -1,0 +1,122 @@
+//! Collecting: the host that leads reads the lines that other hosts shipped.
+//!
+//! Contract. It hands out only batches that continue the marks of the log and what it handed out before,
+//! in the order of each queue. All else is passed over. What it hands out is taken in in this order, or this
+//! host leads no more.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use crate::log::Reader;
+use crate::seam::tail::Batch;
+use crate::sequencer::intake::OtherQueues;
+use crate::sequencer::mark::{QueueMark, QueueMarks};
+
+use super::lines::unpack;
+use super::shared_lines::SharedLines;
+use super::shared_log::SharedError;
+
+/// About how many bytes of lines are read at a time from one host.
+const READ_BYTES: usize = 1 << 20;
+/// How often lines that were taken in are removed.
+const TIDY_EVERY: Duration = Duration::from_secs(5);
+
+pub struct Collector<S> {
+    lines: S,
+    me: String,
+    /// The marks after what was handed out.
+    at: QueueMarks,
+    found: VecDeque<(String, Batch)>,
+    /// Up to where the lines of each host were removed.
+    dropped: BTreeMap<String, u64>,
+}
+
+impl<S: SharedLines> Collector<S> {
+    /// `marks` are those of the log that this host leads with.
+    pub fn new(lines: S, me: String, marks: QueueMarks) -> Collector<S> {
+        Collector { lines, me, at: marks, found: VecDeque::new(), dropped: BTreeMap::new() }
+    }
+
+    /// The next batch of another host, and its name.
+    pub fn next_batch(&mut self) -> Result<Option<(String, Batch)>, SharedError> {
+        if self.found.is_empty() {
+            self.look()?;
+        }
+        Ok(self.found.pop_front())
+    }
+
+    fn look(&mut self) -> Result<(), SharedError> {
+        for (host, end) in self.lines.ends()? {
+            let from = taken_in(&self.at, &host);
+            if host == self.me || end <= from {
+                continue;
+            }
+            for shipped in self.lines.lines_after(&host, from, READ_BYTES)? {
+                let batch = match unpack(&shipped) {
+                    Ok(batch) => batch,
+                    Err(error) => {
+                        tracing::warn!(%error, host, at = shipped.start, "lines are passed over");
+                        break;
+                    }
+                };
+                if self.at.advance(&host, batch.end.clone(), batch.consumed) {
+                    self.found.push_back((host.clone(), batch));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes lines below the marks of the log.
+    pub fn tidy(&mut self, marks: &QueueMarks) -> Result<(), SharedError> {
+        for (host, QueueMark { position, .. }) in &marks.by_host {
+            if self.dropped.get(host) != Some(&position.offset) {
+                self.lines.drop_lines(host, position.offset)?;
+                self.dropped.insert(host.clone(), position.offset);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn taken_in(marks: &QueueMarks, host: &str) -> u64 {
+    marks.by_host.get(host).map_or(0, |mark| mark.position.offset)
+}
+
+/// A collector beside a running service.
+pub struct Collecting<S> {
+    collector: Collector<S>,
+    log: Reader,
+    tidied: Instant,
+}
+
+impl<S: SharedLines> Collecting<S> {
+    pub fn new(collector: Collector<S>, log: Reader) -> Collecting<S> {
+        Collecting { collector, log, tidied: Instant::now() }
+    }
+
+    fn tidy(&mut self) -> Result<(), SharedError> {
+        if self.tidied.elapsed() < TIDY_EVERY {
+            return Ok(());
+        }
+        self.tidied = Instant::now();
+        match QueueMarks::decode(&self.log.mark()) {
+            Ok(marks) => self.collector.tidy(&marks),
+            // Whoever leads next says so.
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+impl<S: SharedLines> OtherQueues for Collecting<S> {
+    fn next(&mut self) -> Option<(String, Batch)> {
+        let tidied = self.tidy();
+        match tidied.and_then(|()| self.collector.next_batch()) {
+            Ok(next) => next,
+            Err(error) => {
+                tracing::debug!(%error, "the lines of other hosts wait");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What people ask of a log in the database: make it, and say how it and its hosts are.
+
+use tokio::runtime::Runtime;
+use tokio_postgres::types::Type;
+
+use crate::cluster::shared_log::{End, SharedError};
+use crate::contract::hash::Digest;
+
+use super::rows::{end, number, odd, signed, text};
+use super::session::Session;
+use super::{Access, FACTS, FORMAT, PostgresLog, suits};
+
+/// The tables, as a script.
+pub const SCHEMA: &str = include_str!("schema.sql");
+
+/// What a server says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerFacts {
+    /// As in 150004 for 15.4.
+    pub version: i64,
+    pub is_standby: bool,
+    pub is_read_only: bool,
+    /// `synchronous_commit`.
+    pub commit: String,
+    /// `synchronous_standby_names`.
+    pub standbys: String,
+    pub has_tables: bool,
+    /// Whether it waits for its disk.
+    pub syncs: bool,
+}
+
+pub(super) fn server_facts(
+    runtime: &Runtime,
+    session: &mut Session,
+) -> Result<ServerFacts, SharedError> {
+    let rows = session.read(runtime, FACTS, &[])?;
+    let row =
+        rows.first().ok_or_else(|| SharedError::Unclear("no answer to a question".to_owned()))?;
+    let flag = |at| row.try_get::<_, bool>(at).map_err(|error| odd(&error));
+    Ok(ServerFacts {
+        version: row.try_get(0).map_err(|error| odd(&error))?,
+        is_standby: flag(1)?,
+        is_read_only: text(row, 2)? == "on",
+        commit: text(row, 3)?,
+        standbys: text(row, 4)?,
+        has_tables: flag(5)?,
+        syncs: text(row, 6)? == "on",
+    })
+}
+
+const ADD_LOG: &str = "INSERT INTO summarizer.heads (log_id, format, store_id, epoch, lease_until, n, seq, hash, \
+        trimmed, trimmed_seq, trimmed_hash) \
+    VALUES ($1, $2, $3, 0, clock_timestamp(), 0, $4, $5, 0, $4, $5) \
+    ON CONFLICT (log_id) DO NOTHING RETURNING n";
+
+const ADD_ROLE: &str = "INSERT INTO summarizer.access (log_id, role) VALUES ($1, $2::text::name) \
+    ON CONFLICT (log_id, role) DO NOTHING RETURNING 0::int8";
+
+const NAME_ROLE: &str = "SELECT set_config('summarizer.role', $1, false)";
+
+/// The server quotes the name.
+const GRANT_ROLE: &str = "DO $$ BEGIN EXECUTE format('GRANT summarizer_host TO %I', current_setting('summarizer.role')); END $$";
+
+/// What a log begins with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Init {
+    pub store_id: [u8; 16],
+    /// The last record of the home and its hash.
+    pub seq: u64,
+    pub hash: Digest,
+    /// A role that hosts connect as, if it is not the owner of the tables.
+    pub role: Option<String>,
+}
+
+/// Makes the tables when they are missing, and the log when it is missing. Returns whether it made the log.
+pub fn initialize(access: &Access, init: &Init) -> Result<bool, SharedError> {
+    let PostgresLog { runtime, .. } = PostgresLog::new(access.clone())?;
+    let durability = access.durability;
+    let mut session =
+        Session::open(&runtime, &access.address, access.bound, 0, |runtime, session| {
+            if !server_facts(runtime, session)?.has_tables {
+                session.script(runtime, SCHEMA)?;
+            }
+            suits(runtime, session, durability)
+        })?;
+    let params = [
+        (&access.log as _, Type::TEXT),
+        (&FORMAT as _, Type::INT4),
+        (&init.store_id.as_slice() as _, Type::BYTEA),
+        (&signed(init.seq) as _, Type::INT8),
+        (&init.hash.0.as_slice() as _, Type::BYTEA),
+    ];
+    let made = !session.write(&runtime, ADD_LOG, &params)?.is_empty();
+    if let Some(role) = &init.role {
+        let params = [(&access.log as _, Type::TEXT), (role as _, Type::TEXT)];
+        session.write(&runtime, ADD_ROLE, &params)?;
+        session.read(&runtime, NAME_ROLE, &[(role as _, Type::TEXT)])?;
+        session.script(&runtime, GRANT_ROLE)?;
+    }
+    Ok(made)
+}
+
+/// Who leads, by the clock of the server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Leader {
+    /// Host and start of the program.
+    pub member: String,
+    /// Seconds until the lease ends; below zero when it has ended.
+    pub lease_left: f64,
+}
+
+/// How far one host is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostStanding {
+    pub host: String,
+    pub release: Option<String>,
+    /// Bytes of its queue that were shipped.
+    pub shipped: u64,
+    /// Commits of the list in its own log, when it last said so.
+    pub applied: Option<u64>,
+    /// Seconds since it was heard of.
+    pub silent: f64,
+}
+
+/// How a log is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    pub server: ServerFacts,
+    /// Host and port of the server that answered.
+    pub answered: String,
+    pub store_id: [u8; 16],
+    pub epoch: u64,
+    pub leader: Option<Leader>,
+    pub end: End,
+    /// Where the list begins.
+    pub start: End,
+    /// Milliseconds since 1970, by the clock of the server.
+    pub clock_ms: i64,
+    pub hosts: Vec<HostStanding>,
+}
+
+const STANDING: &str = "SELECT n, seq, hash, trimmed, trimmed_seq, trimmed_hash, epoch, store_id, leader, \
+        extract(epoch FROM lease_until - clock_timestamp())::float8, \
+        (extract(epoch FROM clock_timestamp()) * 1000)::int8 \
+    FROM summarizer.heads WHERE log_id = $1";
+
+const HOSTS: &str = "SELECT host, release, shipped, applied, \
+        extract(epoch FROM clock_timestamp() - seen)::float8 \
+    FROM summarizer.hosts WHERE log_id = $1 ORDER BY host";
+
+const FORGET_HOST: &str =
+    "DELETE FROM summarizer.hosts WHERE log_id = $1 AND host = $2 RETURNING 0::int8";
+
+const TRIM: &str = "UPDATE summarizer.heads SET trimmed = $2, trimmed_seq = $3, trimmed_hash = $4 \
+    WHERE log_id = $1 AND trimmed < $2 AND n >= $2";
+
+const REMOVE: &str = "DELETE FROM summarizer.commits WHERE log_id = $1 AND n <= $2";
+
+/// A log, for those who ask about it.
+pub struct Cluster(PostgresLog);
+
+impl Cluster {
+    pub fn new(access: Access) -> Result<Cluster, SharedError> {
+        PostgresLog::new(access).map(Cluster)
+    }
+
+    /// The list itself.
+    pub fn list(&mut self) -> &mut PostgresLog {
+        &mut self.0
+    }
+
+    pub fn standing(&mut self) -> Result<Standing, SharedError> {
+        self.0.with(|runtime, session, access| {
+            let log = [(&access.log as _, Type::TEXT)];
+            let server = server_facts(runtime, session)?;
+            let rows = session.read(runtime, STANDING, &log)?;
+            let row = rows
+                .first()
+                .ok_or_else(|| SharedError::Refused("it has no such log any more".to_owned()))?;
+            let store_id: &[u8] = row.try_get(7).map_err(|error| odd(&error))?;
+            let member: Option<String> = row.try_get(8).map_err(|error| odd(&error))?;
+            let lease_left: f64 = row.try_get(9).map_err(|error| odd(&error))?;
+            let mut hosts = Vec::new();
+            for row in &session.read(runtime, HOSTS, &log)? {
+                let applied: Option<i64> = row.try_get(3).map_err(|error| odd(&error))?;
+                hosts.push(HostStanding {
+                    host: text(row, 0)?,
+                    release: row.try_get(1).map_err(|error| odd(&error))?,
+                    shipped: number(row, 2)?,
+                    applied: applied.and_then(|applied| applied.try_into().ok()),
+                    silent: row.try_get(4).map_err(|error| odd(&error))?,
+                });
+            }
+            let (end, start) = (end(row, 0)?, end(row, 3)?);
+            let leads = member.as_ref().filter(|_| lease_left >= 0.0);
+            let leads = leads.and_then(|member| member.split('/').next());
+            for host in hosts.iter_mut().filter(|host| Some(host.host.as_str()) == leads) {
+                // Nobody is ahead of the list, and who leads is level with it.
+                host.applied = Some(end.n);
+            }
+            Ok(Standing {
+                server,
+                answered: session.shown.clone(),
+                store_id: store_id
+                    .try_into()
+                    .map_err(|_| SharedError::Refused("a log has no identity".to_owned()))?,
+                epoch: number(row, 6)?,
+                leader: member.map(|member| Leader { member, lease_left }),
+                end,
+                start,
+                clock_ms: row.try_get(10).map_err(|error| odd(&error))?,
+                hosts,
+            })
+        })
+    }
+
+    /// Removes the commits up to this place, which then is the start of the list. Whether anybody still needs
+    /// them is for the caller to know.
+    pub fn trim(&mut self, start: &End) -> Result<(), SharedError> {
+        self.0.with(|runtime, session, access| {
+            let params = [
+                (&access.log as _, Type::TEXT),
+                (&signed(start.n) as _, Type::INT8),
+                (&signed(start.seq.0) as _, Type::INT8),
+                (&start.hash.0.as_slice() as _, Type::BYTEA),
+            ];
+            session.write_together(runtime, &[(TRIM, &params), (REMOVE, &params[..2])])
+        })
+    }
+
+    /// Forgets a host that left. False when the log had none of that name.
+    pub fn forget(&mut self, host: &str) -> Result<bool, SharedError> {
+        self.0.with(|runtime, session, access| {
+            let params = [(&access.log as _, Type::TEXT), (&host as _, Type::TEXT)];
+            session.write(runtime, FORGET_HOST, &params).map(|rows| !rows.is_empty())
+        })
+    }
+}

@@ -1,0 +1,238 @@
+//! A host that does not lead: it follows, ships the lines of its queue, and leads when nobody else does.
+//!
+//! Contract. What is out of reach stops nothing here: the host keeps what it has, says since when it hears
+//! nothing, and tries again. Only what another try cannot mend is an error.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::contract::time::Timestamp;
+use crate::log::Reader;
+use crate::sequencer::mark::{MarkError, QueueMarks};
+
+use super::following::{Attempt, Following, MemberError, Replica};
+use super::leadership::Leadership;
+use super::shared_lines::SharedLines;
+use super::shared_log::{Member, SharedError, SharedLog};
+use super::shipper::{Did, OwnQueue, ShipError, Shipper};
+
+/// How long a host waits after a connection that failed.
+const RECONNECT_AFTER: Duration = Duration::from_millis(500);
+/// How long it waits after an error of its queue.
+const SHIP_AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// How long a leader waits before it asks again what became of a commit.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// Tries of a leader that lie apart so far are of two outages. One call of the shared log takes less.
+const APART: Duration = Duration::from_secs(20);
+
+/// Makes a connection to what the hosts share.
+pub type Connect<L> = Arc<dyn Fn() -> Result<L, SharedError> + Send + Sync>;
+
+/// What hosts agree on beforehand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// How long a leader that is not heard of keeps the lead.
+    pub lease: Duration,
+    /// How long a leader tries to find out what became of a commit.
+    pub patience: Duration,
+    /// Whether this host leads when nobody else does.
+    pub may_lead: bool,
+    /// Whether lines of this host are taken in.
+    pub ships: bool,
+}
+
+impl Terms {
+    /// How often the lease is renewed, and how often others try to get it.
+    pub fn beat(&self) -> Duration {
+        self.lease / 4
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StandbyError<E> {
+    #[error(transparent)]
+    Member(MemberError<E>),
+    #[error(transparent)]
+    Mark(#[from] MarkError),
+}
+
+/// What a step did.
+pub enum Step<L> {
+    /// The own log got commits, or lines were shipped.
+    Did,
+    Nothing,
+    /// This host leads now.
+    Leads(Leadership<L>),
+}
+
+/// Since when something does not work, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    pub since: Timestamp,
+    pub words: String,
+}
+
+struct Connected<L> {
+    following: Following<L>,
+    shipper: Shipper<L>,
+}
+
+pub struct Standby<L> {
+    connect: Connect<L>,
+    me: Member,
+    terms: Terms,
+    queue: OwnQueue,
+    connected: Option<Connected<L>>,
+    connect_at: Instant,
+    ship_at: Instant,
+    lead_at: Instant,
+    /// Why the shared log is not heard of.
+    unreached: Option<Trouble>,
+    /// Why lines are not shipped.
+    unshipped: Option<Trouble>,
+}
+
+impl<L: SharedLog + SharedLines> Standby<L> {
+    pub fn new(connect: Connect<L>, me: Member, terms: Terms, queue: OwnQueue) -> Standby<L> {
+        let now = Instant::now();
+        Standby {
+            connect,
+            me,
+            terms,
+            queue,
+            connected: None,
+            connect_at: now,
+            ship_at: now,
+            // A leader that lives renews within this time.
+            lead_at: now,
+            unreached: None,
+            unshipped: None,
+        }
+    }
+
+    /// Why the shared log is not heard of, if it is not.
+    pub fn unreached(&self) -> Option<&Trouble> {
+        self.unreached.as_ref()
+    }
+
+    /// Why lines of this host wait here, if they do.
+    pub fn unshipped(&self) -> Option<&Trouble> {
+        self.unshipped.as_ref()
+    }
+
+    /// Follows, ships and tries to lead, each at most once.
+    pub fn step<R: Replica>(
+        &mut self,
+        replica: &mut R,
+        log: &Reader,
+        now: Timestamp,
+    ) -> Result<Step<L>, StandbyError<R::Error>> {
+        let Some(mut connected) = self.connection(now) else { return Ok(Step::Nothing) };
+        match connected.following.step(replica) {
+            Ok(true) => {
+                self.heard(connected);
+                return Ok(Step::Did);
+            }
+            Ok(false) => {}
+            Err(MemberError::Shared(error)) => return Ok(self.lost(&error, now)),
+            Err(error) => return Err(StandbyError::Member(error)),
+        }
+        // The own log is level, so its marks are as new as can be.
+        let shipped = self.ship(&mut connected.shipper, log, now)?;
+        let Connected { following, shipper } = connected;
+        if !self.terms.may_lead || Instant::now() < self.lead_at {
+            self.heard(Connected { following, shipper });
+            return Ok(if shipped { Step::Did } else { Step::Nothing });
+        }
+        self.lead_at = Instant::now() + self.terms.beat();
+        match following.try_to_lead(replica, self.terms.lease, patience(self.terms.patience)) {
+            Ok(Attempt::Leads(leadership)) => Ok(Step::Leads(leadership)),
+            Ok(Attempt::Held(following)) => {
+                self.heard(Connected { following, shipper });
+                Ok(if shipped { Step::Did } else { Step::Nothing })
+            }
+            Err(MemberError::Shared(error)) => Ok(self.lost(&error, now)),
+            Err(error) => Err(StandbyError::Member(error)),
+        }
+    }
+
+    fn connection(&mut self, now: Timestamp) -> Option<Connected<L>> {
+        if let Some(connected) = self.connected.take() {
+            return Some(connected);
+        }
+        if Instant::now() < self.connect_at {
+            return None;
+        }
+        let lists = (self.connect)().and_then(|list| Ok((list, (self.connect)()?)));
+        match lists {
+            Ok((list, lines)) => {
+                let shipper = Shipper::new(lines, self.me.clone(), self.queue.clone());
+                Some(Connected { following: Following::new(list, self.me.clone()), shipper })
+            }
+            Err(error) => {
+                self.lost::<L>(&error, now);
+                None
+            }
+        }
+    }
+
+    fn heard(&mut self, connected: Connected<L>) {
+        if self.unreached.take().is_some() {
+            tracing::warn!("the shared log is reached again");
+        }
+        self.connected = Some(connected);
+    }
+
+    fn lost<T>(&mut self, error: &SharedError, now: Timestamp) -> Step<T> {
+        self.connect_at = Instant::now() + RECONNECT_AFTER;
+        if self.unreached.is_none() {
+            tracing::warn!(%error, "this host hears nothing of the shared log; it goes on with what it has");
+        }
+        let since = self.unreached.take().map_or(now, |trouble| trouble.since);
+        self.unreached = Some(Trouble { since, words: error.to_string() });
+        Step::Nothing
+    }
+
+    fn ship(
+        &mut self,
+        shipper: &mut Shipper<L>,
+        log: &Reader,
+        now: Timestamp,
+    ) -> Result<bool, MarkError> {
+        if !self.terms.ships || Instant::now() < self.ship_at {
+            return Ok(false);
+        }
+        let marks = QueueMarks::decode(&log.mark())?;
+        match shipper.step(&marks, now) {
+            Ok(did) => {
+                self.unshipped = None;
+                Ok(did == Did::Shipped)
+            }
+            Err(error) => {
+                let rest = match error {
+                    ShipError::Shared(_) => RECONNECT_AFTER,
+                    _ => SHIP_AGAIN_AFTER,
+                };
+                self.ship_at = Instant::now() + rest;
+                if self.unshipped.is_none() {
+                    tracing::warn!(%error, "the lines of this host wait here");
+                }
+                let since = self.unshipped.take().map_or(now, |trouble| trouble.since);
+                self.unshipped = Some(Trouble { since, words: error.to_string() });
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// Tries for so long in each outage. Calls that come close to each other belong to the same one.
+fn patience(all: Duration) -> super::leadership::Patience {
+    let mut outage: Option<(Instant, Instant)> = None;
+    Box::new(move || {
+        let same = outage.filter(|(_, last)| last.elapsed() < APART);
+        let begun = same.map_or_else(Instant::now, |(begun, _)| begun);
+        std::thread::sleep(ASK_AGAIN_AFTER);
+        outage = Some((begun, Instant::now()));
+        begun.elapsed() < all
+    })
+}

@@ -1,0 +1,314 @@
+//! Whole homes with a queue each: producers on every host, a standby beside every leader that follows, ships
+//! and writes its acks, disks that lose power, and the lead that moves. At the end each line has one outcome,
+//! no item was made twice, and all homes are the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use summarizer::cluster::collector::{Collecting, Collector};
+use summarizer::cluster::following::{Attempt, Following, Replica};
+use summarizer::cluster::leadership::Leadership;
+use summarizer::cluster::shared_log::Member;
+use summarizer::cluster::shipper::{Did, OwnQueue, Shipper};
+use summarizer::contract::hash::Digest;
+use summarizer::contract::ids::Seq;
+use summarizer::os::Clock as _;
+use summarizer::os::sim::Faults;
+use summarizer::projections::projector::Projections;
+use summarizer::seam::tail::TailOptions;
+use summarizer::sequencer::engine::{CheckpointWhen, Engine};
+use summarizer::sequencer::follower::Follower;
+use summarizer::sequencer::mark::QueueMarks;
+
+use super::simulated::{Connection, Database};
+use crate::support::requests::{ACTIVE, making, request};
+use crate::support::rig::{LINE_BYTES, Rig, Stop, World, open_store};
+use crate::support::{Rng, deep};
+
+const LEASE: Duration = Duration::from_millis(100);
+const NAMES: [&str; 3] = ["a", "b", "c"];
+/// Acks after which a line has no other outcome.
+const ENDINGS: [&str; 6] = [
+    "completed",
+    "rejected_invalid_schema",
+    "rejected_unknown_flow",
+    "rejected_invalid_input",
+    "failed_permanent",
+    "duplicate",
+];
+
+struct Site {
+    world: World,
+    starts: u64,
+}
+
+impl Site {
+    fn new(name: &str) -> Site {
+        let mut world = World::new();
+        world.host = name.to_owned();
+        world.options.checkpoint_every = 17;
+        Site { world, starts: 0 }
+    }
+
+    fn me(&mut self) -> Member {
+        self.starts += 1;
+        Member { host: self.world.host.clone(), start: self.starts }
+    }
+
+    fn produce(&self, rng: &mut Rng, sent: &mut BTreeMap<String, u64>) -> Result<(), Stop> {
+        let count = sent.entry(self.world.host.clone()).or_default();
+        *count += 1;
+        let word = *rng.pick(&["ok", "ok", "later", "never", "skip"]);
+        let id = format!("{}{count}", self.world.host);
+        let request = request(&id, ACTIVE, json!({"script": [word]}));
+        // Hosts ask for the same items.
+        let line = making(request, &format!("i{}", rng.below(12)));
+        // A line that was torn by a crash ends here.
+        Ok(self.world.produce(format!("\n{line}\n").as_bytes(), true)?)
+    }
+}
+
+/// A host that follows.
+struct Standby {
+    copy: Copy,
+    following: Following<Connection>,
+    shipper: Shipper<Connection>,
+}
+
+/// Its log and its acks.
+struct Copy {
+    follower: Follower,
+    projections: Projections,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct CopyError(String);
+
+impl Replica for Copy {
+    type Error = CopyError;
+
+    fn head(&self) -> (Seq, Digest) {
+        self.follower.head()
+    }
+
+    fn take(&mut self, shipped: &[u8]) -> Result<(), CopyError> {
+        let events =
+            self.follower.take(shipped, &[]).map_err(|error| CopyError(error.to_string()))?;
+        self.projections.take(&events).map_err(|error| CopyError(error.to_string()))
+    }
+}
+
+impl Standby {
+    fn start(site: &mut Site, database: &Arc<Mutex<Database>>) -> Result<Standby, Stop> {
+        let (me, world) = (site.me(), &site.world);
+        let follower = Follower::open(open_store(world)?, world.clock.now(), &mut |_| {})?;
+        let (projections, _) = Projections::open(&world.shared(), &world.home, follower.log())?;
+        let connection = || Connection(Arc::clone(database));
+        let queue = OwnQueue {
+            disk: world.shared(),
+            path: world.home.queue.clone(),
+            tail: TailOptions { max_line_bytes: LINE_BYTES, partial_line_grace_ms: 10_000 },
+            lines_max: 5,
+            bytes_max: 1 << 20,
+        };
+        let shipper = Shipper::new(connection(), me.clone(), queue);
+        let copy = Copy { follower, projections };
+        Ok(Standby { copy, following: Following::new(connection(), me), shipper })
+    }
+
+    fn follow(&mut self) -> Result<bool, Stop> {
+        Ok(self.following.step(&mut self.copy)?)
+    }
+
+    fn ship(&mut self, world: &World) -> Result<Did, Stop> {
+        let marks = QueueMarks::decode(&self.copy.follower.log().mark())?;
+        Ok(self.shipper.step(&marks, world.clock.now())?)
+    }
+}
+
+struct Team {
+    rng: Rng,
+    database: Arc<Mutex<Database>>,
+    sites: Vec<Site>,
+    standbys: Vec<Option<Standby>>,
+    sent: BTreeMap<String, u64>,
+}
+
+impl Team {
+    /// Waits for the lease and opens a service on a host.
+    fn lead(&mut self, at: usize) -> Result<Rig, Stop> {
+        self.standbys[at] = None;
+        let Standby { mut copy, mut following, .. } =
+            Standby::start(&mut self.sites[at], &self.database)?;
+        let leadership: Leadership<Connection> = loop {
+            self.database.lock().clock_ms += 200;
+            let mut tries = 3;
+            let patience = Box::new(move || {
+                tries -= 1;
+                tries > 0
+            });
+            match following.try_to_lead(&mut copy, LEASE, patience)? {
+                Attempt::Leads(leadership) => break leadership,
+                Attempt::Held(again) => following = again,
+            }
+        };
+        let Copy { follower, projections } = copy;
+        let world = &self.sites[at].world;
+        // What it wrote while it followed must be all: a service goes on with these files.
+        let acks = || world.read(&world.home.acks());
+        let before = acks();
+        drop(projections);
+        drop(Projections::open(&world.shared(), &world.home, follower.log())?);
+        assert!(before == acks(), "a follower left out acks");
+        let marks = QueueMarks::decode(&follower.log().mark())?;
+        let (log, lines) = (follower.log().clone(), Connection(Arc::clone(&self.database)));
+        let collector = Collector::new(lines, world.host.clone(), marks);
+        let (store, agreement) = (follower.into_store(), Box::new(leadership));
+        let now = world.clock.now();
+        let engine = Engine::open_agreed(store, agreement, world.options, now, &mut |_| {})?;
+        let mut rig = Rig::on(world, engine)?;
+        rig.others = Some(Box::new(Collecting::new(collector, log)));
+        Ok(rig)
+    }
+
+    /// One step of each host that does not lead; one that fails starts anew later.
+    fn stand_by(&mut self, leader: usize) {
+        for at in (0..self.sites.len()).filter(|at| *at != leader) {
+            if self.rng.chance(4) {
+                self.standbys[at] = None;
+                if self.rng.chance(50) {
+                    let disk = self.sites[at].world.disk.crash(self.rng.next());
+                    self.sites[at].world.disk = disk;
+                }
+            }
+            let site = &mut self.sites[at];
+            let _ = site.produce(&mut self.rng, &mut self.sent);
+            let Some(mut standby) = self.standbys[at].take() else {
+                if self.rng.chance(30) {
+                    self.standbys[at] = Standby::start(site, &self.database).ok();
+                }
+                continue;
+            };
+            let stepped = match self.rng.below(2) {
+                0 => standby.follow().map(|_| ()),
+                _ => standby.ship(&site.world).map(|_| ()),
+            };
+            self.standbys[at] = stepped.is_ok().then_some(standby);
+        }
+    }
+
+    /// Producers, workers and commits on the leader, until something fails.
+    fn reign(&mut self, at: usize) -> Result<(), Stop> {
+        let mut rig = self.lead(at)?;
+        for _ in 0..self.rng.below(25) {
+            rig.world.clock.advance_ms(self.rng.below(3000) as i64);
+            if self.rng.chance(50) {
+                self.sites[at].produce(&mut self.rng, &mut self.sent)?;
+            }
+            self.stand_by(at);
+            rig.deliver_all()?;
+            rig.turn()?;
+        }
+        rig.commit(None, CheckpointWhen::Changed)
+    }
+
+    /// Without faults: every host ships all it has, and one leads until nothing is left.
+    fn end(&mut self, last: usize) -> Result<(), Stop> {
+        self.database.lock().faults = 0;
+        self.standbys.iter_mut().for_each(|standby| *standby = None);
+        for at in (0..self.sites.len()).filter(|at| *at != last) {
+            let mut standby = Standby::start(&mut self.sites[at], &self.database)?;
+            while standby.follow()? {}
+            while standby.ship(&self.sites[at].world)? == Did::Shipped {}
+        }
+        let mut rig = self.lead(last)?;
+        rig.run_to_end()?;
+        rig.finish()
+    }
+}
+
+fn history(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let sites: Vec<Site> = NAMES.iter().map(|name| Site::new(name)).collect();
+    let genesis = open_store(&sites[0].world).unwrap().head().1;
+    let database = Arc::new(Mutex::new(Database::new(seed, genesis)));
+    let sent = BTreeMap::new();
+    let last = rng.below(3) as usize;
+    let mut team = Team { rng, database, sites, standbys: (0..3).map(|_| None).collect(), sent };
+    for _ in 0..5 {
+        team.database.lock().faults = team.rng.below(10);
+        let at = team.rng.below(3) as usize;
+        let counts = team.sites[at].world.disk.counts();
+        let mut faults = Faults::default();
+        match team.rng.below(3) {
+            0 => faults.crash_at_sync = Some(counts.syncs + 1 + team.rng.below(60)),
+            1 => faults.fail_sync = Some(counts.syncs + 1 + team.rng.below(60)),
+            _ => {}
+        }
+        team.sites[at].world.disk.set_faults(faults);
+        let ended = team.reign(at);
+        if ended.is_err() || team.sites[at].world.disk.has_crashed() {
+            let disk = team.sites[at].world.disk.crash(team.rng.next());
+            team.sites[at].world.disk = disk;
+        }
+        team.sites[at].world.disk.set_faults(Faults::default());
+    }
+    team.end(last).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+
+    let mut files = Vec::new();
+    for site in &mut team.sites {
+        let mut standby = Standby::start(site, &team.database).unwrap();
+        while standby.follow().unwrap() {}
+        drop(standby);
+        let end = team.database.lock().claim().end;
+        let head = open_store(&site.world).unwrap().head();
+        assert_eq!(head, (end.seq, end.hash), "seed {seed}: {} is not level", site.world.host);
+        site.world.check_log(&format!("seed {seed}, host {}", site.world.host));
+        let home = &site.world.home;
+        files.push([home.acks(), home.quarantine()].map(|path| site.world.read(&path)));
+    }
+    assert!(files[0] == files[1] && files[1] == files[2], "seed {seed}: the homes differ");
+    check_outcomes(seed, &files[0][0], &team);
+}
+
+/// Each line that is in a queue has one outcome, and no item was made twice.
+fn check_outcomes(seed: u64, acks: &[u8], team: &Team) {
+    let mut endings: BTreeMap<String, u64> = BTreeMap::new();
+    let mut made = BTreeSet::new();
+    for line in acks.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let ack: Value = serde_json::from_slice(line).unwrap();
+        let status = ack["status"].as_str().unwrap();
+        // A torn line has no id.
+        if let (true, Some(id)) = (ENDINGS.contains(&status), ack["request_id"].as_str()) {
+            *endings.entry(id.to_owned()).or_default() += 1;
+        }
+        if let ("completed", Some(item)) = (status, ack["summary"]["summary_id"].as_str()) {
+            assert!(made.insert(item.to_owned()), "seed {seed}: {item} was made twice");
+        }
+    }
+    let mut lines = 0;
+    for site in &team.sites {
+        let queue = site.world.read(&site.world.home.queue);
+        for line in queue.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let Ok(request) = serde_json::from_slice::<Value>(line) else { continue };
+            let id = request["request_id"].as_str().unwrap();
+            assert_eq!(endings.get(id), Some(&1), "seed {seed}: outcomes of {id}");
+            lines += 1;
+        }
+    }
+    assert_eq!(lines, endings.len(), "seed {seed}: an outcome without a line");
+    assert!(lines > 5 && !made.is_empty(), "seed {seed}: nothing happened");
+}
+
+#[test]
+fn each_line_has_one_outcome_on_all_hosts() {
+    if let Some(seed) = std::env::var("SIM_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        return history(seed);
+    }
+    let seeds = if deep() { 1000 } else { 16 };
+    (0..seeds).for_each(history);
+}

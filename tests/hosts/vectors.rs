@@ -1,0 +1,161 @@
+//! What every list must do, whatever keeps it.
+
+use std::time::Duration;
+
+use summarizer::cluster::shared_lines::{SharedLines, Shipped, ShippedLines};
+use summarizer::cluster::shared_log::{Appended, Claim, End, Member, Outgoing, Reading, SharedLog};
+use summarizer::contract::hash::{Digest, sha256};
+use summarizer::contract::ids::Seq;
+
+pub fn member(host: &str, start: u64) -> Member {
+    Member { host: host.to_owned(), start }
+}
+
+/// The commit of one record that continues `end`.
+pub fn next(end: &End, content: &[u8]) -> Outgoing {
+    let mut shipped = end.hash.0.to_vec();
+    shipped.extend_from_slice(content);
+    let hash = sha256(&shipped);
+    Outgoing { from: (end.seq, end.hash), last: end.seq.next(), hash, shipped }
+}
+
+/// Runs all of them on an empty list. `open` makes a connection, `pass` lets time go by.
+pub fn check<L: SharedLog>(
+    genesis: Digest,
+    lease: Duration,
+    open: &mut dyn FnMut(&str) -> L,
+    pass: &mut dyn FnMut(Duration),
+) {
+    let start = End { n: 0, seq: Seq(0), hash: genesis };
+    let (one, two) = (member("one", 1), member("two", 1));
+    let (mut a, mut b) = (open("one"), open("two"));
+
+    // A list that is empty.
+    assert_eq!(a.find(Seq(0), genesis).unwrap(), Some(start));
+    assert_eq!(a.find(Seq(0), Digest([9; 32])).unwrap(), None);
+    assert_eq!(a.read_after(&start, 1 << 20).unwrap(), Reading::Behind(Vec::new()));
+    a.settle().unwrap();
+
+    // One claim at a time.
+    let claim = a.claim(&one, lease).unwrap().unwrap();
+    assert_eq!(claim.end, start);
+    assert_eq!(b.claim(&two, lease).unwrap(), None);
+    assert!(a.renew(&one, lease).unwrap() && !b.renew(&two, lease).unwrap());
+    assert_eq!(b.claim_again(&two, 0, lease).unwrap(), None, "only who has it may claim again");
+
+    // Appends continue the end, and nothing else.
+    let mut leads = claim;
+    let mut ends = Vec::new();
+    for content in 0u8..6 {
+        let commit = next(&leads.end, &[content; 100]);
+        assert_eq!(a.append(&leads, &commit, lease).unwrap(), Appended::Landed);
+        assert_eq!(
+            a.append(&leads, &commit, lease).unwrap(),
+            Appended::Deposed,
+            "a repeated append finds another end"
+        );
+        leads.end = leads.end.after(&commit);
+        ends.push(leads.end);
+    }
+    let stale = Claim { epoch: leads.epoch - 1, ..leads };
+    let commit = next(&leads.end, b"stale");
+    assert_eq!(a.append(&stale, &commit, lease).unwrap(), Appended::Deposed);
+
+    // A commit without records has the same last record and hash as the one before.
+    let empty = Outgoing {
+        from: (leads.end.seq, leads.end.hash),
+        last: leads.end.seq,
+        hash: leads.end.hash,
+        shipped: b"mark".to_vec(),
+    };
+    assert_eq!(a.append(&leads, &empty, lease).unwrap(), Appended::Landed);
+    let before = leads.end;
+    leads.end = leads.end.after(&empty);
+    assert_eq!(b.find(before.seq, before.hash).unwrap(), Some(before), "the first that ends so");
+
+    // Reading is in order, about as much as asked for, and at least one commit.
+    let Reading::Behind(all) = b.read_after(&start, 1 << 20).unwrap() else { panic!("differs") };
+    let numbers: Vec<u64> = all.iter().map(|listed| listed.end.n).collect();
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7]);
+    assert!(all.iter().zip(&ends).all(|(listed, end)| listed.end == *end));
+    assert_eq!(all[2].shipped, next(&ends[1], &[2; 100]).shipped);
+    b.settle().unwrap();
+    let Reading::Behind(some) = b.read_after(&ends[1], 1).unwrap() else { panic!("differs") };
+    assert!(!some.is_empty() && some.len() < 3 && some[0].end == ends[2]);
+    assert_eq!(b.read_after(&leads.end, 1).unwrap(), Reading::Behind(Vec::new()));
+
+    // A place that the list does not have.
+    let other = End { hash: Digest([9; 32]), ..ends[1] };
+    assert_eq!(b.read_after(&other, 1).unwrap(), Reading::Differs);
+    let beyond = End { n: 99, ..leads.end };
+    assert_eq!(b.read_after(&beyond, 1).unwrap(), Reading::Differs);
+
+    // A higher epoch keeps out what was sent before it.
+    let again = a.claim_again(&one, leads.epoch, lease).unwrap().unwrap();
+    assert!(again.epoch > leads.epoch && again.end == leads.end);
+    let commit = next(&leads.end, b"late");
+    assert_eq!(a.append(&leads, &commit, lease).unwrap(), Appended::Deposed);
+    assert_eq!(a.claim_again(&one, again.epoch + 1, lease).unwrap(), None);
+
+    // Another host takes over when the lease has ended, and the one before is kept out.
+    assert_eq!(b.claim(&two, lease).unwrap(), None);
+    pass(lease * 2);
+    let taken = b.claim(&two, lease).unwrap().unwrap();
+    assert!(taken.epoch > again.epoch && taken.end == leads.end);
+    assert_eq!(a.append(&again, &commit, lease).unwrap(), Appended::Deposed);
+    assert_eq!(a.claim_again(&one, again.epoch, lease).unwrap(), None);
+    assert!(!a.renew(&one, lease).unwrap());
+    let commit = next(&taken.end, b"of the second");
+    assert_eq!(b.append(&taken, &commit, lease).unwrap(), Appended::Landed);
+
+    // A new start of the same host is another member.
+    let restarted = member("two", 2);
+    assert_eq!(b.claim_again(&restarted, taken.epoch, lease).unwrap(), None);
+    assert!(!b.renew(&restarted, lease).unwrap());
+}
+
+fn lines(start: u64, end: u64) -> ShippedLines {
+    ShippedLines { start, end, bytes: vec![start as u8; 40] }
+}
+
+/// The same for the lines of queues.
+pub fn check_lines<L: SharedLines>(open: &mut dyn FnMut(&str) -> L) {
+    let (one, two) = (member("one", 1), member("two", 1));
+    let (mut a, mut b) = (open("one"), open("two"));
+    assert_eq!(a.shipped(&one).unwrap(), None);
+    assert_eq!(a.ship(&one, &lines(0, 10)).unwrap(), Shipped::Elsewhere, "it did not begin");
+
+    // Lines continue those of the same start, once.
+    a.begin(&one, 5).unwrap();
+    b.begin(&two, 0).unwrap();
+    assert_eq!(a.ship(&one, &lines(0, 10)).unwrap(), Shipped::Elsewhere);
+    for start in [5, 10, 15] {
+        assert_eq!(a.ship(&one, &lines(start, start + 5)).unwrap(), Shipped::Landed);
+        assert_eq!(a.ship(&one, &lines(start, start + 5)).unwrap(), Shipped::Elsewhere);
+    }
+    assert_eq!(b.ship(&two, &lines(0, 7)).unwrap(), Shipped::Landed);
+    assert_eq!((a.shipped(&one).unwrap(), b.shipped(&two).unwrap()), (Some(20), Some(7)));
+    assert_eq!(b.ends().unwrap(), [("one".to_owned(), 20), ("two".to_owned(), 7)]);
+
+    // The leader reads each queue in order, and drops what it took in.
+    let three = [lines(5, 10), lines(10, 15), lines(15, 20)];
+    assert_eq!(b.lines_after("one", 0, 1 << 20).unwrap(), three);
+    assert_eq!(b.lines_after("one", 12, 1 << 20).unwrap(), three[1..]);
+    let some = b.lines_after("one", 0, 1).unwrap();
+    assert!(!some.is_empty() && some.len() < 3 && some[0] == three[0]);
+    assert_eq!(b.lines_after("nobody", 0, 1).unwrap(), []);
+    b.drop_lines("one", 12).unwrap();
+    assert_eq!(b.lines_after("one", 0, 1 << 20).unwrap(), three[1..]);
+    assert_eq!(b.lines_after("two", 0, 1).unwrap(), [lines(0, 7)]);
+
+    // A beginning forgets what was shipped, and another start adds nothing any more.
+    let again = member("one", 2);
+    let mut c = open("one");
+    c.begin(&again, 10).unwrap();
+    assert_eq!(b.lines_after("one", 0, 1 << 20).unwrap(), []);
+    assert_eq!(a.shipped(&one).unwrap(), None);
+    assert_eq!(a.ship(&one, &lines(20, 25)).unwrap(), Shipped::Elsewhere);
+    assert_eq!(a.ship(&one, &lines(10, 15)).unwrap(), Shipped::Elsewhere);
+    assert_eq!(c.ship(&again, &lines(10, 18)).unwrap(), Shipped::Landed);
+    assert_eq!(b.lines_after("one", 0, 1 << 20).unwrap(), [lines(10, 18)]);
+}

@@ -1,0 +1,446 @@
+//! The shared log on real PostgreSQL servers: one server for what it must answer and refuse, and a primary
+//! with two standbys for what must survive.
+//!
+//! Without PostgreSQL the tests say so and pass; `SUMMARIZER_TEST_POSTGRES` names the folder of its programs
+//! and demands that they run. `CI_DEEP=1` runs many more rounds.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a test stops at the first surprise"
+)]
+
+#[path = "postgres/homes.rs"]
+mod homes;
+#[path = "hosts/plain.rs"]
+mod plain;
+#[path = "postgres/proxy.rs"]
+mod proxy;
+#[path = "postgres/server.rs"]
+mod server;
+#[path = "postgres/serving.rs"]
+mod serving;
+#[allow(dead_code, reason = "another test uses the rest")]
+#[path = "hosts/simulated.rs"]
+mod simulated;
+mod support;
+#[path = "hosts/vectors.rs"]
+mod vectors;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use plain::{GENESIS, Plain};
+use proxy::Proxy;
+use server::Servers;
+use simulated::{Connection, Database};
+use summarizer::cluster::following::{Attempt, Following, Replica as _};
+use summarizer::cluster::leadership::{LeadError, Leadership, Patience};
+use summarizer::cluster::postgres::{
+    Access, Address, Cluster, Durability, Init, PostgresLog, initialize,
+};
+use summarizer::cluster::shared_log::{SharedError, SharedLog as _};
+use summarizer::contract::hash::Digest;
+use support::{Rng, deep};
+use vectors::member;
+
+const LEASE: Duration = Duration::from_millis(400);
+/// Long enough for a busy machine.
+const LONG: Duration = Duration::from_secs(60);
+
+fn access(url: &str, log: &str, host: &str, durability: Durability) -> Access {
+    let (log, host) = (log.to_owned(), host.to_owned());
+    let address = Address::parse(url, None).unwrap();
+    Access { address, log, host, durability, bound: Duration::from_secs(3) }
+}
+
+fn init(role: Option<&str>) -> Init {
+    Init { store_id: [7; 16], seq: 0, hash: GENESIS, role: role.map(str::to_owned) }
+}
+
+fn log(access: &Access) -> PostgresLog {
+    PostgresLog::new(access.clone()).unwrap()
+}
+
+fn refused<T: std::fmt::Debug>(answer: Result<T, SharedError>) -> String {
+    match answer {
+        Err(SharedError::Refused(why)) => why,
+        other => panic!("it should be refused: {other:?}"),
+    }
+}
+
+fn unclear<T: std::fmt::Debug>(answer: Result<T, SharedError>) -> String {
+    match answer {
+        Err(SharedError::Unclear(why)) => why,
+        other => panic!("it should be unclear: {other:?}"),
+    }
+}
+
+fn patience() -> Patience {
+    let mut tries = 0;
+    let mut last = Instant::now();
+    Box::new(move || {
+        tries = if last.elapsed() < Duration::from_secs(10) { tries + 1 } else { 0 };
+        std::thread::sleep(Duration::from_millis(20));
+        last = Instant::now();
+        tries < 3000
+    })
+}
+
+#[test]
+fn the_simulated_list_does_what_every_list_must() {
+    let database = Arc::new(Mutex::new(Database::new(1, GENESIS)));
+    let mut open = |_: &str| Connection(Arc::clone(&database));
+    let mut pass = |time: Duration| database.lock().clock_ms += time.as_millis() as u64;
+    vectors::check(GENESIS, LEASE, &mut open, &mut pass);
+    vectors::check_lines(&mut open);
+}
+
+#[test]
+fn one_server_answers_as_every_list_must_and_is_refused_when_it_cannot_be_trusted() {
+    let Some(mut servers) = Servers::start(0) else { return };
+    let url = servers.url(&[servers.port(0)], "postgres");
+    let access_to = |log: &str| access(&url, log, "one", Durability::Single);
+
+    // Before there are tables, and before there is a log.
+    let team = access_to("team");
+    let why = refused(log(&team).settle());
+    assert!(why.contains("cluster init"), "{why}");
+    assert!(initialize(&team, &init(None)).unwrap());
+    assert!(!initialize(&team, &init(None)).unwrap(), "a log is made once");
+    let why = refused(log(&access_to("other")).settle());
+    assert!(why.contains("no log `other`"), "{why}");
+
+    let mut open = |host: &str| log(&access(&url, "team", host, Durability::Single));
+    vectors::check(GENESIS, LEASE, &mut open, &mut |time| std::thread::sleep(time));
+
+    let lines = access_to("lines");
+    initialize(&lines, &init(None)).unwrap();
+    vectors::check_lines(&mut |host| log(&access(&url, "lines", host, Durability::Single)));
+
+    // What a status shows.
+    let standing = Cluster::new(team.clone()).unwrap().standing().unwrap();
+    assert_eq!((standing.end.n, standing.store_id), (8, [7; 16]));
+    assert_eq!(standing.leader.unwrap().member, member("two", 1).to_string());
+    let names: Vec<&str> = standing.hosts.iter().map(|host| host.host.as_str()).collect();
+    assert_eq!(names, ["one", "two"]);
+    assert!(Cluster::new(team.clone()).unwrap().forget("two").unwrap());
+
+    roles_reach_their_own_logs(&servers, &team);
+    untrustworthy_servers_are_refused(&servers, &url, &team);
+    tls_is_checked(&servers, &team);
+    a_server_that_hangs_is_given_up(&mut servers, &team);
+}
+
+/// A role reaches the logs that it was named for, and changes no commit.
+fn roles_reach_their_own_logs(servers: &Servers, team: &Access) {
+    servers.sql(0, "CREATE ROLE app LOGIN");
+    let app = servers.url(&[servers.port(0)], "app");
+    let shared = access(&app, "shared", "one", Durability::Single);
+    let why = refused(log(&shared).settle());
+    assert!(why.contains("permission denied") || why.contains("tables are missing"), "{why}");
+    let owner = Access { log: "shared".to_owned(), ..team.clone() };
+    assert!(initialize(&owner, &init(Some("app"))).unwrap());
+    let mut open = |host: &str| log(&access(&app, "shared", host, Durability::Single));
+    vectors::check(GENESIS, LEASE, &mut open, &mut |time| std::thread::sleep(time));
+    vectors::check_lines(&mut |host| log(&access(&app, "shared", host, Durability::Single)));
+    let foreign = access(&app, "team", "one", Durability::Single);
+    assert!(refused(log(&foreign).settle()).contains("no log `team`"));
+    for statement in [
+        "DELETE FROM summarizer.commits",
+        "UPDATE summarizer.commits SET packed = ''",
+        "UPDATE summarizer.heads SET store_id = store_id",
+        "INSERT INTO summarizer.access VALUES ('team', 'app')",
+        "DROP TABLE summarizer.heads",
+    ] {
+        let tried = servers.try_sql(0, &format!("SET ROLE app; {statement}"));
+        assert!(tried.is_none(), "{statement} should be refused");
+    }
+    let seen = "SET ROLE app; SELECT DISTINCT log_id FROM summarizer.commits";
+    assert_eq!(servers.sql(0, seen), ["shared"]);
+}
+
+fn untrustworthy_servers_are_refused(servers: &Servers, url: &str, team: &Access) {
+    let quorum = Access { durability: Durability::Quorum, ..team.clone() };
+    let why = refused(log(&quorum).settle());
+    assert!(why.contains("synchronous_standby_names") && why.contains("single"), "{why}");
+
+    servers.sql(0, "ALTER ROLE postgres SET synchronous_commit = off");
+    let why = refused(log(team).settle());
+    assert!(why.contains("synchronous_commit is `off`"), "{why}");
+    servers.sql(0, "ALTER ROLE postgres RESET synchronous_commit");
+
+    servers.sql(0, "UPDATE summarizer.heads SET format = 2 WHERE log_id = 'team'");
+    let why = refused(log(team).settle());
+    assert!(why.contains("version 2") && why.contains("update this host"), "{why}");
+    servers.sql(0, "UPDATE summarizer.heads SET format = 1 WHERE log_id = 'team'");
+
+    servers.sql(0, "ALTER ROLE postgres SET default_transaction_read_only = on");
+    let why = unclear(log(team).settle());
+    assert!(why.contains("takes no writes"), "{why}");
+    let again = "ALTER ROLE postgres RESET default_transaction_read_only";
+    servers.sql(0, &format!("BEGIN READ WRITE; {again}; COMMIT"));
+
+    // A server that does not have what it confirmed.
+    let mut list = log(team);
+    let leads = list.claim(&member("one", 9), LEASE).unwrap().unwrap();
+    let lost = vectors::next(&leads.end, b"lost");
+    list.append(&leads, &lost, LEASE).unwrap();
+    servers.sql(0, "DELETE FROM summarizer.commits WHERE log_id = 'team' AND n = 9");
+    servers.sql(
+        0,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'postgres' \
+                    AND pid <> pg_backend_pid()",
+    );
+    unclear(list.settle());
+    let why = refused(list.settle());
+    assert!(why.contains("commit 9") && why.contains("lost commits"), "{why}");
+
+    // Addresses that lead nowhere.
+    let nowhere = url.replace(&servers.port(0).to_string(), "1");
+    let why = unclear(log(&access(&nowhere, "team", "one", Durability::Single)).settle());
+    assert!(why.contains("127.0.0.1:1"), "{why}");
+    let unknown = url.replace("/postgres", "/nothing");
+    let why = refused(log(&access(&unknown, "team", "one", Durability::Single)).settle());
+    assert!(why.contains("nothing"), "{why}");
+    // Of several servers, one is enough.
+    let both = url.replace("127.0.0.1:", "127.0.0.1:1,127.0.0.1:");
+    servers.sql(0, "UPDATE summarizer.heads SET n = 8 WHERE log_id = 'team'");
+    log(&access(&both, "team", "one", Durability::Single)).settle().unwrap();
+}
+
+fn tls_is_checked(servers: &Servers, team: &Access) {
+    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tls");
+    let url = servers.url(&[servers.port(0)], "postgres") + "?sslmode=verify-full";
+    let ca = std::fs::read(fixtures.join("ca.pem")).unwrap();
+    let trusting =
+        |ca: Option<&[u8]>| Access { address: Address::parse(&url, ca).unwrap(), ..team.clone() };
+    let why = refused(log(&trusting(Some(&ca))).settle());
+    assert!(why.contains("does not offer TLS"), "{why}");
+    servers.use_tls(0, &fixtures.join("server.pem"), &fixtures.join("server.key"));
+    let until = Instant::now() + LONG;
+    while let Err(error) = log(&trusting(Some(&ca))).settle() {
+        assert!(Instant::now() < until, "{error}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let why = refused(log(&trusting(None)).settle());
+    assert!(why.contains("certificate is not trusted"), "{why}");
+}
+
+fn a_server_that_hangs_is_given_up(servers: &mut Servers, team: &Access) {
+    let short = Access { bound: Duration::from_millis(300), ..team.clone() };
+    let mut list = log(&short);
+    list.settle().unwrap();
+    servers.pause(0, true);
+    let started = Instant::now();
+    unclear(list.settle());
+    assert!(started.elapsed() < Duration::from_secs(3));
+    // A new connection is accepted by the kernel and never answered.
+    unclear(list.settle());
+    assert!(started.elapsed() < Duration::from_secs(15));
+    servers.pause(0, false);
+    let until = Instant::now() + LONG;
+    while list.settle().is_err() {
+        assert!(Instant::now() < until, "the server goes on");
+    }
+}
+
+/// A leader and what it saw confirmed.
+struct Reign {
+    log: Plain,
+    leads: Leadership<PostgresLog>,
+    confirmed: Vec<Digest>,
+}
+
+impl Reign {
+    fn begin(access: &Access, start: u64, mut log: Plain) -> Reign {
+        let me = member(&access.host, start);
+        let until = Instant::now() + LONG;
+        loop {
+            assert!(Instant::now() < until, "{} cannot lead", access.host);
+            let list = PostgresLog::new(access.clone()).unwrap();
+            let following = Following::new(list, me.clone());
+            match following.try_to_lead(&mut log, LEASE, patience()) {
+                Ok(Attempt::Leads(leads)) => return Reign { log, leads, confirmed: Vec::new() },
+                Ok(Attempt::Held(_)) => std::thread::sleep(Duration::from_millis(50)),
+                Err(error) => {
+                    let error = error.to_string();
+                    assert!(error.contains("no answer from the shared log"), "{error}");
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+        }
+    }
+
+    fn append(&mut self, content: &[u8]) -> Result<(), LeadError> {
+        let commit = self.log.next(content);
+        self.leads.append(&commit)?;
+        self.confirmed.push(commit.hash);
+        let Ok(_) = self.log.take(&commit.shipped);
+        Ok(())
+    }
+}
+
+/// Follows until the own log ends there.
+fn follow_to(access: &Access, log: &mut Plain, head: &Plain) {
+    let list = PostgresLog::new(access.clone()).unwrap();
+    let mut following = Following::new(list, member(&access.host, 1));
+    let until = Instant::now() + LONG;
+    while log.head() != head.head() {
+        assert!(Instant::now() < until, "{:?} never becomes {:?}", log.head(), head.head());
+        match following.step(log) {
+            Ok(true) => {}
+            Ok(false) => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) => {
+                let error = error.to_string();
+                assert!(error.contains("no answer from the shared log"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_commit_that_a_quorum_confirmed_is_lost() {
+    let Some(mut servers) = Servers::start(2) else { return };
+    let mut rng = Rng::new(21);
+    let rounds = if deep() { 3000 } else { 80 };
+    let ports = [0, 1, 2].map(|at| servers.port(at));
+    let direct = servers.url(&ports, "postgres");
+    let proxy = Proxy::start(ports[0]);
+    let through = servers.url(&[proxy.port, ports[1], ports[2]], "postgres");
+    let one = access(&through, "team", "one", Durability::Quorum);
+    let two = access(&direct, "team", "two", Durability::Quorum);
+    initialize(&two, &init(None)).unwrap();
+
+    // Connections end in the middle of appends, and answers are lost.
+    let mut reign = Reign::begin(&one, 1, Plain::default());
+    let mut follower = Plain::default();
+    for round in 0..rounds {
+        match rng.below(5) {
+            0 => proxy.cut(),
+            1 => proxy.cut_after(1 + rng.below(6000)),
+            2 => proxy.lose_answer(),
+            3 if round % 4 == 0 => {
+                let ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                            WHERE application_name = 'summarizer'";
+                servers.sql(0, ends);
+            }
+            _ => {}
+        }
+        let content = vec![round as u8; rng.below(4000) as usize];
+        match reign.append(&content) {
+            Ok(()) => {}
+            // The lease ended while connections did; nobody else claims here.
+            Err(error) => panic!("round {round}: {error}"),
+        }
+        if round % 20 == 19 {
+            follow_to(&two, &mut follower, &reign.log);
+        }
+    }
+    println!("{rounds} appends, {} connections cut inside one", proxy.cuts());
+    assert!(proxy.cuts() > rounds / 8, "without faults this shows nothing");
+
+    let mut quiet = Reign::begin(&two, 3, follower);
+    println!("{}", figures(&mut quiet));
+    let Reign { log: mut follower, .. } = quiet;
+    let mut reign = Reign::begin(&one, 2, reign.log);
+
+    a_cancelled_wait_is_not_a_success(&servers, &mut reign, &two, &follower);
+    follow_to(&two, &mut follower, &reign.log);
+
+    // The primary dies while the leader appends, and a standby takes over.
+    let (before, started) = (reign.log.hashes.len(), Instant::now());
+    let leader = std::thread::spawn(move || {
+        for content in 0u64..400 {
+            reign.append(&content.to_le_bytes()).unwrap();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        reign
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    servers.kill(0);
+    let primary = servers.promote_best([1, 2]);
+    println!("server s{primary} took over after {} ms", started.elapsed().as_millis() - 300);
+    let reign = leader.join().unwrap();
+    assert_eq!(reign.log.hashes.len(), before + 400);
+    follow_to(&two, &mut follower, &reign.log);
+
+    stale_leaders_are_kept_out(reign, [&two, &one], follower);
+}
+
+/// How long appends take that nothing disturbs.
+fn figures(reign: &mut Reign) -> String {
+    let mut timed = |bytes: usize, count: u32| {
+        let mut took: Vec<Duration> = (0..count)
+            .map(|_| {
+                let started = Instant::now();
+                reign.append(&vec![7; bytes]).unwrap();
+                started.elapsed()
+            })
+            .collect();
+        took.sort();
+        (took[took.len() / 2], took.iter().sum::<Duration>())
+    };
+    let (small, _) = timed(300, 300);
+    let (large, all) = timed(256 << 10, 60);
+    let rate = 60.0 * 0.25 / all.as_secs_f64();
+    format!("append of a small commit {small:?}, of 256 KiB {large:?} (medians), {rate:.0} MiB/s")
+}
+
+/// Somebody cancels the wait for the standbys: the commit is visible, and no success.
+fn a_cancelled_wait_is_not_a_success(
+    servers: &Servers,
+    reign: &mut Reign,
+    two: &Access,
+    follower: &Plain,
+) {
+    let ends = reign.log.hashes.len();
+    servers.pause(1, true);
+    servers.pause(2, true);
+    std::thread::scope(|scope| {
+        let appended = scope.spawn(|| reign.append(b"cancelled"));
+        let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity \
+                      WHERE application_name = 'summarizer' AND wait_event = 'SyncRep'";
+        let until = Instant::now() + LONG;
+        while servers.sql(0, cancel).is_empty() {
+            assert!(Instant::now() < until, "nobody waits for the standbys");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // It is visible now, and a follower does not apply it.
+        let mut early = follower.clone();
+        let mut following = Following::new(log(two), member("two", 1));
+        let error = following.step(&mut early).unwrap_err().to_string();
+        assert!(error.contains("no answer"), "{error}");
+        assert_eq!(early.hashes.len(), ends, "a commit without a quorum is not applied");
+        assert!(!appended.is_finished(), "it waits for the standbys");
+        servers.pause(1, false);
+        servers.pause(2, false);
+        appended.join().unwrap().unwrap();
+    });
+    assert_eq!(reign.log.hashes.len(), ends + 1, "and is there once");
+}
+
+/// Leaders that were stopped past their lease wake up, again and again, and append nothing.
+fn stale_leaders_are_kept_out(mut reign: Reign, hosts: [&Access; 2], mut log: Plain) {
+    let rounds = if deep() { 200 } else { 4 };
+    let mut confirmed = std::mem::take(&mut reign.confirmed);
+    for round in 0..rounds {
+        let mut next = Reign::begin(hosts[round % 2], 100 + round as u64, log);
+        assert_eq!(next.log.head(), reign.log.head());
+        for content in 0u8..3 {
+            next.append(&[content]).unwrap();
+        }
+        match reign.append(b"stale") {
+            Err(LeadError::Deposed) => {}
+            other => panic!("round {round}: a stale leader appended: {other:?}"),
+        }
+        confirmed.append(&mut next.confirmed);
+        log = std::mem::replace(&mut reign, next).log;
+    }
+    println!("{rounds} stale leaders were kept out");
+    let listed: BTreeSet<Digest> = reign.log.hashes.iter().copied().collect();
+    assert!(confirmed.iter().all(|hash| listed.contains(hash)));
+    assert_eq!(listed.len(), reign.log.hashes.len());
+}

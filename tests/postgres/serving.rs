@@ -1,0 +1,280 @@
+//! Services on several hosts: producers on each, and leaders that are killed and stopped.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::server::Servers;
+use crate::support::process::ProcessHome;
+use crate::support::requests::{ACTIVE, making, request};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Acks after which a line has no other outcome.
+const ENDINGS: [&str; 6] = [
+    "completed",
+    "rejected_invalid_schema",
+    "rejected_unknown_flow",
+    "rejected_invalid_input",
+    "failed_permanent",
+    "duplicate",
+];
+
+struct Host {
+    name: &'static str,
+    home: ProcessHome,
+    url: String,
+    service: Option<Child>,
+}
+
+impl Host {
+    fn new(name: &'static str, url: &str) -> Host {
+        let home = ProcessHome::new();
+        let settings = format!(
+            "[cluster]\nurl_env = \"TEST_DATABASE\"\nname = \"team\"\nhost = \"{name}\"\ndurability = \"single\"\n\
+             lease = \"1 s\"\n"
+        );
+        std::fs::write(home.path("summarizer.toml"), settings).unwrap();
+        Host { name, home, url: url.to_owned(), service: None }
+    }
+
+    fn command(&self, args: &[&str]) -> std::process::Command {
+        let mut command = self.home.command(args);
+        command.env("TEST_DATABASE", &self.url);
+        command
+    }
+
+    fn json(&self, args: &[&str]) -> Option<Value> {
+        let output = self.command(args).arg("--json").output().unwrap();
+        serde_json::from_slice(&output.stdout).ok()
+    }
+
+    fn serve(&mut self) {
+        let log = std::fs::File::create(self.home.path("serve.log")).unwrap();
+        let mut command = self.command(&["serve"]);
+        self.service = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
+    }
+
+    fn signal(&self, signal: Signal) {
+        let child = self.service.as_ref().unwrap();
+        kill_process(Pid::from_child(child), signal).unwrap();
+    }
+
+    fn end(&mut self, signal: Signal) {
+        self.signal(signal);
+        let ended = self.service.take().unwrap().wait().unwrap();
+        let log = std::fs::read_to_string(self.home.path("serve.log")).unwrap();
+        assert!(signal == Signal::KILL || ended.success(), "{} {ended}: {log}", self.name);
+    }
+
+    /// What it says of itself, unless it does not answer now.
+    fn role(&self) -> Option<String> {
+        self.home.path("run/summarizer.sock").exists().then_some(())?;
+        let status = self.json(&["status"])?;
+        Some(status["cluster"]["role"].as_str()?.to_owned())
+    }
+
+    fn outcomes(&self) -> BTreeMap<String, u64> {
+        let mut outcomes = BTreeMap::new();
+        for ack in self.home.acks() {
+            if ENDINGS.contains(&ack["status"].as_str().unwrap()) {
+                let id = ack["request_id"].as_str().unwrap().to_owned();
+                *outcomes.entry(id).or_default() += 1;
+            }
+        }
+        outcomes
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let status = self.json(&["status"]).unwrap_or_default();
+            println!(
+                "== {}: {} {} {}",
+                self.name, status["cluster"], status["queue"], status["log"]
+            );
+            println!("{:?}", self.outcomes().keys().collect::<Vec<_>>());
+            let log = std::fs::read_to_string(self.home.path("serve.log")).unwrap_or_default();
+            println!("== {}: {log}", self.name);
+        }
+        if let Some(mut child) = self.service.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < until, "it took too long until {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+struct Told<'s>(&'s Servers);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("{:?}", self.0.sql(0, "SELECT host || ' ' || coalesce(incarnation,'-') || ' ' || shipped || ' ' || coalesce(applied,0) FROM summarizer.hosts"));
+            println!(
+                "{:?}",
+                self.0.sql(0, "SELECT host || ' ' || pos || ' ' || len FROM summarizer.lines")
+            );
+        }
+    }
+}
+
+struct Team {
+    hosts: Vec<Host>,
+    sent: u64,
+}
+
+impl Team {
+    /// A line on each host. The source is on all of them, as buses that hosts share are.
+    fn produce(&mut self, each: u64) {
+        for _ in 0..each {
+            for (at, name) in NAMES.iter().enumerate() {
+                self.sent += 1;
+                let id = format!("{name}{}", self.sent);
+                for host in &self.hosts {
+                    host.home
+                        .note(&format!("{id}.txt"), &format!("Notes about {id}. They are short."));
+                }
+                let line = making(request(&id, ACTIVE, json!({})), &id);
+                self.hosts[at].home.append(format!("{line}\n").as_bytes());
+            }
+        }
+    }
+
+    fn leader(&self) -> usize {
+        wait_for("one host leads", || {
+            (0..self.hosts.len()).find(|at| {
+                self.hosts[*at].service.is_some()
+                    && self.hosts[*at].role().as_deref() == Some("leader")
+            })
+        })
+    }
+
+    fn wait_for_all(&self) {
+        for host in self.hosts.iter().filter(|host| host.service.is_some()) {
+            wait_for("all lines have an outcome", || {
+                (host.outcomes().len() as u64 == self.sent).then_some(())
+            });
+        }
+    }
+}
+
+fn tree(folder: &Path, found: &mut BTreeMap<String, Vec<u8>>, below: &str) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries {
+        let entry = entry.unwrap();
+        let name = format!("{below}/{}", entry.file_name().to_string_lossy());
+        match entry.file_type().unwrap().is_dir() {
+            true => tree(&entry.path(), found, &name),
+            false => drop(found.insert(name, std::fs::read(entry.path()).unwrap())),
+        }
+    }
+}
+
+#[test]
+fn services_on_three_hosts_share_their_work() {
+    let Some(servers) = Servers::start(0) else { return };
+    let url = servers.url(&[servers.port(0)], "postgres:secret-word");
+    let hosts: Vec<Host> = NAMES.iter().map(|name| Host::new(name, &url)).collect();
+    let mut team = Team { hosts, sent: 0 };
+    let _told = Told(&servers);
+    assert!(team.hosts[0].json(&["cluster", "init"]).is_some_and(|made| made["new"] == true));
+    for host in &team.hosts[1..] {
+        assert!(host.json(&["cluster", "join"]).is_some_and(|joined| joined["records"] == 0));
+    }
+    team.hosts.iter_mut().for_each(Host::serve);
+    team.produce(5);
+    team.wait_for_all();
+
+    // The leader is killed. Its line waits until it is back; the others go on.
+    let first = team.leader();
+    team.hosts[first].end(Signal::KILL);
+    let killed = Instant::now();
+    let next = team.leader();
+    println!("another host leads {:?} after a kill", killed.elapsed());
+    assert_ne!(first, next);
+    team.produce(5);
+    team.hosts[first].serve();
+    team.wait_for_all();
+
+    // The leader is stopped, and wakes up when another one leads.
+    team.hosts[next].signal(Signal::STOP);
+    wait_for("another host leads", || {
+        let others = (0..3).filter(|at| *at != next);
+        others.into_iter().find(|at| team.hosts[*at].role().as_deref() == Some("leader"))
+    });
+    team.hosts[next].signal(Signal::CONT);
+    team.produce(5);
+    team.wait_for_all();
+    wait_for("the old leader follows", || {
+        (team.hosts[next].role().as_deref() == Some("follower")).then_some(())
+    });
+
+    // An order is refused where it cannot be carried out.
+    let refused = team.hosts[next].command(&["pause"]).output().unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && told.contains("the host that leads"), "{told}");
+
+    // The followers end first, so that all get the end of the session of the leader when they join.
+    let leader = team.leader();
+    team.hosts[leader].end(Signal::TERM);
+    std::thread::sleep(Duration::from_millis(300));
+    for at in 0..3 {
+        if at != leader {
+            team.hosts[at].end(Signal::TERM);
+        }
+    }
+    for host in &team.hosts {
+        assert!(host.json(&["cluster", "join"]).is_some(), "{} joins", host.name);
+        let found = host.json(&["cluster", "verify"]).unwrap();
+        assert_eq!((&found["ok"], &found["behind"]), (&true.into(), &0.into()), "{found}");
+    }
+    let [a, b, c] = [0, 1, 2].map(|at| &team.hosts[at]);
+    for host in [a, b, c] {
+        assert!(host.outcomes().values().all(|count| *count == 1), "{:?}", host.outcomes());
+        assert_eq!(host.outcomes().len() as u64, team.sent);
+        // Brings the files up to the log.
+        host.json(&["status"]).unwrap();
+    }
+    let acks = [a, b, c].map(|host| host.home.read("run/ack.jsonl"));
+    assert!(!acks[0].is_empty());
+    for other in &acks[1..] {
+        let lines =
+            |bytes: &[u8]| String::from_utf8_lossy(bytes).lines().map(str::to_owned).collect();
+        let (first, other): (Vec<String>, Vec<String>) = (lines(&acks[0]), lines(other));
+        let differs = first.iter().zip(&other).find(|(one, other)| one != other);
+        assert!(differs.is_none(), "{differs:?}");
+        assert_eq!(first.len(), other.len());
+    }
+    let trees = [a, b, c].map(|host| {
+        let mut found = BTreeMap::new();
+        tree(&host.home.path("buses"), &mut found, "");
+        tree(&host.home.path("run/snapshots"), &mut found, "/snap");
+        found
+    });
+    assert!(trees[0].len() > 1, "nothing was published");
+    for (at, tree) in trees.iter().enumerate() {
+        let other: Vec<&String> = tree
+            .iter()
+            .filter(|(name, bytes)| trees[0].get(*name) != Some(*bytes))
+            .map(|(name, _)| name)
+            .collect();
+        assert!(other.is_empty() && tree.len() == trees[0].len(), "{}: {other:?}", NAMES[at]);
+    }
+}
