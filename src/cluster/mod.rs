@@ -8,6 +8,23 @@
 //! [`shared_log`] says what the list has to offer, whatever keeps it; [`postgres`] keeps it. [`leadership`] is the side of the
 //! host that appends, [`following`] that of the hosts that read, and the way from one to the other.
 //!
+//! # Lines
+//!
+//! Each host has a queue of its own. A host that follows ships its lines ([`shipper`], [`lines`]) by way of
+//! [`shared_lines`], and the leader collects them ([`collector`]) beside those of its own queue file. What
+//! was taken in is said by the marks in the log alone: `sequencer::mark`.
+//!
+//! - No line is taken in twice. A batch continues the chain of hashes that the mark of its host has, or it is
+//!   passed over. To take it in twice, two commits would have to continue the same mark; but the second one
+//!   continues the first in the list, where the mark is behind the batch already, and a leader that does not
+//!   know the first one is not level with the list and appends nothing.
+//! - No line is lost. A mark moves over bytes only with the commit that has their lines. Lines behind the mark
+//!   are in the queue file of their host, which ships them from the mark on, as often as it takes.
+//! - When the lead moves, nothing is handed over. A new leader has the marks in its log. Its own lines that it
+//!   shipped before do not count; it reads its file from its mark. A former leader ships from the mark
+//!   that its log has, and begins again when it sees a mark that is no end of a batch it shipped: a
+//!   commit of its own without an answer may have landed.
+//!
 //! # What makes it safe
 //!
 //! - An append names the epoch of its leader and the end of the list it continues. The list takes it only
@@ -21,7 +38,7 @@
 //!
 //! The lease decides only when another host may try. It may be wrong without harm.
 //!
-//! See docs/adr/0127-one-log-for-many-hosts.md.
+//! See docs/adr/0127-one-log-for-many-hosts.md and docs/adr/0131-hosts-that-follow.md.
 
 pub mod access;
 pub mod collector;

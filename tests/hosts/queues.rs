@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use summarizer::cluster::collector::Collector;
 use summarizer::cluster::following::{Attempt, Following, MemberError, Replica};
 use summarizer::cluster::leadership::{LeadError, Leadership};
+use summarizer::cluster::shared_lines::SharedLines as _;
 use summarizer::cluster::shared_log::{Member, Outgoing, SharedLog as _};
 use summarizer::cluster::shipper::{Did, OwnQueue, ShipError, Shipper};
 use summarizer::contract::hash::{Digest, sha256};
@@ -437,6 +438,29 @@ fn lines_that_were_shipped_are_taken_in_after_their_host_has_ended() {
     assert_eq!(shipper.step(&QueueMarks::default(), Timestamp(0)).unwrap(), Did::Shipped);
     assert_eq!(shipper.behind(), 4);
     drop(shipper);
+    for _ in 0..200 {
+        history.host(0);
+    }
+    assert_eq!(history.hosts[0].log.of("host1"), b"one\n");
+}
+
+#[test]
+fn lines_that_a_late_call_removed_are_shipped_again() {
+    let mut history = History::new(5);
+    history.database.lock().faults = 0;
+    history.hosts[1]
+        .disk
+        .open(Path::new(QUEUE), Open::ReadWrite)
+        .unwrap()
+        .append(b"one\n")
+        .unwrap();
+    let Role::Follows(_, mut shipper) = history.follows_anew(1) else { unreachable!() };
+    let mut step = || shipper.step(&QueueMarks::default(), Timestamp(0)).unwrap();
+    assert_eq!(step(), Did::Shipped);
+    // A beginning that had no answer is carried out after the lines were shipped.
+    Connection(Arc::clone(&history.database)).begin(&history.me(1), 0).unwrap();
+    assert_eq!(step(), Did::Nothing);
+    assert_eq!(step(), Did::Shipped);
     for _ in 0..200 {
         history.host(0);
     }

@@ -301,7 +301,7 @@ fn check_outcomes(seed: u64, acks: &[u8], team: &Team) {
         }
     }
     assert_eq!(lines, endings.len(), "seed {seed}: an outcome without a line");
-    assert!(lines > 20 && !made.is_empty(), "seed {seed}: nothing happened");
+    assert!(lines > 5 && !made.is_empty(), "seed {seed}: nothing happened");
 }
 
 #[test]

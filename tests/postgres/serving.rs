@@ -264,7 +264,8 @@ fn services_on_three_hosts_share_their_work() {
     }
     let trees = [a, b, c].map(|host| {
         let mut found = BTreeMap::new();
-        tree(&host.home.path("buses/summaries"), &mut found, "");
+        tree(&host.home.path("buses"), &mut found, "");
+        tree(&host.home.path("run/snapshots"), &mut found, "/snap");
         found
     });
     assert!(trees[0].len() > 1, "nothing was published");
