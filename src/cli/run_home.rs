@@ -384,5 +384,5 @@ fn no_provider(error: &ProviderError) -> Failure {
 pub(super) fn stop_on_signals(context: &Context) -> Result<StopSignal, Failure> {
     let manager = Notifier::from_environment();
     let tell_manager = move || manager.iter().for_each(Notifier::stopping);
-    listen(context, "calls under way end first", tell_manager)
+    listen(context, "what is under way ends first", tell_manager)
 }
