@@ -233,6 +233,9 @@ impl FollowingHome {
             let _ = reply.send(show());
             return Ok(());
         }
+        if question == Question::Publish {
+            self.publishing.client().ask();
+        }
         let answer = self.answer_to(context, question).map_err(|error| engine_failed(&error))?;
         match answer {
             Reply::Now(mut answer) => {

@@ -38,7 +38,7 @@
 //!
 //! The lease decides only when another host may try. It may be wrong without harm.
 //!
-//! See docs/adr/0127-one-log-for-many-hosts.md and docs/adr/0131-hosts-that-follow.md.
+//! See docs/adr/0127-one-log-for-many-hosts.md and docs/adr/0129-hosts-that-follow.md.
 
 pub mod access;
 pub mod collector;

@@ -64,8 +64,6 @@ pub fn answer(
             let changed = engine.pause(PauseCause::Operator, false, now)?;
             Ok(Reply::Now(done(if changed { "resumed" } else { "not paused" })))
         }
-        // A command that holds the home publishes when it ends.
-        Question::Publish => Ok(Reply::Now(done("asked"))),
         Question::Reload { accept_mutations: true } => {
             let found = around.flows.read().mutations(engine.state().flows());
             engine.accept_packs(&found, now)?;
@@ -106,6 +104,8 @@ pub(crate) fn answer_about(
     let now = around.now;
     let log = view.log().clone();
     let reply = match question {
+        // A command that holds the home publishes when it ends.
+        Question::Publish => Reply::Now(done("asked")),
         Question::Status => Reply::Now(Answer::Ok(status(&view, around)?)),
         Question::Requests { state, flow, since_ms, before, limit } => {
             match Filter::new(state.as_deref(), flow, since_ms) {

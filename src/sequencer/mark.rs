@@ -4,7 +4,7 @@
 //! mark with this batch behind it. The commit that takes it in moves the mark. Commits have one order, so
 //! each line is taken in once, whichever way it came here and however often.
 //!
-//! See docs/adr/0037-sealed-queue-mark.md and docs/adr/0131-hosts-that-follow.md.
+//! See docs/adr/0037-sealed-queue-mark.md and docs/adr/0129-hosts-that-follow.md.
 
 use crate::log::codec::{self, CodecError};
 use crate::seam::position::{ConsumedBatch, Position, link};

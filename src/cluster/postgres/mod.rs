@@ -5,7 +5,7 @@
 //! warning; anything else leaves its outcome open, and the connection is closed. Each new connection checks
 //! the server, the version of the tables, and that the list still has what was confirmed before.
 //!
-//! No other module knows SQL, and no statement is made from data. See docs/adr/0130-postgresql.md.
+//! No other module knows SQL, and no statement is made from data. See docs/adr/0128-postgresql.md.
 
 mod address;
 mod admin;
