@@ -98,6 +98,23 @@ fn answers(question: &str, said: &str, least: usize) -> bool {
     names_it && says_what
 }
 
+/// Whether each word of a statement stands in another, so that a mail and the notes about it say the same. A
+/// number must be equal, and what one denies the other must not say. Of few words this is not known.
+pub(crate) fn says_no_more(one: &str, other: &str) -> bool {
+    const WORDS_MIN: usize = 3;
+    let words = |text: &str| -> Vec<String> {
+        let all = spaced(spoken_by(text).1);
+        let is_stop = |word: &str| lexicon().languages.iter().any(|l| l.stop_words.contains(word));
+        all.split_whitespace().filter(|word| !is_stop(word)).map(str::to_owned).collect()
+    };
+    let (few, more) = (words(one), words(other));
+    let is_number = |word: &str| word.contains(|c: char| c.is_ascii_digit());
+    let is_in = |word: &String| {
+        more.iter().any(|other| word == other || !is_number(word) && is_alike(word, other))
+    };
+    few.len() >= WORDS_MIN && denies(one) == denies(other) && few.iter().all(is_in)
+}
+
 /// Whether two words differ only at their ends: `buscar`, `busco`.
 fn is_alike(one: &str, other: &str) -> bool {
     let alike = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count();
@@ -169,6 +186,31 @@ fn has_number(said: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_decision_in_a_mail_says_no_more_than_the_notes_about_it() {
+        for (notes, mail) in [
+            ("Decision: the fair moves to 12 June.", "We decided to move the fair to 12 June."),
+            (
+                "Cambiamos de proveedor en marzo.",
+                "Luis: cambiamos de proveedor en marzo por el precio.",
+            ),
+            (
+                "Wir verschieben das Fest auf den 12. Juni.",
+                "Wegen des Regens verschieben wir das Fest auf den 12. Juni.",
+            ),
+        ] {
+            assert!(says_no_more(notes, mail), "{notes}");
+        }
+        for (one, other) in [
+            ("The fair moves to 12 June.", "We decided to move the fair to 13 June."),
+            ("We cancel the trip to Rome.", "We confirm the trip to Rome."),
+            ("We decided to paint the hall blue.", "We decided not to paint the hall blue."),
+            ("We take room A.", "We take room B."),
+        ] {
+            assert!(!says_no_more(one, other), "{one}");
+        }
+    }
 
     /// Whether the first line, a question, is answered by the others.
     fn is_answered(talk: &str) -> bool {

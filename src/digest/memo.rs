@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::answers::{answered_by_reply, open_in_talk};
+use super::answers::{answered_by_reply, open_in_talk, says_no_more};
 use super::library::{COLUMNS, thread_of};
 use super::markdown::{address, front, inline, label, one_line, plain_apart, shorten};
 use super::project::scalar;
@@ -536,9 +536,9 @@ pub fn render(frame: &MemoHeader<'_>, items: &[&MemoItem]) -> String {
     match frame.channel {
         Channel::Digest => {
             timeline(&mut memo, frame, items);
-            collected(&mut memo, "Decisions", items, |told| &told.decisions);
+            collected(&mut memo, "Decisions", decided(items));
             tasks(&mut memo, frame, items);
-            collected(&mut memo, "Questions", items, |told| &told.questions);
+            collected(&mut memo, "Questions", asked(items));
             achievements(&mut memo, items);
         }
         Channel::Tasks => tasks(&mut memo, frame, items),
@@ -810,7 +810,13 @@ fn once<'a>(
 }
 
 fn decided<'a>(items: &[&'a MemoItem]) -> Vec<(&'a MemoItem, &'a str)> {
-    once(items, |told| &told.decisions)
+    let all = once(items, |told| &told.decisions);
+    let is_said_by = |at: usize, other: usize| {
+        let (one, more) = (all[at].1, all[other].1);
+        at != other && says_no_more(one, more) && (other < at || !says_no_more(more, one))
+    };
+    let is_new = |at: &usize| !(0..all.len()).any(|other| is_said_by(*at, other));
+    (0..all.len()).filter(is_new).map(|at| all[at]).collect()
 }
 
 fn asked<'a>(items: &[&'a MemoItem]) -> Vec<(&'a MemoItem, &'a str)> {
@@ -822,13 +828,7 @@ fn achieved<'a>(items: &[&'a MemoItem]) -> Vec<(&'a MemoItem, &'a str)> {
 }
 
 /// A section that exists only where there is something in it.
-fn collected(
-    memo: &mut String,
-    heading: &str,
-    items: &[&MemoItem],
-    lines: fn(&MemoItem) -> &Vec<String>,
-) {
-    let found = once(items, lines);
+fn collected(memo: &mut String, heading: &str, found: Vec<(&MemoItem, &str)>) {
     if found.is_empty() {
         return;
     }
