@@ -98,6 +98,12 @@ fn answers(question: &str, said: &str, least: usize) -> bool {
     names_it && says_what
 }
 
+/// Words that matter beside a day, although they are too frequent to matter elsewhere.
+const ORDERS_IN_TIME: [&str; 18] = [
+    "before", "after", "until", "since", "from", "antes", "después", "despues", "desde", "hasta",
+    "vor", "nach", "bis", "ab", "seit", "avant", "après", "depuis",
+];
+
 /// Whether each word of a statement stands in another, so that a mail and the notes about it say the same. A
 /// number must be equal, and what one denies the other must not say. Of few words this is not known.
 pub(crate) fn says_no_more(one: &str, other: &str) -> bool {
@@ -105,7 +111,8 @@ pub(crate) fn says_no_more(one: &str, other: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
         let all = spaced(spoken_by(text).1);
         let is_stop = |word: &str| lexicon().languages.iter().any(|l| l.stop_words.contains(word));
-        all.split_whitespace().filter(|word| !is_stop(word)).map(str::to_owned).collect()
+        let says = |word: &&str| !is_stop(word) || ORDERS_IN_TIME.contains(word);
+        all.split_whitespace().filter(says).map(str::to_owned).collect()
     };
     let (few, more) = (words(one), words(other));
     let is_number = |word: &str| word.contains(|c: char| c.is_ascii_digit());
@@ -207,6 +214,8 @@ mod tests {
             ("We cancel the trip to Rome.", "We confirm the trip to Rome."),
             ("We decided to paint the hall blue.", "We decided not to paint the hall blue."),
             ("We take room A.", "We take room B."),
+            ("The fair is held before 12 June.", "The fair is held after 12 June."),
+            ("Pintamos la sala antes del martes.", "Pintamos la sala después del martes."),
         ] {
             assert!(!says_no_more(one, other), "{one}");
         }
