@@ -675,6 +675,69 @@ fn an_interrupt_says_what_is_done_and_what_to_run_next() {
     says(&text, &["stopped:", "1 request not ended yet", "summarizer drain"]);
 }
 
+/// The first Ctrl-C begins no further call to a model, also with many requests ready, and the command ends with the calls
+/// under way.
+#[test]
+fn after_an_interrupt_no_call_begins() {
+    let person = Person::new();
+    person.run(0, &home(&["init"]));
+    let calls = person.path("calls");
+    let said = "The roof costs 900 EUR. We decide on Monday.";
+    let answer = json!({
+        "summary_text": said, "one_line": said, "rendered_short": said, "rendered_medium": said,
+        "rendered_long": said, "key_points": [], "uncertainties": [], "decisions": [], "marked_tasks": [],
+        "research_question": null, "data": null, "method": null, "main_contribution": null,
+        "limitations": null, "relevance_to_thesis": null,
+        "suggested_tags": {"method_tags": [], "data_tags": []}, "confidence": 0.5, "warnings": [],
+    });
+    let script = format!("cat >/dev/null; echo >> {}; sleep 1; echo '{answer}'", calls.display());
+    let settings = std::fs::read_to_string(person.path("home/summarizer.toml")).unwrap();
+    let settings = format!(
+        "{settings}\n[provider]\ndefault = \"script\"\n[provider.script]\nkind = \"command\"\n\
+         command = [\"sh\", \"-c\", {}]\n",
+        json!(script)
+    );
+    std::fs::write(person.path("home/summarizer.toml"), settings).unwrap();
+    std::fs::create_dir(person.path("many")).unwrap();
+    for name in 0..40 {
+        let text = format!("The roof of house {name} costs 900 EUR. We decide on Monday.\n");
+        std::fs::write(person.path("many").join(format!("{name}.md")), text).unwrap();
+    }
+    let begun = || std::fs::read(&calls).map_or(0, |lines| lines.len());
+    for args in [&["add", "many"][..], &["drain"]] {
+        let before = begun();
+        let mut child = person
+            .command(&home(args))
+            // Both commands need one clock: what the first left waits for its time.
+            .env_remove("SUMMARIZER_TEST_NOW")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while begun() == before {
+            assert!(child.try_wait().unwrap().is_none(), "{args:?}: it ended without a call");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(400));
+        let at_interrupt = begun();
+        assert!(at_interrupt < 32, "enough is left to do");
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        let since = std::time::Instant::now();
+        let output = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(130), "{args:?}: {told}");
+        assert_eq!(begun(), at_interrupt, "{args:?}: calls began after the interrupt");
+        assert!(since.elapsed() < Duration::from_secs(15), "{args:?}: {:?}", since.elapsed());
+        says(&told, &["call", "under way", "requests stay open", "summarizer drain"]);
+    }
+    // Nothing was lost, and what was answered is not asked again.
+    let drained = person.command(&home(&["drain"])).env_remove("SUMMARIZER_TEST_NOW").output();
+    assert!(drained.unwrap().status.success());
+    assert_eq!(begun(), 40);
+    assert_eq!(person.json(0, &home(&["read", "--last", "50"])).len(), 40);
+}
+
 /// Everything that was imported is asked for once, whatever kind it is, and nothing twice.
 #[test]
 fn imported_texts_are_asked_for_once() {

@@ -177,7 +177,11 @@ pub(super) fn stopped_early(context: &Context) -> Result<Exit, Failure> {
     let mut session = HomeAccess::open(context)?;
     let status = session.ask(context, &Question::Status);
     session.close()?;
-    let open = ui::told(&status?["requests"]["open"], "request");
+    let open = &status?["requests"]["open"];
+    if *open == 0 {
+        return Ok(Exit::Done);
+    }
+    let open = ui::told(open, "request");
     let done = format!("the finished summaries are published; {open} stay open");
     Err(stopped(done, "`summarizer drain` continues"))
 }

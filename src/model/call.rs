@@ -152,19 +152,26 @@ pub enum RightOfWay {
     GivesWay,
     /// It gives way, and an attempt that goes first waits for its thread: it must not wait at all.
     InTheWay,
-    /// It went first, and the service ends: it must not wait at all.
+    /// It went first, and the service ends: it must not begin.
     Ends,
+    /// It gave way, and the service ends: it must not begin.
+    ScheduledEnds,
 }
 
 impl RightOfWay {
     /// Whether a call may not wait for anything.
     pub(crate) fn must_not_wait(self) -> bool {
-        matches!(self, RightOfWay::InTheWay | RightOfWay::Ends)
+        self == RightOfWay::InTheWay || self.ends()
+    }
+
+    /// Whether the service ends, so that no call may begin.
+    pub(crate) fn ends(self) -> bool {
+        matches!(self, RightOfWay::Ends | RightOfWay::ScheduledEnds)
     }
 
     /// Whether its request is scheduled, and not for now.
     pub(crate) fn is_scheduled(self) -> bool {
-        matches!(self, RightOfWay::GivesWay | RightOfWay::InTheWay)
+        matches!(self, RightOfWay::GivesWay | RightOfWay::InTheWay | RightOfWay::ScheduledEnds)
     }
 }
 

@@ -83,6 +83,17 @@ impl ModelError {
         }
     }
 
+    /// The service ends, and a call did not begin.
+    pub(super) fn ends(provider: String) -> ModelError {
+        let reason = "no new call begins, because the service ends".to_owned();
+        ModelError::Paused {
+            provider,
+            reason,
+            retry_after: Duration::ZERO,
+            cause: FailureCause::RateLimit,
+        }
+    }
+
     /// Whether the answer comes with a batch.
     pub(crate) fn waits_for_batch(&self) -> bool {
         matches!(self, ModelError::Paused { cause: FailureCause::Batch, .. })

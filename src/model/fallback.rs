@@ -56,6 +56,10 @@ impl Provider for Fallback {
         let alive = Alive::new(&*self.clock);
         let listening = alive.listening(call.listener);
         for (place, provider) in self.chain.iter().enumerate() {
+            if call.right_of_way().ends() {
+                errors.push(ModelError::ends(provider.identity().provider));
+                break;
+            }
             let left = alive.left_of(call.timeout);
             // Every provider but the last leaves half of the time to those after it.
             let last = place + 1 == self.chain.len();

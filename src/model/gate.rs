@@ -384,6 +384,9 @@ impl Gate {
         let mut state = self.state.lock();
         loop {
             let right = call.right_of_way();
+            if right.ends() {
+                return Err(ModelError::ends(self.inner.identity().provider));
+            }
             let is_first = right == RightOfWay::First;
             let is_full = state.in_flight >= self.limits.concurrency.max(1);
             if !is_full && (is_first || state.first_wait_for_place == 0) {
@@ -666,6 +669,9 @@ impl Provider for Gate {
         let mut first_waits = None;
         loop {
             let right = call.right_of_way();
+            if right.ends() {
+                return Err(ModelError::ends(self.inner.identity().provider));
+            }
             let number = match self.admit(expected.total(), right) {
                 Ok(number) => number,
                 Err(hold) => {

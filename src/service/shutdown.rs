@@ -14,8 +14,8 @@ use super::error::ServiceError;
 use super::state::ServiceLoop;
 use super::work_left::work_left;
 
-/// Longest wait for one report, so that a second stop signal is noticed.
-const LOOK_AT_STOP_EVERY: Duration = Duration::from_millis(500);
+/// Longest wait for one report, so that a second stop signal and the end of the last step are noticed.
+const LOOK_AT_STOP_EVERY: Duration = Duration::from_millis(50);
 
 impl ServiceLoop {
     /// Ends in order: no new work, the grace period for attempts under way, everything durable.
@@ -30,11 +30,11 @@ impl ServiceLoop {
         session.counts.add(session.earlier);
         let cursors = projector.finish()?;
         engine.commit(None, CheckpointWhen::Changed, &cursors, service.machine.clock.now())?;
-        if engine.state().running_count() == 0 {
-            attempts.pool.join()
-        } else {
+        if attempts.pool.is_busy() {
             // Joining would wait for providers; the next session starts these attempts again.
             attempts.pool.abandon()
+        } else {
+            attempts.pool.join()
         }
         Ok((session.counts, engine))
     }
@@ -53,11 +53,11 @@ impl ServiceLoop {
         Ok(error)
     }
 
+    /// Attempts that no thread is at stay open for the next session.
     fn wait_for_attempts(&mut self) -> Result<(), ServiceError> {
         let grace = Duration::from_millis(self.service.config.shutdown_grace_ms.max(0) as u64);
         let deadline = Instant::now() + grace;
-        self.attempts.pool.end_waits();
-        while self.engine.state().running_count() > 0 {
+        while self.attempts.pool.is_busy() {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(report) = self.attempts.reports.recv_timeout(left.min(LOOK_AT_STOP_EVERY))
             else {
@@ -67,14 +67,18 @@ impl ServiceLoop {
                 continue;
             };
             self.take_report(report)?;
-            self.poll_reports()?;
-            if self.engine.state().has_unsettled() {
-                let now = self.now();
-                self.engine.settle(now)?;
-            }
-            self.commit(CheckpointWhen::Due)?;
+            self.take_last_reports()?;
         }
-        Ok(())
+        self.take_last_reports()
+    }
+
+    fn take_last_reports(&mut self) -> Result<(), ServiceError> {
+        self.poll_reports()?;
+        if self.engine.state().has_unsettled() {
+            let now = self.now();
+            self.engine.settle(now)?;
+        }
+        self.commit(CheckpointWhen::Due)
     }
 
     /// Ends the session. Everything is published first, so that its end can say what it promoted.

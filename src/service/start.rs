@@ -59,7 +59,8 @@ impl Service {
         if self.config.waits_for_models() {
             use_small_pages();
         }
-        let pool = Pool::start(Arc::clone(&self.worker), engine.log(), size, sender)?;
+        let pool =
+            Pool::start(Arc::clone(&self.worker), engine.log(), size, sender, &self.stop.flag())?;
         let day = self.machine.clock.now().day_in(self.config.timezone);
         // The only receiver: dropping it tells the senders of notes that the session is over.
         let notes = self.notes.take().unwrap_or_else(never);

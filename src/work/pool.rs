@@ -9,10 +9,14 @@
 //! there. A step that a thread has begun is not interrupted, but its calls that wait for a limit of
 //! their provider end when a step that goes first waits for the thread.
 //!
+//! After a stop no thread begins a step, and a step under way begins no call to a model. What was not done
+//! is not reported: the attempt stays open, and the next session starts it.
+//!
 //! See docs/adr/0068-attempt-timeouts.md.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
@@ -94,13 +98,16 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
+    /// `stops` is set by a stop.
     pub(crate) fn start(
         worker: Arc<dyn Worker>,
         log: &Reader,
         size: PoolSize,
         reports: Sender<Report>,
+        stops: &Arc<AtomicBool>,
     ) -> std::io::Result<Pool> {
-        let (tasks, paid) = (Arc::<TaskQueue<Task>>::default(), Arc::<TaskQueue<Task>>::default());
+        let queue = || Arc::<TaskQueue<Task>>::new(TaskQueue::new(Arc::clone(stops)));
+        let (tasks, paid) = (queue(), queue());
         let (waiting, at_work) = (Waiting::default(), AtWork::default());
         let replies = Arc::<UncommittedReplies>::default();
         let mut handles = Vec::with_capacity(size.threads + size.paid_threads);
@@ -191,13 +198,12 @@ impl Pool {
         });
     }
 
-    /// Puts off the attempts that wait for a pause or a rate, so that nothing waits for them.
-    pub(crate) fn end_waits(&self) {
-        self.tasks.end_waits();
-        self.paid.end_waits();
+    /// Whether threads are at steps, or will be. When not, everything was reported.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.tasks.is_busy() || self.paid.is_busy()
     }
 
-    /// Waits for the threads, which end when no task is left.
+    /// Waits for the threads, which end when no task is left, or with a stop.
     pub(crate) fn join(self) {
         self.tasks.close();
         self.paid.close();
@@ -234,6 +240,7 @@ impl PoolThread {
                     }
                 }
             }
+            self.inbox.done();
         }
     }
 
@@ -280,11 +287,11 @@ impl PoolThread {
         };
         let right_of_way = || {
             let gives_way = self.at_work.lock().get(&which).is_some_and(|step| step.gives_way);
-            let waits_end = self.inbox.waits_end();
             match gives_way {
-                false if waits_end => RightOfWay::Ends,
+                false if self.inbox.stops() => RightOfWay::Ends,
                 false => RightOfWay::First,
-                true if waits_end || self.inbox.first_waits() => RightOfWay::InTheWay,
+                true if self.inbox.stops() => RightOfWay::ScheduledEnds,
+                true if self.inbox.first_waits() => RightOfWay::InTheWay,
                 true => RightOfWay::GivesWay,
             }
         };
@@ -306,6 +313,7 @@ impl PoolThread {
         let stepped = std::panic::catch_unwind(step);
         self.at_work.lock().remove(&which);
         match stepped {
+            Ok(Some(outcome)) if self.inbox.stops() && is_put_off(&outcome) => true,
             Ok(Some(outcome)) => self.send(started, vec![outcome]),
             Ok(None) => true,
             Err(_) => self.send(started, vec![broken("the worker panicked".to_owned())]),
@@ -342,6 +350,12 @@ impl PoolThread {
             replies,
         })
     }
+}
+
+/// Whether a limit of the provider or a stop kept a call back, and nothing went wrong.
+fn is_put_off(outcome: &Outcome) -> bool {
+    let Outcome::Failed(failed) = outcome else { return false };
+    matches!(failed.again, RetryHint::After(_)) && failed.cause == Some(FailureCause::RateLimit)
 }
 
 /// A failure of this program, not of the request: another attempt may succeed.

@@ -1,6 +1,10 @@
 //! Tasks for the threads of a pool. Tasks that give way wait until no other task is there.
+//!
+//! A stop leaves all tasks that no thread has begun: their attempts stay open, and the next session starts them.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -10,6 +14,8 @@ use crate::contract::ids::Seq;
 pub(super) struct TaskQueue<T> {
     lines: Mutex<Lines<T>>,
     changed: Condvar,
+    /// Set by a stop.
+    stops: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -17,18 +23,17 @@ struct Lines<T> {
     first: VecDeque<(Seq, T)>,
     give_way: VecDeque<(Seq, T)>,
     closed: bool,
-    waits_end: bool,
-}
-
-impl<T> Default for TaskQueue<T> {
-    fn default() -> TaskQueue<T> {
-        let (first, give_way) = (VecDeque::new(), VecDeque::new());
-        let lines = Mutex::new(Lines { first, give_way, closed: false, waits_end: false });
-        TaskQueue { lines, changed: Condvar::new() }
-    }
+    /// Tasks that threads are at.
+    begun: usize,
 }
 
 impl<T> TaskQueue<T> {
+    pub(super) fn new(stops: Arc<AtomicBool>) -> TaskQueue<T> {
+        let (first, give_way) = (VecDeque::new(), VecDeque::new());
+        let lines = Mutex::new(Lines { first, give_way, closed: false, begun: 0 });
+        TaskQueue { lines, changed: Condvar::new(), stops }
+    }
+
     pub(super) fn push(&self, task: T, request: Seq, gives_way: bool) {
         let mut lines = self.lines.lock();
         match gives_way {
@@ -39,12 +44,17 @@ impl<T> TaskQueue<T> {
         self.changed.notify_one();
     }
 
-    /// Waits for a task. `None`: the queue is closed and no task is left.
+    /// Waits for a task, whose end [`done`](Self::done) tells. `None`: no task begins any more, because of a
+    /// stop or because the queue is closed and empty.
     pub(super) fn pop(&self) -> Option<T> {
         let mut lines = self.lines.lock();
         loop {
+            if self.stops() {
+                return None;
+            }
             let next = lines.first.pop_front();
             if let Some((_, task)) = next.or_else(|| lines.give_way.pop_front()) {
+                lines.begun += 1;
                 return Some(task);
             }
             if lines.closed {
@@ -59,13 +69,19 @@ impl<T> TaskQueue<T> {
         !self.lines.lock().first.is_empty()
     }
 
-    /// Who waits for a pause or a rate is to stop waiting: the service ends.
-    pub(super) fn end_waits(&self) {
-        self.lines.lock().waits_end = true;
+    pub(super) fn done(&self) {
+        self.lines.lock().begun -= 1;
     }
 
-    pub(super) fn waits_end(&self) -> bool {
-        self.lines.lock().waits_end
+    /// Whether threads are at tasks, or will be.
+    pub(super) fn is_busy(&self) -> bool {
+        let lines = self.lines.lock();
+        let is_empty = lines.first.is_empty() && lines.give_way.is_empty();
+        lines.begun > 0 || !(is_empty || self.stops())
+    }
+
+    pub(super) fn stops(&self) -> bool {
+        self.stops.load(Ordering::Acquire)
     }
 
     /// The tasks of a request do not give way any more.
@@ -89,7 +105,7 @@ mod tests {
 
     #[test]
     fn tasks_that_give_way_come_last_and_a_raised_one_comes_before_them() {
-        let queue = TaskQueue::default();
+        let queue = TaskQueue::new(Arc::default());
         for (task, request, gives_way) in
             [("a", 1, true), ("b", 2, true), ("c", 3, false), ("d", 2, true)]
         {
@@ -99,5 +115,20 @@ mod tests {
         queue.close();
         let order: Vec<&str> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(order, ["c", "b", "d", "a"]);
+    }
+
+    #[test]
+    fn a_stop_leaves_the_tasks_that_nobody_has_begun() {
+        let stops = Arc::<AtomicBool>::default();
+        let queue = TaskQueue::new(Arc::clone(&stops));
+        for task in ["a", "b", "c"] {
+            queue.push(task, Seq(1), task == "c");
+        }
+        assert_eq!(queue.pop(), Some("a"));
+        stops.store(true, Ordering::Release);
+        assert!(queue.is_busy(), "a thread is at the first one");
+        assert_eq!(queue.pop(), None);
+        queue.done();
+        assert!(!queue.is_busy());
     }
 }
