@@ -738,6 +738,74 @@ fn after_an_interrupt_no_call_begins() {
     assert_eq!(person.json(0, &home(&["read", "--last", "50"])).len(), 40);
 }
 
+/// Where no service runs, a request whose answer is there ends at once, and every reply names the answer.
+#[test]
+fn an_answer_that_exists_is_named_at_once() {
+    let person = Person::new();
+    person.run(0, &home(&["init"]));
+    std::fs::create_dir_all(person.path("home/buses/other")).unwrap();
+    std::fs::write(person.path("home/buses/other/roof.txt"), "The roof costs 900 EUR.\n").unwrap();
+    let submit = home(&["submit", "--flow", "brief", "--id", "roof.txt"]);
+    person.run(0, &submit);
+    person.run(0, &home(&["drain"]));
+    let id = person.json(0, &home(&["read"]))[0]["summary_id"].as_str().unwrap().to_owned();
+    // It waits for ever when it does not find the answer.
+    let waited = person.run(0, &[&submit[..], &["--wait", "--timeout", "20 s"]].concat());
+    says(&waited.out, &["duplicate", "The roof costs 900 EUR."]);
+    let acks = person.json(0, &[&submit[..], &["--wait", "--timeout", "20 s"]].concat());
+    assert_eq!(
+        (&acks[0]["status"], &acks[0]["summary"]["summary_id"]),
+        (&json!("duplicate"), &json!(id))
+    );
+    says(&person.run(0, &submit).err, &["as before: ", "roof.txt", &id]);
+    says(&person.run(0, &home(&["drain"])).err, &["as before: ", "roof.txt", &id]);
+    // Another text has no answer yet.
+    std::fs::write(person.path("home/buses/other/roof.txt"), "The roof costs 950 EUR.\n").unwrap();
+    let left = person.run(1, &[&submit[..], &["--wait", "--timeout", "1 s"]].concat());
+    says(&left.err, &["has not ended", "no service runs here"]);
+}
+
+/// After a change of the model and back, the reply names the answer it means and says what readers show.
+#[test]
+fn going_back_to_a_model_says_which_answer_is_meant() {
+    let person = Person::new();
+    std::fs::write(person.path("roof.md"), "The roof costs 900 EUR. We decide on Monday.\n")
+        .unwrap();
+    let add = home(&["add", "--init", "roof.md"]);
+    person.run(0, &add);
+    let newest = || {
+        let read = person.json(0, &home(&["read", "roof.md"]));
+        read[0]["summary_id"].as_str().unwrap().to_owned()
+    };
+    let first = newest();
+    says(&person.run(0, &add).err, &["as before: roof.md", &first]);
+    let settings = std::fs::read_to_string(person.path("home/summarizer.toml")).unwrap();
+    let said = "The roof is dear.";
+    let answer = json!({
+        "summary_text": said, "one_line": said, "rendered_short": said, "rendered_medium": said,
+        "rendered_long": said, "key_points": [], "uncertainties": [], "decisions": [], "marked_tasks": [],
+        "research_question": null, "data": null, "method": null, "main_contribution": null,
+        "limitations": null, "relevance_to_thesis": null,
+        "suggested_tags": {"method_tags": [], "data_tags": []}, "confidence": 0.5, "warnings": [],
+    });
+    let script = json!(format!("cat >/dev/null; echo '{answer}'"));
+    let other = format!(
+        "{settings}\n[provider]\ndefault = \"script\"\n[provider.script]\nkind = \"command\"\n\
+         command = [\"sh\", \"-c\", {script}]\n"
+    );
+    std::fs::write(person.path("home/summarizer.toml"), other).unwrap();
+    person.run(0, &add);
+    let second = newest();
+    assert_ne!(first, second, "another model is new work");
+    std::fs::write(person.path("home/summarizer.toml"), settings).unwrap();
+    let back = person.run(0, &add).err;
+    says(&back, &["as before: roof.md", &first, "a newer one", &second, "--again"]);
+    person.run(0, &[&add[..], &["--again"]].concat());
+    let third = newest();
+    assert!(third != first && third != second, "it was asked anew");
+    says(&person.run(0, &home(&["read", "roof.md"])).out, &["The roof costs 900 EUR."]);
+}
+
 /// Everything that was imported is asked for once, whatever kind it is, and nothing twice.
 #[test]
 fn imported_texts_are_asked_for_once() {

@@ -10,7 +10,7 @@ use super::acks::{AckProgress, AckTail, Ended, is_failure, why};
 use super::failure::{Exit, Failure};
 use super::intake::{RequestSettings, not_added, rename_for_home, take_in};
 use super::interrupt::{listen, stopped};
-use super::outcome::{Made, made_lines};
+use super::outcome::{Made, Naming, made_lines, name_earlier};
 use super::prose::{Prose, plain_line};
 use super::settings::load_config;
 use super::source_files::{GoneFile, name_not_read, name_skipped};
@@ -250,6 +250,7 @@ impl Imported<'_> {
         } else {
             let prose = Prose::of_stdout();
             made_lines(prose, &made).iter().for_each(|line| context.ui.out(line));
+            name_earlier(context, ended, Naming::All);
             self.talk(context, asked, new, same, other);
         }
         let fails = ended.failing.values().any(is_failure);

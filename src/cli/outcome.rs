@@ -19,6 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Summaries that are printed; more are counted.
 const SHOWN: usize = 40;
+/// Summaries that were there before and that are named.
+const EARLIER_NAMED: usize = 5;
+/// Most of them that are looked at.
+const EARLIER_LOOKED_AT: usize = 500;
 /// Lines that are printed of each.
 const LINES_SHOWN: usize = 6;
 
@@ -106,6 +110,45 @@ fn ask_to_publish(context: &Context) {
     let Ok(config) = load_config(context) else { return };
     let socket = Home::new(&context.home, &config).socket();
     let _ = ControlClient::connect(&socket).and_then(|mut one| one.ask(&Question::Publish));
+}
+
+/// Which summaries that were there before are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Naming {
+    All,
+    /// Those that a newer one stands in the place of, as one of another model.
+    Replaced,
+}
+
+/// Names the summaries that answered requests because they were there before. Where readers show a newer one of the same
+/// source, as after a change of the model and back, that is said.
+pub(super) fn name_earlier(context: &Context, ended: &Ended, naming: Naming) {
+    let count: usize = ended.summaries(DUPLICATE).values().map(Vec::len).sum();
+    if context.ui.json || count == 0 || count > EARLIER_LOOKED_AT {
+        return;
+    }
+    let made = Made::with_statuses(context, ended, &[DUPLICATE]);
+    let (replaced, shown): (Vec<&Made>, Vec<&Made>) =
+        made.iter().partition(|one| one.published.is_replaced());
+    if naming == Naming::All && shown.len() <= EARLIER_NAMED {
+        for Made { published: one } in shown {
+            context.ui.talk(ui::dim(&format!("as before: {}, {}", one.name(), one.id())));
+        }
+    }
+    for Made { published: one } in replaced.iter().take(EARLIER_NAMED) {
+        let newer = one.replaced_by().map(|newer| format!(", {newer}")).unwrap_or_default();
+        context.ui.talk(format!(
+            "as before: {}, {}; `read` shows a newer one{newer}; `--again` asks anew",
+            one.name(),
+            one.id()
+        ));
+    }
+    if replaced.len() > EARLIER_NAMED {
+        context.ui.talk(format!(
+            "and {} more of which `read` shows a newer one",
+            replaced.len() - EARLIER_NAMED
+        ));
+    }
 }
 
 /// The lines of a text that say something.

@@ -9,7 +9,7 @@ use super::acks::{AckProgress, AckTail, Ended};
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use super::interrupt::stopped;
-use super::outcome::{Made, made_lines};
+use super::outcome::{Made, Naming, made_lines, name_earlier};
 use super::prose::Prose;
 use super::run_home::{SessionOutcome, run_service};
 use super::settings::load_config;
@@ -91,6 +91,7 @@ impl DrainArgs {
             let mut ended = Ended::default();
             tail.acks()?.into_iter().for_each(|ack| ended.take(ack));
             show_made(context, &ended);
+            name_earlier(context, &ended, Naming::All);
             tell_stale(context, &ended);
             tell_failures(context, &report, &set_aside, &earlier);
         }

@@ -9,16 +9,16 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use serde_json::{Map, Value, json};
 
-use super::acks::AckTail;
+use super::acks::{AckTail, Ended};
 use super::all_new::all_new;
 use super::causes::append_failed;
 use super::failure::{Exit, Failure};
 use super::held_home::make_home;
 use super::identity::random_bytes;
 use super::intake::AGAIN;
-use super::outcome::{Made, made_lines};
+use super::outcome::{Made, Naming, made_lines, name_earlier};
 use super::prose::Prose;
-use super::returned::came_back;
+use super::returned::{came_back, earlier_answer};
 use super::serve::moment;
 use super::settings::{load_config, load_registry};
 use super::waiting::{Wait, tell_obstacle};
@@ -26,6 +26,7 @@ use super::{Context, names, ui};
 use crate::config::{Config, parse_duration_ms};
 use crate::contract::request::{Input, Request, RequestedBy};
 use crate::contract::vocabulary::{Bus, SummaryKind, Urgency};
+use crate::control::socket::ControlClient;
 use crate::home::Home;
 use crate::seam::append::append;
 use crate::seam::build::{RequestParts, build_request};
@@ -34,6 +35,8 @@ use crate::work::content_key::content_key;
 
 /// Requests appended with one lock and one sync.
 const APPEND_AT_ONCE: usize = 1024;
+/// Requests whose answers are looked for among those that are there.
+const ANSWERS_LOOKED_FOR: usize = 16;
 
 /// Validate requests and append them to the queue
 #[derive(Debug, Args)]
@@ -129,19 +132,21 @@ impl SubmitArgs {
         let disk = context.machine.disk.as_ref();
         self.refuse_unknown_flow(context)?;
         let tail = AckTail::from_end(context, home.acks());
-        let mut ids = BTreeSet::new();
+        let (mut ids, mut keys) = (BTreeSet::new(), Vec::new());
         for (index, record) in records.iter().enumerate() {
             let request = Request::parse(record.as_bytes())
                 .map_err(|refusal| refused(index, &refusal.errors))?;
+            keys.extend(request.idempotency_key.map(|key| (request.request_id.clone(), key)));
             ids.insert(request.request_id);
         }
+        let earlier = earlier_answers(context, &home, &keys)?;
         for part in records.chunks(APPEND_AT_ONCE) {
             let part: Vec<&str> = part.iter().map(String::as_str).collect();
             append(disk, &home.queue, &part).map_err(|error| append_failed(&error))?;
         }
         if self.wait {
             let wait = Wait { socket: home.socket(), timeout: self.timeout };
-            return follow(context, &wait, tail, ids.into_iter().collect());
+            return follow(context, &wait, tail, &ids, earlier);
         }
         if context.ui.json {
             context.ui.json(&json!({"submitted": records.len(), "request_ids": ids}));
@@ -149,6 +154,9 @@ impl SubmitArgs {
             ids.iter().for_each(|id| context.ui.out(id));
         }
         if !self.silent {
+            let mut ended = Ended::default();
+            earlier.into_iter().for_each(|ack| ended.take(ack));
+            name_earlier(context, &ended, Naming::All);
             tell_obstacle(context, &home.socket());
         }
         Ok(Exit::Done)
@@ -341,15 +349,38 @@ fn refused(index: usize, errors: &[crate::contract::schema::Violation]) -> Failu
     .hint("`summarizer schema summary_request.v1` prints the schema")
 }
 
-/// Prints the acks of some requests until each has a terminal one, then the titles of what was made.
+/// The answers that are there already, where no service would name them. Each is an ack.
+fn earlier_answers(
+    context: &Context,
+    home: &Home,
+    keys: &[(String, String)],
+) -> Result<Vec<Value>, Failure> {
+    if keys.len() > ANSWERS_LOOKED_FOR || ControlClient::connect(&home.socket()).is_ok() {
+        return Ok(Vec::new());
+    }
+    let answers = keys.iter().map(|(id, key)| earlier_answer(context, home, id, key));
+    answers.filter_map(Result::transpose).collect()
+}
+
+/// Prints the acks of some requests until each has a terminal one, then the titles of what was made. `earlier` has
+/// the answers that are there already.
 fn follow(
     context: &Context,
     wait: &Wait,
     mut tail: AckTail,
-    open: Vec<String>,
+    ids: &BTreeSet<String>,
+    earlier: Vec<Value>,
 ) -> Result<Exit, Failure> {
-    let ended = wait.run(context, &mut tail, &open, |ack| print_ack(context, ack))?;
+    let is_answered = |id: &String| earlier.iter().any(|ack| ack["request_id"] == id.as_str());
+    let open: Vec<String> = ids.iter().filter(|id| !is_answered(id)).cloned().collect();
+    earlier.iter().for_each(|ack| print_ack(context, ack));
+    let mut ended = match open.is_empty() {
+        true => Ended::default(),
+        false => wait.run(context, &mut tail, &open, |ack| print_ack(context, ack))?,
+    };
+    earlier.into_iter().for_each(|ack| ended.take(ack));
     if !context.ui.json {
+        name_earlier(context, &ended, Naming::Replaced);
         let made = Made::wait_with_earlier(context, &ended);
         made_lines(Prose::of_stdout(), &made).iter().for_each(|line| context.ui.out(line));
         context.ui.talk(ui::dim("next: `summarizer read` shows the newest summaries"));
