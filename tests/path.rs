@@ -86,6 +86,12 @@ fn sources(rows: &[Value]) -> Vec<&str> {
     rows.iter().filter_map(|row| row["source"].as_str()).collect()
 }
 
+/// The names of the sources of summaries that `read --json` printed.
+fn sources_of(rows: &[Value]) -> Vec<String> {
+    let names = rows.iter().filter_map(|row| row["meta"]["source_name"].as_str());
+    names.map(str::to_owned).collect()
+}
+
 #[test]
 fn one_file_gives_its_summary_and_nothing_else() {
     let person = Person::new();
@@ -382,6 +388,29 @@ fn an_export_tells_of_its_empty_conversations_and_of_its_account() {
     says(&added.out, &["The lamp costs 40 EUR"]);
     let summed = person.run(0, &["sum", "export"]);
     says(&summed.err, &["a conversation without words", "account data of an export"]);
+}
+
+/// `--project` is for what names no project itself: notes, items of lists, and chats keep their own.
+#[test]
+fn a_source_keeps_the_project_that_it_names() {
+    let person = Person::new();
+    std::fs::create_dir(person.path("own")).unwrap();
+    let write =
+        |name: &str, text: &str| std::fs::write(person.path("own").join(name), text).unwrap();
+    write("own.md", "---\nproject: home\n---\nThe bell of the house is broken since Monday.\n");
+    write("blank.md", "---\nproject:\n---\nThe gate of the garden needs oil before winter.\n");
+    write("none.md", "The ferry to the island leaves at nine on Friday.\n");
+    let list = json!([{"title": "Cellar", "project": "home", "text": "The cellar is dry again since March."}]);
+    write("list.json", &list.to_string());
+    person.run(0, &home(&["add", "--init", "own", "--project", "life"]));
+    let of = |project: &str| {
+        let read = person.json(0, &home(&["read", "--project", project, "--last", "9"]));
+        let mut names: Vec<String> = sources_of(&read);
+        names.sort();
+        names
+    };
+    assert_eq!(of("home"), ["own/list.json", "own/own.md"]);
+    assert_eq!(of("life"), ["own/blank.md", "own/none.md"]);
 }
 
 #[test]

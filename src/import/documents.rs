@@ -226,7 +226,12 @@ fn add_chunks(
                 metadata[name.as_str()] = value.clone();
             }
         }
-        if let Some(project) = of.project {
+        // The project of everything that names none itself.
+        let names_one = file.members.iter().any(|(name, value)| {
+            name.eq_ignore_ascii_case("project")
+                && value.as_str().is_some_and(|name| !name.trim().is_empty())
+        });
+        if let Some(project) = of.project.filter(|_| !names_one) {
             metadata["project"] = json!(project);
         }
         records.push(NewRecord { order: order + index, id, value });
