@@ -835,6 +835,56 @@ fn going_back_to_a_model_says_which_answer_is_meant() {
     says(&person.run(0, &home(&["read", "roof.md"])).out, &["The roof costs 900 EUR."]);
 }
 
+/// A person may know the file of mails and feed items, also where one of them has no title and so the name of the file.
+/// What has no date is found by its subject too.
+#[test]
+fn a_file_with_items_names_all_of_them() {
+    let person = Person::new();
+    let mail = |number: u32, subject: &str, text: &str| {
+        format!(
+            "From ana@example.org Mon Feb  2 10:00:00 2026\nFrom: Ana <ana@example.org>\n{subject}\
+             Date: Mon, {number} Feb 2026 10:00:00 +0000\nMessage-ID: <{number}@example.org>\n\n{text}\n\n"
+        )
+    };
+    let mails = [
+        mail(2, "Subject: Roof\n", "The roofer comes on Friday at nine."),
+        mail(3, "", "The gate of the garden needs oil before winter."),
+        mail(4, "Subject: Ferry\n", "The ferry to the island leaves at noon."),
+    ];
+    std::fs::create_dir(person.path("in")).unwrap();
+    std::fs::write(person.path("in/all.mbox"), mails.concat()).unwrap();
+    let undated = "From: Ana <ana@example.org>\nSubject: Boiler check\nMessage-ID: <9@example.org>\n\n\
+                   The boiler is checked on Friday at nine.\n";
+    std::fs::write(person.path("in/later.eml"), undated).unwrap();
+    let feed = "<rss version=\"2.0\"><channel><title>Town</title>\
+        <item><title>Pool closes</title><guid>1</guid><description>The pool closes on Monday.</description></item>\
+        <item><title>Bus</title><guid>2</guid><pubDate>Mon, 02 Feb 2026 10:00:00 GMT</pubDate>\
+        <description>Bus 4 stops at the mill.</description></item></channel></rss>";
+    std::fs::write(person.path("in/town.xml"), feed).unwrap();
+    std::fs::write(
+        person.path("in/bike.md"),
+        "---\ntitle: The bike\n---\nThe shop has a chain for 32 EUR.\n",
+    )
+    .unwrap();
+    person.run(0, &home(&["add", "--init", "in"]));
+    for (word, wanted) in [
+        ("all.mbox", &["roofer", "gate", "ferry"][..]),
+        ("town.xml", &["pool", "mill"]),
+        ("Boiler check", &["boiler"]),
+        ("Pool closes", &["pool"]),
+        ("the bike", &["32 EUR"]),
+    ] {
+        let read = person.run(0, &home(&["read", word])).out;
+        says(&read, wanted);
+        let traced = person.json(0, &home(&["trace", word]));
+        assert_eq!(traced.len(), if wanted.len() > 1 { wanted.len() } else { 1 }, "{word}");
+        match wanted.len() {
+            1 => says(&person.run(0, &home(&["explain", word])).out, wanted),
+            _ => says(&person.run(5, &home(&["explain", word])).err, &["several sources"]),
+        }
+    }
+}
+
 /// Everything that was imported is asked for once, whatever kind it is, and nothing twice.
 #[test]
 fn imported_texts_are_asked_for_once() {

@@ -1,9 +1,11 @@
-//! The events that an import made of one file: mails, messages, feed items. Their summaries are named by subject
-//! or title, and a person may know only the file.
+//! The records that an import made of what a person names otherwise than their summaries are named: the events of
+//! a file (mails, messages, feed items), whose summaries are named by subject or title; and the documents of a title, whose
+//! summaries are named by file.
 //!
-//! Contract: it reads the event bus as it is, without its manifests, because the answer only finds a summary.
+//! Contract: it reads the buses as they are, without their manifests, because the answer only finds a summary.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use memchr::memmem;
 use serde_json::Value;
@@ -12,27 +14,65 @@ use super::Context;
 use super::settings::load_config;
 use crate::upstream::Family;
 
+/// Ends of names of files that hold one text, and no events with names of their own.
+const TEXTS: [&str; 8] = ["md", "markdown", "org", "html", "htm", "tex", "pdf", "docx"];
+
+/// Whether a word may name a file with several items.
+pub(super) fn may_hold_items(word: &str) -> bool {
+    let end = Path::new(word).extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    !end.is_empty() && !TEXTS.contains(&end.as_str())
+}
+
+/// The ids of the chunks of documents that have this title, or a part with it.
+pub(super) fn chunks_of_title(context: &Context, title: &str) -> BTreeSet<String> {
+    let (mut ids, title) = (BTreeSet::new(), title.trim().to_lowercase());
+    each_line(context, Family::Chunks, &mut |line| {
+        if !line.to_lowercase().contains(&title) {
+            return;
+        }
+        let Ok(chunk) = serde_json::from_str::<Value>(line) else { return };
+        let called = chunk["metadata"]["title"].as_str().unwrap_or_default();
+        if called.trim().to_lowercase() == title {
+            ids.extend(chunk["chunk_id"].as_str().map(str::to_owned));
+        }
+    });
+    ids
+}
+
 /// The ids of the events of a file, by its name in the home or the end of it. A word that is no name of a file has
 /// none. What cannot be read has no events here.
 pub(super) fn events_of_file(context: &Context, word: &str) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     let word = word.trim_start_matches("./");
-    let (true, Ok(config)) = (word.contains(['.', '/']), load_config(context)) else { return ids };
-    let folder = context.home.join(&config.bus_home).join(Family::Events.data_dir());
-    let disk = context.machine.disk.as_ref();
+    if !word.contains(['.', '/']) {
+        return ids;
+    }
     // As JSON writes it, up to the end of the member.
     let end = Value::from(word).to_string();
     let end = memmem::Finder::new(&end.as_bytes()[1..]);
+    each_line(context, Family::Events, &mut |line| {
+        let Some(event) =
+            end.find(line.as_bytes()).and_then(|_| serde_json::from_str::<Value>(line).ok())
+        else {
+            return;
+        };
+        let file = event["source"]["source_uri"].as_str().unwrap_or_default();
+        let before = file.strip_suffix(word);
+        if before.is_some_and(|before| before.is_empty() || before.ends_with('/')) {
+            ids.extend(event["event_id"].as_str().map(str::to_owned));
+        }
+    });
+    ids
+}
+
+/// Hands over the lines of a bus.
+fn each_line(context: &Context, family: Family, take: &mut dyn FnMut(&str)) {
+    let Ok(config) = load_config(context) else { return };
+    let folder = context.home.join(&config.bus_home).join(family.data_dir());
+    let disk = context.machine.disk.as_ref();
     for name in disk.list(&folder).unwrap_or_default() {
         let bytes = disk.read(&folder.join(name)).unwrap_or_default();
-        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| end.find(line).is_some());
-        for event in lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok()) {
-            let file = event["source"]["source_uri"].as_str().unwrap_or_default();
-            let before = file.strip_suffix(word);
-            if before.is_some_and(|before| before.is_empty() || before.ends_with('/')) {
-                ids.extend(event["event_id"].as_str().map(str::to_owned));
-            }
-        }
+        let lines = bytes.split(|byte| *byte == b'\n');
+        lines.filter_map(|line| std::str::from_utf8(line).ok()).for_each(&mut *take);
     }
-    ids
 }

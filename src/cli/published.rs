@@ -10,7 +10,7 @@ use chrono_tz::Tz;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
-use super::file_events::events_of_file;
+use super::file_events::{chunks_of_title, events_of_file, may_hold_items};
 use super::held_home::no_home;
 use super::plain::{shows, squeezed};
 use super::prose::plain_line;
@@ -474,8 +474,8 @@ pub(super) fn named(
     Ok(found)
 }
 
-/// The summaries that a person means by a word, as [`named`] finds them, or those of the mails, chats and feed
-/// items of a file.
+/// The summaries that a person means by a word, as [`named`] finds them, with those of all mails, chats and feed
+/// items of a file; or those of the documents of a title.
 pub(super) fn named_or_in_file(
     context: &Context,
     bus: &SummaryBus,
@@ -483,17 +483,25 @@ pub(super) fn named_or_in_file(
     shown: VersionChoice,
 ) -> Result<Vec<Published>, BusError> {
     let mut found = named(bus, word, shown)?;
-    if !found.is_empty() {
+    // An item without a title has the name of its file, and the others of the file have names of their own.
+    let is_by_id = found.iter().any(|one| rank(word, one).is_some_and(|rank| rank == ID));
+    if is_by_id || !(found.is_empty() || may_hold_items(word)) {
         return Ok(found);
     }
-    let events = events_of_file(context, word);
-    if !events.is_empty() {
+    let mut records = events_of_file(context, word);
+    if found.is_empty() && records.is_empty() {
+        records = chunks_of_title(context, word);
+    }
+    if !records.is_empty() {
+        let known: BTreeSet<String> = found.iter().map(|one| one.id().to_owned()).collect();
         each_newest(bus, shown, &mut |item| {
-            if item.item.upstream_ids().any(|id| events.contains(id)) {
+            if item.item.upstream_ids().any(|id| records.contains(id)) && !known.contains(item.id())
+            {
                 found.push(item);
             }
             ControlFlow::Continue(())
         })?;
+        found.sort_by_key(|one| std::cmp::Reverse(one.at()));
     }
     Ok(found)
 }
