@@ -263,11 +263,11 @@ fn real_folders_are_imported_completely() {
     std::os::unix::fs::symlink("nowhere", docs.join("dangling.txt")).unwrap();
     let docs = docs.display().to_string();
     let first = run(&home, &["import", "text", &docs]);
-    assert_eq!((&first["files"], &first["added"]), (&4.into(), &3.into()), "{first}");
-    let rejected = first["rejected"].as_array().unwrap();
-    assert_eq!((rejected.len(), &rejected[0]["file"]), (1, &"latin.txt".into()), "{first}");
+    assert_eq!((&first["files"], &first["added"]), (&4.into(), &4.into()), "{first}");
+    assert!(first["rejected"].as_array().unwrap().is_empty(), "{first}");
     let data = std::fs::read_to_string(home.join("buses/chunks/canonical/in.jsonl")).unwrap();
     assert!(data.contains("\"header_path\":[\"Title\",\"Two\"]"), "{data}");
+    assert!(data.contains("\"text\":\"caf\u{e9}\""), "{data}");
     assert!(data.contains("caf\u{e9} \u{20ac}") && data.contains("T & U"), "{data}");
     assert!(!data.contains("no()") && !data.contains("nobody"), "{data}");
     assert_eq!(run(&home, &["import", "text", &docs])["added"], 0);
@@ -401,6 +401,38 @@ fn files_with_other_endings_are_counted_by_their_ending() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(5), "{said}");
     assert!(said.contains("it passed over 1 .pst"), "{said}");
+}
+
+/// The content of a file decides whether it is a text, and its encoding does not matter.
+#[test]
+fn a_folder_of_texts_is_read_by_content() {
+    let dir = tempfile::tempdir().unwrap();
+    let (home, docs) = (dir.path().join("home"), dir.path().join("docs"));
+    let words = "El año nuevo empieza el lunes.";
+    let latin: Vec<u8> = words.chars().map(|c| c as u8).collect();
+    let wide: Vec<u8> = words.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let page = b"<html><head><meta charset=\"iso-8859-1\"></head><body><p>El a\xf1o nuevo</p></body></html>";
+    for (name, bytes) in [
+        ("utf8.md", words.as_bytes()),
+        ("latin.md", &latin),
+        ("wide.txt", &[b"\xff\xfe".as_slice(), &wide].concat()),
+        ("page.html", page),
+        ("paper.md", b"%PDF-1.4\n%\xe2\xe3\xcf\xd3\nbroken."),
+        ("photo.txt", b"\x89PNG\r\n\x1a\n\0\0\0\0"),
+        ("old.rst", b"\0\x01\x02\x03"),
+    ] {
+        write(docs.join(name), bytes);
+    }
+    let report = run(&home, &["import", "text", &docs.display().to_string()]);
+    let rejected = report["rejected"].as_array().unwrap();
+    let mut names: Vec<&str> = rejected.iter().map(|one| one["file"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["old.rst", "paper.md", "photo.txt"], "{report}");
+    let texts = tree(&home)
+        .into_iter()
+        .filter(|(path, _)| path.extension().is_some_and(|end| end == "jsonl"));
+    let texts: String = texts.map(|(_, bytes)| String::from_utf8(bytes).unwrap()).collect();
+    assert_eq!(texts.matches("\"text\":\"El año nuevo").count(), 4, "{texts}");
 }
 
 #[test]

@@ -4,15 +4,18 @@
 //! its document, its position and its text. An edited file is a new document beside the old one,
 //! so whatever was summarized before stays traceable.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::kind::FileKind;
 use super::partition::{CHUNKING_POLICY, partition_of};
-use super::read::guarded;
+use super::read::{guarded, kind_of};
 use super::{
-    Appender, FoundFiles, HELD_BYTES_MAX, ImportError, NewRecord, Report, Target, files, read,
+    Appender, FoundFiles, HELD_BYTES_MAX, ImportError, NewRecord, Report, Target, decode, files,
+    read,
 };
 use crate::contract::hash::sha256;
 use crate::contract::privacy::LOCAL_ONLY;
@@ -123,12 +126,34 @@ struct Passage<'a> {
 }
 
 fn document(uri: &str, bytes: &[u8], order: i64, returned: u64) -> Result<Vec<NewRecord>, String> {
-    let mut file = guarded(|| file::read(uri, bytes))?;
+    let mut file = guarded(|| file::read(uri, &as_utf8(uri, bytes)?))?;
     dated::set_heads(std::slice::from_mut(&mut file), uri);
     let checksum = sha256(bytes).hex();
     let id = document_id(uri, &checksum, returned);
     let described = Described { uri, checksum: &checksum, returned, id: &id, project: None };
     Ok(chunks_of(&described, &[file], order))
+}
+
+/// The bytes of a text as UTF-8, whatever its encoding. The content decides whether they are a text, not the name.
+fn as_utf8<'b>(uri: &str, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>, String> {
+    if bytes.is_empty() {
+        return Ok(bytes.into());
+    }
+    let kind = kind_of(uri, bytes)?;
+    if matches!(kind, FileKind::Pdf | FileKind::Docx | FileKind::Epub) {
+        return Err(format!(
+            "it is a {} under another name: `summarizer add` reads it",
+            kind.name()
+        ));
+    }
+    if std::str::from_utf8(bytes).is_ok() {
+        return Ok(bytes.into());
+    }
+    let text = match kind {
+        FileKind::Html => decode::marked_up(bytes),
+        _ => decode::text(bytes),
+    };
+    Ok(text.ok_or("binary")?.into_bytes().into())
 }
 
 /// What is known of a document beside its content.
