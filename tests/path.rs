@@ -973,6 +973,18 @@ fn the_shell_completes_flows_and_ids() {
     let id = id["request_id"].as_str().unwrap();
     says(&offered(&format!("{home} show {}", &id[..6])), &[id]);
     says(&offered(&format!("{home} requests --state comp")), &["completed"]);
+    for line in ["flow run bri", "registry show bri", "registry hash bri", "registry check bri"] {
+        says(&offered(&format!("{home} {line}")), &["brief"]);
+    }
+    let summary = &person.json(0, &["--home", "my-texts", "read"])[0]["summary_id"];
+    for command in ["explain", "show", "read", "trace", "open"] {
+        let offers = offered(&format!("{home} {command} sum_"));
+        says(&offers, &[summary.as_str().unwrap()]);
+    }
+    for command in ["sum --model bu", "flow run brief --provider bu"] {
+        says(&offered(&format!("{home} {command}")), &["builtin"]);
+    }
+    assert_eq!(offered(&format!("{home} quarantine show {}", &id[..6])).trim(), "");
     says(&offered(&format!("{home} add --flow bri")), &["brief"]);
     person.run(0, &["--home", "my-texts", "digest", "build"]);
     says(&offered(&format!("{home} digest show over")), &["overview.daily", "overview.weekly"]);

@@ -19,6 +19,7 @@ use super::settings::{load_config, load_registry};
 use crate::bus::digests::DigestBus;
 use crate::contract::vocabulary::Bus;
 use crate::home::Home;
+use crate::model::BUILTIN;
 use crate::os::Open;
 use crate::state::Status;
 
@@ -43,6 +44,10 @@ enum Kind {
     Projects,
     Requests,
     Summaries,
+    /// Ids of the newest summaries
+    SummaryIds,
+    /// The sections [provider.NAME], and the embedded summarizer
+    Providers,
     /// Labels of the windows of published digests
     Windows,
     /// Selectors, and the windows of published digests
@@ -83,13 +88,26 @@ fn names(context: &Context, kind: Kind) -> Option<Vec<String>> {
         }
         Kind::Tasks => tasks(context)?,
         Kind::Requests => requests(context)?,
-        Kind::Summaries | Kind::Projects => {
+        Kind::Providers => {
+            let config = load_config(context).ok()?;
+            let builtin = std::iter::once(BUILTIN.to_owned());
+            config
+                .providers
+                .keys()
+                .cloned()
+                .chain(builtin)
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect()
+        }
+        Kind::Summaries | Kind::SummaryIds | Kind::Projects => {
             let bus = open_bus(context).ok()?;
             let (mut known, mut found) = (BTreeSet::new(), Vec::new());
             let rules = super::registry::project_rules(context);
             each_newest(&bus, VersionChoice::Newest, &mut |one| {
                 let name = match kind {
                     Kind::Projects => one.project(&rules),
+                    Kind::SummaryIds => Some(one.id().to_owned()),
                     _ => Some(one.name()),
                 };
                 found.extend(name.filter(|name| known.insert(name.clone())));
@@ -144,10 +162,19 @@ fn requests(context: &Context) -> Option<Vec<String>> {
 }
 
 /// Commands of two words whose arguments are names, and the kind of the names.
-const PAIRS: &[(&str, &str, &str)] =
-    &[("digest", "show", "digests"), ("task", "done", "tasks"), ("task", "reopen", "tasks")];
+const PAIRS: &[(&str, &str, &str)] = &[
+    ("digest", "show", "digests"),
+    ("flow", "run", "flows"),
+    ("quarantine", "show", "none"),
+    ("registry", "check", "flows"),
+    ("registry", "hash", "flows"),
+    ("registry", "show", "flows"),
+    ("task", "done", "tasks"),
+    ("task", "reopen", "tasks"),
+];
 
-/// Commands of one word whose arguments are names. A pair counts for more.
+/// Commands of one word whose arguments are names. A pair counts for more. A word that begins like the id of a summary
+/// gets ids of summaries.
 const ARGUMENTS: &[(&str, &str)] = &[
     ("show", "requests"),
     ("retry", "requests"),
@@ -161,6 +188,8 @@ const ARGUMENTS: &[(&str, &str)] = &[
 /// Options whose values are names, and the kind of the names.
 const OPTIONS: &[(&str, &str)] = &[
     ("--flow", "flows"),
+    ("--model", "providers"),
+    ("--provider", "providers"),
     ("--bus", "buses"),
     ("--state", "states"),
     ("--selector", "selectors"),
@@ -213,6 +242,7 @@ _summarizer_names() {{
         -*) return ;;
     esac
     case "$cur" in -*) return ;; esac
+    [[ "$kind" = @(requests|summaries) && "$cur" = sum_* ]] && kind=summary-ids
     [ -n "$kind" ] || return
     COMPREPLY=()
     local inside=()
@@ -248,6 +278,7 @@ _summarizer_names() {{
         -*) kind= ;;
     esac
     if [[ -n "$kind" && "${{words[CURRENT]}}" != -* ]]; then
+        [[ "$kind" = (requests|summaries) && "${{words[CURRENT]}}" = sum_* ]] && kind=summary-ids
         names=("${{(@f)$(summarizer $home names $kind 2>/dev/null)}}")
         compadd -a names && return
         # The name of a file without its folders.
@@ -269,7 +300,10 @@ function __summarizer_names
     set -l words (commandline -opc)
     set -l at (contains -i -- --home $words)
     and set -l home --home $words[(math $at + 1)]
-    command summarizer $home names $argv[1] 2>/dev/null
+    set -l kind $argv[1]
+    contains -- $kind requests summaries; and string match -q 'sum_*' -- (commandline -ct)
+    and set kind summary-ids
+    command summarizer $home names $kind 2>/dev/null
 end
 ",
     );
