@@ -101,6 +101,26 @@ fn one_file_gives_its_summary_and_nothing_else() {
     assert!(std::fs::read_dir(person.dir.path()).unwrap().count() == 1, "nothing was written");
 }
 
+/// An empty folder is no mistake, and both commands say that nothing was found. A named file without words is one.
+#[test]
+fn a_folder_without_texts_is_said_to_have_none() {
+    let person = Person::new();
+    std::fs::create_dir_all(person.path("void/inner")).unwrap();
+    for args in [
+        &["sum", "void"][..],
+        &["sum", "void", "--together"],
+        &["--home", "home", "add", "--init", "void"],
+    ] {
+        let ran = person.run(0, args);
+        says(&ran.err, &["nothing to summarize was found"]);
+    }
+    let last = person.json(0, &["sum", "void"]).pop().unwrap();
+    assert_eq!((&last["made"], &last["failed"]), (&json!(0), &json!(0)));
+    std::fs::write(person.path("photo.png"), b"\x89PNG\r\n\x1a\n\0\0\0\0").unwrap();
+    says(&person.run(5, &["sum", "photo.png"]).err, &["photo.png"]);
+    says(&person.run(1, &home(&["add", "photo.png"])).err, &["photo.png"]);
+}
+
 #[test]
 fn each_says_what_sum_does_anyway_and_a_mistyped_home_is_refused() {
     let person = Person::new();

@@ -14,7 +14,7 @@ use super::outcome::{Made, Naming, made_lines, name_earlier};
 use super::prose::{Prose, plain_line};
 use super::settings::load_config;
 use super::source_files::{GoneFile, name_not_read, name_skipped};
-use super::sum::flow_of;
+use super::sum::{NOTHING_FOUND, flow_of};
 use super::waiting::Wait;
 use super::{Context, names, ui};
 use crate::config::Config;
@@ -285,6 +285,10 @@ impl Imported<'_> {
         name_not_read(ui, &self.report.not_read, self.report.not_read_omitted);
         name_skipped(ui, self.skipped);
         let waiting = asked as u64 - new - same - other;
+        if self.report.files == 0 && self.skipped.is_empty() {
+            ui.talk(NOTHING_FOUND);
+            return self.talk_of_gone(ui);
+        }
         let mut line = ui::count(self.report.files, "file");
         if new > 0 {
             line.push_str(&format!(", {}", super::ui::count(new, "new summary")));

@@ -217,6 +217,9 @@ impl SumArgs {
     }
 }
 
+/// Said where folders hold no file to read.
+pub(super) const NOTHING_FOUND: &str = "nothing to summarize was found";
+
 /// The default flow of a group.
 pub(super) fn flow_of(flows: &DefaultFlows, group: Group) -> &str {
     match group {
@@ -497,7 +500,9 @@ impl<'a> Printer<'a> {
         } else {
             name_not_read(ui, &left_out.not_read, left_out.not_read_omitted);
             name_skipped(ui, skipped);
-            if self.several || !skipped.is_empty() {
+            if self.made + self.failed == 0 && skipped.is_empty() {
+                ui.talk(NOTHING_FOUND);
+            } else if self.several || !skipped.is_empty() {
                 let mut line = ui::count(self.made, "summary");
                 if self.failed > 0 {
                     line.push_str(&format!(", {} failed", self.failed));
@@ -510,6 +515,8 @@ impl<'a> Printer<'a> {
         }
         let is_told = skipped.iter().any(Skipped::is_told);
         match (self.made, self.failed) {
+            // Nobody named a file that cannot be read.
+            (0, 0) if !is_told => Exit::Done,
             (0, 0) => Exit::Input,
             (_, 0) if !is_told => Exit::Done,
             _ => Exit::Wrong,
