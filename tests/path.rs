@@ -905,6 +905,29 @@ fn a_file_with_items_names_all_of_them() {
     }
 }
 
+/// What a folder has beside texts is named while it is little, and counted when it is much.
+#[test]
+fn skipped_files_are_named_while_they_are_few() {
+    let person = Person::new();
+    std::fs::create_dir(person.path("mixed")).unwrap();
+    let at = |name: &str| person.path("mixed").join(name);
+    std::fs::write(at("bike.md"), "The shop has a chain for 32 EUR.\n").unwrap();
+    std::fs::write(at("photo.png"), b"\x89PNG\r\n\x1a\n\0\0\0\0").unwrap();
+    std::fs::write(at("tool.txt"), b"\0\x01\x02\x03").unwrap();
+    std::fs::write(at("empty.md"), "").unwrap();
+    std::os::unix::fs::symlink("bike.md", at("link.md")).unwrap();
+    let words = ["photo.png", "tool.txt", "empty.md", "link.md: a link", "skipped 4: "];
+    for args in [&["sum", "mixed"][..], &["--home", "home", "add", "--init", "mixed"]] {
+        says(&person.run(0, args).err, &words);
+    }
+    for name in 0..9 {
+        std::fs::write(at(&format!("{name}.png")), b"\x89PNG\r\n\x1a\n\0\0\0\0").unwrap();
+    }
+    let many = person.run(0, &["sum", "mixed"]).err;
+    says(&many, &["skipped 13: 10 .png"]);
+    assert!(!many.contains("photo.png"), "{many}");
+}
+
 /// Everything that was imported is asked for once, whatever kind it is, and nothing twice.
 #[test]
 fn imported_texts_are_asked_for_once() {

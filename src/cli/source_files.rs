@@ -18,9 +18,14 @@ use crate::upstream::index::IdKey;
 /// Files or attachments that were not read and that are named.
 const NOT_READ_NAMED: usize = 20;
 
-/// Names the skipped files that a person may miss. Pictures and programs are only counted.
+/// Other skipped files that are named when there are no more of them.
+const FEW: usize = 5;
+
+/// Names the skipped files that a person may miss. Many pictures and programs are only counted.
 pub(super) fn name_skipped(ui: ui::Ui, skipped: &[Skipped]) {
-    let named = || skipped.iter().filter(|one| one.is_named());
+    let others = skipped.iter().filter(|one| !one.is_named() && !one.is_own()).count();
+    let is_named = |one: &&Skipped| one.is_named() || (others <= FEW && !one.is_own());
+    let named = || skipped.iter().filter(is_named);
     for one in named().take(NOT_READ_NAMED) {
         let (name, why) = (plain_line(&one.name), plain_line(&one.why));
         ui.complain(format!("{} {name}: {why}", ui::yellow("skipped:")));

@@ -1,8 +1,8 @@
 //! The files that the given paths lead to, each with its kind and its name, and the skipped files with the
 //! reasons.
 //!
-//! Contract: files under a folder come sorted. Hidden files and links inside a folder are skipped. The files
-//! of a home are skipped too: otherwise its summaries would be summarized again. A path that is given
+//! Contract: files under a folder come sorted. Hidden files inside a folder are passed over, and links
+//! are skipped. The files of a home are skipped too: otherwise its summaries would be summarized again. A path that is given
 //! directly is always taken.
 
 use std::collections::BTreeMap;
@@ -41,6 +41,11 @@ impl Skipped {
     /// Whether the command exits with 1.
     pub(crate) fn is_told(&self) -> bool {
         self.named || self.is_fault
+    }
+
+    /// Whether it stands for the own files of a home.
+    pub(crate) fn is_own(&self) -> bool {
+        self.why == OWN_FILES
     }
 
     /// Whether the command names the file, and does not only count it. Advice stands after a colon.
@@ -157,6 +162,7 @@ impl Walk<'_> {
         for name in names.iter().filter(|name| !name.starts_with('.')) {
             let inner = folder.join(name);
             if disk.real_path(&inner).map_or(true, |at| at != real.join(name)) {
+                self.pass_over(&inner, "a link".to_owned());
                 continue;
             }
             match disk.stat(&inner) {
@@ -310,7 +316,10 @@ mod tests {
         let found = collect(disk, &home, &[dir.path().to_owned()]).unwrap();
         let names: Vec<_> = found.files.iter().map(|file| file.path.file_name().unwrap()).collect();
         assert_eq!(names, ["a.txt", "b.md"]);
-        assert_eq!(in_short(&found.skipped), "skipped 3: 2 .key (binary), 1 .txt (empty)");
+        assert_eq!(
+            in_short(&found.skipped),
+            "skipped 4: 2 .key (binary), 1 .txt (a link), 1 .txt (empty)"
+        );
         let link = collect(disk, &home, &[dir.path().join("link.txt")]).unwrap();
         assert_eq!(link.files.len(), 1, "a link that is named is taken");
         assert!(collect(disk, &home, &[dir.path().join("nowhere")]).is_err());
