@@ -928,6 +928,36 @@ fn skipped_files_are_named_while_they_are_few() {
     assert!(!many.contains("photo.png"), "{many}");
 }
 
+/// A program that asks for JSON gets it also for a wrong command line, and a person gets the nearest name.
+#[test]
+fn a_mistake_on_the_command_line_is_told_as_it_was_asked() {
+    let person = Person::new();
+    for args in [
+        &["--json", "read", "--bogus"][..],
+        &["serch", "--json"],
+        &["submit", "--json", "--wait=x"],
+    ] {
+        let told = person.run(2, args).err;
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(told["exit"], 2, "{told}");
+        assert!(!told["error"].as_str().unwrap().contains("error:"), "{told}");
+    }
+    let told = person.run(2, &["serch", "--json"]).err;
+    says(&told, &["serch", "search"]);
+    let text = "From: Ana <ana@example.org>\nSubject: Gate\nDate: Mon, 2 Feb 2026 10:00:00 +0000\n\
+                Message-ID: <1@example.org>\n\nPlease oil the gate before Friday.\n";
+    std::fs::write(person.path("gate.eml"), text).unwrap();
+    person.run(0, &home(&["add", "--init", "gate.eml", "--flow", "task"]));
+    person.run(0, &home(&["digest", "build"]));
+    let tasks = person.json(0, &home(&["task", "list"]));
+    let id = tasks[0]["task_id"].as_str().unwrap();
+    let typed = format!("taks_{}", &id[5..8]);
+    says(&person.run(5, &home(&["task", "done", &typed])).err, &["did you mean", id]);
+    says(&person.run(2, &home(&["digest", "show", "overviw"])).err, &["did you mean overview."]);
+    let none = person.run(1, &home(&["search", "gate", "--since", "2026-02-20"])).err;
+    says(&none, &["since 2026-02-20 holds gate"]);
+}
+
 /// Everything that was imported is asked for once, whatever kind it is, and nothing twice.
 #[test]
 fn imported_texts_are_asked_for_once() {

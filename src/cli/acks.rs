@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
@@ -151,8 +151,8 @@ impl AckProgress {
         if bar.is_hidden() {
             return AckProgress { stop, thread: None };
         }
-        let style = "{wide_bar} {human_pos}/{human_len}, {per_sec}, {eta} left {msg}";
-        if let Ok(style) = ProgressStyle::with_template(style) {
+        let style = "{wide_bar} {human_pos}/{human_len}, {rate}, {eta} left {msg}";
+        if let Some(style) = ui::bar_style(style) {
             bar.set_style(style);
         }
         bar.set_message("");

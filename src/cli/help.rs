@@ -3,6 +3,7 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory as _};
 
+use super::failure::{Exit, Failure};
 use super::{Cli, names, plain};
 
 /// The width of the list of commands.
@@ -150,6 +151,17 @@ pub(super) fn with_nearest_command(
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near]));
     }
     error
+}
+
+/// A usage error for programs: what is wrong, and the advice of the parser.
+pub(super) fn usage_failure(told: &str) -> Failure {
+    let mut parts = told.trim().split("\n\n");
+    let one_line = |part: &str| part.split_whitespace().collect::<Vec<_>>().join(" ");
+    let what = one_line(parts.next().unwrap_or_default());
+    let what = what.strip_prefix("error: ").unwrap_or(&what);
+    let advice: Vec<String> = parts.map(one_line).collect();
+    let failure = Failure::new(Exit::Usage, what);
+    if advice.is_empty() { failure } else { failure.hint(advice.join("; ")) }
 }
 
 fn with_example(command: Command, path: &[&str], example: &str) -> Command {

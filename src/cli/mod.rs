@@ -224,6 +224,11 @@ pub fn run() -> ExitCode {
             // Help and version are answers; anything else is a usage error.
             let code = if error.use_stderr() { Exit::Usage } else { Exit::Done };
             match error.use_stderr() {
+                // A program asked, and the arguments that say so may be the wrong ones.
+                true if std::env::args_os().any(|arg| arg == "--json") => {
+                    let failure = help::usage_failure(&error.render().to_string());
+                    ui::say(&failure.to_json().to_string());
+                }
                 true => {
                     ui::say(&ui::fitted_to_stderr(error.render().ansi().to_string().trim_end()))
                 }

@@ -115,16 +115,23 @@ pub(super) fn short_names(registry: &Registry) -> Vec<String> {
     only.map(|(word, _)| word.to_owned()).collect()
 }
 
-/// The known name most like a mistyped one: by its letters, or because it holds the word.
+/// The known name most like a mistyped one: by its letters, because it holds the word, or by the letters of a part.
 pub(super) fn nearest_of<'a>(
     typed: &str,
     known: impl Iterator<Item = &'a str> + Clone,
 ) -> Option<String> {
-    nearest(typed, known.clone()).or_else(|| {
+    let holds = || {
         let typed = typed.to_lowercase();
         let holds = |name: &&str| typed.len() >= 3 && name.to_lowercase().contains(&typed);
         known.clone().find(holds).map(str::to_owned)
-    })
+    };
+    // A part of a name with dots, mistyped.
+    let part = || {
+        let parts = known.clone().flat_map(|name| name.split('.')).filter(|part| part.len() > 3);
+        let near = nearest(typed, parts)?;
+        known.clone().find(|name| name.split('.').any(|part| part == near)).map(str::to_owned)
+    };
+    nearest(typed, known.clone()).or_else(holds).or_else(part)
 }
 
 /// A failure for a name that is not known, with the nearest one.

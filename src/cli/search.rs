@@ -106,7 +106,13 @@ impl SearchArgs {
         if !context.ui.json {
             show(context, prose, &lines);
             match (hits, more) {
-                (0, _) => context.ui.talk(format!("no summary holds {}", self.words.join(" "))),
+                (0, _) => {
+                    let since = self.since.as_ref().map(|when| format!(" since {when}"));
+                    let project = self.project.as_ref().map(|name| format!(" of {name}"));
+                    let (since, project) = (since.unwrap_or_default(), project.unwrap_or_default());
+                    let words = self.words.join(" ");
+                    context.ui.talk(format!("no summary{project}{since} holds {words}"));
+                }
                 (_, true) => context.ui.talk(ui::dim("there are more; --limit 0 shows all")),
                 _ => context.ui.talk(ui::dim("`summarizer read NAME` shows the whole summary")),
             }

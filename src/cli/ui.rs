@@ -107,19 +107,22 @@ impl Ui {
             if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(total), target);
         let style = "{msg:>14} {wide_bar} {human_pos}/{human_len} {rate} {eta}";
-        if let Ok(style) = ProgressStyle::with_template(style) {
-            bar.set_style(style.with_key(
-                "rate",
-                |state: &ProgressState, out: &mut dyn fmt::Write| {
-                    // The bar has no place for an error.
-                    let _ = out.write_str(&rate(state.per_sec()));
-                },
-            ));
+        if let Some(style) = bar_style(style) {
+            bar.set_style(style);
         }
         bar.set_message(Cow::Owned(what.to_owned()));
         bar.enable_steady_tick(Duration::from_millis(200));
         bar
     }
+}
+
+/// The style of a bar, in which `{rate}` is how many a second.
+pub(super) fn bar_style(template: &str) -> Option<ProgressStyle> {
+    let style = ProgressStyle::with_template(template).ok()?;
+    Some(style.with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
+        // The bar has no place for an error.
+        let _ = out.write_str(&rate(state.per_sec()));
+    }))
 }
 
 /// How many a second, as a person reads it.

@@ -359,7 +359,12 @@ impl Digester {
             return Ok(Err(match found.len() {
                 0 => {
                     let ids: Vec<String> = all.iter().map(|task| text(task, "task_id")).collect();
-                    let near = nearest(task_id, ids.iter().map(String::as_str));
+                    // People type the beginning of an id.
+                    let begin = |id: &str| id.chars().take(task_id.chars().count()).collect();
+                    let begins: Vec<String> = ids.iter().map(|id| begin(id)).collect();
+                    let near = nearest(task_id, begins.iter().map(String::as_str));
+                    let near =
+                        near.and_then(|near| ids.into_iter().find(|id| id.starts_with(&near)));
                     let near = near.map_or(String::new(), |id| format!("; did you mean {id}?"));
                     format!("there is no task {task_id}{near}; `summarizer task list` lists them")
                 }
