@@ -495,7 +495,12 @@ fn on_terminal(
     args: &str,
     interrupts: &[Duration],
 ) -> Option<(i32, String)> {
-    let mut child = terminal(person, columns, args).spawn().ok()?;
+    interrupted(terminal(person, columns, args), interrupts)
+}
+
+/// Types Ctrl-C at some times into a command that runs on a terminal.
+fn interrupted(mut command: Command, interrupts: &[Duration]) -> Option<(i32, String)> {
+    let mut child = command.spawn().ok()?;
     let mut keys = child.stdin.take().unwrap();
     for pause in interrupts {
         std::thread::sleep(*pause);
@@ -779,6 +784,20 @@ fn after_an_interrupt_no_call_begins() {
         assert_eq!(begun(), at_interrupt, "{args:?}: calls began after the interrupt");
         assert!(since.elapsed() < Duration::from_secs(15), "{args:?}: {:?}", since.elapsed());
         says(&told, &["call", "under way", "requests stay open", "summarizer drain"]);
+    }
+    let status = person.json(0, &home(&["status"])).pop().unwrap();
+    let left = 40 - begun();
+    assert_eq!(
+        (&status["requests"]["running"], &status["requests"]["ready"]),
+        (&json!(0), &json!(left))
+    );
+    // On a terminal the bar of progress does not hold up the end.
+    let since = std::time::Instant::now();
+    let mut drain = terminal(&person, 80, "--home home drain");
+    drain.env_remove("SUMMARIZER_TEST_NOW");
+    if let Some((exit, text)) = interrupted(drain, &[Duration::from_millis(1_500)]) {
+        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+        assert!(exit == 130 || begun() == 40, "{text}");
     }
     // Nothing was lost, and what was answered is not asked again.
     let drained = person.command(&home(&["drain"])).env_remove("SUMMARIZER_TEST_NOW").output();

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
@@ -140,7 +139,7 @@ impl Ended {
 /// fast, what they cost, and how long the open ones will take.
 pub(super) struct AckProgress {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    bar: ProgressBar,
 }
 
 impl AckProgress {
@@ -149,13 +148,14 @@ impl AckProgress {
         let bar = context.ui.progress("summarizing", total.unwrap_or(0));
         let stop = Arc::new(AtomicBool::new(false));
         if bar.is_hidden() {
-            return AckProgress { stop, thread: None };
+            return AckProgress { stop, bar };
         }
         let style = "{wide_bar} {human_pos}/{human_len}, {rate}, {eta} left {msg}";
         if let Some(style) = ui::bar_style(style) {
             bar.set_style(style);
         }
         bar.set_message("");
+        let shown = bar.clone();
         let mut watched = Watched {
             tail: AckTail::from_end(context, home.acks()),
             socket: home.socket(),
@@ -166,7 +166,7 @@ impl AckProgress {
             cost: 0.0,
         };
         let told = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || {
+        std::thread::spawn(move || {
             let mut turn = 0_u32;
             while !told.load(Ordering::Relaxed) {
                 watched.count();
@@ -176,9 +176,8 @@ impl AckProgress {
                 turn += 1;
                 std::thread::sleep(PAUSE);
             }
-            watched.bar.finish_and_clear();
         });
-        AckProgress { stop, thread: Some(thread) }
+        AckProgress { stop, bar: shown }
     }
 }
 
@@ -213,6 +212,9 @@ impl Watched {
         let status = ControlClient::connect(&self.socket)
             .and_then(|mut client| client.ask(&Question::Status));
         let Ok(Answer::Ok(status)) = status else { return };
+        if self.bar.is_finished() {
+            return;
+        }
         if self.total.is_none() {
             let open = status["requests"]["open"].as_u64().unwrap_or(0);
             self.bar.set_length(self.bar.position() + open);
@@ -240,11 +242,9 @@ impl Watched {
 
 impl Drop for AckProgress {
     fn drop(&mut self) {
+        // The thread is left behind: it may wait for an answer of a loop that has ended.
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has shown its panic already.
-            let _ = thread.join();
-        }
+        self.bar.finish_and_clear();
     }
 }
 

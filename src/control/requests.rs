@@ -18,7 +18,7 @@ use crate::export::ack;
 use crate::log::{Reader, codec};
 use crate::sequencer::view::View;
 use crate::state::event::TakenRequest;
-use crate::state::{Open, Row, Status};
+use crate::state::{Open, Row, State, Status};
 
 use super::reply::{AnswerError, Reply, later};
 
@@ -94,7 +94,7 @@ pub(super) fn requests(
     let open = state.open_back(before).filter(|(_, open)| filter.open(open, now));
     let (mut count, mut oldest) = (0, None);
     for (seq, open) in open.take(if is_over { 0 } else { needed }) {
-        let word = open_word(open, now);
+        let word = open_word(state, open, now);
         let eligible_at = Some(open.eligible_at).filter(|at| *at > now);
         recent.insert(seq, Listed { row: open.row, word, eligible_at });
         (count, oldest) = (count + 1, Some(seq));
@@ -202,8 +202,10 @@ fn named_inputs(line: &[u8]) -> (Option<usize>, Option<String>) {
     }
 }
 
-pub(super) fn open_word(open: &Open, now: Timestamp) -> &'static str {
+/// What keeps an open request. An attempt that a stop left waits for the next session.
+pub(super) fn open_word(state: &State, open: &Open, now: Timestamp) -> &'static str {
     match open.row.status {
+        Status::Running if state.session().is_none() => "ready",
         Status::Waiting if open.eligible_at <= now => "ready",
         status => status.as_str(),
     }

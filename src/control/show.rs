@@ -103,7 +103,8 @@ pub(super) fn explained(
 }
 
 fn describe(state: &State, seq: Seq, row: &Row, now: Timestamp) -> (&'static str, Row) {
-    let word = state.open_request(seq).map_or(row.status.as_str(), |open| open_word(open, now));
+    let word =
+        state.open_request(seq).map_or(row.status.as_str(), |open| open_word(state, open, now));
     (word, *row)
 }
 

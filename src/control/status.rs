@@ -32,10 +32,17 @@ pub(super) fn status(view: &View<'_>, around: &QuestionContext<'_>) -> Result<Va
         json!({"run_id": session.run_id, "command": session.command, "started_at": session.started_at.to_string()})
     });
     let totals = state.totals();
+    // Without a session nothing runs: what a stop left waits for the next one.
+    let left = if session.is_none() { state.running_count() } else { 0 };
     let by_status: Map<String, Value> = Status::ALL
         .iter()
         .map(|status| {
             let count = totals.by_status.get(status).copied().unwrap_or(0);
+            let count = match status {
+                Status::Running => count.saturating_sub(left as u64),
+                Status::Waiting => count + left as u64,
+                _ => count,
+            };
             (status.as_str().to_owned(), count.into())
         })
         .collect();
@@ -59,8 +66,8 @@ pub(super) fn status(view: &View<'_>, around: &QuestionContext<'_>) -> Result<Va
             "lag_bytes": around.queue_bytes.saturating_sub(offset),
         },
         "requests": {
-            "taken": totals.taken, "open": state.open_count(), "ready": state.ready_count(),
-            "delayed": state.delayed_count(), "running": state.running_count(),
+            "taken": totals.taken, "open": state.open_count(), "ready": state.ready_count() + left,
+            "delayed": state.delayed_count(), "running": state.running_count() - left,
             "by_status": by_status, "by_reason": by_reason, "troubles": troubles(state),
             "failures": failures(view)?,
         },
