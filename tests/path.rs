@@ -151,6 +151,13 @@ fn the_file_of_a_mail_or_a_chat_names_its_summaries() {
             &["Lease renewal", "The lease ends on 31 March."],
         );
     }
+    // A message of a chat is known by its time and its speaker.
+    let shown = person.json(0, &home(&["read", "claude.json"]));
+    let id = shown[0]["summary_id"].as_str().unwrap();
+    let explained = person.run(0, &home(&["explain", id])).out;
+    let spoken =
+        |who: &str| explained.lines().any(|line| line.contains("] 20") && line.contains(who));
+    assert!(spoken(" user, evt_") && spoken(" assistant, evt_"), "{explained}");
     says(&person.run(0, &home(&["explain", "lease.eml"])).out, &["Lease renewal", "word for word"]);
     says(&person.run(0, &home(&["show", "claude.json"])).out, &["SQL index", "completed"]);
     assert_eq!(person.json(0, &home(&["trace", "inbox.mbox"])).len(), 2);

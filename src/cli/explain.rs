@@ -1,10 +1,13 @@
 //! `explain`: from each sentence of a summary to the words, files, request and model behind it. What a person
 //! reads comes first; hashes, bytes and events come last, and only with `--proof`.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
+use super::file_events::messages;
 use super::inspect::{ask_by_name, text};
 use super::prose::{plain, plain_line};
 use super::published::{Published, VersionChoice, named, open_bus, private_mark};
@@ -110,7 +113,7 @@ fn readable(context: &Context, explained: &Value, one: Option<&Published>) -> Ve
         false => "  copied from its sources by the embedded summarizer".to_owned(),
     });
     sentences(&mut lines, explained);
-    sources(&mut lines, explained, &name);
+    sources(context, &mut lines, explained, &name);
     made(&mut lines, explained);
     prompts(&mut lines, explained);
     checked(&mut lines, explained);
@@ -155,14 +158,21 @@ fn section(lines: &mut Vec<String>, name: &str) {
     lines.push(ui::dim(name));
 }
 
-fn sources(lines: &mut Vec<String>, explained: &Value, name: &str) {
+fn sources(context: &Context, lines: &mut Vec<String>, explained: &Value, name: &str) {
     section(lines, "sources");
     let count = list(&explained["sources"]).count();
+    let ids = || list(&explained["sources"]).filter_map(|source| source["id"].as_str());
+    let is_chat = count > 1 && ids().any(|id| id.starts_with("evt_"));
+    let messages = if is_chat { messages(context, &ids().collect()) } else { BTreeMap::new() };
     for (at, source) in list(&explained["sources"]).enumerate() {
         let size = ui::told(&source["text_bytes"], "byte");
         let shown = match count {
             1 => format!("  {name}, {size} of text"),
-            _ => format!("  [{}] {}, {size} of text", at + 1, text(&source["id"])),
+            _ => {
+                let id = text(&source["id"]);
+                let who = messages.get(&id).map(|who| format!("{who}, ")).unwrap_or_default();
+                format!("  [{}] {who}{id}, {size} of text", at + 1)
+            }
         };
         let problem = source["problem"].as_str();
         let problem = problem.map_or(String::new(), |why| format!("  {}", ui::red(why)));

@@ -1,17 +1,20 @@
 //! The records that an import made of what a person names otherwise than their summaries are named: the events of
 //! a file (mails, messages, feed items), whose summaries are named by subject or title; and the documents of a title, whose
-//! summaries are named by file.
+//! summaries are named by file. And who said what, for events that a person knows by neither.
 //!
 //! Contract: it reads the buses as they are, without their manifests, because the answer only finds a summary.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use memchr::memmem;
 use serde_json::Value;
 
 use super::Context;
+use super::prose::plain_line;
 use super::settings::load_config;
+use crate::contract::source::zoned;
+use crate::contract::time::Timestamp;
 use crate::upstream::Family;
 
 /// Ends of names of files that hold one text, and no events with names of their own.
@@ -23,7 +26,7 @@ pub(super) fn may_hold_items(word: &str) -> bool {
     !end.is_empty() && !TEXTS.contains(&end.as_str())
 }
 
-/// The ids of the chunks of documents that have this title, or a part with it.
+/// The ids of the chunks of documents that have this title, or a heading with these words.
 pub(super) fn chunks_of_title(context: &Context, title: &str) -> BTreeSet<String> {
     let (mut ids, title) = (BTreeSet::new(), title.trim().to_lowercase());
     each_line(context, Family::Chunks, &mut |line| {
@@ -31,8 +34,9 @@ pub(super) fn chunks_of_title(context: &Context, title: &str) -> BTreeSet<String
             return;
         }
         let Ok(chunk) = serde_json::from_str::<Value>(line) else { return };
-        let called = chunk["metadata"]["title"].as_str().unwrap_or_default();
-        if called.trim().to_lowercase() == title {
+        let headings = chunk["metadata"]["header_path"].as_array().into_iter().flatten();
+        let mut names = headings.chain([&chunk["metadata"]["title"]]).filter_map(Value::as_str);
+        if names.any(|name| name.trim().to_lowercase() == title) {
             ids.extend(chunk["chunk_id"].as_str().map(str::to_owned));
         }
     });
@@ -63,6 +67,27 @@ pub(super) fn events_of_file(context: &Context, word: &str) -> BTreeSet<String> 
         }
     });
     ids
+}
+
+/// Who said what of these events, and when: `2026-02-11 10:00 assistant`.
+pub(super) fn messages(context: &Context, ids: &BTreeSet<&str>) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let Ok(config) = load_config(context) else { return found };
+    each_line(context, Family::Events, &mut |line| {
+        let id = line.split_once("\"event_id\":\"").and_then(|(_, rest)| rest.split('"').next());
+        if !id.is_some_and(|id| ids.contains(id)) {
+            return;
+        }
+        let Ok(event) = serde_json::from_str::<Value>(line) else { return };
+        let at =
+            event["timestamp_ms"].as_i64().and_then(|ms| zoned(Timestamp(ms), config.timezone));
+        let at = at.map(|at| at.format("%Y-%m-%d %H:%M").to_string());
+        let who = event["author"].as_str().or(event["role"].as_str()).map(plain_line);
+        let parts: Vec<String> = at.into_iter().chain(who).collect();
+        found.insert(id.unwrap_or_default().to_owned(), parts.join(" "));
+    });
+    found.retain(|_, said| !said.is_empty());
+    found
 }
 
 /// Hands over the lines of a bus.

@@ -128,10 +128,13 @@ fn importing(context: &Context, home: &Home) -> Result<Arc<dyn DiskFile>, Failur
     Ok(file)
 }
 
-/// Gives files the names they have in the home.
+/// Gives files the names they have in the home, also those that are not read.
 pub(super) fn rename_for_home(disk: &dyn Disk, home: &Path, found: &mut Collected) {
     for file in &mut found.files {
         file.name = name_for_home(disk, home, &file.path);
+    }
+    for one in found.skipped.iter_mut().filter(|one| !one.is_own() && !one.is_link()) {
+        one.name = name_for_home(disk, home, Path::new(&one.name));
     }
 }
 

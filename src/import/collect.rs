@@ -17,6 +17,9 @@ use crate::os::{Disk, Open, Stat};
 /// Why the files of a home are passed over.
 const OWN_FILES: &str = "the own files of a home";
 
+/// Why a link inside a folder is passed over.
+const LINK: &str = "a link";
+
 /// A file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedFile {
@@ -46,6 +49,11 @@ impl Skipped {
     /// Whether it stands for the own files of a home.
     pub(crate) fn is_own(&self) -> bool {
         self.why == OWN_FILES
+    }
+
+    /// Whether its path leads to another file.
+    pub(crate) fn is_link(&self) -> bool {
+        self.why == LINK
     }
 
     /// Whether the command names the file, and does not only count it. Advice stands after a colon.
@@ -162,7 +170,7 @@ impl Walk<'_> {
         for name in names.iter().filter(|name| !name.starts_with('.')) {
             let inner = folder.join(name);
             if disk.real_path(&inner).map_or(true, |at| at != real.join(name)) {
-                self.pass_over(&inner, "a link".to_owned());
+                self.pass_over(&inner, LINK.to_owned());
                 continue;
             }
             match disk.stat(&inner) {
