@@ -94,7 +94,8 @@ pub(super) fn registered(registry: &Registry, word: &str) -> Result<String, Fail
     }
     // A short name such as `brief` is a part of an id.
     let parts = || ids.iter().flat_map(|id| id.split('.')).filter(|part| part.len() > 3);
-    let near = nearest_of(word, ids.iter().copied()).or_else(|| nearest(word, parts()));
+    let near = nearest(word, ids.iter().copied()).or_else(|| nearest(word, parts()));
+    let near = near.or_else(|| nearest_of(word, ids.iter().copied()));
     let failure = Failure::new(Exit::Usage, format!("there is no flow {word}"));
     Err(match near {
         Some(near) => failure.hint(format!("did you mean {near}?")),
