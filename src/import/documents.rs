@@ -369,6 +369,6 @@ mod tests {
         assert_eq!(chunks, again);
         let edited = document("a.txt", (text + "!").as_bytes(), 0, 0).unwrap();
         assert_ne!(chunks[0].id, edited[0].id);
-        assert!(document("a.txt", b"\xff", 0, 0).is_err());
+        assert!(document("a.txt", b"\0\x01", 0, 0).is_err());
     }
 }
