@@ -181,7 +181,7 @@ fn an_interrupted_comparison_keeps_what_is_done() {
     assert!(interrupt.success());
     let mut errors = BufReader::new(child.stderr.take().unwrap());
     let mut told = String::new();
-    while !told.contains("stopping: the input under way ends first") {
+    while !told.contains("stopping: 1 call under way ends first") {
         assert!(errors.read_line(&mut told).unwrap() > 0, "the interrupt was heard: {told}");
     }
     fs::write(&go, "").unwrap();

@@ -13,56 +13,10 @@ mod running;
 #[path = "support/server.rs"]
 mod server;
 
-use std::path::Path;
-
-use flow_home::{FLOW, FREE, Home, QUICK, config, good, wait_until};
+use flow_home::{ENDLESS, FLOW, FREE, Home, MEMORY, QUICK, STACK, config, good, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use server::{Act, Server, chat};
-
-/// A list in a list in a list: dropping it recurses.
-const STACK: &str = "{% set ns = namespace(x=[]) %}{% for i in range(1000) %}{% for j in range(200) %}{% set ns.x = [ns.x] %}{% endfor %}{% endfor %}{{ ns.x }}";
-/// Texts that double, each in its own way.
-const MEMORY: [&str; 4] = [
-    "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}",
-    "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = ns.x|replace('aaaaaaaa', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa') %}{% endfor %}{{ ns.x }}",
-    "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x]|join %}{% endfor %}{{ ns.x }}",
-    "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = '%s%s'|format(ns.x, ns.x) %}{% endfor %}{{ ns.x }}",
-];
-/// Few steps, each of them long.
-const ENDLESS: &str = "{% set l = range(10000)|list %}{% for i in range(1000) %}{% for j in range(400) %}{% set s = l|sort(reverse=true) %}{% endfor %}{% endfor %}";
-
-/// A home whose registry has further packs: the pack of [`FREE`] with other text in its template or flow file.
-fn with_packs(settings: &str, packs: &[(&str, &str, String)]) -> Home {
-    let home = Home::new(settings);
-    home.ok(&["init", "--with-registry"]);
-    let dataset = home.path("flow_registry/registry.flow_packs.v1.jsonl");
-    let mut lines = std::fs::read_to_string(&dataset).unwrap();
-    let record = lines.lines().find(|line| line.contains(&format!("\"{FREE}\""))).unwrap();
-    let record: Value = serde_json::from_str(record).unwrap();
-    for (id, file, text) in packs {
-        let folder = home.path("flow_registry/packs").join(id);
-        copy(&home.path("flow_registry/packs").join(FREE), &folder);
-        let own = std::fs::read_to_string(folder.join(file)).unwrap();
-        std::fs::write(folder.join(file), format!("{own}{text}")).unwrap();
-        let hash = home.ok(&["registry", "hash", folder.to_str().unwrap()]);
-        let mut record = record.clone();
-        record["flow_id"] = (*id).into();
-        record["pack_dir"] = format!("packs/{id}").into();
-        record["integrity"] = json!({"pack_hash": hash.trim()});
-        lines.push_str(&format!("{record}\n"));
-    }
-    std::fs::write(dataset, lines).unwrap();
-    home
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
-    }
-}
 
 /// Drains until every request has ended.
 fn drain(home: &Home, ids: &[String]) {
@@ -98,7 +52,7 @@ fn bad_flows_fail_with_their_cause_and_all_others_complete() {
     packs.extend(names.iter().zip(MEMORY).map(|(id, text)| (*id, template, text.to_owned())));
     let settings =
         format!("{QUICK}[workers]\ncount = 2\nmemory = \"192 MiB\"\nattempt_timeout = \"6 s\"\n");
-    let home = with_packs(&settings, &packs);
+    let home = Home::with_packs(&settings, &packs);
     let mut ids = Vec::new();
     for (number, (flow, ..)) in packs.iter().enumerate() {
         for (kind, flow) in [("bad", *flow), ("good", FREE)] {
@@ -180,7 +134,7 @@ fn no_worker_outlives_its_service_and_a_hanging_flow_does_not_hold_up_its_end() 
     let packs = [("bad.endless.v1", "outline.jinja2", ENDLESS.to_owned())];
     let settings = "[workers]\ncount = 2\ngrace_on_shutdown = \"200 ms\"\n";
     for ends_by_itself in [true, false] {
-        let home = with_packs(settings, &packs);
+        let home = Home::with_packs(settings, &packs);
         let service = home.serve();
         home.ask("bad", "bad.endless.v1", "A note. It ends here.");
         home.ask("good", FREE, "Another note. It ends here.");

@@ -20,6 +20,18 @@ pub const FLOW: &str = "gpt.log.annotate.business_meta.v1";
 pub const FREE: &str = "writing.outline.generate.v1";
 pub const KEY: &str = "sk-this-is-the-secret-0123456789";
 
+/// A list in a list in a list: dropping it recurses.
+pub const STACK: &str = "{% set ns = namespace(x=[]) %}{% for i in range(1000) %}{% for j in range(200) %}{% set ns.x = [ns.x] %}{% endfor %}{% endfor %}{{ ns.x }}";
+/// Texts that double, each in its own way.
+pub const MEMORY: [&str; 4] = [
+    "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}{{ ns.x }}",
+    "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = ns.x|replace('aaaaaaaa', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa') %}{% endfor %}{{ ns.x }}",
+    "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x]|join %}{% endfor %}{{ ns.x }}",
+    "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(60) %}{% set ns.x = '%s%s'|format(ns.x, ns.x) %}{% endfor %}{{ ns.x }}",
+];
+/// Few steps, each of them long.
+pub const ENDLESS: &str = "{% set l = range(10000)|list %}{% for i in range(1000) %}{% for j in range(400) %}{% set s = l|sort(reverse=true) %}{% endfor %}{% endfor %}";
+
 pub struct Home(pub tempfile::TempDir);
 
 impl Home {
@@ -29,6 +41,30 @@ impl Home {
             std::fs::create_dir_all(home.path(folder)).unwrap();
         }
         home.configure(config);
+        home
+    }
+
+    /// A home whose registry has further packs: the pack of [`FREE`] with other text in its template or flow file.
+    pub fn with_packs(settings: &str, packs: &[(&str, &str, String)]) -> Home {
+        let home = Home::new(settings);
+        home.ok(&["init", "--with-registry"]);
+        let dataset = home.path("flow_registry/registry.flow_packs.v1.jsonl");
+        let mut lines = std::fs::read_to_string(&dataset).unwrap();
+        let record = lines.lines().find(|line| line.contains(&format!("\"{FREE}\""))).unwrap();
+        let record: Value = serde_json::from_str(record).unwrap();
+        for (id, file, text) in packs {
+            let folder = home.path("flow_registry/packs").join(id);
+            copy(&home.path("flow_registry/packs").join(FREE), &folder);
+            let own = std::fs::read_to_string(folder.join(file)).unwrap();
+            std::fs::write(folder.join(file), format!("{own}{text}")).unwrap();
+            let hash = home.ok(&["registry", "hash", folder.to_str().unwrap()]);
+            let mut record = record.clone();
+            record["flow_id"] = (*id).into();
+            record["pack_dir"] = format!("packs/{id}").into();
+            record["integrity"] = json!({"pack_hash": hash.trim()});
+            lines.push_str(&format!("{record}\n"));
+        }
+        std::fs::write(dataset, lines).unwrap();
         home
     }
 
@@ -59,7 +95,8 @@ impl Home {
         });
         let mut options = std::fs::OpenOptions::new();
         let queue = options.create(true).append(true).open(self.path("run/queue.jsonl"));
-        writeln!(queue.unwrap(), "{line}").unwrap();
+        // One write, because others append too.
+        queue.unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
@@ -180,6 +217,14 @@ impl Home {
         let mut found = BTreeMap::new();
         collect(self.0.path(), self.0.path(), &mut found);
         found
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
     }
 }
 
