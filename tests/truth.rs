@@ -138,6 +138,13 @@ fn program() -> Command {
 const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["flow", "batch", "export"], "tests/batch/files.rs"),
     (&["flow", "batch", "import"], "tests/batch/files.rs"),
+    // These need a database.
+    (&["cluster", "init"], "tests/postgres/homes.rs"),
+    (&["cluster", "join"], "tests/postgres/homes.rs"),
+    (&["cluster", "status"], "tests/postgres/homes.rs"),
+    (&["cluster", "verify"], "tests/postgres/homes.rs"),
+    (&["cluster", "trim"], "tests/postgres/homes.rs"),
+    (&["cluster", "leave"], "tests/postgres/homes.rs"),
 ];
 
 /// The names that lead to each command, read from the help as a person reads it.

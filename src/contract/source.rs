@@ -200,7 +200,7 @@ pub struct SourceContext {
     #[serde(skip)]
     pub(crate) places: DataPlaces,
     /// The title or id of the session that it begins, where the request has several sessions.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) begins_session: Option<String>,
     /// Whether it says of itself that it stays on this machine. It is told to no flow.
     #[serde(skip)]
