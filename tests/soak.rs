@@ -150,7 +150,9 @@ fn serve(home: &Home) -> (Running, String, Arc<Mutex<Vec<String>>>) {
     // It goes on to write, and must not wait for a reader.
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let kept = Arc::clone(&told);
-    std::thread::spawn(move || said.flatten().for_each(|line| kept.lock().unwrap().push(line)));
+    std::thread::spawn(move || {
+        said.map_while(Result::ok).for_each(|line| kept.lock().unwrap().push(line))
+    });
     (Running(service), page.unwrap(), told)
 }
 
