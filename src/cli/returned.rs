@@ -1,6 +1,8 @@
-//! What a request with a known key would get: the summary that is there. And whether a source has a content again that it had before: the summary of that content exists, and a
-//! newer one of another content stands in its place. Asked as always, such a request would end as a
-//! duplicate of the old summary, and readers would still show the other one.
+//! What a request with a known key would get: the summary that is there.
+//!
+//! And whether a source has a content again that it had before: the summary of that content exists, and a newer
+//! one of another content stands in its place. Asked as always, such a request would end as a duplicate of the
+//! old summary, and readers would still show the other one.
 //!
 //! See docs/adr/0091-keys-of-our-own-requests.md.
 

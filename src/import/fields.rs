@@ -118,7 +118,7 @@ impl Mapping {
 }
 
 /// Imports one file: JSON lines, one JSON array, or an object with a list of items. One record and
-/// some text is held at a time, however large the file is.
+/// some text is held at a time, however large the file is, and a hash of each id that the records give themselves.
 pub(crate) fn import_file(
     target: Target<'_>,
     mapping: &Mapping,

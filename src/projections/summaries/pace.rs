@@ -62,6 +62,8 @@ pub(super) struct Pacer {
     rests_until: Option<Instant>,
     /// The first look that found something.
     waits_since: Option<Instant>,
+    /// The end of the last publication: nothing waits for longer than since then.
+    published_at: Option<Instant>,
     is_asked_for: bool,
 }
 
@@ -72,6 +74,7 @@ impl Pacer {
             hour: VecDeque::new(),
             rests_until: None,
             waits_since: None,
+            published_at: None,
             is_asked_for: false,
         }
     }
@@ -94,17 +97,17 @@ impl Pacer {
             return true;
         };
         let since = *self.waits_since.get_or_insert(now);
-        let waited = now.saturating_duration_since(since);
+        // What comes together is published together.
+        let is_together = now.saturating_duration_since(since) >= self.pace.interval;
+        let is_late = |at| now.saturating_duration_since(at) >= self.pace.longest;
         self.is_asked_for
-            || waited >= self.pace.longest
-            // What comes together is published together.
-            || (waited >= self.pace.interval && self.is_worth(now, volume))
+            || is_together && (self.published_at.is_none_or(is_late) || self.is_worth(now, volume))
     }
 
     /// A publication began and ended, and wrote this.
     pub(super) fn published(&mut self, began: Instant, now: Instant, volume: Volume) {
         self.rests_until = Some(now + self.pace.pause_after(now.saturating_duration_since(began)));
-        (self.waits_since, self.is_asked_for) = (None, false);
+        (self.waits_since, self.published_at, self.is_asked_for) = (None, Some(now), false);
         if volume != Volume::default() {
             self.hour.push_back((now, volume));
         }
@@ -195,9 +198,16 @@ mod tests {
     fn nothing_waits_longer_than_the_longest_delay() {
         let large = Volume { written: 4 << 30, shown: 3_000 };
         let (begin, mut pacer) = (Instant::now(), Pacer::new(pace()));
-        assert!(!pacer.is_due(begin, Some(large)));
+        pacer.published(begin, begin, Volume::default());
+        assert!(!pacer.is_due(begin + SECOND, Some(large)));
         assert!(!pacer.is_due(begin + SECOND * 599, Some(large)));
         assert!(pacer.is_due(begin + SECOND * 600, Some(large)));
+        // The rest after a long publication is a part of the delay.
+        let (end, mut pacer) = (begin + SECOND * 300, Pacer::new(pace()));
+        pacer.published(begin, end, large);
+        assert!(!pacer.may_work(end + SECOND * 599) && pacer.may_work(end + SECOND * 600));
+        assert!(!pacer.is_due(end + SECOND * 600, Some(large)), "what comes together");
+        assert!(pacer.is_due(end + SECOND * 601, Some(large)));
     }
 
     #[test]
