@@ -196,6 +196,7 @@ fn render(items: u64) {
     lines.sort();
     let key = PartitionKey { stream: Stream::Events, day: DAY.parse().unwrap() };
     let facts = PartitionFacts {
+        forgotten: Vec::new(),
         counts: Counts { eligible: distinct, produced: distinct, ..Counts::default() },
         skip_reasons: Default::default(),
         fail_reasons: Default::default(),

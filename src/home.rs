@@ -81,6 +81,17 @@ impl Home {
         self.run().join("metrics-index.redb")
     }
 
+    /// Files that may be deleted at any time and that may hold words of summaries.
+    pub(crate) fn caches(&self) -> [PathBuf; 5] {
+        [
+            self.publisher_index(),
+            self.digest_index(),
+            self.feed_index(),
+            self.version_index(),
+            self.metrics_index(),
+        ]
+    }
+
     pub fn acks(&self) -> PathBuf {
         self.run().join("ack.jsonl")
     }

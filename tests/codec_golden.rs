@@ -35,6 +35,7 @@ use summarizer::facts::digest::{
     DigestFact, GroupFacts, MemoFacts, PairFacts, TaskSettled, WindowFacts, WindowType,
 };
 use summarizer::facts::failure::{ErrorDetails, ErrorFacts, ModelFailure};
+use summarizer::facts::forgotten::Forgotten;
 use summarizer::facts::model::{
     AnswerFacts, CallFacts, ModelIdentity, Provenance, StopReason, Usage,
 };
@@ -308,7 +309,6 @@ fn samples() -> Vec<Event> {
         Event::Digest(DigestFact::TaskSettled(TaskSettled {
             task_id: "task_00000000000000ff".into(),
             done,
-            text: "Pay the rent".into(),
             summary_id: "sum_1".into(),
         }))
     }));
@@ -379,6 +379,12 @@ fn samples() -> Vec<Event> {
             },
         })),
         Event::SourceBecamePrivate { request, made: Seq(9), summary: summary() },
+        Event::Forgotten(Box::new(Forgotten {
+            sources: 1,
+            summaries: vec![summary()],
+            bags: vec!["bag_1".into()],
+            bodies: vec![Seq(8), Seq(9)],
+        })),
     ]);
     samples
 }

@@ -57,7 +57,8 @@ fn access(url: &str, log: &str, host: &str, durability: Durability) -> Access {
 }
 
 fn init(role: Option<&str>) -> Init {
-    Init { store_id: [7; 16], seq: 0, hash: GENESIS, role: role.map(str::to_owned) }
+    let (keys, role) = (vec![1, 2, 3], role.map(str::to_owned));
+    Init { store_id: [7; 16], keys, seq: 0, hash: GENESIS, role }
 }
 
 fn log(access: &Access) -> PostgresLog {
@@ -122,7 +123,7 @@ fn one_server_answers_as_every_list_must_and_is_refused_when_it_cannot_be_truste
 
     // What a status shows.
     let standing = Cluster::new(team.clone()).unwrap().standing().unwrap();
-    assert_eq!((standing.end.n, standing.store_id), (8, [7; 16]));
+    assert_eq!((standing.end.n, standing.store_id, &*standing.keys), (8, [7; 16], &[1, 2, 3][..]));
     assert_eq!(standing.leader.unwrap().member, member("two", 1).to_string());
     let names: Vec<&str> = standing.hosts.iter().map(|host| host.host.as_str()).collect();
     assert_eq!(names, ["one", "two"]);

@@ -136,6 +136,7 @@ fn sound(root: &Path) {
             data_bytes: None,
         });
         let facts = PartitionFacts {
+            forgotten: Vec::new(),
             counts: Counts { eligible: produced + 3, produced, skipped: 2, failed: 1 },
             skip_reasons: BTreeMap::from([("empty_content".into(), 2)]),
             fail_reasons: BTreeMap::from([("model_error".into(), 1)]),

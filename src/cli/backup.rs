@@ -10,6 +10,8 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -24,7 +26,7 @@ use crate::contract::hash::{Digest, Hasher};
 use crate::contract::ids::Seq;
 use crate::control::question::Question;
 use crate::home::Home;
-use crate::log::LogError;
+use crate::log::{Fresh, FreshKeys, LogError};
 use crate::os::{Disk, Open};
 use crate::projections::exporters;
 use crate::projections::projection::Site;
@@ -55,6 +57,8 @@ pub(crate) struct BackupArgs {
 #[derive(Deserialize)]
 struct CopyAnswer {
     store_id: String,
+    /// The file of the keys, in base64.
+    keys: String,
     head: u64,
     hash: String,
     page: WirePage,
@@ -151,7 +155,10 @@ impl BackupArgs {
         let head = Seq(first.head);
         let store_id = parse_id(&first.store_id)?;
         let hash: Digest = first.hash.parse().map_err(|_| unreadable("the head's hash"))?;
-        let mut copy = LogCopy::create(disk, &to.store(), store_id).map_err(|e| copy_failed(&e))?;
+        let keys = STANDARD.decode(&first.keys).map_err(|_| unreadable("the keys"))?;
+        let fresh = Fresh { store_id, keys: FreshKeys::Copied(keys) };
+        let mut copy =
+            LogCopy::create(disk, &to.store(), fresh).map_err(|error| copy_failed(&error))?;
         let bar = context.ui.progress("copying", head.0);
         let mut answer = Some(first);
         while copy.last().0 < head {
@@ -179,8 +186,11 @@ impl BackupArgs {
             return Err(unreadable("the end of the copied log"));
         }
         self.project(load_config(context)?.exports, disk, to, &copy, copied)?;
-        copy.into_store().close().map_err(|error| log_failed(&error))?;
+        let store = copy.into_store();
+        let keys = store.keys_file();
+        store.close().map_err(|error| log_failed(&error))?;
         self.note(disk, to, &to.store(), copied)?;
+        self.note(disk, to, &keys, copied)?;
         Ok((head, hash))
     }
 

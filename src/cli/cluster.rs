@@ -24,7 +24,7 @@ use crate::config::ClusterConfig;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::home::{Home, HomeLock};
-use crate::log::{Options, Store};
+use crate::log::{Fresh, FreshKeys, Options, Store};
 use crate::sequencer::follower::Follower;
 
 /// Share the log of this home with other hosts, through a PostgreSQL database
@@ -120,9 +120,9 @@ fn init(context: &Context, access: &Access, role: Option<&str>) -> Result<Exit, 
     let failed = |error: SharedError| shared_failed(access, &error);
     let held = held(context)?;
     let log = held.engine.log();
-    let ((seq, hash), store_id) = (log.head(), log.store_id());
+    let ((seq, hash), store_id, keys) = (log.head(), log.store_id(), log.keys());
     held.close()?;
-    let init = Init { store_id, seq: seq.0, hash, role: role.map(str::to_owned) };
+    let init = Init { store_id, keys, seq: seq.0, hash, role: role.map(str::to_owned) };
     let is_new = initialize(access, &init).map_err(failed)?;
     let mut cluster = Cluster::new(access.clone()).map_err(failed)?;
     let standing = cluster.standing().map_err(failed)?;
@@ -220,7 +220,9 @@ fn store_of(
     let (disk, path) = (&context.machine.disk, home.store());
     let open = || {
         let options = Options::beside(&path);
-        Store::open(disk.clone(), &path, options, standing.store_id, &mut |_| {})
+        let keys = FreshKeys::Copied(standing.keys.clone());
+        let fresh = Fresh { store_id: standing.store_id, keys };
+        Store::open(disk.clone(), &path, options, fresh, &mut |_| {})
             .map_err(|error| log_failed(&error))
     };
     let store = open()?;
@@ -231,15 +233,16 @@ fn store_of(
         let what = format!("this home has a log of its own, which is not the log `{}`", access.log);
         return Err(Failure::new(Exit::Input, what).hint("join with a new home: `summarizer init`"));
     }
+    let keys = store.keys_file();
     store.close().map_err(|error| log_failed(&error))?;
-    disk.remove_file(&path).map_err(|error| {
+    disk.remove_file(&path).and_then(|()| disk.remove_file(&keys)).map_err(|error| {
         Failure::new(Exit::Storage, "cannot remove the empty log").because(&error)
     })?;
     open()
 }
 
 fn me(access: &Access) -> Result<Member, Failure> {
-    let bytes = random_bytes()
+    let bytes = random_bytes::<16>()
         .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
     let start = bytes.iter().take(8).fold(0, |start, byte| start << 8 | u64::from(*byte));
     Ok(Member { host: access.host.clone(), start })

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Context;
 use super::causes::{digests_failed, engine_failed, log_failed, projector_failed};
 use super::failure::{Exit, Failure};
-use super::identity::{digest_setup, random_bytes, site_of};
+use super::identity::{digest_setup, fresh, site_of};
 use super::lost_log::{refuse_damaged_log, refuse_lost_log, refuse_other_log};
 use super::settings::{load_config, load_registry, shared_flows};
 use crate::compaction::agent_runs::{AgentRunWriter, MakeNotes, NoteCommitter};
@@ -101,11 +101,11 @@ impl LockedHome {
     /// Opens the log, repairing it after a crash.
     pub(crate) fn open_store(&self, context: &Context) -> Result<Store, Failure> {
         let path = self.home.store();
-        let fresh_id = random_bytes().map_err(|error| {
+        let fresh = fresh().map_err(|error| {
             Failure::new(Exit::Storage, "cannot get random bytes").because(&error)
         })?;
         let disk = Arc::clone(&context.machine.disk);
-        let store = Store::open(disk, &path, Options::beside(&path), fresh_id, &mut |part| {
+        let store = Store::open(disk, &path, Options::beside(&path), fresh, &mut |part| {
             self.progress.report("repairing the log", part);
         });
         store.map_err(|error| log_failed(&error))
@@ -163,7 +163,7 @@ impl HeldHome {
         let LockedHome { config, home, flows, control, lock, progress } = locked;
         let index = index_of_home(&context.machine.disk, &home.upstream_index());
         let runs = None;
-        Ok(Some(HeldHome {
+        let mut held = HeldHome {
             config,
             home,
             index,
@@ -174,7 +174,9 @@ impl HeldHome {
             runs,
             progress,
             lock,
-        }))
+        };
+        super::forget::carry_on(context, &mut held)?;
+        Ok(Some(held))
     }
 
     /// Where its projections write.

@@ -17,7 +17,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Ask", &["submit", "quarantine"]),
     ("Look", &["status", "requests", "show", "explain", "trace", "log"]),
     ("Prove", &["verify", "replay", "export"]),
-    ("Keep", &["backup", "recover", "retain", "service"]),
+    ("Keep", &["backup", "recover", "retain", "forget", "service"]),
     #[cfg(feature = "cluster")]
     ("Several hosts", &["cluster"]),
     ("Data and digests", &["import", "select", "day", "digest", "task"]),

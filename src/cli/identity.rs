@@ -8,6 +8,7 @@ use crate::contract::time::Timestamp;
 use crate::export::run_record::Environment;
 use crate::facts::session::Host;
 use crate::home::Home;
+use crate::log::{Fresh, FreshKeys};
 use crate::projections::digester::DigestSetup;
 use crate::projections::projection::Site;
 use crate::sequencer::engine::SessionStart;
@@ -17,7 +18,7 @@ pub(super) fn run_id(now: Timestamp) -> Result<String, Failure> {
     if let Ok(fixed) = std::env::var("SUMMARIZER_TEST_RUN_ID") {
         return Ok(fixed);
     }
-    let random = random_bytes()
+    let random = random_bytes::<16>()
         .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
     let stamp: String = now.to_string().chars().filter(|c| !matches!(c, '-' | ':')).collect();
     let stamp = stamp.split('.').next().unwrap_or_default();
@@ -53,9 +54,14 @@ fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Sixteen random bytes from the system.
-pub(crate) fn random_bytes() -> std::io::Result<[u8; 16]> {
-    let mut bytes = [0; 16];
+/// What a new log is made with.
+pub(crate) fn fresh() -> std::io::Result<Fresh> {
+    Ok(Fresh { store_id: random_bytes()?, keys: FreshKeys::Of(random_bytes()?) })
+}
+
+/// Random bytes from the system.
+pub(crate) fn random_bytes<const N: usize>() -> std::io::Result<[u8; N]> {
+    let mut bytes = [0; N];
     let mut filled = 0;
     while filled < bytes.len() {
         filled +=

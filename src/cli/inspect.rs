@@ -563,6 +563,9 @@ fn show_one(context: &Context, shown: &Value) {
         ui::bold(&text(&request["request_id"])),
         text(&shown["state"])
     ));
+    if let Some(day) = shown["forgotten_on"].as_str() {
+        context.ui.out(format!("  {} forgotten on {day}, by request", ui::yellow("summary")));
+    }
     context.ui.out(format!("  flow   {}", text(&request["flow_id"])));
     context.ui.out(format!("  from   {}", text(&request["repo"])));
     context.ui.out(format!("  queue  line {} at byte {}", request["line"], request["offset"]));

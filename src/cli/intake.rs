@@ -116,7 +116,7 @@ pub(super) fn take_in(
 }
 
 /// Two imports at the same time would write the same partition, so the second waits for the first.
-fn importing(context: &Context, home: &Home) -> Result<Arc<dyn DiskFile>, Failure> {
+pub(super) fn importing(context: &Context, home: &Home) -> Result<Arc<dyn DiskFile>, Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(Exit::Storage, "cannot lock the home for an import").because(&error)
     };

@@ -25,6 +25,7 @@ mod file_events;
 mod flow;
 mod flow_batch;
 mod flow_runner;
+mod forget;
 mod given_input;
 mod held_home;
 mod help;
@@ -172,6 +173,7 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     Backup(backup::BackupArgs),
     Retain(retain::RetainArgs),
+    Forget(forget::ForgetArgs),
     Service(service::ServiceArgs),
     #[cfg(feature = "cluster")]
     Cluster(cluster::ClusterArgs),
@@ -345,6 +347,7 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Doctor(args) => args.run(context),
         Command::Backup(args) => args.run(context),
         Command::Retain(args) => args.run(context),
+        Command::Forget(args) => args.run(context),
         Command::Service(args) => args.run(context),
         #[cfg(feature = "cluster")]
         Command::Cluster(args) => args.run(context),

@@ -54,7 +54,7 @@ impl Page {
         home: &Home,
         log: &Reader,
     ) -> Result<Page, Failure> {
-        let random = random_bytes().map_err(|error| {
+        let random = random_bytes::<16>().map_err(|error| {
             Failure::new(Exit::Storage, "cannot make the token of the page").because(&error)
         })?;
         let taking = context.clone();

@@ -13,7 +13,7 @@ use super::causes::{engine_failed, exporter_failed, held_by_another, log_failed}
 use super::compact::Pages;
 use super::failure::{Exit, Failure, is_damage};
 use super::held_home::HeldHome;
-use super::identity::{random_bytes, session_start};
+use super::identity::{fresh, session_start};
 use super::lost_log::other_log;
 use super::recover_digests::{RebuiltDigests, copy, rebuild_digests};
 use super::settings::{load_config, load_registry, shared_flows};
@@ -188,12 +188,13 @@ impl RecoverArgs {
             }
             _ => {
                 report.records_lost = true;
-                let id = random_bytes().map_err(|error| failed("get random bytes", &error))?;
+                let fresh = fresh().map_err(|error| failed("get random bytes", &error))?;
                 let options = Options::beside(&path);
-                Store::open(Arc::clone(disk), &path, options, id, &mut |_| {})
+                Store::open(Arc::clone(disk), &path, options, fresh, &mut |_| {})
                     .map_err(|error| log_failed(&error))?
             }
         };
+        let keys = store.keys_file();
         let now = context.machine.clock.now();
         let options = EngineOptions::of(config);
         let engine = Engine::open(store, options, now, &mut |_| {});
@@ -221,8 +222,12 @@ impl RecoverArgs {
         bar.finish_and_clear();
         let engine = engine.map_err(|error| not_rebuilt(&error))?;
         engine.close().map_err(|error| engine_failed(&error))?;
+        // The keys go first. They are those of the old log, or have another name.
+        let keys_here = home.run().join(keys.file_name().unwrap_or_default());
         // From here on the home has a sound log; the old one keeps its other name.
-        disk.rename(&path, &home.store())
+        disk.rename(&keys, &keys_here)
+            .and_then(|()| disk.sync_dir(&home.run()))
+            .and_then(|()| disk.rename(&path, &home.store()))
             .and_then(|()| disk.sync_dir(&home.run()))
             .map_err(|error| failed("move the new log to its place", &error))?;
         // The next command that opens the home writes these files again from the new log.
@@ -252,7 +257,7 @@ fn open(context: &Context, home: &Home) -> Result<Store, Failure> {
         Arc::clone(&context.machine.disk),
         &path,
         Options::beside(&path),
-        [0; 16],
+        fresh().map_err(|error| failed("get random bytes", &error))?,
         &mut |_| {},
     )
     .map_err(|error| log_failed(&error))
@@ -267,7 +272,8 @@ fn look(context: &Context, config: &Config, home: &Home) -> Result<StoreState, F
         Some(stat) if stat.len == 0 => return Ok(StoreState::Unreadable("it is empty".to_owned())),
         Some(_) => {}
     }
-    let opened = Store::open(Arc::clone(disk), &path, Options::beside(&path), [0; 16], &mut |_| {});
+    let fresh = fresh().map_err(|error| failed("get random bytes", &error))?;
+    let opened = Store::open(Arc::clone(disk), &path, Options::beside(&path), fresh, &mut |_| {});
     let store = match opened {
         Ok(store) => store,
         Err(error) if is_damage(&error) => return Ok(StoreState::Unreadable(described(&error))),

@@ -347,7 +347,7 @@ impl FollowingHome {
 }
 
 fn member(config: &Config) -> Result<Member, Failure> {
-    let random = random_bytes()
+    let random = random_bytes::<8>()
         .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
     let start = u64::from_le_bytes(std::array::from_fn(|at| random[at]));
     Ok(Member { host: config.queue_host(), start })

@@ -188,6 +188,26 @@ impl SnapshotStore {
         self.write(&self.snapshot_path(&fact.run_id, fact.sequence), body.snapshot.as_bytes())
     }
 
+    /// Removes the files of a snapshot that a person took back.
+    pub(crate) fn remove(&self, fact: &SnapshotTaken) -> Result<(), StoreError> {
+        for name in names_of(fact.sequence) {
+            let path = self.beside_path(&fact.run_id, &name);
+            self.disk.remove_file(&path).map_err(io_at("remove", &path))?;
+        }
+        Ok(())
+    }
+
+    /// The files that are still there of such a snapshot.
+    pub(crate) fn left_of(&self, fact: &SnapshotTaken) -> Result<Vec<Difference>, StoreError> {
+        let mut found = Vec::new();
+        for name in names_of(fact.sequence) {
+            if self.beside(&fact.run_id, &name)?.is_some() {
+                found.push(Difference::new(name, "a person took it back"));
+            }
+        }
+        Ok(found)
+    }
+
     /// Where the files of a snapshot are not what a log holds of it.
     pub fn differences(
         &self,
@@ -229,6 +249,11 @@ impl SnapshotStore {
         }
         self.disk.replace(path, bytes, FILE_MODE).map_err(io_at("write", path))
     }
+}
+
+/// The names of the files of a snapshot.
+fn names_of(sequence: u64) -> [String; 3] {
+    [format!("{sequence}{SNAPSHOT_SUFFIX}"), format!("{sequence}.md"), spill::file_name(sequence)]
 }
 
 /// The place in its run of the snapshot that a file name says it is.

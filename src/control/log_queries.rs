@@ -2,6 +2,8 @@
 
 use std::ops::ControlFlow;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::contract::hash::{Digest, push_hex};
@@ -95,6 +97,7 @@ pub(super) fn record_page(log: &Reader, from: Seq, until: Option<Seq>) -> Answer
     let mut store_id = String::new();
     push_hex(&mut store_id, &log.store_id());
     Answer::Ok(json!({
-        "store_id": store_id, "head": head.0.0, "hash": head.1.hex(), "page": page,
+        "store_id": store_id, "keys": STANDARD.encode(log.keys()), "head": head.0.0,
+        "hash": head.1.hex(), "page": page,
     }))
 }

@@ -9,11 +9,12 @@ use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::time::Timestamp;
 use crate::control::question::Answer;
 use crate::explain::event_json::{event_json, taken_json};
-use crate::explain::{Around, ExplainError, Wanted, explain};
+use crate::explain::{Around, ExplainError, Wanted, explain, forgotten_on};
 use crate::export::{Committed, ack};
 use crate::log::Reader;
 use crate::sequencer::engine::EngineError;
 use crate::sequencer::view::View;
+use crate::state::event::Event;
 use crate::state::{Past as _, Row, State};
 use crate::telemetry::trace_id;
 
@@ -97,7 +98,9 @@ pub(super) fn explained(
     };
     Ok(later(move || match explain(&around, request, row.last, wanted) {
         Ok(explanation) => Ok(Answer::Ok(serde_json::to_value(explanation)?)),
-        Err(error @ ExplainError::NoSummary(..)) => Ok(Answer::NotFound(error.to_string())),
+        Err(error @ (ExplainError::NoSummary(..) | ExplainError::Forgotten(..))) => {
+            Ok(Answer::NotFound(error.to_string()))
+        }
         Err(error) => Err(error.into()),
     }))
 }
@@ -112,7 +115,7 @@ fn describe(state: &State, seq: Seq, row: &Row, now: Timestamp) -> (&'static str
 fn history(log: &Reader, seq: Seq, word: &str, row: &Row) -> Result<Value, AnswerError> {
     let mut events = Vec::new();
     let mut acks = Vec::new();
-    let (mut request, mut trace) = (Value::Null, None);
+    let (mut request, mut trace, mut forgotten) = (Value::Null, None, None);
     let last = Seq(row.last.0.min(seq.0 + HISTORY_SCAN_MAX));
     log.try_scan::<AnswerError>(seq, Some(last), |entry| {
         let event = entry.event()?;
@@ -125,6 +128,9 @@ fn history(log: &Reader, seq: Seq, word: &str, row: &Row) -> Result<Value, Answe
             request = taken_json(taken);
             trace = Some(trace_id(seq, taken));
         }
+        if matches!(event, Event::SummaryProduced { .. }) && log.kept_body(entry.seq)?.is_none() {
+            forgotten = Some(forgotten_on(log, entry.seq)?);
+        }
         let committed = Committed { seq: entry.seq, at: entry.at, hash: entry.hash(), event };
         if let Some(line) = ack::line(&committed) {
             acks.push(serde_json::from_str::<Value>(&line)?);
@@ -136,6 +142,6 @@ fn history(log: &Reader, seq: Seq, word: &str, row: &Row) -> Result<Value, Answe
     Ok(json!({
         "seq": seq.0, "state": word, "reason_code": row.reason, "cause": row.cause, "attempts": row.attempts,
         "taken_at": row.taken_at.to_string(), "trace_id": trace,
-        "request": request, "acks": acks, "events": events,
+        "forgotten_on": forgotten, "request": request, "acks": acks, "events": events,
     }))
 }

@@ -117,11 +117,17 @@ impl Catalog {
     pub fn read(&mut self, log: &Reader, until: Option<Seq>) -> Result<(), ReadError> {
         log.try_scan(self.read_to.next(), until, |entry| {
             self.read_to = entry.seq;
-            if entry.tag == codec::DIGEST
-                && let Event::Digest(fact) = entry.event()?
-            {
-                let log_head = entry.hash().hex();
-                self.take(log, fact, IndexChange { seq: entry.seq, at: entry.at, log_head })?;
+            if !matches!(entry.tag, codec::DIGEST | codec::FORGOTTEN) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let log_head = entry.hash().hex();
+            let change = IndexChange { seq: entry.seq, at: entry.at, log_head };
+            match entry.event()? {
+                Event::Digest(fact) => self.take(log, fact, change)?,
+                Event::Forgotten(forgotten) if !forgotten.bags.is_empty() => {
+                    self.collect(&forgotten.bags, change);
+                }
+                _ => {}
             }
             Ok(ControlFlow::Continue(()))
         })
@@ -206,6 +212,10 @@ impl Catalog {
     fn collect(&mut self, bag_ids: &[String], change: IndexChange) {
         for bag_id in bag_ids {
             if let Some(entry) = self.entries.remove(bag_id) {
+                let key = entry.facts.key();
+                if self.live.get(&key) == Some(bag_id) {
+                    self.live.remove(&key);
+                }
                 self.removed.insert(bag_id.clone(), entry.facts.bag_type);
             }
         }

@@ -357,7 +357,7 @@ impl Library {
                 }
                 Event::SourceBecamePrivate { request, made, .. } => {
                     let order = VersionOrder { asked: request, made: seq };
-                    page.private.push(seen_private(log, order, made)?);
+                    page.private.extend(seen_private(log, order, made)?);
                 }
                 _ => {}
             }
@@ -580,15 +580,19 @@ impl Library {
 }
 
 /// What an event that an earlier summary has a private source says of others.
-fn seen_private(log: &Reader, order: VersionOrder, summary: Seq) -> Result<SeenPrivate, ReadError> {
-    let body = log.body(summary)?.ok_or(ReadError::no_body(summary))?;
+fn seen_private(
+    log: &Reader,
+    order: VersionOrder,
+    summary: Seq,
+) -> Result<Option<SeenPrivate>, ReadError> {
+    let Some(body) = log.kept_body(summary)? else { return Ok(None) };
     let item: VersionedItem =
         serde_json::from_slice(&body).map_err(|error| ReadError::unexpected(summary, error))?;
     let VersionKeys { word, origins, .. } = item.keys_if_private();
-    Ok(SeenPrivate { order, summary, word, origins })
+    Ok(Some(SeenPrivate { order, summary, word, origins }))
 }
 
-/// The facts of a page of items, in its order.
+/// The facts of a page of items, in its order, without those that a person took back.
 fn items(
     log: &Reader,
     page: &[TakenSummary],
@@ -597,11 +601,11 @@ fn items(
     threads: usize,
 ) -> Result<Vec<(TakenSummary, Facts)>, ReadError> {
     let share = page.len().div_ceil(threads.max(1)).max(64);
-    let read = |part: &[TakenSummary]| -> Result<Vec<Facts>, ReadError> {
+    let read = |part: &[TakenSummary]| -> Result<Vec<Option<Facts>>, ReadError> {
         part.iter().map(|taken| item(log, taken.seq, fields, rules)).collect()
     };
     let read = &read;
-    let parts: Vec<Result<Vec<Facts>, ReadError>> = std::thread::scope(|scope| {
+    let parts: Vec<Result<Vec<Option<Facts>>, ReadError>> = std::thread::scope(|scope| {
         let running: Vec<_> =
             page.chunks(share).map(|part| scope.spawn(move || read(part))).collect();
         running.into_iter().map(join).collect()
@@ -611,7 +615,8 @@ fn items(
         facts.extend(part?);
     }
     let again = |taken: &TakenSummary| TakenSummary { ..*taken };
-    Ok(page.iter().map(again).zip(facts).collect())
+    let kept = page.iter().zip(facts).filter_map(|(taken, facts)| Some((again(taken), facts?)));
+    Ok(kept.collect())
 }
 
 fn item(
@@ -619,9 +624,9 @@ fn item(
     seq: Seq,
     fields: &BTreeSet<String>,
     rules: &ProjectRules,
-) -> Result<Facts, ReadError> {
-    let body = log.body(seq)?.ok_or(ReadError::no_body(seq))?;
-    facts(&body, fields, rules).map_err(|error| ReadError::unexpected(seq, error))
+) -> Result<Option<Facts>, ReadError> {
+    let Some(body) = log.kept_body(seq)? else { return Ok(None) };
+    facts(&body, fields, rules).map(Some).map_err(|error| ReadError::unexpected(seq, error))
 }
 
 /// The thread of an item: its conversation, else its sources.

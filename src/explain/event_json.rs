@@ -177,6 +177,7 @@ fn details(event: &Event) -> Value {
         Event::Digest(fact) => json!(fact),
         Event::Batch(fact) => json!(fact),
         Event::DialectLearned(learned) => json!({"facts": learned}),
+        Event::Forgotten(forgotten) => json!({"facts": forgotten}),
         Event::SourceBecamePrivate { request, made, summary } => json!({
             "request": request.0, "made": made.0, "summary_id": summary.summary_id,
         }),

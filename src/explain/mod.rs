@@ -36,6 +36,7 @@ use crate::upstream::{IndexStore, Upstream};
 pub(crate) use check::Link;
 use event_json::{event_json, line_json};
 use story::Story;
+pub(crate) use story::forgotten_on;
 use texts::Texts;
 
 /// Bytes of one rendered prompt that are shown.
@@ -50,6 +51,9 @@ pub enum ExplainError {
     /// The request made no summary.
     #[error("request {0} made no summary: {1}; `summarizer show {0}` says more")]
     NoSummary(String, String),
+    /// A person took the summary back.
+    #[error("{0} was forgotten on {1}, by request")]
+    Forgotten(String, String),
     /// The record in the log is not an item.
     #[error("read the item")]
     Item(#[source] serde_json::Error),

@@ -11,6 +11,7 @@ use crate::contract::time::Timestamp;
 use crate::export::{Committed, ack};
 use crate::facts::attempt::{InputFacts, SourcePlaces};
 use crate::facts::model::Provenance;
+use crate::log::codec;
 use crate::log::{LogError, ReadError, Reader};
 use crate::state::event::{Event, SummaryPointer, TakenRequest};
 
@@ -41,6 +42,22 @@ pub(crate) struct Story {
     pub answers: Vec<Answered>,
     pub attempts: Vec<Attempt>,
     pub events: Vec<Committed>,
+}
+
+/// The day on which a person took a summary back.
+pub(crate) fn forgotten_on(log: &Reader, made: Seq) -> Result<String, ReadError> {
+    let mut at = None;
+    log.try_scan::<ReadError>(made, None, |entry| {
+        if entry.tag == codec::FORGOTTEN
+            && let Event::Forgotten(fact) = entry.event()?
+            && fact.bodies.contains(&made)
+        {
+            at = Some(entry.at);
+        }
+        Ok(if at.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    let day = at.map(|at| at.day_in(chrono_tz::UTC).to_string());
+    day.ok_or_else(|| ReadError::no_body(made))
 }
 
 impl Story {
@@ -78,8 +95,10 @@ impl Story {
             return Err(ExplainError::NoSummary(taken.head.request_id, standing(&events)));
         };
         let seq = produced_at.seq;
-        let body = log.body(seq)?;
-        let body = body.ok_or_else(|| LogError::Damaged { seq, what: "no item".to_owned() })?;
+        let Some(body) = log.kept_body(seq)? else {
+            let day = forgotten_on(log, seq)?;
+            return Err(ExplainError::Forgotten(summary.summary_id, day));
+        };
         let item = serde_json::from_slice(&body).map_err(ExplainError::Item)?;
         Ok(Story {
             request,

@@ -195,6 +195,7 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         | Event::Batch(_)
         | Event::DialectLearned(_)
         | Event::SourceBecamePrivate { .. }
+        | Event::Forgotten(_)
         | Event::Retention(_)
         | Event::LogRecovered(_)
         | Event::RunRecordKept(_)

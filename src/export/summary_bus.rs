@@ -90,6 +90,8 @@ pub struct PartitionFacts {
     pub skip_reasons: BTreeMap<String, u64>,
     /// Failed requests by reason.
     pub fail_reasons: BTreeMap<String, u64>,
+    /// The ids of summaries that a person took back, sorted.
+    pub forgotten: Vec<String>,
     /// The upstream it was made from.
     pub inputs: Vec<UpstreamInput>,
     /// The selections it was made from.
@@ -359,6 +361,10 @@ impl<W: Write> PartitionWriter<W> {
             },
             "byte_size": self.bytes,
         });
+        if !facts.forgotten.is_empty() {
+            manifest["counts"]["forgotten"] = facts.forgotten.len().into();
+            manifest["forgotten"] = json!(facts.forgotten);
+        }
         if inputs.is_empty() && facts.selections.is_empty() {
             manifest["warnings"] = json!(["no upstream manifest was read for this day"]);
         }
@@ -526,6 +532,7 @@ pub(crate) mod tests {
     pub(crate) fn facts(produced: u64, inputs: Vec<UpstreamInput>) -> PartitionFacts {
         PartitionFacts {
             counts: Counts { eligible: produced + 1, produced, skipped: 1, failed: 0 },
+            forgotten: Vec::new(),
             skip_reasons: BTreeMap::from([("empty_content".to_owned(), 1)]),
             fail_reasons: BTreeMap::new(),
             inputs,

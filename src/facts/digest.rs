@@ -22,7 +22,7 @@ pub enum DigestFact {
     Collected(BagsCollected),
     /// A build ended; its run record is the record's body.
     Finished(Box<BuildFinished>),
-    /// A person closed or reopened a task.
+    /// A person closed or reopened a task; the words it had then are the record's body.
     TaskSettled(TaskSettled),
 }
 
@@ -33,8 +33,6 @@ pub struct TaskSettled {
     pub task_id: String,
     /// Whether it is done; else it is open again.
     pub done: bool,
-    /// The words of the task then.
-    pub text: String,
     /// The summary that named it.
     pub summary_id: String,
 }

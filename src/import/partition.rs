@@ -304,6 +304,8 @@ struct Growing {
     data: PathBuf,
     /// The ids that are there.
     known: HashMap<IdKey, Known>,
+    /// The ids of records that a person took back. They do not come again.
+    gone: BTreeSet<String>,
     /// The newest content of each file, by its name.
     files: BTreeMap<String, NewestContent>,
     /// Every content of every file.
@@ -318,13 +320,11 @@ struct Growing {
 }
 
 impl Growing {
-    /// What the manifest of a partition of ours covers; no manifest covers the bytes after that.
-    fn open(target: Target<'_>, family: Family, partition: &str) -> Result<Growing, ImportError> {
-        let path = family.data_path(partition);
-        let data = target.root.join(&path);
-        let mut growing = Growing {
-            data: data.clone(),
+    fn of(data: PathBuf) -> Growing {
+        Growing {
+            data,
             known: HashMap::new(),
+            gone: BTreeSet::new(),
             files: BTreeMap::new(),
             contents: HashSet::new(),
             tally: Tally::default(),
@@ -332,7 +332,14 @@ impl Growing {
             bytes: 0,
             added: 0,
             temporary: None,
-        };
+        }
+    }
+
+    /// What the manifest of a partition of ours covers; no manifest covers the bytes after that.
+    fn open(target: Target<'_>, family: Family, partition: &str) -> Result<Growing, ImportError> {
+        let path = family.data_path(partition);
+        let data = target.root.join(&path);
+        let mut growing = Growing::of(data.clone());
         let file = match target.disk.open(&data, Open::Read) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -356,6 +363,8 @@ impl Growing {
             return Err(foreign());
         }
         let damaged = || ImportError::Damaged { path: path.clone() };
+        let gone = manifest["forgotten"]["ids"].as_array().into_iter().flatten();
+        growing.gone.extend(gone.filter_map(Value::as_str).map(str::to_owned));
         let covered = manifest["integrity"]["bytes"].as_u64().ok_or_else(damaged)?;
         let id = id_member(family);
         let lines = Lines::new(file.ok_or_else(damaged)?, covered);
@@ -408,7 +417,8 @@ impl Growing {
                 record.id = own;
             }
         }
-        let is_new = !self.known.contains_key(&IdKey::of(&record.id));
+        let is_gone = self.gone.contains(&record.id);
+        let is_new = !is_gone && !self.known.contains_key(&IdKey::of(&record.id));
         if is_new {
             self.known.insert(IdKey::of(&record.id), known);
             self.take_file(&record.value);
@@ -511,11 +521,14 @@ impl Growing {
     fn show(&self, target: Target<'_>, family: Family, partition: &str) -> Result<(), ImportError> {
         let Some((temporary, bytes)) = &self.temporary else { return Ok(()) };
         let hash = self.hasher.finish().hex();
-        let manifest = match family {
+        let mut manifest = match family {
             Family::Chunks => self.tally.chunk_manifest(target, partition, &hash, *bytes),
             Family::Sessions => self.tally.session_manifest(target, partition, &hash, *bytes),
             _ => self.tally.event_manifest(target, partition, &hash, *bytes),
         };
+        if !self.gone.is_empty() {
+            manifest["forgotten"] = json!({"records": self.gone.len(), "ids": self.gone});
+        }
         let manifest = to_file(&manifest).expect("a JSON value always serializes");
         let synced = target.disk.open(temporary, Open::ReadWrite).and_then(|file| file.sync());
         synced.map_err(disk_error("sync", temporary))?;
@@ -529,6 +542,191 @@ impl Growing {
         let replaced = target.disk.replace(&path, manifest.as_bytes(), MODE);
         replaced.map_err(disk_error("write", &path))
     }
+}
+
+/// Records of ours that a person takes back.
+#[derive(Debug, Default)]
+pub(crate) struct TakenBack {
+    /// Their ids, those of their documents included.
+    pub ids: BTreeSet<String>,
+    /// The names of the files of which all of it goes.
+    pub files: BTreeSet<String>,
+    /// Authors, as people write them.
+    pub authors: BTreeSet<String>,
+}
+
+impl TakenBack {
+    /// Whether a record goes.
+    fn means(&self, family: Family, record: &Value) -> bool {
+        let is = |set: &BTreeSet<String>, value: &Value| {
+            value.as_str().is_some_and(|word| set.contains(word))
+        };
+        let file = match family {
+            Family::Chunks => &record["provenance"]["source_uri"],
+            _ => &record["source"]["source_uri"],
+        };
+        is(&self.ids, &record[id_member(family)])
+            || is(&self.ids, &record["document_id"])
+            || is(&self.files, file)
+            || self.is_by_author(record)
+    }
+
+    fn is_by_author(&self, record: &Value) -> bool {
+        if self.authors.is_empty() {
+            return false;
+        }
+        let said = ["author", "from", "sender"].map(|name| &record[name]);
+        said.into_iter().chain(record["authors"].as_array().into_iter().flatten()).any(|said| {
+            let words = [said, &said["name"], &said["address"], &said["email"]];
+            words.into_iter().filter_map(Value::as_str).any(|word| self.is_author(word))
+        })
+    }
+
+    /// A name, an address, or `Name <address>`, whatever its letters' case.
+    fn is_author(&self, word: &str) -> bool {
+        let word = word.to_lowercase();
+        let (name, address) = word.split_once('<').unwrap_or((&word, ""));
+        let parts = [word.as_str(), name.trim(), address.trim_end_matches('>')];
+        self.authors.iter().any(|author| parts.contains(&author.to_lowercase().as_str()))
+    }
+}
+
+/// Adds the ids of all records of ours that go: those named, those of a file or an author, the events of a session,
+/// and each session that has one of these events. Nothing is changed.
+pub(crate) fn find_taken_back(target: Target<'_>, back: &mut TakenBack) -> Result<(), ImportError> {
+    // An event brings its session, and a session its events; so this ends when nothing is added.
+    loop {
+        let before = back.ids.len();
+        for family in Family::ALL {
+            for partition in partitions(target, family)? {
+                each_of_ours(target, family, &partition, &mut |_, record| {
+                    let words = |name: &str| record[name].as_array().into_iter().flatten();
+                    let events: Vec<&str> = words("event_ids").filter_map(Value::as_str).collect();
+                    let holds = events.iter().any(|id| back.ids.contains(*id));
+                    if holds || back.means(family, record) {
+                        let own = [id_member(family), "document_id"];
+                        let own = own.into_iter().filter_map(|name| record[name].as_str());
+                        back.ids.extend(own.chain(events).map(str::to_owned));
+                    }
+                })?;
+            }
+        }
+        if back.ids.len() == before {
+            return Ok(());
+        }
+    }
+}
+
+/// Takes records out of our partitions; how many those were. A line of blanks as long as the record stays in
+/// its place, so that the places of all others still hold.
+pub(crate) fn take_back(target: Target<'_>, back: &TakenBack) -> Result<u64, ImportError> {
+    let mut count = 0;
+    for family in Family::ALL {
+        for partition in partitions(target, family)? {
+            let mut gone = BTreeSet::new();
+            each_of_ours(target, family, &partition, &mut |offset, record| {
+                if back.means(family, record) {
+                    gone.insert(offset);
+                }
+            })?;
+            if !gone.is_empty() {
+                count += gone.len() as u64;
+                blank(target, family, &partition, &gone)?;
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// Whether an import made a file of the buses.
+pub(crate) fn is_ours(target: Target<'_>, path: &str) -> Result<bool, ImportError> {
+    let partition = |family: Family| {
+        let name = path.strip_prefix(family.data_dir())?.strip_prefix('/')?;
+        Some((family, family.partition_of_data(name)?))
+    };
+    match Family::ALL.into_iter().find_map(partition) {
+        Some((family, partition)) => Ok(our_manifest(target, family, partition)?.is_some()),
+        None => Ok(false),
+    }
+}
+
+/// The manifest of a partition that an import made.
+fn our_manifest(
+    target: Target<'_>,
+    family: Family,
+    partition: &str,
+) -> Result<Option<Value>, ImportError> {
+    let path = target.root.join(family.manifest_path(partition));
+    let manifest = target.disk.read_if_present(&path).map_err(disk_error("read", &path))?;
+    let manifest = manifest.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
+    Ok(manifest.filter(|one| one["producer"]["name"] == PRODUCER))
+}
+
+/// The partitions of a bus that lie there.
+fn partitions(target: Target<'_>, family: Family) -> Result<Vec<String>, ImportError> {
+    let folder = target.root.join(family.data_dir());
+    let names = match target.disk.list(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        listed => listed.map_err(disk_error("list", &folder))?,
+    };
+    let partition = |name: &String| family.partition_of_data(name).map(str::to_owned);
+    Ok(names.iter().filter_map(partition).collect())
+}
+
+/// Calls `f` with each record of a partition that an import made, and its first byte.
+fn each_of_ours(
+    target: Target<'_>,
+    family: Family,
+    partition: &str,
+    f: &mut dyn FnMut(u64, &Value),
+) -> Result<(), ImportError> {
+    let Some(manifest) = our_manifest(target, family, partition)? else { return Ok(()) };
+    let data = target.root.join(family.data_path(partition));
+    let file = target.disk.open(&data, Open::Read).map_err(disk_error("open", &data))?;
+    let mut lines = Lines::new(file, manifest["integrity"]["bytes"].as_u64().unwrap_or(0));
+    while let Some((at, line)) = lines.next_line().map_err(disk_error("read", &data))? {
+        if let Ok(record) = serde_json::from_slice::<Value>(line) {
+            f(at.offset, &record);
+        }
+    }
+    Ok(())
+}
+
+/// Writes a partition again with blanks in the place of some records.
+fn blank(
+    target: Target<'_>,
+    family: Family,
+    partition: &str,
+    gone: &BTreeSet<u64>,
+) -> Result<(), ImportError> {
+    let before = Growing::open(target, family, partition)?;
+    let mut after = Growing { gone: before.gone, ..Growing::of(before.data.clone()) };
+    let id = id_member(family);
+    let file = target.disk.open(&before.data, Open::Read);
+    let file = file.map_err(disk_error("open", &before.data))?;
+    let mut lines = Lines::new(file, before.bytes);
+    let mut block = String::new();
+    while let Some((at, line)) = lines.next_line().map_err(disk_error("read", &before.data))? {
+        match gone.contains(&at.offset) {
+            true => {
+                block.extend(std::iter::repeat_n(' ', line.len()));
+                let record: Value = serde_json::from_slice(line).unwrap_or_default();
+                after.gone.extend(record[id].as_str().map(str::to_owned));
+            }
+            false => {
+                block.push_str(&String::from_utf8_lossy(line));
+                if let Ok(record) = serde_json::from_slice(line) {
+                    after.tally.add(&record);
+                }
+            }
+        }
+        block.push('\n');
+        if block.len() >= WRITE_BYTES {
+            after.write(target, &std::mem::take(&mut block))?;
+        }
+    }
+    after.write(target, &block)?;
+    after.show(target, family, partition)
 }
 
 /// The member that holds the id of a record.

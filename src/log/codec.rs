@@ -42,6 +42,7 @@ use crate::facts::digest::{
     DigestFact, GroupFacts, MemoFacts, PairFacts, TaskSettled, WindowFacts, WindowType,
 };
 use crate::facts::failure::{ErrorDetails, ErrorFacts, ModelFailure};
+use crate::facts::forgotten::Forgotten;
 use crate::facts::model::{AnswerFacts, CallFacts, ModelIdentity, Provenance, StopReason, Usage};
 use crate::facts::note::{DaysMissing, InputNote};
 use crate::facts::publication::{DayOpened, PublishFailed};
@@ -320,7 +321,8 @@ wire_struct! {
     GroupFacts { by, key }
     PairFacts { count, lift, npmi, edge_score }
     MemoFacts { memo_slug, channel }
-    TaskSettled { task_id, done, text, summary_id }
+    TaskSettled { task_id, done, summary_id }
+    Forgotten { sources, summaries, bags, bodies }
     PreparedBatch { batch, provider, model, questions }
     BatchedQuestion { request, call, identity, expected, redacted }
     SubmittedBatch { batch, server_id }
@@ -560,11 +562,13 @@ event_codec! {
     39 RunRecordKept(kept),
     40 DialectLearned(learned),
     41 SourceBecamePrivate { request, made, summary },
+    42 Forgotten(forgotten),
 }
 
 /// Tags for readers that look for one kind of event and skip the rest undecoded.
 pub const SESSION_STARTED: u16 = 1;
 pub(crate) const LINE_QUARANTINED: u16 = 3;
+pub(crate) const INPUT_RESOLVED: u16 = 11;
 pub(crate) const MODEL_RESPONDED: u16 = 14;
 pub(crate) const SUMMARY_PRODUCED: u16 = 15;
 pub(crate) const MODEL_CHARGED: u16 = 27;
@@ -572,6 +576,7 @@ pub(crate) const AGENT_RUN: u16 = 30;
 pub(crate) const DIGEST: u16 = 31;
 pub(crate) const RUN_RECORD_KEPT: u16 = 39;
 pub(crate) const SOURCE_BECAME_PRIVATE: u16 = 41;
+pub(crate) const FORGOTTEN: u16 = 42;
 
 /// A row as bytes.
 pub fn encode_row(row: &Row) -> Vec<u8> {

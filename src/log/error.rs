@@ -3,6 +3,7 @@
 use std::io;
 
 use super::codec::CodecError;
+use super::keys::KeysError;
 use crate::contract::ids::Seq;
 
 /// A failed operation on the log.
@@ -73,6 +74,8 @@ pub enum LogError {
     /// A reader still reads from the store, and this operation must not run at the same time.
     #[error("a reader still uses the store")]
     InUse,
+    #[error("cannot read the keys of the log")]
+    Keys(#[from] KeysError),
     #[cfg(feature = "cluster")]
     /// The hosts that share the log did not take a commit, so it is not written here either.
     #[error("the shared log did not take a commit")]

@@ -17,6 +17,8 @@ use crate::state::event::Event;
 use super::chain::record_hash;
 use super::codec;
 use super::error::{LogError, ReadError};
+use super::key_tree::KeyPath;
+use super::keys::{self, Keys};
 
 /// Version of the frame and body envelopes that is written.
 pub(crate) const ENVELOPE: u8 = 1;
@@ -43,8 +45,12 @@ pub(crate) const BODY_MAX: usize = 64 << 20;
 const SCRATCH_MAX: usize = 1 << 20;
 
 const BODY_HEADER: usize = 14;
-/// Envelope of a body that retention dropped.
+/// Envelope of a body that was dropped.
 const DROPPED: u8 = 2;
+/// Envelope of a sealed body; `ENVELOPE` is that of a body from before bodies were sealed.
+const SEALED: u8 = 3;
+/// The part of a body's head that its seal covers too.
+const BODY_CHECK: usize = 6;
 
 /// A record before it has a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,13 +224,14 @@ impl Block {
 pub(crate) struct Packer {
     zstd: zstd::bulk::Compressor<'static>,
     packed: Vec<u8>,
+    path: KeyPath,
 }
 
 impl Packer {
     pub(super) fn new(level: i32) -> Result<Packer, LogError> {
         let zstd =
             zstd::bulk::Compressor::new(level).map_err(LogError::io("set up compression"))?;
-        Ok(Packer { zstd, packed: Vec::new() })
+        Ok(Packer { zstd, packed: Vec::new(), path: KeyPath::default() })
     }
 
     /// Appends the bytes to `out`, compressed when that saves an eighth.
@@ -275,21 +282,25 @@ impl Packer {
         Ok(out)
     }
 
-    /// Encodes a body.
-    pub(super) fn body(&mut self, seq: Seq, body: &[u8]) -> Result<Vec<u8>, LogError> {
-        let mut out = Vec::with_capacity(BODY_HEADER + body.len());
-        out.extend_from_slice(&[0; BODY_HEADER]);
+    /// Encodes and seals a body.
+    pub(super) fn body(&mut self, seq: Seq, body: &[u8], keys: &Keys) -> Result<Vec<u8>, LogError> {
+        const TEXT: usize = BODY_HEADER + keys::NONCE;
+        let mut out = Vec::with_capacity(TEXT + body.len() + keys::NONCE);
+        out.extend_from_slice(&[0; TEXT]);
         let codec = self.pack(body, &mut out)?;
-        out[0] = ENVELOPE;
-        out[1] = codec;
-        out[2..6].copy_from_slice(&(body.len() as u32).to_le_bytes());
-        let check = check(seq, &[&out[..6], &out[BODY_HEADER..]]);
-        out[6..BODY_HEADER].copy_from_slice(&check);
+        let mut head = [SEALED, codec, 0, 0, 0, 0];
+        head[2..].copy_from_slice(&(body.len() as u32).to_le_bytes());
+        if !keys.seal(&mut self.path, seq, &head, TEXT, &mut out) {
+            return Err(LogError::Invalid("the key of a new record was destroyed"));
+        }
+        out[..BODY_CHECK].copy_from_slice(&head);
+        let check = check(seq, &[&head, &out[BODY_HEADER..]]);
+        out[BODY_CHECK..BODY_HEADER].copy_from_slice(&check);
         Ok(out)
     }
 }
 
-/// What stands in the place of a body that retention dropped.
+/// What stands in the place of a body that was dropped.
 pub(crate) fn dropped_body(seq: Seq) -> Vec<u8> {
     let mut out = vec![0; BODY_HEADER];
     out[0] = DROPPED;
@@ -301,12 +312,14 @@ pub(crate) fn dropped_body(seq: Seq) -> Vec<u8> {
 /// Undoes `Packer`; reusable, because setting one up costs more than a small frame.
 pub(crate) struct Unpacker {
     zstd: zstd::bulk::Decompressor<'static>,
+    path: KeyPath,
+    sealed: Vec<u8>,
 }
 
 impl Unpacker {
     pub(super) fn new() -> Result<Unpacker, LogError> {
         let zstd = zstd::bulk::Decompressor::new().map_err(LogError::io("set up decompression"))?;
-        Ok(Unpacker { zstd })
+        Ok(Unpacker { zstd, path: KeyPath::default(), sealed: Vec::new() })
     }
 
     fn unpack(
@@ -359,42 +372,72 @@ impl Unpacker {
         frame.check_lengths()
     }
 
-    /// Decodes a body; `None` for one that retention dropped.
-    pub(super) fn body(&mut self, seq: Seq, stored: &[u8]) -> Result<Option<Vec<u8>>, LogError> {
+    /// Decodes a body; `None` for one that was dropped or whose key was destroyed.
+    pub(super) fn body(
+        &mut self,
+        seq: Seq,
+        stored: &[u8],
+        keys: &Keys,
+    ) -> Result<Option<Vec<u8>>, LogError> {
         let mut body = Vec::new();
-        Ok(self.body_into(seq, stored, &mut body)?.then_some(body))
+        Ok(self.body_into(seq, stored, keys, &mut body)?.then_some(body))
     }
 
-    /// The same into a buffer that may be used again; false for one that retention dropped.
+    /// The same into a buffer that may be used again; false instead of `None`.
     pub(crate) fn body_into(
         &mut self,
         seq: Seq,
         stored: &[u8],
+        keys: &Keys,
         body: &mut Vec<u8>,
     ) -> Result<bool, LogError> {
-        if stored.first() == Some(&DROPPED) && stored == dropped_body(seq) {
-            return Ok(false);
-        }
-        self.try_body(seq, stored, body)
-            .map(|()| true)
+        self.try_body(seq, stored, keys, body)
             .map_err(|what| LogError::Damaged { seq, what: format!("body: {what}") })
     }
 
-    fn try_body(&mut self, seq: Seq, stored: &[u8], body: &mut Vec<u8>) -> Result<(), String> {
-        if stored.len() < BODY_HEADER {
-            return Err("too short".into());
-        }
-        if stored[6..BODY_HEADER] != check(seq, &[&stored[..6], &stored[BODY_HEADER..]]) {
-            return Err("the check does not match".into());
-        }
-        if stored[0] != ENVELOPE {
-            return Err(format!("unknown envelope {}", stored[0]));
-        }
+    fn try_body(
+        &mut self,
+        seq: Seq,
+        stored: &[u8],
+        keys: &Keys,
+        body: &mut Vec<u8>,
+    ) -> Result<bool, String> {
+        check_body(seq, stored)?;
+        let (head, rest) = (&stored[..BODY_CHECK], &stored[BODY_HEADER..]);
         let len = read_u32(stored, 2) as usize;
-        if len > BODY_MAX {
-            return Err("too long".into());
+        match head[0] {
+            DROPPED => return Ok(false),
+            SEALED => {}
+            _ => return self.unpack(head[1], rest, len, body).map(|()| true),
         }
-        self.unpack(stored[1], &stored[BODY_HEADER..], len, body)
+        let mut sealed = std::mem::take(&mut self.sealed);
+        sealed.clear();
+        sealed.extend_from_slice(rest);
+        let opened = match keys.open(&mut self.path, seq, head, &mut sealed) {
+            Ok(Some(packed)) => self.unpack(head[1], packed, len, body).map(|()| true),
+            Ok(None) => Ok(false),
+            Err(what) => Err(what),
+        };
+        sealed.shrink_to(SCRATCH_MAX);
+        self.sealed = sealed;
+        opened
+    }
+}
+
+/// Checks that a body is stored as it was written, without opening it.
+pub(super) fn check_body(seq: Seq, stored: &[u8]) -> Result<(), String> {
+    if stored.len() < BODY_HEADER {
+        return Err("too short".into());
+    }
+    let (head, rest) = (&stored[..BODY_CHECK], &stored[BODY_HEADER..]);
+    if stored[BODY_CHECK..BODY_HEADER] != check(seq, &[head, rest]) {
+        return Err("the check does not match".into());
+    }
+    match head[0] {
+        ENVELOPE | SEALED if read_u32(stored, 2) as usize > BODY_MAX => Err("too long".into()),
+        ENVELOPE | SEALED => Ok(()),
+        DROPPED if stored == dropped_body(seq) => Ok(()),
+        other => Err(format!("unknown envelope {other}")),
     }
 }
 

@@ -27,6 +27,7 @@
 //! |---|---|---|
 //! | `meta` | `format` | major u32, minor u32 |
 //! | | `store_id` | 16 bytes, chosen when the store is made |
+//! | | `keys` | 16 bytes: the name of the keys that bodies are sealed with |
 //! | | `release` | the release that first wrote the format; absent in older stores |
 //! | | `applied` | u64: the position rows, open, documents and indexes stand for |
 //! | | `mark` | u64 position, then the mark: as of the last checkpoint or commit without records |
@@ -53,9 +54,16 @@
 //! ```
 //!
 //! The check is the first eight bytes of sha256(u64 first sequence ‖ bytes 0..48 ‖ bytes 56..). A
-//! block is compressed when that saves an eighth. A body is `u8 envelope · u8 compression · u32
-//! length · [8] check · bytes`, its check formed in the same way over everything else. A body that
-//! retention dropped is such a header with envelope 2 and length 0.
+//! block is compressed when that saves an eighth.
+//!
+//! # Body
+//!
+//! `u8 envelope = 3 · u8 compression · u32 length · [8] check · [12] nonce · sealed bytes · [16] tag`; its
+//! check is formed in the same way over everything else. A body is compressed, and then sealed
+//! (ChaCha20-Poly1305, with the first six bytes as associated data) with a key that only its record has:
+//! see `key_tree`. The keys lie in a file beside the store: see `keys`. A body that was dropped is the
+//! first fourteen bytes with envelope 2 and length 0. Envelope 1 has neither nonce nor tag and is not
+//! sealed: format 1 wrote it.
 //!
 //! The mark of the last non-empty commit counts; an empty one means unchanged.
 //!
@@ -110,6 +118,8 @@ pub mod codec;
 mod error;
 mod frame;
 mod index_segment;
+mod key_tree;
+mod keys;
 mod segment;
 mod stamp;
 mod store;
@@ -119,6 +129,7 @@ pub use error::{LogError, ReadError};
 pub(crate) use frame::Part;
 pub(crate) use frame::Record;
 pub use frame::{Entry, NewRecord};
+pub use keys::{Fresh, FreshKeys, KeysError};
 pub(crate) use stamp::LogStamp;
 pub(crate) use store::Appended;
 pub(crate) use store::Gathered;

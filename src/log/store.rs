@@ -36,6 +36,7 @@ use crate::os::Disk;
 use super::error::LogError;
 use super::frame::{NewRecord, Unpacker};
 use super::index_segment::Tier;
+use super::keys::Keys;
 use super::segment::Segment;
 
 pub use cache::Cache;
@@ -54,7 +55,7 @@ use reader::FrameCache;
 use tiers::Index;
 
 /// Newest format this program writes. A file with a newer major version is refused.
-pub(crate) const FORMAT_MAJOR: u32 = 1;
+pub(crate) const FORMAT_MAJOR: u32 = 2;
 /// Additive changes within the major version.
 pub(crate) const FORMAT_MINOR: u32 = 0;
 
@@ -66,7 +67,7 @@ impl KeyIndex {
 }
 
 /// Sorted digests with their values.
-pub(crate) type Keys = Vec<([u8; 16], u64)>;
+pub(crate) type Digests = Vec<([u8; 16], u64)>;
 
 /// What is brought into the tables at a checkpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,7 +77,7 @@ pub struct Checkpoint {
     /// Records of what is open: written, or removed with `None`, by sequence.
     pub open: Vec<(Seq, Option<Vec<u8>>)>,
     /// Keys by index, sorted by digest; of several values the last counts; 0 releases the key.
-    pub keys: Vec<(KeyIndex, Keys)>,
+    pub keys: Vec<(KeyIndex, Digests)>,
     /// Named documents: written, or removed with `None`.
     pub documents: Vec<(String, Option<Vec<u8>>)>,
     /// The position all of this stands for.
@@ -155,6 +156,7 @@ struct SharedStore {
     /// The segment read last.
     segment: Mutex<Option<Arc<Segment>>>,
     archive_dir: PathBuf,
+    keys: Arc<Keys>,
     store_id: [u8; 16],
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -221,6 +223,16 @@ impl Store {
         self.shared.store_id
     }
 
+    /// The file with the keys of its bodies, without which no body can be read.
+    pub(crate) fn keys_file(&self) -> PathBuf {
+        self.shared.keys.path().to_owned()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared_keys(&self) -> &Keys {
+        &self.shared.keys
+    }
+
     /// The last record and its hash.
     pub fn head(&self) -> (Seq, Digest) {
         self.shared.published().head
@@ -234,7 +246,7 @@ impl Store {
 
     /// Packs commits that continue the log from here, for another thread.
     pub(crate) fn packing(&self) -> Result<Packing, LogError> {
-        Packing::new(&self.options, self.head())
+        Packing::new(&self.options, &self.shared.keys, self.head())
     }
 
     /// Closes the store in order, so that the next open has nothing to recover.

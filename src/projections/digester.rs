@@ -376,10 +376,10 @@ impl Digester {
             let fact = DigestFact::TaskSettled(TaskSettled {
                 task_id: text(task, "task_id"),
                 done,
-                text: text(task, "text"),
                 summary_id: text(task, "summary_id"),
             });
-            journal.note(vec![Note::new(Event::Digest(fact))])?;
+            let words = text(task, "text").into_bytes();
+            journal.note(vec![Note::with_body(Event::Digest(fact), words)])?;
             self.digests.read(None)?;
         }
         Ok(Ok(json!({"task": task, "done": done, "changed": changes})))

@@ -21,7 +21,7 @@ use crate::contract::vocabulary::Stream;
 use crate::export::Committed;
 use crate::export::feed::{ENTRIES_MAX, FEEDS_DIR, Feed, file_name};
 use crate::home::Home;
-use crate::log::{ReadError, Reader};
+use crate::log::Reader;
 use crate::state::event::Event;
 
 pub(crate) const EXPORTER: Exporter = Exporter {
@@ -144,7 +144,7 @@ fn render(
     let updated = entries.iter().map(|entry| entry.at).max().unwrap_or_default();
     let mut feed = Feed::new(day, Timestamp(updated));
     for entry in entries.iter().rev().filter(|one| !left_out.contains(one.summary_id.as_str())) {
-        let body = log.body(entry.seq)?.ok_or(ReadError::no_body(entry.seq))?;
+        let Some(body) = log.kept_body(entry.seq)? else { continue };
         let stream = Stream::parse(&entry.stream).ok_or("a cached entry is of no stream")?;
         feed.entry(&entry.summary_id, Timestamp(entry.at), stream, &body)?;
     }

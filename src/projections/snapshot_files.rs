@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::exporter::Exporter;
 use super::projection::{Comparison, Outcome, Projection, Site};
-use crate::compaction::agent_runs::facts::{scan_facts, snapshot_at};
+use crate::compaction::agent_runs::facts::{own_snapshot_at, scan_facts};
 use crate::compaction::files::{SnapshotStore, StoreError, sequence_of};
 use crate::contract::ids::Seq;
 use crate::export::Committed;
@@ -86,8 +86,12 @@ impl Projection for SnapshotTree {
         };
         let mut newest: BTreeMap<String, u64> = BTreeMap::new();
         for seq in taken(log, Seq(1), None)? {
-            let (fact, body) = snapshot_at(log, seq)?;
-            for one in store.differences(&fact, &body)? {
+            let (fact, body) = own_snapshot_at(log, seq)?;
+            let found = match &body {
+                Some(body) => store.differences(&fact, body)?,
+                None => store.left_of(&fact)?,
+            };
+            for one in found {
                 differs(&fact.run_id, &one.path, &one.what);
             }
             newest.insert(fact.run_id, fact.sequence);
@@ -171,8 +175,12 @@ impl SnapshotFiles {
 
     /// Writes the files of one record.
     pub fn write(&mut self, seq: Seq) -> Result<(), ProjectionError> {
-        let (fact, body) = snapshot_at(&self.log, seq)?;
-        self.store.restore(&fact, &body).map_err(store_failed)
+        let (fact, body) = own_snapshot_at(&self.log, seq)?;
+        let written = match &body {
+            Some(body) => self.store.restore(&fact, body),
+            None => self.store.remove(&fact),
+        };
+        written.map_err(store_failed)
     }
 
     /// Everything up to a record is written.

@@ -18,7 +18,7 @@ use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{SourceWord, VersionOrder, VersionedItem};
 use crate::export::Committed;
 use crate::export::versions::VersionMark;
-use crate::log::{ReadError, Reader};
+use crate::log::Reader;
 use crate::state::event::Event;
 
 /// Rows of works and sources; each holds those whose keys begin alike.
@@ -109,7 +109,7 @@ impl VersionIndex {
             _ => return Ok(()),
         };
         let became_private = made != committed.seq;
-        let body = log.body(made)?.ok_or(ReadError::no_body(made))?;
+        let Some(body) = log.kept_body(made)? else { return Ok(()) };
         let item: VersionedItem = serde_json::from_slice(&body)?;
         let made = MadeSummary {
             order: VersionOrder { asked: request, made: committed.seq },

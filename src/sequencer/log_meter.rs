@@ -17,7 +17,7 @@ use crate::contract::request::Request;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{Stream, Warnings};
 use crate::facts::session::Host;
-use crate::log::{LogError, Options, Store};
+use crate::log::{Fresh, FreshKeys, LogError, Options, Store};
 use crate::os::{Disk, DiskFile, Machine, Open, Stat};
 use crate::registry::FlowDirectory;
 use crate::seam::arrival::arrival;
@@ -26,6 +26,9 @@ use crate::sequencer::engine::{
 };
 use crate::state::decide::{FlowStanding, Outcome, Report, RetryPolicy};
 use crate::state::event::{Event, SummaryPointer};
+
+/// Of logs that hold nothing but what is measured.
+const FRESH: Fresh = Fresh { store_id: [7; 16], keys: FreshKeys::Of([7; 32]) };
 
 /// Moments at which a crash is simulated.
 const CRASHES: u64 = 4;
@@ -59,7 +62,7 @@ impl LogMeter {
     }
 
     fn open(&self, disk: Arc<dyn Disk>, path: &Path, every: u64) -> Result<Engine, MeterError> {
-        let store = Store::open(disk, path, Options::beside(path), [7; 16], &mut |_| {})?;
+        let store = Store::open(disk, path, Options::beside(path), FRESH, &mut |_| {})?;
         let options = EngineOptions { retry: RetryPolicy::default(), checkpoint_every: every };
         Ok(Engine::open(store, options, self.machine.clock.now(), &mut |_| {})?)
     }

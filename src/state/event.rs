@@ -3,6 +3,8 @@
 //!
 //! Sequence number, time and hash belong to the record that holds the event, not to the event.
 
+use serde::Serialize;
+
 use crate::contract::bytes::SharedBytes;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
@@ -18,6 +20,7 @@ use crate::facts::batch::BatchFact;
 use crate::facts::dialect::LearnedDialect;
 use crate::facts::digest::DigestFact;
 use crate::facts::failure::ErrorFacts;
+use crate::facts::forgotten::Forgotten;
 use crate::facts::model::{AnswerFacts, Provenance};
 use crate::facts::publication::{DayOpened, PublishFailed};
 use crate::facts::recovery::{RecoveryReport, RunRecordKept};
@@ -41,7 +44,7 @@ pub struct AckHead {
 }
 
 /// Where a summary item is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SummaryPointer {
     pub summary_id: String,
     pub stream: Stream,
@@ -281,6 +284,8 @@ pub enum Event {
         made: Seq,
         summary: SummaryPointer,
     },
+    /// A person took texts back.
+    Forgotten(Box<Forgotten>),
     /// A parked or running request turned out to ask for an output that exists.
     RequestDuplicated {
         request: Seq,
@@ -565,6 +570,7 @@ impl Event {
             | Event::Batch(_)
             | Event::DialectLearned(_)
             | Event::SourceBecamePrivate { .. }
+            | Event::Forgotten(_)
             | Event::Retention(_)
             | Event::LogRecovered(_)
             | Event::RunRecordKept(_)
@@ -633,6 +639,7 @@ impl Event {
             Event::Batch(_) => "Batch",
             Event::DialectLearned(_) => "DialectLearned",
             Event::SourceBecamePrivate { .. } => "SourceBecamePrivate",
+            Event::Forgotten(_) => "Forgotten",
             Event::Retention(_) => "Retention",
             Event::LogRecovered(_) => "LogRecovered",
             Event::RunRecordKept(_) => "RunRecordKept",

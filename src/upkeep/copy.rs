@@ -22,7 +22,7 @@ use crate::contract::time::Timestamp;
 use crate::log::checkpoint::{identity, tables};
 use crate::log::{ChainReport, record_hash};
 use crate::log::{
-    Checkpoint, Commit, LogError, NewRecord, Options, ReadError, Reader, Store, genesis,
+    Checkpoint, Commit, Fresh, LogError, NewRecord, Options, ReadError, Reader, Store, genesis,
 };
 use crate::os::Disk;
 use crate::state::event::Event;
@@ -189,14 +189,14 @@ pub(crate) struct LogCopy {
 }
 
 impl LogCopy {
-    /// Makes a new store with the identity of the copied log.
+    /// Makes a new store with the identity and the keys of the copied log.
     pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         path: &Path,
-        store_id: [u8; 16],
+        fresh: Fresh,
     ) -> Result<LogCopy, CopyError> {
-        let options = Options::beside(path);
-        let store = Store::open(Arc::clone(disk), path, options, store_id, &mut |_| {})?;
+        let (options, store_id) = (Options::beside(path), fresh.store_id);
+        let store = Store::open(Arc::clone(disk), path, options, fresh, &mut |_| {})?;
         let last = (Seq::ZERO, genesis(store_id));
         let (state, runs) = (State::default(), RunHeads::default());
         Ok(LogCopy { store, state, runs, records: Vec::new(), marks: Vec::new(), last })

@@ -1,6 +1,7 @@
 //! Keeping a home in order: retention, recovery, copies, checks of the log, and watched folders.
 
 pub mod copy;
+pub mod forget;
 pub(crate) mod kinship;
 pub mod log_check;
 pub mod recover;

@@ -53,6 +53,11 @@ const ADD_LOG: &str = "INSERT INTO summarizer.heads (log_id, format, store_id, e
     VALUES ($1, $2, $3, 0, clock_timestamp(), 0, $4, $5, 0, $4, $5) \
     ON CONFLICT (log_id) DO NOTHING RETURNING n";
 
+const ADD_KEYS: &str = "INSERT INTO summarizer.keys (log_id, keys) VALUES ($1, $2) \
+    ON CONFLICT (log_id) DO NOTHING RETURNING 0::int8";
+
+const KEYS: &str = "SELECT keys FROM summarizer.keys WHERE log_id = $1";
+
 const ADD_ROLE: &str = "INSERT INTO summarizer.access (log_id, role) VALUES ($1, $2::text::name) \
     ON CONFLICT (log_id, role) DO NOTHING RETURNING 0::int8";
 
@@ -65,6 +70,8 @@ const GRANT_ROLE: &str = "DO $$ BEGIN EXECUTE format('GRANT summarizer_host TO %
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Init {
     pub store_id: [u8; 16],
+    /// The file of the keys that its bodies are sealed with.
+    pub keys: Vec<u8>,
     /// The last record of the home and its hash.
     pub seq: u64,
     pub hash: Digest,
@@ -90,6 +97,9 @@ pub fn initialize(access: &Access, init: &Init) -> Result<bool, SharedError> {
         (&signed(init.seq) as _, Type::INT8),
         (&init.hash.0.as_slice() as _, Type::BYTEA),
     ];
+    // The keys go first: a log that hosts can join has them.
+    let keys = [(&access.log as _, Type::TEXT), (&init.keys.as_slice() as _, Type::BYTEA)];
+    session.write(&runtime, ADD_KEYS, &keys)?;
     let made = !session.write(&runtime, ADD_LOG, &params)?.is_empty();
     if let Some(role) = &init.role {
         let params = [(&access.log as _, Type::TEXT), (role as _, Type::TEXT)];
@@ -129,6 +139,8 @@ pub struct Standing {
     /// Host and port of the server that answered.
     pub answered: String,
     pub store_id: [u8; 16],
+    /// The file of the keys that its bodies are sealed with.
+    pub keys: Vec<u8>,
     pub epoch: u64,
     pub leader: Option<Leader>,
     pub end: End,
@@ -180,6 +192,9 @@ impl Cluster {
             let store_id: &[u8] = row.try_get(7).map_err(|error| odd(&error))?;
             let member: Option<String> = row.try_get(8).map_err(|error| odd(&error))?;
             let lease_left: f64 = row.try_get(9).map_err(|error| odd(&error))?;
+            let keys = session.read(runtime, KEYS, &log)?;
+            let keys = keys.first().map(|row| row.try_get(0).map_err(|error| odd(&error)));
+            let keys: &[u8] = keys.transpose()?.unwrap_or_default();
             let mut hosts = Vec::new();
             for row in &session.read(runtime, HOSTS, &log)? {
                 let applied: Option<i64> = row.try_get(3).map_err(|error| odd(&error))?;
@@ -204,6 +219,7 @@ impl Cluster {
                 store_id: store_id
                     .try_into()
                     .map_err(|_| SharedError::Refused("a log has no identity".to_owned()))?,
+                keys: keys.to_vec(),
                 epoch: number(row, 6)?,
                 leader: member.map(|member| Leader { member, lease_left }),
                 end,

@@ -42,6 +42,12 @@ ALTER TABLE summarizer.commits ALTER COLUMN packed SET STORAGE EXTERNAL;
 -- Finds the commit that a log ends with.
 CREATE INDEX commits_by_seq ON summarizer.commits (log_id, last_seq);
 
+-- The file of the keys that the bodies of a log are sealed with: every host has the same.
+CREATE TABLE summarizer.keys (
+    log_id text  NOT NULL PRIMARY KEY,
+    keys   bytea NOT NULL
+);
+
 -- How far the queue of each host was shipped, and how far each host has applied the list.
 CREATE TABLE summarizer.hosts (
     log_id       text        NOT NULL,
@@ -99,6 +105,7 @@ CREATE TABLE summarizer.access (
 
 ALTER TABLE summarizer.heads ENABLE ROW LEVEL SECURITY;
 ALTER TABLE summarizer.commits ENABLE ROW LEVEL SECURITY;
+ALTER TABLE summarizer.keys ENABLE ROW LEVEL SECURITY;
 ALTER TABLE summarizer.hosts ENABLE ROW LEVEL SECURITY;
 ALTER TABLE summarizer.lines ENABLE ROW LEVEL SECURITY;
 ALTER TABLE summarizer.jobs ENABLE ROW LEVEL SECURITY;
@@ -109,6 +116,8 @@ CREATE POLICY of_role ON summarizer.access USING (role = current_user);
 CREATE POLICY of_log ON summarizer.heads
     USING (log_id IN (SELECT log_id FROM summarizer.access WHERE role = current_user));
 CREATE POLICY of_log ON summarizer.commits
+    USING (log_id IN (SELECT log_id FROM summarizer.access WHERE role = current_user));
+CREATE POLICY of_log ON summarizer.keys
     USING (log_id IN (SELECT log_id FROM summarizer.access WHERE role = current_user));
 CREATE POLICY of_log ON summarizer.hosts
     USING (log_id IN (SELECT log_id FROM summarizer.access WHERE role = current_user));
@@ -128,6 +137,7 @@ BEGIN
     END IF;
     GRANT USAGE ON SCHEMA summarizer TO summarizer_host;
     GRANT SELECT ON summarizer.access TO summarizer_host;
+    GRANT SELECT ON summarizer.keys TO summarizer_host;
     GRANT SELECT ON summarizer.heads TO summarizer_host;
     GRANT UPDATE (epoch, leader, lease_until, n, seq, hash) ON summarizer.heads TO summarizer_host;
     GRANT SELECT, INSERT ON summarizer.commits TO summarizer_host;

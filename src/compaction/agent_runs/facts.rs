@@ -354,6 +354,18 @@ pub(super) fn fact_at(log: &Reader, seq: Seq) -> Result<AgentRunFact, ReadError>
     }
 }
 
+/// The same of a snapshot of the service's own session, which names what was summarized: `None` for the body
+/// when a person took some of that back.
+pub(crate) fn own_snapshot_at(
+    log: &Reader,
+    seq: Seq,
+) -> Result<(SnapshotTaken, Option<SnapshotBody>), ReadError> {
+    match fact_at(log, seq)? {
+        AgentRunFact::SnapshotTaken(fact) if log.kept_body(seq)?.is_none() => Ok((fact, None)),
+        _ => snapshot_at(log, seq).map(|(fact, body)| (fact, Some(body))),
+    }
+}
+
 /// A snapshot's fact and body.
 pub fn snapshot_at(log: &Reader, seq: Seq) -> Result<(SnapshotTaken, SnapshotBody), ReadError> {
     let AgentRunFact::SnapshotTaken(fact) = fact_at(log, seq)? else {

@@ -151,6 +151,14 @@ impl Store {
         Ok(())
     }
 
+    /// Makes bodies unreadable for ever: destroys their keys, and then drops what is stored of them. A
+    /// crash in between leaves bodies that nobody can open, and doing it again does the rest.
+    pub(crate) fn forget(&mut self, seqs: &[Seq]) -> Result<(), LogError> {
+        self.shared.usable()?;
+        self.shared.keys.destroy(seqs)?;
+        self.drop_bodies(seqs)
+    }
+
     /// Gives the free pages of the file back to the disk; true when it became smaller. Needs as
     /// much free space as the file has, and no reader in the middle of something.
     pub fn compact_file(&mut self) -> Result<bool, LogError> {

@@ -97,7 +97,7 @@ impl Reader {
         range: Range<usize>,
         f: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<Option<Seq>, LogError> {
-        let mut body = Vec::new();
+        let (mut body, keys) = (Vec::new(), &self.shared().keys);
         self.shared().unpacking(|unpacker| {
             let mut table = None;
             for slot in range {
@@ -105,7 +105,7 @@ impl Reader {
                 let found = match &gathered.places[slot] {
                     Place::Nowhere => false,
                     Place::Held(at) => {
-                        unpacker.body_into(seq, &gathered.held[at.clone()], &mut body)?
+                        unpacker.body_into(seq, &gathered.held[at.clone()], keys, &mut body)?
                     }
                     Place::Later => guarded(DOING, || {
                         let table = match &table {
@@ -113,7 +113,9 @@ impl Reader {
                             None => table.insert(self.open_bodies()?),
                         };
                         match table.get(seq.0).map_err(engine(DOING))? {
-                            Some(stored) => unpacker.body_into(seq, stored.value(), &mut body),
+                            Some(stored) => {
+                                unpacker.body_into(seq, stored.value(), keys, &mut body)
+                            }
                             None => Ok(false),
                         }
                     })?,

@@ -18,6 +18,7 @@ use crate::contract::ids::{KeyIndex, Seq};
 use crate::log::chain::genesis;
 use crate::log::error::LogError;
 use crate::log::frame::{Frame, Header, Unpacker, array, read_u32, read_u64};
+use crate::log::keys::{Fresh, FreshKeys, Keys, KeysName};
 use crate::os::{Disk, DiskFile, Open};
 
 use super::archiving::reconcile;
@@ -25,35 +26,37 @@ use super::backend::Backend;
 use super::failure::{engine, guarded};
 use super::reader::FrameCache;
 use super::tables::{
-    APPLIED, BODIES, CHUNKS, DOCUMENTS, FENCES, FORMAT, FRAMES, INDEX_SEGMENTS, MARK, META, OPEN,
-    RELEASE, ROWS, SEGMENTS, STORE_ID,
+    APPLIED, BODIES, CHUNKS, DOCUMENTS, FENCES, FORMAT, FRAMES, INDEX_SEGMENTS, KEYS, MARK, META,
+    OPEN, RELEASE, ROWS, SEGMENTS, STORE_ID,
 };
 use super::tiers::Index;
 use super::{FORMAT_MAJOR, FORMAT_MINOR, Options, Packing, Published, SharedStore, Store};
 
 impl Store {
-    /// Opens the store at `path`, or creates it with `fresh_store_id`. `progress` hears the part
-    /// of a recovery that is done, from 0 to 1.
+    /// Opens the store at `path`, or creates it with what is `fresh`. `progress` hears the part of a
+    /// recovery that is done, from 0 to 1.
     pub fn open(
         disk: Arc<dyn Disk>,
         path: &Path,
         options: Options,
-        fresh_store_id: [u8; 16],
+        fresh: impl Into<Fresh>,
         progress: &mut dyn FnMut(f64),
     ) -> Result<Store, LogError> {
-        let file = locked_file(&disk, path)?;
+        let (file, fresh) = (locked_file(&disk, path)?, fresh.into());
         progress(0.0);
         let db = guarded("open the store", || match file {
             Locked::Existing(file) => open_engine(file, &options),
             Locked::Fresh(file, temporary) => {
                 let db = open_engine(file, &options)?;
-                initialize(&db, fresh_store_id)?;
+                // Its keys come first: a store under its name always has them.
+                let keys = Keys::create(Arc::clone(&disk), path, &fresh.keys)?;
+                initialize(&db, fresh.store_id, keys.name())?;
                 publish_file(&disk, &temporary, path)?;
                 Ok(db)
             }
         })?;
         progress(0.9);
-        let store = guarded("open the store", || assemble(disk, path, options, db))?;
+        let store = guarded("open the store", || assemble(disk, path, options, db, &fresh.keys))?;
         progress(1.0);
         Ok(store)
     }
@@ -107,15 +110,14 @@ fn open_engine(file: Arc<dyn DiskFile>, options: &Options) -> Result<Database, L
     })
 }
 
-fn initialize(db: &Database, store_id: [u8; 16]) -> Result<(), LogError> {
+fn initialize(db: &Database, store_id: [u8; 16], keys: KeysName) -> Result<(), LogError> {
     let doing = "create the store";
     let mut txn = db.begin_write().map_err(engine(doing))?;
     txn.set_quick_repair(true);
     {
         let mut meta = txn.open_table(META).map_err(engine(doing))?;
-        let mut format = FORMAT_MAJOR.to_le_bytes().to_vec();
-        format.extend_from_slice(&FORMAT_MINOR.to_le_bytes());
-        meta.insert(FORMAT, &*format).map_err(engine(doing))?;
+        meta.insert(FORMAT, &*format()).map_err(engine(doing))?;
+        meta.insert(KEYS, &keys[..]).map_err(engine(doing))?;
         meta.insert(STORE_ID, &store_id[..]).map_err(engine(doing))?;
         meta.insert(RELEASE, env!("CARGO_PKG_VERSION").as_bytes()).map_err(engine(doing))?;
         meta.insert(APPLIED, &0u64.to_le_bytes()[..]).map_err(engine(doing))?;
@@ -130,6 +132,30 @@ fn initialize(db: &Database, store_id: [u8; 16]) -> Result<(), LogError> {
     txn.commit().map_err(engine(doing))
 }
 
+fn format() -> Vec<u8> {
+    [FORMAT_MAJOR, FORMAT_MINOR].into_iter().flat_map(u32::to_le_bytes).collect()
+}
+
+/// Gives keys to a store of format 1. The bodies it has stay as they are; new ones are sealed.
+fn add_keys(
+    disk: Arc<dyn Disk>,
+    path: &Path,
+    db: &Database,
+    fresh: &FreshKeys,
+) -> Result<Keys, LogError> {
+    let doing = "add keys to the store";
+    let keys = Keys::create(disk, path, fresh)?;
+    let mut txn = db.begin_write().map_err(engine(doing))?;
+    txn.set_quick_repair(true);
+    {
+        let mut meta = txn.open_table(META).map_err(engine(doing))?;
+        meta.insert(FORMAT, &*format()).map_err(engine(doing))?;
+        meta.insert(KEYS, &keys.name()[..]).map_err(engine(doing))?;
+    }
+    txn.commit().map_err(engine(doing))?;
+    Ok(keys)
+}
+
 fn publish_file(disk: &Arc<dyn Disk>, temporary: &Path, path: &Path) -> Result<(), LogError> {
     disk.rename(temporary, path).map_err(LogError::io("create the store"))?;
     let parent = path.parent().unwrap_or(Path::new("."));
@@ -141,6 +167,7 @@ fn assemble(
     path: &Path,
     options: Options,
     db: Database,
+    fresh: &FreshKeys,
 ) -> Result<Store, LogError> {
     let txn = db.begin_read().map_err(engine("open the store"))?;
     let meta = Meta::read(&txn)?;
@@ -151,6 +178,10 @@ fn assemble(
         indexes[which.slot()] = Index::load(&txn, which)?;
     }
     drop(txn);
+    let keys = Arc::new(match meta.keys {
+        Some(name) => Keys::read(Arc::clone(&disk), path, name)?,
+        None => add_keys(Arc::clone(&disk), path, &db, fresh)?,
+    });
     let published = Published {
         head,
         applied: meta.applied,
@@ -166,17 +197,20 @@ fn assemble(
         unpackers: Mutex::default(),
         segment: Mutex::new(None),
         archive_dir: options.archive_dir.clone(),
+        keys: Arc::clone(&keys),
         store_id: meta.store_id,
         disk,
         path: path.to_path_buf(),
     };
-    let packing = Packing::new(&options, head)?;
+    let packing = Packing::new(&options, &keys, head)?;
     Ok(Store { shared: Arc::new(shared), packing, options, indexes })
 }
 
 /// The small facts of the store.
 struct Meta {
     store_id: [u8; 16],
+    /// The name of the keys; none in a store of format 1.
+    keys: Option<KeysName>,
     applied: Seq,
     /// Position and mark at the last checkpoint or empty commit.
     mark: (Seq, Vec<u8>),
@@ -214,6 +248,7 @@ impl Meta {
         });
         Ok(Meta {
             store_id: array(&need(STORE_ID, 16)?[..16]),
+            keys: get(KEYS, 16)?.map(|name| array(&name[..16])),
             applied: Seq(read_u64(&need(APPLIED, 8)?, 0)),
             mark,
         })

@@ -6,11 +6,14 @@
 //!
 //! See docs/adr/0077-packing-frames-early.md.
 
+use std::sync::Arc;
+
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::limits;
 use crate::log::error::LogError;
 use crate::log::frame::{BODY_MAX, Block, Packer, Part, RECORD};
+use crate::log::keys::Keys;
 
 use super::Options;
 
@@ -28,6 +31,7 @@ pub struct Packed {
 /// Packs one commit after another.
 pub(crate) struct Packing {
     packer: Packer,
+    keys: Arc<Keys>,
     frame_bytes: usize,
     /// The frame that is being filled, and what it continues.
     block: Block,
@@ -37,9 +41,14 @@ pub(crate) struct Packing {
 
 impl Packing {
     /// Continues a log that ends there.
-    pub(super) fn new(options: &Options, head: (Seq, Digest)) -> Result<Packing, LogError> {
+    pub(super) fn new(
+        options: &Options,
+        keys: &Arc<Keys>,
+        head: (Seq, Digest),
+    ) -> Result<Packing, LogError> {
         Ok(Packing {
             packer: Packer::new(options.compression_level)?,
+            keys: Arc::clone(keys),
             frame_bytes: options.frame_bytes,
             block: Block::default(),
             before: head,
@@ -78,7 +87,7 @@ impl Packing {
         self.packed.hashes.push(hash);
         self.packed.head = (seq, hash);
         if let Some(body) = body {
-            self.packed.bodies.push((seq, self.packer.body(seq, body)?));
+            self.packed.bodies.push((seq, self.packer.body(seq, body, &self.keys)?));
         }
         Ok(())
     }

@@ -195,18 +195,36 @@ impl Reader {
         Ok(())
     }
 
-    /// Bytes stored beside a record; `None` when the record has no bytes, or retention dropped them.
+    /// Bytes stored beside a record; `None` when the record has none, retention dropped them, or their key
+    /// was destroyed.
     pub fn body(&self, seq: Seq) -> Result<Option<Vec<u8>>, LogError> {
         match self.value("read a body", BODIES, seq)? {
-            Some(stored) => self.shared.unpacking(|unpacker| unpacker.body(seq, &stored)),
+            Some(stored) => {
+                self.shared.unpacking(|unpacker| unpacker.body(seq, &stored, &self.shared.keys))
+            }
             None => Ok(None),
         }
     }
 
-    /// Whether retention dropped the bytes beside a record.
+    /// The bytes that a record must have; `None` when a person took them back.
+    pub(crate) fn kept_body(&self, seq: Seq) -> Result<Option<Vec<u8>>, ReadError> {
+        match self.body(seq)? {
+            Some(body) => Ok(Some(body)),
+            None if self.body_is_dropped(seq)? => Ok(None),
+            None => Err(ReadError::no_body(seq)),
+        }
+    }
+
+    /// Whether the bytes beside a record were dropped, or their key was destroyed.
     pub(crate) fn body_is_dropped(&self, seq: Seq) -> Result<bool, LogError> {
         let stored = self.value("read a body", BODIES, seq)?;
-        Ok(stored.is_some_and(|stored| stored == dropped_body(seq)))
+        let is_dropped = stored.is_some_and(|stored| stored == dropped_body(seq));
+        Ok(is_dropped || self.shared.keys.is_destroyed(seq))
+    }
+
+    /// The keys of the bodies, for another copy of the log: the bytes of their file.
+    pub fn keys(&self) -> Vec<u8> {
+        self.shared.keys.to_bytes()
     }
 
     /// Bytes that the body of a record takes in the store.

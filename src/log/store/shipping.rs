@@ -1,8 +1,7 @@
 //! Shipping: a packed commit as bytes for another host, and back.
 //!
 //! Contract. Frames and bodies travel as they are stored, so every host that takes a shipment has the
-//! same log, byte for byte. The receiver trusts nothing: it checks all bytes, unpacks every frame and
-//! body, follows the chain from the end of its own log, and compares where it leads.
+//! same log, byte for byte. The receiver trusts nothing: it checks all bytes, unpacks every frame, follows the chain from the end of its own log, and compares where it leads.
 //!
 //! ```text
 //! u8 version = 1
@@ -16,7 +15,7 @@
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
 use crate::log::error::LogError;
-use crate::log::frame::{Entry, Frame, Unpacker, array, read_u32, read_u64};
+use crate::log::frame::{Entry, Frame, Unpacker, array, check_body, read_u32, read_u64};
 
 use super::packing::Packed;
 
@@ -80,7 +79,7 @@ impl Shipment {
         let mut shipment = Shipment { packed, mark, frames: Vec::new() };
         let mut unpacker = Unpacker::new()?;
         let with_body = shipment.unpack_frames(&mut unpacker)?;
-        shipment.check_bodies(&with_body, &mut unpacker)?;
+        shipment.check_bodies(&with_body)?;
         Ok(shipment)
     }
 
@@ -107,7 +106,7 @@ impl Shipment {
         }
     }
 
-    fn check_bodies(&self, with_body: &[Seq], unpacker: &mut Unpacker) -> Result<(), LogError> {
+    fn check_bodies(&self, with_body: &[Seq]) -> Result<(), LogError> {
         let bodies = &self.packed.bodies;
         if !bodies.iter().map(|(seq, _)| seq).eq(with_body) {
             return Err(damaged(
@@ -115,11 +114,9 @@ impl Shipment {
                 "the shipped bodies are not those of its records",
             ));
         }
-        let mut body = Vec::new();
-        for (seq, stored) in bodies {
-            unpacker.body_into(*seq, stored, &mut body)?;
-        }
-        Ok(())
+        bodies.iter().try_for_each(|(seq, stored)| {
+            check_body(*seq, stored).map_err(|what| damaged(*seq, &format!("body: {what}")))
+        })
     }
 
     /// Calls `f` with each record, in order.

@@ -31,6 +31,8 @@ pub(super) const FENCES: TableDefinition<ChunkKey, Bytes> = TableDefinition::new
 
 /// `meta`: major and minor format version, two u32.
 pub(super) const FORMAT: &str = "format";
+/// `meta`: the name of the keys that bodies are sealed with; absent in a store of format 1.
+pub(super) const KEYS: &str = "keys";
 /// `meta`: the release that first wrote this format, so that an older one can name it.
 pub(super) const RELEASE: &str = "release";
 /// `meta`: the 16 bytes the chain starts from.

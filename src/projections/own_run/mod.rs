@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 use self::said::{Item, shortened, signal_of, sources_of};
 use self::tallied::{figures_until, tally_of};
 use crate::compaction::agent_runs::facts::{
-    ClosedSegment, SnapshotBody, compared, overview_of, scan_facts, snapshot_at, taken_of,
+    ClosedSegment, SnapshotBody, compared, overview_of, own_snapshot_at, scan_facts, taken_of,
 };
 use crate::compaction::agent_runs::{NoteCommitter, VerifyError};
 use crate::compaction::compactor::Compactor;
@@ -407,9 +407,11 @@ impl Follow {
                 return Ok(Some(Fact::Answered { request_id, cost_usd: None, latency_ms: None }));
             }
             Event::SummaryProduced { summary, .. } => {
-                let body = log.body(seq)?.ok_or(ReadError::no_body(seq))?;
-                let item = serde_json::from_slice::<Item>(&body)
-                    .map_err(|error| ReadError::unexpected(seq, error))?;
+                let item = match log.kept_body(seq)? {
+                    Some(body) => serde_json::from_slice::<Item>(&body)
+                        .map_err(|error| ReadError::unexpected(seq, error))?,
+                    None => Item::default(),
+                };
                 let what = item.what().into();
                 let pointers = item.pointers(|chunk| run.source_of(&request_id, chunk));
                 let sources = run.sources_of(&request_id);
@@ -553,14 +555,15 @@ fn figures_at(log: &Reader, closed: &ClosedSegment) -> Result<SessionFigures, Re
     if let Some(Event::AgentRun(fact)) = log.event(closed.seq)?
         && let AgentRunFact::SnapshotTaken(_) = *fact
     {
-        let (_, body) = snapshot_at(log, closed.seq)?;
-        let snapshot: Snapshot = serde_json::from_str(&body.snapshot)
-            .map_err(|error| ReadError::unexpected(closed.seq, error))?;
-        if let Some(figures) = snapshot.ext.and_then(|ext| ext.session) {
+        let (_, body) = own_snapshot_at(log, closed.seq)?;
+        let snapshot = body.map(|body| serde_json::from_str::<Snapshot>(&body.snapshot));
+        let snapshot =
+            snapshot.transpose().map_err(|error| ReadError::unexpected(closed.seq, error))?;
+        if let Some(figures) = snapshot.and_then(|one| one.ext).and_then(|ext| ext.session) {
             return Ok(figures);
         }
     }
-    // A segment that failed has no snapshot.
+    // A segment that failed has no snapshot, and that of another was taken back.
     figures_until(log, closed.covers)
 }
 
@@ -609,7 +612,11 @@ pub(crate) fn verify(
     })?;
     let mut differences = Vec::new();
     for (record, fact) in &stored {
-        let (_, body) = snapshot_at(log, *record)?;
+        let (_, body) = own_snapshot_at(log, *record)?;
+        let Some(body) = body else {
+            differences.extend(files.left_of(fact)?);
+            continue;
+        };
         let rebuilt = again.remove(&(fact.run_id.clone(), fact.sequence));
         let rebuilt = rebuilt.map(|rebuilt| as_tried(*rebuilt, &body));
         differences.extend(compared(fact.sequence, &body, rebuilt.as_ref()));

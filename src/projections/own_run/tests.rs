@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::compaction::agent_runs::MakeNotes;
+use crate::compaction::agent_runs::facts::snapshot_at;
 use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::vocabulary::{Stream, SummaryKind, Urgency, Warnings};

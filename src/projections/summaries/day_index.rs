@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::day::{DAYS, DayOfStream, Ending, day_row, key_of, listed};
 use super::error::SummariesError;
-use super::items::{Items, ROW_ITEMS, item_bytes, items_of};
+use super::items::{FORGOTTEN, Items, ROW_ITEMS, item_bytes, items_of};
 use super::spill_cache::{Change, Position, SpillCache};
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
@@ -21,7 +21,7 @@ use crate::export::summary_bus::{PartitionFacts, PartitionKey, Stamp};
 use crate::facts::attempt::{InputFacts, UpstreamInput};
 use crate::facts::publication::DayOpened;
 use crate::log::{ReadError, Reader};
-use crate::state::event::Event;
+use crate::state::event::{Event, SummaryPointer};
 
 /// The stamp of a day with the hash of its event. The hash is read only when the day is published or
 /// written to the cache: reading it for every event would take longer than all other work.
@@ -49,7 +49,7 @@ fn concerns(event: &Event) -> bool {
         | Event::RequestParked { request, .. }
         | Event::DuplicateReceived { request, .. }
         | Event::RequestRejected { request, .. } => request.supersedes.is_some(),
-        Event::DayOpened(_) => true,
+        Event::DayOpened(_) | Event::Forgotten(_) => true,
         _ => false,
     }
 }
@@ -212,8 +212,11 @@ impl DayIndex {
             }
             Event::SummaryProduced { summary, input, .. } => {
                 let key = PartitionKey { stream: summary.stream, day: summary.day };
-                let fresh = self.items.insert((key, number(&summary.summary_id)), seq).is_none();
-                self.touch(key, Some(&input), stamp)?.produced += u64::from(fresh);
+                let before = self.items.insert((key, number(&summary.summary_id)), seq);
+                let is_new = before.is_none_or(|before| before == FORGOTTEN);
+                let day = self.touch(key, Some(&input), stamp)?;
+                day.produced += u64::from(is_new);
+                day.forgotten.remove(&summary.summary_id);
                 self.mark(key, 1);
             }
             Event::RequestSkipped { .. }
@@ -231,7 +234,23 @@ impl DayIndex {
                 self.uncount(log, request.supersedes.map(|earlier| earlier.ack), &stamp)?;
             }
             Event::DayOpened(opened) => self.open_day(*opened, stamp)?,
+            Event::Forgotten(forgotten) => self.forget(&forgotten.summaries, &stamp)?,
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// A person took summaries back.
+    fn forget(&mut self, gone: &[SummaryPointer], stamp: &Stamp) -> Result<(), SummariesError> {
+        for summary in gone {
+            let key = PartitionKey { stream: summary.stream, day: summary.day };
+            self.items.insert((key, number(&summary.summary_id)), FORGOTTEN);
+            let Some(day) = self.known(&key)? else { continue };
+            day.produced -= 1;
+            day.forgotten.insert(summary.summary_id.clone());
+            day.stamp.clone_from(stamp);
+            day.loose = true;
+            self.mark(key, 0);
         }
         Ok(())
     }

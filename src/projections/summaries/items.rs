@@ -13,6 +13,9 @@ pub(super) const ROW_ITEMS: usize = if cfg!(test) { 7 } else { 256 };
 /// Bytes of one of them: its id and the event that holds it.
 const ITEM: usize = 24;
 
+/// Stands in the place of the event of an item that is gone.
+pub(super) const FORGOTTEN: Seq = Seq::ZERO;
+
 pub(super) fn item_bytes(id: u128, seq: Seq) -> [u8; ITEM] {
     let mut bytes = [0; ITEM];
     bytes[..16].copy_from_slice(&id.to_be_bytes());
@@ -112,7 +115,7 @@ impl Iterator for Items<'_> {
         while self.failure.is_none() {
             let (Reverse(id), at, seq) = self.heads.pop()?;
             self.advance(at);
-            if self.last.replace(id) != Some(id) {
+            if self.last.replace(id) != Some(id) && seq != FORGOTTEN {
                 return Some(seq);
             }
         }

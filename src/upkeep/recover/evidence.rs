@@ -43,6 +43,8 @@ pub(super) struct Evidence {
     /// By offset in the queue. A line without an ack was parked or never read.
     pub lines: BTreeMap<u64, LineAcks>,
     pub outputs: BTreeMap<String, Output>,
+    /// Summaries that a person took back, as manifests say.
+    pub forgotten: BTreeSet<String>,
     /// The rows of runs whose records are on the bus, by run id.
     pub runs: BTreeMap<String, RunRecordKept>,
     /// Inputs of each partition, as its manifest lists them. The first item of the partition takes them.
@@ -63,6 +65,7 @@ impl Evidence {
         let mut evidence = Evidence {
             lines: BTreeMap::new(),
             outputs: BTreeMap::new(),
+            forgotten: BTreeSet::new(),
             runs: BTreeMap::new(),
             inputs: BTreeMap::new(),
             cuts: BTreeSet::new(),
@@ -162,6 +165,8 @@ impl Evidence {
                         continue;
                     }
                 };
+                let gone = partition.manifest["forgotten"].as_array().into_iter().flatten();
+                self.forgotten.extend(gone.filter_map(Value::as_str).map(str::to_owned));
                 let inputs = partition.manifest["inputs"].clone();
                 self.inputs.insert((*stream, day.to_string()), inputs);
                 for line in partition.data().split(|byte| *byte == b'\n') {

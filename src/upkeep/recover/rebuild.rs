@@ -13,6 +13,7 @@ use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{AckStatus, ReasonCode, Stream, SummaryKind, Urgency, Warnings};
 use crate::facts::attempt::Recovered;
 use crate::facts::digest::DigestFact;
+use crate::facts::forgotten::Forgotten;
 use crate::facts::recovery::RecoveryReport;
 use crate::facts::session::SessionReport;
 use crate::log::{ReadError, codec};
@@ -65,8 +66,8 @@ pub fn rebuild(
     report.records_kept = engine.log().head().0.0;
     let evidence = Evidence::read(disk, places, engine.log().head().0, report)?;
     let taken = taken_until(&engine)?;
-    let (later, lost) = (Vec::new(), BTreeSet::new());
-    let mut recovery = Recovery { engine, taken, evidence, report, now, flows, later, lost };
+    let (later, lost, gone) = (Vec::new(), BTreeSet::new(), Vec::new());
+    let mut recovery = Recovery { engine, taken, evidence, report, now, flows, later, lost, gone };
     recovery.engine.begin_session(run, now)?;
     recovery.commit(None)?;
     recovery.earlier_requests()?;
@@ -116,6 +117,8 @@ struct Recovery<'a> {
     later: Vec<(Seq, Ack)>,
     /// Summaries that acks name and that are not published.
     lost: BTreeSet<String>,
+    /// Requests whose summaries a person took back.
+    gone: Vec<(Seq, SummaryPointer)>,
 }
 
 impl Recovery<'_> {
@@ -320,6 +323,9 @@ impl Recovery<'_> {
         ack: &Ack,
         pointer: SummaryPointer,
     ) -> Result<(), RecoverError> {
+        if self.evidence.forgotten.contains(&pointer.summary_id) {
+            return self.forgotten(seq, ack, pointer);
+        }
         let Some(output) = self.evidence.outputs.get(&pointer.summary_id) else {
             let means = "summaries that are no longer published: their requests are open again";
             if self.lost.insert(pointer.summary_id.clone()) {
@@ -332,6 +338,40 @@ impl Recovery<'_> {
         self.report.outputs_recognized += 1;
         let warnings = ack.warnings();
         self.tried(seq, Outcome::Produced { summary, item, warnings, input, provenance: None })
+    }
+
+    /// A summary that a person took back: it was made, and at the end it is forgotten again.
+    fn forgotten(
+        &mut self,
+        seq: Seq,
+        ack: &Ack,
+        summary: SummaryPointer,
+    ) -> Result<(), RecoverError> {
+        let input = self.evidence.input(&summary, Some(ack.origin()));
+        let (item, warnings) = (b"{}".to_vec(), ack.warnings());
+        let pointer = summary.clone();
+        self.tried(seq, Outcome::Produced { summary, item, warnings, input, provenance: None })?;
+        self.report.ended += 1;
+        self.gone.push((seq, pointer));
+        Ok(())
+    }
+
+    /// Forgets again what was forgotten in the lost log.
+    fn forget_again(&mut self) -> Result<(), RecoverError> {
+        if self.gone.is_empty() {
+            return Ok(());
+        }
+        let mut bodies = Vec::new();
+        for (request, _) in &self.gone {
+            let row = self.engine.state().row(&self.engine.past(), *request);
+            bodies.extend(row.map_err(EngineError::from)?.map(|row| row.last));
+        }
+        let summaries: Vec<_> = self.gone.drain(..).map(|(_, pointer)| pointer).collect();
+        let sources = summaries.len() as u64;
+        let fact = Forgotten { sources, summaries, bags: Vec::new(), bodies: bodies.clone() };
+        self.engine.record(Event::Forgotten(Box::new(fact)), self.now)?;
+        self.commit(None)?;
+        Ok(self.engine.store().forget(&bodies).map_err(EngineError::from)?)
     }
 
     /// Records one attempt with this outcome.
@@ -532,6 +572,7 @@ impl Recovery<'_> {
                          of the lost part: only files tell of them";
             self.report.unknown.entry("histories".to_owned()).or_default().means = means.to_owned();
         }
+        self.forget_again()?;
         let report = Box::new(self.report.clone());
         self.engine.record(Event::LogRecovered(report), self.now)?;
         self.engine.end_session(SessionEnd::Clean, SessionReport::default(), self.now)?;

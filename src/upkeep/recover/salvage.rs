@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::log::{ReadError, Reader, Store};
+use crate::log::{Fresh, FreshKeys, ReadError, Reader, Store};
 use crate::os::Disk;
 use crate::upkeep::copy::{CopyError, LogCopy, Page};
 
@@ -14,7 +14,8 @@ pub(crate) fn salvage(
     store: &Path,
     progress: &mut dyn FnMut(f64),
 ) -> Result<(Store, Option<String>), CopyError> {
-    let mut copy = LogCopy::create(disk, store, log.store_id())?;
+    let fresh = Fresh { store_id: log.store_id(), keys: FreshKeys::Copied(log.keys()) };
+    let mut copy = LogCopy::create(disk, store, fresh)?;
     let head = log.head().0;
     let mut damage = None;
     while damage.is_none() && copy.last().0 < head {

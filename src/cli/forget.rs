@@ -1,0 +1,346 @@
+//! `forget`: takes texts back. Everything that was made of them becomes unreadable for ever.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+
+use super::causes::{exporter_failed, held_by_another, log_failed};
+use super::failure::{Exit, Failure};
+use super::file_events::events_of_file;
+use super::held_home::HeldHome;
+use super::identity::run_id;
+use super::intake::importing;
+use super::published::{Published, VersionChoice, each_newest, one_named, open_bus, text, unread};
+use super::read::nothing_named;
+use super::source_files::known_name;
+use super::{Context, ui};
+use crate::bus::SummaryBus;
+use crate::contract::digest_bus::INDEX_DIR;
+use crate::contract::time::Day;
+use crate::contract::versions::file_of;
+use crate::control::question::{Answer, Question};
+use crate::import::Target;
+use crate::import::{TakenBack, find_taken_back, is_ours, take_back};
+use crate::projections::digester::DigestOrder;
+use crate::projections::exporters;
+use crate::upkeep::forget::{self, ForgetError, Found, Wanted};
+
+/// Summaries that are listed by name.
+const LISTED: usize = 20;
+
+/// Take texts back: destroy their summaries and everything else that was made of them
+///
+/// The summaries, answers of models, quotes, digests and narratives of a source become unreadable for
+/// ever: their keys are destroyed. Texts that `add` or `import` copied into the home leave it too. A
+/// summary that was made of a forgotten summary goes with it. This cannot be undone.
+///
+/// Your own files stay, and so do the files of other programs and backups that were made before. Ids,
+/// names, hashes and counts stay in the log. Stop the service first.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  summarizer forget --dry-run lease.txt
+  summarizer forget lease.txt
+  summarizer forget sum_2de5c923558c66689fced13f1b90c3ae
+  summarizer forget --author anna@example.org
+  summarizer forget --before 2025-01-01")]
+pub(crate) struct ForgetArgs {
+    /// Sources by the name that `read` shows, by file or by id, and summaries by id
+    #[arg(value_name = "SOURCE", required_unless_present_any = ["author", "before"])]
+    words: Vec<String>,
+    /// Everything that an author wrote: a name or an address, as the mail or chat has it
+    #[arg(long, value_name = "NAME")]
+    author: Vec<String>,
+    /// Everything of the days before this one
+    #[arg(long, value_name = "DAY")]
+    before: Option<Day>,
+    /// Only list what would go
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl ForgetArgs {
+    pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        let mut held = HeldHome::take(context, false)?.ok_or_else(|| {
+            held_by_another(context).hint("stop the service, and run the command again")
+        })?;
+        let told = self.forget(context, &mut held);
+        held.close()?;
+        told
+    }
+
+    fn forget(&self, context: &Context, held: &mut HeldHome) -> Result<Exit, Failure> {
+        if held.config.cluster.is_some() {
+            let what = "this home shares its log with other hosts, which would keep their copies";
+            return Err(Failure::new(Exit::Config, what)
+                .hint("leave the cluster on every host first: `summarizer cluster leave`"));
+        }
+        let bus = open_bus(context).ok();
+        let (wanted, back) = self.wanted(context, held, bus.as_ref())?;
+        let bar = context.ui.progress("looking", 100);
+        let found = forget::look(held.engine.log(), &wanted, &mut |part| {
+            bar.set_position((part * 100.0) as u64);
+        });
+        bar.finish_and_clear();
+        let found = found.map_err(|error| not_forgotten(&error.into()))?;
+        let names = names_of(bus.as_ref(), &found)?;
+        if found.is_empty() && back.ids.is_empty() {
+            return Err(Failure::new(Exit::Input, "there is nothing to forget")
+                .hint("`summarizer read` lists what there is"));
+        }
+        let files = left_with_others(context, held, &found)?;
+        let mut records = 0;
+        if !self.dry_run {
+            // What is left of a crash before the fact is durable can be asked for again.
+            let _alone = importing(context, &held.home)?;
+            let target = target(context, held);
+            records = take_back(target, &back).map_err(|error| not_taken_back(&error))?;
+            remove_pasted(context, held, &wanted)?;
+            let now = context.machine.clock.now();
+            forget::forget(&mut held.engine, &found, now).map_err(|e| not_forgotten(&e))?;
+            make_anew(context, held)?;
+        }
+        self.show(context, &found, &names, (records, &files));
+        Ok(Exit::Done)
+    }
+
+    /// What the words mean: for the log, and for the partitions of the home.
+    fn wanted(
+        &self,
+        context: &Context,
+        held: &HeldHome,
+        bus: Option<&SummaryBus>,
+    ) -> Result<(Wanted, TakenBack), Failure> {
+        let mut wanted = Wanted { before: self.before, ..Wanted::default() };
+        for word in &self.words {
+            let name = known_name(context, word);
+            let events = events_of_file(context, &name);
+            if !events.is_empty() {
+                wanted.sources.extend(events);
+                continue;
+            }
+            let one = match bus {
+                Some(bus) => one_named(context, bus, &name)?,
+                None => None,
+            };
+            match one {
+                Some(one) if one.id() == word => {
+                    wanted.summaries.insert(word.clone());
+                }
+                Some(one) => want(&mut wanted, &one),
+                // A source that was never summarized has an id all the same.
+                None => {
+                    wanted.sources.insert(word.clone());
+                }
+            }
+        }
+        if let (Some(before), Some(bus)) = (self.before, bus) {
+            let zone = held.config.timezone;
+            let read = each_newest(bus, VersionChoice::AllVersions, &mut |one| {
+                if one.day(zone) < before {
+                    want(&mut wanted, &one);
+                }
+                std::ops::ControlFlow::Continue(())
+            });
+            read.map_err(|error| unread(&error))?;
+        }
+        let authors = self.author.iter().cloned().collect();
+        let mut back =
+            TakenBack { ids: wanted.sources.clone(), files: wanted.files.clone(), authors };
+        find_taken_back(target(context, held), &mut back)
+            .map_err(|error| not_taken_back(&error))?;
+        wanted.sources.clone_from(&back.ids);
+        if let Some(unknown) =
+            self.words.iter().find(|word| wanted.sources.contains(*word) && !is_known(held, word))
+        {
+            return Err(match bus {
+                Some(bus) => nothing_named(bus, unknown),
+                None => Failure::new(Exit::Input, format!("nothing is known of {unknown}")),
+            });
+        }
+        Ok((wanted, back))
+    }
+
+    fn show(
+        &self,
+        context: &Context,
+        found: &Found,
+        names: &BTreeSet<String>,
+        (records, files): (u64, &[String]),
+    ) {
+        let (summaries, bags) = (found.summaries.len(), found.bags.len());
+        if context.ui.json {
+            return context.ui.json(&json!({
+                "dry_run": self.dry_run,
+                "summaries": found.summaries.keys().collect::<Vec<_>>(),
+                "sources": found.sources,
+                "bags": found.bags,
+                "answers": found.answers,
+                "records": records,
+                "left_in": files,
+            }));
+        }
+        for name in names.iter().take(LISTED) {
+            context.ui.out(format!("  {name}"));
+        }
+        if names.len() > LISTED {
+            context.ui.out(format!("  and {} more", names.len() - LISTED));
+        }
+        let mut parts = vec![ui::count(summaries as u64, "summary")];
+        for (count, noun) in [(found.answers, "answer"), (bags as u64, "digest")] {
+            if count > 0 {
+                parts.push(ui::count(count, noun));
+            }
+        }
+        let what = parts.join(", ");
+        if self.dry_run {
+            context.ui.out(format!("would forget {what}"));
+            context
+                .ui
+                .talk(ui::dim("nothing was changed; without --dry-run they are gone for ever"));
+            return;
+        }
+        context.ui.out(format!("forgot {what}"));
+        if records > 0 {
+            let texts = ui::count(records, "record");
+            context.ui.out(format!("took {texts} of their texts out of the home"));
+        }
+        for file in files.iter().take(LISTED) {
+            context.ui.out(format!("its text is still in {file}, which another program wrote"));
+        }
+        context.ui.talk(ui::dim(
+            "your own files are as they were, and backups from before still hold what was forgotten",
+        ));
+    }
+}
+
+/// Wants a summary's source; of a summary of several sources only itself.
+fn want(wanted: &mut Wanted, one: &Published) {
+    let item = &one.item.value;
+    let origins = item["selection"]["origins"].as_array().into_iter().flatten();
+    let files: BTreeSet<String> =
+        origins.filter_map(|origin| file_of(origin.as_str()?)).map(str::to_owned).collect();
+    let sources = item["source_ids"].as_array().map_or(0, Vec::len);
+    if files.len() == 1 || sources == 1 && files.is_empty() {
+        wanted.sources.extend(one.item.upstream_ids().map(str::to_owned));
+        wanted.files.extend(files);
+    } else {
+        wanted.summaries.insert(one.id().to_owned());
+    }
+}
+
+/// Whether the log or a partition of the home knows a source of this id.
+fn is_known(held: &HeldHome, id: &str) -> bool {
+    let wanted = Wanted { sources: [id.to_owned()].into(), ..Wanted::default() };
+    forget::look(held.engine.log(), &wanted, &mut |_| {}).is_ok_and(|found| !found.is_empty())
+}
+
+/// The files of other programs that still hold the texts.
+fn left_with_others(
+    context: &Context,
+    held: &HeldHome,
+    found: &Found,
+) -> Result<Vec<String>, Failure> {
+    let mut left = Vec::new();
+    for file in &found.files {
+        let is_there = context.machine.disk.stat(&held.home.buses.join(file));
+        let is_ours = is_ours(target(context, held), file);
+        if is_there.is_ok_and(|stat| stat.is_some())
+            && !is_ours.map_err(|error| not_taken_back(&error))?
+        {
+            left.push(held.home.buses.join(file).display().to_string());
+        }
+    }
+    Ok(left)
+}
+
+/// Removes texts that were pasted into the page: the home has the only copy.
+fn remove_pasted(context: &Context, held: &HeldHome, wanted: &Wanted) -> Result<(), Failure> {
+    for file in wanted.files.iter().filter(|file| file.starts_with("texts/")) {
+        let path = held.home.root.join(file);
+        context.machine.disk.remove_file(&path).map_err(|error| {
+            Failure::new(Exit::Storage, format!("cannot remove {}", path.display())).because(&error)
+        })?;
+    }
+    Ok(())
+}
+
+/// The names of the sources of summaries.
+fn names_of(bus: Option<&SummaryBus>, found: &Found) -> Result<BTreeSet<String>, Failure> {
+    let mut names = BTreeSet::new();
+    let Some(bus) = bus else { return Ok(names) };
+    let read = each_newest(bus, VersionChoice::AllVersions, &mut |one| {
+        if found.summaries.contains_key(one.id()) {
+            let day = text(&one.item.value["day"]);
+            names.insert(format!("{day}  {}", one.name()));
+        }
+        std::ops::ControlFlow::Continue(())
+    });
+    read.map_err(|error| unread(&error))?;
+    Ok(names)
+}
+
+fn target<'a>(context: &'a Context, held: &'a HeldHome) -> Target<'a> {
+    Target {
+        disk: &*context.machine.disk,
+        root: &held.home.buses,
+        zone: held.config.timezone,
+        now: context.machine.clock.now(),
+    }
+}
+
+/// Carries out what a crash left of an earlier `forget`.
+pub(super) fn carry_on(context: &Context, held: &mut HeldHome) -> Result<(), Failure> {
+    if forget::unfinished(&mut held.engine).map_err(|error| not_forgotten(&error))? {
+        make_anew(context, held)?;
+    }
+    Ok(())
+}
+
+/// Makes everything anew that is shown of the log. Caches go first: they may hold words.
+fn make_anew(context: &Context, held: &mut HeldHome) -> Result<(), Failure> {
+    let disk = Arc::clone(&context.machine.disk);
+    for cache in held.home.caches() {
+        disk.remove_file(&cache).map_err(|error| {
+            Failure::new(Exit::Storage, format!("cannot remove {}", cache.display()))
+                .because(&error)
+        })?;
+    }
+    let site = held.site(context);
+    let had_digests = disk.stat(&held.home.buses.join(INDEX_DIR));
+    for exporter in exporters::all(&site) {
+        exporter.repair(&site).map_err(|error| exporter_failed(&error))?;
+    }
+    if matches!(had_digests, Ok(Some(_))) {
+        let run_id = run_id(context.machine.clock.now())?;
+        let order = DigestOrder::Build { run_id, selector: None, window: None, all: true };
+        let built = held.ask(context, Question::Digest { order })?;
+        let why = match &built {
+            Answer::Ok(built) => built["failed"].as_str(),
+            Answer::Refused(why) | Answer::NotFound(why) | Answer::Starting(why) => Some(&**why),
+        };
+        if let Some(why) = why {
+            let what = format!("the digests were not built again: {why}");
+            return Err(Failure::new(Exit::Storage, what).hint(
+                "what was forgotten is gone; `summarizer digest build --all` builds the rest",
+            ));
+        }
+    }
+    let now = context.machine.clock.now();
+    forget::finish(&mut held.engine, now).map_err(|error| not_forgotten(&error))
+}
+
+fn not_forgotten(error: &ForgetError) -> Failure {
+    let failure = match error {
+        ForgetError::Log(error) => log_failed(error),
+        _ => Failure::new(Exit::Storage, "cannot forget").because(error),
+    };
+    failure.hint("run the command again: it carries on where it stopped")
+}
+
+fn not_taken_back(error: &crate::import::ImportError) -> Failure {
+    Failure::new(Exit::Storage, "cannot take the texts out of the home")
+        .because(error)
+        .hint("nothing is forgotten yet; correct that and run the command again")
+}

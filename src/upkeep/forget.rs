@@ -1,0 +1,291 @@
+//! Taking texts back: what was made of them, and making it unreadable for ever.
+//!
+//! Contract. `look` reads the log and changes nothing. `note` writes the fact, and only once it is
+//! durable are keys destroyed. A crash in between is found by `unfinished`, and doing it again does the
+//! rest. Everything that is shown of the log is made anew by the caller, which then calls `finish`.
+//!
+//! A summary goes with its source, and so does everything that was made of that summary.
+//!
+//! See docs/adr/0135-forgetting.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use serde::Deserialize;
+
+use crate::contract::ids::Seq;
+use crate::contract::time::{Day, Timestamp};
+use crate::contract::versions::file_of;
+use crate::facts::agent_run::AgentRunFact;
+use crate::facts::digest::DigestFact;
+use crate::facts::forgotten::Forgotten;
+use crate::log::codec::{self, Cursor};
+use crate::log::{Entry, LogError, ReadError, Reader};
+use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, cursor};
+use crate::state::event::{Event, SummaryPointer};
+
+/// The first fact whose bodies may still be readable.
+const BEGUN: &str = "forget_begun";
+/// The last fact that was carried out.
+const DONE: &str = "forget_done";
+/// Summaries, bags and bodies in one record.
+const AT_ONCE: usize = 20_000;
+/// The length of an id of a summary.
+const ID_BYTES: usize = 36;
+
+/// What a person names.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Summaries, by id.
+    pub summaries: BTreeSet<String>,
+    /// Sources, by id.
+    pub sources: BTreeSet<String>,
+    /// Files, by the name that their person knows.
+    pub files: BTreeSet<String>,
+    /// Everything of the days before.
+    pub before: Option<Day>,
+}
+
+/// What the log holds of it.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub summaries: BTreeMap<String, SummaryPointer>,
+    /// All sources of which something goes.
+    pub sources: BTreeSet<String>,
+    /// The files of the buses that the sources were read from.
+    pub files: BTreeSet<String>,
+    /// Bags that hold some of the summaries.
+    pub bags: BTreeSet<String>,
+    /// Answers of models.
+    pub answers: u64,
+    /// Records whose bodies are destroyed, answers included.
+    pub bodies: Vec<Seq>,
+    requests: BTreeSet<Seq>,
+}
+
+impl Found {
+    pub fn is_empty(&self) -> bool {
+        self.summaries.is_empty() && self.bodies.is_empty()
+    }
+}
+
+/// Why something cannot be forgotten.
+#[derive(Debug, thiserror::Error)]
+pub enum ForgetError {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// The members of an item that say what it is of.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Item {
+    source_ids: Vec<String>,
+    event_ids: Vec<String>,
+    chunk_ids: Vec<String>,
+    document_ids: Vec<String>,
+    document_id: Option<String>,
+    day: Option<Day>,
+    selection: Selection,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Selection {
+    origins: Vec<String>,
+}
+
+impl Item {
+    fn ids(&self) -> impl Iterator<Item = &String> {
+        let parts = self.event_ids.iter().chain(&self.chunk_ids).chain(&self.document_ids);
+        self.source_ids.iter().chain(parts).chain(&self.document_id)
+    }
+}
+
+impl Wanted {
+    fn means(&self, id: &str, item: &Item, gone: &Found) -> bool {
+        let of_file =
+            |origin: &String| file_of(origin).is_some_and(|name| self.files.contains(name));
+        self.summaries.contains(id)
+            || item.ids().any(|one| self.sources.contains(one) || gone.summaries.contains_key(one))
+            || item.selection.origins.iter().any(of_file)
+            || self.before.is_some_and(|before| item.day.is_some_and(|day| day < before))
+    }
+}
+
+/// Finds everything in the log that was made of what is named.
+pub fn look(
+    log: &Reader,
+    wanted: &Wanted,
+    progress: &mut dyn FnMut(f64),
+) -> Result<Found, ReadError> {
+    let mut found = Found::default();
+    let head = log.head().0.0.max(1) as f64;
+    let mut told = |seq: Seq, pass: f64| {
+        if seq.0.is_multiple_of(4096) {
+            progress((pass + seq.0 as f64 / head) / 2.0);
+        }
+    };
+    log.try_scan::<ReadError>(Seq(1), None, |entry| {
+        told(entry.seq, 0.0);
+        if matches!(entry.tag, codec::INPUT_RESOLVED | codec::SUMMARY_PRODUCED) {
+            found.take_work(log, wanted, &entry)?;
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    // What mentions a summary may come before its last version, so it is read once all are known.
+    log.try_scan::<ReadError>(Seq(1), None, |entry| {
+        told(entry.seq, 1.0);
+        if matches!(entry.tag, codec::MODEL_RESPONDED | codec::DIGEST | codec::AGENT_RUN) {
+            found.take_mention(log, &entry)?;
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    found.bodies.sort_unstable();
+    Ok(found)
+}
+
+impl Found {
+    fn take_work(
+        &mut self,
+        log: &Reader,
+        wanted: &Wanted,
+        entry: &Entry<'_>,
+    ) -> Result<(), ReadError> {
+        match entry.event()? {
+            Event::InputResolved { request, sources, .. } => {
+                let named = |id: &String| wanted.sources.contains(id);
+                let mut files = sources.iter().filter(|(_, place)| named(&place.id)).peekable();
+                if files.peek().is_some() {
+                    self.requests.insert(request);
+                    self.files.extend(files.map(|(file, _)| file.to_owned()));
+                }
+            }
+            Event::SummaryProduced { request, summary, .. } => {
+                let Some(body) = log.kept_body(entry.seq)? else { return Ok(()) };
+                let item: Item = serde_json::from_slice(&body)
+                    .map_err(|error| ReadError::unexpected(entry.seq, error))?;
+                if self.requests.contains(&request)
+                    || wanted.means(&summary.summary_id, &item, self)
+                {
+                    self.requests.insert(request);
+                    self.bodies.push(entry.seq);
+                    self.sources.extend(item.source_ids);
+                    self.summaries.insert(summary.summary_id.clone(), summary);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_mention(&mut self, log: &Reader, entry: &Entry<'_>) -> Result<(), ReadError> {
+        let mentions = |found: &Found| -> Result<bool, ReadError> {
+            Ok(log.kept_body(entry.seq)?.is_some_and(|body| found.is_mentioned(&body)))
+        };
+        match entry.event()? {
+            Event::ModelResponded { request, .. } if self.requests.contains(&request) => {
+                if log.kept_body(entry.seq)?.is_some() {
+                    self.answers += 1;
+                    self.bodies.push(entry.seq);
+                }
+            }
+            Event::Digest(DigestFact::Bag(bag)) if mentions(self)? => {
+                self.bags.insert(bag.bag_id);
+                self.bodies.push(entry.seq);
+            }
+            Event::Digest(DigestFact::TaskSettled(settled)) => {
+                if self.summaries.contains_key(&settled.summary_id)
+                    && log.kept_body(entry.seq)?.is_some()
+                {
+                    self.bodies.push(entry.seq);
+                }
+            }
+            Event::AgentRun(fact) if is_own(&fact) && mentions(self)? => {
+                self.bodies.push(entry.seq)
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Whether a text names one of the summaries by its id.
+    fn is_mentioned(&self, text: &[u8]) -> bool {
+        let mut rest = text;
+        while let Some(at) = memchr::memmem::find(rest, b"sum_") {
+            let id = rest[at..].get(..ID_BYTES).and_then(|id| std::str::from_utf8(id).ok());
+            if id.is_some_and(|id| self.summaries.contains_key(id)) {
+                return true;
+            }
+            rest = &rest[at + 4..];
+        }
+        false
+    }
+}
+
+/// Whether a fact is of the service's own session: a snapshot of it names what was summarized.
+fn is_own(fact: &AgentRunFact) -> bool {
+    match fact {
+        AgentRunFact::EventsAppended(_) => false,
+        AgentRunFact::SnapshotTaken(fact) => fact.covers.is_some(),
+        AgentRunFact::CompactionFailed(fact) => fact.covers.is_some(),
+    }
+}
+
+/// Makes it a fact, and then makes the bodies unreadable.
+pub fn forget(engine: &mut Engine, found: &Found, now: Timestamp) -> Result<(), ForgetError> {
+    let summaries: Vec<SummaryPointer> = found.summaries.values().cloned().collect();
+    let bags: Vec<String> = found.bags.iter().cloned().collect();
+    let many = [summaries.len(), bags.len(), found.bodies.len()];
+    let records = many.into_iter().map(|count| count.div_ceil(AT_ONCE)).max().unwrap_or(0).max(1);
+    let mut first = None;
+    for number in 0..records {
+        let fact = Forgotten {
+            sources: if number == 0 { found.sources.len() as u64 } else { 0 },
+            summaries: part(&summaries, number).to_vec(),
+            bags: part(&bags, number).to_vec(),
+            bodies: part(&found.bodies, number).to_vec(),
+        };
+        let seq = engine.record(Event::Forgotten(Box::new(fact)), now)?;
+        first.get_or_insert(seq);
+    }
+    let begun = Cursor { applied: first.unwrap_or_default(), bytes: 0 };
+    engine.commit(None, CheckpointWhen::Changed, &[(BEGUN, begun)], now)?;
+    engine.store().forget(&found.bodies)?;
+    Ok(())
+}
+
+fn part<T>(all: &[T], number: usize) -> &[T] {
+    let from = (number * AT_ONCE).min(all.len());
+    &all[from..(from + AT_ONCE).min(all.len())]
+}
+
+/// Whether a crash came before everything was made anew; the bodies are unreadable after this call.
+pub fn unfinished(engine: &mut Engine) -> Result<bool, ForgetError> {
+    let begun = cursor(engine.log(), BEGUN)?.applied;
+    if begun <= cursor(engine.log(), DONE)?.applied {
+        return Ok(false);
+    }
+    let mut bodies = Vec::new();
+    engine.log().try_scan::<ReadError>(begun, None, |entry| {
+        if entry.tag == codec::FORGOTTEN
+            && let Event::Forgotten(fact) = entry.event()?
+        {
+            bodies.extend(fact.bodies);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    engine.store().forget(&bodies)?;
+    Ok(true)
+}
+
+/// Everything that is shown of the log was made anew.
+pub fn finish(engine: &mut Engine, now: Timestamp) -> Result<(), ForgetError> {
+    let done = Cursor { applied: engine.log().head().0, bytes: 0 };
+    engine.commit(None, CheckpointWhen::Changed, &[(DONE, done)], now)?;
+    Ok(())
+}

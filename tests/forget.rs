@@ -1,0 +1,270 @@
+//! Texts that a person takes back: no word of them is left in the home, whatever was made of them, and
+//! no command brings one back.
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "helpers of a test may panic, and it writes files"
+)]
+
+#[path = "support/flow_home.rs"]
+mod flow_home;
+#[path = "support/running.rs"]
+mod running;
+#[path = "support/server.rs"]
+mod server;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use flow_home::{FLOW, Home, QUICK, config, good};
+use serde_json::{Value, json};
+use server::Server;
+use summarizer::contract::time::Timestamp;
+use summarizer::log::{Options, Store};
+use summarizer::os::real::HostDisk;
+use summarizer::sequencer::engine::{Engine, EngineOptions};
+use summarizer::state::decide::RetryPolicy;
+use summarizer::state::event::Event;
+use summarizer::upkeep::forget;
+
+/// Words that only the texts have that are taken back.
+const WORDS: &[&str] = &["zucchini", "Theobald", "Quillfeather", "harpsichord", "Brasenose"];
+
+const NOTE: &str = "# Garden notes\n\nThe zucchini was planted on 3 May and Uncle Theobald brings the ladder on Saturday. \
+                    Please paint the fence before 1 June.\n";
+const MAIL: &str = "From: Quillfeather <q@example.org>\nTo: me@example.org\nSubject: The harpsichord\n\
+                    Date: Tue, 10 Feb 2026 09:00:00 +0100\nMessage-ID: <a1@example.org>\n\n\
+                    Hello,\n\nthe harpsichord of Quillfeather costs 720 EUR a month. Please send the signed copy before 1 \
+                    March.\n\nQuillfeather\n";
+const CHAT: &str = "[2026-02-11, 08:15:00] Brasenose: Can you bring the zucchini on Friday?\n\
+                    [2026-02-11, 08:16:00] Bob: Yes. We decided that Brasenose buys the paint.\n";
+const KEPT: &str = "# Bicycle\n\nThe bicycle stands in the cellar until Friday. It costs 300 EUR and needs a new \
+                    chain before the winter.\n";
+
+/// A home that holds a note, a mail, a chat and a text that stays, with digests, feeds and narratives of them.
+struct World {
+    home: Home,
+    files: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> World {
+        World::with(&format!("{QUICK}[exports]\nfeed = true\n"))
+    }
+
+    fn with(settings: &str) -> World {
+        let world = World { home: Home::new(settings), files: tempfile::tempdir().unwrap() };
+        for (name, text) in [
+            ("notes/garden.md", NOTE),
+            ("a.eml", MAIL),
+            ("chat.txt", CHAT),
+            ("notes/bicycle.md", KEPT),
+        ] {
+            let path = world.files.path().join("texts").join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        world.add();
+        world.home.ok(&["digest", "build"]);
+        world.home.ok(&["export", "--repair"]);
+        world
+    }
+
+    fn add(&self) -> String {
+        self.home.ok(&["add", self.files.path().join("texts").to_str().unwrap()])
+    }
+
+    /// The files of the home that hold one of the words, and the bodies of the log that do.
+    fn found(&self) -> Vec<String> {
+        let holds = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes).to_lowercase();
+            WORDS.iter().any(|word| text.contains(&word.to_lowercase()))
+        };
+        let mut found: Vec<String> = every_file(self.home.0.path())
+            .into_iter()
+            .filter(|(_, bytes)| holds(bytes))
+            .map(|(name, _)| name)
+            .collect();
+        let bodies =
+            self.home.events().into_iter().filter_map(|(event, body)| Some((event, body?)));
+        found.extend(
+            bodies.filter(|(_, body)| holds(body)).map(|(event, _)| event.name().to_owned()),
+        );
+        found
+    }
+
+    fn is_sound(&self) {
+        for args in
+            [&["verify"][..], &["log", "verify"], &["replay", "--verify"], &["doctor", "--deep"]]
+        {
+            self.home.ok(args);
+        }
+    }
+}
+
+/// Every file below a folder, hidden ones too.
+fn every_file(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => {
+                    let name = path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+                    found.insert(name, std::fs::read(&path).unwrap_or_default());
+                }
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_word_of_a_forgotten_text_is_left_in_the_home() {
+    let world = World::new();
+    let places = world.found();
+    for part in [
+        "chunks/",
+        "summaries/",
+        "digests/",
+        "feeds/",
+        "snapshots/",
+        "SummaryProduced",
+        "Digest",
+        "AgentRun",
+    ] {
+        assert!(places.iter().any(|place| place.contains(part)), "{part}: {places:?}");
+    }
+    let told = world.home.ok(&["forget", "texts/notes/garden.md", "The harpsichord", "chat"]);
+    assert!(told.contains("forgot 3 summaries"), "{told}");
+    assert_eq!(world.found(), Vec::<String>::new());
+    world.is_sound();
+    let read = world.home.ok(&["read"]);
+    assert!(read.contains("bicycle") && !read.contains("garden"), "{read}");
+    let counted = every_file(&world.home.path("buses/summaries/manifest"));
+    let counted = counted.values().filter_map(|bytes| serde_json::from_slice::<Value>(bytes).ok());
+    assert_eq!(counted.filter_map(|one| one["counts"]["forgotten"].as_u64()).sum::<u64>(), 3);
+}
+
+#[test]
+fn no_command_brings_a_forgotten_text_back() {
+    let world = World::new();
+    world.home.ok(&["forget", "texts/notes/garden.md"]);
+    world.home.ok(&["forget", "--author", "q@example.org", "--author", "brasenose"]);
+    let gone = |after: &str| assert_eq!(world.found(), Vec::<String>::new(), "{after}");
+    gone("forget");
+    world.add();
+    gone("add");
+    world.home.ok(&["drain"]);
+    world.home.ok(&["digest", "build", "--all"]);
+    gone("digest build");
+    for name in ["summaries", "digests", "index", "versions", "feeds", "artifacts"] {
+        let _ = std::fs::remove_dir_all(world.home.path("buses").join(name));
+    }
+    let _ = std::fs::remove_dir_all(world.home.path("run/snapshots"));
+    world.home.ok(&["export", "--repair"]);
+    gone("export --repair");
+    let kept = tempfile::tempdir().unwrap();
+    let backup = kept.path().join("copy");
+    world.home.ok(&["backup", backup.to_str().unwrap()]);
+    let words = every_file(&backup);
+    let words = words.values().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(!words.collect::<String>().contains("zucchini"));
+    world.is_sound();
+    std::fs::remove_file(world.home.path("run/summarizer.redb")).unwrap();
+    world.home.ok(&["recover"]);
+    gone("recover");
+    world.home.ok(&["drain"]);
+    gone("drain after recover");
+}
+
+#[test]
+fn a_summary_of_a_forgotten_summary_goes_too_and_the_answers_of_models() {
+    let server = Server::start(vec![good()]);
+    let home = Home::new(&config(&server, "", QUICK));
+    home.ask("note-1", FLOW, "The zucchini was planted.");
+    home.ask("note-2", FLOW, "The bicycle stands in the cellar.");
+    home.ok(&["drain"]);
+    let summary = home.last_ack("note-1")["summary"]["summary_id"].clone();
+    let line = json!({
+        "schema_version": "summary_request.v1", "request_id": "week",
+        "created_at": "2026-02-19T08:00:00Z", "urgency": "now",
+        "requested_by": {"repo": "tests", "component": "forget", "version": "dev"},
+        "work": {"output_bus": "summary_bus", "output_kind": "summary_item",
+                 "summary_kind": "document_summary", "summary_subkind": "test",
+                 "flow_ref": {"kind": "registry", "flow_id": FLOW}, "params": {}},
+        "input": {"mode": "ids", "bus": "other", "ids": [summary]},
+    });
+    let queue = home.path("run/queue.jsonl");
+    let before = std::fs::read_to_string(&queue).unwrap();
+    std::fs::write(&queue, format!("{before}{line}\n")).unwrap();
+    home.ok(&["drain"]);
+    let told = home.ok(&["--json", "forget", "note-1.txt"]);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["summaries"].as_array().unwrap().len(), 2, "{told}");
+    assert_eq!(told["answers"], 2, "{told}");
+    // The text itself is not ours.
+    assert_eq!(told["left_in"].as_array().unwrap().len(), 1, "{told}");
+    let left = home.events().into_iter().filter(|(event, body)| {
+        matches!(event, Event::ModelResponded { .. } | Event::SummaryProduced { .. })
+            && body.is_some()
+    });
+    assert_eq!(left.count(), 2);
+    let explained = home.run(&["explain", "note-1"]);
+    let explained = String::from_utf8_lossy(&explained.stderr).into_owned();
+    assert!(
+        explained.contains("was forgotten on 20") && explained.contains("by request"),
+        "{explained}"
+    );
+    assert!(home.ok(&["show", "note-1"]).contains("forgotten on 20"));
+    home.ok(&["replay", "--verify"]);
+    home.ok(&["verify"]);
+}
+
+#[test]
+fn a_crash_in_the_middle_is_finished_by_the_next_command() {
+    let world = World::new();
+    let path = world.home.path("run/summarizer.redb");
+    let is_garden = |item: &&Value| item.to_string().contains("zucchini was planted");
+    let item = world.home.items().iter().find(is_garden).cloned().unwrap();
+    let sources = item["source_ids"].as_array().unwrap().iter();
+    let sources = sources.map(|id| id.as_str().unwrap().to_owned()).collect();
+    let wanted = forget::Wanted { sources, ..forget::Wanted::default() };
+    let store =
+        Store::open(Arc::new(HostDisk), &path, Options::beside(&path), [7; 16], &mut |_| {})
+            .unwrap();
+    let options = EngineOptions { retry: RetryPolicy::default(), checkpoint_every: 1000 };
+    let now = Timestamp(1_790_000_000_000);
+    let mut engine = Engine::open(store, options, now, &mut |_| {}).unwrap();
+    let found = forget::look(engine.log(), &wanted, &mut |_| {}).unwrap();
+    assert_eq!(found.summaries.len(), 1);
+    forget::forget(&mut engine, &found, now).unwrap();
+    engine.close().unwrap();
+    let has = |places: &[String], part: &str| places.iter().any(|place| place.contains(part));
+    let places = world.found();
+    assert!(has(&places, "summaries/") && has(&places, "digests/"), "{places:?}");
+    world.home.ok(&["drain"]);
+    world.is_sound();
+    let note = world.home.run(&["search", "zucchini"]);
+    assert!(!String::from_utf8_lossy(&note.stdout).contains("planted"));
+    let digests = every_file(&world.home.path("buses/digests"));
+    assert!(digests.values().all(|bytes| !String::from_utf8_lossy(bytes).contains("planted")));
+}
+
+#[test]
+fn a_dry_run_changes_nothing_and_an_unknown_name_is_an_error() {
+    let world = World::new();
+    let before = every_file(&world.home.path("buses"));
+    let told = world.home.ok(&["forget", "--dry-run", "--before", "2026-12-31"]);
+    assert!(told.contains("would forget 4 summaries"), "{told}");
+    assert_eq!(every_file(&world.home.path("buses")), before);
+    for args in [&["forget", "nobody.txt"][..], &["forget", "--author", "nobody"]] {
+        let output = world.home.run(args);
+        assert_eq!(output.status.code(), Some(5), "{args:?}");
+    }
+    assert_eq!(world.home.run(&["forget"]).status.code(), Some(2));
+    assert_eq!(every_file(&world.home.path("buses")), before);
+}
