@@ -1365,7 +1365,13 @@ fn each_damage_is_reported_by_the_right_commands_and_repaired_by_the_named_fix()
         // No other file holds what a lost log knew of earlier sessions, so this comes last.
         Damage {
             name: "the log is another home's",
-            does: &|| std::fs::write(home.path(STORE), other.read(STORE)).unwrap(),
+            does: &|| {
+                std::fs::write(home.path(STORE), other.read(STORE)).unwrap();
+                let names = std::fs::read_dir(other.path("run")).unwrap();
+                let mut names = names.map(|name| name.unwrap().file_name().into_string().unwrap());
+                let keys = format!("run/{}", names.find(|name| name.ends_with(".keys")).unwrap());
+                std::fs::write(home.path(&keys), other.read(&keys)).unwrap();
+            },
             exits: [6, 6, 0, 1],
             found: ("log", "belongs to another log"),
             fix: "summarizer recover",

@@ -71,6 +71,19 @@ fn filled() -> SimDisk {
     disk
 }
 
+/// A body as it is stored.
+fn sealed_body(disk: &SimDisk, seq: u64) -> Vec<u8> {
+    use redb::ReadableDatabase as _;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("copy.redb");
+    let disk: &dyn Disk = disk;
+    std::fs::write(&path, disk.read(Path::new(PATH)).unwrap()).unwrap();
+    let bodies: TableDefinition<u64, &[u8]> = TableDefinition::new("bodies");
+    let database = Database::open(&path).unwrap();
+    let table = database.begin_read().unwrap().open_table(bodies).unwrap();
+    table.get(seq).unwrap().unwrap().value().to_vec()
+}
+
 fn find_in_file(disk: &SimDisk, needle: &[u8]) -> u64 {
     let disk: &dyn Disk = disk;
     let bytes = disk.read(Path::new(PATH)).unwrap();
@@ -98,7 +111,8 @@ fn a_flipped_byte_of_a_frame_names_its_first_record() {
 #[test]
 fn a_flipped_byte_of_a_body_names_its_record() {
     let disk = filled();
-    let at = find_in_file(&disk, &noise(8, 3000)[1000..1200]);
+    let sealed = sealed_body(&disk, 101);
+    let at = find_in_file(&disk, &sealed[1000..1200]);
     disk.corrupt(Path::new(PATH), at, 0x80).unwrap();
     let found = verify(&disk);
     assert!(matches!(found, Err(LogError::Damaged { seq: Seq(101), .. })), "{found:?}");
@@ -198,6 +212,11 @@ fn edited_records_do_not_verify_even_with_matching_checks() {
         let disk: &dyn Disk = disk;
         let path = dir.path().join(name);
         std::fs::write(&path, disk.read(Path::new(PATH)).unwrap()).unwrap();
+        let keys = |name: &String| name.ends_with(".keys");
+        for name in disk.list(Path::new("/")).unwrap().iter().filter(|name| keys(name)) {
+            let bytes = disk.read(&Path::new("/").join(name)).unwrap();
+            std::fs::write(dir.path().join(name), bytes).unwrap();
+        }
         path
     };
     let frames: TableDefinition<u64, &[u8]> = TableDefinition::new("frames");
@@ -218,6 +237,50 @@ fn edited_records_do_not_verify_even_with_matching_checks() {
 }
 
 #[test]
+fn a_store_from_before_bodies_were_sealed_gets_keys_and_keeps_its_bodies() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("store.redb");
+    let disk: Arc<dyn Disk> = Arc::new(summarizer::os::real::HostDisk);
+    let mut store = open_on(disk.clone(), &path).unwrap();
+    let mut old = records(1..=3, 40);
+    old[1].body = Some(b"words".to_vec());
+    store.append(commit(1, &old, b"m")).unwrap();
+    store.close().unwrap();
+    for entry in std::fs::read_dir(dir.path()).unwrap() {
+        let entry = entry.unwrap().path();
+        if entry.extension().is_some_and(|kind| kind == "keys") {
+            std::fs::remove_file(entry).unwrap();
+        }
+    }
+    {
+        let db = Database::open(&path).unwrap();
+        let txn = db.begin_write().unwrap();
+        let meta: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
+        let bodies: TableDefinition<u64, &[u8]> = TableDefinition::new("bodies");
+        let format = [1u32.to_le_bytes(), 0u32.to_le_bytes()].concat();
+        txn.open_table(meta).unwrap().insert("format", &*format).unwrap();
+        txn.open_table(meta).unwrap().remove("keys").unwrap();
+        let head = [1, 0, 5, 0, 0, 0];
+        let check = sha256([&2u64.to_le_bytes()[..], &head, b"words"].concat()).0;
+        let body = [&head[..], &check[..8], b"words"].concat();
+        txn.open_table(bodies).unwrap().insert(2, &*body).unwrap();
+        txn.commit().unwrap();
+    }
+    for _ in 0..2 {
+        let mut store = open_on(disk.clone(), &path).unwrap();
+        let log = store.reader();
+        assert_eq!(log.body(Seq(2)).unwrap().unwrap(), b"words");
+        log.verify(Seq(1), None, &mut |_| {}).unwrap();
+        let first = store.head().0.0 + 1;
+        let mut next = records(first..=first, 40);
+        next[0].body = Some(b"newer".to_vec());
+        store.append(commit(first, &next, b"m")).unwrap();
+        assert_eq!(store.reader().body(Seq(first)).unwrap().unwrap(), b"newer");
+        store.close().unwrap();
+    }
+}
+
+#[test]
 fn a_newer_format_is_refused_and_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.redb");
@@ -232,8 +295,8 @@ fn a_newer_format_is_refused_and_unchanged() {
         txn.commit().unwrap();
     }
     let error = open_on(disk.clone(), &path).err().unwrap();
-    assert!(matches!(error, LogError::Newer { found: 9, supported: 1, .. }));
+    assert!(matches!(error, LogError::Newer { found: 9, supported: 2, .. }));
     let message = error.to_string();
-    assert!(message.contains('9') && message.contains('1'), "{message}");
+    assert!(message.contains('9') && message.contains('2'), "{message}");
     assert!(matches!(open_on(disk, &path), Err(LogError::Newer { .. })), "still refused");
 }

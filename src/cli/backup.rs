@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use super::causes::{exporter_failed, log_failed, mark_failed};
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
+use super::home_key::store_options;
 use super::settings::load_config;
 use super::{Context, ui};
 use crate::config::Exports;
@@ -157,8 +158,9 @@ impl BackupArgs {
         let hash: Digest = first.hash.parse().map_err(|_| unreadable("the head's hash"))?;
         let keys = STANDARD.decode(&first.keys).map_err(|_| unreadable("the keys"))?;
         let fresh = Fresh { store_id, keys: FreshKeys::Copied(keys) };
-        let mut copy =
-            LogCopy::create(disk, &to.store(), fresh).map_err(|error| copy_failed(&error))?;
+        let options = store_options(context, &load_config(context)?, &to.store())?;
+        let mut copy = LogCopy::create(disk, &to.store(), options, fresh)
+            .map_err(|error| copy_failed(&error))?;
         let bar = context.ui.progress("copying", head.0);
         let mut answer = Some(first);
         while copy.last().0 < head {

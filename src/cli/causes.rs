@@ -4,7 +4,7 @@ use super::Context;
 use super::failure::{Exit, Failure, Trouble};
 use crate::digest::build::BuildError;
 use crate::log::checkpoint::RestoreError;
-use crate::log::{LogError, ReadError};
+use crate::log::{KeysError, LogError, ReadError};
 use crate::projections::exporter::ExporterError;
 use crate::projections::projector::ProjectorError;
 use crate::projections::summaries::SummariesError;
@@ -57,6 +57,14 @@ pub(crate) fn log_failed(error: &LogError) -> Failure {
         LogError::Newer { release, .. } => failure.hint(format!(
             "nothing was changed; install summarizer {release} or newer to open this home"
         )),
+        LogError::Keys(KeysError::Sealed { .. } | KeysError::WrongKey { .. }) => {
+            Failure::new(Exit::Config, "cannot open the log")
+                .because(error)
+                .hint("[encrypt] in summarizer.toml says where the key of the home comes from")
+        }
+        LogError::Keys(_) => failure.hint(
+            "restore the file from a backup; `summarizer recover` makes a log without the texts and answers",
+        ),
         // The cause has its own advice.
         _ if failure.trouble().is_some() => failure,
         _ => failure.hint("start the command again; every start recovers"),

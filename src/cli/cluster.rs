@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::causes::{held_by_another, log_failed};
 use super::failure::{Exit, Failure};
 use super::held_home::{HeldHome, make_home};
+use super::home_key::store_options;
 use super::identity::random_bytes;
 use super::lost_log::refuse_lost_log;
 use super::settings::load_config;
@@ -24,7 +25,7 @@ use crate::config::ClusterConfig;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::home::{Home, HomeLock};
-use crate::log::{Fresh, FreshKeys, Options, Store};
+use crate::log::{Fresh, FreshKeys, Store};
 use crate::sequencer::follower::Follower;
 
 /// Share the log of this home with other hosts, through a PostgreSQL database
@@ -219,7 +220,7 @@ fn store_of(
 ) -> Result<Store, Failure> {
     let (disk, path) = (&context.machine.disk, home.store());
     let open = || {
-        let options = Options::beside(&path);
+        let options = store_options(context, &load_config(context)?, &path)?;
         let keys = FreshKeys::Copied(standing.keys.clone());
         let fresh = Fresh { store_id: standing.store_id, keys };
         Store::open(disk.clone(), &path, options, fresh, &mut |_| {})

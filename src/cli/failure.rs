@@ -5,8 +5,8 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
 
-use crate::log::LogError;
 use crate::log::checkpoint::RestoreError;
+use crate::log::{KeysError, LogError};
 
 /// The exit codes, documented in `--help` and the man page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,6 +116,8 @@ const FAILING: [i32; 6] =
 pub(crate) fn is_damage(error: &LogError) -> bool {
     match error {
         LogError::Damaged { .. } | LogError::Corrupt(_) | LogError::NotAStore(_) => true,
+        LogError::Keys(KeysError::Sealed { .. } | KeysError::WrongKey { .. }) => false,
+        LogError::Keys(_) => true,
         // redb reports a file that is too short in this way; a failing disk has other error kinds.
         LogError::Io { source, .. } => {
             matches!(source.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::Other)

@@ -307,6 +307,7 @@ fn make_anew(context: &Context, held: &mut HeldHome) -> Result<(), Failure> {
                 .because(&error)
         })?;
     }
+    remove_old_logs(context, held)?;
     let site = held.site(context);
     let had_digests = disk.stat(&held.home.buses.join(INDEX_DIR));
     for exporter in exporters::all(&site) {
@@ -329,6 +330,26 @@ fn make_anew(context: &Context, held: &mut HeldHome) -> Result<(), Failure> {
     }
     let now = context.machine.clock.now();
     forget::finish(&mut held.engine, now).map_err(|error| not_forgotten(&error))
+}
+
+/// Removes logs that a recovery set aside, and keys that no log of the home has.
+fn remove_old_logs(context: &Context, held: &mut HeldHome) -> Result<(), Failure> {
+    let (disk, run) = (&context.machine.disk, held.home.run());
+    let own = held.engine.store().keys_file();
+    let removed = disk.list(&run).and_then(|names| {
+        names.iter().try_for_each(|name| {
+            let path = run.join(name);
+            let is_keys = name.starts_with("log-") && name.ends_with(".keys");
+            match name.starts_with(super::recover::ASIDE) {
+                true => disk.remove_dir_all(&path),
+                false if is_keys && path != own => disk.remove_file(&path),
+                false => Ok(()),
+            }
+        })
+    });
+    removed.map_err(|error| {
+        Failure::new(Exit::Storage, "cannot remove old logs from the folder run").because(&error)
+    })
 }
 
 fn not_forgotten(error: &ForgetError) -> Failure {

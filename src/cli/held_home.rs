@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::Context;
 use super::causes::{digests_failed, engine_failed, log_failed, projector_failed};
 use super::failure::{Exit, Failure};
+use super::home_key::store_options;
 use super::identity::{digest_setup, fresh, site_of};
 use super::lost_log::{refuse_damaged_log, refuse_lost_log, refuse_other_log};
 use super::settings::{load_config, load_registry, shared_flows};
@@ -22,7 +23,7 @@ use crate::control::question::{Answer, Question};
 use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::{ControlClient, ControlServer, Progress};
 use crate::home::{Home, HomeLock};
-use crate::log::{Options, Reader, Store};
+use crate::log::{Reader, Store};
 use crate::os::rights;
 use crate::projections::digester::{DigestOrder, Digester, NoteJournal};
 use crate::projections::projection::Site;
@@ -105,7 +106,8 @@ impl LockedHome {
             Failure::new(Exit::Storage, "cannot get random bytes").because(&error)
         })?;
         let disk = Arc::clone(&context.machine.disk);
-        let store = Store::open(disk, &path, Options::beside(&path), fresh, &mut |part| {
+        let options = store_options(context, &self.config, &path)?;
+        let store = Store::open(disk, &path, options, fresh, &mut |part| {
             self.progress.report("repairing the log", part);
         });
         store.map_err(|error| log_failed(&error))

@@ -31,6 +31,7 @@ mod held_home;
 mod help;
 pub mod home;
 pub mod home_access;
+mod home_key;
 mod identity;
 pub mod import;
 pub mod inspect;

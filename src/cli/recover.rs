@@ -13,6 +13,7 @@ use super::causes::{engine_failed, exporter_failed, held_by_another, log_failed}
 use super::compact::Pages;
 use super::failure::{Exit, Failure, is_damage};
 use super::held_home::HeldHome;
+use super::home_key::store_options;
 use super::identity::{fresh, session_start};
 use super::lost_log::other_log;
 use super::recover_digests::{RebuiltDigests, copy, rebuild_digests};
@@ -27,7 +28,7 @@ use crate::control::question::{Answer, Question};
 use crate::export::session_fold::RECOVER;
 use crate::facts::recovery::RecoveryReport;
 use crate::home::{Home, HomeLock};
-use crate::log::{Options, ReadError, Store};
+use crate::log::{ReadError, Store};
 use crate::os::Disk;
 use crate::projections::exporters;
 use crate::projections::line_files::{ACKS, ACKS_FLOOR, QUARANTINE};
@@ -39,6 +40,9 @@ use crate::sequencer::engine::{Engine, EngineError, EngineOptions, cursor};
 use crate::sequencer::mark::QueueMarks;
 use crate::upkeep::kinship::Kinship;
 use crate::upkeep::recover::{Places, RecoverError, Rules, rebuild, salvage};
+
+/// What the folders of old logs begin with.
+pub(super) const ASIDE: &str = "before-recovery-";
 
 /// Rebuild the log from its own records, the queue, the acks and the published summaries
 ///
@@ -175,9 +179,10 @@ impl RecoverArgs {
             RecoveryReport { damage: found.what().map(str::to_owned), ..RecoveryReport::default() };
         let store = match found {
             StoreState::Damaged(_) => {
-                let old = open(context, home)?;
+                let old = open(context, config, home)?;
                 let bar = context.ui.progress("keeping records", 100);
-                let kept = salvage(disk, &old.reader(), &path, &mut |part| {
+                let options = store_options(context, config, &path)?;
+                let kept = salvage(disk, &old.reader(), &path, options, &mut |part| {
                     bar.set_position((part * 100.0) as u64);
                 });
                 bar.finish_and_clear();
@@ -189,7 +194,7 @@ impl RecoverArgs {
             _ => {
                 report.records_lost = true;
                 let fresh = fresh().map_err(|error| failed("get random bytes", &error))?;
-                let options = Options::beside(&path);
+                let options = store_options(context, config, &path)?;
                 Store::open(Arc::clone(disk), &path, options, fresh, &mut |_| {})
                     .map_err(|error| log_failed(&error))?
             }
@@ -251,12 +256,12 @@ fn not_rebuilt(error: &RecoverError) -> Failure {
         .hint("nothing was replaced; the files are as they were")
 }
 
-fn open(context: &Context, home: &Home) -> Result<Store, Failure> {
+fn open(context: &Context, config: &Config, home: &Home) -> Result<Store, Failure> {
     let path = home.store();
     Store::open(
         Arc::clone(&context.machine.disk),
         &path,
-        Options::beside(&path),
+        store_options(context, config, &path)?,
         fresh().map_err(|error| failed("get random bytes", &error))?,
         &mut |_| {},
     )
@@ -273,7 +278,8 @@ fn look(context: &Context, config: &Config, home: &Home) -> Result<StoreState, F
         Some(_) => {}
     }
     let fresh = fresh().map_err(|error| failed("get random bytes", &error))?;
-    let opened = Store::open(Arc::clone(disk), &path, Options::beside(&path), fresh, &mut |_| {});
+    let options = store_options(context, config, &path)?;
+    let opened = Store::open(Arc::clone(disk), &path, options, fresh, &mut |_| {});
     let store = match opened {
         Ok(store) => store,
         Err(error) if is_damage(&error) => return Ok(StoreState::Unreadable(described(&error))),
@@ -358,11 +364,11 @@ fn set_aside(context: &Context, home: &Home) -> Result<PathBuf, Failure> {
         .filter(|c| !matches!(c, '-' | ':'))
         .collect();
     let stamp = stamp.split('.').next().unwrap_or_default().to_owned();
-    let mut aside = home.run().join(format!("before-recovery-{stamp}"));
+    let mut aside = home.run().join(format!("{ASIDE}{stamp}"));
     let mut number = 1;
     while matches!(disk.stat(&aside), Ok(Some(_))) {
         number += 1;
-        aside = home.run().join(format!("before-recovery-{stamp}-{number}"));
+        aside = home.run().join(format!("{ASIDE}{stamp}-{number}"));
     }
     let needed: u64 = [home.store(), home.acks(), home.quarantine()]
         .iter()

@@ -176,6 +176,15 @@ pub(crate) const KEYS: &[Key] = &[
         "age at which log frames are archived",
     ),
     key(
+        "encrypt.at_rest",
+        "false",
+        Kind::Flag,
+        "whether the file of the keys of the log is sealed with a key of the home",
+    ),
+    key("encrypt.key_file", "\"none\"", Kind::Text, "the file that holds the key of the home"),
+    key("encrypt.key_command", "[]", Kind::Texts, "or the program that prints it"),
+    key("encrypt.credential", "\"none\"", Kind::Text, "or the name of a credential of systemd"),
+    key(
         "files.group",
         "\"none\"",
         Kind::Text,

@@ -36,6 +36,16 @@ pub(crate) use quantity::parse_bytes;
 pub(crate) use quantity::parse_count;
 pub(crate) use quantity::parse_duration_ms;
 
+/// Where the key of a home comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HomeKeySource {
+    File(PathBuf),
+    /// A program that prints it, with its arguments.
+    Command(Vec<String>),
+    /// The name of a credential of systemd.
+    Credential(String),
+}
+
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -214,6 +224,10 @@ pub struct Config {
     pub(crate) retention_daily: bool,
     /// A group that may read the home and append to its queue.
     pub(crate) files_group: Option<String>,
+    /// Whether the file of the keys is sealed.
+    pub(crate) encrypt_at_rest: bool,
+    /// Where the key of the home comes from.
+    pub(crate) home_key: Option<HomeKeySource>,
     pub(crate) python_allowed: bool,
     pub(crate) python_interpreter: String,
     pub(crate) python_jail: bool,
@@ -551,6 +565,8 @@ impl Values {
             acks_after: self.age("retention.acks_after")?,
             retention_daily: self.flag("retention.daily")?,
             files_group: Some(self.text("files.group")?).filter(|group| group != "none"),
+            encrypt_at_rest: self.flag("encrypt.at_rest")?,
+            home_key: self.home_key()?,
             python_allowed: self.flag("python.allow")?,
             python_interpreter: self.text("python.interpreter")?,
             python_jail: self.flag("python.jail")?,
@@ -896,6 +912,26 @@ impl Values {
             profile.insert(name, value);
         }
         Ok(profile)
+    }
+
+    /// Where the key of the home comes from: at most one place, and one when the keys are to be sealed.
+    fn home_key(&self) -> Result<Option<HomeKeySource>, ConfigError> {
+        let named = |key: &str| Ok(Some(self.text(key)?).filter(|text| text != "none"));
+        let command = Some(self.texts("encrypt.key_command")?).filter(|words| !words.is_empty());
+        let file = named("encrypt.key_file")?.map(|path| HomeKeySource::File(path.into()));
+        let credential = named("encrypt.credential")?.map(HomeKeySource::Credential);
+        let mut all = [file, command.map(HomeKeySource::Command), credential].into_iter().flatten();
+        let first = all.next();
+        if all.next().is_some() {
+            let one = "one of key_file, key_command and credential, and no two of them";
+            return Err(self.bad("encrypt.at_rest", one));
+        }
+        if first.is_none() && self.flag("encrypt.at_rest")? {
+            return Err(
+                self.bad("encrypt.at_rest", "key_file, key_command or credential beside it")
+            );
+        }
+        Ok(first)
     }
 
     fn watches(&self) -> Result<Vec<WatchConfig>, ConfigError> {

@@ -10,6 +10,9 @@
 //! [32] sha256 of everything before
 //! ```
 //!
+//! With a key of the home the nodes are sealed (ChaCha20-Poly1305, everything before them as associated
+//! data): the version is 2, and `[12] nonce · sealed nodes · [16] tag` stand in the place of the nodes.
+//!
 //! When keys were destroyed, the old file is overwritten before it loses its name. A file system that
 //! copies on write, a disk with spare blocks and a snapshot may still hold its bytes.
 
@@ -29,6 +32,8 @@ use super::key_tree::{KeyPath, KeyTree, Node, Secret};
 
 const MAGIC: &[u8; 16] = b"summarizer keys\n";
 const VERSION: u32 = 1;
+/// With sealed nodes.
+const SEALED: u32 = 2;
 const HEAD: usize = 40;
 const NODE: usize = 41;
 const CHECK: usize = 32;
@@ -65,12 +70,41 @@ impl From<[u8; 16]> for Fresh {
     }
 }
 
+/// What the file of the keys is sealed with.
+#[derive(Clone, Default)]
+pub struct HomeKey {
+    /// The key, where the settings name one.
+    pub key: Option<Secret>,
+    /// Whether the file is sealed with it from now on.
+    pub seals: bool,
+}
+
+impl std::fmt::Debug for HomeKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "HomeKey {{ known: {}, seals: {} }}", self.key.is_some(), self.seals)
+    }
+}
+
+impl HomeKey {
+    /// The key that any secret of a person stands for.
+    pub fn of(secret: &[u8], seals: bool) -> HomeKey {
+        let mut hasher = Hasher::new();
+        hasher.update(b"summarizer home key\n").update(secret);
+        HomeKey { key: Some(hasher.finish().0), seals }
+    }
+
+    fn sealing(&self) -> Option<&Secret> {
+        self.key.as_ref().filter(|_| self.seals)
+    }
+}
+
 /// The keys of one store.
 pub(crate) struct Keys {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     name: KeysName,
     tree: RwLock<KeyTree>,
+    home: HomeKey,
 }
 
 /// Why the keys cannot be had.
@@ -84,6 +118,10 @@ pub enum KeysError {
     Damaged { path: String, what: &'static str },
     #[error("{path} holds the keys of another log")]
     Foreign { path: String },
+    #[error("{path} is sealed, and the settings name no key of the home")]
+    Sealed { path: String },
+    #[error("{path} is sealed with another key of the home")]
+    WrongKey { path: String },
 }
 
 impl Keys {
@@ -91,8 +129,7 @@ impl Keys {
     fn beside(store: &Path, name: KeysName) -> PathBuf {
         let mut hex = String::new();
         push_hex(&mut hex, &name[..4]);
-        let stem = store.file_stem().unwrap_or_default().to_string_lossy();
-        store.with_file_name(format!("{stem}-{hex}.keys"))
+        store.with_file_name(format!("log-{hex}.keys"))
     }
 
     /// Their file.
@@ -105,6 +142,7 @@ impl Keys {
         disk: Arc<dyn Disk>,
         store: &Path,
         fresh: &FreshKeys,
+        home: &HomeKey,
     ) -> Result<Keys, LogError> {
         let (name, tree) = match fresh {
             FreshKeys::Of(secret) => {
@@ -112,20 +150,25 @@ impl Keys {
                 hasher.update(b"name").update(secret);
                 (array(&hasher.finish().0[..16]), KeyTree::whole(*secret))
             }
-            FreshKeys::Copied(file) => decode(file).map_err(|what| {
-                let path = "the copied file of keys".to_owned();
-                KeysError::Damaged { path, what }
-            })?,
+            FreshKeys::Copied(file) => {
+                let read = decode(file, None, "the copied file of keys")?;
+                (read.name, read.tree)
+            }
         };
-        let keys = Keys { disk, path: Keys::beside(store, name), name, tree: RwLock::new(tree) };
-        let bytes = keys.to_bytes();
-        keys.disk.replace(&keys.path, &bytes, MODE).map_err(LogError::io("write the keys"))?;
+        let (path, tree) = (Keys::beside(store, name), RwLock::new(tree));
+        let keys = Keys { disk, path, name, tree, home: home.clone() };
+        keys.write(&keys.tree.read())?;
         Ok(keys)
     }
 
-    /// Their file as bytes.
+    fn write(&self, tree: &KeyTree) -> Result<(), LogError> {
+        let bytes = encode(self.name, tree, self.home.sealing());
+        self.disk.replace(&self.path, &bytes, MODE).map_err(LogError::io("write the keys"))
+    }
+
+    /// Their file as bytes, not sealed.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        self.encode(&self.tree.read())
+        encode(self.name, &self.tree.read(), None)
     }
 
     /// Reads the keys of a store that names them.
@@ -133,60 +176,52 @@ impl Keys {
         disk: Arc<dyn Disk>,
         store: &Path,
         name: KeysName,
+        home: &HomeKey,
     ) -> Result<Keys, LogError> {
         let path = Keys::beside(store, name);
         let stored = disk.read_if_present(&path).map_err(LogError::io("read the keys"))?;
         let shown = || path.display().to_string();
         let stored = stored.ok_or_else(|| KeysError::Missing { path: shown() })?;
-        let (found, tree) =
-            decode(&stored).map_err(|what| KeysError::Damaged { path: shown(), what })?;
-        if found != name {
+        let read = decode(&stored, home.key.as_ref(), &shown())?;
+        if read.name != name {
             return Err(KeysError::Foreign { path: shown() }.into());
         }
-        Ok(Keys { disk, path, name, tree: RwLock::new(tree) })
+        let tree = RwLock::new(read.tree);
+        let keys = Keys { disk, path, name, tree, home: home.clone() };
+        if read.is_sealed != home.sealing().is_some() {
+            keys.replace(&keys.tree.read())?;
+        }
+        Ok(keys)
     }
 
     pub(super) fn name(&self) -> KeysName {
         self.name
     }
 
-    fn encode(&self, tree: &KeyTree) -> Vec<u8> {
-        let nodes = tree.nodes();
-        let mut out = Vec::with_capacity(HEAD + nodes.len() * NODE + CHECK);
-        out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&VERSION.to_le_bytes());
-        out.extend_from_slice(&self.name);
-        out.extend_from_slice(&(nodes.len() as u32).to_le_bytes());
-        for (first, node) in nodes {
-            out.extend_from_slice(&first.to_le_bytes());
-            out.push(node.height);
-            out.extend_from_slice(&node.secret);
-        }
-        let check = sha256(&out);
-        out.extend_from_slice(&check.0);
-        out
-    }
-
     /// Destroys the keys of these records, durably. What was sealed with them can never be read again.
     pub(super) fn destroy(&self, seqs: &[Seq]) -> Result<(), LogError> {
-        let failed = LogError::io("destroy keys");
         let mut tree = self.tree.write();
         let mut rest = tree.clone();
         rest.destroy(seqs.iter().copied());
         if rest == *tree {
             return Ok(());
         }
-        let bytes = self.encode(&rest);
-        // The old file is opened before another one takes its name, and overwritten when that is durable.
-        let overwritten = self.disk.open(&self.path, Open::ReadWrite).and_then(|old| {
+        self.replace(&rest)?;
+        *tree = rest;
+        Ok(())
+    }
+
+    /// Writes the file anew, and overwrites the old one once the new one is durable under its name.
+    fn replace(&self, tree: &KeyTree) -> Result<(), LogError> {
+        let bytes = encode(self.name, tree, self.home.sealing());
+        // It is opened before another file takes its name.
+        let replaced = self.disk.open(&self.path, Open::ReadWrite).and_then(|old| {
             self.disk.replace(&self.path, &bytes, MODE)?;
             let len = usize::try_from(old.stat()?.len).unwrap_or(0);
             old.write_all_at(&vec![0; len], 0)?;
             old.sync()
         });
-        overwritten.map_err(failed)?;
-        *tree = rest;
-        Ok(())
+        replaced.map_err(LogError::io("replace the keys"))
     }
 
     /// Seals the bytes of `out` from `start` on and leaves the nonce in the room before them. False when
@@ -244,26 +279,77 @@ fn sealer(key: &Secret) -> aead::LessSafeKey {
     aead::LessSafeKey::new(key.expect("a key has 32 bytes"))
 }
 
-fn decode(stored: &[u8]) -> Result<(KeysName, KeyTree), &'static str> {
+fn encode(name: KeysName, tree: &KeyTree, key: Option<&Secret>) -> Vec<u8> {
+    let nodes = tree.nodes();
+    let mut out = Vec::with_capacity(HEAD + nodes.len() * NODE + CHECK);
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&if key.is_some() { SEALED } else { VERSION }.to_le_bytes());
+    out.extend_from_slice(&name);
+    out.extend_from_slice(&(nodes.len() as u32).to_le_bytes());
+    let mut content = Vec::new();
+    for (first, node) in nodes {
+        content.extend_from_slice(&first.to_le_bytes());
+        content.push(node.height);
+        content.extend_from_slice(&node.secret);
+    }
+    if let Some(key) = key {
+        let mut hasher = Hasher::new();
+        hasher.update(key).update(&content);
+        let nonce: [u8; NONCE] = array(&hasher.finish().0[..NONCE]);
+        let unique = aead::Nonce::assume_unique_for_key(nonce);
+        let sealed =
+            sealer(key).seal_in_place_append_tag(unique, aead::Aad::from(&out), &mut content);
+        sealed.expect("the nodes are shorter than the cipher allows");
+        out.extend_from_slice(&nonce);
+    }
+    out.extend_from_slice(&content);
+    let check = sha256(&out);
+    out.extend_from_slice(&check.0);
+    out
+}
+
+/// A file of keys, read.
+struct ReadKeys {
+    name: KeysName,
+    tree: KeyTree,
+    is_sealed: bool,
+}
+
+fn decode(stored: &[u8], key: Option<&Secret>, path: &str) -> Result<ReadKeys, KeysError> {
+    let path = || path.to_owned();
+    let damaged = |what| KeysError::Damaged { path: path(), what };
     let content = stored.len().checked_sub(CHECK).map(|end| stored.split_at(end));
-    let Some((content, check)) = content.filter(|(content, _)| content.len() >= HEAD) else {
-        return Err("it is too short");
-    };
+    let (content, check) = content
+        .filter(|(content, _)| content.len() >= HEAD)
+        .ok_or_else(|| damaged("it is too short"))?;
     if sha256(content).0 != *check {
-        return Err("its check does not match");
+        return Err(damaged("its check does not match"));
     }
-    if content[..16] != *MAGIC || read_u32(content, 16) != VERSION {
-        return Err("it has another form");
+    let (version, name) = (read_u32(content, 16), array(&content[20..36]));
+    if content[..16] != *MAGIC || !matches!(version, VERSION | SEALED) {
+        return Err(damaged("it has another form"));
     }
-    let (count, nodes) = (read_u32(content, 36) as usize, &content[HEAD..]);
-    if nodes.len() != count * NODE {
-        return Err("its length is wrong");
+    let (head, rest) = content.split_at(HEAD);
+    let is_sealed = version == SEALED;
+    let mut nodes = rest.to_vec();
+    if is_sealed {
+        let key = key.ok_or_else(|| KeysError::Sealed { path: path() })?;
+        let sealed = nodes.split_off(NONCE.min(nodes.len()));
+        let wrong = || KeysError::WrongKey { path: path() };
+        let nonce = aead::Nonce::try_assume_unique_for_key(&nodes).map_err(|_| wrong())?;
+        nodes = sealed;
+        let opened = sealer(key).open_in_place(nonce, aead::Aad::from(head), &mut nodes);
+        let len = opened.map_err(|_| wrong())?.len();
+        nodes.truncate(len);
+    }
+    if nodes.len() != read_u32(content, 36) as usize * NODE {
+        return Err(damaged("its length is wrong"));
     }
     let nodes = nodes
         .chunks_exact(NODE)
         .map(|node| (read_u64(node, 0), Node { height: node[8], secret: array(&node[9..NODE]) }));
-    let tree = KeyTree::of(nodes).ok_or("its nodes do not fit together")?;
-    Ok((array(&content[20..36]), tree))
+    let tree = KeyTree::of(nodes).ok_or_else(|| damaged("its nodes do not fit together"))?;
+    Ok(ReadKeys { name, tree, is_sealed })
 }
 
 #[cfg(test)]
@@ -396,6 +482,7 @@ mod tests {
             Arc::clone(&world.disk),
             Path::new("/other.redb"),
             &FreshKeys::Of([9; 32]),
+            &HomeKey::default(),
         );
         let other = other.unwrap().to_bytes();
         assert!(matches!(fails(Some(&other)), KeysError::Foreign { .. }));
@@ -432,5 +519,47 @@ mod tests {
         }
         assert_eq!(second.reader().kept_body(Seq(1)).unwrap(), None);
         assert_eq!(second.reader().body(Seq(2)).unwrap().unwrap(), WORDS);
+    }
+
+    #[test]
+    fn a_key_of_the_home_seals_the_file_and_can_be_given_up() {
+        let world = World::new();
+        let open = |home: HomeKey| {
+            let options = Options { home_key: home, ..Options::beside(&world.path) };
+            let disk = Arc::clone(&world.disk);
+            Store::open(disk, &world.path, options, [7; 16], &mut |_| {})
+        };
+        let mut store = open(HomeKey::default()).unwrap();
+        add(&mut store, WORDS);
+        let path = store.keys_file();
+        store.close().unwrap();
+        let plain = world.disk.read(&path).unwrap();
+        let root = &plain[HEAD + 9..HEAD + NODE];
+        let key = |seals| HomeKey::of(b"a word of a person", seals);
+        for _ in 0..2 {
+            let store = open(key(true)).unwrap();
+            assert_eq!(store.reader().body(Seq(1)).unwrap().unwrap(), WORDS);
+            assert_eq!(store.reader().keys(), plain);
+            store.close().unwrap();
+            assert!(!holds(&world.disk.read(&path).unwrap(), root));
+        }
+        let fails = |home| match open(home) {
+            Err(LogError::Keys(error)) => error,
+            other => panic!("{:?}", other.err()),
+        };
+        assert!(matches!(fails(HomeKey::default()), KeysError::Sealed { .. }));
+        assert!(matches!(fails(HomeKey::of(b"another", true)), KeysError::WrongKey { .. }));
+        let mut store = open(key(true)).unwrap();
+        add(&mut store, WORDS);
+        store.forget(&[Seq(1)]).unwrap();
+        store.close().unwrap();
+        assert_eq!(read_u32(&world.disk.read(&path).unwrap(), 16), SEALED);
+        let store = open(key(false)).unwrap();
+        assert_eq!(store.reader().body(Seq(1)).unwrap(), None);
+        store.close().unwrap();
+        assert_eq!(
+            open(HomeKey::default()).unwrap().reader().body(Seq(2)).unwrap().unwrap(),
+            WORDS
+        );
     }
 }

@@ -129,7 +129,7 @@ pub use error::{LogError, ReadError};
 pub(crate) use frame::Part;
 pub(crate) use frame::Record;
 pub use frame::{Entry, NewRecord};
-pub use keys::{Fresh, FreshKeys, KeysError};
+pub use keys::{Fresh, FreshKeys, HomeKey, KeysError};
 pub(crate) use stamp::LogStamp;
 pub(crate) use store::Appended;
 pub(crate) use store::Gathered;

@@ -36,7 +36,7 @@ use crate::os::Disk;
 use super::error::LogError;
 use super::frame::{NewRecord, Unpacker};
 use super::index_segment::Tier;
-use super::keys::Keys;
+use super::keys::{HomeKey, Keys};
 use super::segment::Segment;
 
 pub use cache::Cache;
@@ -119,6 +119,8 @@ pub struct Options {
     pub quick_repair: bool,
     /// Where archived segments lie.
     pub archive_dir: PathBuf,
+    /// What the file of the keys is sealed with.
+    pub home_key: HomeKey,
 }
 
 impl Options {
@@ -130,6 +132,7 @@ impl Options {
             frame_bytes: limits::FRAME_BYTES,
             quick_repair: true,
             archive_dir: path.with_file_name("archive"),
+            home_key: HomeKey::default(),
         }
     }
 }

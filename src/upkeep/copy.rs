@@ -193,9 +193,10 @@ impl LogCopy {
     pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         path: &Path,
+        options: Options,
         fresh: Fresh,
     ) -> Result<LogCopy, CopyError> {
-        let (options, store_id) = (Options::beside(path), fresh.store_id);
+        let store_id = fresh.store_id;
         let store = Store::open(Arc::clone(disk), path, options, fresh, &mut |_| {})?;
         let last = (Seq::ZERO, genesis(store_id));
         let (state, runs) = (State::default(), RunHeads::default());

@@ -18,7 +18,7 @@ use crate::contract::ids::{KeyIndex, Seq};
 use crate::log::chain::genesis;
 use crate::log::error::LogError;
 use crate::log::frame::{Frame, Header, Unpacker, array, read_u32, read_u64};
-use crate::log::keys::{Fresh, FreshKeys, Keys, KeysName};
+use crate::log::keys::{Fresh, FreshKeys, HomeKey, Keys, KeysName};
 use crate::os::{Disk, DiskFile, Open};
 
 use super::archiving::reconcile;
@@ -49,7 +49,7 @@ impl Store {
             Locked::Fresh(file, temporary) => {
                 let db = open_engine(file, &options)?;
                 // Its keys come first: a store under its name always has them.
-                let keys = Keys::create(Arc::clone(&disk), path, &fresh.keys)?;
+                let keys = Keys::create(Arc::clone(&disk), path, &fresh.keys, &options.home_key)?;
                 initialize(&db, fresh.store_id, keys.name())?;
                 publish_file(&disk, &temporary, path)?;
                 Ok(db)
@@ -142,9 +142,10 @@ fn add_keys(
     path: &Path,
     db: &Database,
     fresh: &FreshKeys,
+    home: &HomeKey,
 ) -> Result<Keys, LogError> {
     let doing = "add keys to the store";
-    let keys = Keys::create(disk, path, fresh)?;
+    let keys = Keys::create(disk, path, fresh, home)?;
     let mut txn = db.begin_write().map_err(engine(doing))?;
     txn.set_quick_repair(true);
     {
@@ -179,8 +180,8 @@ fn assemble(
     }
     drop(txn);
     let keys = Arc::new(match meta.keys {
-        Some(name) => Keys::read(Arc::clone(&disk), path, name)?,
-        None => add_keys(Arc::clone(&disk), path, &db, fresh)?,
+        Some(name) => Keys::read(Arc::clone(&disk), path, name, &options.home_key)?,
+        None => add_keys(Arc::clone(&disk), path, &db, fresh, &options.home_key)?,
     });
     let published = Published {
         head,

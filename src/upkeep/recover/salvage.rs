@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::log::{Fresh, FreshKeys, ReadError, Reader, Store};
+use crate::log::{Fresh, FreshKeys, Options, ReadError, Reader, Store};
 use crate::os::Disk;
 use crate::upkeep::copy::{CopyError, LogCopy, Page};
 
@@ -12,10 +12,11 @@ pub(crate) fn salvage(
     disk: &Arc<dyn Disk>,
     log: &Reader,
     store: &Path,
+    options: Options,
     progress: &mut dyn FnMut(f64),
 ) -> Result<(Store, Option<String>), CopyError> {
     let fresh = Fresh { store_id: log.store_id(), keys: FreshKeys::Copied(log.keys()) };
-    let mut copy = LogCopy::create(disk, store, fresh)?;
+    let mut copy = LogCopy::create(disk, store, options, fresh)?;
     let head = log.head().0;
     let mut damage = None;
     while damage.is_none() && copy.last().0 < head {
