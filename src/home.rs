@@ -20,6 +20,9 @@ const BUS_FOLDERS: &[&str] = &[
     "artifacts",
 ];
 
+/// What the folders of logs that a recovery set aside begin with.
+pub(crate) const OLD_LOGS: &str = "before-recovery-";
+
 /// The places of a home. Only `exists` and `create` touch the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {

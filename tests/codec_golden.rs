@@ -35,7 +35,6 @@ use summarizer::facts::digest::{
     DigestFact, GroupFacts, MemoFacts, PairFacts, TaskSettled, WindowFacts, WindowType,
 };
 use summarizer::facts::failure::{ErrorDetails, ErrorFacts, ModelFailure};
-use summarizer::facts::forgotten::Forgotten;
 use summarizer::facts::model::{
     AnswerFacts, CallFacts, ModelIdentity, Provenance, StopReason, Usage,
 };
@@ -51,8 +50,8 @@ use summarizer::facts::session::{
 };
 use summarizer::log::codec::{self, Cursor};
 use summarizer::state::event::{
-    AckHead, BadLine, Charge, Event, PassedOver, RawLine, SessionEnd, SummaryPointer, Superseded,
-    TakenRequest,
+    AckHead, BadLine, Charge, Event, Forgotten, PassedOver, RawLine, SessionEnd, SummaryPointer,
+    Superseded, TakenRequest,
 };
 use summarizer::state::flows::{Charged, DayCharged, Flows};
 use summarizer::state::schedule::Place;

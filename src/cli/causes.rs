@@ -13,6 +13,7 @@ use crate::seam::position::QueueError;
 use crate::sequencer::engine::EngineError;
 use crate::sequencer::mark::MarkError;
 use crate::service::ServiceError;
+use crate::upkeep::forget::ForgetError;
 
 /// The Summary Bus could not be brought up to date.
 pub(crate) fn not_published(error: &SummariesError) -> Failure {
@@ -128,4 +129,12 @@ pub(crate) fn append_failed(error: &AppendError) -> Failure {
             .hint("submitting again is safe: repeated requests become duplicates"),
         error => Failure::new(Exit::Input, "the request was not appended").because(error),
     }
+}
+
+pub(crate) fn not_forgotten(error: &ForgetError) -> Failure {
+    let failure = match error {
+        ForgetError::Log(error) => log_failed(error),
+        _ => Failure::new(Exit::Storage, "cannot forget").because(error),
+    };
+    failure.hint("run the command again: it carries on where it stopped")
 }

@@ -1,31 +1,25 @@
 //! `forget`: takes texts back. Everything that was made of them becomes unreadable for ever.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use clap::Args;
 use serde_json::json;
 
-use super::causes::{exporter_failed, held_by_another, log_failed};
+use super::causes::{held_by_another, not_forgotten};
 use super::failure::{Exit, Failure};
 use super::file_events::events_of_file;
 use super::held_home::HeldHome;
-use super::identity::run_id;
 use super::intake::importing;
 use super::published::{Published, VersionChoice, each_newest, one_named, open_bus, text, unread};
 use super::read::nothing_named;
 use super::source_files::known_name;
 use super::{Context, ui};
 use crate::bus::SummaryBus;
-use crate::contract::digest_bus::INDEX_DIR;
 use crate::contract::time::Day;
 use crate::contract::versions::file_of;
-use crate::control::question::{Answer, Question};
 use crate::import::Target;
 use crate::import::{TakenBack, find_taken_back, is_ours, take_back};
-use crate::projections::digester::DigestOrder;
-use crate::projections::exporters;
-use crate::upkeep::forget::{self, ForgetError, Found, Wanted};
+use crate::upkeep::forget::{self, Traces, Wanted};
 
 /// Summaries that are listed by name.
 const LISTED: usize = 20;
@@ -99,7 +93,7 @@ impl ForgetArgs {
             remove_pasted(context, held, &wanted)?;
             let now = context.machine.clock.now();
             forget::forget(&mut held.engine, &found, now).map_err(|e| not_forgotten(&e))?;
-            make_anew(context, held)?;
+            held.make_anew(context)?;
         }
         self.show(context, &found, &names, (records, &files));
         Ok(Exit::Done)
@@ -165,7 +159,7 @@ impl ForgetArgs {
     fn show(
         &self,
         context: &Context,
-        found: &Found,
+        found: &Traces,
         names: &BTreeSet<String>,
         (records, files): (u64, &[String]),
     ) {
@@ -240,7 +234,7 @@ fn is_known(held: &HeldHome, id: &str) -> bool {
 fn left_with_others(
     context: &Context,
     held: &HeldHome,
-    found: &Found,
+    found: &Traces,
 ) -> Result<Vec<String>, Failure> {
     let mut left = Vec::new();
     for file in &found.files {
@@ -267,7 +261,7 @@ fn remove_pasted(context: &Context, held: &HeldHome, wanted: &Wanted) -> Result<
 }
 
 /// The names of the sources of summaries.
-fn names_of(bus: Option<&SummaryBus>, found: &Found) -> Result<BTreeSet<String>, Failure> {
+fn names_of(bus: Option<&SummaryBus>, found: &Traces) -> Result<BTreeSet<String>, Failure> {
     let mut names = BTreeSet::new();
     let Some(bus) = bus else { return Ok(names) };
     let read = each_newest(bus, VersionChoice::AllVersions, &mut |one| {
@@ -288,76 +282,6 @@ fn target<'a>(context: &'a Context, held: &'a HeldHome) -> Target<'a> {
         zone: held.config.timezone,
         now: context.machine.clock.now(),
     }
-}
-
-/// Carries out what a crash left of an earlier `forget`.
-pub(super) fn carry_on(context: &Context, held: &mut HeldHome) -> Result<(), Failure> {
-    if forget::unfinished(&mut held.engine).map_err(|error| not_forgotten(&error))? {
-        make_anew(context, held)?;
-    }
-    Ok(())
-}
-
-/// Makes everything anew that is shown of the log. Caches go first: they may hold words.
-fn make_anew(context: &Context, held: &mut HeldHome) -> Result<(), Failure> {
-    let disk = Arc::clone(&context.machine.disk);
-    for cache in held.home.caches() {
-        disk.remove_file(&cache).map_err(|error| {
-            Failure::new(Exit::Storage, format!("cannot remove {}", cache.display()))
-                .because(&error)
-        })?;
-    }
-    remove_old_logs(context, held)?;
-    let site = held.site(context);
-    let had_digests = disk.stat(&held.home.buses.join(INDEX_DIR));
-    for exporter in exporters::all(&site) {
-        exporter.repair(&site).map_err(|error| exporter_failed(&error))?;
-    }
-    if matches!(had_digests, Ok(Some(_))) {
-        let run_id = run_id(context.machine.clock.now())?;
-        let order = DigestOrder::Build { run_id, selector: None, window: None, all: true };
-        let built = held.ask(context, Question::Digest { order })?;
-        let why = match &built {
-            Answer::Ok(built) => built["failed"].as_str(),
-            Answer::Refused(why) | Answer::NotFound(why) | Answer::Starting(why) => Some(&**why),
-        };
-        if let Some(why) = why {
-            let what = format!("the digests were not built again: {why}");
-            return Err(Failure::new(Exit::Storage, what).hint(
-                "what was forgotten is gone; `summarizer digest build --all` builds the rest",
-            ));
-        }
-    }
-    let now = context.machine.clock.now();
-    forget::finish(&mut held.engine, now).map_err(|error| not_forgotten(&error))
-}
-
-/// Removes logs that a recovery set aside, and keys that no log of the home has.
-fn remove_old_logs(context: &Context, held: &mut HeldHome) -> Result<(), Failure> {
-    let (disk, run) = (&context.machine.disk, held.home.run());
-    let own = held.engine.store().keys_file();
-    let removed = disk.list(&run).and_then(|names| {
-        names.iter().try_for_each(|name| {
-            let path = run.join(name);
-            let is_keys = name.starts_with("log-") && name.ends_with(".keys");
-            match name.starts_with(super::recover::ASIDE) {
-                true => disk.remove_dir_all(&path),
-                false if is_keys && path != own => disk.remove_file(&path),
-                false => Ok(()),
-            }
-        })
-    });
-    removed.map_err(|error| {
-        Failure::new(Exit::Storage, "cannot remove old logs from the folder run").because(&error)
-    })
-}
-
-fn not_forgotten(error: &ForgetError) -> Failure {
-    let failure = match error {
-        ForgetError::Log(error) => log_failed(error),
-        _ => Failure::new(Exit::Storage, "cannot forget").because(error),
-    };
-    failure.hint("run the command again: it carries on where it stopped")
 }
 
 fn not_taken_back(error: &crate::import::ImportError) -> Failure {

@@ -1,5 +1,6 @@
 //! A home that this process holds: taken under the lock, recovered, and asked in process.
 
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,25 +8,29 @@ use indicatif::ProgressBar;
 use serde_json::Value;
 
 use super::Context;
-use super::causes::{digests_failed, engine_failed, log_failed, projector_failed};
+use super::causes::{
+    digests_failed, engine_failed, exporter_failed, log_failed, not_forgotten, projector_failed,
+};
 use super::failure::{Exit, Failure};
 use super::home_key::store_options;
-use super::identity::{digest_setup, fresh, site_of};
+use super::identity::{digest_setup, fresh, run_id, site_of};
 use super::lost_log::{refuse_damaged_log, refuse_lost_log, refuse_other_log};
 use super::settings::{load_config, load_registry, shared_flows};
 use crate::compaction::agent_runs::{AgentRunWriter, MakeNotes, NoteCommitter};
 use crate::compaction::files::SnapshotStore;
 use crate::config::{Config, nearest};
+use crate::contract::digest_bus::INDEX_DIR;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::control::answers::answer;
 use crate::control::question::{Answer, Question};
 use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::{ControlClient, ControlServer, Progress};
-use crate::home::{Home, HomeLock};
+use crate::home::{Home, HomeLock, OLD_LOGS};
 use crate::log::{Reader, Store};
-use crate::os::rights;
+use crate::os::{Disk, rights};
 use crate::projections::digester::{DigestOrder, Digester, NoteJournal};
+use crate::projections::exporters;
 use crate::projections::projection::Site;
 use crate::projections::projector::{Projections, Projector};
 use crate::projections::runs::{self, RunQuestion, described};
@@ -34,6 +39,7 @@ use crate::projections::summaries::{Summaries, SummariesError};
 use crate::registry::SharedFlows;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
 use crate::sequencer::writer::agreement_of_commands;
+use crate::upkeep::forget;
 use crate::upstream::{IndexStore, index_of_home};
 
 /// How long a command waits for a command that holds the home only for one answer.
@@ -177,7 +183,10 @@ impl HeldHome {
             progress,
             lock,
         };
-        super::forget::carry_on(context, &mut held)?;
+        // A crash may have cut an earlier `forget` short.
+        if forget::unfinished(&mut held.engine).map_err(|error| not_forgotten(&error))? {
+            held.make_anew(context)?;
+        }
         Ok(Some(held))
     }
 
@@ -315,6 +324,58 @@ impl HeldHome {
         self.projector
             .take(&committed)
             .map_err(|error| Failure::new(Exit::Storage, "cannot write the acks").because(&error))
+    }
+
+    /// Makes everything anew that is shown of the log, after something was forgotten. Caches and old logs go
+    /// first: they may hold words.
+    pub(crate) fn make_anew(&mut self, context: &Context) -> Result<(), Failure> {
+        let disk = Arc::clone(&context.machine.disk);
+        self.remove_remembered(&*disk).map_err(|error| {
+            let what = "cannot remove caches and old logs from the folder run";
+            Failure::new(Exit::Storage, what).because(&error)
+        })?;
+        let site = self.site(context);
+        let had_digests = disk.stat(&self.home.buses.join(INDEX_DIR));
+        for exporter in exporters::all(&site) {
+            exporter.repair(&site).map_err(|error| exporter_failed(&error))?;
+        }
+        if matches!(had_digests, Ok(Some(_))) {
+            let run_id = run_id(context.machine.clock.now())?;
+            let order = DigestOrder::Build { run_id, selector: None, window: None, all: true };
+            let built = self.ask(context, Question::Digest { order })?;
+            let why = match &built {
+                Answer::Ok(built) => built["failed"].as_str(),
+                Answer::Refused(why) | Answer::NotFound(why) | Answer::Starting(why) => {
+                    Some(&**why)
+                }
+            };
+            if let Some(why) = why {
+                let what = format!("the digests were not built again: {why}");
+                let hint =
+                    "what was forgotten is gone; `summarizer digest build --all` builds the rest";
+                return Err(Failure::new(Exit::Storage, what).hint(hint));
+            }
+        }
+        let now = context.machine.clock.now();
+        forget::finish(&mut self.engine, now).map_err(|error| not_forgotten(&error))
+    }
+
+    /// Removes caches, logs that a recovery set aside, and keys that no log of the home has.
+    fn remove_remembered(&mut self, disk: &dyn Disk) -> io::Result<()> {
+        for cache in self.home.caches() {
+            disk.remove_file(&cache)?;
+        }
+        let (run, own) = (self.home.run(), self.engine.store().keys_file());
+        for name in disk.list(&run)? {
+            let path = run.join(&name);
+            let is_keys = name.starts_with("log-") && name.ends_with(".keys");
+            if name.starts_with(OLD_LOGS) {
+                disk.remove_dir_all(&path)?;
+            } else if is_keys && path != own {
+                disk.remove_file(&path)?;
+            }
+        }
+        Ok(())
     }
 
     /// Leaves the home in order.

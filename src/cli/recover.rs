@@ -27,7 +27,7 @@ use crate::contract::ids::Seq;
 use crate::control::question::{Answer, Question};
 use crate::export::session_fold::RECOVER;
 use crate::facts::recovery::RecoveryReport;
-use crate::home::{Home, HomeLock};
+use crate::home::{Home, HomeLock, OLD_LOGS};
 use crate::log::{ReadError, Store};
 use crate::os::Disk;
 use crate::projections::exporters;
@@ -40,9 +40,6 @@ use crate::sequencer::engine::{Engine, EngineError, EngineOptions, cursor};
 use crate::sequencer::mark::QueueMarks;
 use crate::upkeep::kinship::Kinship;
 use crate::upkeep::recover::{Places, RecoverError, Rules, rebuild, salvage};
-
-/// What the folders of old logs begin with.
-pub(super) const ASIDE: &str = "before-recovery-";
 
 /// Rebuild the log from its own records, the queue, the acks and the published summaries
 ///
@@ -364,11 +361,11 @@ fn set_aside(context: &Context, home: &Home) -> Result<PathBuf, Failure> {
         .filter(|c| !matches!(c, '-' | ':'))
         .collect();
     let stamp = stamp.split('.').next().unwrap_or_default().to_owned();
-    let mut aside = home.run().join(format!("{ASIDE}{stamp}"));
+    let mut aside = home.run().join(format!("{OLD_LOGS}{stamp}"));
     let mut number = 1;
     while matches!(disk.stat(&aside), Ok(Some(_))) {
         number += 1;
-        aside = home.run().join(format!("{ASIDE}{stamp}-{number}"));
+        aside = home.run().join(format!("{OLD_LOGS}{stamp}-{number}"));
     }
     let needed: u64 = [home.store(), home.acks(), home.quarantine()]
         .iter()

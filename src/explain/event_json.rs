@@ -177,7 +177,12 @@ fn details(event: &Event) -> Value {
         Event::Digest(fact) => json!(fact),
         Event::Batch(fact) => json!(fact),
         Event::DialectLearned(learned) => json!({"facts": learned}),
-        Event::Forgotten(forgotten) => json!({"facts": forgotten}),
+        Event::Forgotten(forgotten) => json!({"facts": {
+            "sources": forgotten.sources,
+            "summaries": forgotten.summaries.iter().map(|one| &one.summary_id).collect::<Vec<_>>(),
+            "bags": forgotten.bags,
+            "bodies": forgotten.bodies,
+        }}),
         Event::SourceBecamePrivate { request, made, summary } => json!({
             "request": request.0, "made": made.0, "summary_id": summary.summary_id,
         }),

@@ -19,7 +19,6 @@ pub mod batch;
 pub mod dialect;
 pub mod digest;
 pub mod failure;
-pub mod forgotten;
 pub mod model;
 pub mod note;
 pub mod publication;

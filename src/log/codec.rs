@@ -42,7 +42,6 @@ use crate::facts::digest::{
     DigestFact, GroupFacts, MemoFacts, PairFacts, TaskSettled, WindowFacts, WindowType,
 };
 use crate::facts::failure::{ErrorDetails, ErrorFacts, ModelFailure};
-use crate::facts::forgotten::Forgotten;
 use crate::facts::model::{AnswerFacts, CallFacts, ModelIdentity, Provenance, StopReason, Usage};
 use crate::facts::note::{DaysMissing, InputNote};
 use crate::facts::publication::{DayOpened, PublishFailed};
@@ -58,8 +57,8 @@ use crate::limits::EVENT_BYTES_MAX;
 use crate::state::batches::{Batches, FinishedBatch, FinishedBatches, OpenBatch, Unanswered};
 use crate::state::dialects::{KnownDialect, KnownDialects};
 use crate::state::event::{
-    AckHead, BadLine, Charge, Event, PassedOver, RawLine, SessionEnd, SummaryPointer, Superseded,
-    TakenRequest,
+    AckHead, BadLine, Charge, Event, Forgotten, PassedOver, RawLine, SessionEnd, SummaryPointer,
+    Superseded, TakenRequest,
 };
 use crate::state::failing_providers::{FailingProvider, FailingProviders};
 use crate::state::flows::{Charged, DayCharged, Flows};

@@ -3,7 +3,6 @@
 use std::io;
 
 use super::codec::CodecError;
-use super::keys::KeysError;
 use crate::contract::ids::Seq;
 
 /// A failed operation on the log.
@@ -100,6 +99,23 @@ impl LogError {
     pub(crate) fn io(doing: &'static str) -> impl FnOnce(io::Error) -> LogError {
         move |source| LogError::Io { doing, source }
     }
+}
+
+/// Why the keys cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum KeysError {
+    #[error(
+        "{path} is missing: it holds the keys that texts and answers in the log are sealed with"
+    )]
+    Missing { path: String },
+    #[error("{path} is damaged: {what}")]
+    Damaged { path: String, what: &'static str },
+    #[error("{path} holds the keys of another log")]
+    Foreign { path: String },
+    #[error("{path} is sealed, and the settings name no key of the home")]
+    Sealed { path: String },
+    #[error("{path} is sealed with another key of the home")]
+    WrongKey { path: String },
 }
 
 /// Why an event, a row or a document could not be read back from the log.

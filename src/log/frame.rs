@@ -14,6 +14,7 @@ use crate::contract::time::Timestamp;
 use crate::limits;
 use crate::state::event::Event;
 
+pub(crate) use super::bytes::{array, read_u32, read_u64};
 use super::chain::record_hash;
 use super::codec;
 use super::error::{LogError, ReadError};
@@ -627,18 +628,4 @@ pub(crate) fn check(seq: Seq, parts: &[&[u8]]) -> [u8; 8] {
         hasher.update(part);
     }
     array(&hasher.finish().0[..8])
-}
-
-pub(crate) fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let mut out = [0; N];
-    out.copy_from_slice(bytes);
-    out
-}
-
-pub(crate) fn read_u32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(array(&bytes[at..at + 4]))
-}
-
-pub(crate) fn read_u64(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(array(&bytes[at..at + 8]))
 }

@@ -26,8 +26,8 @@ use crate::contract::hash::{Hasher, push_hex, sha256};
 use crate::contract::ids::Seq;
 use crate::os::{Disk, Open};
 
-use super::error::LogError;
-use super::frame::{array, read_u32, read_u64};
+use super::bytes::{array, read_u32, read_u64};
+use super::error::{KeysError, LogError};
 use super::key_tree::{KeyPath, KeyTree, Node, Secret};
 
 const MAGIC: &[u8; 16] = b"summarizer keys\n";
@@ -105,23 +105,6 @@ pub(crate) struct Keys {
     name: KeysName,
     tree: RwLock<KeyTree>,
     home: HomeKey,
-}
-
-/// Why the keys cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum KeysError {
-    #[error(
-        "{path} is missing: it holds the keys that texts and answers in the log are sealed with"
-    )]
-    Missing { path: String },
-    #[error("{path} is damaged: {what}")]
-    Damaged { path: String, what: &'static str },
-    #[error("{path} holds the keys of another log")]
-    Foreign { path: String },
-    #[error("{path} is sealed, and the settings name no key of the home")]
-    Sealed { path: String },
-    #[error("{path} is sealed with another key of the home")]
-    WrongKey { path: String },
 }
 
 impl Keys {

@@ -112,6 +112,7 @@
 //! See docs/adr/0001-log-as-frames-and-checkpoints.md.
 
 pub(crate) mod bloom;
+mod bytes;
 mod chain;
 pub mod checkpoint;
 pub mod codec;
@@ -125,11 +126,11 @@ mod stamp;
 mod store;
 
 pub use chain::{genesis, record_hash};
-pub use error::{LogError, ReadError};
+pub use error::{KeysError, LogError, ReadError};
 pub(crate) use frame::Part;
 pub(crate) use frame::Record;
 pub use frame::{Entry, NewRecord};
-pub use keys::{Fresh, FreshKeys, HomeKey, KeysError};
+pub use keys::{Fresh, FreshKeys, HomeKey};
 pub(crate) use stamp::LogStamp;
 pub(crate) use store::Appended;
 pub(crate) use store::Gathered;

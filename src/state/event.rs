@@ -3,8 +3,6 @@
 //!
 //! Sequence number, time and hash belong to the record that holds the event, not to the event.
 
-use serde::Serialize;
-
 use crate::contract::bytes::SharedBytes;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
@@ -20,7 +18,6 @@ use crate::facts::batch::BatchFact;
 use crate::facts::dialect::LearnedDialect;
 use crate::facts::digest::DigestFact;
 use crate::facts::failure::ErrorFacts;
-use crate::facts::forgotten::Forgotten;
 use crate::facts::model::{AnswerFacts, Provenance};
 use crate::facts::publication::{DayOpened, PublishFailed};
 use crate::facts::recovery::{RecoveryReport, RunRecordKept};
@@ -44,7 +41,7 @@ pub struct AckHead {
 }
 
 /// Where a summary item is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryPointer {
     pub summary_id: String,
     pub stream: Stream,
@@ -57,6 +54,19 @@ impl SummaryPointer {
         let Self { stream, day, .. } = self;
         format!("summaries/{stream}/{day}.{stream}.summary.jsonl")
     }
+}
+
+/// Texts that a person took back: from this record on, nobody can read what was made of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forgotten {
+    /// How many sources were named.
+    pub sources: u64,
+    /// The summaries that are gone, each once.
+    pub summaries: Vec<SummaryPointer>,
+    /// The bags that held some of them.
+    pub bags: Vec<String>,
+    /// Records whose bodies can never be read again: of those summaries and bags, and of answers.
+    pub bodies: Vec<Seq>,
 }
 
 /// An output and the request that made it.

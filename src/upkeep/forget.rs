@@ -6,7 +6,7 @@
 //!
 //! A summary goes with its source, and so does everything that was made of that summary.
 //!
-//! See docs/adr/0135-forgetting.md.
+//! See docs/adr/0131-forgetting.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -18,11 +18,10 @@ use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::file_of;
 use crate::facts::agent_run::AgentRunFact;
 use crate::facts::digest::DigestFact;
-use crate::facts::forgotten::Forgotten;
 use crate::log::codec::{self, Cursor};
 use crate::log::{Entry, LogError, ReadError, Reader};
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, cursor};
-use crate::state::event::{Event, SummaryPointer};
+use crate::state::event::{Event, Forgotten, SummaryPointer};
 
 /// The first fact whose bodies may still be readable.
 const BEGUN: &str = "forget_begun";
@@ -48,7 +47,7 @@ pub struct Wanted {
 
 /// What the log holds of it.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Traces {
     pub summaries: BTreeMap<String, SummaryPointer>,
     /// All sources of which something goes.
     pub sources: BTreeSet<String>,
@@ -63,7 +62,7 @@ pub struct Found {
     requests: BTreeSet<Seq>,
 }
 
-impl Found {
+impl Traces {
     pub fn is_empty(&self) -> bool {
         self.summaries.is_empty() && self.bodies.is_empty()
     }
@@ -107,7 +106,7 @@ impl Item {
 }
 
 impl Wanted {
-    fn means(&self, id: &str, item: &Item, gone: &Found) -> bool {
+    fn means(&self, id: &str, item: &Item, gone: &Traces) -> bool {
         let of_file =
             |origin: &String| file_of(origin).is_some_and(|name| self.files.contains(name));
         self.summaries.contains(id)
@@ -122,8 +121,8 @@ pub fn look(
     log: &Reader,
     wanted: &Wanted,
     progress: &mut dyn FnMut(f64),
-) -> Result<Found, ReadError> {
-    let mut found = Found::default();
+) -> Result<Traces, ReadError> {
+    let mut found = Traces::default();
     let head = log.head().0.0.max(1) as f64;
     let mut told = |seq: Seq, pass: f64| {
         if seq.0.is_multiple_of(4096) {
@@ -149,7 +148,7 @@ pub fn look(
     Ok(found)
 }
 
-impl Found {
+impl Traces {
     fn take_work(
         &mut self,
         log: &Reader,
@@ -184,7 +183,7 @@ impl Found {
     }
 
     fn take_mention(&mut self, log: &Reader, entry: &Entry<'_>) -> Result<(), ReadError> {
-        let mentions = |found: &Found| -> Result<bool, ReadError> {
+        let mentions = |found: &Traces| -> Result<bool, ReadError> {
             Ok(log.kept_body(entry.seq)?.is_some_and(|body| found.is_mentioned(&body)))
         };
         match entry.event()? {
@@ -237,7 +236,7 @@ fn is_own(fact: &AgentRunFact) -> bool {
 }
 
 /// Makes it a fact, and then makes the bodies unreadable.
-pub fn forget(engine: &mut Engine, found: &Found, now: Timestamp) -> Result<(), ForgetError> {
+pub fn forget(engine: &mut Engine, found: &Traces, now: Timestamp) -> Result<(), ForgetError> {
     let summaries: Vec<SummaryPointer> = found.summaries.values().cloned().collect();
     let bags: Vec<String> = found.bags.iter().cloned().collect();
     let many = [summaries.len(), bags.len(), found.bodies.len()];

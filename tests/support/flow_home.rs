@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use summarizer::contract::ids::Seq;
 use summarizer::state::event::Event;
 
+#[allow(unused_imports, reason = "not every test waits")]
 pub use super::running::{Running, test_now, until as wait_until};
 use super::server::{Act, Server, chat};
 

@@ -13,7 +13,6 @@ use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{AckStatus, ReasonCode, Stream, SummaryKind, Urgency, Warnings};
 use crate::facts::attempt::Recovered;
 use crate::facts::digest::DigestFact;
-use crate::facts::forgotten::Forgotten;
 use crate::facts::recovery::RecoveryReport;
 use crate::facts::session::SessionReport;
 use crate::log::{ReadError, codec};
@@ -29,7 +28,7 @@ use crate::state::apply::item_digest;
 use crate::state::decide::{
     Arrival, Failed, FlowStanding, Outcome, Report as AttemptReport, RetryHint,
 };
-use crate::state::event::{AckHead, Event, SessionEnd, SummaryPointer, TakenRequest};
+use crate::state::event::{AckHead, Event, Forgotten, SessionEnd, SummaryPointer, TakenRequest};
 use crate::state::{Past as _, Status};
 
 use super::acks::{Ack, LineAcks};
