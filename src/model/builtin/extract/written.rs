@@ -187,8 +187,7 @@ pub(crate) fn day_of_text(text: &str, order: Option<Order>) -> Option<NaiveDate>
         }
         let titled = || (number == 0).then(|| day_of_title(line, order)).flatten();
         letter = letter.or_else(|| day_of_letter(line, order)).or_else(titled);
-        let is_text = line.split_whitespace().count() > HEAD_WORDS_MAX || lines::greets(line);
-        if is_text && lines::labelled(line).is_none() {
+        if ends_head(line) {
             break;
         }
     }
@@ -213,26 +212,69 @@ const AUTHOR_LABELS: [&str; 12] = [
 
 /// The author that the head of a text names behind a label: `Author: Ana Ruiz`, `:author: Ana Ruiz`.
 pub(crate) fn author_of_text(text: &str) -> Option<&str> {
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()).take(HEAD_LINES) {
-        let field = line.strip_prefix(':').unwrap_or(line);
-        if let Some((label, value)) = field.split_once([':', '：']) {
-            let label = fold(label.trim_matches(|c: char| !c.is_alphanumeric()));
-            let value = value.trim_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_'));
-            let is_name = !value.is_empty() && value.split_whitespace().count() <= HEAD_WORDS_MAX;
-            if AUTHOR_LABELS.contains(&label.as_str()) && is_name {
-                return Some(value);
-            }
-        }
-        let is_text = line.split_whitespace().count() > HEAD_WORDS_MAX || lines::greets(line);
-        if is_text && lines::labelled(line).is_none() {
-            break;
-        }
-    }
-    None
+    head_lines(text).find_map(|(_, line)| Some(&line[author_in(line)?]))
+}
+
+/// The lines in the head of a text that the record of the source holds, an author and a day: where each
+/// begins in the text, and its value in the line.
+pub(crate) fn fields_of_head(text: &str) -> Vec<(usize, Range<usize>)> {
+    let author = head_lines(text).find_map(|(start, line)| Some((start, author_in(line)?)));
+    let dated = head_lines(text).find(|(_, line)| dated_label(line).is_some());
+    // The order of figures costs a look at the whole text.
+    let day = dated.and_then(|(start, line)| {
+        let order = order_of(std::iter::once(text));
+        let is_read = labelled(line.trim(), order).is_some() && !announces_event(text);
+        dated_label(line).filter(|_| is_read).map(|value| (start, value))
+    });
+    author.into_iter().chain(day).collect()
+}
+
+/// The lines with words that may stand before the text proper, each with its place.
+fn head_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let (mut start, mut is_over) = (0, false);
+    let placed = text.split_inclusive('\n').map(move |line| {
+        start += line.len();
+        (start - line.len(), line.trim_end())
+    });
+    placed.filter(|(_, line)| !line.is_empty()).take(HEAD_LINES).take_while(move |(_, line)| {
+        let was_over = is_over;
+        is_over |= ends_head(line.trim());
+        !was_over
+    })
+}
+
+/// Whether the text proper begins with a line.
+fn ends_head(line: &str) -> bool {
+    let is_text = line.split_whitespace().count() > HEAD_WORDS_MAX || lines::greets(line);
+    is_text && lines::labelled(line).is_none()
+}
+
+/// The value of a line that only names an author.
+fn author_in(line: &str) -> Option<Range<usize>> {
+    let begin = field_start(line);
+    let (label, value) = line[begin..].split_once([':', '：'])?;
+    let is_mark = |c: char| c.is_whitespace() || matches!(c, '*' | '_');
+    let name = value.trim_matches(is_mark);
+    let is_name = !name.is_empty() && name.split_whitespace().count() <= HEAD_WORDS_MAX;
+    let is_field = label.len() <= LABEL_BYTES_MAX && !lines::is_record(line);
+    let start = line.len() - value.trim_start_matches(is_mark).len();
+    (is_field && is_name && is_author_label(label)).then(|| start..start + name.len())
+}
+
+/// Whether a label says that the name of an author follows.
+pub(crate) fn is_author_label(label: &str) -> bool {
+    let label = fold(label.trim_matches(|c: char| !c.is_alphanumeric()));
+    AUTHOR_LABELS.contains(&label.as_str())
+}
+
+/// Where the label of a field begins: `:date: 2026-03-05` is one of reStructuredText.
+fn field_start(line: &str) -> usize {
+    let indent = line.len() - line.trim_start().len();
+    indent + usize::from(line[indent..].starts_with(':'))
 }
 
 /// Whether a label names an hour in the head of a text that is no record: its date is that of an event.
-fn announces_event(text: &str) -> bool {
+pub(crate) fn announces_event(text: &str) -> bool {
     let mut head = text.lines().map(str::trim).filter(|line| !line.is_empty()).take(HEAD_LINES);
     let is_record = head.next().is_some_and(names_record);
     let labels = &lexicon().dates.time_labels;
@@ -252,20 +294,20 @@ fn names_record(title: &str) -> bool {
 
 /// `Fecha: 5 de marzo de 2026`, `**Date:** 2026-03-05`.
 fn labelled(line: &str, order: Option<Order>) -> Option<NaiveDate> {
-    // `:date: 2026-03-05` is a field of reStructuredText.
-    let line = line.strip_prefix(':').unwrap_or(line);
-    let (label, value) = line.split_once([':', '：'])?;
+    let (label, value) = line[field_start(line)..].split_once([':', '：'])?;
     is_date_label(label).then(|| day_of_value(value, order))?
 }
 
 /// The value of a line that only labels a date: `Fecha: 05/03/2026`.
-pub(crate) fn dated_label(line: &str) -> Option<Range<usize>> {
-    let colon = line.find(':').filter(|colon| *colon <= LABEL_BYTES_MAX)?;
+fn dated_label(line: &str) -> Option<Range<usize>> {
+    let begin = field_start(line);
+    let colon = begin + line[begin..].find(':').filter(|colon| *colon <= LABEL_BYTES_MAX)?;
     let value = line[colon + 1..].trim();
     let digits = value.bytes().filter(u8::is_ascii_digit).count();
     let short = value.len() <= VALUE_BYTES_MAX && digits >= 4 && !value.contains(';');
     let is_date = || day_of_value(value, Some(Order::DayFirst)).is_some();
-    let start = line.len() - line[colon + 1..].trim_start().len();
+    let is_mark = |c: char| c.is_whitespace() || matches!(c, '*' | '_');
+    let start = line.len() - line[colon + 1..].trim_start_matches(is_mark).len();
     (short && is_date_label(&line[..colon]) && is_date())
         .then(|| start..start + value.trim_end().len())
 }

@@ -131,6 +131,8 @@ struct Splitter<'a> {
     /// Inside a query of a database that no fence marks.
     in_query: bool,
     in_headers: bool,
+    /// Whether lines such as `Date: …` at the beginning are headers of a mail.
+    is_mail: bool,
     /// Below the rule of a table.
     in_ruled: bool,
     in_quote: bool,
@@ -148,6 +150,8 @@ struct Splitter<'a> {
     width: Option<usize>,
     /// Where the head of a letter ends: sender, place and date.
     head_end: usize,
+    /// The lines of the head that the record of the source holds, by their places.
+    fields: BTreeMap<usize, Range<usize>>,
 }
 
 impl<'a> Splitter<'a> {
@@ -165,6 +169,7 @@ impl<'a> Splitter<'a> {
             in_code: false,
             in_query: false,
             in_headers: true,
+            is_mail: begins_as_mail(source),
             in_ruled: false,
             in_quote: false,
             in_signature: false,
@@ -176,6 +181,10 @@ impl<'a> Splitter<'a> {
             after_blank: true,
             width: width_of(source),
             head_end: letterhead(source),
+            fields: match role {
+                Role::None => written::fields_of_head(source).into_iter().collect(),
+                _ => BTreeMap::new(),
+            },
         }
     }
 
@@ -200,6 +209,9 @@ impl<'a> Splitter<'a> {
             self.in_query = !trimmed.ends_with(';');
             return self.extend(Kind::Code, text);
         }
+        if let Some(value) = self.fields.get(&start) {
+            return self.single(Kind::Header, start + value.start..start + value.end);
+        }
         if self.turn(start, line) {
             return;
         }
@@ -220,12 +232,10 @@ impl<'a> Splitter<'a> {
         if start < self.head_end && lines::labelled(line).is_none() {
             return self.single(Kind::Signature, text);
         }
-        if let Some(value) = written::dated_label(line).filter(|_| self.is_in_head()) {
-            return self.single(Kind::Header, start + value.start..start + value.end);
-        }
         if lines::announces_forward(line) {
             // What was forwarded is what the mail is about; it begins with headers of its own.
             (self.in_headers, self.in_quote, self.in_signature) = (true, false, false);
+            self.is_mail = true;
             return self.single(Kind::Signature, text);
         }
         // What stands under the closing words of a letter is no sentence of it.
@@ -335,13 +345,6 @@ impl<'a> Splitter<'a> {
             && self.rest.lines().take(2).filter(|line| is_header(line)).count() == 2
     }
 
-    /// Whether nothing of the text proper was read yet.
-    fn is_in_head(&self) -> bool {
-        let frames =
-            |block: &Block| matches!(block.kind, Kind::Heading(_) | Kind::Header | Kind::Signature);
-        self.open.is_none() && self.blocks.iter().all(frames)
-    }
-
     /// `2. Repairs` above a paragraph; above another number it is an item of a list.
     fn is_numbered_heading(&self, line: &str, said: &str) -> bool {
         let numbered = line.trim_start().starts_with(|c: char| c.is_ascii_digit());
@@ -357,7 +360,7 @@ impl<'a> Splitter<'a> {
 
     /// The first line of a text, alone in its paragraph, that names it.
     fn opens_with_title(&mut self, line: &str) -> bool {
-        let alone = self.next.is_some_and(|next| next.trim().is_empty());
+        let alone = self.next.is_some_and(|next| self.is_apart(next));
         let first = self.blocks.iter().all(|block| {
             matches!(block.kind, Kind::Header | Kind::Signature | Kind::Table | Kind::Link)
         });
@@ -404,8 +407,14 @@ impl<'a> Splitter<'a> {
         if lines::list_item(next).is_some() {
             return true;
         }
-        let alone = self.after_blank && next.trim().is_empty();
+        let alone = self.after_blank && self.is_apart(next);
         alone && !self.is_in_row(line)
+    }
+
+    /// Whether the next line is blank, or a header of the text.
+    fn is_apart(&self, next: &str) -> bool {
+        let at = self.source.len() - self.rest.len();
+        next.trim().is_empty() || self.fields.contains_key(&at)
     }
 
     fn running(&mut self, line: &str, text: Range<usize>) {
@@ -455,7 +464,8 @@ impl<'a> Splitter<'a> {
     fn header(&mut self, start: usize, line: &str) -> bool {
         let Some(found) = lines::labelled(line).filter(|found| {
             let label = &line[found.label.clone()];
-            lines::is_mail_header(label)
+            self.is_mail
+                && lines::is_mail_header(label)
                 && !lines::is_record(line)
                 && !self.columns.contains(&fold(label))
         }) else {
@@ -544,6 +554,22 @@ impl<'a> Splitter<'a> {
     }
 }
 
+/// Whether a text begins with headers of a mail. A day alone is none, and a text that names an hour and no subject
+/// announces an event: `From: Lisbon`, `Date: 5 March`, `Time: 10:30`.
+fn begins_as_mail(source: &str) -> bool {
+    let lines = source.lines().skip_while(|line| line.trim().is_empty());
+    let head = lines.take_while(|line| !line.trim().is_empty()).take(HEAD_LINES_MAX);
+    let labels = head.filter_map(|line| Some(&line[lines::labelled(line)?.label]));
+    let labels =
+        labels.filter(|label| lines::is_mail_header(label) && !written::is_date_label(label));
+    let (mut is_mail, mut has_subject) = (false, false);
+    for label in labels {
+        is_mail = true;
+        has_subject |= lexicon().mail.subject_labels.contains(&fold(label));
+    }
+    is_mail && (has_subject || !written::announces_event(source))
+}
+
 /// The end of the head of a letter, which holds its date: the line before the greeting. A date alone
 /// at the beginning of a text is a head of one line. 0 for a text without a head.
 fn letterhead(source: &str) -> usize {
@@ -620,6 +646,7 @@ fn is_no_name(label: &str) -> bool {
     known.ask.labels.contains(label.as_str())
         || known.decisions.contains(label.as_str())
         || known.ask.headings.contains(&label)
+        || written::is_author_label(&label)
 }
 
 /// The names of first columns: they begin rows, as `Fruit: Apple; Colour: Red`, and name nobody who speaks.
@@ -660,6 +687,49 @@ mod tests {
         assert_eq!(kinds[0], (Kind::Header, "Lunch"));
         assert_eq!(kinds[2], (Kind::Paragraph, "Shall we eat on Friday?"));
         assert_eq!(kinds[4], (Kind::Quote, "hungry"));
+    }
+
+    #[test]
+    fn the_author_and_the_day_in_a_head_are_headers_and_what_no_record_holds_is_text() {
+        let said = "We buy a pump for the well. It costs 300 EUR.";
+        for head in [
+            "Author: Ana Ruiz\nDate: 2026-03-05\n",
+            "Minutes\nAuthor: Ana Ruiz\nDate: 2026-03-05\n",
+            "Minutes\n\nBy: Ana Ruiz\nPublished: 5 March 2026\n",
+            "# Minutes\n\n**Author:** Ana Ruiz\n**Date:** 5 March 2026\n",
+            ":author: Ana Ruiz\n:date: 2026-03-05\n",
+            "Acta\nAutora: Ana Ruiz\nFecha: 5 de marzo de 2026\n",
+        ] {
+            let text = format!("{head}\n{said}");
+            let found = kinds(&text);
+            let headers = found.iter().filter(|(kind, _)| *kind == Kind::Header);
+            let headers: Vec<&str> = headers.map(|(_, text)| *text).collect();
+            let [author, day] = headers[..] else { panic!("{found:?}") };
+            assert!(author == "Ana Ruiz" && day.contains("2026") && !day.contains('*'), "{text}");
+            let paragraphs = found.iter().filter(|(kind, _)| *kind == Kind::Paragraph);
+            assert_eq!(paragraphs.collect::<Vec<_>>(), [&(Kind::Paragraph, said)], "{text}");
+        }
+        for (head, left) in [
+            // The day of an event is no day of the text.
+            ("Concert\n\nDate: 14 March 2026\nTime: 19:30\n", "Date: 14 March 2026"),
+            // A record has one author and one day.
+            ("Author: Ana\nAuthor: Bo\n", "Author: Bo"),
+            ("Date: 2026-03-05\nCreated: 2026-03-04\n", "Created: 2026-03-04"),
+            // Day and month may be meant either way.
+            ("Date: 05/03/2026\n", "Date: 05/03/2026"),
+            ("Date: 14 March 2026\nTime: 19:30\n", "Date: 14 March 2026"),
+            ("From: Lisbon\nTo: Porto\nDate: 5 March 2026\nTime: 10:30\n", "To: Porto"),
+            ("Author: Apple; Colour: Red\n", "Author: Apple; Colour: Red"),
+            (
+                "The pump of the well is old, so that Ben and his sister wait all day long.\nBy: Ana\n",
+                "By: Ana",
+            ),
+        ] {
+            let text = format!("{head}\n{said}");
+            let found = kinds(&text);
+            let stands = |(kind, text): &(Kind, &str)| *kind != Kind::Header && text.contains(left);
+            assert!(found.iter().any(stands), "{found:?}");
+        }
     }
 
     #[test]
