@@ -6,10 +6,12 @@ use serde_json::{Value, json};
 
 use super::fields::{note_time, time};
 use super::{LeftOut, NewRecord, office};
+use crate::contract::hash::sha256;
 use crate::contract::publish::{is_plain_mark, said_by_member, together};
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
 use crate::markup::html;
+use crate::model::builtin::extract::written::day_of_value;
 
 /// A feed with its items, or for each item why it is left out.
 pub(crate) struct Feed {
@@ -25,8 +27,8 @@ pub(crate) fn read(uri: &str, text: &str, zone: Tz) -> Result<Feed, String> {
     let title = words(channel, &["title"]);
     let author = author(channel).or_else(|| editor(channel));
     // A feed that dates no item dates itself.
-    let fallback = inner(channel, &["pubDate", "lastBuildDate", "updated", "date"]);
-    let fallback = fallback.map(Value::from);
+    let fallback =
+        date(channel, &["pubDate", "lastBuildDate", "updated", "date", "modified"], zone);
     let items = root.descendants().filter(|node| matches!(name(node), "item" | "entry"));
     let publish = said_by(channel);
     let items = items.map(|item| {
@@ -43,20 +45,46 @@ fn name<'a>(node: &Node<'a, '_>) -> &'a str {
     if node.is_element() { node.tag_name().name() } else { "" }
 }
 
-/// The words of the first child with one of these names, in their order, read as its type says: markup
-/// that is escaped, elements of a page, or plain text.
+/// The words of the first child with one of these names, in their order. Children of an extension, such as
+/// `media:title`, come behind those of the format itself.
 fn words(node: Node<'_, '_>, names: &[&str]) -> Option<String> {
-    names.iter().find_map(|wanted| {
-        let child = node.children().find(|child| name(child) == *wanted)?;
-        let has_elements = child.children().any(|one| one.is_element());
-        let text = match child.attribute("type") {
-            Some("text" | "text/plain") => inner(node, &[wanted])?,
-            _ if has_elements => html::page(&markup_of(child)).text,
-            _ => html::page(&inner(node, &[wanted])?).text,
-        };
-        let text = text.trim();
-        (!text.is_empty()).then(|| text.to_owned())
+    let own = node.tag_name().namespace();
+    [true, false].into_iter().find_map(|is_own| {
+        let children =
+            || node.children().filter(|one| (one.tag_name().namespace() == own) == is_own);
+        names
+            .iter()
+            .find_map(|wanted| children().filter(|child| name(child) == *wanted).find_map(words_of))
     })
+}
+
+/// The words of an element, read as its type says: markup that is escaped, elements of a page, or plain text.
+fn words_of(node: Node<'_, '_>) -> Option<String> {
+    let has_elements = node.children().any(|one| one.is_element());
+    let text = match node.attribute("type") {
+        Some("text" | "text/plain") => text_of(node),
+        _ if has_elements => html::page(&markup_of(node)).text,
+        _ => html::page(&text_of(node)).text,
+    };
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The text of an item: the whole one before its summary, and what describes its picture or film if there is no other.
+fn body(item: Node<'_, '_>) -> Option<String> {
+    let own = |node: &Node<'_, '_>| node.tag_name().namespace() == item.tag_name().namespace();
+    let whole = || {
+        let content = item.children().filter(|child| name(child) == "content");
+        content.filter(own).find_map(words_of)
+    };
+    let of_media = || {
+        let media = item.descendants().filter(|one| matches!(name(one), "group" | "content"));
+        media.filter(|one| !own(one)).find_map(|one| words(one, &["description"]))
+    };
+    words(item, &["encoded"])
+        .or_else(whole)
+        .or_else(|| words(item, &["description", "summary", "abstract", "subtitle"]))
+        .or_else(of_media)
 }
 
 /// The elements within a node as a page writes them, without the prefixes of their names.
@@ -93,14 +121,27 @@ fn markup_of(node: Node<'_, '_>) -> String {
     out
 }
 
-/// The text of the first child with one of these names, in their order.
+/// The texts of the children with one of these names, in the order of the names.
+fn inner_all(node: Node<'_, '_>, names: &[&str]) -> Vec<String> {
+    let mut texts = Vec::new();
+    for wanted in names {
+        texts.extend(node.children().filter(|child| name(child) == *wanted).map(text_of));
+    }
+    texts.retain(|text| !text.is_empty());
+    texts
+}
+
 fn inner(node: Node<'_, '_>, names: &[&str]) -> Option<String> {
-    names.iter().find_map(|wanted| {
-        let child = node.children().find(|child| name(child) == *wanted)?;
-        let texts = child.descendants().filter(|one| one.is_text());
-        let text: String = texts.filter_map(|one| one.text()).collect();
-        let text = text.trim();
-        (!text.is_empty()).then(|| text.to_owned())
+    inner_all(node, names).into_iter().next()
+}
+
+/// When an item or a feed was written: the first date that can be read.
+fn date(node: Node<'_, '_>, names: &[&str], zone: Tz) -> Option<Value> {
+    inner_all(node, names).into_iter().find_map(|text| {
+        let day = || day_of_value(&text, None).map(|day| day.to_string());
+        let is_time = time(&Value::from(text.as_str()), zone).is_some();
+        let written = if is_time { Some(text.clone()) } else { day() };
+        written.map(Value::from)
     })
 }
 
@@ -114,12 +155,15 @@ fn link(item: Node<'_, '_>) -> Option<String> {
 
 fn author(item: Node<'_, '_>) -> Option<String> {
     let children = item.children().filter(|child| matches!(name(child), "author" | "creator"));
-    let named = children.filter_map(|child| {
-        inner(child, &["name"]).or_else(|| child.text().map(|text| text.trim().to_owned()))
-    });
-    let mut names: Vec<String> = named.filter(|name| !name.is_empty()).collect();
-    // Some feeds name an author in both forms.
-    names.dedup();
+    let mut names: Vec<String> = Vec::new();
+    for child in children {
+        let own = || child.text().unwrap_or_default().trim().to_owned();
+        let name = inner(child, &["name", "email"]).unwrap_or_else(own);
+        // Some feeds name an author in several forms.
+        if !name.is_empty() && !names.contains(&name) {
+            names.push(name);
+        }
+    }
     (!names.is_empty()).then(|| names.join(", "))
 }
 
@@ -187,6 +231,10 @@ fn is_marked(node: Node<'_, '_>) -> bool {
         || node.attributes().any(|one| is_plain_mark(one.name(), &json!(one.value())))
 }
 
+/// Elements with the date of an item.
+const DATES: [&str; 8] =
+    ["pubDate", "pubdate", "published", "issued", "updated", "date", "created", "modified"];
+
 /// What a feed says of all its items.
 struct Channel<'a> {
     title: Option<&'a str>,
@@ -204,12 +252,17 @@ fn event(
     zone: Tz,
 ) -> Result<(Timestamp, NewRecord), LeftOut> {
     let title = words(item, &["title"]);
-    let body = words(item, &["encoded", "content", "description", "summary"]).unwrap_or_default();
-    let named = || title.clone().unwrap_or_else(|| "an item without a title".to_owned());
-    let at = inner(item, &["pubDate", "published", "updated", "date"]);
-    let at = at.map(Value::from).filter(|at| time(at, zone).is_some());
+    let body = body(item).unwrap_or_default();
+    let at = date(item, &DATES, zone);
     let written = at.as_ref().or(channel.at);
     let link = link(item);
+    // Several items may have one title, and none at all: their dates and texts tell them apart.
+    let named = || {
+        let date = at.as_ref().and_then(Value::as_str);
+        let title = title.as_deref();
+        let text = || sha256(&body).hex();
+        [title.map_or_else(text, str::to_owned), date.unwrap_or_default().to_owned()].join(" ")
+    };
     let own_id = inner(item, &["guid", "id"]).or_else(|| link.clone()).unwrap_or_else(named);
     let parts = [Part::Text("event"), Part::Text("source:feed"), Part::Labelled("item", &own_id)];
     let id = stable_id("evt", &parts);
@@ -283,6 +336,95 @@ mod tests {
         assert_eq!(record.value["labels"], json!(["roads"]));
         assert_eq!(record.value["timestamp"], "2026-02-11T10:00:00+01:00", "its own offset");
         assert!(feed.items[1].as_ref().unwrap_err().to_string().contains("No date"));
+    }
+
+    #[test]
+    fn an_item_keeps_its_date_author_and_text_in_the_elements_of_extensions() {
+        let value = |item: &str| {
+            let text = format!(
+                "<rss xmlns:dc='d' xmlns:content='c' xmlns:media='m' xmlns:itunes='i' xmlns:dcterms='t' \
+                 xmlns:excerpt='e' xmlns:atom='http://www.w3.org/2005/Atom'><channel><title>C</title>\
+                 <item>{item}</item></channel></rss>"
+            );
+            let feed = read("f.xml", &text, Tz::UTC).unwrap();
+            feed.items[0].as_ref().unwrap().1.value.clone()
+        };
+        let day = "<pubDate>2026-02-11</pubDate>";
+        for text in [
+            "<description>We buy a pump.</description>",
+            "<media:content url='u'/><description>We buy a pump.</description>",
+            "<media:content><media:description>A pump</media:description></media:content>\
+             <description>We buy a pump.</description>",
+            "<media:description>A pump</media:description><description>We buy a pump.</description>",
+            "<content:encoded></content:encoded><excerpt:encoded>We buy a pump.</excerpt:encoded>",
+            "<description/><content:encoded>&lt;p>We buy a pump.&lt;/p></content:encoded>",
+            "<media:description>We buy a pump.</media:description>",
+            "<media:group><media:title>P</media:title><media:description>We buy a pump.</media:description></media:group>",
+            "<media:content><media:description type='plain'>We buy a pump.</media:description></media:content>",
+            "<itunes:summary>We buy a pump.</itunes:summary>",
+            "<itunes:subtitle>We buy a pump.</itunes:subtitle>",
+            "<dcterms:abstract>We buy a pump.</dcterms:abstract>",
+            "<atom:summary>We buy a pump.</atom:summary>",
+            "<dc:description>We buy a pump.</dc:description>",
+            "<description><div xmlns='http://www.w3.org/1999/xhtml'><div><p>We <b>buy</b> a pump.</p></div></div></description>",
+        ] {
+            let value = value(&format!("<title>Pump</title>{day}{text}"));
+            assert_eq!(
+                (&value["content"], &value["title"]),
+                (&json!("We buy a pump."), &json!("Pump")),
+                "{text}"
+            );
+        }
+        let titled = value(&format!("<media:title>A</media:title><title>B</title>{day}"));
+        assert_eq!(titled["title"], "B");
+        for date in [
+            "<dc:date>2026-02-11</dc:date>",
+            "<pubDate>soon</pubDate><dc:date>2026-02-11T10:00:00Z</dc:date>",
+            "<pubDate>Wed, 11 Feb 2026 10:00:00 CET</pubDate>",
+            "<dcterms:created>2026-02-11T10:00Z</dcterms:created>",
+            "<dcterms:issued>2026-02-11</dcterms:issued>",
+            "<atom:updated>2026-02-11T10:00:00+02:00</atom:updated>",
+            "<pubdate>Wed, 11 Feb 2026 10:00 GMT</pubdate>",
+            "<pubDate>11 février 2026</pubDate>",
+            "<pubDate>February 11, 2026</pubDate>",
+        ] {
+            let value = value(&format!("<title>Pump</title>{date}"));
+            let at = Timestamp(value["timestamp_ms"].as_i64().unwrap());
+            assert_eq!(at.day_in(Tz::UTC).to_string(), "2026-02-11", "{date}");
+        }
+        for (author, name) in [
+            ("<dc:creator>Ana</dc:creator>", "Ana"),
+            ("<itunes:author>Ana</itunes:author><author>Ana</author>", "Ana"),
+            ("<author><email>ana@x.example</email></author>", "ana@x.example"),
+            ("<atom:author><atom:name>Ana</atom:name></atom:author>", "Ana"),
+        ] {
+            let value = value(&format!("<title>Pump</title>{day}{author}"));
+            assert_eq!(value["author"], name, "{author}");
+        }
+    }
+
+    #[test]
+    fn items_without_an_id_and_a_link_are_told_apart() {
+        let ids = |items: &[&str]| {
+            let text = items.iter().map(|item| format!("<item>{item}</item>")).collect::<String>();
+            let text = format!("<rss><channel><title>C</title>{text}</channel></rss>");
+            let feed = read("f.xml", &text, Tz::UTC).unwrap();
+            let ids = feed.items.iter().map(|item| item.as_ref().unwrap().1.id.clone());
+            ids.collect::<Vec<_>>()
+        };
+        let found = ids(&[
+            "<title>Weather</title><pubDate>2026-02-11</pubDate><description>Rain</description>",
+            "<title>Weather</title><pubDate>2026-02-12</pubDate><description>Rain</description>",
+            "<pubDate>2026-02-12</pubDate><description>Rain</description>",
+            "<pubDate>2026-02-12</pubDate><description>Sun</description>",
+        ]);
+        let mut apart = found.clone();
+        apart.sort();
+        apart.dedup();
+        assert_eq!(apart.len(), found.len());
+        let again =
+            "<title>Weather</title><pubDate>2026-02-12</pubDate><description>Rain</description>";
+        assert_eq!(ids(&[again]), [found[1].clone()]);
     }
 
     #[test]

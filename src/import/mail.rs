@@ -27,6 +27,7 @@ use crate::os::{Disk, Open};
 use crate::upstream::context::author_of;
 use crate::upstream::dated;
 use crate::upstream::lines::Lines;
+use crate::upstream::moment::Moment;
 
 /// Largest mail, with everything attached to it.
 const MAIL_BYTES_MAX: usize = 256 << 20;
@@ -157,7 +158,7 @@ fn found_in(
     }
     let Some(mail) = mail::read(&message.bytes) else { return unread("not a mail message") };
     let came_at = || came_at(message.separator.as_deref()?);
-    let Some(at) = date_of(&mail).or_else(came_at).filter(|at| at.0 >= 0) else {
+    let Some(at) = date_of(&mail, zone).or_else(came_at).filter(|at| at.0 >= 0) else {
         let mut found = unread("no date that can be read");
         // The mail itself may be read as a document, and what is attached to it is not.
         let attached = mail.attachments.iter().map(shown_name);
@@ -179,8 +180,9 @@ fn found_in(
     vec![Err(LeftOut::NoText(why))]
 }
 
-fn date_of(mail: &Mail) -> Option<Timestamp> {
-    mail.date_ms.map(Timestamp)
+/// When a mail was written. A time without an offset is on the clock of the zone.
+fn date_of(mail: &Mail, zone: Tz) -> Option<Timestamp> {
+    time(&Value::from(mail.date.as_deref()?), zone)
 }
 
 /// What was found in one mail so far.
@@ -261,7 +263,7 @@ impl Reading<'_> {
                 self.leave_out(one, &format!("a mail below {MAILS_IN_MAILS_MAX} others"));
             }
             Some(inner) => {
-                let at = date_of(&inner).filter(|at| at.0 >= 0).unwrap_or(at);
+                let at = date_of(&inner, self.zone).unwrap_or(at);
                 self.mail(&inner, content, at, around, depth + 1);
             }
             None => self.leave_out(one, "not a mail message"),
@@ -370,10 +372,21 @@ impl Event<'_> {
             note_time(&mut value, at, Some(&written));
             return (at, NewRecord { order: at.0, id, value });
         }
-        // It lies on the day of the mail around it, and nobody knows when it was written.
-        if self.depth > 0 && date_of(self.mail).is_none_or(|at| at.0 < 0) {
-            let (name, word) = TimePrecision::UNKNOWN;
-            value[name] = word.into();
+        let written = self.mail.date.as_deref().map(Value::from);
+        match written.as_ref().and_then(|written| Moment::read(written, self.zone)) {
+            Some(Moment::At(_)) => {}
+            Some(Moment::Local(_) | Moment::Day(_)) => {
+                note_time(&mut value, self.at, written.as_ref());
+            }
+            None => {
+                // What the header says is no time.
+                value.as_object_mut().and_then(|value| value.remove("timestamp"));
+                // It lies on the day of the mail around it, and nobody knows when it was written.
+                if self.depth > 0 {
+                    let (name, word) = TimePrecision::UNKNOWN;
+                    value[name] = word.into();
+                }
+            }
         }
         (self.at, NewRecord { order: self.at.0, id, value })
     }
@@ -426,6 +439,54 @@ mod tests {
         let mut again = Report::default();
         import_file(target, &Readers::default(), &file, &mut again).unwrap();
         assert_eq!((again.added, again.known), (0, 60));
+    }
+
+    #[test]
+    fn a_mail_without_an_offset_is_on_the_clock_of_the_zone_and_says_so() {
+        let event = |date: &str| {
+            let text =
+                format!("Message-ID: <1@x>\r\nFrom: a@x\r\nDate: {date}\r\n\r\nWe meet.\r\n");
+            let message = Message { separator: None, bytes: text.into_bytes(), too_large: false };
+            let zone = chrono_tz::America::Bogota;
+            let found = found_in(&Readers::default(), "a.eml", &message, zone);
+            let (at, record) = found.into_iter().next().unwrap().unwrap();
+            let word = |name: &str| record.value[name].as_str().map(str::to_owned);
+            (at.0, word("timestamp"), word("ts_precision"), word("date"))
+        };
+        let some = |text: &str| Some(text.to_owned());
+        // Ten in the morning in Bogotá, and in UTC.
+        let (there, utc) = (1_770_649_200_000, 1_770_631_200_000);
+        for date in [
+            "Mon, 9 Feb 2026 10:00:00",
+            "9 Feb 2026 10:00:00",
+            "Mon, 9 Feb 2026 10:00:00 CET",
+            "Mon Feb  9 10:00:00 2026",
+            "2026-02-09 10:00:00",
+            "2026-02-09T10:00:00",
+        ] {
+            assert_eq!(
+                event(date),
+                (there, some("2026-02-09T10:00:00"), some("local"), None),
+                "{date}"
+            );
+        }
+        for date in [
+            "Mon, 9 Feb 2026 10:00:00 +0000",
+            "Mon, 9 Feb 2026 10:00:00 GMT",
+            "Mon, 9 Feb 2026 05:00:00 -0500 (COT)",
+            "Mon, 9 Feb 2026 05:00:00 EST",
+            "2026-02-09T10:00:00Z",
+        ] {
+            let (at, timestamp, precision, day) = event(date);
+            let time = chrono::DateTime::parse_from_rfc3339(&timestamp.unwrap()).unwrap();
+            assert_eq!(
+                (at, time.timestamp_millis(), precision, day),
+                (utc, utc, None, None),
+                "{date}"
+            );
+        }
+        let noon = 1_770_638_400_000;
+        assert_eq!(event("2026-02-09"), (noon, None, None, some("2026-02-09")));
     }
 
     /// What is found in a mail of parts.

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use mail_parser::decoders::base64::base64_decode;
 use mail_parser::decoders::charsets::map::charset_decoder;
-use mail_parser::{Address, Message, MessageParser, MimeHeaders};
+use mail_parser::{Address, HeaderName, Message, MessageParser, MimeHeaders};
 use serde_json::{Map, Value};
 
 use super::{html, marks};
@@ -30,9 +30,7 @@ pub struct Mail {
     pub(crate) list_id: Option<String>,
     /// Subject, decoded.
     pub(crate) subject: Option<String>,
-    /// Milliseconds since the epoch of `Date`.
-    pub(crate) date_ms: Option<i64>,
-    /// `Date` as written, RFC 3339.
+    /// `Date` as RFC 3339, without an offset where it has none; as it is written where it is no date of a mail.
     pub date: Option<String>,
     /// No where the sender marks the mail as personal, private or confidential.
     pub publish: Option<bool>,
@@ -131,13 +129,33 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
         cc: message.cc().map(addresses),
         list_id: list_id(message),
         subject: message.subject().map(str::to_owned),
-        date_ms: message.date().map(|date| date.to_timestamp().saturating_mul(1000)),
-        date: message.date().map(mail_parser::DateTime::to_rfc3339),
+        date: date_of(message),
         publish: together([publish(message), whole.publish_of_pages(), said]),
         body,
         shows_text,
         attachments,
     })
+}
+
+/// Names of zones that have one offset. Any other name, such as `CET`, says nothing that can be relied on.
+const ZONES: [&str; 12] =
+    ["UT", "UTC", "GMT", "Z", "EST", "EDT", "CST", "CDT", "MST", "MDT", "PST", "PDT"];
+
+fn date_of(message: &Message<'_>) -> Option<String> {
+    let raw = message.header_raw(HeaderName::Date)?;
+    let bare = raw.split('(').next().unwrap_or(raw);
+    let words: Vec<&str> = bare.split_whitespace().collect();
+    let written = words.join(" ");
+    let is_iso = written.get(..5).is_some_and(|year| year.ends_with('-'));
+    let read = message.date().filter(|date| date.is_valid() && !is_iso);
+    let Some(date) = read else { return (!written.is_empty()).then_some(written) };
+    let last = words.last().copied().unwrap_or_default();
+    if last.contains(['+', '-']) || ZONES.contains(&last.to_ascii_uppercase().as_str()) {
+        return Some(date.to_rfc3339());
+    }
+    let (year, month, day) = (date.year, date.month, date.day);
+    let (hour, minute, second) = (date.hour, date.minute, date.second);
+    Some(format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}"))
 }
 
 /// When the head of a mail is not UTF-8, no header gives its character set. It is then read as Windows-1252,
@@ -532,7 +550,6 @@ mod tests {
         assert_eq!(mail.body.trim(), "caf\u{e9}");
         assert_eq!(mail.thread_id.as_deref(), Some("1@x"));
         assert_eq!(mail.from.as_deref(), Some("A B <a@x>"));
-        assert_eq!(mail.date_ms, Some(1_770_814_800_000));
         assert_eq!(mail.date.as_deref(), Some("2026-02-11T10:00:00-03:00"));
     }
 

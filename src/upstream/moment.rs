@@ -90,14 +90,14 @@ fn of_text(text: &str, zone: Tz) -> Option<Moment> {
         NaiveDateTime::parse_from_str(text, LOCAL[0]).ok().map(Moment::Local)
     };
     let zoned = || with_zone(text).map(Moment::At);
-    let local = || {
+    let local = |text: &str| {
         let spaced = text.replace('/', "-");
         let is_iso = spaced.get(..10).is_some_and(|day| day.parse::<Day>().is_ok());
         let is_apart = is_iso && matches!(text.as_bytes().get(10), Some(b' ' | b't'));
         let text = if is_apart {
             format!("{}T{}", &spaced[..10], text[11..].trim())
         } else {
-            text.clone()
+            text.to_owned()
         };
         LOCAL
             .iter()
@@ -105,6 +105,12 @@ fn of_text(text: &str, zone: Tz) -> Option<Moment> {
             .map(Moment::Local)
     };
     let mail = || DateTime::parse_from_rfc2822(text).ok().map(Moment::At);
+    // A zone such as `CET` has several meanings: the clock time is known, its offset is not.
+    let named = || {
+        let (clock, zone) = text.rsplit_once(' ')?;
+        let is_name = (2..=5).contains(&zone.len()) && zone.bytes().all(|b| b.is_ascii_uppercase());
+        is_name.then(|| local(clock)).flatten()
+    };
     let day = || {
         let (day, rest) = text.split_at_checked(10)?;
         // What stands behind the day is a clock time that cannot be read, such as one with the name of a zone.
@@ -112,7 +118,8 @@ fn of_text(text: &str, zone: Tz) -> Option<Moment> {
         day.parse().ok().filter(|_| is_day).map(Moment::Day)
     };
     let number = || of_number(text.parse().ok()?, zone);
-    iso().or_else(zoned).or_else(mail).or_else(local).or_else(day).or_else(number)
+    let moment = iso().or_else(zoned).or_else(mail).or_else(|| local(text)).or_else(day);
+    moment.or_else(named).or_else(number)
 }
 
 /// Forms of a time with its zone that are neither ISO 8601 extended nor RFC 2822. A space stands for any
@@ -207,6 +214,7 @@ mod tests {
             (json!("Wed, 11 Feb 2026 00:30:00 +09:00"), Some("2026-02-11T00:30:00+09:00")),
             (json!("Wed, 11 Feb 2026 00:30:00 GMT"), Some("2026-02-11T00:30:00+00:00")),
             (json!("2026-02-11 00:30:00 JST"), Some("2026-02-11")),
+            (json!("Wed, 11 Feb 2026 10:00:00 CET"), Some("2026-02-11T10:00:00")),
             (json!("2026"), None),
             (json!(7), None),
             (json!("soon"), None),
