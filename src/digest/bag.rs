@@ -194,10 +194,10 @@ pub(crate) fn closed_tasks(
         return (Vec::new(), None);
     }
     let units = units.iter().map(|place| &library.units()[*place as usize]);
-    let marks = units.filter_map(|unit| library.task_marks(unit));
-    let tasks = marks.flat_map(|marks| marks.tasks.iter().map(|task| task.id));
-    let closed: BTreeSet<String> =
-        tasks.filter(|task| open_tasks.closed(*task).is_some()).map(task_id).collect();
+    let marks = units.filter_map(|unit| Some((unit, library.task_marks(unit)?)));
+    let tasks = marks.flat_map(|(unit, marks)| marks.tasks.iter().map(move |task| (unit, task.id)));
+    let closed = tasks.filter(|(unit, task)| open_tasks.closed(library, unit, *task).is_some());
+    let closed: BTreeSet<String> = closed.map(|(_, task)| task_id(task)).collect();
     let closed: Vec<String> = closed.into_iter().collect();
     let hash = (!closed.is_empty()).then(|| list_digest(&closed));
     (closed, hash)

@@ -872,7 +872,7 @@ pub(super) fn read_item(
         .map_err(|why| BuildError::Item { summary_id: summary_id.clone(), why })?;
     item.memo.is_doubtful |= open_tasks.doubts(library, unit);
     for task in &mut item.memo.tasks {
-        task.closed = open_tasks.closed(task.id);
+        task.closed = open_tasks.closed(library, unit, task.id);
     }
     match item.memo.summary_id == summary_id {
         true => Ok(item),

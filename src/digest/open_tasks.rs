@@ -4,7 +4,8 @@
 //! that it is done, when the same flow summarized the same source again and does not name it any
 //! more, when there is content of a day after that of an appointment, or when its source or the first
 //! text of its thread is doubted: a summary calls the sender unknown or the message a fraud, or the
-//! message reads like one. What a person says goes first. Everything follows from the log.
+//! message reads like one. What a person says goes first. Everything follows from the log. A private
+//! summary closes no task of one that is not private, by none of these rules.
 //!
 //! See docs/adr/0096-what-memos-say-and-when-a-task-closes.md.
 
@@ -20,16 +21,75 @@ use crate::contract::versions::Publish;
 /// Which tasks of a library are open.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenTasks {
-    closed: HashMap<u64, (Closed, Seq)>,
+    closed: HashMap<(u64, Sight), (Closed, Seq)>,
     /// Which tasks of each summary are open, by the event of the summary.
     open: HashMap<Seq, u64>,
     /// The last event that changed whether a task of a summary is open.
     moved: HashMap<Seq, Seq>,
     /// Sources that some flow doubts, by what they are known by.
-    doubted: HashSet<u64>,
+    doubted: HashSet<(u64, Sight)>,
+}
+
+/// Which summaries may say something of a summary: of a private one all, of another one those that are not
+/// private. A published digest must say nothing of private texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Sight {
+    All,
+    NotPrivate,
+}
+
+impl Sight {
+    fn of(library: &Library, unit: &Unit) -> Sight {
+        match library.publish(unit) {
+            Publish::No => Sight::All,
+            Publish::Unsaid | Publish::Yes => Sight::NotPrivate,
+        }
+    }
+
+    fn sees(self, library: &Library, unit: &Unit) -> bool {
+        self == Sight::All || Sight::of(library, unit) == Sight::NotPrivate
+    }
+}
+
+/// What some summaries say of tasks.
+struct Evidence<'l> {
+    doubtful: Box<dyn Fn(&Unit) -> Option<Seq> + 'l>,
+    said: HashMap<u64, Seq>,
+    newest: HashMap<u64, (&'l Unit, HashSet<u64>)>,
+    over: Box<dyn Fn(Day) -> Option<Seq>>,
+}
+
+impl<'l> Evidence<'l> {
+    fn of(library: &'l Library, marked: &[Marked<'_>], sight: Sight) -> Evidence<'l> {
+        let sees = |unit: &Unit| sight.sees(library, unit);
+        let seen: Vec<Marked<'_>> = marked.iter().copied().filter(|one| sees(one.unit)).collect();
+        Evidence {
+            doubtful: Box::new(doubtful(library, &seen)),
+            said: said(library, &seen),
+            newest: newest_of_sources(library, &seen, sight),
+            over: Box::new(over_by(library, sight)),
+        }
+    }
+
+    fn fate(&self, one: &Marked<'_>, task: &TaskMark) -> Option<(Closed, Seq)> {
+        if let Some(seq) = (self.doubtful)(one.unit) {
+            return Some((Closed::Doubted, seq));
+        }
+        if let Some(said) = self.said.get(&task.id) {
+            return Some((Closed::Said, *said));
+        }
+        if let Some((unit, tasks)) = self.newest.get(&one.unit.source)
+            && unit.seq > one.unit.seq
+            && !tasks.contains(&task.id)
+        {
+            return Some((Closed::Replaced, unit.seq));
+        }
+        task.passes.and_then(&self.over).map(|seq| (Closed::Over, seq))
+    }
 }
 
 /// One summary with tasks or with sentences about them.
+#[derive(Clone, Copy)]
 struct Marked<'l> {
     unit: &'l Unit,
     marks: &'l TaskMarks,
@@ -43,20 +103,23 @@ impl OpenTasks {
             .iter()
             .filter_map(|unit| Some(Marked { unit, marks: library.task_marks(unit)? }))
             .collect();
-        let mut threads: HashMap<u64, Vec<usize>> = HashMap::new();
-        for (at, one) in marked.iter().enumerate() {
-            threads.entry(one.unit.thread).or_default().push(at);
+        let has_private = marked.iter().any(|one| Sight::of(library, one.unit) == Sight::All);
+        let all = has_private.then(|| Evidence::of(library, &marked, Sight::All));
+        let shown = Evidence::of(library, &marked, Sight::NotPrivate);
+        let mut open_tasks = OpenTasks::default();
+        for one in marked.iter().filter(|one| one.marks.doubted) {
+            let origins = library.origins_of(one.unit).iter();
+            let sights = [Sight::All, Sight::NotPrivate];
+            let told = sights.into_iter().filter(|sight| sight.sees(library, one.unit));
+            let told: Vec<Sight> = told.collect();
+            let each = origins.flat_map(|origin| told.iter().map(|sight| (*origin, *sight)));
+            open_tasks.doubted.extend(each);
         }
-        let newest = newest_of_sources(library, &marked);
-        let over = over_by(library);
-        let said = said(library, &marked, &threads);
-        let doubtful = doubtful(library, &marked);
-        let doubted = marked.iter().filter(|one| one.marks.doubted);
-        let doubted = doubted.flat_map(|one| library.origins_of(one.unit)).copied().collect();
-        let mut open_tasks = OpenTasks { doubted, ..OpenTasks::default() };
         for one in marked.iter().filter(|one| !one.marks.tasks.is_empty()) {
+            let sight = Sight::of(library, one.unit);
+            let evidence = all.as_ref().filter(|_| sight == Sight::All).unwrap_or(&shown);
             for task in &one.marks.tasks {
-                let found = open_tasks.fate(one, task, &doubtful, &said, &newest, &over);
+                let found = evidence.fate(one, task);
                 let word = words.get(&task.id);
                 let found = match word {
                     Some(word) if word.done => Some((Closed::ByPerson, word.seq)),
@@ -69,41 +132,18 @@ impl OpenTasks {
                     *moved = (*moved).max(since);
                 }
                 if let Some(found) = found {
-                    let held = open_tasks.closed.entry(task.id).or_insert(found);
+                    let held = open_tasks.closed.entry((task.id, sight)).or_insert(found);
                     *held = (*held).min(found);
                 }
             }
         }
         for one in marked.iter().filter(|one| !one.marks.tasks.is_empty()) {
+            let sight = Sight::of(library, one.unit);
             let tasks = one.marks.tasks.iter().enumerate();
-            let open = tasks.filter(|(_, task)| !open_tasks.closed.contains_key(&task.id));
+            let open = tasks.filter(|(_, task)| !open_tasks.closed.contains_key(&(task.id, sight)));
             open_tasks.open.insert(one.unit.seq, open.fold(0, |mask, (at, _)| mask | 1 << at));
         }
         open_tasks
-    }
-
-    fn fate(
-        &self,
-        one: &Marked<'_>,
-        task: &TaskMark,
-        doubtful: &dyn Fn(&Unit) -> Option<Seq>,
-        said: &HashMap<u64, Seq>,
-        newest: &HashMap<u64, (&Unit, HashSet<u64>)>,
-        over: &dyn Fn(Day) -> Option<Seq>,
-    ) -> Option<(Closed, Seq)> {
-        if let Some(seq) = doubtful(one.unit) {
-            return Some((Closed::Doubted, seq));
-        }
-        if let Some(said) = said.get(&task.id) {
-            return Some((Closed::Said, *said));
-        }
-        if let Some((unit, tasks)) = newest.get(&one.unit.source)
-            && unit.seq > one.unit.seq
-            && !tasks.contains(&task.id)
-        {
-            return Some((Closed::Replaced, unit.seq));
-        }
-        task.passes.and_then(over).map(|seq| (Closed::Over, seq))
     }
 
     /// Which tasks of a summary are open, one bit each.
@@ -113,12 +153,13 @@ impl OpenTasks {
 
     /// Whether a flow doubts a source of a summary, whichever flow made the summary.
     pub(crate) fn doubts(&self, library: &Library, unit: &Unit) -> bool {
-        library.origins_of(unit).iter().any(|origin| self.doubted.contains(origin))
+        let sight = Sight::of(library, unit);
+        library.origins_of(unit).iter().any(|origin| self.doubted.contains(&(*origin, sight)))
     }
 
-    /// Why a task is closed, if it is.
-    pub(crate) fn closed(&self, task: u64) -> Option<Closed> {
-        self.closed.get(&task).map(|(why, _)| *why)
+    /// Why a task of a summary is closed, if it is.
+    pub(crate) fn closed(&self, library: &Library, unit: &Unit, task: u64) -> Option<Closed> {
+        self.closed.get(&(task, Sight::of(library, unit))).map(|(why, _)| *why)
     }
 
     /// Whether an event after `seq` changed which tasks of a summary are open.
@@ -152,23 +193,19 @@ fn doubtful<'l>(
 
 /// The tasks that a later text of their thread says to be done, with the summary of that text.
 ///
-/// The source of a task never closes it, whatever flow read it. A private text closes no task of a text that is not
-/// private: a published digest must say nothing of it. A task of several parts needs a word on
+/// The source of a task never closes it, whatever flow read it. A task of several parts needs a word on
 /// each. A bare `done` closes the only task that was open when it was said.
-fn said(
-    library: &Library,
-    marked: &[Marked<'_>],
-    threads: &HashMap<u64, Vec<usize>>,
-) -> HashMap<u64, Seq> {
+fn said(library: &Library, marked: &[Marked<'_>]) -> HashMap<u64, Seq> {
+    let mut threads: HashMap<u64, Vec<usize>> = HashMap::new();
+    for (at, one) in marked.iter().enumerate() {
+        threads.entry(one.unit.thread).or_default().push(at);
+    }
     // With the time of the text that closes each: a reply cannot know what is said after it.
     let mut closed: HashMap<u64, (Timestamp, Seq)> = HashMap::new();
     for thread in threads.values() {
         let units: Vec<&Marked<'_>> = thread.iter().map(|at| &marked[*at]).collect();
-        let is_private = |one: &Marked<'_>| library.publish(one.unit) == Publish::No;
         let later = |one: &Marked<'_>, other: &Marked<'_>| {
-            other.unit.at > one.unit.at
-                && !library.shares_source(one.unit, other.unit)
-                && (is_private(one) || !is_private(other))
+            other.unit.at > one.unit.at && !library.shares_source(one.unit, other.unit)
         };
         for one in &units {
             for task in &one.marks.tasks {
@@ -210,10 +247,12 @@ fn said(
 fn newest_of_sources<'l>(
     library: &'l Library,
     marked: &[Marked<'_>],
+    sight: Sight,
 ) -> HashMap<u64, (&'l Unit, HashSet<u64>)> {
     let wanted: HashSet<u64> = marked.iter().map(|one| one.unit.source).collect();
     let mut newest: HashMap<u64, &Unit> = HashMap::new();
-    for unit in library.units().iter().filter(|unit| wanted.contains(&unit.source)) {
+    let same = library.units().iter().filter(|unit| wanted.contains(&unit.source));
+    for unit in same.filter(|unit| sight.sees(library, unit)) {
         let held = newest.entry(unit.source).or_insert(unit);
         if held.seq < unit.seq {
             *held = unit;
@@ -227,9 +266,9 @@ fn newest_of_sources<'l>(
 }
 
 /// The first event after which content of a later day than a given one is known.
-fn over_by(library: &Library) -> impl Fn(Day) -> Option<Seq> {
+fn over_by(library: &Library, sight: Sight) -> impl Fn(Day) -> Option<Seq> + use<> {
     let mut first: Vec<(Day, Seq)> = Vec::new();
-    for unit in library.units().iter().rev() {
+    for unit in library.units().iter().rev().filter(|unit| sight.sees(library, unit)) {
         let day = unit.at.day_in(chrono_tz::UTC);
         let seq = first.last().map_or(unit.seq, |(_, known)| unit.seq.min(*known));
         match first.last_mut() {
@@ -273,7 +312,7 @@ mod tests {
         let open = OpenTasks::of(&library, &BTreeMap::new());
         let unit = library.units().iter().find(|unit| unit.seq == Seq(1)).unwrap();
         let tasks = &library.task_marks(unit).unwrap().tasks;
-        tasks.iter().map(|task| open.closed(task.id)).collect()
+        tasks.iter().map(|task| open.closed(&library, unit, task.id)).collect()
     }
 
     #[test]
@@ -301,6 +340,40 @@ mod tests {
             assert_eq!(fates(&of_private), [Some(Closed::Said)]);
             assert_eq!(fates(&[private(ask.clone()), done.clone()]), [Some(Closed::Said)]);
         }
+    }
+
+    #[test]
+    fn a_private_summary_closes_a_public_task_by_no_rule() {
+        let private = |mut item: Value| {
+            item["meta"]["publish"] = false.into();
+            item
+        };
+        let scam = |at: i64, source: &str| {
+            let outputs = json!({"summary_text": "Pay.", "structured": {"sender_type": "scam"}});
+            mail(at, source, "gate", outputs)
+        };
+        let ask = asks(5, "evt_1", "Please pay the rent by 3 April.");
+        let doubted = [ask.clone(), scam(5, "evt_1")];
+        assert_eq!(fates(&doubted), [Some(Closed::Doubted)]);
+        assert_eq!(
+            fates(&[ask.clone(), private(scam(4, "evt_0"))]),
+            [None],
+            "the first of its thread"
+        );
+        assert_eq!(fates(&[ask.clone(), scam(4, "evt_0")]), [Some(Closed::Doubted)]);
+        // An appointment is over when there is content of a later day.
+        let event = json!({"summary_text": "Dentist.", "actions": ["Dentist: 2026-02-12T10:30:00"],
+            "structured": {"all_day": false}});
+        let event = mail(1_770_850_000_000, "evt_1", "event", event);
+        let later = tells(1_771_200_000_000, "evt_2", "It rains.");
+        assert_eq!(fates(&[event.clone(), later.clone()]), [Some(Closed::Over)]);
+        assert_eq!(fates(&[event.clone(), private(later.clone())]), [None]);
+        assert_eq!(fates(&[private(event), private(later)]), [Some(Closed::Over)]);
+        // A private text names the same task in the same thread, and its answer is private too.
+        let named = private(asks(6, "evt_3", "Please pay the rent by 3 April."));
+        let paid = private(tells(9, "evt_4", "The rent was paid."));
+        assert_eq!(fates(&[ask.clone(), named.clone(), paid.clone()]), [None]);
+        assert_eq!(fates(&[named, ask, paid]), [Some(Closed::Said)]);
     }
 
     #[test]
