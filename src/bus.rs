@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::contract::hash::{Digest, sha256};
-use crate::contract::time::Day;
+use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::os::dir::DirHandle;
@@ -139,6 +139,23 @@ impl SummaryBus {
             PartitionRead::Gap(fault) => Err(BusError::Missing { path: fault.path }),
             PartitionRead::Mismatch(fault) => Err(BusError::Mismatch { path: fault.path }),
         }
+    }
+
+    /// The first and the last time of the sources of a partition, as its manifest says them; its data is not
+    /// opened. `None` where the manifest says none.
+    pub(crate) fn source_times(
+        &self,
+        stream: Stream,
+        day: Day,
+    ) -> Result<Option<(Timestamp, Timestamp)>, BusError> {
+        let manifest = read(&self.handle()?, &PartitionKey { stream, day }.manifest_file())?;
+        let manifest: Option<Value> =
+            manifest.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let time = |name: &str| {
+            let written = manifest.as_ref()?["time_range"][name].as_str()?;
+            parse_instant(written).ok().map(|instant| instant.at)
+        };
+        Ok(time("min_ts").zip(time("max_ts")))
     }
 
     fn handle(&self) -> Result<DirHandle, BusError> {

@@ -488,6 +488,46 @@ fn every_command_has_the_same_day_of_a_summary() {
 }
 
 #[test]
+fn a_reader_of_a_day_opens_no_partition_without_it() {
+    let home = Home::new("");
+    let texts = [("roof", "2026-02-11", "2026-02-03"), ("pump", "2026-02-20", "2026-02-20")];
+    for (name, day, filed) in texts {
+        let text = format!("---\ndate: {day}\n---\nThe {name} was repaired on Monday.\n");
+        put(&home, &format!("{name}.txt"), &text);
+        append(&home, &with_params(name, &format!("{name}.txt"), json!({"day": filed})));
+    }
+    put(&home, "undated.txt", "The meeting moved to Tuesday.");
+    append(&home, &with_params("undated", "undated.txt", json!({"day": "2026-02-20"})));
+    drain(&home);
+    let asked = [
+        &["read", "--day", "2026-02-11"][..],
+        &["read", "--day", "2026-02-12", "--all-versions"],
+        &["read", "--since", "2026-02-20"],
+        &["search", "repaired", "--since", "2026-02-20"],
+        &["read", "--day", "2026-02-20"],
+    ];
+    let before = asked.map(|args| home.ok(args));
+    assert!(before[0].contains("roof") && !before[0].contains("pump"), "{}", before[0]);
+    assert!(before[2].contains("pump") && before[2].contains("meeting"), "{}", before[2]);
+    assert_eq!(before[2], before[4]);
+    let damage = |day: &str| {
+        let path = home.path(&format!("buses/summaries/documents/{day}.documents.summary.jsonl"));
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..10]).unwrap();
+        (path, whole)
+    };
+    let (path, whole) = damage("2026-02-20");
+    assert_eq!([home.ok(asked[0]), home.ok(asked[1])], [before[0].clone(), before[1].clone()]);
+    assert!(!home.run(asked[4]).status.success());
+    std::fs::write(path, whole).unwrap();
+    damage("2026-02-03");
+    for at in 2..5 {
+        assert_eq!(home.ok(asked[at]), before[at], "{:?}", asked[at]);
+    }
+    assert!(!home.run(asked[0]).status.success());
+}
+
+#[test]
 fn a_duplicate_whose_source_was_deleted_says_so() {
     let home = Home::new("");
     put(&home, "a.txt", "The meeting moved to Tuesday.");

@@ -399,17 +399,58 @@ pub(super) fn each_newest(
     for stream in Stream::ALL {
         days.extend(bus.days(*stream)?.into_iter().map(|day| (day, *stream)));
     }
+) -> Result<(), BusError> {
+    each_newest_of(bus, shown, None, take)
+}
+
+/// The days of sources that are asked for, in the zone of the home.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AskedDays {
+    pub first: Day,
+    pub last: Option<Day>,
+    pub zone: Tz,
+}
+
+impl AskedDays {
+    /// Whether a partition may hold a summary of such a source. One of a source without a date is of the day that
+    /// it is filed under.
+    fn may_be_in(&self, bus: &SummaryBus, stream: Stream, day: Day) -> Result<bool, BusError> {
+        let overlaps =
+            |from: Day, to: Day| self.first <= to && self.last.is_none_or(|last| from <= last);
+        if overlaps(day, day) {
+            return Ok(true);
+        }
+        let times = bus.source_times(stream, day)?;
+        Ok(times.is_none_or(|(from, to)| overlaps(from.day_in(self.zone), to.day_in(self.zone))))
+    }
+}
+
+/// As [`each_newest`], without the partitions that hold no summary of the days that are asked for.
+pub(super) fn each_newest_of(
+    bus: &SummaryBus,
+    shown: VersionChoice,
+    asked: Option<AskedDays>,
+    take: &mut dyn FnMut(Published) -> ControlFlow<()>,
     days.sort();
     while let Some((day, _)) = days.last().copied() {
-        let (mut items, versions) = (Vec::new(), bus.versions(day)?);
+        let (mut items, mut versions) = (Vec::new(), None);
         while let Some((_, stream)) = days.pop_if(|(other, _)| *other == day) {
             let partition = match bus.partition(stream, day) {
                 // It was removed while we looked.
                 Err(BusError::Missing { .. }) => continue,
                 partition => partition?,
             };
+            if let Some(asked) = asked
+                && !asked.may_be_in(bus, stream, day)?
+            {
+                continue;
+            }
+            let versions = match &mut versions {
+                Some(known) => known,
+                unread => unread.insert(bus.versions(day)?),
+            };
             for item in partition.items() {
-                let one = Published::new(item?, &versions);
+                let one = Published::new(item?, versions);
                 if shown == VersionChoice::AllVersions || !one.is_replaced() {
                     items.push(one);
                 }

@@ -13,8 +13,8 @@ use super::home_access::HomeAccess;
 use super::plain::written;
 use super::prose::{Prose, plain_line};
 use super::published::{
-    PRIVATE, Published, VersionChoice, day_facts, each_newest, named, named_or_in_file, open_bus,
-    unread,
+    AskedDays, PRIVATE, Published, VersionChoice, day_facts, each_newest, each_newest_of, named,
+    named_or_in_file, open_bus, unread,
 };
 use super::registry::{HomeNames, project_rules, selectors};
 use super::settings::load_config;
@@ -128,7 +128,12 @@ impl ReadArgs {
         let mut found = Vec::new();
         let mut projects = std::collections::BTreeSet::new();
         let zone = load_config(context)?.timezone;
-        let read = each_newest(bus, VersionChoice::of(self.all_versions), &mut |one| {
+        let first = self.day.into_iter().chain(since).max();
+        // The error for an unknown project needs the projects of all days.
+        let asked = first.filter(|_| project.is_none());
+        let asked = asked.map(|first| AskedDays { first, last: self.day, zone });
+        let shown = VersionChoice::of(self.all_versions);
+        let read = each_newest_of(bus, shown, asked, &mut |one| {
             let its = one.project(&rules);
             let day = one.day(zone);
             let fits = self.day.is_none_or(|wanted| wanted == day)

@@ -9,7 +9,9 @@ use serde_json::json;
 use super::failure::{Exit, Failure};
 use super::outcome::without_headings;
 use super::prose::{Prose, plain, plain_line};
-use super::published::{Published, VersionChoice, each_newest, open_bus, private_mark, unread};
+use super::published::{
+    AskedDays, Published, VersionChoice, each_newest_of, open_bus, private_mark, unread,
+};
 use super::read::{is_same, show};
 use super::registry::{project_rules, selectors};
 use super::settings::load_config;
@@ -63,7 +65,9 @@ impl SearchArgs {
         let mut projects = BTreeSet::new();
         let prose = Prose::of_stdout();
         let (mut hits, mut more, mut lines) = (0, false, Vec::new());
-        let read = each_newest(&bus, VersionChoice::of(self.all_versions), &mut |one| {
+        let asked = since.map(|first| AskedDays { first, last: None, zone });
+        let shown = VersionChoice::of(self.all_versions);
+        let read = each_newest_of(&bus, shown, asked, &mut |one| {
             if since.is_some_and(|since| one.day(zone) < since) {
                 return ControlFlow::Continue(());
             }
