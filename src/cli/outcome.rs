@@ -157,6 +157,16 @@ pub(super) fn without_headings(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// The first lines of a short form.
+pub(super) fn first_lines(prose: Prose, short: &str, indent: &str) -> Vec<String> {
+    let mut lines = prose.lines(&without_headings(short), indent);
+    if lines.len() > LINES_SHOWN {
+        lines.truncate(LINES_SHOWN - 1);
+        lines.push(format!("{indent}{}", ui::dim("…")));
+    }
+    lines
+}
+
 /// The name and the first sentences of each.
 pub(super) fn made_lines(prose: Prose, made: &[Made]) -> Vec<String> {
     let mut lines = Vec::new();
@@ -166,12 +176,7 @@ pub(super) fn made_lines(prose: Prose, made: &[Made]) -> Vec<String> {
         }
         let mark = private_mark(one.published.is_private());
         lines.extend(prose.name(&one.published.name(), &mark));
-        let mut text = prose.lines(&without_headings(one.published.short()), "  ");
-        if text.len() > LINES_SHOWN {
-            text.truncate(LINES_SHOWN - 1);
-            text.push(format!("  {}", ui::dim("…")));
-        }
-        lines.extend(text);
+        lines.extend(first_lines(prose, one.published.short(), "  "));
     }
     if made.len() > SHOWN {
         lines.push(ui::dim(&format!("and {} more", made.len() - SHOWN)));

@@ -13,6 +13,7 @@ use super::data_rules::{file_places, said_of};
 use super::failure::{Exit, Failure};
 use super::flow_runner::FlowRunner;
 use super::interrupt::{listen, stopped};
+use super::outcome::first_lines;
 use super::plain::{shows, squeezed};
 use super::prose::{Prose, plain_line};
 use super::published::private_mark;
@@ -431,7 +432,8 @@ impl<'a> Printer<'a> {
         let ui = self.context.ui;
         let is_list = self.several && !self.together;
         let default = if is_list { Length::Short } else { Length::Medium };
-        let text = text_of(outcome, self.length.unwrap_or(default));
+        let length = self.length.unwrap_or(default);
+        let text = text_of(outcome, length);
         let indent = if self.several { "  " } else { "" };
         if self.several {
             if self.made > 0 {
@@ -445,7 +447,11 @@ impl<'a> Printer<'a> {
             let mark = private_mark(unit.publish == Some(false));
             ui.out(format!("{}{mark}", ui::bold(&plain_line(title))));
         }
-        self.prose.lines(&text, indent).iter().for_each(|line| ui.out(line));
+        let lines = match length {
+            Length::Short => first_lines(self.prose, &text, indent),
+            Length::Medium | Length::Long => self.prose.lines(&text, indent),
+        };
+        lines.iter().for_each(|line| ui.out(line));
         if outcome.model_generated && outcome.warnings.iter().any(|one| one == TEXT_FROM_SOURCE) {
             let name = plain_line(&unit.name);
             let line =
@@ -530,7 +536,11 @@ fn text_of(outcome: &FlowOutcome, length: Length) -> String {
     let whole = &summary.summary_text;
     let long = summary.rendered_long.as_ref();
     match length {
-        Length::Short => summary.rendered_short.as_ref().unwrap_or(whole).clone(),
+        // A short form that is only the title says nothing of the text: it may be a question of a chat.
+        Length::Short => {
+            let short = summary.rendered_short.as_ref();
+            short.filter(|_| summary.rendered_short != summary.title).unwrap_or(whole).clone()
+        }
         Length::Medium => summary.rendered_medium.as_ref().unwrap_or(whole).clone(),
         Length::Long => match long.filter(|long| long.len() >= whole.len()) {
             Some(long) => long.clone(),
