@@ -557,14 +557,14 @@ impl<'a> Intake<'a> {
         // The ids of messages are known when they are put in their places.
         self.days.put(report)?;
         talk.messages = messages.into_iter().map(|(at, key)| (at, report.id_of(key))).collect();
-        let name = talk.title.clone().unwrap_or_else(|| file.to_owned());
         let mut by_day: BTreeMap<Day, Vec<NewRecord>> = BTreeMap::new();
         for (day, record) in sessions::cut(talk, self.settings.gap_ms, self.target.zone) {
+            let name = record.value["title_candidates"][0].as_str().unwrap_or(file).to_owned();
             let subject = Subject {
                 kind: SummaryKind::SessionSummary,
                 bus: Bus::SessionBus,
                 id: record.id.clone(),
-                name: name.clone(),
+                name,
                 group: Group::Chat,
                 day: None,
             };

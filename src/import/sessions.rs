@@ -2,12 +2,14 @@
 //!
 //! Contract: a session lies within two days, because readers look for its messages on its own day and
 //! the days beside it. The id depends on the messages and their times, so a conversation that continues
-//! later makes another session, and the same messages make the same one.
+//! later makes another session, and the same messages make the same one. Of several sessions of one conversation
+//! each has its time behind the title, and the title alone as a label.
 
 use chrono_tz::Tz;
 use serde_json::json;
 
 use super::NewRecord;
+use crate::contract::source::zoned;
 use crate::contract::stable_id::{Part, list_hash, stable_id};
 use crate::contract::time::{Day, Timestamp};
 
@@ -30,28 +32,29 @@ pub(super) struct Talk {
 pub(super) fn cut(mut talk: Talk, gap_ms: i64, zone: Tz) -> Vec<(Day, NewRecord)> {
     // Stable: messages of one moment stay in their order.
     talk.messages.sort_by_key(|(at, _)| *at);
-    let mut sessions = Vec::new();
+    let mut spans = Vec::new();
     let mut open: Vec<(Timestamp, String)> = Vec::new();
     for message in std::mem::take(&mut talk.messages) {
         if let (Some((first, _)), Some((last, _))) = (open.first(), open.last()) {
             let pause = message.0.ms_since(*last) > gap_ms;
             let days = message.0.day_in(zone).days() - first.day_in(zone).days();
             if pause || days > 1 {
-                sessions.push(session(&talk, &open, gap_ms, zone));
-                open.clear();
+                spans.push(std::mem::take(&mut open));
             }
         }
         open.push(message);
     }
     if !open.is_empty() {
-        sessions.push(session(&talk, &open, gap_ms, zone));
+        spans.push(open);
     }
-    sessions
+    let several = spans.len() > 1;
+    spans.iter().map(|messages| session(&talk, messages, several, gap_ms, zone)).collect()
 }
 
 fn session(
     talk: &Talk,
     messages: &[(Timestamp, String)],
+    is_one_of_several: bool,
     gap_ms: i64,
     zone: Tz,
 ) -> (Day, NewRecord) {
@@ -81,8 +84,14 @@ fn session(
     if let Some(conversation) = &talk.id {
         value["conversation_ids"] = json!([conversation]);
     }
-    if let Some(title) = &talk.title {
-        value["title_candidates"] = json!([title]);
+    match (&talk.title, zoned(start, zone)) {
+        (Some(title), Some(start)) if is_one_of_several => {
+            value["title_candidates"] =
+                json!([format!("{title}, {}", start.format("%Y-%m-%d %H:%M"))]);
+            value["labels"] = json!([title]);
+        }
+        (Some(title), _) => value["title_candidates"] = json!([title]),
+        (None, _) => {}
     }
     if let Some(project) = &talk.project {
         value["project"] = json!(project);
@@ -135,6 +144,21 @@ mod tests {
             let end = record.value["window"]["end_ts_ms"].as_i64().unwrap();
             assert!(Timestamp(end).day_in(Tz::UTC).days() - day.days() <= 1);
         }
+    }
+
+    #[test]
+    fn sessions_of_one_chat_have_its_title_as_a_label_and_their_times_in_their_names() {
+        let named = |hours: &[i64]| {
+            let talk = Talk { title: Some("Family".to_owned()), ..talk(hours) };
+            let sessions = cut(talk, 6 * HOUR, Tz::Europe__Madrid).into_iter();
+            let named = sessions.map(|(_, one)| {
+                (one.value["title_candidates"][0].clone(), one.value["labels"].clone())
+            });
+            named.collect::<Vec<_>>()
+        };
+        assert_eq!(named(&[0, 1]), [("Family".into(), serde_json::Value::Null)]);
+        let expected = ["Family, 2026-02-10 23:00", "Family, 2026-02-11 07:00"];
+        assert_eq!(named(&[0, 1, 8]), expected.map(|name| (name.into(), json!(["Family"]))));
     }
 
     #[test]
