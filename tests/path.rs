@@ -1142,7 +1142,7 @@ fn written_days_and_speakers_are_kept_and_an_unclear_day_is_not_guessed() {
     let rows = person.json(0, &home(&["read", "--last", "20"]));
     let day = |name: &str| -> Vec<&str> {
         let of = |row: &&Value| {
-            row["meta"]["source_name"].as_str().is_some_and(|one| one.ends_with(name))
+            row["meta"]["source_name"].as_str().is_some_and(|one| one.contains(name))
         };
         rows.iter().filter(of).map(|row| row["day"].as_str().unwrap()).collect()
     };
@@ -1156,6 +1156,44 @@ fn written_days_and_speakers_are_kept_and_an_unclear_day_is_not_guessed() {
     says(&chat, &["I pay it, 64 euros", "and Ana owes me half", "the plumber comes on Monday"]);
     assert!(!chat.contains("encrypted") && !chat.contains("14:05 -"), "{chat}");
     says(&chat, &["Ben: I pay it, 64 euros"]);
+}
+
+#[test]
+fn every_command_says_who_said_what_in_a_small_chat_and_who_wrote_a_mail() {
+    let person = Person::new();
+    std::fs::create_dir(person.path("own")).unwrap();
+    let chat = "[2026-02-11, 08:15:00] Ana: The heating of the hall is broken.\n\
+        [2026-02-11, 23:50:00] Ben: The plumber comes tomorrow at nine.\n\
+        [2026-02-12, 00:20:00] Cleo: I open the door for him.\n";
+    std::fs::write(person.path("own/hall.txt"), chat).unwrap();
+    let mail = "From: Ana Ruiz <ana@x.example>\nSubject: The bridge\n\
+        Date: Mon, 9 Feb 2026 10:00:00 +0000\n\nThe council repairs the bridge in March.\n";
+    std::fs::write(person.path("own/bridge.eml"), mail).unwrap();
+    let said = [
+        "Ana: The heating of the hall is broken.",
+        "Ben: The plumber comes tomorrow at nine.",
+        "Cleo: I open the door for him.",
+    ];
+    for args in [
+        &["sum", "own/hall.txt"][..],
+        &["sum", "own/hall.txt", "own/bridge.eml"],
+        &["sum", "own/hall.txt", "--length", "short"],
+        &home(&["add", "--init", "own"]),
+        &home(&["read"]),
+    ] {
+        says(&person.run(0, args).out, &said);
+    }
+    let rows = person.json(0, &home(&["read"]));
+    let meta = |name: &str| {
+        let one = rows.iter().find(|row| row["meta"]["source_name"] == name).unwrap();
+        (one["meta"]["label"].clone(), one["meta"]["authors"].clone())
+    };
+    assert_eq!(meta("hall, 2026-02-11 08:15"), ("hall".into(), "Ana".into()));
+    assert_eq!(meta("hall, 2026-02-11 23:50"), ("hall".into(), "Ben, Cleo".into()));
+    assert_eq!(meta("The bridge"), (Value::Null, "Ana Ruiz".into()));
+    for command in ["read", "explain"] {
+        says(&person.run(0, &home(&[command, "The bridge"])).out, &["by Ana Ruiz"]);
+    }
 }
 
 #[test]

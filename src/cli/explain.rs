@@ -100,7 +100,8 @@ fn readable(context: &Context, explained: &Value, one: Option<&Published>) -> Ve
         let names = HomeNames::of(context);
         let project = one.project(&names.rules).map(|project| format!(" · {project}"));
         let project = project.unwrap_or_default();
-        lines.push(ui::dim(&format!("  {}{project}", one.day_shown(names.zone))));
+        let authors = one.authors().map(|authors| format!(" · by {authors}")).unwrap_or_default();
+        lines.push(ui::dim(&format!("  {}{authors}{project}", one.day_shown(names.zone))));
         lines.extend(one.warnings().into_iter().map(|warning| format!("  {warning}")));
         lines.extend(one.kept_by().into_iter().map(|reason| format!("  {reason}")));
         lines.extend(one.replaced_by().map(|by| format!("  the summary in its place: {by}")));

@@ -134,6 +134,11 @@ impl Published {
         plain_line(self.item.value["meta"]["folder"].as_str().unwrap_or_default())
     }
 
+    /// Who wrote its sources.
+    pub(super) fn authors(&self) -> Option<String> {
+        self.item.value["meta"]["authors"].as_str().map(plain_line)
+    }
+
     /// Its project by the rules of the home, as digests have it.
     pub(super) fn project(&self, rules: &ProjectRules) -> Option<String> {
         let meta = self.item.value["meta"].as_object()?;
@@ -395,11 +400,6 @@ pub(super) fn each_newest(
     shown: VersionChoice,
     take: &mut dyn FnMut(Published) -> ControlFlow<()>,
 ) -> Result<(), BusError> {
-    let mut days: Vec<(Day, Stream)> = Vec::new();
-    for stream in Stream::ALL {
-        days.extend(bus.days(*stream)?.into_iter().map(|day| (day, *stream)));
-    }
-) -> Result<(), BusError> {
     each_newest_of(bus, shown, None, take)
 }
 
@@ -431,15 +431,15 @@ pub(super) fn each_newest_of(
     shown: VersionChoice,
     asked: Option<AskedDays>,
     take: &mut dyn FnMut(Published) -> ControlFlow<()>,
+) -> Result<(), BusError> {
+    let mut days: Vec<(Day, Stream)> = Vec::new();
+    for stream in Stream::ALL {
+        days.extend(bus.days(*stream)?.into_iter().map(|day| (day, *stream)));
+    }
     days.sort();
     while let Some((day, _)) = days.last().copied() {
         let (mut items, mut versions) = (Vec::new(), None);
         while let Some((_, stream)) = days.pop_if(|(other, _)| *other == day) {
-            let partition = match bus.partition(stream, day) {
-                // It was removed while we looked.
-                Err(BusError::Missing { .. }) => continue,
-                partition => partition?,
-            };
             if let Some(asked) = asked
                 && !asked.may_be_in(bus, stream, day)?
             {
@@ -448,6 +448,11 @@ pub(super) fn each_newest_of(
             let versions = match &mut versions {
                 Some(known) => known,
                 unread => unread.insert(bus.versions(day)?),
+            };
+            let partition = match bus.partition(stream, day) {
+                // It was removed while we looked.
+                Err(BusError::Missing { .. }) => continue,
+                partition => partition?,
             };
             for item in partition.items() {
                 let one = Published::new(item?, versions);

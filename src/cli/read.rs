@@ -333,6 +333,7 @@ pub(super) fn summary_lines(
         }
     }
     let mut from = vec![one.day_shown(names.zone)];
+    from.extend(one.authors().map(|authors| format!("by {authors}")));
     from.extend(one.project(&names.rules).map(|project| plain_line(&project)));
     from.extend(one.is_private().then(|| PRIVATE.to_owned()));
     from.extend(one.warnings());

@@ -328,6 +328,9 @@ pub(crate) struct Place {
     pub url: Option<String>,
 }
 
+/// Authors of a summary that are named.
+const AUTHORS_NAMED: usize = 8;
+
 /// When a session began and ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Window {
@@ -411,6 +414,22 @@ impl InputContext {
             return Some(format!("{first} and {} more", self.sources.len() - 1));
         };
         primary.name()
+    }
+
+    /// Who wrote the sources, each once, by name, else by address. Of very many the rest is counted.
+    pub(crate) fn authors(&self) -> Option<String> {
+        let (mut names, mut known) = (Vec::new(), BTreeSet::new());
+        let authors = self.whole.iter().chain(&self.sources).filter_map(|one| one.author.as_ref());
+        for name in
+            authors.filter_map(|author| author.name.as_deref().or(author.address.as_deref()))
+        {
+            if known.insert(name) && names.len() < AUTHORS_NAMED {
+                names.push(name);
+            }
+        }
+        let more = known.len() - names.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        (!names.is_empty()).then(|| names.join(", ") + &more)
     }
 
     /// Where the sources were found, as far as all of them agree.
@@ -608,6 +627,23 @@ mod tests {
         };
         assert_eq!(session.time_precision(Some(1)), TimePrecision::Moment);
         assert_eq!(InputContext::default().time_precision(None), TimePrecision::Unknown);
+    }
+
+    #[test]
+    fn the_authors_of_many_sources_are_named_once_and_the_rest_is_counted() {
+        let of = |headers: &[&str]| {
+            let source = |header: &&str| SourceContext {
+                author: Person::parse(header),
+                ..SourceContext::default()
+            };
+            let sources = headers.iter().map(source).collect();
+            InputContext { sources, ..InputContext::default() }.authors()
+        };
+        assert_eq!(of(&["", " "]), None);
+        let three = of(&["Ana Ruiz <ana@x.example>", "bo@x.example", "Ana Ruiz"]);
+        assert_eq!(three.as_deref(), Some("Ana Ruiz, bo@x.example"));
+        let many = of(&["a", "b", "c", "d", "e", "f", "g", "h", "i", "a", "j"]);
+        assert_eq!(many.as_deref(), Some("a, b, c, d, e, f, g, h and 2 more"));
     }
 
     #[test]

@@ -54,7 +54,8 @@ impl Stream {
 }
 
 /// Members of `meta` that the program itself writes. A flow can add others.
-pub(crate) const META_NAMES: [&str; 19] = [
+pub(crate) const META_NAMES: [&str; 20] = [
+    "authors",
     "category",
     "conversation_id",
     "feed",

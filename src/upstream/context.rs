@@ -419,6 +419,7 @@ fn of_summary(record: &Value, zone: Tz) -> SourceContext {
     let mut context = SourceContext {
         kind: SourceKind::Summary,
         title: name_of_summary(record, meta),
+        author: words(meta, &["authors"]).and_then(|names| Person::parse(&names)),
         origin: Origin { url: words(meta, &["source_url"]), ..Origin::default() },
         labels: Labels {
             project: words(meta, &["project"]),
@@ -640,6 +641,16 @@ mod tests {
             let got = of(json!({"schema_version": version, "source_ids": ids}));
             assert_eq!(got, (expected.clone(), url.clone()), "{version}");
         }
+    }
+
+    #[test]
+    fn a_summary_has_the_authors_of_its_sources() {
+        let of = |meta: Value| of_summary(&json!({"meta": meta}), chrono_tz::UTC).author;
+        let shown = |author: Option<Person>| author.map(|author| author.shown());
+        assert_eq!(shown(of(json!({"authors": "Ana Ruiz"}))).as_deref(), Some("Ana Ruiz"));
+        let many = of(json!({"authors": "Ana, Bo and 2 more"})).and_then(|author| author.name);
+        assert_eq!(many.as_deref(), Some("Ana, Bo and 2 more"));
+        assert_eq!(of(json!({})), None);
     }
 
     #[test]

@@ -330,6 +330,7 @@ fn meta(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
     };
     let place = context.place();
     let known = [
+        ("authors", context.authors()),
         ("category", made.summary.category.clone()),
         ("format_type", made.summary.format_type.clone()),
         ("conversation_id", common.conversation_id.clone()),
