@@ -10,6 +10,7 @@ use std::path::Path;
 use super::archive::Archive;
 use super::chat_text;
 use crate::markup::{prefix, subtitles};
+use crate::model::builtin::extract::written::announces_event;
 
 /// Bytes of a file that decide its kind.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
@@ -320,7 +321,11 @@ fn of_mail(text: &str, extension: &str) -> Option<FileKind> {
     let has = |wanted: &[&str]| names.iter().any(|name| wanted.contains(&name.as_str()));
     let sent = has(&["from", "received", "return-path", "delivered-to"]);
     let addressed = has(&["to", "subject", "date", "message-id", "mime-version"]);
-    let is_mail = sent && addressed || extension == "eml" && !names.is_empty();
+    // `From: Lisbon`, `To: Porto`, `Time: 10:30` announce a journey.
+    let is_event = || {
+        !has(&["subject", "message-id", "received"]) && announces_event(prefix(text, HEAD_BYTES))
+    };
+    let is_mail = sent && addressed && !is_event() || extension == "eml" && !names.is_empty();
     is_mail.then_some(FileKind::Mail)
 }
 
@@ -497,6 +502,9 @@ mod tests {
         assert_eq!(kind("a.log", "10:00 started"), Ok(FileKind::Text));
         assert_eq!(kind("a.csv", "a,b\n1,2\n"), Ok(FileKind::Csv));
         assert_eq!(kind("a.md", "From: the garden\n\ntext"), Ok(FileKind::Markdown));
+        let trip = "From: Lisbon\nTo: Porto\nDate: 5 March 2026\nTime: 10:30\n\nPlatform 3.";
+        assert_eq!(kind("a.txt", trip), Ok(FileKind::Text));
+        assert_eq!(kind("a.txt", &format!("Subject: Trip\n{trip}")), Ok(FileKind::Mail));
         assert_eq!(kind("a.md", "[link](x) and more"), Ok(FileKind::Markdown));
         assert_eq!(kind("a.txt", "[x] a task"), Ok(FileKind::Text));
         assert_eq!(kind("a.txt", "a\u{85}b\u{8}."), Ok(FileKind::Text));
