@@ -1301,6 +1301,72 @@ fn items_of_a_json_feed_without_an_author_have_that_of_the_feed() {
 }
 
 #[test]
+fn texts_of_two_imports_with_one_id_are_all_kept_and_named() {
+    let person = Person::new();
+    let own = |name: &str, text: &str| {
+        let path = person.path("own").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let feed = |title: &str, items: &[(&str, &str, &str)]| {
+        let items: Vec<Value> = items
+            .iter()
+            .map(|(id, day, text)| json!({"id": id, "content_text": text, "date_published": day}))
+            .collect();
+        json!({"version": "https://jsonfeed.org/version/1.1", "title": title, "items": items})
+            .to_string()
+    };
+    let rss = |title: &str, day: &str, text: &str| {
+        format!(
+            "<rss><channel><title>{title}</title><item><guid>7</guid><pubDate>{day}</pubDate>\
+             <description>{text}</description></item></channel></rss>"
+        )
+    };
+    let mail = |from: &str, day: u32, text: &str| {
+        format!(
+            "From: {from}\nMessage-ID: <1@x.example>\nSubject: Rent\n\
+             Date: Mon, {day} Feb 2026 10:00:00 +0000\n\n{text}\n"
+        )
+    };
+    own("a/feed.json", &feed("Town", &[("1", "2026-02-11", "The bridge opens on Friday.")]));
+    own("a/news.xml", &rss("Town", "2026-02-11", "The pool closes on Monday."));
+    own("a/rent.eml", &mail("ana@x.example", 9, "The rent is 400 euros."));
+    person.run(0, &home(&["add", "--init", "own"]));
+    own(
+        "b/feed.json",
+        &feed(
+            "City",
+            &[
+                ("1", "2026-02-12", "The library buys three hundred books."),
+                ("2", "2026-02-12", "The market moves to the north square."),
+            ],
+        ),
+    );
+    own("b/news.xml", &rss("City", "2026-02-13", "The museum is free on Sunday."));
+    own("b/rent.eml", &mail("bo@x.example", 16, "Send the rent to another account."));
+    let added = person.run(0, &home(&["add", "own"]));
+    says(&added.err, &["4 new summaries", "3 records with an id that another day", "has the id `"]);
+    let all = ["bridge", "pool", "400 euros", "library", "market", "museum", "another account"];
+    says(&person.run(0, &home(&["read", "--last", "20"])).out, &all);
+    let known: Vec<Value> = events(&person).iter().map(|one| one["event_id"].clone()).collect();
+    let apart: std::collections::BTreeSet<String> = known.iter().map(Value::to_string).collect();
+    assert_eq!((known.len(), apart.len()), (7, 7));
+    // The same files again add nothing and have nothing to say.
+    let again = person.run(0, &home(&["add", "own"]));
+    assert!(!again.err.contains("with an id"), "{}", again.err);
+    assert_eq!(events(&person).len(), 7);
+    // An item that got another date is the same item, and one with other words its newer version.
+    own("a/feed.json", &feed("Town", &[("1", "2026-02-14", "The bridge opens on Friday.")]));
+    own("a/news.xml", &rss("Town", "2026-02-14", "The pool closes on Tuesday."));
+    let newer = person.run(0, &home(&["add", "own"]));
+    assert!(!newer.err.contains("with an id"), "{}", newer.err);
+    says(&newer.err, &["1 new summary"]);
+    let shown = person.run(0, &home(&["read", "--last", "20"])).out;
+    says(&shown, &["closes on Tuesday"]);
+    assert!(!shown.contains("closes on Monday"), "{shown}");
+}
+
+#[test]
 fn a_mail_without_a_date_in_another_mail_has_no_date() {
     let person = Person::new();
     std::fs::create_dir(person.path("own")).unwrap();

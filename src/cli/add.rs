@@ -245,6 +245,7 @@ impl Imported<'_> {
                 "failing": ended.failing.values().collect::<Vec<_>>(),
                 "skipped": skipped, "not_read": self.report.not_read,
                 "not_read_omitted": self.report.not_read_omitted, "dates_read": self.report.dates_read,
+                "ids_repeated": self.report.ids_repeated,
                 "gone": self.gone.iter().map(|one| &one.name).collect::<Vec<_>>(),
             }));
         } else {
@@ -307,6 +308,9 @@ impl Imported<'_> {
         if self.aside > 0 {
             let what = "edited away, answered again or hidden: imported, and part of no summary";
             ui.talk(ui::dim(&format!("{} {what}", ui::count(self.aside, "message"))));
+        }
+        if let Some(repeated) = self.report.repeated_ids() {
+            ui.talk(ui::dim(&plain_line(&repeated)));
         }
         for one in self.report.dates_read.iter().take(DATES_READ_NAMED) {
             let name = plain_line(&one.source);

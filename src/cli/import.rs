@@ -321,11 +321,8 @@ fn show(context: &Context, report: &Report) -> Exit {
             files => format!("{files} files"),
         };
         context.ui.talk(format!("{files}: {added} added, {known} known already"));
-        if let Some(first) = &report.id_repeated {
-            let count = super::ui::count(report.ids_repeated, "record");
-            context.ui.talk(format!(
-                "{count} with an id that another day or conversation has; each gets an id of its own: {first}"
-            ));
+        if let Some(repeated) = report.repeated_ids() {
+            context.ui.talk(repeated);
         }
         if !report.passed_over.is_empty() {
             let all = by_ending(&report.passed_over);

@@ -552,5 +552,16 @@ mod tests {
             }
         }
         assert_eq!((run().added, ids.len()), (0, 5));
+        // Another file with the same ids, on a day of its own.
+        let rows =
+            [row("1", "13", "a", "The well is dry."), row("3", "12", "b", "The key is old.")];
+        let text = rows.map(|row| format!("{row}\n")).concat();
+        disk.replace(&file, text.as_bytes(), 0o640).unwrap();
+        let report = run();
+        assert_eq!((report.added, report.known, report.ids_repeated), (1, 1, 1));
+        let first = "f.jsonl: a text of 2026-02-11 has the id `1` too";
+        assert_eq!(report.id_repeated.as_deref(), Some(first));
+        let again = run();
+        assert_eq!((again.added, again.known, again.ids_repeated), (0, 2, 0));
     }
 }

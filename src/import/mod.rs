@@ -22,6 +22,7 @@ pub(crate) mod intake;
 pub(crate) mod kind;
 pub mod mail;
 mod office;
+mod other_days;
 mod partition;
 mod pdf_marks;
 pub(crate) mod read;
@@ -40,10 +41,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Day, Timestamp};
 use crate::os::Disk;
 
+use other_days::{OtherDays, may_repeat};
 pub(crate) use partition::Appender;
+use partition::Likeness;
 pub use partition::NewRecord;
 pub(crate) use partition::{partition_of, partition_of_folder};
 
@@ -201,8 +205,34 @@ pub(crate) struct NotRead {
 
 impl Report {
     /// The id that a record has on its bus.
-    pub(crate) fn id_of(&self, key: partition::RecordKey) -> String {
-        self.renamed.get(&key).cloned().unwrap_or(key.id)
+    pub(crate) fn id_of(&self, mut key: partition::RecordKey) -> String {
+        // An id that another day has is replaced, and the new one may be that of another content.
+        while let Some(id) = self.renamed.get(&key).filter(|id| **id != key.id) {
+            key.id.clone_from(id);
+        }
+        key.id
+    }
+
+    /// In words, which records had an id that others have too.
+    pub(crate) fn repeated_ids(&self) -> Option<String> {
+        let first = self.id_repeated.as_ref()?;
+        let records = match self.ids_repeated {
+            1 => "1 record".to_owned(),
+            many => format!("{many} records"),
+        };
+        Some(format!(
+            "{records} with an id that another day, file, feed or conversation has; each gets an id of its own: {first}"
+        ))
+    }
+
+    /// The id that a record has of its own is that of another text too.
+    fn repeats(&mut self, record: &NewRecord, other: &str) {
+        let source = &record.value["source"];
+        let word = |name: &str| source[name].as_str().unwrap_or_default();
+        self.ids_repeated += 1;
+        self.id_repeated.get_or_insert_with(|| {
+            format!("{}: {other} has the id `{}` too", word("source_uri"), word("source_record_id"))
+        });
     }
 
     /// Something gave nothing.
@@ -285,6 +315,7 @@ type TakeEvent<'t> =
 struct Days<'a> {
     zone: chrono_tz::Tz,
     appender: Appender<'a>,
+    other_days: OtherDays,
     held: BTreeMap<Day, Vec<NewRecord>>,
     held_bytes: usize,
 }
@@ -292,7 +323,8 @@ struct Days<'a> {
 impl<'a> Days<'a> {
     fn new(target: Target<'a>) -> Days<'a> {
         let (appender, held) = (Appender::events(target), BTreeMap::new());
-        Days { zone: target.zone, appender, held, held_bytes: 0 }
+        let other_days = OtherDays::default();
+        Days { zone: target.zone, appender, other_days, held, held_bytes: 0 }
     }
 
     fn take(
@@ -328,9 +360,50 @@ impl<'a> Days<'a> {
     fn put(&mut self, report: &mut Report) -> Result<(), ImportError> {
         self.held_bytes = 0;
         for (day, records) in std::mem::take(&mut self.held) {
-            self.appender.take(&day.to_string(), records, report)?;
+            let mut apart = Vec::with_capacity(records.len());
+            for record in records {
+                apart.extend(self.apart(day, record, report)?);
+            }
+            self.appender.take(&day.to_string(), apart, report)?;
         }
         Ok(())
+    }
+
+    /// A record with an id that no other day has; `None` where it is there already under another day.
+    fn apart(
+        &mut self,
+        day: Day,
+        mut record: NewRecord,
+        report: &mut Report,
+    ) -> Result<Option<NewRecord>, ImportError> {
+        let own = day.to_string();
+        if !may_repeat(&record) || self.appender.has(&own, &record.id, report)? {
+            return Ok(Some(record));
+        }
+        let target = self.appender.target();
+        let Some(other) = self.other_days.of(target, &record.id, day)? else {
+            return Ok(Some(record));
+        };
+        let (key, other) = (record.key(), other.to_string());
+        let likeness = self.appender.likeness(&other, &key, report)?;
+        // An item of a feed or a mail has one time: what changed is its date, or the zone of the home.
+        let is_dated = record.value["event_kind"] == "external_observation";
+        if is_dated && likeness == Likeness::Same {
+            report.known += 1;
+            return Ok(None);
+        }
+        let parts = [Part::Labelled("day", &own), Part::Opaque(&record.id)];
+        let id = stable_id("evt", &parts);
+        let is_known = self.appender.has(&own, &id, report)?;
+        if is_dated && likeness == Likeness::Newer {
+            record.value["source"]["version_of"] = record.id.as_str().into();
+        } else if !is_known && record.value["source"][fields::SAME_ID_AS_LINE].is_null() {
+            report.repeats(&record, &format!("a text of {other}"));
+        }
+        record.value["event_id"] = id.as_str().into();
+        report.renamed.insert(key, id.clone());
+        record.id = id;
+        Ok(Some(record))
     }
 
     fn finish(mut self, report: &mut Report) -> Result<(), ImportError> {

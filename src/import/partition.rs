@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::fields::SAME_ID_AS_LINE;
 use super::{ImportError, PRODUCER, Report, Target, disk_error};
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::json::{line, to_file};
@@ -56,7 +57,7 @@ impl NewRecord {
 
     pub(super) fn key(&self) -> RecordKey {
         let (content, place) = (content_of_event(&self.value), Place::of(&self.value));
-        RecordKey { id: self.id.clone(), content, place }
+        RecordKey { id: self.id.clone(), at: self.order, content, place }
     }
 }
 
@@ -64,8 +65,18 @@ impl NewRecord {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RecordKey {
     pub(super) id: String,
+    at: i64,
     content: u64,
     place: Place,
+}
+
+/// How a record is like another one that has its id on another day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Likeness {
+    Same,
+    /// Of the same feed or file, with another content.
+    Newer,
+    Other,
 }
 
 /// A number for what an event says. A mail is the same with another footer, so its number is that of its sender
@@ -232,6 +243,24 @@ impl<'a> Appender<'a> {
         match self.growing(partition, report) {
             Ok(growing) => Ok(growing.known.contains_key(&IdKey::of(id))),
             Err(ImportError::Foreign { .. } | ImportError::Damaged { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn target(&self) -> Target<'a> {
+        self.target
+    }
+
+    /// How a record is like the one that has its id in a partition.
+    pub(super) fn likeness(
+        &mut self,
+        partition: &str,
+        key: &RecordKey,
+        report: &mut Report,
+    ) -> Result<Likeness, ImportError> {
+        match self.growing(partition, report) {
+            Ok(growing) => Ok(growing.likeness(key)),
+            Err(ImportError::Foreign { .. } | ImportError::Damaged { .. }) => Ok(Likeness::Other),
             Err(error) => Err(error),
         }
     }
@@ -405,6 +434,8 @@ impl Growing {
             let key = record.key();
             let first = self.id_in_place(&key);
             let content = self.content_id(&first, &key);
+            let is_of_another =
+                first != key.id || key.place == Place::Anywhere && content != key.id;
             let own = self.marked_id(&content, known.marks);
             // A mail never replaces another one: anybody can send one with the id of another.
             let first = if key.place == Place::Anywhere { content } else { first };
@@ -415,6 +446,10 @@ impl Growing {
                 record.value[id] = own.as_str().into();
                 report.renamed.insert(key, own.clone());
                 record.id = own;
+            }
+            let is_new = !self.known.contains_key(&IdKey::of(&record.id));
+            if is_of_another && is_new && record.value["source"][SAME_ID_AS_LINE].is_null() {
+                report.repeats(&record, "another text of its day");
             }
         }
         let is_gone = self.gone.contains(&record.id);
@@ -441,6 +476,23 @@ impl Growing {
         };
         let place = format!("{number:016x}");
         stable_id("evt", &[Part::Labelled("place", &place), Part::Opaque(&key.id)])
+    }
+
+    fn likeness(&self, key: &RecordKey) -> Likeness {
+        let known = self.known.get(&IdKey::of(&key.id));
+        let holds = |id: &str| self.known.contains_key(&IdKey::of(id));
+        match known {
+            Some(known) if known.place == key.place => {
+                let content = self.content_id(&key.id, key);
+                let is_mail = key.place == Place::Anywhere;
+                match holds(&content) {
+                    true => Likeness::Same,
+                    false if is_mail => Likeness::Other,
+                    false => Likeness::Newer,
+                }
+            }
+            _ => Likeness::Other,
+        }
     }
 
     /// The id of a source with this content: its own, unless it was another content that came first.
