@@ -4,14 +4,13 @@ use chrono_tz::Tz;
 use roxmltree::Node;
 use serde_json::{Value, json};
 
-use super::fields::{note_time, time};
+use super::fields::{note_time, time, written_time};
 use super::{LeftOut, NewRecord, office};
 use crate::contract::hash::sha256;
 use crate::contract::publish::{is_plain_mark, said_by_member, together};
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
 use crate::markup::html;
-use crate::model::builtin::extract::written::day_of_value;
 
 /// A feed with its items, or for each item why it is left out.
 pub(crate) struct Feed {
@@ -137,12 +136,8 @@ fn inner(node: Node<'_, '_>, names: &[&str]) -> Option<String> {
 
 /// When an item or a feed was written: the first date that can be read.
 fn date(node: Node<'_, '_>, names: &[&str], zone: Tz) -> Option<Value> {
-    inner_all(node, names).into_iter().find_map(|text| {
-        let day = || day_of_value(&text, None).map(|day| day.to_string());
-        let is_time = time(&Value::from(text.as_str()), zone).is_some();
-        let written = if is_time { Some(text.clone()) } else { day() };
-        written.map(Value::from)
-    })
+    let texts: Vec<Value> = inner_all(node, names).into_iter().map(Value::from).collect();
+    written_time(texts.iter(), zone)
 }
 
 fn link(item: Node<'_, '_>) -> Option<String> {

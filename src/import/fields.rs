@@ -17,6 +17,7 @@ use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, TimePrecision, lo
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::markup::html;
+use crate::model::builtin::extract::written::day_of_value;
 use crate::os::Disk;
 use crate::upstream::index::IdKey;
 use crate::upstream::moment::Moment;
@@ -185,7 +186,8 @@ fn event(
     record: &Value,
     zone: Tz,
 ) -> Result<(Timestamp, NewRecord), LeftOut> {
-    let at = first(record, &mapping.time).and_then(|written| time(written, zone));
+    let written = written_time(mapping.time.iter().filter_map(|path| at_path(record, path)), zone);
+    let at = written.as_ref().and_then(|written| time(written, zone));
     let role = word(record, &mapping.role);
     let conversation = word(record, &mapping.conversation);
     let found = mapping.text.iter().find_map(|path| {
@@ -260,7 +262,7 @@ fn event(
     let Some(at) = at else {
         return Err(LeftOut::Undated(Box::new(NewRecord { order, id, value })));
     };
-    note_time(&mut value, at, first(record, &mapping.time));
+    note_time(&mut value, at, written.as_ref());
     Ok((at, NewRecord { order, id, value }))
 }
 
@@ -389,7 +391,11 @@ pub(super) fn subkind_of(role: &str) -> &'static str {
 }
 
 fn first<'a>(record: &'a Value, candidates: &[String]) -> Option<&'a Value> {
-    candidates.iter().find_map(|path| path.split('.').try_fold(record, |value, key| value.get(key)))
+    candidates.iter().find_map(|path| at_path(record, path))
+}
+
+fn at_path<'a>(record: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(record, |value, key| value.get(key))
 }
 
 /// The first candidate that holds a non-empty scalar.
@@ -428,6 +434,15 @@ pub(super) fn note_local(event: &mut Value, local: NaiveDateTime) {
     let (name, word) = TimePrecision::LOCAL;
     event["timestamp"] = local_text(local).into();
     event[name] = word.into();
+}
+
+/// The first value that names a time, or a day in words: `February 11, 2026`.
+pub(super) fn written_time<'v>(values: impl Iterator<Item = &'v Value>, zone: Tz) -> Option<Value> {
+    let mut values = values.filter_map(|value| {
+        let day = || day_of_value(value.as_str()?, None).map(|day| day.to_string().into());
+        if time(value, zone).is_some() { Some(value.clone()) } else { day() }
+    });
+    values.next()
 }
 
 /// The time of a record. One without an offset is on the clock of the zone.
@@ -515,6 +530,26 @@ mod tests {
         disk.replace(&lines, more.as_bytes(), 0o640).unwrap();
         assert!(matches!(run(&lines), Err(ImportError::Foreign { .. })));
         assert!(tree(disk, &root) == before);
+    }
+
+    #[test]
+    fn the_first_date_that_can_be_read_is_the_date_of_a_record() {
+        let day = |record: Value| {
+            let found = event(&Mapping::feed(), "f.json", &record, chrono_tz::UTC);
+            let (at, event) = found.unwrap();
+            assert_eq!(event.value["timestamp_ms"], at.0);
+            at.day_in(chrono_tz::UTC).to_string()
+        };
+        for dates in [
+            json!({"date_published": "soon", "updated": "2026-02-11T10:00:00Z"}),
+            json!({"date_published": null, "pubDate": "Wed, 11 Feb 2026 10:00:00 GMT"}),
+            json!({"published": "February 11, 2026"}),
+            json!({"date": "11 de febrero de 2026"}),
+        ] {
+            let mut record = json!({"id": "a", "content_text": "The bridge opens."});
+            record.as_object_mut().unwrap().extend(dates.as_object().unwrap().clone());
+            assert_eq!(day(record.clone()), "2026-02-11", "{record}");
+        }
     }
 
     #[test]
