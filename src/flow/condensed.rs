@@ -4,12 +4,13 @@
 //! Contract: pure, and bounded for any number of sources: names for which there is no room are counted.
 //! `docs/source-text-hash.md` specifies it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use chrono_tz::Tz;
+use serde_json::{Map, Value};
 
 use super::labels::{LINE_ENDS_BYTES, label, moment, with_role};
-use crate::contract::source::{Labels, Person, SourceContext};
+use crate::contract::source::{Labels, Origin, Person, SourceContext};
 use crate::markup::prefix;
 
 /// Most bytes of the names in one label, when the prompt has the room.
@@ -28,6 +29,12 @@ struct Names {
 const TITLES: Names = Names { most: 4, chars: 120, others: ["more", "more"] };
 const PEOPLE: Names = Names { most: 8, chars: 80, others: ["other", "others"] };
 const PROJECTS: Names = Names { most: 4, chars: 40, others: ["more", "more"] };
+const LINKS: Names = Names { most: 4, chars: 160, others: ["more", "more"] };
+const VALUES: Names = Names { most: 4, chars: 60, others: ["more", "more"] };
+/// Members that records have beside, such as `kind` and `org`, of which the values are told.
+const MEMBERS_MAX: usize = 6;
+/// Bytes of the signs around a member of a list in JSON.
+const MEMBER_SIGNS_BYTES: usize = 8;
 
 /// Bytes of the largest number of a condensed text, with its brackets.
 const NUMBER_BYTES: usize = "[20000] ".len();
@@ -59,6 +66,12 @@ impl Telling {
         let label = label(id, Some(&source), false, self.zone);
         let receivers = source.to.iter().filter_map(|names| names.name.as_ref());
         let beside = receivers.chain(&source.labels.project).map(String::len).sum::<usize>();
+        // An address is told as the link and as the origin of the text.
+        let links = source.origin.url.iter().map(|url| 2 * (url.len() + MEMBER_SIGNS_BYTES));
+        let members = source.meta.iter();
+        let members =
+            members.map(|(name, value)| name.len() + value.to_string().len() + MEMBER_SIGNS_BYTES);
+        let beside = beside + links.chain(members).sum::<usize>();
         CondensedLabel {
             label_bytes: NUMBER_BYTES + label.len() + beside + LINE_ENDS_BYTES,
             source,
@@ -72,6 +85,8 @@ impl Telling {
         let authors = PEOPLE.listed(of.iter().filter_map(|source| self.author(source)), bytes);
         let to = PEOPLE.listed(of.iter().flat_map(|source| &source.to).map(Person::shown), bytes);
         let projects = of.iter().filter_map(|source| source.labels.project.clone());
+        let links = of.iter().filter_map(|source| source.origin.url.clone());
+        let url = LINKS.listed(links, bytes / 2);
         SourceContext {
             id: id.to_owned(),
             title: titles,
@@ -79,6 +94,8 @@ impl Telling {
             day: days(of),
             author: authors.map(person),
             to: to.map(person).into_iter().collect(),
+            origin: Origin { url, ..Origin::default() },
+            meta: members(of, bytes / 2),
             labels: Labels { project: PROJECTS.listed(projects, bytes), ..Labels::default() },
             ..SourceContext::default()
         }
@@ -109,6 +126,25 @@ impl Telling {
         let latest = timed.clone().max_by_key(|source| source.time())?;
         Some(range(moment(earliest, self.zone)?, moment(latest, self.zone)?))
     }
+}
+
+/// The values of the members that sources have beside, those that are one word or text, each once.
+fn members(of: &[&SourceContext], bytes: usize) -> Map<String, Value> {
+    let word = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        _ => None,
+    };
+    let names: BTreeSet<&String> =
+        of.iter().flat_map(|source| &source.meta).map(|(name, _)| name).collect();
+    let each = bytes / MEMBERS_MAX;
+    let told = names.into_iter().filter_map(|name| {
+        let values = of.iter().filter_map(|source| word(source.meta.get(name)?));
+        let room = each.checked_sub(name.len())?;
+        Some((name.clone(), VALUES.listed(values, room)?.into()))
+    });
+    told.take(MEMBERS_MAX).collect()
 }
 
 /// The day of some sources, or the first and the last.
@@ -157,6 +193,8 @@ fn cut(name: &str, chars: usize, bytes: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn titled(title: &str) -> SourceContext {
@@ -176,6 +214,42 @@ mod tests {
         let long = told(&[titled(&"x".repeat(200))], 8_000);
         assert_eq!(long.title, Some(format!("{}…", "x".repeat(120))));
         assert_eq!(told(&[SourceContext::default()], 8_000).title, None);
+    }
+
+    #[test]
+    fn what_records_have_beside_is_told_once_and_within_its_share() {
+        let record = |url: &str, meta: Value| SourceContext {
+            origin: Origin { url: Some(url.into()), ..Origin::default() },
+            meta: meta.as_object().unwrap().clone(),
+            ..SourceContext::default()
+        };
+        let of = [
+            record("https://x.example/1", json!({"kind": "job", "org": "ACME", "pay": 7})),
+            record("https://x.example/2", json!({"kind": "job", "org": "Blue", "more": [1]})),
+        ];
+        let told = told(&of, 8_000);
+        assert_eq!(told.origin.url.as_deref(), Some("https://x.example/1; https://x.example/2"));
+        let expected = json!({"kind": "job", "org": "ACME; Blue", "pay": "7"});
+        assert_eq!(Value::Object(told.meta), expected);
+        let many: Map<String, Value> =
+            (0..40).map(|at| (format!("m{at}"), "x".repeat(50).into())).collect();
+        let many = [record(&"u".repeat(900), many.into())];
+        for prompt_bytes in [0, 100, 400, 4_000, 8_000, 1 << 20] {
+            let of: Vec<&SourceContext> = many.iter().collect();
+            let telling =
+                Telling { zone: None, roles_differ: false, is_session: false, prompt_bytes };
+            let told = telling.told("n0_0", &of);
+            let members: usize = told
+                .source
+                .meta
+                .iter()
+                .map(|(name, value)| name.len() + value.as_str().unwrap().len())
+                .sum();
+            let links = told.source.origin.url.unwrap_or_default().len();
+            let most = NAMES_BYTES_MAX.min(prompt_bytes / NAMES_SHARE) / 2;
+            assert!(links + members <= most + 4 * MEMBERS_MAX, "{links} {members} of {most}");
+            assert!(told.label_bytes >= links + members);
+        }
     }
 
     #[test]
