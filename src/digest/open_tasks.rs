@@ -51,9 +51,12 @@ impl Sight {
     }
 }
 
+/// The summary that doubts a source, if one does.
+type Doubtful<'l> = Box<dyn Fn(&Unit) -> Option<Seq> + 'l>;
+
 /// What some summaries say of tasks.
 struct Evidence<'l> {
-    doubtful: Box<dyn Fn(&Unit) -> Option<Seq> + 'l>,
+    doubtful: Doubtful<'l>,
     said: HashMap<u64, Seq>,
     newest: HashMap<u64, (&'l Unit, HashSet<u64>)>,
     over: Box<dyn Fn(Day) -> Option<Seq>>,

@@ -7,6 +7,7 @@ use chrono::NaiveDateTime;
 use chrono_tz::Tz;
 use serde_json::{Value, json};
 
+use super::partition::SAME_ID_AS_LINE;
 use super::stream::{FEED_AUTHORS, FEED_TITLE, each_record};
 use super::{ImportError, LeftOut, NewRecord, Report, TakeEvent, Target, import_events, said};
 use crate::contract::hash::sha256;
@@ -57,8 +58,6 @@ pub(crate) enum Otherwise {
     Everything,
 }
 
-/// The member of the source of an event whose own id another record of the file has: the line of that record.
-pub(super) const SAME_ID_AS_LINE: &str = "same_id_as_line";
 /// The member of a JSON Feed that holds plain text.
 const PLAIN_TEXT: &str = "content_text";
 

@@ -47,8 +47,8 @@ use crate::os::Disk;
 
 use other_days::{OtherDays, may_repeat};
 pub(crate) use partition::Appender;
-use partition::Likeness;
 pub use partition::NewRecord;
+use partition::{Likeness, SAME_ID_AS_LINE};
 pub(crate) use partition::{partition_of, partition_of_folder};
 
 /// The producer named in manifests of imported partitions.
@@ -334,7 +334,7 @@ impl<'a> Days<'a> {
         report: &mut Report,
     ) -> Result<(), ImportError> {
         let source = &record.value["source"];
-        if let Some(first) = source[fields::SAME_ID_AS_LINE].as_u64() {
+        if let Some(first) = source[SAME_ID_AS_LINE].as_u64() {
             let (line, id) =
                 (source["line"].as_u64().unwrap_or_default(), &source["source_record_id"]);
             let file = source["source_uri"].as_str().unwrap_or_default();
@@ -397,7 +397,7 @@ impl<'a> Days<'a> {
         let is_known = self.appender.has(&own, &id, report)?;
         if is_dated && likeness == Likeness::Newer {
             record.value["source"]["version_of"] = record.id.as_str().into();
-        } else if !is_known && record.value["source"][fields::SAME_ID_AS_LINE].is_null() {
+        } else if !is_known && record.value["source"][SAME_ID_AS_LINE].is_null() {
             report.repeats(&record, &format!("a text of {other}"));
         }
         record.value["event_id"] = id.as_str().into();

@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::fields::SAME_ID_AS_LINE;
 use super::{ImportError, PRODUCER, Report, Target, disk_error};
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::json::{line, to_file};
@@ -33,6 +32,8 @@ const NO_FOLDER: &str = "files";
 pub(super) const CHUNKING_POLICY: &str = "headings_or_paragraphs.4000.v2";
 const MODE: u32 = 0o640;
 const EVENT_ID: &str = "event_id";
+/// The member of the source of an event whose own id another record of the file has: the line of that record.
+pub(super) const SAME_ID_AS_LINE: &str = "same_id_as_line";
 /// Ids that are held before what was begun is finished.
 const IDS_MAX: usize = if cfg!(test) { 50 } else { 4 << 20 };
 /// A longer line of a partition is read by nobody, and its partition with it.
