@@ -448,10 +448,7 @@ impl InputContext {
             folder: agreed(SourceContext::folder),
             feed: agreed(|source| source.origin.feed.clone()),
             mailbox: agreed(SourceContext::mailbox),
-            label: agreed(|source| source.labels.tags.first().cloned()).or_else(|| {
-                let whole = self.whole.as_ref().filter(|one| one.kind == SourceKind::Session)?;
-                whole.labels.tags.first().cloned()
-            }),
+            label: agreed(|source| source.labels.tags.first().cloned()),
             url: agreed(|source| source.origin.url.clone()),
         }
     }

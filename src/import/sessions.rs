@@ -3,7 +3,7 @@
 //! Contract: a session lies within two days, because readers look for its messages on its own day and
 //! the days beside it. The id depends on the messages and their times, so a conversation that continues
 //! later makes another session, and the same messages make the same one. Of several sessions of one conversation
-//! each has its time behind the title, and the title alone as a label.
+//! each has its day behind the title, with its time where the day has another one, and the title alone as a label.
 
 use chrono_tz::Tz;
 use serde_json::json;
@@ -47,14 +47,25 @@ pub(super) fn cut(mut talk: Talk, gap_ms: i64, zone: Tz) -> Vec<(Day, NewRecord)
     if !open.is_empty() {
         spans.push(open);
     }
-    let several = spans.len() > 1;
-    spans.iter().map(|messages| session(&talk, messages, several, gap_ms, zone)).collect()
+    let begin = |messages: &Vec<(Timestamp, String)>| zoned(messages[0].0, zone);
+    let days: Vec<_> = spans.iter().map(|one| begin(one).map(|at| at.date_naive())).collect();
+    let named = spans.iter().zip(&days).map(|(messages, day)| {
+        let form = match days.iter().filter(|other| *other == day).count() {
+            1 => "%Y-%m-%d",
+            _ => "%Y-%m-%d %H:%M",
+        };
+        let title = talk.title.as_deref().zip(begin(messages));
+        let name = title.filter(|_| days.len() > 1);
+        let name = name.map(|(title, at)| format!("{title}, {}", at.format(form)));
+        session(&talk, messages, name, gap_ms, zone)
+    });
+    named.collect()
 }
 
 fn session(
     talk: &Talk,
     messages: &[(Timestamp, String)],
-    is_one_of_several: bool,
+    name: Option<String>,
     gap_ms: i64,
     zone: Tz,
 ) -> (Day, NewRecord) {
@@ -84,14 +95,11 @@ fn session(
     if let Some(conversation) = &talk.id {
         value["conversation_ids"] = json!([conversation]);
     }
-    match (&talk.title, zoned(start, zone)) {
-        (Some(title), Some(start)) if is_one_of_several => {
-            value["title_candidates"] =
-                json!([format!("{title}, {}", start.format("%Y-%m-%d %H:%M"))]);
+    if let Some(title) = &talk.title {
+        value["title_candidates"] = json!([name.as_ref().unwrap_or(title)]);
+        if name.is_some() {
             value["labels"] = json!([title]);
         }
-        (Some(title), _) => value["title_candidates"] = json!([title]),
-        (None, _) => {}
     }
     if let Some(project) = &talk.project {
         value["project"] = json!(project);
@@ -157,8 +165,11 @@ mod tests {
             named.collect::<Vec<_>>()
         };
         assert_eq!(named(&[0, 1]), [("Family".into(), serde_json::Value::Null)]);
-        let expected = ["Family, 2026-02-10 23:00", "Family, 2026-02-11 07:00"];
-        assert_eq!(named(&[0, 1, 8]), expected.map(|name| (name.into(), json!(["Family"]))));
+        let expected = ["Family, 2026-02-10", "Family, 2026-02-11"];
+        assert_eq!(named(&[0, 8]), expected.map(|name| (name.into(), json!(["Family"]))));
+        let expected =
+            ["Family, 2026-02-10", "Family, 2026-02-11 07:00", "Family, 2026-02-11 15:00"];
+        assert_eq!(named(&[0, 8, 16]), expected.map(|name| (name.into(), json!(["Family"]))));
     }
 
     #[test]
