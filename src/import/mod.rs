@@ -174,6 +174,9 @@ pub struct Report {
     /// The first of them, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id_repeated: Option<String>,
+    /// The days of the ids that are on the bus.
+    #[serde(skip)]
+    other_days: OtherDays,
     /// Files whose dates allow two readings.
     #[serde(skip)]
     pub(crate) dates_read: Vec<DatesRead>,
@@ -315,7 +318,6 @@ type TakeEvent<'t> =
 struct Days<'a> {
     zone: chrono_tz::Tz,
     appender: Appender<'a>,
-    other_days: OtherDays,
     held: BTreeMap<Day, Vec<NewRecord>>,
     held_bytes: usize,
 }
@@ -323,8 +325,7 @@ struct Days<'a> {
 impl<'a> Days<'a> {
     fn new(target: Target<'a>) -> Days<'a> {
         let (appender, held) = (Appender::events(target), BTreeMap::new());
-        let other_days = OtherDays::default();
-        Days { zone: target.zone, appender, other_days, held, held_bytes: 0 }
+        Days { zone: target.zone, appender, held, held_bytes: 0 }
     }
 
     fn take(
@@ -381,7 +382,7 @@ impl<'a> Days<'a> {
             return Ok(Some(record));
         }
         let target = self.appender.target();
-        let Some(other) = self.other_days.of(target, &record.id, day)? else {
+        let Some(other) = report.other_days.of(target, &record.id, day)? else {
             return Ok(Some(record));
         };
         let (key, other) = (record.key(), other.to_string());

@@ -17,7 +17,7 @@ use crate::upstream::index::IdKey;
 use crate::upstream::lines::Lines;
 
 /// The days of ids, on the bus and in this import.
-#[derive(Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct OtherDays {
     days: HashMap<IdKey, Day>,
     is_read: bool,
