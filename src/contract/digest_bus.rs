@@ -67,6 +67,9 @@ pub struct BagIdentity<'a> {
     pub summaries_hash: &'a str,
     /// Hash of the ids of the closed tasks that the memos show; `None` without closed tasks.
     pub closed_tasks_hash: Option<&'a str>,
+    /// Hash of the projects of the ordered summaries; `None` where the rules of projects are the
+    /// default ones, because the summaries then determine their projects.
+    pub projects_hash: Option<&'a str>,
 }
 
 /// The id of a bag.
@@ -85,6 +88,7 @@ pub fn bag_id(identity: &BagIdentity<'_>) -> String {
         Part::Labelled("summaries_hash", identity.summaries_hash),
     ];
     parts.extend(identity.closed_tasks_hash.map(|hash| Part::Labelled("closed_tasks_hash", hash)));
+    parts.extend(identity.projects_hash.map(|hash| Part::Labelled("projects_hash", hash)));
     stable_id("bag", &parts)
 }
 
@@ -114,6 +118,7 @@ mod tests {
             group: Some("free:automation"),
             summaries_hash: &list_hash(&["sum_a", "sum_b"]),
             closed_tasks_hash: None,
+            projects_hash: None,
         };
         let id = bag_id(&identity);
         assert_eq!(id, "bag_777f43e5bebbe5bb53cb1d46947ef8c1");
@@ -128,8 +133,9 @@ mod tests {
             BagIdentity { group: Some("free:automation "), ..identity },
             BagIdentity { summaries_hash: "0", ..identity },
             BagIdentity { closed_tasks_hash: Some("0"), ..identity },
+            BagIdentity { projects_hash: Some("0"), ..identity },
         ];
         let ids: BTreeSet<String> = others.iter().map(bag_id).chain([id]).collect();
-        assert_eq!(ids.len(), 11);
+        assert_eq!(ids.len(), 12);
     }
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::choose::{BagDraft, BagGroup, left_out};
-use super::library::Library;
+use super::library::{Library, Unit};
 use super::markdown::{one_line, shorten};
 use super::memo::{self, MemoItem};
 use super::open_tasks::OpenTasks;
@@ -182,25 +182,51 @@ fn shows_tasks(selector: &Selector) -> bool {
     selector.memo.channels.iter().any(tells)
 }
 
-/// The closed tasks that the memos of some summaries show, and the hash of them. Without any there is
-/// no hash, and the bag id is the one of the summaries alone.
-pub(crate) fn closed_tasks(
-    selector: &Selector,
-    library: &Library,
-    open_tasks: &OpenTasks,
-    units: &[u32],
-) -> (Vec<String>, Option<Digest>) {
-    if !shows_tasks(selector) {
-        return (Vec::new(), None);
+/// What the files of a bag say of its summaries and the summaries do not determine. An empty list is
+/// no part of the bag id.
+#[derive(Debug, Default)]
+pub(crate) struct BagState {
+    /// The closed tasks that the memos show.
+    pub closed: Vec<String>,
+    /// The project of each summary, empty for one without; only where the home has rules of its own.
+    projects: Vec<String>,
+}
+
+impl BagState {
+    pub(crate) fn of(
+        selector: &Selector,
+        library: &Library,
+        open_tasks: &OpenTasks,
+        units: &[u32],
+    ) -> BagState {
+        let units = || units.iter().map(|place| &library.units()[*place as usize]);
+        let mut closed = BTreeSet::new();
+        if shows_tasks(selector) {
+            let marks = units().filter_map(|unit| Some((unit, library.task_marks(unit)?)));
+            let tasks =
+                marks.flat_map(|(unit, marks)| marks.tasks.iter().map(move |task| (unit, task.id)));
+            let is_closed = |unit: &Unit, task| open_tasks.closed(library, unit, task).is_some();
+            let tasks = tasks.filter(|(unit, task)| is_closed(unit, *task));
+            closed.extend(tasks.map(|(_, task)| task_id(task)));
+        }
+        let project = |unit: &Unit| match unit.project {
+            Some(project) => library.projects.word(project).to_owned(),
+            None => String::new(),
+        };
+        let projects = match library.rules().is_default() {
+            true => Vec::new(),
+            false => units().map(project).collect(),
+        };
+        BagState { closed: closed.into_iter().collect(), projects }
     }
-    let units = units.iter().map(|place| &library.units()[*place as usize]);
-    let marks = units.filter_map(|unit| Some((unit, library.task_marks(unit)?)));
-    let tasks = marks.flat_map(|(unit, marks)| marks.tasks.iter().map(move |task| (unit, task.id)));
-    let closed = tasks.filter(|(unit, task)| open_tasks.closed(library, unit, *task).is_some());
-    let closed: BTreeSet<String> = closed.map(|(_, task)| task_id(task)).collect();
-    let closed: Vec<String> = closed.into_iter().collect();
-    let hash = (!closed.is_empty()).then(|| list_digest(&closed));
-    (closed, hash)
+
+    fn closed_hash(&self) -> Option<Digest> {
+        (!self.closed.is_empty()).then(|| list_digest(&self.closed))
+    }
+
+    fn projects_hash(&self) -> Option<Digest> {
+        (!self.projects.is_empty()).then(|| list_digest(&self.projects))
+    }
 }
 
 /// The id that a draft would get, and the hash of its summaries.
@@ -210,10 +236,11 @@ pub(crate) fn draft_id(
     window: &WindowFacts,
     group: Option<&BagGroup>,
     ids: &[String],
-    closed: Option<Digest>,
+    state: &BagState,
 ) -> (String, Digest) {
     let hash = list_digest(ids);
-    let closed = closed.map(|hash| hash.hex());
+    let closed = state.closed_hash().map(|hash| hash.hex());
+    let projects = state.projects_hash().map(|hash| hash.hex());
     let id = bag_id(&BagIdentity {
         bag_type: selector.bag_type.as_str(),
         window_type: window.window_type.as_str(),
@@ -224,6 +251,7 @@ pub(crate) fn draft_id(
         group: group.map(|group| group.key.as_str()),
         summaries_hash: &hash.hex(),
         closed_tasks_hash: closed.as_deref(),
+        projects_hash: projects.as_deref(),
     });
     (id, hash)
 }
@@ -239,8 +267,7 @@ pub(crate) struct NewBag<'a> {
     pub draft: &'a BagDraft,
     /// Its summaries, in the order of the selector.
     pub items: &'a [BagItem],
-    /// The tasks of its summaries that are closed, and the hash of them.
-    pub closed: (Vec<String>, Option<Digest>),
+    pub state: BagState,
 }
 
 impl NewBag<'_> {
@@ -249,7 +276,7 @@ impl NewBag<'_> {
         let ids: Vec<String> = self.items.iter().map(|one| one.memo.summary_id.clone()).collect();
         let group = self.draft.group.as_ref();
         let (bag_id, summaries_hash) =
-            draft_id(self.selector, &self.selector_hash.hex(), &window, group, &ids, self.closed.1);
+            draft_id(self.selector, &self.selector_hash.hex(), &window, group, &ids, &self.state);
         let about = group.map(spoken);
         let title = self.selector.title_of(about.as_deref(), &self.window.title());
         let title = shorten(&one_line(&title), TITLE_CHARS);
@@ -433,8 +460,11 @@ impl NewBag<'_> {
             self.items.iter().map(|item| item.schema_version.as_str()).collect();
         let mut identity =
             json!({"scheme": "stable_id:v1", "summaries_hash": facts.summaries_hash});
-        if let Some(hash) = self.closed.1 {
+        if let Some(hash) = self.state.closed_hash() {
             identity["closed_tasks_hash"] = json!(hash);
+        }
+        if let Some(hash) = self.state.projects_hash() {
+            identity["projects_hash"] = json!(hash);
         }
         let mut bag = json!({
             "schema_version": BAG_VERSION,
@@ -488,8 +518,11 @@ impl NewBag<'_> {
             upstream["source_ids_union"] = json!(sources);
         }
         upstream["source_ids_union_hash"] = list_hash(&sources).into();
-        if !self.closed.0.is_empty() {
-            upstream["closed_task_ids"] = json!(self.closed.0);
+        if !self.state.closed.is_empty() {
+            upstream["closed_task_ids"] = json!(self.state.closed);
+        }
+        if !self.state.projects.is_empty() {
+            upstream["projects"] = json!(self.state.projects);
         }
         let reasons: BTreeMap<&str, u64> =
             self.draft.dropped.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();

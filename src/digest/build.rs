@@ -19,12 +19,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use chrono_tz::Tz;
 use serde_json::{Value, json};
 
-use super::bag::{BagFiles, BagItem, BuildStamp, NewBag, closed_tasks, draft_id, window_facts};
+use super::bag::{BagFiles, BagItem, BagState, BuildStamp, NewBag, draft_id, window_facts};
 use super::catalog::{self, Catalog, Changes, Reason, Retirement};
 use super::choose::{BagDraft, Matcher};
 use super::library::{Library, Unit};
 use super::open_tasks::OpenTasks;
 use super::parallel::in_parallel;
+use super::project::ProjectRules;
 use super::publish::{DigestError, Digests, disk_error, write_files};
 use super::run::{BuildAccount, BuildFailure};
 use super::selector::{Selector, Selectors};
@@ -390,7 +391,7 @@ impl<'a> Build<'a> {
         matcher: &Matcher<'_>,
     ) -> (Vec<Window>, bool) {
         let catalog = self.digests.catalog();
-        let print = fingerprint(hash, matcher.zone());
+        let print = fingerprint(hash, matcher.zone(), &self.settings.selectors.rules());
         let known = catalog.selectors().get(&selector.selector_id) == Some(&print);
         let full = self.order.all || self.order.selector.is_some() || !known;
         let mut windows = match full || self.order.window.is_some() {
@@ -654,9 +655,10 @@ impl<'a> Build<'a> {
 
     fn selectors(&self) -> BTreeMap<String, String> {
         let zone = self.settings.zone;
+        let rules = self.settings.selectors.rules();
         let print = |selector: &Selector| {
             let zone = selector.zone(zone).unwrap_or(zone);
-            (selector.selector_id.clone(), fingerprint(&selector.hash().hex(), zone))
+            (selector.selector_id.clone(), fingerprint(&selector.hash().hex(), zone, &rules))
         };
         self.settings.selectors.active().map(print).collect()
     }
@@ -775,9 +777,13 @@ pub fn close_crashed(
     Ok(Some(run_id))
 }
 
-/// The fingerprint includes the zone because the zone decides the day of a summary.
-fn fingerprint(hash: &str, zone: Tz) -> String {
-    format!("{hash} {}", zone.name())
+/// The fingerprint includes the zone because the zone decides the day of a summary, and the rules
+/// of the home because they decide its project.
+fn fingerprint(hash: &str, zone: Tz, rules: &ProjectRules) -> String {
+    match rules.is_default() {
+        true => format!("{hash} {}", zone.name()),
+        false => format!("{hash} {} {}", zone.name(), rules.hash().hex()),
+    }
 }
 
 pub(super) fn to_json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, BuildError> {
@@ -801,8 +807,8 @@ fn look(
         let unit = |place: &u32| library.units()[*place as usize].summary_id();
         let ids: Vec<String> = draft.units.iter().map(unit).collect();
         let group = draft.group.as_ref();
-        let (_, closed) = closed_tasks(job.selector, library, open_tasks, &draft.units);
-        let (bag_id, _) = draft_id(job.selector, job.hash, &facts, group, &ids, closed);
+        let state = BagState::of(job.selector, library, open_tasks, &draft.units);
+        let (bag_id, _) = draft_id(job.selector, job.hash, &facts, group, &ids, &state);
         let group = group.map(|group| group.key.clone());
         let standing = match catalog.entries().get(&bag_id) {
             Some(entry) if entry.retired.is_none() => BagStanding::Live,
@@ -836,7 +842,7 @@ fn write_bag(
         window: &job.window,
         draft,
         items: &items,
-        closed: closed_tasks(job.selector, library, open_tasks, &draft.units),
+        state: BagState::of(job.selector, library, open_tasks, &draft.units),
     };
     let (facts, files) = bag.render(stamp).map_err(DigestError::Record)?;
     let folder = staging.join(facts.path());

@@ -10,6 +10,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::contract::hash::Digest;
+use crate::contract::json::jcs_hash;
 use crate::contract::vocabulary::spellings;
 
 pub(crate) const RULES_VERSION: &str = "project_rules.v1";
@@ -61,10 +63,10 @@ pub struct ProjectRule {
     project: Option<String>,
 }
 
-fn is_one_of(value: &str, list: &[String]) -> bool {
-    list.iter().any(|one| match one.strip_suffix('*') {
+fn is_one_of(value: &str, list: &[impl AsRef<str>]) -> bool {
+    list.iter().any(|one| match one.as_ref().strip_suffix('*') {
         Some(beginning) => value.starts_with(beginning),
-        None => one == value,
+        None => one.as_ref() == value,
     })
 }
 
@@ -74,7 +76,8 @@ pub struct ProjectRules {
     pub rules: Vec<ProjectRule>,
 }
 
-/// The repositories of requests that this program writes by itself, and of those that name none.
+/// The repositories that this program writes where a person names none. They are no project unless a
+/// rule lists them.
 const OWN_REPOS: &[&str] = &["summarizer*", "cli"];
 /// Labels of mail programs that say where a mail lies and not what it is about.
 const LABELS_OF_PLACE: &[&str] =
@@ -103,6 +106,15 @@ impl Default for ProjectRules {
 }
 
 impl ProjectRules {
+    /// True where the file of the home says what the program does without it.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == ProjectRules::default()
+    }
+
+    pub(crate) fn hash(&self) -> Digest {
+        jcs_hash(&serde_json::to_value(self).unwrap_or_default())
+    }
+
     /// The project of an item, and where it was read.
     pub fn project(&self, meta: &Map<String, Value>) -> Option<(String, ProjectFrom)> {
         self.project_by(&|name| meta.get(name).and_then(scalar))
@@ -115,8 +127,10 @@ impl ProjectRules {
     ) -> Option<(String, ProjectFrom)> {
         self.rules.iter().find_map(|rule| {
             let value = rule.from.value(named)?;
-            let fits = (rule.only.is_empty() || is_one_of(&value, &rule.only))
-                && !is_one_of(&value, &rule.not);
+            let fits = match rule.only.as_slice() {
+                [] => rule.from != ProjectFrom::Repo || !is_one_of(&value, OWN_REPOS),
+                only => is_one_of(&value, only),
+            } && !is_one_of(&value, &rule.not);
             fits.then(|| (rule.project.clone().unwrap_or(value), rule.from))
         })
     }
@@ -179,5 +193,17 @@ mod tests {
         let flow = json!({"folder": "notes", "project": "Health", "project_from": "flow"});
         assert_eq!(project(&rules, flow), Some(("Health".to_owned(), "flow")));
         assert_eq!(project(&rules, json!({"project": "Other", "project_from": "flow"})), None);
+    }
+
+    #[test]
+    fn the_repositories_that_the_program_writes_are_no_projects_in_own_rules_either() {
+        let rules = |rule: Value| serde_json::from_value(json!({"rules": [rule]})).unwrap();
+        let every: ProjectRules = rules(json!({"from": "repo"}));
+        let listed: ProjectRules = rules(json!({"from": "repo", "only": ["cli"]}));
+        for own in ["cli", "summarizer"] {
+            assert_eq!(project(&every, json!({"repo": own})), None, "{own}");
+        }
+        assert_eq!(project(&every, json!({"repo": "crm"})), Some(("crm".to_owned(), "repo")));
+        assert_eq!(project(&listed, json!({"repo": "cli"})), Some(("cli".to_owned(), "repo")));
     }
 }

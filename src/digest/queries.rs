@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono_tz::Tz;
 use serde_json::{Value, json};
 
-use super::bag::{closed_tasks, draft_id, window_facts};
+use super::bag::{BagState, draft_id, window_facts};
 use super::build::{BuildError, read_item};
 use super::catalog::{Catalog, CatalogEntry};
 use super::choose::{BagDraft, DropReason, Matcher, left_out};
@@ -112,8 +112,8 @@ pub fn preview(
         let group = draft.group.as_ref();
         let unit = |place: &u32| library.units()[*place as usize].summary_id();
         let ids: Vec<String> = draft.units.iter().map(unit).collect();
-        let (closed, closed_hash) = closed_tasks(selector, library, &open_tasks, &draft.units);
-        let (bag_id, _) = draft_id(selector, &hash, &facts, group, &ids, closed_hash);
+        let state = BagState::of(selector, library, &open_tasks, &draft.units);
+        let (bag_id, _) = draft_id(selector, &hash, &facts, group, &ids, &state);
         let key = group.map(|group| group.key.clone());
         let standing = match catalog.entries().get(&bag_id) {
             Some(entry) if entry.retired.is_none() => "unchanged",
@@ -126,7 +126,7 @@ pub fn preview(
         bags.push(json!({
             "bag_id": bag_id, "group": key, "standing": standing, "selected": ids.len(),
             "title": selector.title_of(key.as_deref(), &window.title()),
-            "dropped": reasons(draft), "closed_tasks": closed.len(),
+            "dropped": reasons(draft), "closed_tasks": state.closed.len(),
             "why": why(selector, draft, &window.title()),
         }));
     }
@@ -262,9 +262,10 @@ pub fn diff(
             because.push(name.to_owned());
         }
     }
-    let closed = |trace: &Value| trace["upstream"]["closed_task_ids"].clone();
-    if closed(trace_a) != closed(trace_b) {
-        because.push("closed tasks".to_owned());
+    for (name, what) in [("closed_task_ids", "closed tasks"), ("projects", "projects")] {
+        if trace_a["upstream"][name] != trace_b["upstream"][name] {
+            because.push(what.to_owned());
+        }
     }
     let rules = selector_changes(&trace_a["rules"]["selector"], &trace_b["rules"]["selector"]);
     let (ids_a, ids_b) = (ids(trace_a), ids(trace_b));

@@ -329,6 +329,8 @@ impl BagCheck<'_> {
         let ids = texts(&trace["upstream"]["summary_ids"]);
         let closed = texts(&trace["upstream"]["closed_task_ids"]);
         let closed_hash = list_hash(&closed);
+        let projects = texts(&trace["upstream"]["projects"]);
+        let projects_hash = list_hash(&projects);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (window, selector) = (&bag["window"], &bag["selector"]);
         let actual = bag_id(&BagIdentity {
@@ -341,6 +343,7 @@ impl BagCheck<'_> {
             group: bag["group"]["key"].as_str(),
             summaries_hash: &list_hash(&ids),
             closed_tasks_hash: (!closed.is_empty()).then_some(closed_hash.as_str()),
+            projects_hash: (!projects.is_empty()).then_some(projects_hash.as_str()),
         });
         if bag["bag_id"] != actual.as_str() {
             let message = format!("its content gives the id {actual}");

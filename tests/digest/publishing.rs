@@ -289,6 +289,46 @@ fn bags_of_groups_that_became_too_small_retire() {
 }
 
 #[test]
+fn changed_rules_of_projects_are_built_where_they_change_a_bag() {
+    let (_home, mut world) = small_world();
+    let of_a_day = json!({"selector_id": "d", "window": {"type": "day"}});
+    let of_a_project = json!({"selector_id": "p", "group": {"by": "project"}});
+    let by = |rules: Value| json!({"schema_version": "project_rules.v1", "rules": rules});
+    let given = [of_a_day.clone(), of_a_project.clone()];
+    world.select(&given);
+    world.build().unwrap();
+    let told = |world: &World| -> Vec<String> {
+        let bags = world.bags("d");
+        let memos = bags.iter().map(|(.., path)| {
+            let index = world.json(&format!("{path}/memo/index.json"));
+            let memo = world.buses.join(path).join(index["memos"][0]["path"].as_str().unwrap());
+            std::fs::read_to_string(memo).unwrap()
+        });
+        let lines = memos.flat_map(|memo| memo.lines().map(str::to_owned).collect::<Vec<_>>());
+        lines.filter(|line| line.starts_with("- Projects: ")).collect()
+    };
+    let before = (world.bags("d"), world.bags("p"));
+    assert!(told(&world).iter().all(|line| !line.contains("Renamed")) && !told(&world).is_empty());
+    world.select_by(&given, Some(by(json!([{"from": "source", "project": "Renamed"}]))));
+    let report = world.build().unwrap();
+    assert!(!report.unchanged);
+    let projects: BTreeSet<Option<String>> =
+        world.bags("p").into_iter().map(|(_, group, _)| group).collect();
+    assert_eq!(projects, BTreeSet::from([Some("Renamed".to_owned())]));
+    assert!(told(&world).iter().all(|line| line.contains("Renamed")), "{:?}", told(&world));
+    assert!(world.verify().violations.is_empty(), "{:?}", world.verify().violations);
+    // Rules that give every summary the project that it has change no bag.
+    let same = by(json!([{"from": "source", "project": "Renamed"}, {"from": "folder"}]));
+    world.select_by(&given, Some(same));
+    assert!(world.build().unwrap().unchanged);
+    // Without own rules, the bags of the beginning are the right ones again.
+    world.select(&given);
+    assert!(world.build().unwrap().restored > 0);
+    assert_eq!((world.bags("d"), world.bags("p")), before);
+    assert!(world.verify().violations.is_empty());
+}
+
+#[test]
 fn an_order_can_name_one_selector_or_window() {
     let (_home, mut world) = world();
     let mut order = world.order();

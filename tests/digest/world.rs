@@ -255,6 +255,11 @@ impl World {
 
     /// Only these selectors, from JSON objects with the usual members filled in.
     pub fn select(&mut self, records: &[Value]) {
+        self.select_by(records, None);
+    }
+
+    /// The same with rules of projects.
+    pub fn select_by(&mut self, records: &[Value], rules: Option<Value>) {
         let lines: String = records
             .iter()
             .map(|given| {
@@ -268,6 +273,7 @@ impl World {
                 }
                 format!("{record}\n")
             })
+            .chain(rules.map(|rules| format!("{rules}\n")))
             .collect();
         self.selectors = Selectors::parse(lines.as_bytes()).unwrap();
     }
@@ -324,7 +330,8 @@ impl World {
         order: &BuildOrder,
     ) -> Result<BuildReport, BuildError> {
         let reader = self.reader();
-        let mut library = Library::with_fields(self.selectors.fields());
+        let (fields, rules) = (self.selectors.fields(), self.selectors.rules());
+        let mut library = Library::with_rules(fields, rules);
         library.read(&reader, None, self.threads, &mut |_| {})?;
         let settings = BuildSettings {
             selectors: &self.selectors,
