@@ -575,8 +575,8 @@ fn agent_runs() -> Vec<AgentRunFact> {
                 file: "run.jsonl".into(),
                 end: 300,
                 lines: 4,
-                line_bytes: 5,
-                line_sha256: sha256("line"),
+                covered: 5,
+                sha256: sha256("line"),
             }),
         }),
         AgentRunFact::SnapshotTaken(SnapshotTaken {

@@ -510,6 +510,61 @@ fn compact_works_with_and_without_a_running_service() {
     assert_eq!(tree_of(&exported.join("run/snapshots").join(&run)), tree_of(&files));
 }
 
+#[test]
+fn a_known_line_that_changed_in_a_watched_file_is_refused() {
+    let home = ProcessHome::new();
+    home.expect(0, &["init"]);
+    let watched = home.path("run/run_logs");
+    std::fs::create_dir_all(&watched).unwrap();
+    let file = watched.join("run.jsonl");
+    let lines: Vec<&str> = LOG.lines().collect();
+    let of = |lines: &[&str]| format!("{}\n", lines.join("\n"));
+    std::fs::write(&file, of(&lines[..10])).unwrap();
+    home.expect(0, &["drain"]);
+    let status = || json_of(&home.expect(0, &["--json", "status"]).out);
+    assert_eq!(status()["compaction"]["set_aside"], json!({}));
+    // Every known line but the last, with another time or another text; and more lines after it.
+    for (at, change) in [(0, "ts"), (4, "ts"), (4, "payload"), (8, "x_more")] {
+        let mut value: Value = serde_json::from_str(lines[at]).unwrap();
+        match change {
+            "ts" => value["ts"] = "2026-01-14T09:59:59.000Z".into(),
+            "payload" => value["payload"]["note"] = "another".into(),
+            _ => value[change] = json!({"other": true}),
+        }
+        let changed = value.to_string();
+        let mut log = lines[..12].to_vec();
+        log[at] = &changed;
+        std::fs::write(&file, of(&log)).unwrap();
+        let drained = home.expect(0, &["--json", "drain"]);
+        let why = json_of(drained.out.lines().last().unwrap())["run_logs_set_aside"].clone();
+        let line = format!("line {}: the log has another event", at + 1);
+        assert!(why["run.jsonl"].as_str().unwrap().contains(&line), "{why}");
+        let told = status()["compaction"]["set_aside"]["run.jsonl"].clone();
+        assert!(told.as_str().unwrap().contains(&format!("its `{change}` differs")), "{told}");
+    }
+    // A running service sees a change in place too, before it takes in the lines after it.
+    std::fs::write(&file, of(&lines[..10])).unwrap();
+    let serving = serve(&home);
+    let head = || status()["log"]["head"].as_u64().unwrap();
+    wait_until("the file is the same again", || status()["compaction"]["set_aside"] == json!({}));
+    let before = head();
+    let late = lines[4].replacen("2026-01-14", "2026-01-13", 1);
+    let mut log = lines[..12].to_vec();
+    log[4] = &late;
+    std::fs::write(&file, of(&log)).unwrap();
+    wait_until("the change is seen", || {
+        status()["compaction"]["set_aside"]["run.jsonl"].is_string()
+    });
+    let dump = home.expect(0, &["log", "dump", "--from", &before.to_string()]).out;
+    assert!(!dump.contains("events_appended"), "{dump}");
+    std::fs::write(&file, of(&lines)).unwrap();
+    wait_until("the rest is taken in", || {
+        let dump = home.expect(0, &["log", "dump", "--from", &before.to_string()]).out;
+        dump.contains("events_appended") && status()["compaction"]["set_aside"] == json!({})
+    });
+    drop(serving);
+}
+
 fn append_to(path: &Path, text: &str) {
     use std::io::Write as _;
     let mut file = std::fs::OpenOptions::new().append(true).open(path).unwrap();
@@ -526,6 +581,11 @@ fn tree_of(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn the_command_reports_errors() {
     let home = ProcessHome::new();
+    home.expect(0, &["init"]);
+    for args in [&["compact", "--run", "nope", "--now"][..], &["compact", "--run", "nope"]] {
+        let unknown = home.expect(5, args);
+        assert!(unknown.err.contains("there is no run nope"), "{}", unknown.err);
+    }
     let missing = home.expect(5, &["compact", "nowhere.jsonl"]);
     assert!(missing.err.contains("name an existing run_event.v1 file"), "{}", missing.err);
     std::fs::write(home.path("empty.jsonl"), "\n").unwrap();

@@ -40,6 +40,7 @@ use crate::registry::SharedFlows;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
 use crate::sequencer::writer::agreement_of_commands;
 use crate::upkeep::forget;
+use crate::upkeep::run_watch::changed_files;
 use crate::upstream::{IndexStore, index_of_home};
 
 /// How long a command waits for a command that holds the home only for one answer.
@@ -229,6 +230,9 @@ impl HeldHome {
             Reply::Later(work) => work(),
         };
         if asks_status && let Answer::Ok(status) = &mut answer {
+            let run_logs = self.home.root.join(&self.config.run_logs);
+            let changed = changed_files(&*context.machine.disk, &run_logs, self.engine.log());
+            status["compaction"]["set_aside"] = serde_json::json!(changed);
             status["digests"] = self.digest_overview(context)?;
         }
         Ok(answer)

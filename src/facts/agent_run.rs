@@ -52,10 +52,13 @@ pub struct FileMark {
     pub end: u64,
     /// How many lines that is.
     pub lines: u64,
-    /// Length of the last line, its end included.
-    pub line_bytes: u64,
-    /// Hash of the last line: the proof that the file is still the same up to here.
-    pub line_sha256: Digest,
+    /// How many bytes before `end` the hash covers: all of them. Earlier versions covered the last
+    /// line only.
+    #[serde(rename = "line_bytes")]
+    pub covered: u64,
+    /// The proof that the file is still the same up to here.
+    #[serde(rename = "line_sha256")]
+    pub sha256: Digest,
 }
 
 /// A snapshot came into force.

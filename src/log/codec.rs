@@ -302,7 +302,7 @@ wire_struct! {
     DayOpened { day, inputs }
     PublishFailed { message, violation }
     EventsAppended { run_id, first_seq, last_seq, previous, sha256, source }
-    FileMark { file, end, lines, line_bytes, line_sha256 }
+    FileMark { file, end, lines, covered, sha256 }
     SnapshotTaken {
         run_id, sequence, snapshot_id, to_seq, previous, sha256, covers, resume_from, closes,
     }

@@ -280,6 +280,10 @@ pub fn answer(
             (Ok(value), noted)
         }
         RunQuestion::Snapshot { run_id } => match writer.snapshot_now(committer, &run_id) {
+            Ok(done) if done.last_seq == 0 => {
+                let what = format!("there is no run {run_id} in the log of this home");
+                (Err(OrderError::NotFound(what)), Seq(0))
+            }
             Ok(done) => {
                 let noted = Seq(done.noted);
                 (Ok(json!({"done": done})), noted)

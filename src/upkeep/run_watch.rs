@@ -3,12 +3,14 @@
 //!
 //! Contract. Each `*.jsonl` in the folder is one agent run, read in whole lines as it grows; an
 //! unfinished line is left for later. The position in a file is recorded with its events, with the
-//! hash of the last line, so that a restart continues there. A file that shrank or was replaced is
-//! read from its beginning and compared. A file with an error is skipped, reported, and read again
-//! when it changes; the others continue.
+//! hash of all bytes before it, so that a restart continues there. Before new lines are taken in, the
+//! bytes before them are hashed again. A file whose known bytes changed, or that shrank or was
+//! replaced, is read from its beginning and compared: a known line that says something else is
+//! refused. A file with an error is skipped, reported, and read again when it changes; the others
+//! continue.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,11 +18,16 @@ use std::time::Duration;
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 
 use crate::compaction::agent_runs::facts::head_of;
-use crate::compaction::agent_runs::{AppendEventsError, EventLines};
+use crate::compaction::agent_runs::{
+    AgentRunWriter, AppendEventsError, EventLines, MakeNotes, NoteCommitter,
+};
 use crate::compaction::event::{LINE_BYTES_MAX, RunEvent};
-use crate::contract::hash::sha256;
+use crate::compaction::trigger::Thresholds;
+use crate::contract::hash::{Digest, Hasher};
+use crate::contract::ids::Seq;
 use crate::facts::agent_run::FileMark;
-use crate::os::{Disk, DiskFile, Open, Stat};
+use crate::log::Reader;
+use crate::os::{Disk, DiskFile, FileVersion, Open, Stat};
 use crate::projections::runs::{AgentRuns, described};
 
 /// How often the folder is looked at.
@@ -93,9 +100,12 @@ struct Folder {
 /// The position in a file.
 #[derive(Default)]
 struct Followed {
-    inode: u64,
+    /// The file when it was looked at last.
+    seen: Option<FileVersion>,
     offset: u64,
     lines: u64,
+    /// The hash of all bytes before `offset`.
+    sha256: Option<Digest>,
     /// Length and modification time of the file when its error was found.
     set_aside: Option<(u64, i128)>,
 }
@@ -127,15 +137,21 @@ impl Folder {
 
     /// Appends whole lines up to the end of the file.
     fn follow(&self, name: &str, file: &mut Followed, stat: &Stat) -> Result<(), String> {
-        if file.inode == stat.inode && file.offset == stat.len {
+        let now = FileVersion::from(*stat);
+        if file.seen.as_ref() == Some(&now) {
             return Ok(());
         }
         let text = |error: std::io::Error| error.to_string();
         let open = self.disk.open(&self.dir.join(name), Open::Read).map_err(text)?;
-        if file.inode != stat.inode || file.offset > stat.len {
-            *file = self.begin(name, &*open)?;
-            file.inode = stat.inode;
+        if file.seen.as_ref().is_none_or(|seen| seen.inode != stat.inode) {
+            *file = begin(self.runs.log(), name, &*open)?;
         }
+        let mut hasher = hashed(&*open, file.offset).map_err(text)?;
+        if file.sha256.is_some_and(|known| hasher.clone().finish() != known) {
+            // Its lines are compared with those that the log has.
+            (*file, hasher) = (Followed::default(), Hasher::default());
+        }
+        file.seen = Some(now);
         loop {
             let page = read_lines(&*open, file.offset)?;
             if page.is_empty() {
@@ -143,14 +159,16 @@ impl Folder {
             }
             let text = std::str::from_utf8(&page)
                 .map_err(|_| format!("not UTF-8 after byte {}", file.offset))?;
-            let last = text.trim_end_matches('\n').rsplit('\n').next().unwrap_or_default();
+            hasher.update(&page);
+            let sha256 = hasher.clone().finish();
+            let end = file.offset + page.len() as u64;
             let counted = text.bytes().filter(|byte| *byte == b'\n').count() as u64;
             let mark = FileMark {
                 file: name.to_owned(),
-                end: file.offset + page.len() as u64,
+                end,
                 lines: file.lines + counted,
-                line_bytes: last.len() as u64 + 1,
-                line_sha256: sha256(last),
+                covered: end,
+                sha256,
             };
             let lines = EventLines { text, first_line: file.lines + 1, source: Some(&mark) };
             let (done, result) = self.runs.append(lines);
@@ -165,30 +183,88 @@ impl Folder {
             if done.failed.is_some() {
                 return Err(format!("run {} was stopped by its checks", done.run_id));
             }
-            (file.offset, file.lines) = (mark.end, mark.lines);
+            (file.offset, file.lines, file.sha256) = (mark.end, mark.lines, Some(mark.sha256));
         }
     }
+}
 
-    /// The position to begin at: after the lines that the log has, if the file still holds them.
-    fn begin(&self, name: &str, file: &dyn DiskFile) -> Result<Followed, String> {
-        let page = read_lines(file, 0)?;
-        let first = page.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
-        let Some(Ok(event)) = first.map(RunEvent::parse) else { return Ok(Followed::default()) };
-        let head = head_of(self.runs.log(), &event.run_id).map_err(|error| described(&error))?;
-        let Some(mark) = head.source.filter(|mark| mark.file == name && mark.line_bytes > 0) else {
-            return Ok(Followed::default());
-        };
-        let Ok(length) = usize::try_from(mark.line_bytes - 1) else {
-            return Ok(Followed::default());
-        };
-        let mut line = vec![0; length.min(PAGE_BYTES)];
-        let at = mark.end.saturating_sub(mark.line_bytes);
-        let count = file.read_at(&mut line, at).map_err(|error| error.to_string())?;
-        let same = count == line.len() && sha256(&line) == mark.line_sha256;
-        Ok(match same {
-            true => Followed { offset: mark.end, lines: mark.lines, ..Followed::default() },
-            false => Followed::default(),
-        })
+/// The mark of a file in the log, when its first line is an event of a run that came from it.
+fn mark_of(log: &Reader, name: &str, file: &dyn DiskFile) -> Result<Option<FileMark>, String> {
+    let page = read_lines(file, 0)?;
+    let first = page.split(|byte| *byte == b'\n').find(|line| !line.trim_ascii().is_empty());
+    let Some(Ok(event)) = first.map(RunEvent::parse) else { return Ok(None) };
+    let head = head_of(log, &event.run_id).map_err(|error| described(&error))?;
+    Ok(head.source.filter(|mark| mark.file == name))
+}
+
+/// The position to begin at: after the lines that the log has. A record of an earlier version does
+/// not prove all of them, so such a file is compared from its beginning.
+fn begin(log: &Reader, name: &str, file: &dyn DiskFile) -> Result<Followed, String> {
+    let proven = mark_of(log, name, file)?.filter(|mark| mark.covered == mark.end);
+    Ok(proven.map_or_else(Followed::default, |mark| Followed {
+        offset: mark.end,
+        lines: mark.lines,
+        sha256: Some(mark.sha256),
+        ..Followed::default()
+    }))
+}
+
+/// The hash of the bytes before an offset; of the whole file when it is shorter.
+fn hashed(file: &dyn DiskFile, until: u64) -> std::io::Result<Hasher> {
+    let mut hasher = Hasher::default();
+    let mut page = vec![0; PAGE_BYTES];
+    let mut at = 0;
+    while at < until {
+        let wanted = (until - at).min(PAGE_BYTES as u64) as usize;
+        match file.read_at(&mut page[..wanted], at)? {
+            0 => break,
+            count => {
+                hasher.update(&page[..count]);
+                at += count as u64;
+            }
+        }
+    }
+    Ok(hasher)
+}
+
+/// The files of a folder whose known lines are not those of the log any more, and what differs.
+/// Nothing is taken in.
+pub(crate) fn changed_files(disk: &dyn Disk, dir: &Path, log: &Reader) -> BTreeMap<String, String> {
+    let names = disk.list(dir).unwrap_or_default();
+    let logs = names.into_iter().filter(|name| name.ends_with(".jsonl"));
+    logs.filter_map(|name| changed(disk, dir, &name, log).map(|why| (name, why))).collect()
+}
+
+fn changed(disk: &dyn Disk, dir: &Path, name: &str, log: &Reader) -> Option<String> {
+    let file = disk.open(&dir.join(name), Open::Read).ok()?;
+    let mark = mark_of(log, name, &*file).ok()??;
+    let is_whole = mark.covered == mark.end;
+    if is_whole && hashed(&*file, mark.end).ok()?.finish() == mark.sha256 {
+        return None;
+    }
+    let mut writer = AgentRunWriter::new(log, Thresholds::default());
+    let mut at = Followed::default();
+    while at.offset < mark.end {
+        let page = read_lines(&*file, at.offset).ok()?;
+        let text = std::str::from_utf8(&page).ok().filter(|text| !text.is_empty())?;
+        let lines = EventLines { text, first_line: at.lines + 1, source: None };
+        match writer.append(&mut TakesNothing, lines, None).1 {
+            Err(error @ AppendEventsError::Differs { .. }) => return Some(described(&error)),
+            Err(_) => return None,
+            Ok(()) => {}
+        }
+        at.offset += page.len() as u64;
+        at.lines += memchr::memchr_iter(b'\n', &page).count() as u64;
+    }
+    None
+}
+
+/// For a comparison: new lines end it.
+struct TakesNothing;
+
+impl NoteCommitter for TakesNothing {
+    fn note(&mut self, _: MakeNotes) -> Result<Seq, String> {
+        Err("nothing is taken in".to_owned())
     }
 }
 
