@@ -7,9 +7,12 @@ use std::num::NonZero;
 use std::ops::Range;
 use std::thread;
 
-use super::event::{EventError, RunEvent};
+use serde_json::Value;
+
+use super::event::{Class, EventError, RunEvent};
 use super::event_parser::Parser;
 use crate::contract::hash::Digest;
+use crate::contract::json::jcs_hash;
 
 /// Bytes for which another thread pays off.
 const THREAD_BYTES_MIN: usize = 128 << 10;
@@ -25,12 +28,24 @@ pub struct ParsedLine {
     pub event: Result<RunEvent, EventError>,
     /// The digest of the content; only for an event that has an id from its producer.
     pub digest: Option<Digest>,
+    /// The hash of all that the line says but its place in the run; only when it was asked for and
+    /// the event counts.
+    pub whole: Option<Digest>,
 }
 
 /// Parses lines; the last one may lack its line end. `first` is the number of the first line.
 pub fn parse(text: &[u8], first: u64) -> Vec<ParsedLine> {
+    parse_on(text, first, threads_for(text), false)
+}
+
+/// The same with the hash of all that each line says.
+pub(crate) fn parse_whole(text: &[u8], first: u64) -> Vec<ParsedLine> {
+    parse_on(text, first, threads_for(text), true)
+}
+
+fn threads_for(text: &[u8]) -> usize {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    parse_on(text, first, cores.min(THREADS_MAX).min(text.len() / THREAD_BYTES_MIN).max(1))
+    cores.min(THREADS_MAX).min(text.len() / THREAD_BYTES_MIN).max(1)
 }
 
 /// Number of lines, blank ones included.
@@ -39,12 +54,12 @@ pub fn count(text: &[u8]) -> u64 {
     ends + u64::from(text.last().is_some_and(|byte| *byte != b'\n'))
 }
 
-fn parse_on(text: &[u8], first: u64, threads: usize) -> Vec<ParsedLine> {
+fn parse_on(text: &[u8], first: u64, threads: usize, whole: bool) -> Vec<ParsedLine> {
     let mut pieces = pieces(text, first, threads).into_iter();
     let Some(piece) = pieces.next() else { return Vec::new() };
     thread::scope(|scope| {
-        let others: Vec<_> = pieces.map(|piece| scope.spawn(move || piece.parse())).collect();
-        let mut lines = piece.parse();
+        let others: Vec<_> = pieces.map(|piece| scope.spawn(move || piece.parse(whole))).collect();
+        let mut lines = piece.parse(whole);
         for other in others {
             match other.join() {
                 Ok(more) if lines.last().is_none_or(|line| line.event.is_ok()) => {
@@ -82,7 +97,7 @@ fn pieces(text: &[u8], first: u64, threads: usize) -> Vec<LineRange<'_>> {
 }
 
 impl LineRange<'_> {
-    fn parse(&self) -> Vec<ParsedLine> {
+    fn parse(&self, whole: bool) -> Vec<ParsedLine> {
         let mut parser = Parser::default();
         let mut lines = Vec::new();
         let mut start = 0;
@@ -97,14 +112,24 @@ impl LineRange<'_> {
             let event = parser.parse(text);
             let given = event.as_ref().ok().filter(|event| event.given_id.is_some());
             let digest = given.map(RunEvent::content_digest);
+            let counts = event.as_ref().is_ok_and(|event| event.class() != Class::Verbose);
+            let whole = (whole && counts).then(|| hash_of(text)).flatten();
             let failed = event.is_err();
-            lines.push(ParsedLine { number, place, event, digest });
+            lines.push(ParsedLine { number, place, event, digest, whole });
             if failed {
                 break;
             }
         }
         lines
     }
+}
+
+/// The hash of a line in canonical form, without its number in the run: verbose events may come and go
+/// before it.
+fn hash_of(line: &[u8]) -> Option<Digest> {
+    let mut value: Value = serde_json::from_slice(line).ok()?;
+    value.as_object_mut()?.shift_remove("seq");
+    Some(jcs_hash(&value))
 }
 
 #[cfg(test)]
@@ -135,26 +160,31 @@ mod tests {
     #[test]
     fn any_number_of_threads_reads_the_same() {
         let text = log(200);
-        let alone = said(&parse_on(&text, 7, 1));
+        let alone = said(&parse_on(&text, 7, 1, false));
         assert_eq!(alone[0].0, 7);
         assert!(alone.len() > 300);
         assert_eq!(alone.last().unwrap().0, 7 + count(&text) - 1);
         for threads in 2..12 {
-            assert_eq!(said(&parse_on(&text, 7, threads)), alone, "{threads}");
+            assert_eq!(said(&parse_on(&text, 7, threads, false)), alone, "{threads}");
         }
         assert_eq!(said(&parse(&text, 7)), alone);
-        assert_eq!(said(&parse_on(&text[..text.len() - 1], 7, 3)), alone, "without the last end");
+        assert_eq!(
+            said(&parse_on(&text[..text.len() - 1], 7, 3, false)),
+            alone,
+            "without the last end"
+        );
     }
 
     #[test]
     fn parsing_stops_at_the_first_bad_line() {
         let mut text = log(60);
-        let places: Vec<_> = parse_on(&text, 1, 1).iter().map(|line| line.place.clone()).collect();
+        let places: Vec<_> =
+            parse_on(&text, 1, 1, false).iter().map(|line| line.place.clone()).collect();
         let bad = places.len() / 3;
         text[places[bad].start] = b'?';
         text[places[bad + 20].start] = b'?';
         for threads in 1..9 {
-            let lines = parse_on(&text, 1, threads);
+            let lines = parse_on(&text, 1, threads, false);
             assert_eq!(lines.len(), bad + 1, "{threads}");
             assert!(lines[bad].event.is_err());
             assert!(lines[..bad].iter().all(|line| line.event.is_ok()));
@@ -165,7 +195,7 @@ mod tests {
     fn blank_lines_are_skipped() {
         for text in ["", "\n", "\n \r\n\t\n", "   "] {
             for threads in 1..4 {
-                assert!(parse_on(text.as_bytes(), 1, threads).is_empty(), "{text:?}");
+                assert!(parse_on(text.as_bytes(), 1, threads, false).is_empty(), "{text:?}");
             }
         }
         assert_eq!([count(b""), count(b"\n"), count(b"a"), count(b"a\nb")], [0, 1, 1, 2]);

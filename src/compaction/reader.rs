@@ -41,6 +41,7 @@ pub(crate) struct RunLogReader {
     /// Lines parsed so far.
     lines: u64,
     line: u64,
+    whole: Option<Digest>,
     at_end: bool,
     repeats: Repeats,
     /// True when the last line is still being written.
@@ -56,6 +57,7 @@ impl RunLogReader {
             ready: VecDeque::new(),
             lines: 0,
             line: 0,
+            whole: None,
             at_end: false,
             repeats: Repeats::default(),
             unfinished: false,
@@ -66,7 +68,7 @@ impl RunLogReader {
     pub(crate) fn next_event(&mut self) -> Result<Option<RunEvent>, RunLogReadError> {
         loop {
             if let Some(line) = self.ready.pop_front() {
-                self.line = line.number;
+                (self.line, self.whole) = (line.number, line.whole);
                 let event = line
                     .event
                     .map_err(|source| RunLogReadError::Line { line: line.number, source })?;
@@ -85,6 +87,11 @@ impl RunLogReader {
         self.line
     }
 
+    /// The hash of all that the last event says; `None` for a verbose one.
+    pub(crate) fn whole(&self) -> Option<Digest> {
+        self.whole
+    }
+
     pub(crate) fn bytes_read(&self) -> u64 {
         self.offset
     }
@@ -101,7 +108,7 @@ impl RunLogReader {
         }
         self.rest.truncate(filled);
         let whole = memchr::memrchr(b'\n', &self.rest).map_or(0, |end| end + 1);
-        let parsed = lines::parse(&self.rest[..whole], self.lines + 1);
+        let parsed = lines::parse_whole(&self.rest[..whole], self.lines + 1);
         let failed = parsed.last().is_some_and(|line| line.event.is_err());
         self.ready.extend(parsed);
         self.lines += lines::count(&self.rest[..whole]);
@@ -121,12 +128,18 @@ impl RunLogReader {
     fn refuse(&mut self, error: EventError) {
         self.at_end = true;
         let (number, place) = (self.lines + 1, 0..0);
-        self.ready.push_back(ParsedLine { number, place, event: Err(error), digest: None });
+        self.ready.push_back(ParsedLine {
+            number,
+            place,
+            event: Err(error),
+            digest: None,
+            whole: None,
+        });
     }
 
     /// Parses a last line without a line end. If it is not an event yet, it is left for later.
     fn last_line(&mut self) {
-        for line in lines::parse(&self.rest, self.lines + 1) {
+        for line in lines::parse_whole(&self.rest, self.lines + 1) {
             match line.event {
                 Ok(_) => self.ready.push_back(line),
                 Err(_) => self.unfinished = true,

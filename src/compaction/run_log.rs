@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::agent_runs::facts::DIFFERS;
 use super::build::{BuildPass, BuiltSnapshot, SnapshotForm};
 use super::compactor::{Compactor, stop_events};
-use super::event::{Body, Class, RunEvent};
+use super::event::{Class, RunEvent};
 use super::files::{Put, SnapshotStore, StoreError, Stored};
 use super::fold::InputError;
 use super::previous::Previous;
@@ -104,7 +104,7 @@ pub struct CompactionReport {
     pub failed: Option<GateFailure>,
 }
 
-/// The hash of the events so far with their times, one over the other, and how many they are. Verbose
+/// The hash of all that the events so far say, one over the other, and how many they are. Verbose
 /// events may come and go.
 struct Covered {
     events: u64,
@@ -149,18 +149,14 @@ impl Covered {
         Ok(())
     }
 
-    /// Takes in an event. Returns the stored snapshots that cover other events than those up to this one.
-    fn add(&mut self, event: &RunEvent) -> Vec<u64> {
-        if event.class() == Class::Verbose {
+    /// Takes in an event with the hash of all that its line says. Returns the stored snapshots that
+    /// cover other events than those up to this one.
+    fn add(&mut self, event: &RunEvent, whole: Option<Digest>) -> Vec<u64> {
+        let Some(whole) = whole.filter(|_| event.class() != Class::Verbose) else {
             return Vec::new();
-        }
-        // The checks of a snapshot judge a changed objective.
-        let content = match event.body {
-            Body::RunStarted(_) => String::new(),
-            _ => event.content_digest().hex(),
         };
         let before = self.hash.hex();
-        self.hash = sha256(format!("{before}\n{}\n{content}", event.ts));
+        self.hash = sha256(format!("{before}\n{}", whole.hex()));
         self.events += 1;
         let mut others = Vec::new();
         while let Some(first) = self.stored.first_entry()
@@ -203,11 +199,11 @@ pub fn compact(
     let mut reader = RunLogReader::open(job.disk, &job.log)?;
     while let Some(event) = reader.next_event()? {
         progress(reader.bytes_read());
-        if pass.step(&event, reader.line())? == Flow::Stop {
+        if pass.step(&event, reader.line(), reader.whole())? == Flow::Stop {
             return Ok(pass.finish(&reader));
         }
     }
-    pass.end()?;
+    pass.end(reader.line())?;
     Ok(pass.finish(&reader))
 }
 
@@ -230,7 +226,12 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn step(&mut self, event: &RunEvent, line: u64) -> Result<Flow, RunLogError> {
+    fn step(
+        &mut self,
+        event: &RunEvent,
+        line: u64,
+        whole: Option<Digest>,
+    ) -> Result<Flow, RunLogError> {
         if self.pending.is_none() {
             self.begin(event)?;
         }
@@ -239,7 +240,7 @@ impl Pass<'_> {
             return Ok(Flow::Stop);
         }
         fold(&mut self.compactor, event, line)?;
-        if !self.covered.add(event).is_empty() {
+        if !self.covered.add(event, whole).is_empty() {
             return Err(RunLogError::Changed { run_id: self.report.run_id.clone(), line });
         }
         self.report.events += 1;
@@ -293,7 +294,7 @@ impl Pass<'_> {
         }
     }
 
-    fn end(&mut self) -> Result<(), RunLogError> {
+    fn end(&mut self, line: u64) -> Result<(), RunLogError> {
         if self.pending.is_none() {
             return Err(RunLogError::Empty);
         }
@@ -301,6 +302,10 @@ impl Pass<'_> {
         if let Some(stored) = self.pending.as_ref().and_then(VecDeque::front) {
             let sequence = stored.snapshot.sequence;
             return Err(RunLogError::Foreign { run_id: self.report.run_id.clone(), sequence });
+        }
+        // A snapshot that covers more events than there are.
+        if !self.covered.stored.is_empty() {
+            return Err(RunLogError::Changed { run_id: self.report.run_id.clone(), line });
         }
         if self.job.now && self.compactor.has_news() {
             self.take()?;
@@ -379,7 +384,7 @@ fn reread(
     while compactor.fold_state().seq < to_seq {
         let Some(event) = reader.next_event()? else { break };
         fold(&mut compactor, &event, reader.line())?;
-        covered.add(&event);
+        covered.add(&event, reader.whole());
         if let Some((_, sequence)) = cuts.next_if(|(cut, _)| **cut == event.seq) {
             let stored = job.store.load(&event.run_id, sequence)?;
             let previous = previous_of(&stored, &compactor);
@@ -444,7 +449,7 @@ pub fn verify(
         let Some(audit) = &mut audit else { continue };
         audit.look(Some(&event))?;
         fold(&mut audit.compactor, &event, reader.line())?;
-        for sequence in audit.covered.add(&event) {
+        for sequence in audit.covered.add(&event, reader.whole()) {
             audit.differ(sequence, COVERED, DIFFERS);
         }
     }
