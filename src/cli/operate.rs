@@ -5,6 +5,8 @@ use clap::Args;
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
+use super::registry::selectors_for_build;
+use super::settings::{load_config, load_registry};
 use crate::control::question::Question;
 
 /// Start another attempt of requests: of a waiting request, or of one that ended without output
@@ -69,7 +71,21 @@ impl ResumeArgs {
 impl ReloadArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let accept_mutations = self.accept_mutations;
-        ask_all(context, [Question::Reload { accept_mutations }].into_iter())
+        let refused = ask_all(context, [Question::Reload { accept_mutations }].into_iter());
+        let Err(mut failure) = refused else { return refused };
+        if failure.exit == Exit::Wrong {
+            // The service gives the reason in words. Its files say whether they are the reason.
+            let invalid = load_config(context).err().or_else(|| load_registry(context).err());
+            let invalid = invalid.or_else(|| selectors_for_build(context).err());
+            if let Some(invalid) = invalid {
+                failure.exit = invalid.exit;
+                failure = match invalid.advice() {
+                    Some(hint) => failure.hint(hint),
+                    None => failure,
+                };
+            }
+        }
+        Err(failure)
     }
 }
 

@@ -15,7 +15,6 @@ use super::{Context, names};
 use crate::contract::hash::Digest;
 use crate::digest::project::ProjectRules;
 use crate::digest::selector::{SELECTORS, Selector, Selectors, SelectorsError};
-use crate::export::item::META_NAMES;
 use crate::flow::lint::{self, Severity};
 use crate::flow::{LoadedPack, folder, scaffold};
 use crate::registry::FlowDirectory;
@@ -256,7 +255,7 @@ fn check(context: &Context, only: Option<&str>) -> Result<Exit, Failure> {
         inputs_table(context, record, main.as_deref());
     }
     bar.finish_and_clear();
-    let known = meta_names(context, registry);
+    let known = registry.meta_names(disk);
     for selector in selectors {
         // Reading the dataset refused every unusable selector, so the rest are warnings.
         let mut findings = selector.lint();
@@ -279,18 +278,6 @@ fn say_fault(context: &Context, dataset: &str, error: &(dyn std::error::Error + 
         true => context.ui.json(&json!({"dataset": dataset, "error": error.to_string()})),
         false => context.ui.out(format!("{} {dataset}: {error}", red("error"))),
     }
-}
-
-/// Members of `meta` that the program or a registered pack writes.
-fn meta_names(context: &Context, registry: &Registry) -> BTreeSet<String> {
-    let mut names: BTreeSet<String> = META_NAMES.iter().map(|name| (*name).to_owned()).collect();
-    for record in registry.records() {
-        let Ok(files) = registry.files(&*context.machine.disk, record) else { continue };
-        let projection = files.get("projection.json").ok().flatten().unwrap_or_default();
-        let value: serde_json::Value = serde_json::from_slice(projection).unwrap_or_default();
-        names.extend(value["meta"].as_object().into_iter().flat_map(|meta| meta.keys().cloned()));
-    }
-    names
 }
 
 /// Where each input of a flow comes from. `main` is the input that gets the texts.
@@ -325,6 +312,12 @@ fn say(context: &Context, name: &str, findings: &[lint::Finding]) {
 /// The selectors in force: the home's own, else the embedded ones.
 pub fn selectors(context: &Context) -> Result<Selectors, Failure> {
     Selectors::of_home(&*context.machine.disk, &context.home)
+        .map_err(|error| unread_selectors(&error))
+}
+
+/// The same for a build, which also refuses names that no summary has.
+pub(super) fn selectors_for_build(context: &Context) -> Result<Selectors, Failure> {
+    Selectors::for_build(&*context.machine.disk, &context.home)
         .map_err(|error| unread_selectors(&error))
 }
 

@@ -16,7 +16,7 @@ use super::identity::{digest_setup, run_id, session_start, site_of};
 use super::interrupt::listen;
 use super::lost_log::{log_trouble, refuse_damaged_log};
 use super::page::Page;
-use super::registry::selectors;
+use super::registry::selectors_for_build;
 use super::settings::{load_config, load_registry};
 use super::watch::{FolderWatch, WatchSettings};
 use super::{Context, names, ui};
@@ -330,11 +330,11 @@ fn reloader(
 ) -> Reload {
     let (context, watched) = (context.clone(), Arc::clone(watched));
     Box::new(move |used, accept_mutations| {
-        let config = load_config(&context).map_err(|failure| failure.to_json().to_string())?;
-        let registry = load_registry(&context).map_err(|failure| failure.to_json().to_string())?;
-        selectors(&context).map_err(|failure| failure.to_json().to_string())?;
-        let folders = names::with_flow_ids(&context, config.clone())
-            .map_err(|failure| failure.to_json().to_string())?;
+        let told = |failure: Failure| failure.in_short();
+        let config = load_config(&context).map_err(told)?;
+        let registry = load_registry(&context).map_err(told)?;
+        selectors_for_build(&context).map_err(told)?;
+        let folders = names::with_flow_ids(&context, config.clone()).map_err(told)?;
         let accepted = FlowDirectory::mutations(&registry, used);
         if let Some(first) = accepted.first().filter(|_| !accept_mutations) {
             let more = match accepted.len() {
@@ -345,7 +345,7 @@ fn reloader(
         }
         worker
             .reload(&context.machine, &config, registry.clone())
-            .map_err(|error| no_provider(&error).to_json().to_string())?;
+            .map_err(|error| told(no_provider(&error)))?;
         let fresh: Arc<dyn FlowDirectory> = Arc::new(registry);
         *flows.write() = fresh;
         *watched.write() = Arc::new(folders);

@@ -19,10 +19,11 @@ use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs_hash;
 use crate::contract::schema;
 use crate::contract::vocabulary::{Stream, spellings};
+use crate::export::item::META_NAMES;
 use crate::facts::digest::{BagType, Channel, WindowType};
 use crate::flow::lint::{Finding, Severity};
 use crate::os::Disk;
-use crate::registry::HOME_FOLDER;
+use crate::registry::{HOME_FOLDER, Registry};
 
 pub(crate) const SELECTOR_VERSION: &str = "selector.v1";
 pub const SELECTORS: &str = "registry.selectors.v1.jsonl";
@@ -396,6 +397,9 @@ pub enum SelectorsError {
     },
     #[error("read line {line} of the selectors: {reason}")]
     Line { line: usize, reason: String },
+    /// A selector names a member of `meta` that no summary has.
+    #[error("read the selectors: {selector_id}: {place}: {reason}")]
+    UnknownMeta { selector_id: String, place: String, reason: String },
 }
 
 fn embedded_dataset() -> &'static [u8] {
@@ -460,6 +464,29 @@ impl Selectors {
     pub fn of_home(disk: &dyn Disk, home: &Path) -> Result<Selectors, SelectorsError> {
         let (selectors, faults) = Selectors::of_home_with_faults(disk, home)?;
         faults.into_iter().next().map_or(Ok(selectors), Err)
+    }
+
+    /// The selectors of a home for a build. A name that no summary can have is an error too: a build
+    /// with it would retire every bag of the selector.
+    pub(crate) fn for_build(disk: &dyn Disk, home: &Path) -> Result<Selectors, SelectorsError> {
+        let selectors = Selectors::of_home(disk, home)?;
+        let own = META_NAMES.iter().map(|name| (*name).to_owned()).collect();
+        let unknown = |known: &BTreeSet<String>| {
+            let found = |one: &Selector| {
+                let finding = one.unknown_meta(known).into_iter().next()?;
+                Some((one.selector_id.clone(), finding))
+            };
+            selectors.all().iter().find_map(found)
+        };
+        // Packs are read only where a selector names a member that the program does not write.
+        if unknown(&own).is_some()
+            && let Ok((registry, _)) = Registry::of_home_with_faults(disk, home)
+            && let Some((selector_id, finding)) = unknown(&registry.meta_names(disk))
+        {
+            let Finding { place, message: reason, .. } = finding;
+            return Err(SelectorsError::UnknownMeta { selector_id, place, reason });
+        }
+        Ok(selectors)
     }
 
     /// The usable selectors of a home, and everything that is wrong with the others.

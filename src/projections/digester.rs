@@ -211,7 +211,7 @@ impl Digester {
     /// Reads the selectors again. They come into force when they read. Returns whether they changed.
     fn reselect(&mut self) -> Result<bool, BuildError> {
         let disk = self.setup.machine.disk.as_ref();
-        let read = Selectors::of_home(disk, &self.setup.home);
+        let read = Selectors::for_build(disk, &self.setup.home);
         let read = read.map_err(|error| BuildError::Selectors(chain(&error)))?;
         let changed = self.selectors.as_ref() != Some(&read);
         self.selectors = Some(read);

@@ -1,6 +1,6 @@
 //! The dataset: all flows with their variants, and whether each may run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
@@ -10,6 +10,7 @@ use super::pack::{PackError, PackFiles};
 use super::record::{FlowPackRecord, RECORD_VERSION, Status, label};
 use crate::contract::hash::Digest;
 use crate::contract::schema::{self, REGISTRY};
+use crate::export::item::META_NAMES;
 use crate::os::Disk;
 
 /// File name of the dataset inside a registry.
@@ -241,6 +242,21 @@ impl Registry {
             Ok(()) => Ok(files),
             Err(error) => Err(with_differences(error, record, &files)),
         }
+    }
+
+    /// Members of `meta` of a summary that the program or a registered pack writes.
+    pub(crate) fn meta_names(&self, disk: &dyn Disk) -> BTreeSet<String> {
+        let mut names: BTreeSet<String> =
+            META_NAMES.iter().map(|name| (*name).to_owned()).collect();
+        for record in self.records() {
+            let Ok(files) = self.files(disk, record) else { continue };
+            let projection = files.get("projection.json").ok().flatten().unwrap_or_default();
+            let value: Value = serde_json::from_slice(projection).unwrap_or_default();
+            names.extend(
+                value["meta"].as_object().into_iter().flatten().map(|(name, _)| name.clone()),
+            );
+        }
+        names
     }
 
     /// Flows whose pack differs from the one first used under their id.

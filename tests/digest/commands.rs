@@ -170,9 +170,32 @@ fn reload_checks_selectors_and_builds_changed_ones_at_once() {
         bags.map(|bag| bag["selector_id"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
     };
     std::fs::write(&file, line(",\"match\":{\"tag_any\":[\"x\"]}")).unwrap();
-    run(&home, 1, &["reload"]);
+    let refused = command(&home, &["reload"]).output().unwrap();
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(3), "{told}");
+    assert!(told.contains("the old settings stay in force") && !told.contains('{'), "{told}");
     run(&home, 3, &["digest", "build"]);
     run(&home, 3, &["digest", "list"]);
+    // A name that no summary has is a mistyped one. It retires nothing.
+    for typo in [
+        ",\"match\":{\"meta\":{\"folderr\":[\"x\"]}}",
+        ",\"group\":{\"by\":\"meta\",\"field\":\"folderr\"}",
+    ] {
+        std::fs::write(&file, line(typo)).unwrap();
+        for args in [
+            &["reload"][..],
+            &["digest", "build"],
+            &["digest", "list"],
+            &["digest", "preview", "--selector", "mine"],
+        ] {
+            let refused = command(&home, args).output().unwrap();
+            let told = String::from_utf8(refused.stderr).unwrap();
+            assert_eq!(refused.status.code(), Some(3), "{args:?} {told}");
+            assert!(told.contains("folderr"), "{args:?} {told}");
+        }
+    }
+    std::fs::write(&file, line(",\"match\":{\"meta\":{\"folder\":[\"x\"]}}")).unwrap();
+    run(&home, 0, &["digest", "preview", "--selector", "mine"]);
     std::fs::write(&file, line("")).unwrap();
     run(&home, 0, &["reload"]);
     wait_until("the changed selector is built", || {

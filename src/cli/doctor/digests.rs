@@ -9,7 +9,7 @@ use crate::digest::selector::Selectors;
 /// What the log records about builds.
 pub(super) fn look_at_digests(context: &Context, held: &HeldHome, findings: &mut Findings) {
     let disk = context.machine.disk.as_ref();
-    if let Err(error) = Selectors::of_home(disk, &held.home.root) {
+    if let Err(error) = Selectors::for_build(disk, &held.home.root) {
         let what = format!("the selectors do not read: {error}");
         let file = held.home.registry().join("registry.selectors.v1.jsonl");
         let fix = format!("{} && summarizer digest list", edit(&file));
