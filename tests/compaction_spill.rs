@@ -159,6 +159,28 @@ fn attached(claim: &str, number: u64) -> (&'static str, Value) {
     ("EVIDENCE_ATTACHED", json!({"claim_id": claim, "evidence": evidence}))
 }
 
+#[test]
+fn a_snapshot_that_does_not_fit_shows_verified_claims_first_and_then_the_newest() {
+    let claim = |n: u64| {
+        (
+            "CLAIM_ADDED",
+            json!({"claim_id": format!("c{n}"), "statement": "a claim of many".repeat(9)}),
+        )
+    };
+    let verified = |id: &str| ("CLAIM_VERIFIED", json!({"claim_id": id}));
+    let ruled = [attached("c5", 1), attached("c17", 2), verified("c17"), verified("c5")];
+    let more = (3_000..3_012).map(claim);
+    let events = one_step((0..3_000).map(claim).chain(ruled).chain(more));
+    let mut compactor = Compactor::new(Thresholds { event_threshold: 1_000, step_fallback: 8 });
+    events.iter().for_each(|event| compactor.fold(event).unwrap());
+    let built = build(&compactor);
+    assert!(built.snapshot.passes() && built.spill.is_some());
+    let shown = built.snapshot.state.claims.iter().map(|claim| claim.claim_id.to_string());
+    let shown: Vec<String> = shown.take(6).collect();
+    assert_eq!(shown, ["c5", "c17", "c3011", "c3010", "c3009", "c3008"]);
+    assert!(built.narrative.contains("- c5: "), "{}", built.narrative);
+}
+
 /// One run for each list of a snapshot, with the name of the list and the number of its records.
 fn long_lists() -> Vec<(&'static str, &'static str, u64, Vec<RunEvent>)> {
     let many = || 0..3_000_u64;

@@ -259,7 +259,7 @@ impl RunFold {
         let supersedes = added.supersedes.clone();
         let claim = ClaimState { status, statement, refs: Refs::new(), supersedes };
         self.state.claims.insert(added.claim_id.clone(), claim);
-        self.state.changes.claims.touch(&added.claim_id, self.stamp);
+        self.state.claim_changed(&added.claim_id, self.stamp);
         self.window.deltas.claims_added += 1;
         Ok(())
     }
@@ -277,9 +277,9 @@ impl RunFold {
             .ok_or_else(|| unknown("claim", &attached.claim_id))?;
         if claim.refs.insert(id.clone(), place.clone()).is_none() {
             self.window.deltas.evidence_attached += 1;
-            let changes = &mut self.state.changes;
-            changes.fresh_refs.insert((attached.claim_id.clone(), id.clone()));
-            changes.claims.touch(&attached.claim_id, self.stamp);
+            let fresh = (attached.claim_id.clone(), id.clone());
+            self.state.changes.fresh_refs.insert(fresh);
+            self.state.claim_changed(&attached.claim_id, self.stamp);
         }
         if !self.ledger.evidence.contains_key(id) {
             self.judge_id(&attached.evidence);
@@ -323,7 +323,7 @@ impl RunFold {
         }
         held.status = status;
         claim.status = status;
-        self.state.changes.claims.touch(id, self.stamp);
+        self.state.claim_changed(id, self.stamp);
         match status {
             ClaimStatus::Verified => {
                 self.state.verified += 1;

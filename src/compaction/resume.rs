@@ -246,6 +246,7 @@ fn shown_state(snapshot: &Snapshot, ext: &Ext, carry: &Carry) -> RunState {
     state.failure_aliases.clone_from(&carry.failure_aliases);
     let constraints = ext.constraints.iter().flatten();
     constraints.for_each(|record| put_constraint(&mut state, record, 0));
+    state.snapshot_taken(Some(0));
     state
 }
 
@@ -255,19 +256,20 @@ fn chained_state(chain: Vec<SpillFile>) -> RunState {
     for link in chain {
         let stamp = link.sequence;
         let coverage = &mut state.coverage;
-        link.source_ids.iter().for_each(|source| coverage.see_source(source, stamp));
+        // The lists of a file begin with the last change.
+        link.source_ids.iter().rev().for_each(|source| coverage.see_source(source, stamp));
         link.chunk_ids.iter().for_each(|chunk| coverage.see_chunk(chunk));
-        link.claims.iter().for_each(|record| put_claim(&mut state, record, stamp));
-        link.conflicts.iter().for_each(|record| put_conflict(&mut state, record, stamp));
+        link.claims.iter().rev().for_each(|record| put_claim(&mut state, record, stamp));
+        link.conflicts.iter().rev().for_each(|record| put_conflict(&mut state, record, stamp));
         for id in &link.questions_closed {
             state.questions.close(id);
         }
         for question in link.questions_opened {
             state.questions.open(question.question_id, question.text);
         }
-        link.failures.iter().for_each(|record| put_failure(&mut state, record, stamp));
+        link.failures.iter().rev().for_each(|record| put_failure(&mut state, record, stamp));
         state.failure_aliases.extend(link.failure_aliases);
-        link.constraints.iter().for_each(|record| put_constraint(&mut state, record, stamp));
+        link.constraints.iter().rev().for_each(|record| put_constraint(&mut state, record, stamp));
     }
     state
 }
@@ -290,7 +292,7 @@ fn put_claim(state: &mut RunState, record: &ClaimRecord, stamp: u64) {
         supersedes: record.supersedes.clone(),
     };
     state.claims.insert(record.claim_id.clone(), claim);
-    state.changes.claims.touch(&record.claim_id, stamp);
+    state.claim_changed(&record.claim_id, stamp);
 }
 
 fn put_conflict(state: &mut RunState, record: &ConflictRecord, stamp: u64) {

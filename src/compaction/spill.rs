@@ -225,12 +225,15 @@ pub(super) fn shorten_actions(snapshot: &mut Snapshot) {
     }
 }
 
-/// Fills the empty lists of a snapshot with the newest records that fit.
+/// Fills the empty lists of a snapshot with the newest records that fit, of the claims first those that
+/// are verified.
 pub(super) fn show_newest(snapshot: &mut Snapshot, fold: &RunFold) {
     let used = snapshot.to_bytes().len() + VERDICT_BYTES;
     let room = SNAPSHOT_BYTES_MAX.saturating_sub(used);
     let (state, changes, window) = (&fold.state, &fold.state.changes, &fold.window);
-    let claims = changes.claims.newest_first().filter_map(|id| {
+    // Verified claims come first.
+    let candidates = changes.claims.newest_first().filter(|id| !changes.verified.contains(id));
+    let claims = changes.verified.newest_first().chain(candidates).filter_map(|id| {
         let record = short_claim(id, state.claims.get(id)?);
         // A cited chunk is listed twice more: as cited and as seen.
         let chunks = record.evidence_refs.iter().map(|one| 2 * shown_bytes(&*one.chunk_id));
@@ -292,10 +295,10 @@ pub(super) fn show_newest(snapshot: &mut Snapshot, fold: &RunFold) {
         room,
     );
     let shown = &mut snapshot.state;
-    shown.claims = sorted(claims.within(shares[0]), |claim| claim.claim_id.clone());
-    shown.conflicts = sorted(conflicts.within(shares[1]), |one| one.conflict_id.clone());
+    shown.claims = claims.within(shares[0]).collect();
+    shown.conflicts = conflicts.within(shares[1]).collect();
     shown.open_questions = reversed(questions.within(shares[2]));
-    shown.failures = sorted(failures.within(shares[3]), |failure| failure.failure_id.clone());
+    shown.failures = failures.within(shares[3]).collect();
     let cited = cited(&shown.claims, &shown.conflicts, &fold.state);
     shown.source_coverage.chunk_ids_seen.clone_from(&cited);
     shown.source_coverage.chunk_ids_cited = cited;

@@ -2,7 +2,7 @@
 //! the order in which snapshots list them. The ledger holds claims and evidence exactly as events
 //! recorded them; every snapshot is checked against it.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
@@ -57,24 +57,46 @@ pub struct FailureState {
 }
 
 /// Ids in the order of their last change. A change is stamped with the sequence of the first
-/// snapshot that shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// snapshot that shows it; among changes of one stamp the last one counts.
+#[derive(Debug, Clone, Default)]
 pub struct Recency {
-    stamps: BTreeMap<SharedText, u64>,
-    newest_first: BTreeSet<(Reverse<u64>, SharedText)>,
+    stamps: BTreeMap<SharedText, Change>,
+    newest_first: BTreeSet<(Reverse<Change>, SharedText)>,
+    changes: u64,
 }
+
+/// The stamp of a change, and how many changes came before it.
+type Change = (u64, u64);
+
+/// Lists are equal when they hold the same ids in the same order with the same stamps: a restored run
+/// does not know how many changes there were.
+impl PartialEq for Recency {
+    fn eq(&self, other: &Recency) -> bool {
+        let listed = |of: &Recency| -> Vec<(u64, SharedText)> {
+            of.newest_first.iter().map(|(Reverse((stamp, _)), id)| (*stamp, id.clone())).collect()
+        };
+        self.stamps.len() == other.stamps.len() && listed(self) == listed(other)
+    }
+}
+
+impl Eq for Recency {}
 
 impl Recency {
     /// Notes a change of an id, new or known.
     pub(crate) fn touch(&mut self, id: &SharedText, stamp: u64) {
-        let before = self.stamps.insert(id.clone(), stamp);
-        if before == Some(stamp) {
-            return;
-        }
-        if let Some(before) = before {
+        let change = (stamp, self.changes);
+        self.changes += 1;
+        if let Some(before) = self.stamps.insert(id.clone(), change) {
             self.newest_first.remove(&(Reverse(before), id.clone()));
         }
-        self.newest_first.insert((Reverse(stamp), id.clone()));
+        self.newest_first.insert((Reverse(change), id.clone()));
+    }
+
+    /// Forgets an id.
+    pub(crate) fn remove(&mut self, id: &SharedText) {
+        if let Some(before) = self.stamps.remove(id) {
+            self.newest_first.remove(&(Reverse(before), id.clone()));
+        }
     }
 
     pub(crate) fn contains(&self, id: &str) -> bool {
@@ -95,18 +117,48 @@ impl Recency {
         self.newest_first.iter().map(|(_, id)| id)
     }
 
-    /// The ids that changed at a stamp or later.
+    /// The ids that changed at a stamp or later, the last change first.
     pub(crate) fn since(&self, stamp: u64) -> impl Iterator<Item = &SharedText> {
-        let changed = self.newest_first.iter().take_while(move |(Reverse(at), _)| *at >= stamp);
+        let changed =
+            self.newest_first.iter().take_while(move |(Reverse((at, _)), _)| *at >= stamp);
         changed.map(|(_, id)| id)
     }
 
-    /// Gives every id the same stamp, so that the order is that of the ids.
-    pub(crate) fn restamp(&mut self, stamp: u64) {
-        self.stamps.values_mut().for_each(|at| *at = stamp);
-        let ids = self.stamps.keys().cloned();
-        self.newest_first = ids.map(|id| (Reverse(stamp), id)).collect();
+    /// Gives every id the same stamp. `keeps_order` tells whether their order is known; otherwise the
+    /// order is that of the ids, in which `c10` is newer than `c9`.
+    pub(crate) fn restamp(&mut self, stamp: u64, keeps_order: bool) {
+        let mut oldest_first: Vec<SharedText> =
+            self.newest_first.iter().rev().map(|(_, id)| id.clone()).collect();
+        if !keeps_order {
+            oldest_first.sort_by(|a, b| in_order(a, b));
+        }
+        *self = Recency::default();
+        oldest_first.iter().for_each(|id| self.touch(id, stamp));
     }
+}
+
+/// The order of ids, in which digits count as a number.
+fn in_order(a: &str, b: &str) -> Ordering {
+    let (mut a_rest, mut b_rest) = (a, b);
+    while !a_rest.is_empty() && !b_rest.is_empty() {
+        let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+        let (a_digits, b_digits) = (digits(a_rest), digits(b_rest));
+        let ordering = if a_digits > 0 && b_digits > 0 {
+            let number = |text: &'_ str| text.trim_start_matches('0').to_owned();
+            let (x, y) = (number(&a_rest[..a_digits]), number(&b_rest[..b_digits]));
+            (a_rest, b_rest) = (&a_rest[a_digits..], &b_rest[b_digits..]);
+            x.len().cmp(&y.len()).then_with(|| x.cmp(&y))
+        } else {
+            let (x, y) = (a_rest.chars().next(), b_rest.chars().next());
+            let width = |c: Option<char>| c.map_or(0, char::len_utf8);
+            (a_rest, b_rest) = (&a_rest[width(x)..], &b_rest[width(y)..]);
+            x.cmp(&y)
+        };
+        if ordering.is_ne() {
+            return ordering;
+        }
+    }
+    a_rest.len().cmp(&b_rest.len()).then_with(|| a.cmp(b))
 }
 
 /// Open questions in opening order.
@@ -217,6 +269,8 @@ impl CoverageState {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Changes {
     pub claims: Recency,
+    /// Those claims that are verified.
+    pub verified: Recency,
     pub conflicts: Recency,
     pub failures: Recency,
     pub constraints: Recency,
@@ -246,8 +300,18 @@ pub struct RunState {
 }
 
 impl RunState {
+    /// Notes that a claim changed.
+    pub(crate) fn claim_changed(&mut self, id: &SharedText, stamp: u64) {
+        self.changes.claims.touch(id, stamp);
+        let held = self.claims.get(id);
+        match held.is_some_and(|claim| claim.status == ClaimStatus::Verified) {
+            true => self.changes.verified.touch(id, stamp),
+            false => self.changes.verified.remove(id),
+        }
+    }
+
     /// Forgets what changed since the last snapshot. `restamp` is the one stamp that everything
-    /// gets, where a restored run would have no others.
+    /// gets, where a restored run would have no others; with 0 it would not know the order either.
     pub(crate) fn snapshot_taken(&mut self, restamp: Option<u64>) {
         self.questions.snapshot_taken();
         self.coverage.fresh.clear();
@@ -257,12 +321,13 @@ impl RunState {
         let Some(stamp) = restamp else { return };
         for list in [
             &mut changes.claims,
+            &mut changes.verified,
             &mut changes.conflicts,
             &mut changes.failures,
             &mut changes.constraints,
             &mut self.coverage.sources,
         ] {
-            list.restamp(stamp);
+            list.restamp(stamp, stamp > 0);
         }
     }
 }
