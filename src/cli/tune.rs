@@ -18,6 +18,7 @@ use crate::compaction::tuning::log_sweep::{self, CHECKPOINT_INTERVALS, COMMIT_BA
 use crate::compaction::tuning::report::{COLUMNS, LOG_COLUMNS, NOT_MEASURABLE, TuningReport};
 use crate::compaction::tuning::search::{extend, search};
 use crate::compaction::tuning::sweep::{Generated, RecordedRuns, RunSource, grid};
+use crate::contract::hash::Hasher;
 use crate::sequencer::log_meter::LogMeter;
 
 const FILE_MODE: u32 = 0o640;
@@ -151,7 +152,16 @@ impl TuneArgs {
             return Ok((Box::new(Generated { seed, runs, events }), what));
         }
         let logs = self.run_logs.iter().map(|path| read(context, path));
-        let recorded = RecordedRuns(logs.collect::<Result<_, _>>()?);
+        let mut logs = logs.collect::<Result<Vec<Vec<RunEvent>>, _>>()?;
+        // The answer depends on the runs and not on the order in which they are named.
+        logs.sort_by_cached_key(|events| {
+            let mut hasher = Hasher::new();
+            for event in events {
+                hasher.update(event.to_line());
+            }
+            hasher.finish()
+        });
+        let recorded = RecordedRuns(logs);
         let what = format!("{} recorded run logs", recorded.0.len());
         Ok((Box::new(recorded), what))
     }

@@ -25,7 +25,8 @@ pub struct ThresholdChoice {
     pub costs: Vec<CostParts>,
     /// Rows that are as good as the cheapest.
     pub as_good: Vec<usize>,
-    /// The event thresholds between which every one tried is as good.
+    /// The event thresholds between which every one tried with the fallback of the chosen row is as
+    /// good.
     pub between: (u64, u64),
     /// The share of the draws in which the chosen row was as good as the cheapest. `None` when there
     /// are too few runs to draw from.
@@ -58,7 +59,7 @@ pub fn choose(
         .collect();
     let default = rows.iter().position(|row| row.thresholds == Thresholds::default());
     let chosen = default.filter(|default| as_good.contains(default)).unwrap_or(cheapest);
-    let between = between(rows, &candidates, &as_good, rows[chosen].thresholds.event_threshold);
+    let between = between(rows, &candidates, &as_good, rows[chosen].thresholds);
     let confidence = shares.as_ref().and_then(|shares| {
         candidates.iter().position(|index| *index == chosen).map(|place| shares[place])
     });
@@ -120,14 +121,23 @@ impl Random {
     }
 }
 
-/// The widest range of event thresholds around one in which every threshold tried has a row that is
-/// as good.
-fn between(rows: &[SweepRow], candidates: &[usize], as_good: &[usize], around: u64) -> (u64, u64) {
+/// The widest range of event thresholds around a setting in which every threshold tried with the same
+/// fallback is as good.
+fn between(
+    rows: &[SweepRow],
+    candidates: &[usize],
+    as_good: &[usize],
+    around: Thresholds,
+) -> (u64, u64) {
+    let with_fallback =
+        |index: &&usize| rows[**index].thresholds.step_fallback == around.step_fallback;
     let threshold = |index: &usize| rows[*index].thresholds.event_threshold;
-    let mut tried: Vec<u64> = candidates.iter().map(threshold).collect();
+    let around = around.event_threshold;
+    let mut tried: Vec<u64> = candidates.iter().filter(with_fallback).map(threshold).collect();
     tried.sort_unstable();
     tried.dedup();
-    let is_good = |tried: &u64| as_good.iter().any(|index| threshold(index) == *tried);
+    let good: Vec<u64> = as_good.iter().filter(with_fallback).map(threshold).collect();
+    let is_good = |tried: &u64| good.contains(tried);
     let below = tried.iter().rev().filter(|tried| **tried <= around);
     let above = tried.iter().filter(|tried| **tried >= around);
     let low = below.take_while(|tried| is_good(tried)).last().copied();
@@ -151,33 +161,41 @@ impl ChoiceFacts<'_> {
         format!("{event_threshold}/{step_fallback}")
     }
 
-    /// How much more one row costs than the cheapest, in percent.
-    fn above(&self, index: usize) -> f64 {
+    /// How much more one row costs than the cheapest, with so many decimals.
+    fn above(&self, index: usize, decimals: usize) -> String {
         let (cost, lowest) = (self.costs[index].total(), self.costs[self.cheapest].total());
-        if lowest > 0.0 { (cost / lowest - 1.0) * 100.0 } else { 0.0 }
+        match (lowest > 0.0, cost > 0.0) {
+            (true, _) => format!("{:.decimals$} % more", (cost / lowest - 1.0) * 100.0),
+            (false, true) => format!("{cost:.1} where the cheapest costs nothing"),
+            (false, false) => "nothing either".to_owned(),
+        }
     }
 
     fn reason(&self) -> String {
         let mut text = match self.chosen == self.cheapest {
             true => format!("{} is the cheapest setting", self.name(self.chosen)),
             false => format!(
-                "the default {} stays: it costs {:.1} % more than the cheapest, {}, which is no \
+                "the default {} stays: the cheapest is {}, and the default costs {}, which is no \
                  difference that these runs can show",
                 self.name(self.chosen),
-                self.above(self.chosen),
-                self.name(self.cheapest)
+                self.name(self.cheapest),
+                self.above(self.chosen, 1)
             ),
         };
         let (low, high) = self.between;
+        let fallback = self.rows[self.chosen].thresholds.step_fallback;
         match low < high {
             true => text.push_str(&format!(
-                "; any event threshold between {low} and {high} is as good for these runs"
+                "; with the fallback {fallback}, every event threshold tried between {low} and \
+                 {high} is as good for these runs"
             )),
-            false => text.push_str("; no other event threshold tried is as good"),
+            false => text.push_str(&format!(
+                "; with the fallback {fallback}, no neighbouring event threshold is as good"
+            )),
         }
         if let Some(default) = self.default.filter(|default| *default != self.chosen) {
-            let more = self.above(default);
-            text.push_str(&format!("; the default {} costs {more:.0} % more", self.name(default)));
+            let more = self.above(default, 0);
+            text.push_str(&format!("; the default {} costs {more}", self.name(default)));
         }
         match self.confidence {
             Some(share) => text.push_str(&format!(
@@ -229,6 +247,45 @@ mod tests {
             (with.chosen, with.between, with.reason),
             (alone.chosen, alone.between, alone.reason)
         );
+    }
+
+    #[test]
+    fn what_the_range_says_is_true_of_every_pair_in_it() {
+        let weights = CostWeights::default();
+        for seed in 1..8 {
+            let rows = searched(seed, &weights).rows;
+            let choice = choose(&rows, rows.len(), &weights).unwrap();
+            let (low, high) = choice.between;
+            let chosen = rows[choice.chosen].thresholds;
+            for (index, row) in rows.iter().enumerate() {
+                let Thresholds { event_threshold, step_fallback } = row.thresholds;
+                let is_named = step_fallback == chosen.step_fallback
+                    && (low..=high).contains(&event_threshold)
+                    && candidates(&rows, rows.len()).contains(&index);
+                assert!(!is_named || choice.as_good.contains(&index), "{}", choice.reason);
+            }
+        }
+    }
+
+    #[test]
+    fn a_default_is_not_called_equal_to_a_setting_that_costs_nothing() {
+        let weights = CostWeights::default();
+        let mut rows = searched(6, &weights).rows;
+        rows[0].blocks.iter_mut().for_each(|block| {
+            let events = block.events;
+            *block = CostSums { events, ..CostSums::default() };
+        });
+        rows[0].failed_runs = 0;
+        let choice = choose(&rows, rows.len(), &weights).unwrap();
+        let default = choice.default.unwrap();
+        if default != choice.chosen && choice.costs[choice.chosen].total() == 0.0 {
+            assert!(
+                choice.reason.contains("where the cheapest costs nothing"),
+                "{}",
+                choice.reason
+            );
+        }
+        assert!(!choice.reason.contains(" 0 % more"), "{}", choice.reason);
     }
 
     #[test]
