@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::bags::Expected;
 use super::files::{KnownSummaries, read_files};
-use super::{Report, Tree, index_entries, is_dir, names, rules};
+use super::{Report, Tree, index_entries, is_dir, names, rebuilt_indexes, rules};
 use crate::contract::digest_bus::{
     BY_WINDOW_FILE, DIGESTS_DIR, INDEX_DIR, INDEX_VERSIONS, PROMOTION_FOLLOWS, REGISTRY_FILE,
     RUN_BAGS_LISTED_MAX, SHA256_FILE, TRACE_FILE,
@@ -131,13 +131,85 @@ pub(super) fn check(tree: &Tree<'_>, report: &mut Report) -> io::Result<()> {
     }
     let mut records = BTreeMap::new();
     for bag in here {
-        let path = tree.root.join(&bag.path).join("meta/bag.json");
-        let Some(bytes) = tree.disk.read_if_present(&path)? else { continue };
+        let folder = tree.root.join(&bag.path);
+        let Some(bytes) = tree.disk.read_if_present(&folder.join("meta/bag.json"))? else {
+            continue;
+        };
         let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         records.insert(bag.path.as_str(), value);
     }
     index_entries::check_against_bags(tree, &registry, &records, report)?;
+    // A fault that has a name of its own is told once.
+    if !report.violations.iter().any(|one| one.file.starts_with(INDEX_DIR)) {
+        rebuilt_indexes::check(tree, &registry, &records, report)?;
+        check_index_hashes(tree, &registry, report)?;
+    }
     check_runs(tree, &records, report)
+}
+
+/// The published indexes against the record of the newest build that published some: so a bag that is
+/// gone from its folder and from every index is seen. A collection of retired bags changes the indexes
+/// and writes no record; then only the log can prove that nothing else is gone.
+fn check_index_hashes(tree: &Tree<'_>, registry: &Value, report: &mut Report) -> io::Result<()> {
+    let records = records_of_indexes(tree)?;
+    let ended = |record: &Value| record["completed_at"].as_str().map(str::to_owned);
+    let Some(newest) = records.iter().filter_map(ended).max() else { return Ok(()) };
+    // A record without an end is of a build whose process died: the next start put its indexes in place.
+    let last = records.iter().filter(|record| ended(record).is_none_or(|at| at == newest));
+    let mut differing = Vec::new();
+    for record in last {
+        differing = differing_indexes(tree, record)?;
+        if differing.is_empty() {
+            return Ok(());
+        }
+    }
+    if registry["updated_at"].as_str().unwrap_or_default() >= newest.as_str() {
+        let what = "the indexes changed after the last build, as `digest gc` does: whether they \
+                    name every bag is in the log only";
+        report.unchecked.push(what.to_owned());
+        return Ok(());
+    }
+    for path in differing {
+        let message = "it is not what the last build published".to_owned();
+        report.break_rule(&rules::DIGEST_RUN_HASH, &path, None, "", message);
+    }
+    Ok(())
+}
+
+/// The records of builds that published indexes.
+fn records_of_indexes(tree: &Tree<'_>) -> io::Result<Vec<Value>> {
+    let mut records = Vec::new();
+    for name in names(tree, RUN_RECORDS_DIR)? {
+        if !name.ends_with(".run_record.json") || name.starts_with('.') {
+            continue;
+        }
+        let bytes = tree.disk.read(&tree.root.join(RUN_RECORDS_DIR).join(&name))?;
+        let record: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let mut outputs = record["outputs"].as_array().into_iter().flatten();
+        let is_index =
+            |one: &Value| one["artifact_family"] == "digest_index" && one["data_hash"].is_string();
+        if outputs.any(is_index) {
+            records.push(record);
+        }
+    }
+    Ok(records)
+}
+
+/// The indexes that are not what a record says.
+fn differing_indexes(tree: &Tree<'_>, record: &Value) -> io::Result<Vec<String>> {
+    let mut differing = Vec::new();
+    for one in record["outputs"].as_array().into_iter().flatten() {
+        let (path, hash) = (one["path"].as_str(), one["data_hash"].as_str());
+        let (path, hash) = (path.unwrap_or_default(), hash.unwrap_or_default());
+        if !INDEX_VERSIONS.iter().any(|(name, _)| path == format!("{INDEX_DIR}/{name}")) {
+            continue;
+        }
+        let bytes = tree.disk.read_if_present(&tree.root.join(path))?.unwrap_or_default();
+        if hash.parse() != Ok(sha256(bytes)) {
+            differing.push(path.to_owned());
+        }
+    }
+    Ok(differing)
 }
 
 /// The paths of the folders in a folder. A file is where no file belongs.

@@ -14,6 +14,7 @@ mod feeds;
 mod files;
 mod index_entries;
 mod line;
+mod rebuilt_indexes;
 pub mod rules;
 mod runs;
 pub(crate) mod spread;

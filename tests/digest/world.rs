@@ -147,6 +147,8 @@ pub struct Log {
     /// Refuse every note from this one on.
     pub refuse_after: Option<usize>,
     pub notes: Vec<String>,
+    /// How far the clock moves with each commit of a build.
+    pub tick_ms: i64,
 }
 
 impl Log {
@@ -188,7 +190,9 @@ impl Journal for Log {
         }));
         let events = notes.into_iter().map(|note| (note.event, note.body));
         let first = self.try_append(events.collect()).map_err(JournalError)?;
-        Ok((first, self.now))
+        let at = self.now;
+        self.now = Timestamp(at.0 + self.tick_ms);
+        Ok((first, at))
     }
 }
 
@@ -240,7 +244,7 @@ impl World {
         Ok(World {
             disk,
             buses: root.join("buses"),
-            log: Log { store, now, refuse_after: None, notes: Vec::new() },
+            log: Log { store, now, refuse_after: None, notes: Vec::new(), tick_ms: 0 },
             selectors: every_selector()?,
             zone: chrono_tz::UTC,
             threads: 2,
