@@ -11,8 +11,9 @@ use chrono_tz::Tz;
 use super::library::{COLUMNS, Library, Publish, Unit};
 use super::open_tasks::OpenTasks;
 use super::pairs::{self, PairScore};
-use super::project::scalar;
+use super::project::{one_spelling, scalar};
 use super::selector::{GroupBy, GroupRule, OrderKey, PublishRule, Selector};
+use super::stamps::is_stamp;
 use super::tags::{canonical, lexeme};
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{Stream, spellings};
@@ -147,6 +148,7 @@ impl<'a> Matcher<'a> {
         home: Tz,
     ) -> Matcher<'a> {
         let rule = &selector.matching;
+        let projects: Vec<String> = rule.projects.iter().map(|one| one_spelling(one)).collect();
         let tags = |wanted: &String| tag_numbers(library, wanted);
         let metas = rule.meta.iter().map(|(name, values)| {
             values
@@ -161,7 +163,7 @@ impl<'a> Matcher<'a> {
             selector,
             group: selector.group(),
             zone: selector.zone(home).unwrap_or(home),
-            projects: rule.projects.iter().filter_map(|one| library.projects.find(one)).collect(),
+            projects: projects.iter().filter_map(|one| library.projects.find(one)).collect(),
             tags_all: rule.tags_all.iter().map(|tag| tags(tag).into_iter().collect()).collect(),
             tags_any: rule.tags_any.iter().flat_map(tags).collect(),
             tags_none: rule.tags_none.iter().flat_map(tags).collect(),
@@ -395,7 +397,8 @@ impl<'a> Matcher<'a> {
     }
 
     /// The tags of each unit that may group it: those that its text gave. A tag that a flow puts on
-    /// every output of the window says something about the flow, and a column is a class.
+    /// every output of the window, or that its pack writes in fixed words, says something about the
+    /// flow, and a column is a class.
     fn grouping_tags(&self, matched: &[u32]) -> Vec<Vec<u32>> {
         let flow_of = |unit: &Unit| {
             let mut metas = self.library.metas_of(unit).iter().copied();
@@ -412,7 +415,9 @@ impl<'a> Matcher<'a> {
         }
         let stamped = |flow: u32, tag: u32| {
             let all = outputs.get(&flow).copied().unwrap_or(0);
-            all > 1 && carrying.get(&(flow, tag)) == Some(&all)
+            let (name, word) = (self.library.metas.word(flow), self.library.tags.word(tag));
+            let flow_id = name.strip_prefix("flow_id\u{0}").unwrap_or_default();
+            all > 1 && carrying.get(&(flow, tag)) == Some(&all) || is_stamp(flow_id, word)
         };
         let is_text = |unit: &Unit, tag: u32| {
             let word = self.library.tags.word(tag);
@@ -648,6 +653,26 @@ mod tests {
         }
         let any = choose(&library, &selector(json!({"match": {"publish": "any"}})));
         assert_eq!(any.matched, 5);
+    }
+
+    #[test]
+    fn a_tag_that_a_pack_writes_in_fixed_words_groups_nothing() {
+        let flow = "email.triage.extract_event.calendar_event.v1";
+        let of = |ms, tags: &[&str]| item(ms, tags, json!({"meta": {"flow_id": flow}}));
+        let items = [
+            (1, of(1, &["calendar_event", "garden"])),
+            (2, of(2, &["no_event", "garden"])),
+            (3, of(3, &["calendar_event"])),
+        ];
+        let library = library(&items);
+        let by_tag = |more: Value| selector(json!({"bag_type": "tagbag", "group": more}));
+        let keys = |choice: &WindowChoice| -> Vec<String> {
+            day(choice).into_iter().filter_map(|(key, _)| key).collect()
+        };
+        let own = choose(&library, &by_tag(json!({"by": "tag"})));
+        assert_eq!(keys(&own), ["free:garden"]);
+        let named = choose(&library, &by_tag(json!({"by": "tag", "keys": ["calendar_event"]})));
+        assert_eq!(keys(&named), ["free:calendar_event"], "a selector may name it");
     }
 
     #[test]

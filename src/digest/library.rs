@@ -706,7 +706,7 @@ pub(super) mod tests {
 
     /// A library of hand-made items, for tests of selection.
     pub fn library(items: &[(u64, Value)]) -> Library {
-        let fields = ["k", "project"].map(str::to_owned);
+        let fields = ["flow_id", "k", "project"].map(str::to_owned);
         let mut library = Library::with_fields(fields.into());
         for (number, body) in items {
             let mut id = [0; 16];

@@ -37,6 +37,7 @@ pub mod queries;
 mod run;
 pub(crate) mod said;
 pub mod selector;
+mod stamps;
 mod standing;
 pub mod tags;
 pub(crate) mod tasks;

@@ -9,6 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use unicode_normalization::UnicodeNormalization as _;
 
 use crate::contract::hash::Digest;
 use crate::contract::json::jcs_hash;
@@ -45,7 +46,7 @@ impl ProjectFrom {
             }
             place => named(place.as_str()),
         };
-        text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+        text.map(|text| one_spelling(text.trim())).filter(|text| !text.is_empty())
     }
 }
 
@@ -65,8 +66,8 @@ pub struct ProjectRule {
 
 fn is_one_of(value: &str, list: &[impl AsRef<str>]) -> bool {
     list.iter().any(|one| match one.as_ref().strip_suffix('*') {
-        Some(beginning) => value.starts_with(beginning),
-        None => one.as_ref() == value,
+        Some(beginning) => value.starts_with(&one_spelling(beginning)),
+        None => one_spelling(one.as_ref()) == value,
     })
 }
 
@@ -131,15 +132,21 @@ impl ProjectRules {
                 [] => rule.from != ProjectFrom::Repo || !is_one_of(&value, OWN_REPOS),
                 only => is_one_of(&value, only),
             } && !is_one_of(&value, &rule.not);
-            fits.then(|| (rule.project.clone().unwrap_or(value), rule.from))
+            let named = rule.project.as_deref().map(one_spelling);
+            fits.then(|| (named.unwrap_or(value), rule.from))
         })
     }
+}
+
+/// One spelling of a name: a file system may write `é` as two characters, and a person as one.
+pub(crate) fn one_spelling(text: &str) -> String {
+    text.nfc().collect()
 }
 
 /// A scalar as text, as selectors compare it.
 pub(crate) fn scalar(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) => Some(text.clone()),
+        Value::String(text) => Some(one_spelling(text)),
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(flag) => Some(flag.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
@@ -180,6 +187,22 @@ mod tests {
         let none = json!({"project": "Health", "project_from": "flow", "repo": "summarizer add"});
         assert_eq!(project(&rules, none), None);
         assert_eq!(project(&rules, json!({"repo": "cli"})), None, "`submit` names it by default");
+    }
+
+    #[test]
+    fn two_spellings_of_a_name_are_one_project() {
+        let (composed, apart) = ("Caf\u{e9}", "Cafe\u{301}");
+        let rules = ProjectRules::default();
+        let only = |name: &str| -> ProjectRules {
+            let rule = json!({"from": "folder", "only": [name]});
+            serde_json::from_value(json!({"rules": [rule]})).unwrap()
+        };
+        let expected = Some((composed.to_owned(), "folder"));
+        for name in [composed, apart] {
+            assert_eq!(project(&rules, json!({"folder": name})), expected);
+            assert_eq!(project(&only(composed), json!({"folder": name})), expected);
+            assert_eq!(project(&only(apart), json!({"folder": name})), expected);
+        }
     }
 
     #[test]
