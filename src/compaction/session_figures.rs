@@ -105,6 +105,9 @@ pub struct DayFigures {
     pub counts: Counts,
     pub calls: u64,
     pub cost_nanos: u64,
+    /// Failures by what they have in common.
+    #[serde(default)]
+    pub failures: BTreeMap<SharedText, FailureFigures>,
 }
 
 impl DayFigures {
@@ -116,6 +119,7 @@ impl DayFigures {
 
     fn count(&mut self, tally: &Tally) {
         self.counts.count(tally);
+        count_failure(&mut self.failures, tally);
         if let Tally::Charged { cost_nanos, .. } = tally {
             self.calls += 1;
             self.cost_nanos += cost_nanos;
@@ -139,6 +143,9 @@ pub struct FailureFigures {
     pub retries: u64,
     /// What the first of them said.
     pub why: SharedText,
+    /// The flow of the last request, when it is known.
+    #[serde(default)]
+    pub last_flow: Option<SharedText>,
     /// The caller's id of the last request, when there is one.
     pub last_request_id: Option<SharedText>,
 }
@@ -210,6 +217,7 @@ pub(crate) struct FailureTally {
     /// What failures of this kind have in common.
     pub kind: SharedText,
     pub why: SharedText,
+    pub flow: Option<SharedText>,
     pub request_id: Option<SharedText>,
 }
 
@@ -244,6 +252,7 @@ impl SessionFigures {
         }
         self.day.count(tally);
         self.counts.count(tally);
+        count_failure(&mut self.failures, tally);
         match tally {
             Tally::Accepted { request } => {
                 named(&mut self.flows, &request.flow).accepted += 1;
@@ -255,9 +264,7 @@ impl SessionFigures {
             }
             Tally::Duplicate => {}
             Tally::GotAnothers { record } | Tally::Cancelled { record } => self.ended(*record),
-            Tally::Rejected(failure) | Tally::LineSetAside(failure) => {
-                self.failure(failure).ended += 1;
-            }
+            Tally::Rejected(_) | Tally::LineSetAside(_) => {}
             Tally::Made { record, flow, kind } => {
                 named(&mut self.flows, flow).made += 1;
                 *named(&mut self.kinds, kind) += 1;
@@ -267,13 +274,11 @@ impl SessionFigures {
                 named(&mut self.flows, flow).skipped += 1;
                 self.ended(*record);
             }
-            Tally::Failed { record, flow, failure } => {
+            Tally::Failed { record, flow, .. } => {
                 named(&mut self.flows, flow).failed += 1;
-                self.failure(failure).ended += 1;
                 self.ended(*record);
             }
             Tally::WillRetry { record, until, failure } => {
-                self.failure(failure).retries += 1;
                 self.waits(*record, Some(until.clone()), &failure.why);
             }
             Tally::Waits { record, until, why } => self.waits(*record, until.clone(), why),
@@ -299,18 +304,6 @@ impl SessionFigures {
         self.waiting_requests.retain(|held| held.record != record);
     }
 
-    fn failure(&mut self, tally: &FailureTally) -> &mut FailureFigures {
-        let kind = room_for(&self.failures, &tally.kind);
-        let found = self.failures.entry(kind).or_insert_with(|| FailureFigures {
-            ended: 0,
-            retries: 0,
-            why: tally.why.clone(),
-            last_request_id: None,
-        });
-        found.last_request_id.clone_from(&tally.request_id);
-        found
-    }
-
     /// What all calls cost together.
     pub(crate) fn spent(&self) -> SpendFigures {
         let mut sum = SpendFigures::default();
@@ -323,6 +316,30 @@ impl SessionFigures {
         }
         sum
     }
+}
+
+/// Counts what failed, under its kind.
+fn count_failure(failures: &mut BTreeMap<SharedText, FailureFigures>, tally: &Tally) {
+    let (failure, again) = match tally {
+        Tally::Rejected(failure) | Tally::LineSetAside(failure) => (failure, false),
+        Tally::Failed { failure, .. } => (failure, false),
+        Tally::WillRetry { failure, .. } => (failure, true),
+        _ => return,
+    };
+    let kind = room_for(failures, &failure.kind);
+    let found = failures.entry(kind).or_insert_with(|| FailureFigures {
+        ended: 0,
+        retries: 0,
+        why: failure.why.clone(),
+        last_flow: None,
+        last_request_id: None,
+    });
+    match again {
+        true => found.retries += 1,
+        false => found.ended += 1,
+    }
+    found.last_flow.clone_from(&failure.flow);
+    found.last_request_id.clone_from(&failure.request_id);
 }
 
 /// The name itself, or the name for the rest when there are enough names.
@@ -343,7 +360,12 @@ mod tests {
     use super::*;
 
     fn failure(kind: &str) -> FailureTally {
-        FailureTally { kind: kind.into(), why: "because".into(), request_id: Some("r".into()) }
+        FailureTally {
+            kind: kind.into(),
+            why: "because".into(),
+            flow: Some("f".into()),
+            request_id: Some("r".into()),
+        }
     }
 
     fn request(record: u64, flow: &str) -> Tally {
@@ -411,7 +433,15 @@ mod tests {
             (second.day.counts.made, second.day.counts.accepted, second.day.sessions),
             (0, 1, 1)
         );
+        second.count(&Tally::Rejected(failure("no such flow")), NEXT_DAY);
         let third = SessionFigures::begun("c", "drain", NEXT_DAY, &second);
+        assert_eq!(third.failures.len(), 0);
+        let failed = &third.day.failures["no such flow"];
+        assert_eq!(
+            (failed.ended, &*failed.why),
+            (1, "because"),
+            "the day knows what failed and why"
+        );
         assert_eq!((third.day.counts.accepted, third.day.sessions), (1, 2));
     }
 

@@ -4,6 +4,8 @@
 //!
 //! See docs/adr/0099-narrative-of-a-session.md.
 
+use std::collections::BTreeMap;
+
 use super::page::{Page, flat};
 use super::session_figures::{Counts, FailureFigures, SessionFigures};
 use super::snapshot::Snapshot;
@@ -208,7 +210,16 @@ fn made(page: &mut Page, snapshot: &Snapshot, figures: &SessionFigures) {
 
 fn failures(page: &mut Page, figures: &SessionFigures) {
     page.heading("4. What failed");
-    let mut failures: Vec<(&SharedText, &FailureFigures)> = figures.failures.iter().collect();
+    kinds_of_failures(page, &figures.failures);
+    let day = &figures.day;
+    if day.failures != figures.failures {
+        page.line(format_args!("\nThe day {} (UTC) so far:\n", day.day));
+        kinds_of_failures(page, &day.failures);
+    }
+}
+
+fn kinds_of_failures(page: &mut Page, failures: &BTreeMap<SharedText, FailureFigures>) {
+    let mut failures: Vec<(&SharedText, &FailureFigures)> = failures.iter().collect();
     failures.sort_by_key(|(kind, failure)| {
         (std::cmp::Reverse((failure.ended, failure.retries)), (*kind).clone())
     });
@@ -218,8 +229,8 @@ fn failures(page: &mut Page, figures: &SessionFigures) {
             (failure.retries, format!("{} to be tried again", grouped(failure.retries))),
         ]);
         page.line(format_args!("- {}, {times}: {}", flat(kind), flat(&failure.why)));
-        if let Some(last) = &failure.last_request_id {
-            page.line(format_args!("  - last: request `{}`", flat(last)));
+        if let Some(flow) = &failure.last_flow {
+            page.line(format_args!("  - last: a request for {}", flat(flow)));
         }
     }
     if failures.is_empty() {

@@ -94,6 +94,7 @@ pub(super) fn tally_of(
             Tally::Rejected(FailureTally {
                 kind: reason.map_or(status.as_str(), |reason| reason.as_str()).into(),
                 why: shortened(message).into(),
+                flow: Some(flow_of(request)),
                 request_id: Some(request.head.request_id.as_str().into()),
             })
         }
@@ -103,6 +104,7 @@ pub(super) fn tally_of(
                 Some(error) => shortened(&format!("line {}: {}", line.line, error.message)).into(),
                 None => format!("line {}", line.line).into(),
             },
+            flow: None,
             request_id: line.request_id.as_deref().map(SharedText::from),
         }),
         Event::SummaryProduced { request, .. } => {
@@ -116,19 +118,18 @@ pub(super) fn tally_of(
         }
         Event::RequestCancelled { request, .. } => Tally::Cancelled { record: request.0 },
         Event::AttemptFailed { request, head, status, reason, message, retry_at, .. } => {
+            let flow = flow_at(log, *request)?;
             let failure = FailureTally {
                 kind: reason.map_or(status.as_str(), |reason| reason.as_str()).into(),
                 why: shortened(message).into(),
+                flow: Some(flow.clone()),
                 request_id: Some(head.request_id.as_str().into()),
             };
             match retry_at {
                 Some(again) => {
                     Tally::WillRetry { record: request.0, until: again.to_string().into(), failure }
                 }
-                None => {
-                    let flow = flow_at(log, *request)?;
-                    Tally::Failed { record: request.0, flow, failure }
-                }
+                None => Tally::Failed { record: request.0, flow, failure },
             }
         }
         Event::ModelCharged { charge, .. } => Tally::Charged {
