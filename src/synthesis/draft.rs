@@ -26,8 +26,6 @@ pub(crate) const COUNT_MAX: usize = 50;
 pub(crate) const ROUTER_FLOW: &str = "research.router.plan.perspectives.v1";
 /// Most perspectives that the router flow is asked for.
 pub(crate) const FLOW_COUNT_MAX: usize = 6;
-/// Longest objective that is quoted in titles.
-const SUBJECT_CHARS_MAX: usize = 160;
 
 const WORDS_MAX: u64 = 900;
 const SOURCES_MAX: u64 = 10;
@@ -141,14 +139,9 @@ fn run_id(objective: &str, created_at: &str) -> String {
     format!("dr_{day}_{}", &sha256(objective).hex()[..8])
 }
 
+/// The objective within a title. It stands there whole: an agent is told nothing else of it.
 fn subject(objective: &str) -> String {
-    let text = objective.trim_end_matches(['.', '?', '!', ' ']);
-    if text.chars().count() <= SUBJECT_CHARS_MAX {
-        return text.to_owned();
-    }
-    let cut: String = text.chars().take(SUBJECT_CHARS_MAX).collect();
-    let whole = cut.rsplit_once(' ').map_or(cut.as_str(), |(head, _)| head);
-    format!("{whole}\u{2026}")
+    objective.trim_end_matches(['.', '?', '!', ' ']).to_owned()
 }
 
 fn perspective(index: usize, subject: &str, topic: &Topic, agent_types: &[String]) -> Perspective {
