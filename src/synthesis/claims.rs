@@ -1,8 +1,9 @@
 //! The claims of a text: the sentences that state something by themselves.
 //!
-//! Headings, tables, signatures, greetings, questions, lead-ins, items to do, lines of logs and fragments
-//! of a few words state nothing that a reader could check, so they are left out, each with its reason. A
-//! sentence that was said before is one claim with both sources.
+//! Headings, tables, signatures, greetings, questions, lead-ins, requests, items to do, notices below a
+//! mail, names alone, lines of logs and fragments of a few words state nothing that a reader could check,
+//! so they are left out, each with its reason; a label before such a sentence changes nothing. A sentence
+//! that was said before is one claim with both sources.
 //!
 //! What a flow put around a sentence is no part of it: labels before it are removed, a day behind its full
 //! stop is taken into it. The label of who says it stays before it. An address becomes the name of its host, because a sentence without it is broken.
@@ -11,14 +12,19 @@
 
 use crate::contract::time::parse_instant;
 use crate::digest::tasks::day_in_brackets;
+use crate::model::builtin::lexicon::lexicon;
 use crate::model::builtin::rank::quality;
-use crate::model::builtin::text::lines::{box_before, entry_head, labelled, list_item};
+use crate::model::builtin::text::lines::{
+    box_before, entry_head, labelled, list_item, says_something,
+};
+use crate::model::builtin::text::words::fold;
 use crate::model::builtin::text::{Block, Kind, Part, Text};
 
+use super::no_claims::states_nothing;
 use super::{inline, raw_url};
 
 /// What ends a sentence.
-const STOPS: [char; 4] = ['.', '!', '?', '…'];
+const STOPS: [char; 7] = ['.', '!', '?', '…', '。', '！', '？'];
 /// Fewest words of a sentence.
 const WORDS_MIN: usize = 4;
 /// Fewest words of a sentence with a number.
@@ -174,33 +180,87 @@ fn why_not(text: &Text<'_>, at: usize, plain: &str) -> Option<&'static str> {
     match box_before(before) {
         Some(true) => return Some("an item that is done"),
         Some(false) => return Some("an item to do"),
-        None if plain.contains("[x] ") => return Some("an item that is done"),
-        None if plain.contains("[ ] ") => return Some("an item to do"),
+        None if plain.contains("[x]") || plain.contains(['☑', '☒', '✅']) => {
+            return Some("an item that is done");
+        }
+        None if plain.contains("[ ]") || plain.contains('☐') => return Some("an item to do"),
         None => {}
     }
     let said = spoken(plain);
     if is_courtesy(said) {
         return Some("a greeting or thanks");
     }
-    let (words, content) = weight(said);
+    let is_labelled = said.len() < plain.len();
+    // `Winner: Ana Ruiz.` says who won.
+    if let Some(why) = states_nothing(said).filter(|why| !is_labelled || *why != "a name") {
+        return Some(why);
+    }
+    if is_task(text, at, said) {
+        return Some("an item to do");
+    }
+    let (words, mut content) = weight(said);
     let has_figure = said.contains(|c: char| c.is_ascii_digit());
-    let enough = if has_figure { WORDS_WITH_FIGURE_MIN } else { WORDS_MIN };
+    let enough = match (has_figure, is_labelled) {
+        // `Total: 4,300 EUR.`
+        (true, true) => 1,
+        (true, false) => WORDS_WITH_FIGURE_MIN,
+        (false, _) => WORDS_MIN,
+    };
+    if has_figure && is_labelled {
+        content = weight(plain).1;
+    }
+    let content_min = if has_figure || has_subject_and_verb(said) { 1 } else { CONTENT_MIN };
     let last = plain.trim_end_matches(['"', '”', '»', '\'', '’', ')', ']']).chars().next_back();
     match last {
-        Some('?') => Some("a question"),
-        Some(':') => Some("the lead-in of a list"),
-        _ if content < CONTENT_MIN => Some("too few words"),
-        Some('.' | '!' | '…') if words >= enough => None,
-        Some('.' | '!' | '…') => Some("too few words"),
+        Some('?' | '？') => Some("a question"),
+        Some(':' | '：') => Some("the lead-in of a list"),
+        _ if content < content_min => Some("too few words"),
+        Some(last) if STOPS.contains(&last) && words >= enough => None,
+        Some(last) if STOPS.contains(&last) => Some("too few words"),
         _ if words >= WORDS_OPEN_MIN => None,
         _ => Some("too few words"),
     }
 }
 
-/// What a line of a chat says behind the name of its speaker.
+/// Labels before one sentence: `Chat: Ana: …`.
+const LABELS_MAX: usize = 3;
+
+/// What a line says behind its labels: the speaker of a chat, the name of a fact.
 fn spoken(plain: &str) -> &str {
-    let said = labelled(plain).map(|line| &plain[line.value]);
-    said.filter(|said| said.contains(char::is_alphanumeric)).unwrap_or(plain)
+    let mut said = plain;
+    for _ in 0..LABELS_MAX {
+        let value = labelled(said).map(|line| &said[line.value]);
+        match value.filter(|value| value.contains(char::is_alphanumeric)) {
+            Some(value) => said = value,
+            None => break,
+        }
+    }
+    said
+}
+
+/// Whether a sentence is an item under a heading for tasks, without a verb that states something.
+fn is_task(text: &Text<'_>, at: usize, said: &str) -> bool {
+    let block = text.block_of(at);
+    let heads = |other: &&Block| {
+        other.part == block.part
+            && other.section == block.section
+            && matches!(other.kind, Kind::Heading(_))
+    };
+    let heading =
+        text.blocks.iter().find(heads).map(|one| &text.parts[one.part].text[one.text.clone()]);
+    let Some(heading) = heading else { return false };
+    let named = fold(heading.trim_matches(|c: char| !c.is_alphanumeric()));
+    block.kind == Kind::Item
+        && lexicon().ask.headings.iter().any(|known| named == *known)
+        && !says_something(said.trim_end_matches(STOPS))
+}
+
+/// Whether a sentence has a verb that states something, and more than `it` or `that` before it.
+fn has_subject_and_verb(said: &str) -> bool {
+    let folded = fold(said);
+    let mut words = folded.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let leans = words.next().is_none_or(|first| lexicon().weight.lean.contains(first));
+    !leans && words.any(|word| lexicon().phrases.finite.contains(word))
 }
 
 /// Whether a sentence is nothing but politeness. What follows a word of politeness and a comma may say
@@ -221,8 +281,16 @@ fn is_courtesy(said: &str) -> bool {
 /// How many words a text has, and how many of them carry meaning.
 fn weight(said: &str) -> (usize, usize) {
     let words = said.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count();
+    // In scripts without spaces each sign says about half of a word.
+    let signs = said.chars().filter(|c| is_sign(*c)).count();
     let text = Text::new(vec![Part { id: "said", text: said }]);
-    (words, text.tokens.iter().filter(|token| text.term(token).is_some()).count())
+    let content = text.tokens.iter().filter(|token| text.term(token).is_some()).count();
+    (words + signs, content.max(signs / 2))
+}
+
+/// Whether a character is one of Chinese or Japanese.
+fn is_sign(c: char) -> bool {
+    matches!(c, '\u{3041}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}')
 }
 
 /// A form in which two spellings of one statement are equal.
@@ -369,13 +437,57 @@ mod tests {
     }
 
     #[test]
+    fn short_statements_and_other_scripts_are_claims() {
+        for fact in [
+            "Decision: the pump is new.",
+            "The pump is new.",
+            "Total: 4,300 EUR.",
+            "The launch is on 4 May.",
+            "The ratio a|b is 3.",
+            "会议定于星期五上午十点举行。",
+            "新しいポンプは金曜日に届きます。",
+        ] {
+            let found = statements("s", fact);
+            assert_eq!(claims(fact), [fact], "{found:?}");
+            let within = format!("# Notes\n\nThe hall was painted in May.\n\n{fact}\n");
+            assert!(claims(&within).contains(&fact.to_owned()), "{:?}", statements("s", &within));
+        }
+    }
+
+    #[test]
+    fn a_label_before_what_states_nothing_makes_no_claim_of_it() {
+        for nothing in [
+            "Please send me the signed copy before Friday.",
+            "Rogamos envíen el formulario antes del viernes.",
+            "This message is confidential and intended only for the addressee.",
+            "Thanks for all your help.",
+        ] {
+            for label in ["", "Ana: ", "Next step: ", "Chat: Ana: ", "- ", "**Note:** "] {
+                let said = format!("{label}{nothing}");
+                assert!(claims(&said).is_empty(), "{said}: {:?}", statements("s", &said));
+            }
+        }
+        for (nothing, why) in [
+            ("- [ ] buy four bags of compost for the beds", "an item to do"),
+            ("☐ buy four bags of compost for the beds.", "an item to do"),
+            ("Ana: [ ] buy four bags of compost for the beds.", "an item to do"),
+            ("## Actions\n\n- Peter: the quotes of the three firms.\n", "an item to do"),
+            ("## Actions\n\n- four quotes of three firms for Peter.\n", "an item to do"),
+        ] {
+            let found = statements("s", nothing);
+            let last = found.last().and_then(|one| one.why_not);
+            assert_eq!(last, Some(why), "{nothing}: {found:?}");
+        }
+    }
+
+    #[test]
     fn an_address_leaves_the_name_of_its_host() {
         assert_eq!(
             claims(
-                "Read the notes at https://www.docs.example/a?b=1 or call the desk. See <https://x.example/a>, the page of the archive."
+                "The notes lie at https://www.docs.example/a?b=1 and on the desk. See <https://x.example/a>, the page of the archive."
             ),
             [
-                "Read the notes at docs.example or call the desk.",
+                "The notes lie at docs.example and on the desk.",
                 "See x.example, the page of the archive."
             ]
         );

@@ -35,6 +35,7 @@ pub mod gate_report;
 pub mod gates;
 pub mod inline;
 pub mod manifest;
+mod no_claims;
 pub mod pack;
 pub mod perspectives;
 pub mod raw_url;

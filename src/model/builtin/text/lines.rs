@@ -479,13 +479,18 @@ pub(crate) fn plain_heading(line: &str) -> bool {
         return false;
     }
     let letters = text.chars().filter(|character| character.is_alphabetic()).count();
-    let all_upper = letters >= 4 && !text.chars().any(char::is_lowercase);
+    // Scripts without capitals have neither.
+    let all_upper = letters >= 4
+        && text.chars().any(char::is_uppercase)
+        && !text.chars().any(char::is_lowercase);
     let bold =
         text.len() > 4 && text.starts_with("**") && text.trim_end_matches(':').ends_with("**");
     let starts_high =
         text.chars().next().is_some_and(|first| first.is_uppercase() || matches!(first, '¿' | '¡'));
     let colon = text.ends_with(':') && starts_high;
-    letters > 1 && (all_upper || bold || colon) && !text.ends_with(['.', '!', '?', ','])
+    letters > 1
+        && (all_upper || bold || colon)
+        && !text.ends_with(['.', '!', '?', ',', '。', '！', '？'])
 }
 
 /// Whether the first line of a text names it: one phrase of a few words, a capital first, no stop.
