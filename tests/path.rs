@@ -1799,3 +1799,92 @@ fn watched_folders_are_taken_in_before_a_drain_and_their_flows_have_short_names(
     write("home/summarizer.toml", "timezone = 'UTC'\n");
     says(&person.run(0, &home(&["drain", "--folders"])).err, &["no folder is watched"]);
 }
+
+/// A person with a few files of their own, by name and text.
+fn person_with(files: &[(&str, &str)]) -> Person {
+    let person = Person { dir: tempfile::tempdir().unwrap(), pdf: "[]" };
+    for (name, text) in files {
+        let path = person.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    person
+}
+
+/// Two sessions of one chat, a mail without a date, and a file deep in folders.
+const NAMED: [(&str, &str); 4] = [
+    (
+        "mine/Family.txt",
+        "11/02/2026, 09:00 - Ana: The hotel in Vienna is paid, 240 EUR for two nights.\n\
+         11/02/2026, 09:02 - Ben: Please book the train to Vienna.\n\
+         11/02/2026, 20:00 - Ana: The hotel wrote that breakfast is not included.\n\
+         11/02/2026, 20:03 - Ben: Please print the tickets for Vienna.\n",
+    ),
+    (
+        "mine/draft.eml",
+        "From: Ana <ana@example.org>\nTo: Ben <ben@example.org>\nSubject: Offer for the roof\n\n\
+         Hi Ben,\n\nthe offer for the roof arrived, it costs 4200 EUR. Please send the signed offer back.\n",
+    ),
+    (
+        "mine/house/cellar/pump.md",
+        "# Pump\n\nThe pump in the cellar is loud. Please call the plumber about the pump.\n",
+    ),
+    (
+        "mine/town.xml",
+        "<rss version=\"2.0\"><channel><title>Town</title>\
+         <item><title>Bridge closed</title><guid>1</guid><description>The old bridge is closed for \
+         repairs until April.</description></item>\
+         <item><title>Market moves</title><guid>2</guid><description>The weekly market moves to the \
+         school yard in spring.</description></item></channel></rss>",
+    ),
+];
+
+/// `read`, memos and the list of tasks call a source by the same name, and a time tells sessions of one chat apart.
+#[test]
+fn a_source_has_one_name_everywhere() {
+    let person = person_with(&NAMED);
+    person.run(0, &home(&["add", "--init", "mine", "--flow", "task"]));
+    person.run(0, &home(&["digest", "build"]));
+    let read = person.run(0, &home(&["read", "--last", "20"])).out;
+    let mail = "Offer for the roof";
+    says(&read, &["Family\n", "2026-02-11 09:00", "2026-02-11 20:00", "mine/house/cellar/pump.md"]);
+    assert!(read.lines().any(|line| line == mail), "{read}");
+    let tasks = person.run(0, &home(&["task", "list"])).out;
+    let names = [mail, "Family, 2026-02-11 09:00", "Family, 2026-02-11 20:00"];
+    says(&tasks, &names);
+    says(&tasks, &["mine/house/cellar/pump.md"]);
+    let memo = person.run(0, &home(&["digest", "show", "tasks.open"])).out;
+    says(&memo, &["(2026-02-11 09:00, Family, ", "(2026-02-11 20:00, Family, "]);
+    says(&memo, &[", mine/house/cellar/pump.md, ", ", Offer for the roof, "]);
+    assert!(!format!("{read}{tasks}{memo}").contains("draft.eml"), "{read}{tasks}{memo}");
+    // Both the name and the file find it.
+    for word in [mail, "draft.eml", "mine/draft.eml"] {
+        let found = person.json(0, &home(&["read", word]));
+        assert_eq!(sources_of(&found), [mail], "{word}");
+    }
+    let which = person.run(5, &home(&["explain", "Family"]));
+    says(&which.err, &["2026-02-11 09:00", "2026-02-11 20:00"]);
+}
+
+/// Items of a feed without a date are sources of their own, as those with a date are.
+#[test]
+fn items_of_a_feed_without_a_date_are_apart() {
+    let person = person_with(&NAMED);
+    person.run(0, &home(&["add", "--init", "mine/town.xml"]));
+    let found = person.json(0, &home(&["read", "town.xml"]));
+    let mut names = sources_of(&found);
+    names.sort_unstable();
+    assert_eq!(names, ["Bridge closed", "Market moves"]);
+    let again = person.run(0, &home(&["add", "mine/town.xml"]));
+    says(&again.err, &["2 as before"]);
+    // A changed item is a newer version of the same source, and the other one stays.
+    let text = NAMED[3].1.replace("until April", "until May");
+    std::fs::write(person.path("mine/town.xml"), text).unwrap();
+    person.run(0, &home(&["add", "mine/town.xml"]));
+    let found = person.json(0, &home(&["read", "--last", "9"]));
+    assert_eq!(sources_of(&found).len(), 2, "{found:?}");
+    let newest = person.run(0, &home(&["read", "Bridge closed"])).out;
+    assert!(newest.contains("until May") && !newest.contains("its file is gone"), "{newest}");
+    std::fs::remove_file(person.path("mine/town.xml")).unwrap();
+    says(&person.run(0, &home(&["read", "Bridge closed"])).out, &["its file is gone"]);
+}

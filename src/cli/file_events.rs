@@ -15,6 +15,8 @@ use super::prose::plain_line;
 use super::settings::load_config;
 use crate::contract::source::zoned;
 use crate::contract::time::Timestamp;
+use crate::contract::versions::file_of_item;
+use crate::markup::document::is_known_by_title;
 use crate::upstream::Family;
 
 /// Ends of names of files that hold one text, and no events with names of their own.
@@ -43,29 +45,33 @@ pub(super) fn chunks_of_title(context: &Context, title: &str) -> BTreeSet<String
     ids
 }
 
-/// The ids of the events of a file, by its name in the home or the end of it. A word that is no name of a file has
-/// none. What cannot be read has no events here.
-pub(super) fn events_of_file(context: &Context, word: &str) -> BTreeSet<String> {
+/// The ids of the events of a file, and of its mails and feed items without a date, by its name in the home or the
+/// end of it. A word that is no name of a file has none. What cannot be read has no items here.
+pub(super) fn items_of_file(context: &Context, word: &str) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     let word = word.trim_start_matches("./");
     if !word.contains(['.', '/']) {
         return ids;
     }
-    // As JSON writes it, up to the end of the member.
+    // As JSON writes it, without what may stand behind it.
     let end = Value::from(word).to_string();
-    let end = memmem::Finder::new(&end.as_bytes()[1..]);
-    each_line(context, Family::Events, &mut |line| {
-        let Some(event) =
-            end.find(line.as_bytes()).and_then(|_| serde_json::from_str::<Value>(line).ok())
-        else {
-            return;
-        };
-        let file = event["source"]["source_uri"].as_str().unwrap_or_default();
-        let before = file.strip_suffix(word);
-        if before.is_some_and(|before| before.is_empty() || before.ends_with('/')) {
-            ids.extend(event["event_id"].as_str().map(str::to_owned));
-        }
-    });
+    let end = memmem::Finder::new(&end.as_bytes()[1..end.len() - 1]);
+    for (family, id) in [(Family::Events, "event_id"), (Family::Chunks, "chunk_id")] {
+        each_line(context, family, &mut |line| {
+            let Some(record) =
+                end.find(line.as_bytes()).and_then(|_| serde_json::from_str::<Value>(line).ok())
+            else {
+                return;
+            };
+            let kind = record["source"]["source_type"].as_str().unwrap_or_default();
+            let has_name = family == Family::Events || is_known_by_title(kind);
+            let file = file_of_item(record["source"]["source_uri"].as_str().unwrap_or_default());
+            let before = file.strip_suffix(word);
+            if has_name && before.is_some_and(|before| before.is_empty() || before.ends_with('/')) {
+                ids.extend(record[id].as_str().map(str::to_owned));
+            }
+        });
+    }
     ids
 }
 

@@ -90,7 +90,9 @@ impl Made {
             let versions = bus.versions(day).unwrap_or_default();
             made.extend(wanted.map(|item| Made { published: Published::new(item, &versions) }));
         }
-        made.sort_by_key(|one| (one.published.name(), one.published.id().to_owned()));
+        made.sort_by_key(|one| {
+            (one.published.name(), one.published.at(), one.published.id().to_owned())
+        });
         made.dedup_by_key(|one| one.published.id().to_owned());
         made
     }

@@ -10,7 +10,7 @@ use chrono_tz::Tz;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
-use super::file_events::{chunks_of_title, events_of_file, may_hold_items};
+use super::file_events::{chunks_of_title, items_of_file, may_hold_items};
 use super::held_home::no_home;
 use super::plain::{shows, squeezed};
 use super::prose::plain_line;
@@ -145,13 +145,17 @@ impl Published {
         rules.project(meta).map(|(project, _)| project)
     }
 
-    /// The identity of the source, to distinguish sources of the same name: the name of a file, else the ids.
+    /// The identity of the source, to distinguish sources of the same name: what its versions share, else the ids.
     fn source(&self) -> (String, String) {
-        let kind = text(&self.item.value["source_type"]);
-        let ids = || self.item.value["source_ids"].to_string();
-        let is_file = kind == "document" && !self.item.value["meta"]["source_name"].is_null();
-        let source = if is_file { self.name() } else { ids() };
-        (kind, source)
+        let known = [&self.item.value["selection"]["origins"], &self.item.value["source_ids"]];
+        let known = known.into_iter().find(|ids| ids.is_array());
+        (text(&self.item.value["source_type"]), known.map(Value::to_string).unwrap_or_default())
+    }
+
+    /// The file on the bus `other` that it is about. Its name may be another one: the subject of a mail.
+    fn own_file(&self) -> Option<&str> {
+        let ids = self.item.value["source_ids"].as_array().filter(|ids| ids.len() == 1)?;
+        ids[0].as_str()?.strip_prefix("other:")
     }
 
     /// Whether its source is marked private.
@@ -176,13 +180,26 @@ impl Published {
         precision.day(at, filed.unwrap_or(at.day_in(zone)), zone)
     }
 
-    /// The day as a person reads it.
+    /// The day as a person reads it; of a chat with the time of its beginning, because several sessions of a
+    /// chat have one name.
     pub(super) fn day_shown(&self, zone: Tz) -> String {
         let day = self.day(zone);
-        if self.has_day() { day.to_string() } else { format!("no date, filed under {day}") }
+        match self.begin_shown(zone) {
+            Some(begin) => begin,
+            None if self.has_day() => day.to_string(),
+            None => format!("no date, filed under {day}"),
+        }
     }
 
-    fn at(&self) -> i64 {
+    /// When a session began: `2026-02-11 09:00`.
+    pub(super) fn begin_shown(&self, zone: Tz) -> Option<String> {
+        let has_clock = TimePrecision::of(&self.item.value["meta"]).has_clock();
+        let is_session = self.item.value["source_type"] == "session";
+        let clock = || Timestamp(self.at()).clock_in(zone);
+        (is_session && has_clock).then(|| format!("{} {}", self.day(zone), clock()))
+    }
+
+    pub(super) fn at(&self) -> i64 {
         self.item.value["ts_abs_ms"].as_i64().unwrap_or_default()
     }
 
@@ -484,9 +501,13 @@ fn rank(word: &str, item: &Published) -> Option<u8> {
         return Some(1);
     }
     let (name, word) = (item.name().to_lowercase(), word.to_lowercase());
-    let ends = |with: &str| name.strip_suffix(with).is_some_and(|before| before.ends_with('/'));
+    let file = item.own_file().map(str::to_lowercase).unwrap_or_default();
+    let ends = |with: &str| {
+        let before = [&name, &file].map(|name| name.strip_suffix(with));
+        before.into_iter().flatten().any(|before| before.ends_with('/'))
+    };
     match () {
-        () if name == word => Some(2),
+        () if name == word || file == word => Some(2),
         () if ends(&word) || ends(word.trim_start_matches("./")) => Some(3),
         () if word.len() >= 8 && item.id().starts_with(&word) => Some(ID_BEGINS),
         () if item.title().to_lowercase() == word => Some(5),
@@ -534,7 +555,7 @@ pub(super) fn named_or_in_file(
     if is_by_id || !(found.is_empty() || may_hold_items(word)) {
         return Ok(found);
     }
-    let mut records = events_of_file(context, word);
+    let mut records = items_of_file(context, word);
     if found.is_empty() && records.is_empty() {
         records = chunks_of_title(context, word);
     }
@@ -561,12 +582,12 @@ pub(super) fn one_named(
 ) -> Result<Option<Published>, Failure> {
     let found = named_or_in_file(context, bus, word, VersionChoice::Newest);
     let mut found = found.map_err(|error| unread(&error))?;
-    let mut sources = BTreeSet::new();
+    let (mut sources, zone) = (BTreeSet::new(), load_config(context)?.timezone);
     let candidates: Vec<String> = found
         .iter()
         .filter(|one| sources.insert(one.source()))
         .take(CANDIDATES + 1)
-        .map(|one| format!("{}  {}  {}", one.id(), text(&one.item.value["day"]), one.name()))
+        .map(|one| format!("{}  {}  {}", one.id(), one.day_shown(zone), one.name()))
         .collect();
     if candidates.len() < 2 {
         return Ok((!found.is_empty()).then(|| found.swap_remove(0)));

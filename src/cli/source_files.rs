@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::prose::plain_line;
 use super::settings::load_config;
 use super::{Context, ui};
+use crate::contract::versions::file_of_item;
 use crate::home::Home;
 use crate::import::collect::Skipped;
 use crate::import::{NotRead, partition_of};
@@ -117,7 +118,7 @@ fn was_added(context: &Context, name: &str) -> bool {
 /// Whether the file of this name is not there any more. A folder that cannot be found says nothing: the
 /// home may lie elsewhere now.
 pub(super) fn is_gone(context: &Context, name: &str) -> bool {
-    let (disk, places) = (&*context.machine.disk, places_of(context, name));
+    let (disk, places) = (&*context.machine.disk, places_of(context, file_of_item(name)));
     let is_there = |path: &Path| !matches!(disk.stat(path), Ok(None));
     let folder_is_there = |path: &PathBuf| path.parent().is_some_and(is_there);
     places.iter().any(folder_is_there)
@@ -129,7 +130,9 @@ pub(super) fn is_gone(context: &Context, name: &str) -> bool {
 pub(super) fn gone_of(context: &Context, known: Vec<(String, IdKey)>) -> Vec<GoneFile> {
     let is_there = |name: &str| {
         let disk = &*context.machine.disk;
-        places_of(context, name).iter().any(|path| !matches!(disk.stat(path), Ok(None)))
+        places_of(context, file_of_item(name))
+            .iter()
+            .any(|path| !matches!(disk.stat(path), Ok(None)))
     };
     let (there, gone): (Vec<_>, Vec<_>) = known.into_iter().partition(|(name, _)| is_there(name));
     let there: BTreeMap<IdKey, String> =

@@ -1,11 +1,16 @@
 //! `task`: lists the tasks that summaries name, and says that one is done or open again.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono_tz::Tz;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::digest::carry_out;
 use super::failure::{Exit, Failure};
+use super::settings::load_config;
 use super::{Context, ui};
+use crate::contract::time::parse_instant;
 use crate::projections::digester::DigestOrder;
 
 /// List the tasks that summaries name, and close or reopen one
@@ -77,6 +82,7 @@ fn list(context: &Context, all: bool) -> Result<Exit, Failure> {
         }
         return Ok(Exit::Done);
     }
+    tell_apart(&mut tasks, load_config(context)?.timezone);
     let row = |task: &Value| {
         let state = if task["open"] == true { "open" } else { text(task, "closed") };
         let cells = [
@@ -91,6 +97,22 @@ fn list(context: &Context, all: bool) -> Result<Exit, Failure> {
     let rows: Vec<Vec<String>> = tasks.iter().map(row).collect();
     context.ui.table(&["DUE", "TASK", "SOURCE", "ID", "STATE"], &rows);
     Ok(Exit::Done)
+}
+
+/// Shows the time beside the name of a source that several sources have, as sessions of a chat.
+fn tell_apart(tasks: &mut [Value], zone: Tz) {
+    let mut times: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for task in tasks.iter() {
+        let known = times.entry(text(task, "source").to_owned()).or_default();
+        known.insert(text(task, "named_at").to_owned());
+    }
+    for task in tasks.iter_mut().filter(|task| times[text(task, "source")].len() > 1) {
+        if let Ok(moment) = parse_instant(text(task, "named_at")) {
+            let at = moment.at;
+            let (day, clock) = (at.day_in(zone), at.clock_in(zone));
+            task["source"] = format!("{}, {day} {clock}", text(task, "source")).into();
+        }
+    }
 }
 
 fn settle(context: &Context, id: &str, done: bool) -> Result<Exit, Failure> {

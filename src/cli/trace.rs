@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::file_events::{chunks_of_title, events_of_file, may_hold_items};
+use super::file_events::{chunks_of_title, items_of_file, may_hold_items};
 use super::settings::load_config;
 use super::source_files::known_name;
 use crate::bus::digests::{BagEntry, DigestBus};
@@ -62,7 +62,7 @@ impl TraceArgs {
         let mut found =
             self.summaries(context, &root, &called, &BTreeSet::new()).map_err(failed)?;
         if found.is_empty() || may_hold_items(&called) {
-            let mut records = events_of_file(context, &called);
+            let mut records = items_of_file(context, &called);
             if found.is_empty() && records.is_empty() {
                 records = chunks_of_title(context, &called);
             }

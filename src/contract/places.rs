@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 
 use unicode_normalization::UnicodeNormalization as _;
 
+use super::versions::file_of;
 use super::vocabulary::spellings;
 
 spellings! {
@@ -65,6 +66,11 @@ impl DataPlaces {
             named(place.as_str()).iter().for_each(|name| self.add(place, name));
         }
         named("source_name").iter().for_each(|path| self.add_file(path));
+    }
+
+    /// The folders of the files that a summary was made from. Its name need not be that of a file.
+    pub(crate) fn add_origins<'o>(&mut self, origins: impl Iterator<Item = &'o str>) {
+        origins.filter_map(file_of).for_each(|path| self.add_file(path));
     }
 
     pub(crate) fn extend(&mut self, other: &DataPlaces) {

@@ -199,6 +199,10 @@ pub struct SourceContext {
     /// own sources. They are told to no flow.
     #[serde(skip)]
     pub(crate) places: DataPlaces,
+    /// Whether a person knows it by its title, though it lies in a file of a document: a mail without a date, or
+    /// an item of a feed. It is told to no flow.
+    #[serde(skip)]
+    pub(crate) is_known_by_title: bool,
     /// The title or id of the session that it begins, where the request has several sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) begins_session: Option<String>,
@@ -258,6 +262,13 @@ impl SourceContext {
     fn name(&self) -> Option<String> {
         let path = self.origin.path.as_deref();
         let path = path.map(|path| path.strip_prefix("other/").unwrap_or(path).to_owned());
+        if self.is_known_by_title {
+            // A document without a title has the last part of its path for one.
+            let is_title =
+                |title: &&String| !path.as_ref().is_some_and(|path| path.ends_with(*title));
+            let title = self.title.as_ref().filter(is_title).cloned();
+            return title.or_else(|| self.origin.url.clone()).or(path);
+        }
         match self.kind {
             SourceKind::Document | SourceKind::Chunk => path.or_else(|| self.title.clone()),
             _ => self.title.clone().or_else(|| self.origin.url.clone()).or(path),

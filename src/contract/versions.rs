@@ -63,6 +63,22 @@ pub(crate) fn file_origin(name: &str) -> String {
 
 const FILE: &str = "file:";
 
+/// Stands between the name of a file and what an item of it is known by.
+const ITEM: char = '#';
+/// Letters of what an item is known by.
+const ITEM_LETTERS: usize = 16;
+
+/// The name of an item of a file that becomes a document of its own.
+pub(crate) fn item_name(file: &str, id: &str) -> String {
+    format!("{file}{ITEM}{}", &sha256(id).hex()[..ITEM_LETTERS])
+}
+
+/// The file of a document that is an item of it; any other name stays as it is.
+pub(crate) fn file_of_item(name: &str) -> &str {
+    let is_id = |id: &str| id.len() == ITEM_LETTERS && id.bytes().all(|c| c.is_ascii_hexdigit());
+    name.rsplit_once(ITEM).filter(|(_, id)| is_id(id)).map_or(name, |(file, _)| file)
+}
+
 /// Stands before the origin of a source that is itself a summary, once for each summary between. So a summary
 /// of a summary takes the place of no summary of the source itself.
 const OF_SUMMARY: &str = "summary:";

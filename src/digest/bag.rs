@@ -157,6 +157,7 @@ impl BagItem {
                 about: item.source_ids.join("\n"),
                 is_class: words.is_class,
                 source: words.source,
+                began: None,
                 link: words.link,
                 text: words.text,
                 project,

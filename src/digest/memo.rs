@@ -95,6 +95,8 @@ pub struct MemoItem {
     pub(crate) is_class: bool,
     /// The name a person knows the source by.
     pub(crate) source: Option<String>,
+    /// When it began, in a memo with several sources of its name.
+    pub(crate) began: Option<String>,
     /// Where a person finds it: an address, or a file of the bus home.
     pub(crate) link: Option<String>,
     pub text: String,
@@ -163,6 +165,11 @@ impl MemoItem {
         }
     }
 
+    /// The name of its source, as `read` shows it.
+    pub(crate) fn name(&self) -> &str {
+        self.source.as_deref().unwrap_or(&self.title)
+    }
+
     pub fn path(&self) -> String {
         let key = PartitionKey { stream: self.stream, day: self.day };
         format!("{SUMMARIES_DIR}/{}", key.data_file())
@@ -226,6 +233,18 @@ fn by_source(items: &[&MemoItem]) -> Vec<MemoItem> {
     entries.iter_mut().for_each(MemoItem::say_once);
     leave_open(&mut entries);
     entries
+}
+
+/// Gives sources of one name, as sessions of a chat, the time that tells them apart.
+fn tell_apart(entries: &mut [MemoItem], zone: Tz) {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for told in entries.iter() {
+        *counts.entry(told.name().to_owned()).or_default() += 1;
+    }
+    for told in entries.iter_mut().filter(|told| told.has_clock && counts[told.name()] > 1) {
+        let day = told.at.day_in(zone);
+        told.began = Some(format!("{day} {}", told.at.clock_in(zone)));
+    }
 }
 
 /// Leaves each entry the questions that no later entry of its thread answers.
@@ -311,7 +330,7 @@ pub(crate) fn words(
     };
     let found = members.found(&outputs.actions, &plain_apart(&outputs.summary_text), meta);
     let tasks: Vec<MemoTask> = found.into_iter().map(task).collect();
-    let source = meta.get("source_name").and_then(scalar).map(|name| short_name(&one_line(&name)));
+    let source = meta.get("source_name").and_then(scalar).map(|name| one_line(&name));
     let source = source.filter(|name| !name.is_empty());
     let whole = shorten(&outputs.summary_text, READ_CHARS);
     let (whole, is_class) = spoken(&one_line(&plain_apart(&whole)), written, !tasks.is_empty());
@@ -466,16 +485,6 @@ fn entry(
     (title, shorten(kept.join(" ").trim_end_matches(';'), TOLD_CHARS))
 }
 
-/// The name of a source with its folder, without the folders above.
-fn short_name(name: &str) -> String {
-    let is_path = name.contains('/') && !name.contains("://") && !name.contains(": ");
-    let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty()).collect();
-    match is_path && parts.len() > 2 && !name.contains("/ ") {
-        true => parts[parts.len() - 2..].join("/"),
-        false => name.to_owned(),
-    }
-}
-
 /// Where a person finds the source of an item: its address, or its file in the bus home.
 fn link_of(meta: &Map<String, Value>, source_ids: &[String]) -> Option<String> {
     let url = meta.get("source_url").and_then(Value::as_str);
@@ -529,7 +538,8 @@ pub struct MemoHeader<'a> {
 /// The memo of one channel. `items` are sorted by time.
 pub fn render(frame: &MemoHeader<'_>, items: &[&MemoItem]) -> String {
     let mut memo = head(frame, items);
-    let entries = by_source(items);
+    let mut entries = by_source(items);
+    tell_apart(&mut entries, frame.zone);
     let entries: Vec<&MemoItem> = entries.iter().collect();
     let (all, items) = (items, entries.as_slice());
     overview(&mut memo, frame, all, items);
@@ -790,6 +800,12 @@ fn link(told: &MemoItem) -> String {
     linked(told, &told.title)
 }
 
+/// The source's name, with the time where others have the same name.
+fn link_to_source(told: &MemoItem) -> String {
+    let began = told.began.as_ref().map(|began| format!(", {began}"));
+    linked(told, told.name()) + &began.unwrap_or_default()
+}
+
 fn linked(told: &MemoItem, name: &str) -> String {
     let name = label(name, LABEL_CHARS);
     match &told.link {
@@ -836,7 +852,7 @@ fn collected(memo: &mut String, heading: &str, found: Vec<(&MemoItem, &str)>) {
     line!(memo, "## {heading}");
     line!(memo);
     for (told, one) in found {
-        line!(memo, "- {} ({})", inline(one), link(told));
+        line!(memo, "- {} ({})", inline(one), link_to_source(told));
     }
 }
 
@@ -851,7 +867,7 @@ fn achievements(memo: &mut String, items: &[&MemoItem]) {
     for (told, done) in done {
         match done == told.title {
             true => line!(memo, "- {}", link(told)),
-            false => line!(memo, "- {} ({})", inline(done), link(told)),
+            false => line!(memo, "- {} ({})", inline(done), link_to_source(told)),
         }
     }
 }
@@ -908,12 +924,13 @@ fn tasks(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
         line!(memo, "## Open tasks");
         line!(memo);
         for task in &open {
-            let day = task.first.at.day_in(frame.zone);
+            let day = || task.first.at.day_in(frame.zone).to_string();
+            let day = task.first.began.clone().unwrap_or_else(day);
             let _ = write!(memo, "- [ ] {}", inline(&task.task.text));
             if let Some(due) = &task.task.due {
                 let _ = write!(memo, " **due {}**", inline(due));
             }
-            let _ = write!(memo, " ({day}, {}", link(task.first));
+            let _ = write!(memo, " ({day}, {}", linked(task.first, task.first.name()));
             if let Some(project) = task.first.project.as_ref().filter(|_| several) {
                 let _ = write!(memo, ", {}", label(project, LABEL_CHARS));
             }
@@ -931,7 +948,12 @@ fn tasks(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
         line!(memo);
         for task in shown {
             let why = task.closed.map_or("", Closed::told);
-            line!(memo, "- [x] {} ({}: {why})", inline(&task.task.text), link(task.first));
+            line!(
+                memo,
+                "- [x] {} ({}: {why})",
+                inline(&task.task.text),
+                link_to_source(task.first)
+            );
         }
     }
     if doubted > 0 {
@@ -971,11 +993,7 @@ fn sources(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     for told in items {
         let (id, stream) = (&told.summary_id, told.stream);
         let path = told.path();
-        let name = told.source.as_deref().unwrap_or(&told.title);
-        let name = match &told.link {
-            Some(link) => format!("[{}]({link})", label(name, LABEL_CHARS)),
-            None => label(name, LABEL_CHARS),
-        };
+        let name = linked(told, told.name());
         line!(
             memo,
             "- <a id=\"{id}\"></a>{name}, {}: [{id}]({BUS_HOME}{path}), {stream}",
@@ -1009,6 +1027,7 @@ mod tests {
             at: Timestamp(ms),
             title: words.title,
             source: words.source,
+            began: None,
             about: source_ids.join("\n"),
             is_class: words.is_class,
             link: words.link,

@@ -213,7 +213,7 @@ pub fn tasks(
                 listed.push(json!({
                     "task_id": task_id(task.id), "text": task.text, "due": task.due, "open": open,
                     "closed": task.closed.map(Closed::told), "summary_id": item.summary_id,
-                    "source": item.source, "project": item.project, "named_at": item.at.to_string(),
+                    "source": item.name(), "project": item.project, "named_at": item.at.to_string(),
                 }));
             }
         }

@@ -27,8 +27,9 @@ use crate::contract::publish::{said, together};
 use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, zoned};
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::time::{Day, Timestamp};
+use crate::contract::versions::item_name;
 use crate::contract::vocabulary::{Bus, SummaryKind};
-use crate::markup::document::Document;
+use crate::markup::document::{Document, FEED_ITEM, is_known_by_title};
 use crate::upstream::dated;
 use crate::upstream::index::IdKey;
 use crate::upstream::moment::Moment;
@@ -220,18 +221,18 @@ impl<'a> Intake<'a> {
                 return Ok(());
             }
         };
-        self.parts_of_document(file, &sha256(&bytes).hex(), &parts, report)
+        self.parts_of_document(&file.name, &sha256(&bytes).hex(), &parts, report)
     }
 
     /// The parts of a document whose content has this hash.
     fn parts_of_document(
         &mut self,
-        file: &NamedFile,
+        name: &str,
         checksum: &str,
         parts: &[Document],
         report: &mut Report,
     ) -> Result<(), ImportError> {
-        let (partition, uri) = self.standing(&file.name, checksum, report)?;
+        let (partition, uri) = self.standing(name, checksum, report)?;
         let returned = self.chunks.returned(&partition, &uri, checksum, report)?;
         let id = document_id(&uri, checksum, returned);
         let project = self.settings.project.as_deref();
@@ -243,7 +244,7 @@ impl<'a> Intake<'a> {
             kind: SummaryKind::DocumentSummary,
             bus: Bus::ChunkBus,
             id,
-            name: file.name.clone(),
+            name: title_as_name(parts).unwrap_or(name).to_owned(),
             group: Group::Document,
             // A list begins with the first day of its items, as its summary says.
             day: parts.iter().filter_map(|one| self.day_of(one)).min(),
@@ -258,31 +259,39 @@ impl<'a> Intake<'a> {
         file: &NamedFile,
         number: u64,
         item: Read,
-        undated: &mut Vec<Document>,
+        undated: &mut Vec<UndatedItem>,
         report: &mut Report,
     ) -> Result<(), ImportError> {
         match item {
             Err(LeftOut::Undated(record)) => {
-                undated.push(as_document(record.value));
+                undated.push(UndatedItem::of(record.value));
                 Ok(())
             }
             item => self.event(file, number, item, report),
         }
     }
 
-    /// The items of a feed that have no date: one document, because an event has a day.
+    /// The items of a feed that have no date: each is a document, because an event has a day.
     fn undated(
         &mut self,
         file: &NamedFile,
-        items: Vec<Document>,
+        items: Vec<UndatedItem>,
         report: &mut Report,
     ) -> Result<(), ImportError> {
-        if items.is_empty() {
-            return Ok(());
+        let mut known = HashSet::new();
+        for UndatedItem { mut id, document } in items {
+            let content = json!([document.title, document.text]).to_string();
+            let checksum = sha256(&content).hex();
+            if known.contains(&id) {
+                // Another item with the same id; the same item a second time says nothing new.
+                id = checksum.clone();
+            }
+            if known.insert(id.clone()) {
+                let name = item_name(&file.name, &id);
+                self.parts_of_document(&name, &checksum, &[document], report)?;
+            }
         }
-        let texts = items.iter().map(|item| json!([item.title, item.text]).to_string());
-        let checksum = sha256(texts.collect::<Vec<_>>().join("\n")).hex();
-        self.parts_of_document(file, &checksum, &items, report)
+        Ok(())
     }
 
     /// The day of a document in the zone of the home.
@@ -578,6 +587,12 @@ impl<'a> Intake<'a> {
     }
 }
 
+/// The name of a document that people know by its title.
+fn title_as_name(parts: &[Document]) -> Option<&str> {
+    let [only] = parts else { return None };
+    only.title.as_deref().filter(|_| is_known_by_title(only.kind))
+}
+
 /// The id of the event of a message. Ids of messages are unique in their conversation only.
 fn event_id_of(chat: &Conversation, turn: &Turn) -> String {
     let hash = sha256(&turn.text).hex();
@@ -603,5 +618,20 @@ fn as_document(mut event: Value) -> Document {
         members.extend(taken(name).map(|value| (name.to_owned(), value)));
     }
     let (text, labels) = (text.unwrap_or_default(), labels.unwrap_or_default());
-    Document { kind: "txt", text, title, date: None, labels, members, publish }
+    Document { kind: FEED_ITEM, text, title, date: None, labels, members, publish }
+}
+
+/// An item of a feed without a date: what it is known by, and its text.
+struct UndatedItem {
+    /// Its own id, or a hash of what it says.
+    id: String,
+    document: Document,
+}
+
+impl UndatedItem {
+    fn of(event: Value) -> UndatedItem {
+        let id = event["source"]["source_record_id"].as_str().filter(|id| !id.is_empty());
+        let id = id.map_or_else(|| sha256(event["content"].to_string()).hex(), str::to_owned);
+        UndatedItem { id, document: as_document(event) }
+    }
 }

@@ -20,7 +20,7 @@ use crate::contract::source::{
     InputContext, Labels, Origin, Person, RECORD_ID, SourceContext, SourceKind, Window, zoned,
 };
 use crate::contract::time::Timestamp;
-use crate::markup::document::Document;
+use crate::markup::document::{Document, is_known_by_title};
 use crate::model::SourceText;
 use crate::os::Disk;
 use crate::upstream::context::{of_event, of_members};
@@ -301,6 +301,7 @@ fn of_document(
     let members = dated::with_day(read.members, read.date.as_deref());
     let mut context = SourceContext { id, kind, ..of_members(&members, zone) };
     context.title = read.title.or(context.title);
+    context.is_known_by_title = is_known_by_title(read.kind);
     context.origin.path = Some(path.to_owned());
     // As of a chunk: what else it notes is not about what it says.
     context.meta.clear();

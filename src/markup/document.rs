@@ -52,6 +52,16 @@ pub(crate) fn has_known_name(name: &str) -> bool {
     EXTENSIONS.contains(&extension_of(name).as_str())
 }
 
+/// The kind of a mail.
+pub(crate) const MAIL: &str = "eml";
+/// The kind of an item of a feed.
+pub(crate) const FEED_ITEM: &str = "feed_item";
+
+/// Whether people know a document of this kind by its title, and not by the name of its file.
+pub(crate) fn is_known_by_title(kind: &str) -> bool {
+    matches!(kind, MAIL | FEED_ITEM)
+}
+
 pub(crate) fn extension_of(name: &str) -> String {
     name.rsplit_once('.').map_or("", |(_, extension)| extension).to_ascii_lowercase()
 }
@@ -59,10 +69,10 @@ pub(crate) fn extension_of(name: &str) -> String {
 /// Reads a file; its name says how.
 pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
     let extension = extension_of(name);
-    if extension == "eml" {
+    if extension == MAIL {
         let mail = mail::read(bytes).ok_or("it is not a mail message: it has no headers")?;
         return Ok(Document {
-            kind: "eml",
+            kind: MAIL,
             members: mail.members(),
             text: mail.body,
             title: mail.subject,

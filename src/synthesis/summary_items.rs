@@ -38,6 +38,8 @@ pub struct BusSummary {
     /// Scalars to choose and to group by: `flow_id`, `project`, `category` and others.
     pub meta: Map<String, Value>,
     pub tags: Vec<String>,
+    /// What its sources are known by, where that is not their ids.
+    origins: Vec<String>,
 }
 
 impl BusSummary {
@@ -56,7 +58,10 @@ impl BusSummary {
     fn of(item: &Item, stream: Stream, day: &str, mark: Option<&VersionMark>) -> BusSummary {
         let text = |pointer: &str| item.value.pointer(pointer).and_then(Value::as_str);
         let meta = item.value["meta"].as_object().cloned().unwrap_or_default();
-        let tags = item.value["outputs"]["tags"].as_array().into_iter().flatten();
+        let words = |list: &Value| -> Vec<String> {
+            let words = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+            words.map(str::to_owned).collect()
+        };
         BusSummary {
             summary_id: item.summary_id().to_owned(),
             stream: stream.to_string(),
@@ -72,7 +77,8 @@ impl BusSummary {
             is_doubtful: false,
             subject: Vec::new(),
             meta,
-            tags: tags.filter_map(Value::as_str).map(str::to_owned).collect(),
+            tags: words(&item.value["outputs"]["tags"]),
+            origins: words(&item.value["selection"]["origins"]),
         }
     }
 
@@ -94,6 +100,7 @@ impl BusSummary {
     pub(crate) fn places(&self) -> DataPlaces {
         let mut places = DataPlaces::default();
         places.add_item(&|name| self.meta.get(name)?.as_str().map(str::to_owned));
+        places.add_origins(self.origins.iter().map(String::as_str));
         self.tags.iter().for_each(|tag| places.add(DataPlace::Label, tag));
         places
     }

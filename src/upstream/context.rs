@@ -25,6 +25,7 @@ use crate::contract::stable_id::document_id;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{file_origin, origin_of_summary};
 use crate::contract::vocabulary::{Bus, Stream};
+use crate::markup::document::{extension_of, is_known_by_title};
 
 /// Contexts read for one request. A request over more sources gives its flow no context.
 const CONTEXTS_MAX: usize = 20_000;
@@ -169,10 +170,12 @@ fn each_context(
                     (_, Some(_)) => SourceKind::Record,
                     _ => SourceKind::Document,
                 };
-                record.as_object().map_or_else(SourceContext::default, |record| SourceContext {
+                let context = record.as_object().map(|record| of_members(record, zone));
+                SourceContext {
                     kind,
-                    ..of_members(record, zone)
-                })
+                    is_known_by_title: is_known_by_title(&extension_of(source.file)),
+                    ..context.unwrap_or_default()
+                }
             }
         };
         context.id = source.id.to_owned();
@@ -259,6 +262,7 @@ fn whole(
                 kind: SourceKind::Document,
                 title: common.title.clone(),
                 origin,
+                is_known_by_title: first.is_known_by_title,
                 author: first.author.clone().filter(|_| authors),
                 ts: first.ts.clone().filter(|_| times),
                 day: first.day.clone().filter(|_| times),
@@ -387,7 +391,16 @@ fn of_chunk(record: &Value, zone: Tz) -> SourceContext {
     let origin = Origin { path, ..context.origin };
     // What else a chunker notes is about the chunk and not about what it says.
     let origins = file_of_chunk(record).into_iter().collect();
-    SourceContext { kind: SourceKind::Chunk, origin, meta: Map::new(), origins, ..context }
+    let is_known_by_title =
+        words(record, &["source.source_type"]).is_some_and(|kind| is_known_by_title(&kind));
+    SourceContext {
+        kind: SourceKind::Chunk,
+        origin,
+        meta: Map::new(),
+        origins,
+        is_known_by_title,
+        ..context
+    }
 }
 
 /// The file of a document whose id is made of its name and its content, so that another content makes
@@ -448,6 +461,7 @@ fn of_summary(record: &Value, zone: Tz) -> SourceContext {
     context.made_from = sources_of(record);
     context.local_only = record.as_object().is_some_and(says_local_only);
     context.places.add_item(&|name| words(meta, &[name]));
+    context.places.add_origins(context.origins.iter().map(String::as_str));
     for name in ["flow_id", "category", "summary_kind"] {
         if let Some(word) = words(meta, &[name]) {
             context.meta.insert(name.to_owned(), word.into());

@@ -8,6 +8,7 @@ use super::other::{Content, content};
 use super::text::normalize;
 use crate::contract::publish::together;
 use crate::contract::source::{InputContext, Origin, SourceContext, SourceKind};
+use crate::markup::document::is_known_by_title;
 
 /// The sources of one file: each with its id and normalized text, and what is known of it.
 #[derive(Default)]
@@ -33,6 +34,7 @@ pub(crate) fn read(name: &str, form: &str, bytes: &[u8], zone: Tz) -> Result<Loo
             let members = with_day(document.members, document.date.as_deref());
             let mut context = of_members(&members, zone);
             context.title = document.title.or(context.title);
+            context.is_known_by_title = is_known_by_title(document.kind);
             put(name.to_owned(), SourceKind::Document, &document.text, None, context);
         }
         Content::Items(items) => {
