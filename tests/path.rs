@@ -790,7 +790,7 @@ fn after_an_interrupt_no_call_begins() {
         assert_eq!(output.status.code(), Some(130), "{args:?}: {told}");
         assert_eq!(begun(), at_interrupt, "{args:?}: calls began after the interrupt");
         assert!(since.elapsed() < Duration::from_secs(15), "{args:?}: {:?}", since.elapsed());
-        says(&told, &["call", "under way", "requests stay open", "summarizer drain"]);
+        says(&told, &["call", "under way", "made; ", "requests stay open", "summarizer drain"]);
     }
     let status = person.json(0, &home(&["status"])).pop().unwrap();
     let left = 40 - begun();
@@ -811,6 +811,42 @@ fn after_an_interrupt_no_call_begins() {
     assert!(drained.unwrap().status.success());
     assert_eq!(begun(), 40);
     assert_eq!(person.json(0, &home(&["read", "--last", "50"])).len(), 40);
+}
+
+/// After an interrupt a command says that summaries were made only where some were.
+#[test]
+fn an_interrupt_claims_no_summary_where_all_requests_failed() {
+    let person = Person::new();
+    person.run(0, &home(&["init"]));
+    let calls = person.path("calls");
+    let script = format!("cat >/dev/null; echo >> {}; sleep 1; echo nonsense", calls.display());
+    let settings = std::fs::read_to_string(person.path("home/summarizer.toml")).unwrap();
+    let settings = format!(
+        "{settings}\n[provider]\ndefault = \"script\"\n[provider.script]\nkind = \"command\"\n\
+         command = [\"sh\", \"-c\", {}]\n[retry]\nmax_attempts = 1\n",
+        json!(script)
+    );
+    std::fs::write(person.path("home/summarizer.toml"), settings).unwrap();
+    std::fs::create_dir(person.path("many")).unwrap();
+    for name in 0..40 {
+        let text = format!("The roof of house {name} costs 900 EUR. We decide on Monday.\n");
+        std::fs::write(person.path("many").join(format!("{name}.md")), text).unwrap();
+    }
+    let begun = || std::fs::read(&calls).map_or(0, |lines| lines.len());
+    let mut command = person.command(&home(&["add", "many"]));
+    command.env_remove("SUMMARIZER_TEST_NOW").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    while begun() == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended without a call: {:?}", child.wait_with_output());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(130), "{told}");
+    says(&told, &["no summary was made", "stay open", "summarizer drain"]);
+    assert!(!told.contains("published"), "{told}");
 }
 
 /// Where no service runs, a request whose answer is there ends at once, and every reply names the answer.

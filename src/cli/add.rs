@@ -116,7 +116,7 @@ impl AddArgs {
         }
         let exit = imported.finish(context, &ended, ids.len());
         match stop.is_raised() && ended.acks.len() < ids.len() {
-            true => super::serve::stopped_early(context),
+            true => super::serve::stopped_early(context, &ended),
             false => Ok(exit),
         }
     }

@@ -87,16 +87,16 @@ impl DrainArgs {
         let SessionOutcome { counts: report, set_aside, interrupted, waiting } = ran?;
         let earlier = earlier_failures(&report, &waiting);
         show_counts(context, &report, &set_aside, &earlier);
+        let mut ended = Ended::default();
+        tail.acks()?.into_iter().for_each(|ack| ended.take(ack));
         if !context.ui.json {
-            let mut ended = Ended::default();
-            tail.acks()?.into_iter().for_each(|ack| ended.take(ack));
             show_made(context, &ended);
             name_earlier(context, &ended, Naming::All);
             tell_stale(context, &ended);
             tell_failures(context, &report, &set_aside, &earlier);
         }
         if interrupted {
-            return stopped_early(context);
+            return stopped_early(context, &ended);
         }
         if self.digests {
             let built = super::digest::build(context)?;
@@ -173,8 +173,8 @@ fn became_of_source(ack: &Value) -> Option<Warning> {
         .find(|warning| warnings.iter().any(|told| told == warning.as_str()))
 }
 
-/// What stays open after an interrupt.
-pub(super) fn stopped_early(context: &Context) -> Result<Exit, Failure> {
+/// What was done before an interrupt, and what stays open after it.
+pub(super) fn stopped_early(context: &Context, ended: &Ended) -> Result<Exit, Failure> {
     let mut session = HomeAccess::open(context)?;
     let status = session.ask(context, &Question::Status);
     session.close()?;
@@ -182,8 +182,20 @@ pub(super) fn stopped_early(context: &Context) -> Result<Exit, Failure> {
     if *open == 0 {
         return Ok(Exit::Done);
     }
-    let open = ui::told(open, "request");
-    let done = format!("the finished summaries are published; {open} stay open");
+    let counts = ended.counts();
+    let count = |status: &str| counts.get(status).copied().unwrap_or(0);
+    let made = match count("completed") {
+        0 => "no summary was made".to_owned(),
+        1 => "1 summary was made".to_owned(),
+        many => format!("{} were made", ui::count(many, "summary")),
+    };
+    let failed = count("failed") + count("rejected");
+    let failed = (failed > 0).then(|| format!("; {} failed", ui::count(failed, "request")));
+    let open = match open.as_u64() {
+        Some(1) => "1 request stays open".to_owned(),
+        _ => format!("{} stay open", ui::told(open, "request")),
+    };
+    let done = format!("{made}{}; {open}", failed.unwrap_or_default());
     Err(stopped(done, "`summarizer drain` continues"))
 }
 
