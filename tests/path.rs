@@ -837,7 +837,11 @@ fn an_interrupt_claims_no_summary_where_all_requests_failed() {
     command.env_remove("SUMMARIZER_TEST_NOW").stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     while begun() == 0 {
-        assert!(child.try_wait().unwrap().is_none(), "it ended without a call: {:?}", child.wait_with_output());
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "it ended without a call: {:?}",
+            child.wait_with_output()
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
     let id = child.id().to_string();
@@ -1900,6 +1904,73 @@ fn a_source_has_one_name_everywhere() {
     }
     let which = person.run(5, &home(&["explain", "Family"]));
     says(&which.err, &["2026-02-11 09:00", "2026-02-11 20:00"]);
+}
+
+/// Calls of tools, their answers and attached texts are in the source, and no summary of a chat says that a person or the
+/// assistant said them.
+#[test]
+fn a_chat_with_tools_and_attachments_is_summarized_by_what_was_said() {
+    let said = |id: &str, sender: &str, content: Value, attachments: Value| {
+        json!({"uuid": id, "sender": sender, "created_at": "2026-02-10T08:00:00Z", "text": "",
+               "content": content, "attachments": attachments, "files": []})
+    };
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let plan = "The walls are made of boards. ```not the end``` The roof is flat.";
+    let claude = json!([{"uuid": "c1", "name": "Shed", "created_at": "2026-02-10T08:00:00Z", "chat_messages": [
+        said("m1", "human", json!([text("How many boards does the shed need?")]),
+             json!([{"file_name": "plan.txt", "extracted_content": plan}])),
+        said("m2", "assistant", json!([
+            {"type": "tool_use", "name": "calculator", "input": {"note": "Walls need boards."}},
+            {"type": "tool_result", "content": [text("```\nThe calculation gives fifty boards.\n```")]},
+            text("The shed needs 50 boards and 5 as a reserve.")]), json!([])),
+        said("m3", "human", json!([text("I will order 55 boards on Thursday.")]), json!([])),
+    ]}]);
+    let message = |id: &str, role: &str, to: &str, kind: &str, text: &str| {
+        let mut content = json!({"content_type": kind, "text": text});
+        if kind == "text" {
+            content = json!({"content_type": kind, "parts": [text]});
+        }
+        json!({"id": id, "author": {"role": role}, "create_time": 1_770_800_000, "recipient": to,
+               "content": content, "metadata": {}})
+    };
+    let messages = [
+        message("n1", "user", "all", "text", "How many boards does the shed need?"),
+        message("n2", "assistant", "python", "code", "print('Walls need boards.')"),
+        message("n3", "tool", "all", "execution_output", "The calculation gives fifty boards."),
+        message("n4", "assistant", "bio", "text", "The walls are made of boards."),
+        message("n5", "assistant", "all", "text", "The shed needs 50 boards and 5 as a reserve."),
+        message("n6", "user", "all", "text", "I will order 55 boards on Thursday."),
+    ];
+    let mut mapping = json!({});
+    for (at, message) in messages.iter().enumerate() {
+        let parent = at.checked_sub(1).map(|before| format!("p{before}"));
+        let children =
+            if at + 1 < messages.len() { json!([format!("p{}", at + 1)]) } else { json!([]) };
+        mapping[format!("p{at}")] = json!({"id": format!("p{at}"), "parent": parent, "children": children, "message": message});
+    }
+    let chatgpt = json!([{"title": "Shed", "create_time": 1_770_800_000, "conversation_id": "x",
+                          "current_node": "p5", "mapping": mapping}]);
+    for (name, chat) in [("claude.json", claude), ("chatgpt.json", chatgpt)] {
+        let person = person_with(&[(name, &chat.to_string())]);
+        person.run(0, &home(&["add", "--init", name]));
+        person.run(0, &home(&["add", name, "--flow", "task"]));
+        let read = person.run(0, &home(&["read", "--long"])).out;
+        says(&read, &["50 boards", "55 boards on Thursday"]);
+        for other in ["Walls need", "calculation gives", "walls are made", "tool_", "calculator"] {
+            assert!(!read.contains(other), "{name}: {other} in\n{read}");
+        }
+        // The source keeps them.
+        let kept = std::fs::read_dir(person.path("home/buses/eventbus/daily")).unwrap();
+        let kept: String =
+            kept.map(|day| std::fs::read_to_string(day.unwrap().path()).unwrap()).collect();
+        says(&kept, &["Walls need", "calculation gives", "walls are made"]);
+    }
+    // Words that were pasted and are all that somebody sent are said by them.
+    let pasted = json!([{"file_name": "paste.txt", "extracted_content": "The bridge is closed until April."}]);
+    let pasted = json!([{"uuid": "c", "name": "", "created_at": "2026-02-10T08:00:00Z",
+                         "chat_messages": [said("m1", "human", json!([]), pasted)]}]);
+    let person = person_with(&[("claude.json", &pasted.to_string())]);
+    says(&person.run(0, &["sum", "claude.json"]).out, &["The bridge is closed until April."]);
 }
 
 /// Items of a feed without a date are sources of their own, as those with a date are.

@@ -1145,20 +1145,20 @@ summary_ids_count: 2
 
 ## Decisions
 
-- We decided to keep the old form. ([Fix &lt;b&gt;login&lt;/b&gt;](../../../../../other/notes/log%20in.md))
+- We decided to keep the old form. ([notes/log in.md](../../../../../other/notes/log%20in.md))
 
 ## Open tasks
 
-- [ ] Write tests **due 2026-02-13** (2026-02-10, [Fix &lt;b&gt;login&lt;/b&gt;](../../../../../other/notes/log%20in.md); named 2 times; {one})
-- [ ] 1\. ship (2026-02-10, [Fix &lt;b&gt;login&lt;/b&gt;](../../../../../other/notes/log%20in.md); {two})
+- [ ] Write tests **due 2026-02-13** (2026-02-10, [notes/log in.md](../../../../../other/notes/log%20in.md); named 2 times; {one})
+- [ ] 1\. ship (2026-02-10, [notes/log in.md](../../../../../other/notes/log%20in.md); {two})
 
 ## Questions
 
-- Does it work on phones? ([Fix &lt;b&gt;login&lt;/b&gt;](../../../../../other/notes/log%20in.md))
+- Does it work on phones? ([notes/log in.md](../../../../../other/notes/log%20in.md))
 
 ## Achievements
 
-- Login works ([Fix &lt;b&gt;login&lt;/b&gt;](../../../../../other/notes/log%20in.md))
+- Login works ([notes/log in.md](../../../../../other/notes/log%20in.md))
 
 ## Sources
 

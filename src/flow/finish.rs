@@ -15,7 +15,7 @@ use super::render::{ENGINE, ENGINE_VERSION};
 use super::source_ids::REMOVED_MAX;
 use crate::contract::hash::{Digest, sha256};
 use crate::markup::prefix;
-use crate::model::builtin::text::{Kind, Part, Text, sentences};
+use crate::model::builtin::text::{Block, Kind, Part, Text, sentences};
 use crate::model::{BUILTIN, Provider, SourceText};
 
 /// How many members of an answer that the schema does not know are named in the warning.
@@ -195,7 +195,9 @@ fn without_frame(text: &str) -> &str {
     let read = Text::new(vec![Part { id: "", text: head }]);
     let mut said = read.blocks.iter().filter(|block| block.kind != Kind::Signature);
     let Some(first) = said.next() else { return text };
-    let last = said.next_back().unwrap_or(first);
+    // Behind words no code follows: calls of tools and texts of attachments are not what somebody said.
+    let is_said = |block: &&Block| first.kind == Kind::Code || block.kind != Kind::Code;
+    let last = said.take_while(is_said).last().unwrap_or(first);
     // A heading and a list keep their marks: a line is kept whole.
     let start = head[..first.text.start].rfind('\n').map_or(0, |at| at + 1);
     let end = head[last.text.end..].find('\n').map_or(head.len(), |at| last.text.end + at);
@@ -328,6 +330,8 @@ mod tests {
         let expected = "La reunión es el viernes a las 19 en la biblioteca.\nLeemos la novela.";
         assert_eq!(stand_in(&source(mail)), expected);
         assert_eq!(stand_in(&source("Hi Paul,\n")), "Hi Paul,");
+        let asked = "How many boards?\n\n[attachment: a.txt]\n\n```attachment\nThe walls.\n```";
+        assert_eq!(stand_in(&source(asked)), "How many boards?");
         assert_eq!(stand_in(&source("# Plan\n\n- one\n- two\n")), "# Plan\n\n- one\n- two");
     }
 

@@ -249,9 +249,14 @@ fn chatgpt_text(message: &Value) -> String {
         parts.extend(word(&content["title"]));
         parts.extend(word(&content["url"]));
     }
-    if content["content_type"] == "code" {
-        let language = content["language"].as_str().filter(|name| *name != "unknown");
-        parts = vec![format!("```{}\n{}\n```", language.unwrap_or_default(), parts.join("\n"))];
+    let is_code = content["content_type"] == "code";
+    // What an assistant writes to a tool is said to nobody.
+    let to_tool = message["author"]["role"] == "assistant"
+        && message["recipient"].as_str().is_some_and(|name| name != "all");
+    if is_code || to_tool && !parts.is_empty() {
+        let language = content["language"].as_str().filter(|name| *name != "unknown" && is_code);
+        let what = language.unwrap_or(if to_tool { TOOL_CALL } else { "" });
+        parts = vec![fenced(what, &parts.join("\n"))];
     }
     let has_words = parts.iter().any(|part| !part.trim().is_empty());
     for file in message["metadata"]["attachments"].as_array().into_iter().flatten() {
@@ -338,6 +343,21 @@ fn last_branch(messages: &[Value]) -> Option<BTreeSet<usize>> {
     Some(way)
 }
 
+/// The words behind a fence: what the program asked a tool, what the tool answered, and what is attached.
+const TOOL_CALL: &str = "tool_call";
+const TOOL_RESULT: &str = "tool_result";
+const ATTACHMENT: &str = "attachment";
+
+/// Words that nobody said in the chat. The fence is longer than any in them.
+fn fenced(what: &str, text: &str) -> String {
+    let longest = text.lines().map(|line| {
+        let line = line.trim_start();
+        line.len() - line.trim_start_matches('`').len()
+    });
+    let fence = "`".repeat(longest.max().unwrap_or(0).max(2) + 1);
+    format!("{fence}{what}\n{}\n{fence}", text.trim_end())
+}
+
 fn claude_text(message: &Value) -> String {
     let mut parts: Vec<String> = Vec::new();
     for block in message["content"].as_array().into_iter().flatten() {
@@ -345,11 +365,13 @@ fn claude_text(message: &Value) -> String {
             Some("tool_use") => {
                 let name = block["name"].as_str().unwrap_or("tool");
                 let input = serde_json::to_string(&block["input"]).unwrap_or_default();
-                parts.push(format!("[{name}: {input}]"));
+                parts.push(fenced(TOOL_CALL, &format!("{name}: {input}")));
             }
             Some("tool_result") => {
                 let inner = block["content"].as_array().into_iter().flatten();
-                parts.extend(inner.filter_map(|one| word(&one["text"])));
+                let texts = inner.filter_map(|one| word(&one["text"]));
+                let text = word(&block["content"]).into_iter().chain(texts).collect::<Vec<_>>();
+                parts.extend((!text.is_empty()).then(|| fenced(TOOL_RESULT, &text.join("\n\n"))));
             }
             _ => parts.extend(word(&block["text"])),
         }
@@ -357,10 +379,13 @@ fn claude_text(message: &Value) -> String {
     if parts.is_empty() {
         parts.extend(word(&message["text"]));
     }
+    let has_words = !parts.is_empty();
     for file in message["attachments"].as_array().into_iter().flatten() {
         let name = word(&file["file_name"]).unwrap_or_else(|| "text".to_owned());
         parts.push(format!("[attachment: {name}]"));
-        parts.extend(word(&file["extracted_content"]));
+        // The words of a file are said by nobody, unless its sender wrote nothing else: then they were pasted.
+        let read = |text: String| if has_words { fenced(ATTACHMENT, &text) } else { text };
+        parts.extend(word(&file["extracted_content"]).map(read));
     }
     for file in message["files"].as_array().into_iter().flatten() {
         parts.extend(word(&file["file_name"]).map(|name| format!("[attachment: {name}]")));
@@ -477,9 +502,13 @@ mod tests {
             "created_at": "2026-02-11T10:00:00Z",
             "chat_messages": [first, message("2", "1", "assistant", "Earlier."), last]});
         let read = conversation(&value).unwrap();
-        assert_eq!(read.turns[0].text, "Read this.\n\n[attachment: a.txt]\n\nInner words.");
+        let attached = "[attachment: a.txt]\n\n```attachment\nInner words.\n```";
+        assert_eq!(read.turns[0].text, format!("Read this.\n\n{attached}"));
         assert_eq!((read.turns[0].role.as_str(), read.project.as_deref()), ("user", Some("Home")));
         assert_eq!(read.turns[1].standing, Standing::OtherBranch);
-        assert_eq!(read.turns[2].text, "[search: {\"q\":\"x\"}]\n\nfound\n\nDone.");
+        let call = "```tool_call\nsearch: {\"q\":\"x\"}\n```";
+        let answer = "```tool_result\nfound\n```";
+        assert_eq!(read.turns[2].text, format!("{call}\n\n{answer}\n\nDone."));
+        assert_eq!(fenced("x", "a\n  ```\nb"), "````x\na\n  ```\nb\n````");
     }
 }

@@ -116,6 +116,26 @@ pub(crate) fn role_of(label: &str) -> Role {
     known.map_or(Role::None, |(_, role)| *role)
 }
 
+/// A line that begins or ends code: three signs or more.
+#[derive(Debug, Clone, Copy)]
+struct Fence {
+    sign: char,
+    length: usize,
+}
+
+impl Fence {
+    fn of(trimmed: &str) -> Option<Fence> {
+        let sign = trimmed.chars().next().filter(|sign| matches!(sign, '`' | '~'))?;
+        let length = trimmed.chars().take_while(|c| *c == sign).count();
+        (length >= 3).then_some(Fence { sign, length })
+    }
+
+    /// Whether it ends what `open` began. A shorter fence, or one of the other sign, is part of the code.
+    fn ends(self, open: Fence) -> bool {
+        self.sign == open.sign && self.length >= open.length
+    }
+}
+
 struct Splitter<'a> {
     part: usize,
     source: &'a str,
@@ -127,7 +147,8 @@ struct Splitter<'a> {
     role: Role,
     speaker: Option<Range<usize>>,
     section: usize,
-    in_code: bool,
+    /// The fence that begins the code at hand.
+    fence: Option<Fence>,
     /// Inside a query of a database that no fence marks.
     in_query: bool,
     in_headers: bool,
@@ -166,7 +187,7 @@ impl<'a> Splitter<'a> {
             role,
             speaker: None,
             section: 0,
-            in_code: false,
+            fence: None,
             in_query: false,
             in_headers: true,
             is_mail: begins_as_mail(source),
@@ -190,9 +211,10 @@ impl<'a> Splitter<'a> {
 
     fn line(&mut self, start: usize, line: &str) {
         let trimmed = line.trim();
-        if trimmed.starts_with("```") || trimmed.starts_with("~~~") {
+        let fence = Fence::of(trimmed);
+        if let Some(fence) = fence.filter(|fence| self.fence.is_none_or(|open| fence.ends(open))) {
             self.close();
-            self.in_code = !self.in_code;
+            self.fence = if self.fence.is_none() { Some(fence) } else { None };
             return;
         }
         if trimmed.is_empty() {
@@ -202,7 +224,7 @@ impl<'a> Splitter<'a> {
             return;
         }
         let text = start + lines::indent(line)..start + line.trim_end().len();
-        if self.in_code {
+        if self.fence.is_some() {
             return self.extend(Kind::Code, text);
         }
         if self.in_query || lines::begins_query(trimmed) {
@@ -811,6 +833,10 @@ mod tests {
     #[test]
     fn unclosed_code_and_odd_marks_keep_their_text() {
         assert_eq!(kinds("```\nlet x = 1;\n"), [(Kind::Code, "let x = 1;")]);
+        let nested = "````tool_result\nOne.\n```\nTwo.\n```\n~~~\n````\nThree.";
+        let nested: Vec<Kind> = kinds(nested).into_iter().map(|(kind, _)| kind).collect();
+        assert_eq!(nested.last(), Some(&Kind::Paragraph));
+        assert!(nested[..nested.len() - 1].iter().all(|kind| *kind == Kind::Code), "{nested:?}");
         assert!(kinds(">\n|\n- ").iter().all(|(_, text)| !text.is_empty()));
     }
 }

@@ -92,7 +92,11 @@ impl<'a> Text<'a> {
         let role = spoken_by.map_or(Role::None, |by| by.role);
         let mut blocks = blocks::split_said(part, source, role);
         tables::name_columns(source, &mut blocks);
-        for block in blocks {
+        for mut block in blocks {
+            // What a program answers to another program is said by nobody.
+            if role == Role::Tool {
+                block.kind = Kind::Code;
+            }
             let index = self.blocks.len();
             let first = self.sentences.len();
             let chat = matches!(block.role, Role::User | Role::Person);
