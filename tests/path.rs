@@ -1973,6 +1973,39 @@ fn a_chat_with_tools_and_attachments_is_summarized_by_what_was_said() {
     says(&person.run(0, &["sum", "claude.json"]).out, &["The bridge is closed until April."]);
 }
 
+/// The summary of a table tells a few rows, each from its title on, and a search shows no more than what is around its words.
+#[test]
+fn a_table_reads_as_sentences_and_a_search_shows_an_excerpt() {
+    let mut table = "id,title,author,year,pages,rating,shelf\n".to_owned();
+    let books = ["The Old Harbour", "Winter Bees", "A Map of Rain", "Small Engines", "Night Ferry"];
+    for (number, title) in (1..).zip(books) {
+        table.push_str(&format!(
+            "{number},{title},Lena Holm,{},{},4.5,A{number}\n",
+            1990 + number,
+            300 + number
+        ));
+    }
+    let person = person_with(&[("mine/books.csv", &table)]);
+    let told = person.run(0, &["sum", "mine/books.csv"]).out;
+    says(&told, &["Winter Bees (author: Lena Holm; year: 1992; pages: 302)."]);
+    assert!(!told.contains("id: ") && !told.contains("shelf: "), "{told}");
+    person.run(0, &home(&["add", "--init", "mine"]));
+    person.run(0, &home(&["add", "mine", "--flow", "task"]));
+    let found = person.run(0, &home(&["search", "ferry"])).out;
+    says(&found, &["Night Ferry (author: Lena Holm"]);
+    assert!(!found.contains("Old Harbour"), "{found}");
+    person.run(0, &home(&["digest", "build"]));
+    let memo = person.run(0, &home(&["digest", "show"])).out;
+    assert!(!memo.contains("doc_") && !memo.contains("id: 1"), "{memo}");
+    // What a model wrote without a full stop is cut around the words.
+    let long: String = (1..200).map(|n| format!("remark{n} ")).collect();
+    let person = person_with(&[("long.md", &format!("{long} heating {long}\n"))]);
+    person.run(0, &home(&["add", "--init", "long.md"]));
+    for line in person.run(0, &home(&["search", "remark3"])).out.lines() {
+        assert!(line.len() < 400, "{line}");
+    }
+}
+
 /// Items of a feed without a date are sources of their own, as those with a date are.
 #[test]
 fn items_of_a_feed_without_a_date_are_apart() {

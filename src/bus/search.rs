@@ -7,6 +7,9 @@ use crate::model::builtin::text::{language, sentences};
 /// Most sentences of one hit.
 const SENTENCES_MAX: usize = 3;
 
+/// Most characters of one of them.
+const SENTENCE_CHARS: usize = 300;
+
 /// Text for comparing: lower case, without accents.
 pub(crate) fn folded(text: &str) -> String {
     let lower = text.to_lowercase();
@@ -60,9 +63,32 @@ pub(crate) fn hit(names: &[&str], text: &str, words: &[String]) -> Option<Hit> {
         } else {
             " … "
         });
-        shown.push_str(&sentences[at].split_whitespace().collect::<Vec<_>>().join(" "));
+        let sentence = sentences[at].split_whitespace().collect::<Vec<_>>().join(" ");
+        shown.push_str(&around_words(&sentence, words));
     }
     Some(Hit::Sentence(shown))
+}
+
+/// A long sentence cut to what stands around the first of the words, such as a row of a table.
+fn around_words(sentence: &str, words: &[String]) -> String {
+    if sentence.chars().count() <= SENTENCE_CHARS {
+        return sentence.to_owned();
+    }
+    let all: Vec<&str> = sentence.split(' ').collect();
+    let is_hit = |one: &&str| words.iter().any(|word| folded(one).contains(word.as_str()));
+    let hit = all.iter().position(is_hit).unwrap_or(0);
+    let room = |text: &[&str]| text.iter().map(|one| one.chars().count() + 1).sum::<usize>();
+    let mut first = hit;
+    while first > 0 && room(&all[first - 1..hit]) <= SENTENCE_CHARS / 4 {
+        first -= 1;
+    }
+    let mut end = hit + 1;
+    while end < all.len() && room(&all[first..=end]) <= SENTENCE_CHARS {
+        end += 1;
+    }
+    let before = if first > 0 { "… " } else { "" };
+    let behind = if end < all.len() { " …" } else { "" };
+    format!("{before}{}{behind}", all[first..end].join(" "))
 }
 
 /// The sentences of a text, as the summarizer finds them: `Dr.` ends none.
@@ -126,6 +152,10 @@ mod tests {
         assert_eq!(find("roof garden"), None);
         let text = "Dr. Weber moved the art show. He starts at 10 a.m. on Friday. Bring the picture to Mrs. Lang.";
         let find = |query: &str| hit(&["a.md", "T"], text, &words(query));
+        let row = (1..200).map(|n| format!("column {n}: value{n};")).collect::<Vec<_>>().join(" ");
+        let Some(Hit::Sentence(cut)) = hit(&[], &row, &words("value120")) else { panic!() };
+        assert!(cut.chars().count() <= SENTENCE_CHARS + 4 && cut.contains("value120;"), "{cut}");
+        assert!(cut.starts_with("… ") && cut.ends_with(" …"), "{cut}");
         assert_eq!(find("weber"), sentence("Dr. Weber moved the art show."));
         assert_eq!(find("art"), sentence("Dr. Weber moved the art show."));
         assert_eq!(

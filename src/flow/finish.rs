@@ -15,6 +15,8 @@ use super::render::{ENGINE, ENGINE_VERSION};
 use super::source_ids::REMOVED_MAX;
 use crate::contract::hash::{Digest, sha256};
 use crate::markup::prefix;
+use crate::model::builtin::rank::select::{Budget, compose};
+use crate::model::builtin::text::tables::is_record;
 use crate::model::builtin::text::{Block, Kind, Part, Text, sentences};
 use crate::model::{BUILTIN, Provider, SourceText};
 
@@ -34,6 +36,8 @@ const BRIEF_CHARS: usize = 320;
 const WRAPPED_CHARS: usize = 60;
 /// Bytes of a text in which its greeting and its signature are looked for.
 const FRAMED_BYTES_MAX: usize = 8 << 10;
+/// Rows of a table that replace an empty summary.
+const ROWS_STAND_IN: usize = 3;
 /// Characters of the input that replace an empty summary.
 const STAND_IN_CHARS: usize = 400;
 
@@ -179,6 +183,9 @@ fn stand_in(sources: &[SourceText]) -> String {
     let Some(source) = sources.iter().find(|source| !source.text.trim().is_empty()) else {
         return String::new();
     };
+    if let Some(rows) = first_rows(sources) {
+        return rows;
+    }
     let text = without_frame(below_headers(source.text.trim()));
     let end = text.char_indices().nth(STAND_IN_CHARS).map_or(text.len(), |(at, _)| at);
     let cut = &text[..end];
@@ -187,6 +194,19 @@ fn stand_in(sources: &[SourceText]) -> String {
         Some(at) if end < text.len() => cut[..=at].to_owned(),
         _ => cut.trim_end().to_owned(),
     }
+}
+
+/// The first rows of a table, as sentences; `None` where the sources are no rows.
+fn first_rows(sources: &[SourceText]) -> Option<String> {
+    let parts = sources.iter().take(ROWS_STAND_IN);
+    let parts: Vec<Part<'_>> = parts.map(|one| Part { id: &one.id, text: &one.text }).collect();
+    if !is_record(&parts, 0) {
+        return None;
+    }
+    let rows = Text::new(parts);
+    let all: Vec<usize> = (0..rows.sentences.len()).collect();
+    let budget = Budget { sentences: all.len(), bytes: STAND_IN_CHARS };
+    Some(compose(&rows, &all, budget).text)
 }
 
 /// A text without the greeting it begins with and the signature it ends with.

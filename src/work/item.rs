@@ -54,7 +54,10 @@ pub(crate) fn line(
     let common = &resolved.common;
     let meta = meta(prepared, &made);
     made.summary.title = title(&made, common.title.as_deref());
-    let title = made.summary.title.clone();
+    // A table has no title. Its name says more than its id.
+    let is_document = resolved.document_ids.len() == 1;
+    let name = || prepared.surroundings.input.name().filter(|_| is_document);
+    let title = made.summary.title.clone().or_else(name);
     let item = SummaryItem {
         stream: resolved.stream,
         day: prepared.pointer.day,

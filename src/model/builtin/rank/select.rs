@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::super::text::blocks::Kind;
-use super::super::text::tables::{self, Row};
+use super::super::text::tables::{self, Record, Row};
 use super::super::text::{Text, lines};
 use super::Matrix;
 use crate::markup::prefix;
@@ -179,6 +179,9 @@ impl Quoted {
         if let Some(row) = row {
             return self.push_row(text, index, &row, bytes);
         }
+        if let Some(record) = tables::record(text, index) {
+            return self.push_record(text, index, &record, bytes);
+        }
         // What is done must not read as something to do.
         let before = &text.parts[sentence.part].text[..sentence.start];
         let start = match lines::box_before(before) {
@@ -198,6 +201,23 @@ impl Quoted {
         if last.is_some_and(|last| last.is_alphanumeric() || matches!(last, ')' | '%' | '€')) {
             self.text.push('.');
         }
+    }
+
+    /// Appends a row of a file as `Night Ferry (author: Lena Holm; year: 2016).`
+    fn push_record(&mut self, text: &Text<'_>, index: usize, record: &Record, bytes: usize) {
+        let (part, begin) = (text.sentences[index].part, self.text.len());
+        self.push_range(text, part, record.title.start, record.title.end, bytes);
+        let mut opened = false;
+        for (name, value) in &record.members {
+            let room = bytes.saturating_sub(self.text.len() - begin);
+            if room < value.end - name.start + " (;).".len() {
+                break;
+            }
+            self.text.push_str(if opened { "; " } else { " (" });
+            self.push_range(text, part, name.start, value.end, usize::MAX);
+            opened = true;
+        }
+        self.text.push_str(if opened { ")." } else { "." });
     }
 
     /// Appends a row as `column: cell; column: cell`, or the names of the columns with the number of rows.

@@ -79,13 +79,13 @@ impl<'a> Text<'a> {
             language,
         };
         for (index, part) in parts.iter().enumerate() {
-            text.add_part(index, part.text);
+            text.add_part(index, part.text, tables::is_record(&parts, index));
         }
         text.parts = parts;
         text
     }
 
-    fn add_part(&mut self, part: usize, source: &str) {
+    fn add_part(&mut self, part: usize, source: &str, is_record: bool) {
         let language = self.language;
         let casual = sentences::is_casual(source);
         let spoken_by = self.spoken_by.get(part).and_then(Option::as_ref);
@@ -101,7 +101,7 @@ impl<'a> Text<'a> {
             let first = self.sentences.len();
             let chat = matches!(block.role, Role::User | Role::Person);
             let casual = casual || chat && sentences::is_casual(&source[block.text.clone()]);
-            let is_row = matches!(block.kind, Kind::Table | Kind::Columns);
+            let is_row = matches!(block.kind, Kind::Table | Kind::Columns) || is_record;
             if is_row && block.text.len() <= sentences::SENTENCE_BYTES_MAX {
                 // A full stop in a cell ends no row.
                 self.add_sentence(part, source, index, block.text.clone());

@@ -1,12 +1,13 @@
-//! Rows of tables: their cells, and the row that names the columns.
+//! Rows of tables: their cells, and the row that names the columns. And the rows of a file that an import writes one
+//! by one, each with the names of its columns: `title: Night Ferry; year: 2016.`
 //!
 //! Contract: a row is one line whose cells stand between `|` or tabs. Where no rule stands below the first
 //! row, it names the columns only when its cells look different from those below it.
 
 use std::ops::Range;
 
-use super::Text;
 use super::blocks::{Block, Kind};
+use super::{Part, Text};
 
 /// Columns of a table whose first row is taken for names without a column of numbers below it.
 const COLUMNS_OF_WORDS_MIN: usize = 3;
@@ -104,6 +105,93 @@ pub(crate) fn row(text: &Text<'_>, sentence: usize) -> Option<Row> {
     is_table.then_some(Row { names, cells })
 }
 
+/// A row with the names of its columns, as a person would tell it.
+pub(crate) struct Record {
+    /// What the row is about.
+    pub title: Range<usize>,
+    /// A few others of its members: the name and the value of each.
+    pub members: Vec<(Range<usize>, Range<usize>)>,
+}
+
+/// Longest name of a column.
+const NAME_BYTES_MAX: usize = 40;
+/// A longer value is a text of its own.
+const VALUE_BYTES_MAX: usize = 120;
+/// Members that are told beside the title.
+const MEMBERS_TOLD: usize = 3;
+/// Names of columns that say what a row is about.
+const TITLES: [&str; 7] = ["title", "name", "subject", "item", "product", "task", "description"];
+/// Names of columns that tell rows apart and say nothing to a reader.
+const IDS: [&str; 7] = ["id", "uuid", "guid", "key", "row", "no", "nr"];
+
+/// The members of a part that is one line of them.
+fn members(source: &str) -> Option<Vec<(Range<usize>, Range<usize>)>> {
+    let whole = source.trim();
+    if whole.contains('\n') || !whole.contains("; ") {
+        return None;
+    }
+    let begin = source.len() - source.trim_start().len();
+    let end = begin + whole.trim_end_matches('.').len();
+    let (mut found, mut at): (Vec<(Range<usize>, Range<usize>)>, usize) = (Vec::new(), begin);
+    for piece in source[begin..end].split("; ") {
+        let name = piece.find(": ").filter(|colon| {
+            let name = &piece[..*colon];
+            (1..=NAME_BYTES_MAX).contains(colon) && !name.contains(['.', '!', '?', ',', '/'])
+        });
+        match (name, found.last_mut()) {
+            (Some(colon), _) => {
+                found.push((at..at + colon, at + colon + ": ".len()..at + piece.len()));
+            }
+            // A value may hold the sign too.
+            (None, Some((_, value))) => value.end = at + piece.len(),
+            (None, None) => return None,
+        }
+        at += piece.len() + "; ".len();
+    }
+    (found.len() > 1).then_some(found)
+}
+
+/// Whether a part is a row of a file. The rows beside it have the same first column.
+pub(crate) fn is_record(parts: &[Part<'_>], part: usize) -> bool {
+    let first = |at: usize| {
+        let source = parts.get(at)?.text;
+        let all = members(source)?;
+        let is_short = all.iter().all(|(_, value)| value.len() <= VALUE_BYTES_MAX);
+        is_short.then(|| &source[all[0].0.clone()])
+    };
+    let Some(own) = first(part) else { return false };
+    let beside = [part.checked_sub(1), Some(part + 1)];
+    beside.into_iter().flatten().any(|other| first(other) == Some(own))
+}
+
+/// The row that a sentence is; `None` where it is none, or where the row has no words.
+pub(crate) fn record(text: &Text<'_>, sentence: usize) -> Option<Record> {
+    let place = &text.sentences[sentence];
+    let source = text.parts[place.part].text;
+    let is_whole = source[..place.start].trim().is_empty() && source[place.end..].trim().is_empty();
+    if !is_whole || !is_record(&text.parts, place.part) {
+        return None;
+    }
+    let folded = |name: &Range<usize>| source[name.clone()].to_lowercase();
+    let is_id = |name: &Range<usize>| {
+        let name = folded(name);
+        IDS.contains(&name.as_str()) || name.ends_with(" id") || name.ends_with("_id")
+    };
+    let has_words = |value: &Range<usize>| {
+        let value = &source[value.clone()];
+        value.contains(char::is_alphabetic) && !value.contains("://")
+    };
+    let mut told = members(source)?;
+    told.retain(|(name, value)| !is_id(name) && !source[value.clone()].trim().is_empty());
+    let named = TITLES.iter().find_map(|title| {
+        told.iter().position(|(name, value)| folded(name) == *title && has_words(value))
+    });
+    let at = named.or_else(|| told.iter().position(|(_, value)| has_words(value)))?;
+    let (_, title) = told.remove(at);
+    told.truncate(MEMBERS_TOLD);
+    Some(Record { title, members: told })
+}
+
 /// How many rows stand below the names of columns.
 pub(crate) fn rows_below(text: &Text<'_>, sentence: usize) -> usize {
     let index = text.sentences[sentence].block;
@@ -164,6 +252,37 @@ mod tests {
         let mut short = Quoted::default();
         short.push_sentence(&text, 1, 34);
         assert_eq!(short.text, "Name: Pump…");
+    }
+
+    #[test]
+    fn rows_of_a_file_read_as_sentences_that_begin_with_their_titles() {
+        let told = |rows: &[&str]| {
+            let parts = rows.iter().map(|text| Part { id: "a", text }).collect();
+            let text = Text::new(parts);
+            let all: Vec<usize> = (0..text.sentences.len()).collect();
+            compose(&text, &all, Budget { sentences: 100, bytes: 10_000 }).text
+        };
+        let rows = [
+            "id: 1; author: Jon Park; title: Dr. No. 5; year: 2011; pages: 208; shelf: B1.",
+            "id: 2; author: Ines Soto; title: A Map of Rain; year: 2020; pages: 455; shelf: A1.",
+        ];
+        assert_eq!(
+            told(&rows),
+            "Dr. No. 5 (author: Jon Park; year: 2011; pages: 208). \
+             A Map of Rain (author: Ines Soto; year: 2020; pages: 455)."
+        );
+        let rows = [
+            "Datum: 2026-01-03; Gerät: Pumpe; Preis: 240.",
+            "Datum: 2026-01-04; Gerät: Schlauch; Preis: 35.",
+        ];
+        assert_eq!(
+            told(&rows),
+            "Pumpe (Datum: 2026-01-03; Preis: 240). Schlauch (Datum: 2026-01-04; Preis: 35)."
+        );
+        // Numbers alone have no title, and one sentence with a colon is no row.
+        assert_eq!(told(&["a: 1; b: 2.", "a: 3; b: 4."]), "a: 1; b: 2. a: 3; b: 4.");
+        let said = ["Ana said: yes; Bo said: no.", "They left."];
+        assert_eq!(told(&said), said.join(" "));
     }
 
     #[test]
