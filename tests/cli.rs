@@ -355,6 +355,170 @@ fn every_command_has_a_man_page_and_every_shell_has_completions() {
     }
 }
 
+/// Commands that run on, that only hold others, or that need other hosts.
+const WITHOUT_REPORT: [&str; 11] = [
+    "serve",
+    "open",
+    "worker",
+    "names",
+    "cluster-init",
+    "cluster-join",
+    "cluster-status",
+    "cluster-verify",
+    "cluster-trim",
+    "cluster-leave",
+    "flow-batch",
+];
+/// Commands that print a line for each row, and none where there is no row.
+const LISTS: [&str; 3] = ["search", "quarantine-list", "trace"];
+
+/// What each command prints with `--json`: JSON values on standard output, or one that tells the error on standard error.
+#[test]
+fn every_command_prints_json_when_it_is_asked_for() {
+    let home = ProcessHome::new();
+    let own = home.path("own").display().to_string();
+    let in_own = |args: &[&str]| {
+        let args = [&["--home", own.as_str()], args].concat();
+        Ran::of(home.command(&args).arg("--json").stdin(Stdio::null()).output().unwrap())
+    };
+    assert_eq!(in_own(&["init"]).exit, Some(0));
+    let place = |name: &str| home.path(name).display().to_string();
+    std::fs::write(
+        home.path("own/buses/other/roof.txt"),
+        "Please call the roofer until Friday. The roof costs 900 EUR.",
+    )
+    .unwrap();
+    let (note, copy) = (place("own/buses/other/roof.txt"), place("copy"));
+    std::fs::write(
+        home.path("day.jsonl"),
+        "{\"at\":\"2026-02-11T10:00:00Z\",\"m\":\"The roof leaks.\"}\n",
+    )
+    .unwrap();
+    std::fs::write(
+        home.path("a.eml"),
+        "From: a@x.org\nDate: Wed, 11 Feb 2026 10:00:00 +0000\n\nThe roof leaks.\n",
+    )
+    .unwrap();
+    std::fs::write(
+        home.path("feed.json"),
+        "{\"items\":[{\"id\":\"1\",\"content_text\":\"The roof leaks.\",\
+        \"date_published\":\"2026-02-11T10:00:00Z\"}]}",
+    )
+    .unwrap();
+    let [lines, mail, feed] = ["day.jsonl", "a.eml", "feed.json"].map(place);
+    assert_eq!(in_own(&["add", &note, "--flow", "task"]).exit, Some(0));
+    let task = in_own(&["task", "list"]).json()["task_id"].as_str().unwrap().to_owned();
+    let brief = "docs.chunk_set.summarize.brief.v1";
+    let runs: &[&[&str]] = &[
+        &["init"],
+        &["doctor"],
+        &["config"],
+        &["schema"],
+        &["schema", "summary_request.v1"],
+        &["completions", "bash"],
+        &["man"],
+        &["man", "--out", &place("man1")],
+        &["demo", &place("demo")],
+        &["sum", &note],
+        &["add", &note],
+        &["add", &note, "--dry-run"],
+        &["read"],
+        &["search", "roof"],
+        &["search", "nowhere"],
+        &["pause"],
+        &["resume"],
+        &["reload"],
+        &["drain"],
+        &["retry", "missing"],
+        &["cancel", "missing"],
+        &["queue", "adopt", "--from", "start"],
+        &["queue", "adopt", "--from", "start", "--dry-run"],
+        &["submit", "--all-new"],
+        &["quarantine", "list"],
+        &["quarantine", "show", "1"],
+        &["quarantine", "release", "1", &lines],
+        &["status"],
+        &["requests"],
+        &["show", "a"],
+        &["explain", "a"],
+        &["trace", "other:a.txt"],
+        &["log", "dump"],
+        &["log", "stats"],
+        &["log", "verify"],
+        &["log", "archive", "--before", "1"],
+        &["verify"],
+        &["replay"],
+        &["export", "--to", &place("exported")],
+        &["backup", &copy],
+        &["recover"],
+        &["retain", "--dry-run"],
+        &["service", "install", "--user", "--print"],
+        &["service", "install", "--user", "--print", "--timer", "daily"],
+        &["service", "uninstall", "--user"],
+        &["import", "chat-export", &lines],
+        &["import", "text", &note],
+        &["import", "mail", &mail],
+        &["import", "rss-json", &feed],
+        &["import", "jsonl", &lines, "--time", "at", "--text", "m"],
+        &["select", "--bus", "event_bus", "--day", "2026-02-11"],
+        &["day", "open", "2026-02-11"],
+        &["digest", "build"],
+        &["digest", "list"],
+        &["digest", "preview"],
+        &["digest", "show"],
+        &["digest", "diff", "bag_1", "bag_2"],
+        &["digest", "gc", "--dry-run"],
+        &["task", "list"],
+        &["task", "done", &task],
+        &["task", "reopen", &task],
+        &["registry", "list"],
+        &["registry", "show", brief],
+        &["registry", "check"],
+        &["registry", "hash", brief],
+        &["registry", "add", "nowhere"],
+        &["registry", "seal", brief],
+        &["flow", "run", brief, "--input", &note],
+        &["flow", "run", brief, "--input", &note, "--show-prompts"],
+        &["flow", "compare", brief, "--providers", "builtin", "--inputs", &copy],
+        &["flow", "new", &place("my.note.summarize.brief.v1")],
+        &["flow", "batch", "export", brief, "--input", &note, "--into", &place("batch")],
+        &["flow", "batch", "import", &place("batch"), &lines],
+        &["compact", &lines, "--out", &place("snapshots")],
+        &["tune", &lines, "--out", &place("tune")],
+        &["perspectives", "check", &copy],
+        &["perspectives", "write", &copy, "--from", &lines],
+        &["perspectives", "draft", "--objective", "batteries"],
+        &["wave", "check", &copy],
+        &["pack", "build", &copy],
+        &["pack", "check", &copy],
+    ];
+    let mut silent = Vec::new();
+    let mut asked = std::collections::BTreeSet::new();
+    for args in runs {
+        let words: Vec<&str> =
+            args.iter().take_while(|word| !word.contains(['/', '.'])).copied().collect();
+        asked.extend((1..=words.len()).map(|count| words[..count].join("-")));
+        let ran = in_own(args);
+        let values = serde_json::Deserializer::from_str(&ran.out).into_iter::<Value>();
+        let values: Result<Vec<Value>, _> = values.collect();
+        let told: Result<Value, _> =
+            serde_json::from_str(ran.err.lines().last().unwrap_or_default());
+        let is_error = ran.exit != Some(0) && told.is_ok_and(|told| told["error"].is_string());
+        let is_list = LISTS.iter().any(|list| words.join("-").starts_with(list));
+        if !values.as_ref().is_ok_and(|values| !values.is_empty() || is_error || is_list) {
+            silent.push(format!("{args:?}: {:?} {values:?}\n{}\n{}", ran.exit, ran.out, ran.err));
+        }
+    }
+    assert!(silent.is_empty(), "{}", silent.join("\n"));
+    for page in std::fs::read_dir(home.path("man1")).unwrap() {
+        let name = page.unwrap().file_name().into_string().unwrap();
+        let name =
+            name.trim_end_matches(".1").trim_start_matches("summarizer").trim_start_matches('-');
+        let known = name.is_empty() || asked.contains(name) || WITHOUT_REPORT.contains(&name);
+        assert!(known || name == "cluster", "{name} is not asked for JSON");
+    }
+}
+
 #[test]
 fn a_log_of_a_newer_format_is_refused_and_not_changed() {
     let home = lived_in();

@@ -683,6 +683,10 @@ fn on_a_terminal_no_line_is_wider_than_it() {
         "--home home doctor",
         "--home home read --day 2026-13-44",
         "serch heating",
+        "--help",
+        "flow batch export --help",
+        "digest show --help",
+        "requests --help",
     ] {
         for columns in [80, 40] {
             let (_, text) = on_terminal(&person, columns, args, &[]).unwrap();
@@ -2004,6 +2008,27 @@ fn a_table_reads_as_sentences_and_a_search_shows_an_excerpt() {
     for line in person.run(0, &home(&["search", "remark3"])).out.lines() {
         assert!(line.len() < 400, "{line}");
     }
+}
+
+/// Hidden files and folders are not read, and the commands count them.
+#[test]
+fn hidden_files_are_counted() {
+    let text = "The roof costs 900 EUR. We decide on Monday.\n";
+    let person = person_with(&[
+        ("mine/a.md", text),
+        ("mine/.b.md", text),
+        ("mine/.git/c.md", text),
+        ("mine/sub/.d.md", text),
+    ]);
+    for args in [&["sum", "mine"][..], &["--home", "home", "add", "--init", "mine"]] {
+        let ran = person.run(0, args);
+        says(&ran.err, &["skipped 3: 3 (hidden)"]);
+        assert!(!ran.err.contains(".b.md"), "{}", ran.err);
+    }
+    let imported = person.run(0, &home(&["import", "text", "mine", "--partition", "n"]));
+    says(&imported.err, &["passed over: 3 hidden"]);
+    let found = person.json(0, &home(&["add", "mine", "--dry-run"]));
+    assert_eq!(found.iter().filter(|one| one["skipped"] == "hidden").count(), 3, "{found:?}");
 }
 
 /// Items of a feed without a date are sources of their own, as those with a date are.

@@ -6,7 +6,7 @@ use clap::{Command, CommandFactory as _};
 use super::failure::{Exit, Failure};
 use super::{Cli, names, plain};
 
-/// The width of the list of commands.
+/// The greatest width of the list of commands.
 const COLUMNS: usize = 80;
 
 /// The commands in the groups of `docs/commands.md`.
@@ -125,7 +125,9 @@ pub(super) fn command() -> Command {
         command = with_example(command, &names, example);
     }
     command = with_examples_below(command);
-    let groups = groups(&command);
+    let columns =
+        plain::columns(&std::io::stdout()).map_or(COLUMNS, |columns| columns.min(COLUMNS));
+    let groups = groups(&command, columns);
     command.help_template(format!(
         "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}{{after-help}}"
     ))
@@ -199,7 +201,7 @@ fn examples_below(command: &Command) -> Vec<String> {
     command.get_subcommands().filter_map(first).collect()
 }
 
-fn groups(command: &Command) -> String {
+fn groups(command: &Command, columns: usize) -> String {
     let about = |name: &str| {
         let found = command.get_subcommands().find(|one| one.get_name() == name);
         let about = found.and_then(Command::get_about).map(ToString::to_string).unwrap_or_default();
@@ -211,7 +213,7 @@ fn groups(command: &Command) -> String {
         text.push_str(&format!("{group}:\n"));
         for name in *names {
             let first = format!("  {name:<13} ");
-            let lines = plain::wrapped(&about(name), COLUMNS, &first, &" ".repeat(first.len()));
+            let lines = plain::wrapped(&about(name), columns, &first, &" ".repeat(first.len()));
             lines.iter().for_each(|line| text.push_str(&format!("{line}\n")));
         }
         text.push('\n');
@@ -262,7 +264,10 @@ mod tests {
         for name in &grouped {
             assert!(command.get_subcommands().any(|one| one.get_name() == *name), "{name}");
         }
-        assert!(super::groups(&command).lines().all(|line| line.len() <= COLUMNS));
+        for columns in [COLUMNS, 40] {
+            let groups = super::groups(&command, columns);
+            assert!(groups.lines().all(|line| line.len() <= columns), "{groups}");
+        }
         let mut all = Vec::new();
         paths(&command, "", &mut all);
         for path in all {

@@ -15,7 +15,9 @@ use crate::import::collect::{NamedFile, known_kind};
 use crate::import::intake::{Intake, Settings};
 use crate::import::kind::FileKind;
 use crate::import::read::{Readers, holds_projects};
-use crate::import::{self, FoundFiles, ImportError, Report, Target, documents, fields, mail};
+use crate::import::{
+    self, FoundFiles, HIDDEN_END, ImportError, Report, Target, documents, fields, mail,
+};
 
 /// Ends of the names of files with records.
 const JSON_ENDS: [&str; 3] = ["jsonl", "json", "ndjson"];
@@ -303,6 +305,7 @@ fn failure(error: &ImportError) -> Failure {
 fn by_ending(counts: &BTreeMap<String, u64>) -> String {
     let shown = |(end, count): (&String, &u64)| match end.is_empty() {
         true => format!("{count} without an ending"),
+        false if end == HIDDEN_END => format!("{count} hidden"),
         false => format!("{count} .{end}"),
     };
     counts.iter().map(shown).collect::<Vec<_>>().join(", ")

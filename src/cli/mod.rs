@@ -235,7 +235,7 @@ pub fn run() -> ExitCode {
                 true => {
                     ui::say(&ui::fitted_to_stderr(error.render().ansi().to_string().trim_end()))
                 }
-                false => drop(error.print()),
+                false => ui::say_to_stdout(&error.render().ansi().to_string()),
             }
             return ExitCode::from(code as u8);
         }

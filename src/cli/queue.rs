@@ -112,7 +112,13 @@ fn adopt(
             (_, Some(bad)) => format!("was rewritten: bytes {} to {}", bad.start, bad.end),
             (_, None) => {
                 let what = "the consumed part of the queue is unchanged; there is nothing to adopt";
-                context.ui.talk(what);
+                match context.ui.json {
+                    true => context.ui.json(&json!({
+                        "queue": queue, "change": null, "was_at": old.position.offset,
+                        "continues_at": old.position.offset, "recorded": false,
+                    })),
+                    false => context.ui.talk(what),
+                }
                 return Ok(Exit::Done);
             }
         },

@@ -69,6 +69,10 @@ impl ServiceArgs {
         if schedule.is_some() {
             text = oneshot(&text);
         }
+        if *print && context.ui.json {
+            context.ui.json(&json!({"name": name, "service": text, "timer": schedule}));
+            return Ok(Exit::Done);
+        }
         if *print {
             context.ui.raw(text.as_bytes());
             if let Some(schedule) = &schedule {

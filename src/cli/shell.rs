@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Command};
 use clap_complete::Shell;
+use serde_json::json;
 
 use super::failure::{Exit, Failure};
 use super::{Context, help, ui};
@@ -30,7 +31,12 @@ impl CompletionsArgs {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut help::command(), "summarizer", &mut script);
         script.extend(super::complete::addition(self.shell).into_bytes());
-        context.ui.raw(&script);
+        match context.ui.json {
+            true => context.ui.json(&json!({
+                "shell": self.shell.to_string(), "script": String::from_utf8_lossy(&script),
+            })),
+            false => context.ui.raw(&script),
+        }
         Ok(Exit::Done)
     }
 }
@@ -41,7 +47,11 @@ impl ManArgs {
         let mut command = help::command();
         command.build();
         let Some(folder) = &self.out else {
-            context.ui.raw(&page(command)?);
+            let page = page(command)?;
+            match context.ui.json {
+                true => context.ui.json(&json!({"page": String::from_utf8_lossy(&page)})),
+                false => context.ui.raw(&page),
+            }
             return Ok(Exit::Done);
         };
         let disk = context.machine.disk.as_ref();
@@ -54,6 +64,10 @@ impl ManArgs {
         collect(command, "summarizer", folder, &mut pages)?;
         for (path, page) in &pages {
             disk.replace(path, page, 0o644).map_err(|error| failed(&error))?;
+        }
+        if context.ui.json {
+            context.ui.json(&json!({"pages": pages.len(), "folder": folder}));
+            return Ok(Exit::Done);
         }
         let many = ui::count(pages.len(), "page");
         context.ui.talk(format!("wrote {many} to {}", folder.display()));

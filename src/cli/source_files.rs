@@ -24,8 +24,9 @@ const FEW: usize = 5;
 
 /// Names the skipped files that a person may miss. Many pictures and programs are only counted.
 pub(super) fn name_skipped(ui: ui::Ui, skipped: &[Skipped]) {
-    let others = skipped.iter().filter(|one| !one.is_named() && !one.is_own()).count();
-    let is_named = |one: &&Skipped| one.is_named() || (others <= FEW && !one.is_own());
+    let is_counted = |one: &Skipped| one.is_own() || one.is_hidden();
+    let others = skipped.iter().filter(|one| !one.is_named() && !is_counted(one)).count();
+    let is_named = |one: &&Skipped| one.is_named() || (others <= FEW && !is_counted(one));
     let named = || skipped.iter().filter(is_named);
     for one in named().take(NOT_READ_NAMED) {
         let (name, why) = (plain_line(&one.name), plain_line(&one.why));

@@ -120,9 +120,11 @@ impl SubmitArgs {
             false => self.records(context)?,
         };
         if records.is_empty() && self.all_new {
-            context
-                .ui
-                .talk("nothing is new: requests already name everything on the upstream buses");
+            let what = "nothing is new: requests already name everything on the upstream buses";
+            match context.ui.json {
+                true => context.ui.json(&json!({"submitted": 0, "request_ids": []})),
+                false => context.ui.talk(what),
+            }
             return Ok(Exit::Done);
         }
         if records.is_empty() {

@@ -273,6 +273,17 @@ impl Write for LogLines {
 }
 
 /// The columns of the terminal on standard output. A pipe gets whole cells.
+/// The help on standard output. Usage lines and examples are not wrapped before.
+pub(super) fn say_to_stdout(text: &str) {
+    let text = match columns_of_stdout() {
+        Some(columns) => format!("{}\n", fitted(text, columns)),
+        None => text.to_owned(),
+    };
+    let mut stdout = anstream::stdout().lock();
+    let written = write!(stdout, "{text}").and_then(|()| stdout.flush());
+    end_if_reader_is_gone(written);
+}
+
 fn columns_of_stdout() -> Option<usize> {
     let (width, _) = terminal_size::terminal_size()?;
     io::stdout().is_terminal().then_some(usize::from(width.0))

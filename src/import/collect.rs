@@ -1,8 +1,7 @@
 //! The files that the given paths lead to, each with its kind and its name, and the skipped files with the
 //! reasons.
 //!
-//! Contract: files under a folder come sorted. Hidden files inside a folder are passed over, and links
-//! are skipped. The files of a home are skipped too: otherwise its summaries would be summarized again. A path that is given
+//! Contract: files under a folder come sorted. Hidden files and folders inside a folder are skipped, and so are links. The files of a home are skipped too: otherwise its summaries would be summarized again. A path that is given
 //! directly is always taken.
 
 use std::collections::BTreeMap;
@@ -16,6 +15,9 @@ use crate::os::{Disk, Open, Stat};
 
 /// Why the files of a home are passed over.
 const OWN_FILES: &str = "the own files of a home";
+
+/// Why a file or a folder whose name begins with a full stop is passed over.
+const HIDDEN: &str = "hidden";
 
 /// Why a link inside a folder is passed over.
 const LINK: &str = "a link";
@@ -49,6 +51,11 @@ impl Skipped {
     /// Whether it stands for the own files of a home.
     pub(crate) fn is_own(&self) -> bool {
         self.why == OWN_FILES
+    }
+
+    /// Whether its name begins with a full stop.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.why == HIDDEN
     }
 
     /// Whether its path leads to another file.
@@ -167,8 +174,12 @@ impl Walk<'_> {
         }
         let mut names = disk.list(folder).map_err(disk_error("list", folder))?;
         names.sort();
-        for name in names.iter().filter(|name| !name.starts_with('.')) {
+        for name in &names {
             let inner = folder.join(name);
+            if name.starts_with('.') {
+                self.pass_over(&inner, HIDDEN.to_owned());
+                continue;
+            }
             if disk.real_path(&inner).map_or(true, |at| at != real.join(name)) {
                 self.pass_over(&inner, LINK.to_owned());
                 continue;
@@ -278,7 +289,7 @@ pub(crate) fn in_short(skipped: &[Skipped]) -> String {
         // The text after a colon is advice for a single file, so it is left out here.
         let why = one.why.split(':').next().unwrap_or_default();
         let group = match extension.as_str() {
-            _ if one.why == OWN_FILES => format!("({why})"),
+            _ if one.why == OWN_FILES || one.is_hidden() => format!("({why})"),
             "" => format!("({why})"),
             extension => format!(".{extension} ({why})"),
         };
@@ -326,7 +337,7 @@ mod tests {
         assert_eq!(names, ["a.txt", "b.md"]);
         assert_eq!(
             in_short(&found.skipped),
-            "skipped 4: 2 .key (binary), 1 .txt (a link), 1 .txt (empty)"
+            "skipped 5: 2 .key (binary), 1 (hidden), 1 .txt (a link), 1 .txt (empty)"
         );
         let link = collect(disk, &home, &[dir.path().join("link.txt")]).unwrap();
         assert_eq!(link.files.len(), 1, "a link that is named is taken");

@@ -55,6 +55,8 @@ pub(crate) use partition::{partition_of, partition_of_folder};
 pub(crate) const PRODUCER: &str = "summarizer-import";
 /// Deepest folder that is walked.
 const FOLDER_DEPTH_MAX: usize = 32;
+/// Hidden files and folders are counted under this end.
+pub(crate) const HIDDEN_END: &str = ".";
 /// Largest document that is imported; everything else is read record by record.
 pub(crate) const DOCUMENT_BYTES_MAX: u64 = 1 << 30;
 /// What was left out of one import that is listed; the rest is counted.
@@ -491,7 +493,9 @@ fn walk(
             for name in disk.list(path).map_err(disk_error("list", path))? {
                 let inner = path.join(&name);
                 let linked = disk.real_path(&inner).map_or(true, |at| at != real.join(&name));
-                if !name.starts_with('.') && !linked {
+                if name.starts_with('.') {
+                    *found.passed_over.entry(HIDDEN_END.to_owned()).or_default() += 1;
+                } else if !linked {
                     walk(disk, &inner, extensions, depth + 1, found)?;
                 }
             }
