@@ -2010,6 +2010,28 @@ fn a_table_reads_as_sentences_and_a_search_shows_an_excerpt() {
     }
 }
 
+/// Data without words has nothing to summarize, and the commands say so.
+#[test]
+fn data_without_words_gets_no_summary() {
+    let person = person_with(&[
+        ("mine/a.json", "{\"a\":1}"),
+        ("mine/b.json", "[1, 2, 3]"),
+        ("mine/c.jsonl", "{\"at\": \"2026-02-11T10:00:00Z\", \"v\": 3}\n{\"v\": 4}\n"),
+        ("mine/d.csv", "day,amount\n2026-01-03,240\n2026-01-04,35\n"),
+        ("mine/e.md", "The roof costs 900 EUR. We decide on Monday.\n"),
+    ]);
+    let what = "nothing to summarize, only data without words";
+    for args in [&["sum", "mine"][..], &["--home", "home", "add", "--init", "mine"]] {
+        let ran = person.run(0, args);
+        says(&ran.err, &[what, "2 .json", "1 .jsonl", "1 .csv"]);
+        assert!(!format!("{}{}", ran.out, ran.err).contains("a: 1"), "{}", ran.out);
+    }
+    assert_eq!(sources_of(&person.json(0, &home(&["read"]))), ["mine/e.md"]);
+    // Who names such a file is told, and the command fails.
+    let named = person.run(5, &["sum", "mine/a.json"]);
+    says(&named.err, &["mine/a.json", what]);
+}
+
 /// Hidden files and folders are not read, and the commands count them.
 #[test]
 fn hidden_files_are_counted() {

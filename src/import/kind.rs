@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::archive::Archive;
 use super::chat_text;
+use super::data_words::{json_has_words, table_has_words};
 use crate::markup::{prefix, subtitles};
 use crate::model::builtin::extract::written::announces_event;
 
@@ -125,6 +126,16 @@ impl FileKind {
                 Ok(FileKind::Json | FileKind::JsonFeed) if is_of_slack(name, &text) => {
                     Err(Refusal::new(ACCOUNT_DATA))
                 }
+                Ok(kind @ (FileKind::Json | FileKind::Csv)) => {
+                    let has_words: fn(&str) -> bool = match kind {
+                        FileKind::Csv => table_has_words,
+                        _ => json_has_words,
+                    };
+                    let is_cut = head.len() >= HEAD_BYTES;
+                    let says = has_words(&text)
+                        || is_cut && text_of(&whole()?).is_some_and(|text| has_words(&text));
+                    if says { Ok(kind) } else { Err(Refusal::new(DATA_ONLY)) }
+                }
                 kind => kind,
             },
             None => Err(Refusal::new("binary")),
@@ -160,6 +171,8 @@ pub(crate) struct Refusal(pub String);
 /// A document of a kind that has no reader.
 const NO_READER: &str = "no reader";
 const DAMAGED: &str = "damaged archive";
+/// Numbers, times and ids.
+const DATA_ONLY: &str = "nothing to summarize, only data without words";
 const OLD_OFFICE: &str = "old Office format, or locked by a password";
 
 impl Refusal {

@@ -12,6 +12,7 @@ mod chat_json;
 mod chat_text;
 mod chats;
 pub(crate) mod collect;
+mod data_words;
 mod decode;
 pub mod documents;
 mod extract;
