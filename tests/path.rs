@@ -2075,3 +2075,37 @@ fn items_of_a_feed_without_a_date_are_apart() {
     std::fs::remove_file(person.path("mine/town.xml")).unwrap();
     says(&person.run(0, &home(&["read", "Bridge closed"])).out, &["its file is gone"]);
 }
+
+/// A service that was told to stop ends the calls under way. Whoever asks it meanwhile is told so at once.
+#[test]
+fn a_question_to_a_service_that_ends_does_not_wait() {
+    let person = person_with(&[("note.md", "The roof costs 900 EUR. We decide on Monday.\n")]);
+    person.run(0, &home(&["init"]));
+    let calls = person.path("calls");
+    let script = format!("cat >/dev/null; echo >> {}; sleep 8; echo nonsense", calls.display());
+    let settings = std::fs::read_to_string(person.path("home/summarizer.toml")).unwrap();
+    let settings = format!(
+        "{settings}\n[provider]\ndefault = \"script\"\n[provider.script]\nkind = \"command\"\n\
+         command = [\"sh\", \"-c\", {}]\n",
+        json!(script)
+    );
+    std::fs::write(person.path("home/summarizer.toml"), settings).unwrap();
+    person.run(0, &home(&["add", "note.md", "--no-wait"]));
+    let mut serve = person.command(&home(&["serve"]));
+    serve.env_remove("SUMMARIZER_TEST_NOW").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = serve.spawn().unwrap();
+    while !calls.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended without a call");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    std::thread::sleep(Duration::from_millis(500));
+    let since = std::time::Instant::now();
+    let asked = person.command(&home(&["status"])).output().unwrap();
+    let told = String::from_utf8_lossy(&asked.stderr).into_owned();
+    let is_ending = child.try_wait().unwrap().is_none();
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?} {told}", since.elapsed());
+    assert!(!is_ending || told.contains("the service is ending"), "{told}");
+    child.wait().unwrap();
+}

@@ -10,9 +10,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 
 use crate::control::question::{Answer, Question};
@@ -33,26 +33,51 @@ pub struct Asked {
     pub reply: Sender<Answer>,
 }
 
-/// How far the start of the service is; `None` once it is up.
+/// How often a question that waits looks whether the service is ending.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The answer of a service that takes no question any more.
+const ENDING: &str = "the service is ending: ask again when it has ended";
+
+/// Whether the service answers questions.
+#[derive(Debug)]
+enum Phase {
+    /// What it does before it is up, and how far that is.
+    Starting(String, f64),
+    Up,
+    /// It takes no question any more.
+    Ending,
+}
+
+/// How far the service is.
 #[derive(Debug, Clone)]
-pub struct Progress(Arc<Mutex<Option<(String, f64)>>>);
+pub struct Progress(Arc<Mutex<Phase>>);
 
 impl Progress {
     pub fn starting() -> Progress {
-        Progress(Arc::new(Mutex::new(Some(("opening the log".to_owned(), 0.0)))))
+        Progress(Arc::new(Mutex::new(Phase::Starting("opening the log".to_owned(), 0.0))))
     }
 
     pub fn report(&self, what: &str, part: f64) {
-        *self.0.lock() = Some((what.to_owned(), part));
+        *self.0.lock() = Phase::Starting(what.to_owned(), part);
     }
 
     pub fn done(&self) {
-        *self.0.lock() = None;
+        *self.0.lock() = Phase::Up;
+    }
+
+    /// From here on no question is taken.
+    pub fn end(&self) {
+        *self.0.lock() = Phase::Ending;
     }
 
     fn answer(&self) -> Option<Answer> {
-        let now = self.0.lock();
-        now.as_ref().map(|(what, part)| Answer::Starting(format!("{what}, {:.0} %", part * 100.0)))
+        match &*self.0.lock() {
+            Phase::Starting(what, part) => {
+                Some(Answer::Starting(format!("{what}, {:.0} %", part * 100.0)))
+            }
+            Phase::Up => None,
+            Phase::Ending => Some(Answer::Refused(ENDING.to_owned())),
+        }
     }
 }
 
@@ -102,6 +127,11 @@ impl ControlServer {
         rights::let_group_change(&self.path, group)
     }
 
+    /// Where the service says that it takes no question any more.
+    pub(crate) fn progress(&self) -> Progress {
+        self.asker.progress.clone()
+    }
+
     /// For threads of this process that ask as callers of the socket do.
     pub(crate) fn asker(&self) -> Asker {
         self.asker.clone()
@@ -123,7 +153,9 @@ fn serve_one(stream: UnixStream, inbox: &Sender<Asked>, progress: &Progress) {
     let mut line = String::new();
     while matches!(reader.read_line(&mut line), Ok(count) if count > 0) {
         let answer = match serde_json::from_str(&line) {
-            Ok(question) => progress.answer().unwrap_or_else(|| ask_inbox(question, inbox)),
+            Ok(question) => {
+                progress.answer().unwrap_or_else(|| ask_inbox(question, inbox, progress))
+            }
             Err(error) => Answer::Refused(format!("the line is not a question: {error}")),
         };
         let Ok(mut text) = serde_json::to_string(&answer) else { return };
@@ -145,19 +177,40 @@ pub(crate) struct Asker {
 
 impl Asker {
     pub(crate) fn ask(&self, question: Question) -> Answer {
-        self.progress.answer().unwrap_or_else(|| ask_inbox(question, &self.inbox))
+        self.progress.answer().unwrap_or_else(|| ask_inbox(question, &self.inbox, &self.progress))
     }
 }
 
-fn ask_inbox(question: Question, inbox: &Sender<Asked>) -> Answer {
+fn ask_inbox(question: Question, inbox: &Sender<Asked>, progress: &Progress) -> Answer {
     let (reply, answer) = bounded(1);
-    let asked = Asked { question, reply };
-    if inbox.send_timeout(asked, ANSWER_WITHIN).is_err() {
-        return Answer::Refused("the service is too busy to answer, or it is ending".to_owned());
+    let mut asked = Asked { question, reply };
+    let until = Instant::now() + ANSWER_WITHIN;
+    loop {
+        asked = match inbox.send_timeout(asked, LOOK_EVERY) {
+            Ok(()) => break,
+            Err(SendTimeoutError::Disconnected(_)) => return Answer::Refused(ENDING.to_owned()),
+            Err(SendTimeoutError::Timeout(asked)) => asked,
+        };
+        if let Some(ending) = progress.answer() {
+            return ending;
+        }
+        if Instant::now() >= until {
+            return Answer::Refused("the service is too busy to answer".to_owned());
+        }
     }
-    answer
-        .recv_timeout(ANSWER_WITHIN)
-        .unwrap_or_else(|_| Answer::Refused("the service did not answer in time".to_owned()))
+    loop {
+        match answer.recv_timeout(LOOK_EVERY) {
+            Ok(answer) => return answer,
+            Err(RecvTimeoutError::Disconnected) => return Answer::Refused(ENDING.to_owned()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if let Some(ending) = progress.answer() {
+            return ending;
+        }
+        if Instant::now() >= until {
+            return Answer::Refused("the service did not answer in time".to_owned());
+        }
+    }
 }
 
 pub struct ControlClient {
@@ -216,6 +269,27 @@ mod tests {
         assert!(said.contains("not a question"), "{said}");
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_service_that_ends_lets_no_question_wait() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.sock");
+        let progress = Progress::starting();
+        let _server = ControlServer::start(&path, progress.clone()).unwrap();
+        progress.done();
+        let ending = Answer::Refused(ENDING.to_owned());
+        // Nobody takes this question: the loop of the service left it.
+        let asker = path.clone();
+        let waiting = std::thread::spawn(move || {
+            ControlClient::connect(&asker).unwrap().ask(&Question::Status).unwrap()
+        });
+        std::thread::sleep(Duration::from_millis(200));
+        let since = Instant::now();
+        progress.end();
+        assert_eq!(waiting.join().unwrap(), ending);
+        assert_eq!(ControlClient::connect(&path).unwrap().ask(&Question::Pause).unwrap(), ending);
+        assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
     }
 
     #[test]

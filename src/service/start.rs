@@ -71,6 +71,7 @@ impl Service {
             attempts: Attempts { pool, reports, slots, timeout },
             queue: QueueLines { intake: Some(intake), unparsed: None, at_end: false, marks },
             questions: control.map_or_else(never, |control| control.questions.clone()),
+            asking: control.map(ControlServer::progress),
             notes,
             batch: Batch::default(),
             sealed: VecDeque::new(),

@@ -9,7 +9,7 @@ use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
 use crate::control::question::Answer;
 use crate::control::reply::Reply;
-use crate::control::socket::Asked;
+use crate::control::socket::{Asked, Progress};
 use crate::projections::projector::Projector;
 use crate::projections::runs::NoteOrder;
 use crate::sequencer::engine::Engine;
@@ -30,6 +30,8 @@ pub(super) struct ServiceLoop {
     pub attempts: Attempts,
     pub queue: QueueLines,
     pub questions: Receiver<Asked>,
+    /// Tells those who ask that the service is ending.
+    pub asking: Option<Progress>,
     pub notes: Receiver<NoteOrder>,
     pub batch: Batch,
     /// The waiters of the batches that the writer has, oldest first.

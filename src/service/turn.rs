@@ -19,7 +19,12 @@ const IDLE_DRAINING: Duration = Duration::from_millis(50);
 
 impl ServiceLoop {
     pub(super) fn run(mut self) -> Result<(SessionCounts, Engine), ServiceError> {
-        match self.turns() {
+        let turned = self.turns();
+        // What is under way may take long to end, and no turn takes a question meanwhile.
+        if let Some(asking) = &self.asking {
+            asking.end();
+        }
+        match turned {
             Ok(()) => self.finish(),
             Err(error) => Err(self.finish_failed(error)?),
         }
