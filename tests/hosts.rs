@@ -27,7 +27,7 @@ use hosts::simulated::{Connection, Database};
 use parking_lot::Mutex;
 use summarizer::cluster::following::{Attempt, Following, MemberError, Replica};
 use summarizer::cluster::leadership::{LeadError, Leadership};
-use summarizer::cluster::shared_log::{Member, Outgoing};
+use summarizer::cluster::shared_log::{Member, Outgoing, SharedLog as _};
 use summarizer::contract::hash::{Digest, sha256};
 use summarizer::contract::ids::Seq;
 use support::{Rng, deep};
@@ -60,6 +60,7 @@ struct Tally {
     deposed: u64,
     failovers: u64,
     gave_up: u64,
+    released: u64,
 }
 
 struct History {
@@ -118,6 +119,10 @@ impl History {
         }
         drop(database);
         let at = self.rng.below(self.hosts.len() as u64) as usize;
+        if self.rng.chance(2) {
+            let successor = self.rng.chance(70).then(|| self.hosts[at].name.clone());
+            let _ = Connection(Arc::clone(&self.database)).name_successor(successor.as_deref());
+        }
         if self.rng.chance(3) {
             self.hosts[at].role = Role::Down;
         }
@@ -177,6 +182,14 @@ impl History {
     }
 
     fn leads(&mut self, at: usize, mut leadership: Leadership<Connection>) -> Role {
+        if self.rng.chance(4) {
+            // It ends in order, and says so; the answer may be lost.
+            let Host { name, starts, .. } = &self.hosts[at];
+            let me = Member { host: name.clone(), start: *starts };
+            let _ = Connection(Arc::clone(&self.database)).release(&me);
+            self.tally.released += 1;
+            return Role::Down;
+        }
         self.contents += 1;
         let commit = self.hosts[at].log.next(&self.contents.to_le_bytes());
         match leadership.append(&commit) {
@@ -253,16 +266,18 @@ fn no_history_loses_doubles_or_reorders_a_commit() {
     let seeds = if deep() { 100_000 } else { 3000 };
     let mut sum = Tally::default();
     for seed in 0..seeds {
-        let Tally { commits, takeovers, deposed, failovers, gave_up } = History::new(seed).run();
+        let Tally { commits, takeovers, deposed, failovers, gave_up, released } =
+            History::new(seed).run();
         sum.commits += commits;
         sum.takeovers += takeovers;
         sum.deposed += deposed;
         sum.failovers += failovers;
         sum.gave_up += gave_up;
+        sum.released += released;
     }
     println!("{seeds} histories: {sum:?}");
     // Without these the histories would prove nothing.
-    let seen = [sum.takeovers, sum.deposed, sum.failovers, sum.gave_up];
+    let seen = [sum.takeovers, sum.deposed, sum.failovers, sum.gave_up, sum.released];
     assert!(seen.iter().all(|count| *count > seeds / 10), "{sum:?}");
 }
 

@@ -53,7 +53,8 @@ const LONG: Duration = Duration::from_secs(60);
 fn access(url: &str, log: &str, host: &str, durability: Durability) -> Access {
     let (log, host) = (log.to_owned(), host.to_owned());
     let address = Address::parse(url, None).unwrap();
-    Access { address, log, host, durability, bound: Duration::from_secs(3) }
+    let roles = "lead".to_owned();
+    Access { address, log, host, roles, durability, bound: Duration::from_secs(3) }
 }
 
 fn init(role: Option<&str>) -> Init {

@@ -1,7 +1,8 @@
-//! `cluster`: a log that several hosts share. Make it, join it, look at it, compare this home with it, shorten
-//! it, leave it.
+//! `cluster`: a log that several hosts share. Make it, join it, look at it, say who leads, compare this home with
+//! it, shorten it, leave it.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -28,6 +29,13 @@ use crate::home::{Home, HomeLock};
 use crate::log::{Fresh, FreshKeys, Store};
 use crate::sequencer::follower::Follower;
 
+/// How long a hand-over may take beside the grace period of attempts.
+const HAND_OVER: Duration = Duration::from_secs(30);
+/// How often it is looked for.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// A host that serves is heard of more often.
+const SILENT_SECONDS: f64 = 10.0;
+
 /// Share the log of this home with other hosts, through a PostgreSQL database
 ///
 /// The section `[cluster]` of the settings says where the database is.
@@ -52,6 +60,14 @@ enum Action {
     Join,
     /// Show who leads, and how far each host is
     Status,
+    /// Ask the leader to hand over to a host, and wait until that host leads
+    ///
+    /// The leader ends in order, as at a stop, and then follows. It exits with 4 when the host does not lead in
+    /// time; the leader is then asked for nothing any more.
+    Promote {
+        /// The host [default: this one]
+        host: Option<String>,
+    },
     /// Check that the log of this home is a part of the shared log, record by record
     Verify,
     /// Remove the commits from the database that a backup has
@@ -77,6 +93,9 @@ impl ClusterArgs {
             Action::Init { role, .. } => init(context, &access, role.as_deref()),
             Action::Join => join(context, &access),
             Action::Status => status(context, &config, &access),
+            Action::Promote { host } => {
+                promote(context, &access, host.as_deref().unwrap_or(&access.host))
+            }
             Action::Verify => check(context, &access),
             Action::Trim { backup } => trim(context, &access, backup),
             Action::Leave { host } => {
@@ -262,6 +281,7 @@ fn status(context: &Context, config: &ClusterConfig, access: &Access) -> Result<
                 json!({
                     "host": host.host, "release": host.release, "shipped": host.shipped,
                     "applied": host.applied, "lag": lag(host), "silent_seconds": host.silent,
+                    "roles": host.roles.as_ref().map(|roles| roles.split(',').collect::<Vec<_>>()),
                 })
             })
             .collect();
@@ -274,7 +294,7 @@ fn status(context: &Context, config: &ClusterConfig, access: &Access) -> Result<
         context.ui.json(&json!({
             "log": access.log, "host": access.host, "server": answered, "postgresql": release,
             "synchronous_standby_names": server.standbys, "synchronous_commit": server.commit,
-            "epoch": epoch, "leader": leader,
+            "epoch": epoch, "leader": leader, "successor": standing.successor,
             "end": {"commit": end.n, "seq": end.seq.0, "hash": end.hash.hex()},
             "start": {"commit": start.n, "seq": start.seq.0}, "hosts": hosts,
         }));
@@ -423,22 +443,92 @@ fn end_of_backup(context: &Context, backup: &Path) -> Result<(Seq, Digest), Fail
     }
 }
 
+fn promote(context: &Context, access: &Access, host: &str) -> Result<Exit, Failure> {
+    let failed = |error: SharedError| shared_failed(access, &error);
+    let mut cluster = Cluster::new(access.clone()).map_err(failed)?;
+    let standing = cluster.standing().map_err(failed)?;
+    let before = standing.leads().map(str::to_owned);
+    if before.as_deref() == Some(host) {
+        return Ok(promoted(context, access, host, before.as_deref()));
+    }
+    may_lead(access, &standing, host)?;
+    cluster.list().name_successor(Some(host)).map_err(failed)?;
+    let grace = Duration::from_millis(load_config(context)?.shutdown_grace_ms.unsigned_abs());
+    let until = Instant::now() + grace + HAND_OVER;
+    loop {
+        std::thread::sleep(LOOK_AGAIN);
+        let standing = match cluster.standing() {
+            Ok(standing) => standing,
+            Err(SharedError::Unclear(_)) if Instant::now() < until => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        if standing.leads() == Some(host) {
+            return Ok(promoted(context, access, host, before.as_deref()));
+        }
+        if Instant::now() >= until {
+            cluster.list().name_successor(None).map_err(failed)?;
+            let now =
+                standing.leads().map_or("nobody leads".to_owned(), |one| format!("{one} leads"));
+            let what =
+                format!("{host} does not lead after {} s; {now}", (grace + HAND_OVER).as_secs());
+            return Err(Failure::new(Exit::Busy, what).hint(format!(
+                "look at the service of {host}: `summarizer cluster status` says how far it is"
+            )));
+        }
+    }
+}
+
+/// Says that the host leads.
+fn promoted(context: &Context, access: &Access, host: &str, before: Option<&str>) -> Exit {
+    if context.ui.json {
+        context.ui.json(&json!({"log": access.log, "leader": host, "before": before}));
+        return Exit::Done;
+    }
+    context.ui.out(match before {
+        Some(before) if before == host => format!("{host} leads already"),
+        Some(before) => format!("{host} leads now; {before} led before"),
+        None => format!("{host} leads now"),
+    });
+    Exit::Done
+}
+
+/// Refuses a host that cannot lead now.
+fn may_lead(access: &Access, standing: &Standing, host: &str) -> Result<(), Failure> {
+    let found = standing.hosts.iter().find(|one| one.host == host);
+    let found = found.ok_or_else(|| no_host(access, standing, host))?;
+    let roles = found.roles.as_deref().unwrap_or_default();
+    if !roles.split(',').any(|role| role == "lead") {
+        let what = format!("{host} may not lead: its roles are {roles}");
+        return Err(Failure::new(Exit::Input, what)
+            .hint(format!("add \"lead\" to cluster.roles on {host}, and restart its service")));
+    }
+    if found.silent > SILENT_SECONDS {
+        let what = format!("{host} was not heard of for {:.0} s", found.silent);
+        return Err(Failure::new(Exit::Busy, what)
+            .hint(format!("start its service first: `summarizer serve` on {host}")));
+    }
+    Ok(())
+}
+
+fn no_host(access: &Access, standing: &Standing, host: &str) -> Failure {
+    let known: Vec<_> = standing.hosts.iter().map(|host| host.host.as_str()).collect();
+    Failure::new(Exit::Input, format!("the log `{}` has no host {host}", access.log))
+        .hint(format!("it has {}", known.join(", ")))
+}
+
 fn leave(context: &Context, access: &Access, host: &str) -> Result<Exit, Failure> {
     let failed = |error: SharedError| shared_failed(access, &error);
     let mut cluster = Cluster::new(access.clone()).map_err(failed)?;
     let standing = cluster.standing().map_err(failed)?;
-    let leads = standing.leader.is_some_and(|leader| {
-        leader.lease_left >= 0.0 && leader.member.split('/').next() == Some(host)
-    });
-    if leads {
+    if standing.leads() == Some(host) {
         let what = format!("{host} leads now");
-        return Err(Failure::new(Exit::Busy, what).hint("stop its service first"));
+        return Err(Failure::new(Exit::Busy, what).hint(
+            "stop its service first, or let another host lead: `summarizer cluster promote HOST`",
+        ));
     }
     let was_there = cluster.forget(host).map_err(failed)?;
     if !was_there {
-        let known: Vec<_> = standing.hosts.iter().map(|host| host.host.as_str()).collect();
-        let what = format!("the log `{}` has no host {host}", access.log);
-        return Err(Failure::new(Exit::Input, what).hint(format!("it has {}", known.join(", "))));
+        return Err(no_host(access, &standing, host));
     }
     match context.ui.json {
         true => context.ui.json(&json!({"log": access.log, "left": host})),

@@ -80,6 +80,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     #[cfg(feature = "cluster")]
     ("cluster status", "summarizer cluster status"),
     #[cfg(feature = "cluster")]
+    ("cluster promote", "summarizer cluster promote host-b"),
+    #[cfg(feature = "cluster")]
     ("cluster verify", "summarizer cluster verify"),
     #[cfg(feature = "cluster")]
     ("cluster trim", "summarizer cluster trim copy-of-my-home"),

@@ -24,7 +24,7 @@ use super::run_home::{
 use crate::cluster::access::access;
 use crate::cluster::collector::{Collecting, Collector};
 use crate::cluster::following::{MemberError, Replica};
-use crate::cluster::heartbeat::Heartbeat;
+use crate::cluster::heartbeat::{HandOver, Heartbeat};
 use crate::cluster::leadership::Leadership;
 use crate::cluster::postgres::PostgresLog;
 use crate::cluster::shared_lines::SharedLines;
@@ -61,6 +61,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 enum Ended {
     /// It was asked to.
     Stopped,
+    /// It ended its lead in order for another host, and has to start anew to follow.
+    HandedOver,
     /// It leads no more, and has to start anew to follow.
     LeadsNoMore,
 }
@@ -79,7 +81,7 @@ pub(super) fn serve(context: &Context, cluster: &ClusterConfig) -> Result<(), Fa
     let connect: Connect<PostgresLog> = Arc::new(move || PostgresLog::new(reached.clone()));
     match serve_once(context, &connect, terms)? {
         Ended::Stopped => Ok(()),
-        Ended::LeadsNoMore => Err(start_anew()),
+        Ended::HandedOver | Ended::LeadsNoMore => Err(start_anew()),
     }
 }
 
@@ -157,13 +159,17 @@ fn serve_once<L: SharedLog + SharedLines + 'static>(
             Step::Did => {}
             Step::Nothing => following.wait(context, &standby)?,
             Step::Leads(leadership) => {
-                let heartbeat = Heartbeat::start(Arc::clone(connect), me, terms);
+                let hand_over = hands_over(context);
+                let heartbeat = Heartbeat::start(Arc::clone(connect), me.clone(), terms, hand_over);
                 let heartbeat = heartbeat.map_err(|error| {
                     Failure::new(Exit::Storage, "cannot start the thread of the heartbeat")
                         .because(&error)
                 })?;
                 let ended = following.lead(context, connect, leadership, &heartbeat);
                 heartbeat.finish();
+                if let Ok(Ended::Stopped | Ended::HandedOver) = &ended {
+                    release(connect, &me);
+                }
                 return ended;
             }
         }
@@ -171,6 +177,26 @@ fn serve_once<L: SharedLog + SharedLines + 'static>(
     }
     following.close()?;
     Ok(Ended::Stopped)
+}
+
+/// Ends the service loop in order when another host should lead.
+fn hands_over(context: &Context) -> HandOver {
+    let (stop, ui) = (context.stop.clone(), context.ui);
+    Box::new(move |host| {
+        let ends = !stop.is_raised();
+        if ends {
+            ui.talk(format!("handing over to {host}: what is under way ends first"));
+            stop.raise();
+        }
+        ends
+    })
+}
+
+/// Ends the lease, so that another host leads at once. Without an answer the lease ends by itself.
+fn release<L: SharedLog>(connect: &Connect<L>, me: &Member) {
+    if let Err(error) = connect().and_then(|mut list| list.release(me)) {
+        tracing::warn!(%error, "the lease was not ended; another host leads when it has run out");
+    }
 }
 
 fn open(context: &Context) -> Result<FollowingHome, Failure> {
@@ -326,7 +352,7 @@ impl FollowingHome {
             Ok((_, engine)) => {
                 engine.close().map_err(|error| engine_failed(&error))?;
                 drop(lock);
-                Ok(Ended::Stopped)
+                Ok(if heartbeat.hands_over() { Ended::HandedOver } else { Ended::Stopped })
             }
             Err(Stopped::LeadsNoMore(error)) => {
                 let error = described(&error);

@@ -53,7 +53,9 @@ pub(crate) fn access(config: &ClusterConfig, disk: &dyn Disk) -> Result<Access, 
     if !is_plain_name(&host) {
         return Err(AccessError::Host(host));
     }
-    Ok(Access { address, log: config.name.clone(), host, durability, bound: BOUND })
+    let roles: Vec<&str> = config.roles.iter().map(|role| role.name()).collect();
+    let (log, roles) = (config.name.clone(), roles.join(","));
+    Ok(Access { address, log, host, roles, durability, bound: BOUND })
 }
 
 fn text(disk: &dyn Disk, path: &str) -> Result<String, AccessError> {

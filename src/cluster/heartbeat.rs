@@ -1,5 +1,5 @@
 //! The heartbeat of the host that leads: it renews the lease while nothing is appended, and notices when
-//! another host leads.
+//! another host leads or should lead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,11 +7,15 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use super::shared_log::{Member, SharedLog};
+use super::shared_log::{Held, Member, SharedLog};
 use super::standby::{Connect, Terms};
+
+/// Called once, when another host should lead. It says whether this host ends its lead for that.
+pub type HandOver = Box<dyn FnOnce(&str) -> bool + Send>;
 
 pub struct Heartbeat {
     deposed: Arc<AtomicBool>,
+    hands_over: Arc<AtomicBool>,
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -21,13 +25,23 @@ impl Heartbeat {
         connect: Connect<L>,
         me: Member,
         terms: Terms,
+        hand_over: HandOver,
     ) -> std::io::Result<Heartbeat> {
-        let deposed = Arc::new(AtomicBool::new(false));
+        let (deposed, hands_over) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let (stop, stopped) = bounded(0);
-        let told = Arc::clone(&deposed);
+        let mut beat = Beat {
+            deposed: Arc::clone(&deposed),
+            hands_over: Arc::clone(&hands_over),
+            hand_over: Some(hand_over),
+        };
         let thread = std::thread::Builder::new().name("heartbeat".to_owned());
-        let thread = thread.spawn(move || beat(&connect, &me, terms, &told, &stopped))?;
-        Ok(Heartbeat { deposed, stop, thread })
+        let thread = thread.spawn(move || beat.run(&connect, &me, terms, &stopped))?;
+        Ok(Heartbeat { deposed, hands_over, stop, thread })
+    }
+
+    /// Whether this host ends its lead because another one should lead.
+    pub fn hands_over(&self) -> bool {
+        self.hands_over.load(Ordering::Acquire)
     }
 
     /// Set once another host leads.
@@ -41,25 +55,40 @@ impl Heartbeat {
     }
 }
 
-fn beat<L: SharedLog>(
-    connect: &Connect<L>,
-    me: &Member,
-    terms: Terms,
-    deposed: &AtomicBool,
-    stopped: &Receiver<()>,
-) {
-    let mut list = None;
-    while stopped.recv_timeout(terms.beat()) == Err(RecvTimeoutError::Timeout) {
-        let Some(open) = list.take().or_else(|| connect().ok()) else { continue };
-        let mut open: L = open;
-        match open.renew(me, terms.lease) {
-            Ok(true) => list = Some(open),
-            Ok(false) => {
-                deposed.store(true, Ordering::Release);
-                return;
+struct Beat {
+    deposed: Arc<AtomicBool>,
+    hands_over: Arc<AtomicBool>,
+    hand_over: Option<HandOver>,
+}
+
+impl Beat {
+    /// The lease is renewed until the end, also while this host hands over.
+    fn run<L: SharedLog>(
+        &mut self,
+        connect: &Connect<L>,
+        me: &Member,
+        terms: Terms,
+        stopped: &Receiver<()>,
+    ) {
+        let mut list = None;
+        while stopped.recv_timeout(terms.beat()) == Err(RecvTimeoutError::Timeout) {
+            let Some(open) = list.take().or_else(|| connect().ok()) else { continue };
+            let mut open: L = open;
+            match open.renew(me, terms.lease) {
+                Ok(Held::Mine) => list = Some(open),
+                Ok(Held::For(host)) => {
+                    list = Some(open);
+                    if let Some(hand_over) = self.hand_over.take() {
+                        self.hands_over.store(hand_over(&host), Ordering::Release);
+                    }
+                }
+                Ok(Held::Deposed) => {
+                    self.deposed.store(true, Ordering::Release);
+                    return;
+                }
+                // The lease may end; whether another one leads shows the next answer.
+                Err(error) => tracing::debug!(%error, "the lease was not renewed"),
             }
-            // The lease may end; whether another one leads shows the next answer.
-            Err(error) => tracing::debug!(%error, "the lease was not renewed"),
         }
     }
 }

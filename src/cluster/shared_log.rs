@@ -90,6 +90,16 @@ pub enum Reading {
     Differs,
 }
 
+/// What came of holding the lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Held {
+    Mine,
+    /// The lease is held, and this other host should lead next.
+    For(String),
+    /// Another claim is in force.
+    Deposed,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum SharedError {
     /// The call was carried out, or not, or will be later.
@@ -99,6 +109,9 @@ pub enum SharedError {
     #[error("the shared log refused: {0}")]
     Refused(String),
 }
+
+/// For how many leases after the end of the last one only the successor may claim.
+pub const PREFERENCE: u32 = 2;
 
 /// The list of one log.
 pub trait SharedLog: Send {
@@ -119,7 +132,8 @@ pub trait SharedLog: Send {
         lease: Duration,
     ) -> Result<Appended, SharedError>;
 
-    /// Claims the list when its lease has ended; `None` while another holds it.
+    /// Claims the list when its lease has ended; `None` while another holds it. A host that was named as the
+    /// successor goes before others for [`PREFERENCE`] leases.
     fn claim(&mut self, me: &Member, lease: Duration) -> Result<Option<Claim>, SharedError>;
 
     /// Claims it under a higher epoch, for whoever has it with at least this one; `None` for all others.
@@ -130,6 +144,12 @@ pub trait SharedLog: Send {
         lease: Duration,
     ) -> Result<Option<Claim>, SharedError>;
 
-    /// Holds the lease for so long from now; false when another claim is in force.
-    fn renew(&mut self, me: &Member, lease: Duration) -> Result<bool, SharedError>;
+    /// Holds the lease for so long from now.
+    fn renew(&mut self, me: &Member, lease: Duration) -> Result<Held, SharedError>;
+
+    /// Ends the lease of this start now, if it has one. It appends nothing any more.
+    fn release(&mut self, me: &Member) -> Result<(), SharedError>;
+
+    /// Names the host that should lead next, or none. Its claim takes the name away again.
+    fn name_successor(&mut self, host: Option<&str>) -> Result<(), SharedError>;
 }

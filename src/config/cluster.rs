@@ -24,6 +24,16 @@ pub(crate) enum Role {
 impl Role {
     pub(crate) const NAMES: [&str; 4] = ["ingest", "work", "lead", "read"];
 
+    #[cfg(feature = "cluster")]
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Role::Ingest => "ingest",
+            Role::Work => "work",
+            Role::Lead => "lead",
+            Role::Read => "read",
+        }
+    }
+
     pub(super) fn of(name: &str) -> Option<Role> {
         match name {
             "ingest" => Some(Role::Ingest),

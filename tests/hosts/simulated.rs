@@ -8,7 +8,8 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use summarizer::cluster::shared_lines::{SharedLines, Shipped, ShippedLines};
 use summarizer::cluster::shared_log::{
-    Appended, Claim, End, Listed, Member, Outgoing, Reading, SharedError, SharedLog,
+    Appended, Claim, End, Held, Listed, Member, Outgoing, PREFERENCE, Reading, SharedError,
+    SharedLog,
 };
 use summarizer::contract::hash::Digest;
 use summarizer::contract::ids::Seq;
@@ -27,6 +28,7 @@ pub struct Row {
 struct Tables {
     epoch: u64,
     leader: Option<Member>,
+    successor: Option<String>,
     lease_until: u64,
     rows: Vec<Row>,
     queues: BTreeMap<String, Queue>,
@@ -47,6 +49,8 @@ enum Write {
     Claim { me: Member, lease: u64 },
     ClaimAgain { me: Member, epoch: u64, lease: u64 },
     Renew { me: Member, lease: u64 },
+    Release { me: Member },
+    NameSuccessor { host: Option<String> },
     Settle,
     Begin { me: Member, from: u64 },
     Ship { me: Member, lines: ShippedLines },
@@ -57,6 +61,7 @@ enum Write {
 enum Wrote {
     Nothing,
     Claim(Claim),
+    Held(Held),
     Done,
 }
 
@@ -78,7 +83,7 @@ pub struct Database {
 impl Database {
     pub fn new(seed: u64, genesis: Digest) -> Database {
         let (leader, rows, queues) = (None, Vec::new(), BTreeMap::new());
-        let empty = Tables { epoch: 0, leader, lease_until: 0, rows, queues };
+        let empty = Tables { epoch: 0, leader, successor: None, lease_until: 0, rows, queues };
         Database {
             rng: Rng::new(seed),
             faults: 0,
@@ -194,9 +199,14 @@ impl Database {
                 Wrote::Done
             }
             Write::Claim { me, lease } => {
-                if tables.lease_until >= clock && tables.leader.is_some() {
+                if tables.lease_until > clock && tables.leader.is_some() {
                     return Wrote::Nothing;
                 }
+                let is_other = tables.successor.as_ref().is_some_and(|host| *host != me.host);
+                if is_other && tables.lease_until + lease * u64::from(PREFERENCE) >= clock {
+                    return Wrote::Nothing;
+                }
+                tables.successor = None;
                 tables.epoch += 1;
                 tables.leader = Some(me);
                 tables.lease_until = clock + lease;
@@ -215,6 +225,17 @@ impl Database {
                     return Wrote::Nothing;
                 }
                 tables.lease_until = clock + lease;
+                let other = tables.successor.clone().filter(|host| *host != me.host);
+                Wrote::Held(other.map_or(Held::Mine, Held::For))
+            }
+            Write::Release { me } => {
+                if tables.leader.as_ref() == Some(&me) {
+                    tables.lease_until = tables.lease_until.min(clock);
+                }
+                Wrote::Done
+            }
+            Write::NameSuccessor { host } => {
+                tables.successor = host;
                 Wrote::Done
             }
         }
@@ -241,7 +262,7 @@ impl Connection {
     fn claimed(&self, write: Write) -> Result<Option<Claim>, SharedError> {
         Ok(match self.database().call(write)? {
             Wrote::Claim(claim) => Some(claim),
-            Wrote::Nothing | Wrote::Done => None,
+            Wrote::Nothing | Wrote::Held(_) | Wrote::Done => None,
         })
     }
 }
@@ -290,7 +311,7 @@ impl SharedLog for Connection {
         let write = Write::Append { claim: *claim, commit: commit.clone(), lease: ms(lease) };
         Ok(match self.database().call(write)? {
             Wrote::Nothing => Appended::Deposed,
-            Wrote::Done | Wrote::Claim(_) => Appended::Landed,
+            _ => Appended::Landed,
         })
     }
 
@@ -307,9 +328,21 @@ impl SharedLog for Connection {
         self.claimed(Write::ClaimAgain { me: me.clone(), epoch, lease: ms(lease) })
     }
 
-    fn renew(&mut self, me: &Member, lease: Duration) -> Result<bool, SharedError> {
+    fn renew(&mut self, me: &Member, lease: Duration) -> Result<Held, SharedError> {
         let write = Write::Renew { me: me.clone(), lease: ms(lease) };
-        Ok(matches!(self.database().call(write)?, Wrote::Done))
+        Ok(match self.database().call(write)? {
+            Wrote::Held(held) => held,
+            _ => Held::Deposed,
+        })
+    }
+
+    fn release(&mut self, me: &Member) -> Result<(), SharedError> {
+        self.database().call(Write::Release { me: me.clone() }).map(|_| ())
+    }
+
+    fn name_successor(&mut self, host: Option<&str>) -> Result<(), SharedError> {
+        let host = host.map(str::to_owned);
+        self.database().call(Write::NameSuccessor { host }).map(|_| ())
     }
 }
 
@@ -321,8 +354,8 @@ impl SharedLines for Connection {
     fn ship(&mut self, me: &Member, lines: &ShippedLines) -> Result<Shipped, SharedError> {
         let write = Write::Ship { me: me.clone(), lines: lines.clone() };
         Ok(match self.database().call(write)? {
-            Wrote::Done | Wrote::Claim(_) => Shipped::Landed,
             Wrote::Nothing => Shipped::Elsewhere,
+            _ => Shipped::Landed,
         })
     }
 

@@ -73,7 +73,14 @@ impl Host {
         let address = Address::parse(&self.url, None).unwrap();
         let (log, host) = (log.to_owned(), self.name.to_owned());
         let bound = Duration::from_secs(10);
-        let access = Access { address, log, host, durability: Durability::Single, bound };
+        let access = Access {
+            address,
+            log,
+            host,
+            roles: "lead".to_owned(),
+            durability: Durability::Single,
+            bound,
+        };
         let path = self.home.join("run/summarizer.redb");
         let disk = Arc::new(HostDisk);
         let store = Store::open(disk, &path, Options::beside(&path), [0; 16], &mut |_| {}).unwrap();

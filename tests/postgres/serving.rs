@@ -231,10 +231,33 @@ fn services_on_three_hosts_share_their_work() {
     let told = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && told.contains("the host that leads"), "{told}");
 
-    // The followers end first, so that all get the end of the session of the leader when they join.
+    // A host is asked to lead, and the one before follows. Where the command runs does not matter.
+    let old = team.leader();
+    let target = (old + 1) % 3;
+    let promoted = team.hosts[old].json(&["cluster", "promote", NAMES[target]]).unwrap();
+    assert_eq!(
+        (&promoted["leader"], &promoted["before"]),
+        (&NAMES[target].into(), &NAMES[old].into())
+    );
+    assert_eq!(team.leader(), target);
+    let again = team.hosts[target].command(&["cluster", "promote"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&again.stdout).contains("leads already"), "{again:?}");
+    let nobody = team.hosts[target].command(&["cluster", "promote", "x"]).output().unwrap();
+    let told = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    assert!(nobody.status.code() == Some(5) && told.contains("no host x"), "{told}");
+    team.produce(3);
+    team.wait_for_all();
+
+    // A leader that ends in order leaves no gap: another host leads long before a lease has run out.
     let leader = team.leader();
     team.hosts[leader].end(Signal::TERM);
-    std::thread::sleep(Duration::from_millis(300));
+    let ended = Instant::now();
+    let next = team.leader();
+    println!("another host leads {:?} after an orderly end", ended.elapsed());
+    std::thread::sleep(Duration::from_secs(11).saturating_sub(ended.elapsed()));
+    let absent = team.hosts[next].command(&["cluster", "promote", NAMES[leader]]).output().unwrap();
+    let told = String::from_utf8_lossy(&absent.stderr).into_owned();
+    assert!(absent.status.code() == Some(4) && told.contains("was not heard of"), "{told}");
     for at in 0..3 {
         if at != leader {
             team.hosts[at].end(Signal::TERM);
@@ -250,7 +273,7 @@ fn services_on_three_hosts_share_their_work() {
         assert!(host.outcomes().values().all(|count| *count == 1), "{:?}", host.outcomes());
         assert_eq!(host.outcomes().len() as u64, team.sent);
         // Brings the files up to the log.
-        host.json(&["status"]).unwrap();
+        host.json(&["export", "--repair"]).unwrap();
     }
     let acks = [a, b, c].map(|host| host.home.read("run/ack.jsonl"));
     assert!(!acks[0].is_empty());

@@ -124,6 +124,8 @@ pub struct Leader {
 pub struct HostStanding {
     pub host: String,
     pub release: Option<String>,
+    /// What it does for the others, when it last said so.
+    pub roles: Option<String>,
     /// Bytes of its queue that were shipped.
     pub shipped: u64,
     /// Commits of the list in its own log, when it last said so.
@@ -143,6 +145,8 @@ pub struct Standing {
     pub keys: Vec<u8>,
     pub epoch: u64,
     pub leader: Option<Leader>,
+    /// The host that should lead next.
+    pub successor: Option<String>,
     pub end: End,
     /// Where the list begins.
     pub start: End,
@@ -151,13 +155,21 @@ pub struct Standing {
     pub hosts: Vec<HostStanding>,
 }
 
+impl Standing {
+    /// The host that leads now.
+    pub fn leads(&self) -> Option<&str> {
+        let holds = self.leader.as_ref().filter(|leader| leader.lease_left >= 0.0);
+        holds.and_then(|leader| leader.member.split('/').next())
+    }
+}
+
 const STANDING: &str = "SELECT n, seq, hash, trimmed, trimmed_seq, trimmed_hash, epoch, store_id, leader, \
         extract(epoch FROM lease_until - clock_timestamp())::float8, \
-        (extract(epoch FROM clock_timestamp()) * 1000)::int8 \
+        (extract(epoch FROM clock_timestamp()) * 1000)::int8, successor \
     FROM summarizer.heads WHERE log_id = $1";
 
 const HOSTS: &str = "SELECT host, release, shipped, applied, \
-        extract(epoch FROM clock_timestamp() - seen)::float8 \
+        extract(epoch FROM clock_timestamp() - seen)::float8, roles \
     FROM summarizer.hosts WHERE log_id = $1 ORDER BY host";
 
 const FORGET_HOST: &str =
@@ -204,6 +216,7 @@ impl Cluster {
                     shipped: number(row, 2)?,
                     applied: applied.and_then(|applied| applied.try_into().ok()),
                     silent: row.try_get(4).map_err(|error| odd(&error))?,
+                    roles: row.try_get(5).map_err(|error| odd(&error))?,
                 });
             }
             let (end, start) = (end(row, 0)?, end(row, 3)?);
@@ -224,6 +237,7 @@ impl Cluster {
                 leader: member.map(|member| Leader { member, lease_left }),
                 end,
                 start,
+                successor: row.try_get(11).map_err(|error| odd(&error))?,
                 clock_ms: row.try_get(10).map_err(|error| odd(&error))?,
                 hosts,
             })

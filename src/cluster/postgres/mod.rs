@@ -23,12 +23,13 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 
 use super::shared_log::{
-    Appended, Claim, End, Listed, Member, Outgoing, Reading, SharedError, SharedLog,
+    Appended, Claim, End, Held, Listed, Member, Outgoing, PREFERENCE, Reading, SharedError,
+    SharedLog,
 };
 
 pub use address::{Address, AddressError};
 pub use admin::{Cluster, HostStanding, Init, SCHEMA, ServerFacts, Standing, initialize};
-use rows::{blob, claimed, end, number, signed};
+use rows::{blob, claimed, end, number, odd, signed};
 use session::Session;
 
 /// The version of the tables that this program writes and reads.
@@ -57,6 +58,8 @@ pub struct Access {
     pub log: String,
     /// The name of this host.
     pub host: String,
+    /// What it does for the others, as `cluster.roles` names it.
+    pub roles: String,
     pub durability: Durability,
     /// How long a call may wait for its answer.
     pub bound: Duration,
@@ -116,11 +119,11 @@ const READ: &str = "SELECT n, seq, hash, CASE WHEN n > $2 THEN packed END FROM (
             FROM summarizer.commits WHERE log_id = $1 AND n >= $2 \
         ORDER BY n LIMIT $4) AS listed) AS counted WHERE before <= $3 ORDER BY n";
 
-const SETTLE: &str = "INSERT INTO summarizer.hosts (log_id, host, applied, applied_hash, release, seen) \
-    VALUES ($1, $2, $3, $4, $5, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
+const SETTLE: &str = "INSERT INTO summarizer.hosts (log_id, host, applied, applied_hash, release, roles, seen) \
+    VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
     applied = coalesce(EXCLUDED.applied, hosts.applied), \
     applied_hash = coalesce(EXCLUDED.applied_hash, hosts.applied_hash), \
-    release = EXCLUDED.release, seen = EXCLUDED.seen RETURNING 0::int8";
+    release = EXCLUDED.release, roles = EXCLUDED.roles, seen = EXCLUDED.seen RETURNING 0::int8";
 
 const APPEND: &str = "WITH head AS (UPDATE summarizer.heads SET n = n + 1, seq = $5, hash = $7, \
         lease_until = clock_timestamp() + $9 * interval '1 second' \
@@ -128,16 +131,24 @@ const APPEND: &str = "WITH head AS (UPDATE summarizer.heads SET n = n + 1, seq =
     INSERT INTO summarizer.commits (log_id, n, epoch, first_seq, last_seq, prev_hash, hash, packed) \
     SELECT $1, head.n, $2, $4, $5, $6, $7, $8 FROM head RETURNING n";
 
-const CLAIM: &str = "UPDATE summarizer.heads SET epoch = epoch + 1, leader = $2, \
+const CLAIM: &str = "UPDATE summarizer.heads SET epoch = epoch + 1, leader = $2, successor = NULL, \
         lease_until = clock_timestamp() + $3 * interval '1 second' \
-    WHERE log_id = $1 AND (leader IS NULL OR lease_until < clock_timestamp()) RETURNING epoch, n, seq, hash";
+    WHERE log_id = $1 AND (leader IS NULL OR lease_until < clock_timestamp()) \
+        AND (successor IS NULL OR successor = $4 OR lease_until + $5 * interval '1 second' < clock_timestamp()) \
+    RETURNING epoch, n, seq, hash";
 
 const CLAIM_AGAIN: &str = "UPDATE summarizer.heads SET epoch = epoch + 1, \
         lease_until = clock_timestamp() + $4 * interval '1 second' \
     WHERE log_id = $1 AND leader = $2 AND epoch >= $3 RETURNING epoch, n, seq, hash";
 
 const RENEW: &str = "UPDATE summarizer.heads SET lease_until = clock_timestamp() + $3 * interval '1 second' \
-    WHERE log_id = $1 AND leader = $2 RETURNING epoch";
+    WHERE log_id = $1 AND leader = $2 RETURNING successor";
+
+const RELEASE: &str = "UPDATE summarizer.heads SET lease_until = clock_timestamp() \
+    WHERE log_id = $1 AND leader = $2 AND lease_until > clock_timestamp() RETURNING 0::int8";
+
+const NAME_SUCCESSOR: &str =
+    "UPDATE summarizer.heads SET successor = $2 WHERE log_id = $1 RETURNING 0::int8";
 
 impl PostgresLog {
     /// Connects at the first call.
@@ -216,7 +227,7 @@ fn check(
             access.log
         )));
     };
-    let format: i32 = row.try_get(0).map_err(|error| rows::odd(&error))?;
+    let format: i32 = row.try_get(0).map_err(|error| odd(&error))?;
     if format != FORMAT {
         return Err(SharedError::Refused(format!(
             "the log `{}` has tables of version {format}, and this program uses version {FORMAT}: {}",
@@ -373,6 +384,7 @@ impl SharedLog for PostgresLog {
                 (&n as _, Type::INT8),
                 (&hash.as_ref().map(<[u8; 32]>::as_slice) as _, Type::BYTEA),
                 (&env!("CARGO_PKG_VERSION") as _, Type::TEXT),
+                (&access.roles as _, Type::TEXT),
             ];
             session.write_small(runtime, SETTLE, &params).map(|_| ())
         })?;
@@ -425,6 +437,8 @@ impl SharedLog for PostgresLog {
                 (&access.log as _, Type::TEXT),
                 (&me.to_string() as _, Type::TEXT),
                 (&lease.as_secs_f64() as _, Type::FLOAT8),
+                (&me.host as _, Type::TEXT),
+                (&(lease * PREFERENCE).as_secs_f64() as _, Type::FLOAT8),
             ];
             claimed(&session.write_small(runtime, CLAIM, &params)?)
         })
@@ -447,19 +461,37 @@ impl SharedLog for PostgresLog {
         })
     }
 
-    fn renew(&mut self, me: &Member, lease: Duration) -> Result<bool, SharedError> {
-        let holds = self.with(|runtime, session, access| {
+    fn renew(&mut self, me: &Member, lease: Duration) -> Result<Held, SharedError> {
+        let held = self.with(|runtime, session, access| {
             let params = [
                 (&access.log as _, Type::TEXT),
                 (&me.to_string() as _, Type::TEXT),
                 (&lease.as_secs_f64() as _, Type::FLOAT8),
             ];
-            session.write_small(runtime, RENEW, &params).map(|rows| !rows.is_empty())
+            let rows = session.write_small(runtime, RENEW, &params)?;
+            let Some(row) = rows.first() else { return Ok(Held::Deposed) };
+            let successor: Option<String> = row.try_get(0).map_err(|error| odd(&error))?;
+            let other = successor.filter(|host| *host != me.host);
+            Ok(other.map_or(Held::Mine, Held::For))
         })?;
         if self.has_news() {
             // The lease is what was asked for, whatever comes of this.
             let _ = self.settle();
         }
-        Ok(holds)
+        Ok(held)
+    }
+
+    fn release(&mut self, me: &Member) -> Result<(), SharedError> {
+        self.with(|runtime, session, access| {
+            let params = [(&access.log as _, Type::TEXT), (&me.to_string() as _, Type::TEXT)];
+            session.write_small(runtime, RELEASE, &params).map(|_| ())
+        })
+    }
+
+    fn name_successor(&mut self, host: Option<&str>) -> Result<(), SharedError> {
+        self.with(|runtime, session, access| {
+            let params = [(&access.log as _, Type::TEXT), (&host as _, Type::TEXT)];
+            session.write_small(runtime, NAME_SUCCESSOR, &params).map(|_| ())
+        })
     }
 }

@@ -15,6 +15,7 @@ CREATE TABLE summarizer.heads (
     store_id     bytea       NOT NULL,          -- the identity of the log, which its first hash is made of
     epoch        bigint      NOT NULL,          -- grows with each claim
     leader       text,                          -- host and start of the program that claimed last
+    successor    text,                          -- the host that should lead next, if one was named
     lease_until  timestamptz NOT NULL,          -- by the clock of the server, the only clock that counts
     n            bigint      NOT NULL,          -- commits in the list, those before its start included
     seq          bigint      NOT NULL,          -- the last record
@@ -57,6 +58,8 @@ CREATE TABLE summarizer.hosts (
     applied      bigint,                        -- commits of the list in its own log
     applied_hash bytea,
     release      text,                          -- of the program
+    roles        text,                          -- what the host does for the others
+    places       integer,                       -- attempts that its workers take at a time
     seen         timestamptz NOT NULL,
     PRIMARY KEY (log_id, host)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
@@ -77,12 +80,10 @@ ALTER TABLE summarizer.lines ALTER COLUMN bytes SET STORAGE EXTERNAL;
 -- Attempts that wait for a worker on any host, and those that are under way.
 CREATE TABLE summarizer.jobs (
     log_id      text   NOT NULL,
-    job         bigint NOT NULL,
-    kind        text   NOT NULL,
-    body_seq    bigint NOT NULL,                -- the record whose body is the work; every host has it
-    holder      text,
-    claim       bigint NOT NULL DEFAULT 0,      -- grows with each claim, and keeps late reports out
-    lease_until timestamptz,
+    job         bigint NOT NULL,                -- the record that started the attempt; every host has it
+    leader      text   NOT NULL,                -- host and start of the program that listed it
+    holder      text,                           -- host and start of the program that carries it out
+    lease_until timestamptz,                    -- until when it has it
     PRIMARY KEY (log_id, job)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX jobs_free ON summarizer.jobs (log_id, job) WHERE holder IS NULL;
@@ -90,10 +91,9 @@ CREATE INDEX jobs_free ON summarizer.jobs (log_id, job) WHERE holder IS NULL;
 CREATE TABLE summarizer.reports (
     log_id  text   NOT NULL,
     job     bigint NOT NULL,
-    claim   bigint NOT NULL,
-    holder  text   NOT NULL,
+    number  bigint NOT NULL,                    -- counted from 0 for each job
     outcome bytea  NOT NULL,
-    PRIMARY KEY (log_id, job, claim)
+    PRIMARY KEY (log_id, job, number)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- Which role may use which log.
@@ -139,7 +139,7 @@ BEGIN
     GRANT SELECT ON summarizer.access TO summarizer_host;
     GRANT SELECT ON summarizer.keys TO summarizer_host;
     GRANT SELECT ON summarizer.heads TO summarizer_host;
-    GRANT UPDATE (epoch, leader, lease_until, n, seq, hash) ON summarizer.heads TO summarizer_host;
+    GRANT UPDATE (epoch, leader, successor, lease_until, n, seq, hash) ON summarizer.heads TO summarizer_host;
     GRANT SELECT, INSERT ON summarizer.commits TO summarizer_host;
     GRANT SELECT, INSERT, UPDATE, DELETE ON summarizer.hosts, summarizer.jobs TO summarizer_host;
     GRANT SELECT, INSERT, DELETE ON summarizer.lines, summarizer.reports TO summarizer_host;
