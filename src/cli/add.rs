@@ -12,7 +12,7 @@ use super::intake::{RequestSettings, not_added, rename_for_home, take_in};
 use super::interrupt::{listen, stopped};
 use super::outcome::{Made, Naming, made_lines, name_earlier};
 use super::prose::{Prose, plain_line};
-use super::settings::load_config;
+use super::settings::{is_shared, load_config};
 use super::source_files::{GoneFile, name_not_read, name_skipped};
 use super::sum::{NOTHING_FOUND, flow_of};
 use super::waiting::Wait;
@@ -327,6 +327,9 @@ impl Imported<'_> {
         self.talk_of_gone(ui);
         let next = match waiting {
             0 => "next: `summarizer read`, `summarizer search WORDS`, `summarizer digest build`",
+            _ if is_shared(context) => {
+                "next: the service of the host that leads makes the summaries"
+            }
             _ => "next: `summarizer drain` makes the summaries",
         };
         ui.talk(ui::dim(next));

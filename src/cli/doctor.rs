@@ -78,6 +78,8 @@ struct Findings {
     home: String,
     /// The options that make our own commands use the same home.
     options: String,
+    /// Whether the log is shared with other hosts; then only a service takes requests in.
+    is_shared: bool,
 }
 
 impl Findings {
@@ -91,7 +93,7 @@ impl Findings {
         if let Some(file) = file.filter(|file| told("SUMMARIZER_CONFIG").as_ref() != Some(file)) {
             options.push_str(&format!(" --config {}", shell(file)));
         }
-        Findings { all: Vec::new(), home: shell(&context.home), options }
+        Findings { all: Vec::new(), home: shell(&context.home), options, is_shared: false }
     }
 
     fn add(&mut self, check: &'static str, verdict: Verdict, what: impl Into<String>, fix: &str) {
@@ -102,11 +104,12 @@ impl Findings {
     /// Adds advice to the last finding.
     fn hint(&mut self, hint: impl Into<String>) {
         if let Some(last) = self.all.last_mut() {
-            last.hint = Some(hint.into());
+            last.hint = Some(what_works(self.is_shared, &hint.into()));
         }
     }
 
     fn for_this_home(&self, fix: &str) -> String {
+        let fix = what_works(self.is_shared, fix);
         let ours = |part: &str| match part.strip_prefix("summarizer ") {
             Some(rest) => format!("summarizer{} {rest}", self.options),
             None => part.to_owned(),
@@ -173,6 +176,14 @@ impl Findings {
     }
 }
 
+/// Advice for a home: one that shares its log is not drained.
+fn what_works(is_shared: bool, advice: &str) -> String {
+    match is_shared {
+        true => advice.replace("summarizer drain", "summarizer serve"),
+        false => advice.to_owned(),
+    }
+}
+
 /// A path quoted for a shell.
 fn shell(path: &Path) -> String {
     let text = path.display().to_string();
@@ -209,6 +220,7 @@ impl DoctorArgs {
             }
             Err(failure) => return wrong_configuration(context, &failure, findings),
         };
+        findings.is_shared = config.cluster.is_some();
         findings.fine("configuration", "reads");
         surroundings::look_at_zone(context, &config, findings);
         let registry = load_registry(context);
@@ -304,7 +316,9 @@ impl DoctorArgs {
             let due = ui::count(due, "request");
             let what = format!("{due} may run, but no process runs them");
             findings.add("requests", Verdict::Notice, what, "summarizer drain");
-            findings.hint("or leave it to `summarizer serve`");
+            if !findings.is_shared {
+                findings.hint("or leave it to `summarizer serve`");
+            }
         }
         if let Some(session) = held.engine.state().session() {
             let what = format!(

@@ -137,6 +137,22 @@ impl StatusLines {
         self.0.push(format!("{:<12} {what}", ui::dim(name)));
     }
 
+    fn cluster(&mut self, cluster: &Value) {
+        let Some(role) = cluster["role"].as_str() else { return };
+        let mut what = format!("{} as the host {}", plain_line(role), text(&cluster["host"]));
+        for (trouble, name) in [
+            ("unreached", "hears nothing of the shared log"),
+            ("unshipped", "the lines of its queue wait here"),
+        ] {
+            if let Some(since) = cluster[trouble]["since"].as_str() {
+                let why = text(&cluster[trouble]["message"]);
+                let told = format!("{name} since {}: {why}", plain_line(since));
+                what = format!("{what}; {}", ui::yellow(&told));
+            }
+        }
+        self.line("cluster", what);
+    }
+
     fn session_and_queue(&mut self, status: &Value) {
         match &status["session"] {
             Value::Null => self.line("session", "none; no process holds the home".to_owned()),
@@ -150,6 +166,7 @@ impl StatusLines {
                 ),
             ),
         }
+        self.cluster(&status["cluster"]);
         if let Some(causes) = status["paused"].as_array().filter(|causes| !causes.is_empty()) {
             let causes: Vec<String> = causes.iter().map(text).collect();
             self.line("paused", ui::yellow(&causes.join(", ")));

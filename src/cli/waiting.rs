@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::acks::{AckTail, Ended, PAUSE, is_final};
 use super::failure::{Exit, Failure};
 use super::interrupt::{listen, stopped};
+use super::settings::is_shared;
 use super::{Context, ui};
 use crate::control::question::{Answer, Question};
 use crate::control::socket::ControlClient;
@@ -28,14 +29,18 @@ const NAMED: usize = 5;
 enum Holder {
     Working,
     /// No process works on the queue.
-    Missing,
+    Missing {
+        is_shared: bool,
+    },
     /// The service takes nothing in; each word is a cause.
     Paused(String),
 }
 
 impl Holder {
-    fn of(socket: &std::path::Path) -> Holder {
-        let Ok(mut client) = ControlClient::connect(socket) else { return Holder::Missing };
+    fn of(context: &Context, socket: &std::path::Path) -> Holder {
+        let Ok(mut client) = ControlClient::connect(socket) else {
+            return Holder::Missing { is_shared: is_shared(context) };
+        };
         let Ok(Answer::Ok(status)) = client.ask(&Question::Status) else { return Holder::Working };
         let causes = status["paused"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let causes: Vec<&str> = causes.collect();
@@ -49,7 +54,10 @@ impl Holder {
     fn obstacle(&self) -> Option<String> {
         match self {
             Holder::Working => None,
-            Holder::Missing => Some(
+            Holder::Missing { is_shared: true } => Some(
+                "no service runs here: requests stay in the queue until `summarizer serve` runs on this host".to_owned(),
+            ),
+            Holder::Missing { is_shared: false } => Some(
                 "no service runs here: requests stay in the queue until `summarizer drain` or \
                  `summarizer serve` processes them"
                     .to_owned(),
@@ -66,7 +74,7 @@ impl Holder {
 
 /// Says what keeps new requests waiting, if anything does.
 pub(super) fn tell_obstacle(context: &Context, socket: &std::path::Path) {
-    if let Some(obstacle) = Holder::of(socket).obstacle() {
+    if let Some(obstacle) = Holder::of(context, socket).obstacle() {
         context.ui.talk(obstacle);
     }
 }
@@ -111,7 +119,7 @@ impl Wait {
                 continue;
             }
             if looked.is_none_or(|at| at.elapsed() >= LOOK) {
-                let now = Holder::of(&self.socket);
+                let now = Holder::of(context, &self.socket);
                 if now != holder {
                     let changed = now.obstacle().unwrap_or("a service works again".to_owned());
                     bar.suspend(|| context.ui.talk(ui::dim(&changed)));
