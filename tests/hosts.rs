@@ -11,6 +11,7 @@
 
 mod hosts {
     mod homes;
+    mod jobs;
     pub mod plain;
     mod queues;
     pub mod simulated;

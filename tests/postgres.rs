@@ -12,6 +12,8 @@
 
 #[path = "postgres/homes.rs"]
 mod homes;
+#[path = "support/server.rs"]
+mod model_server;
 #[path = "hosts/plain.rs"]
 mod plain;
 #[path = "postgres/proxy.rs"]
@@ -26,6 +28,8 @@ mod simulated;
 mod support;
 #[path = "hosts/vectors.rs"]
 mod vectors;
+#[path = "postgres/working.rs"]
+mod working;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -53,8 +57,8 @@ const LONG: Duration = Duration::from_secs(60);
 fn access(url: &str, log: &str, host: &str, durability: Durability) -> Access {
     let (log, host) = (log.to_owned(), host.to_owned());
     let address = Address::parse(url, None).unwrap();
-    let roles = "lead".to_owned();
-    Access { address, log, host, roles, durability, bound: Duration::from_secs(3) }
+    let roles = "lead,work".to_owned();
+    Access { address, log, host, start: None, roles, durability, bound: Duration::from_secs(3) }
 }
 
 fn init(role: Option<&str>) -> Init {
@@ -97,7 +101,11 @@ fn the_simulated_list_does_what_every_list_must() {
     let mut open = |_: &str| Connection(Arc::clone(&database));
     let mut pass = |time: Duration| database.lock().clock_ms += time.as_millis() as u64;
     vectors::check(GENESIS, LEASE, &mut open, &mut pass);
+    pass(LEASE * 3);
     vectors::check_lines(&mut open);
+    vectors::check_jobs(LEASE, &mut open, &mut |time| {
+        database.lock().clock_ms += time.as_millis() as u64;
+    });
 }
 
 #[test]
@@ -110,6 +118,10 @@ fn one_server_answers_as_every_list_must_and_is_refused_when_it_cannot_be_truste
     let team = access_to("team");
     let why = refused(log(&team).settle());
     assert!(why.contains("cluster init"), "{why}");
+    let wary = Access { durability: Durability::Quorum, ..team.clone() };
+    assert!(refused(initialize(&wary, &init(None))).contains("synchronous_standby_names"));
+    let tables = "SELECT count(*) FROM pg_namespace WHERE nspname = 'summarizer'";
+    assert_eq!(servers.sql(0, tables), ["0"], "a server that is refused gets no tables");
     assert!(initialize(&team, &init(None)).unwrap());
     assert!(!initialize(&team, &init(None)).unwrap(), "a log is made once");
     let why = refused(log(&access_to("other")).settle());
@@ -148,6 +160,8 @@ fn roles_reach_their_own_logs(servers: &Servers, team: &Access) {
     let mut open = |host: &str| log(&access(&app, "shared", host, Durability::Single));
     vectors::check(GENESIS, LEASE, &mut open, &mut |time| std::thread::sleep(time));
     vectors::check_lines(&mut |host| log(&access(&app, "shared", host, Durability::Single)));
+    std::thread::sleep(LEASE * 2);
+    vectors::check_jobs(LEASE, &mut open, &mut |time| std::thread::sleep(time));
     let foreign = access(&app, "team", "one", Durability::Single);
     assert!(refused(log(&foreign).settle()).contains("no log `team`"));
     for statement in [

@@ -46,6 +46,7 @@ use crate::upstream::IndexStore;
 use crate::work::batches::BatchThread;
 use crate::work::flow_worker::FlowWorker;
 use crate::work::isolation::processes::{FlowProcesses, Isolation};
+use crate::work::other_workers::OtherWorkers;
 
 /// How a session of the service ended.
 pub(crate) struct SessionOutcome {
@@ -115,6 +116,8 @@ pub(super) struct Beside {
     pub page: Option<Page>,
     /// The queues of other hosts.
     pub others: Option<Box<dyn OtherQueues>>,
+    /// The workers of other hosts.
+    pub other_workers: Option<Box<dyn OtherWorkers>>,
     /// Set when another host leads.
     pub deposed: Option<Arc<AtomicBool>>,
 }
@@ -210,6 +213,7 @@ pub(super) fn run_open(
         digests: digests.as_ref().map(|digests| digests.client.clone()),
         batches: Some(batches.lane()),
         others: beside.others,
+        other_workers: beside.other_workers,
         deposed: beside.deposed,
     };
     let folders = match until {
@@ -256,7 +260,7 @@ pub(super) fn run_open(
 }
 
 /// The processes in which flows run, where the settings want them.
-fn start_processes(config: &Config) -> Result<Isolation, Failure> {
+pub(super) fn start_processes(config: &Config) -> Result<Isolation, Failure> {
     if !config.isolates_flows {
         return Ok(None);
     }
@@ -374,7 +378,7 @@ fn both(first: Option<Watch>, second: Option<Watch>) -> Option<Watch> {
     }
 }
 
-fn no_provider(error: &ProviderError) -> Failure {
+pub(super) fn no_provider(error: &ProviderError) -> Failure {
     Failure::new(Exit::Config, "a model provider cannot be set up")
         .because(error)
         .hint("a provider is a section [provider.NAME] of summarizer.toml")

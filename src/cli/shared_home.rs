@@ -7,7 +7,8 @@
 
 use std::os::unix::process::CommandExt as _;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -15,29 +16,38 @@ use super::Context;
 use super::causes::{engine_failed, held_by_another, mark_failed, not_published, projector_failed};
 use super::failure::{Exit, Failure};
 use super::held_home::LockedHome;
-use super::identity::random_bytes;
+use super::identity::{random_bytes, site_of};
 use super::lost_log::refuse_damaged_log;
 use super::page::Page;
 use super::run_home::{
-    Beside, OpenHome, Stopped, open_page, run_open, start_publishing, stop_on_signals,
+    Beside, OpenHome, Stopped, no_provider, open_page, run_open, start_processes, start_publishing,
+    stop_on_signals,
 };
+use super::settings::load_registry;
 use crate::cluster::access::access;
+use crate::cluster::claimer::Claimer;
 use crate::cluster::collector::{Collecting, Collector};
 use crate::cluster::following::{MemberError, Replica};
 use crate::cluster::heartbeat::{HandOver, Heartbeat};
+use crate::cluster::host_work::{HostWork, HostWorkSize};
 use crate::cluster::leadership::Leadership;
-use crate::cluster::postgres::PostgresLog;
+use crate::cluster::lister::{Lister, Listing};
+use crate::cluster::postgres::{Access, PostgresLog};
+use crate::cluster::shared_jobs::SharedJobs;
 use crate::cluster::shared_lines::SharedLines;
 use crate::cluster::shared_log::{Member, SharedLog};
 use crate::cluster::shipper::OwnQueue;
 use crate::cluster::standby::{Connect, Standby, StandbyError, Step, Terms, Trouble};
-use crate::config::{ClusterConfig, Config, Role};
+use crate::config::{ClusterConfig, Role};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::control::answers::{self, answer_about};
 use crate::control::question::{Answer, Question};
 use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::Asked;
+use crate::export::Committed;
+use crate::projections::exporters;
+use crate::projections::projection::Projection;
 use crate::projections::projector::{Projector, ProjectorError};
 use crate::projections::runs::described;
 use crate::projections::summaries::SummariesThread;
@@ -46,7 +56,9 @@ use crate::sequencer::engine::{Engine, EngineError, EngineOptions};
 use crate::sequencer::follower::{FollowError, Follower};
 use crate::sequencer::mark::QueueMarks;
 use crate::service::Until;
+use crate::state::event::Event;
 use crate::upstream::{IndexStore, index_of_home};
+use crate::work::flow_worker::FlowWorker;
 
 /// How long a host that follows waits before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(15);
@@ -55,6 +67,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(15);
 const SHIPPED_BYTES_MAX: usize = 1 << 20;
 /// How long a leader tries to find out what became of a commit before it gives up the lead.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Leases of the leader that a worker keeps a job without being heard of.
+const JOB_LEASES: u32 = 4;
+/// How long the work rests after an error of the database.
+const WORK_AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// How long the files of digests wait after an error.
+const DIGESTS_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// How the service of a shared home ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,9 +97,12 @@ pub(super) fn serve(context: &Context, cluster: &ClusterConfig) -> Result<(), Fa
         patience: PATIENCE,
         may_lead: cluster.roles.contains(&Role::Lead),
         ships: cluster.roles.contains(&Role::Ingest),
+        works: cluster.roles.contains(&Role::Work),
     };
+    let me = member(&reached.host)?;
+    let reached = Access { start: Some(me.to_string()), ..reached };
     let connect: Connect<PostgresLog> = Arc::new(move || PostgresLog::new(reached.clone()));
-    match serve_once(context, &connect, terms)? {
+    match serve_once(context, &connect, &me, terms)? {
         Ended::Stopped => Ok(()),
         Ended::HandedOver | Ended::LeadsNoMore => Err(start_anew()),
     }
@@ -103,18 +126,27 @@ fn start_anew() -> Failure {
 }
 
 /// A home that follows.
-struct FollowingHome {
+struct FollowingHome<L> {
     locked: LockedHome,
     index: Arc<dyn IndexStore>,
-    copy: Copy,
+    copy: Copy<L>,
     publishing: SummariesThread,
+    /// When the work of this host goes on after an error.
+    work_at: Instant,
+    /// The Digest Bus, which the leader builds and every host writes.
+    digests: Box<dyn Projection>,
+    digests_at: Instant,
 }
 
 /// The log of this host and what is made from it, which become those of the leader.
-struct Copy {
+struct Copy<L> {
     follower: Follower,
     projector: Projector,
     page: Page,
+    /// The attempts that this host carries out for the leader.
+    work: Option<HostWork<L>>,
+    /// The log may have digests that the files do not have.
+    has_new_digests: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +157,7 @@ enum CopyError {
     Projector(#[from] ProjectorError),
 }
 
-impl Replica for Copy {
+impl<L: SharedJobs> Replica for Copy<L> {
     type Error = CopyError;
 
     fn head(&self) -> (Seq, Digest) {
@@ -135,18 +167,26 @@ impl Replica for Copy {
     fn take(&mut self, shipped: &[u8]) -> Result<(), CopyError> {
         let events = Arc::new(self.follower.take(shipped, &self.projector.cursors())?);
         self.page.observe(&events);
+        let is_digest = |one: &Committed| matches!(one.event, Event::Digest(_));
+        self.has_new_digests |= events.iter().any(is_digest);
+        if let Some(work) = &mut self.work {
+            work.observe(&events, self.follower.view().state());
+        }
         Ok(self.projector.take(&events)?)
     }
 }
 
 /// Follows and leads once, until it is told to stop or leads no more.
-fn serve_once<L: SharedLog + SharedLines + 'static>(
+fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
     context: &Context,
     connect: &Connect<L>,
+    me: &Member,
     terms: Terms,
 ) -> Result<Ended, Failure> {
     let mut following = open(context)?;
-    let me = member(&following.locked.config)?;
+    if terms.works {
+        following.begin_work(context, connect, me, terms)?;
+    }
     let queue = own_queue(context, &following.locked);
     let mut standby = Standby::new(Arc::clone(connect), me.clone(), terms, queue);
     let stop = stop_on_signals(context)?;
@@ -156,8 +196,12 @@ fn serve_once<L: SharedLog + SharedLines + 'static>(
         let log = following.copy.follower.log().clone();
         let step = standby.step(&mut following.copy, &log, now);
         match step.map_err(|error| cannot_follow(&error))? {
-            Step::Did => {}
-            Step::Nothing => following.wait(context, &standby)?,
+            Step::Did => _ = following.work(),
+            Step::Nothing if following.work() => {}
+            Step::Nothing => {
+                following.write_digests();
+                following.wait(context, &standby)?;
+            }
             Step::Leads(leadership) => {
                 let hand_over = hands_over(context);
                 let heartbeat = Heartbeat::start(Arc::clone(connect), me.clone(), terms, hand_over);
@@ -165,10 +209,14 @@ fn serve_once<L: SharedLog + SharedLines + 'static>(
                     Failure::new(Exit::Storage, "cannot start the thread of the heartbeat")
                         .because(&error)
                 })?;
-                let ended = following.lead(context, connect, leadership, &heartbeat);
+                let ended = following.lead(context, connect, (me, terms), leadership, &heartbeat);
+                let was_deposed = heartbeat.deposed().load(Ordering::Acquire);
                 heartbeat.finish();
-                if let Ok(Ended::Stopped | Ended::HandedOver) = &ended {
-                    release(connect, &me);
+                match &ended {
+                    Ok(Ended::Stopped | Ended::HandedOver) => release(connect, me),
+                    // The database answers: it said that another host leads.
+                    Ok(Ended::LeadsNoMore) if was_deposed => sign_off(connect, me),
+                    _ => {}
                 }
                 return ended;
             }
@@ -176,6 +224,7 @@ fn serve_once<L: SharedLog + SharedLines + 'static>(
         following.answer_waiting(context, &standby)?;
     }
     following.close()?;
+    sign_off(connect, me);
     Ok(Ended::Stopped)
 }
 
@@ -192,14 +241,22 @@ fn hands_over(context: &Context) -> HandOver {
     })
 }
 
+/// Says that the service ends, so that a new one under this name need not wait.
+fn sign_off<L: SharedLines>(connect: &Connect<L>, me: &Member) {
+    if let Err(error) = connect().and_then(|mut lines| lines.sign_off(me)) {
+        tracing::debug!(%error, "the next service on this host waits a moment before it follows");
+    }
+}
+
 /// Ends the lease, so that another host leads at once. Without an answer the lease ends by itself.
-fn release<L: SharedLog>(connect: &Connect<L>, me: &Member) {
+fn release<L: SharedLog + SharedLines>(connect: &Connect<L>, me: &Member) {
+    sign_off(connect, me);
     if let Err(error) = connect().and_then(|mut list| list.release(me)) {
         tracing::warn!(%error, "the lease was not ended; another host leads when it has run out");
     }
 }
 
-fn open(context: &Context) -> Result<FollowingHome, Failure> {
+fn open<L>(context: &Context) -> Result<FollowingHome<L>, Failure> {
     let locked = LockedHome::take(context, true)?.ok_or_else(|| held_by_another(context))?;
     let store = locked.open_store(context)?;
     let now = context.machine.clock.now();
@@ -216,16 +273,78 @@ fn open(context: &Context) -> Result<FollowingHome, Failure> {
     let page = open_page(context, control, config, home, follower.log())?;
     let index = index_of_home(&context.machine.disk, &home.upstream_index());
     locked.is_up();
-    Ok(FollowingHome { locked, index, copy: Copy { follower, projector, page }, publishing })
+    let digests = exporters::digests(&site_of(context, home, config, follower.log()));
+    // A host that was killed while it led may have left some out.
+    let copy = Copy { follower, projector, page, work: None, has_new_digests: true };
+    let (work_at, digests_at) = (Instant::now(), Instant::now());
+    Ok(FollowingHome { locked, index, copy, publishing, work_at, digests, digests_at })
 }
 
-impl FollowingHome {
-    /// Waits a moment, or until something is asked.
-    fn wait<L: SharedLog + SharedLines>(
+impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
+    /// Carries attempts out for the leader from here on.
+    fn begin_work(
         &mut self,
         context: &Context,
-        standby: &Standby<L>,
+        connect: &Connect<L>,
+        me: &Member,
+        terms: Terms,
     ) -> Result<(), Failure> {
+        let Ok(jobs) = connect() else { return Ok(()) };
+        let LockedHome { config, home, flows, .. } = &self.locked;
+        let (registry, log) = (load_registry(context)?, self.copy.follower.log().clone());
+        let charged = self.copy.follower.view().state().flows().charged.as_ref();
+        let index = Arc::clone(&self.index);
+        let worker = FlowWorker::new(&context.machine, home, config, registry, index, charged);
+        let worker = worker.map_err(|error| no_provider(&error))?;
+        let worker = Arc::new(worker.isolated(start_processes(config)?));
+        let size = HostWorkSize {
+            threads: config.workers,
+            paid_threads: config.paid_threads(),
+            timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
+            hold_every: terms.beat(),
+            claim_every: LOOK_AGAIN,
+        };
+        let claimer = Claimer::new(jobs, me.clone(), terms.lease * JOB_LEASES);
+        let work = HostWork::start(claimer, worker, Arc::clone(flows), &log, size);
+        let work = work.map_err(|error| {
+            Failure::new(Exit::Storage, "cannot start the threads of the workers").because(&error)
+        })?;
+        self.copy.work = Some(work);
+        Ok(())
+    }
+
+    /// Writes the files of digests that came with the log.
+    fn write_digests(&mut self) {
+        let now = Instant::now();
+        if !self.copy.has_new_digests || now < self.digests_at {
+            return;
+        }
+        let written = self.digests.advance(None).and_then(|()| self.digests.checkpoint());
+        match written {
+            Ok(_) => self.copy.has_new_digests = false,
+            Err(error) => {
+                tracing::warn!(%error, "the digests are not written yet");
+                self.digests_at = now + DIGESTS_AGAIN_AFTER;
+            }
+        }
+    }
+
+    /// One step of the work for the leader. True when it did anything.
+    fn work(&mut self) -> bool {
+        let now = Instant::now();
+        let Some(work) = self.copy.work.as_mut().filter(|_| now >= self.work_at) else {
+            return false;
+        };
+        let follower = &self.copy.follower;
+        work.step(follower.view().state(), follower.log()).unwrap_or_else(|error| {
+            tracing::debug!(%error, "work for the host that leads waits");
+            self.work_at = now + WORK_AGAIN_AFTER;
+            false
+        })
+    }
+
+    /// Waits a moment, or until something is asked.
+    fn wait(&mut self, context: &Context, standby: &Standby<L>) -> Result<(), Failure> {
         let control = self.locked.control.as_ref();
         let asked = control.map(|control| control.questions.recv_timeout(LOOK_AGAIN));
         match asked {
@@ -234,11 +353,7 @@ impl FollowingHome {
         }
     }
 
-    fn answer_waiting<L: SharedLog + SharedLines>(
-        &mut self,
-        context: &Context,
-        standby: &Standby<L>,
-    ) -> Result<(), Failure> {
+    fn answer_waiting(&mut self, context: &Context, standby: &Standby<L>) -> Result<(), Failure> {
         let questions = self.locked.control.as_ref().map(|control| control.questions.clone());
         for asked in questions.iter().flat_map(|questions| questions.try_iter()) {
             self.answer(context, asked, standby)?;
@@ -246,7 +361,7 @@ impl FollowingHome {
         Ok(())
     }
 
-    fn answer<L: SharedLog + SharedLines>(
+    fn answer(
         &mut self,
         context: &Context,
         Asked { question, reply }: Asked,
@@ -309,7 +424,7 @@ impl FollowingHome {
     }
 
     /// How this host stands among the others, for `status`.
-    fn standing<L: SharedLog + SharedLines>(&self, standby: &Standby<L>) -> Value {
+    fn standing(&self, standby: &Standby<L>) -> Value {
         let told = |trouble: Option<&Trouble>| {
             trouble.map(
                 |Trouble { since, words }| json!({"since": since.to_string(), "message": words}),
@@ -322,18 +437,26 @@ impl FollowingHome {
     }
 
     /// Runs the service loop on the log of this home.
-    fn lead<L: SharedLog + SharedLines + 'static>(
+    fn lead(
         self,
         context: &Context,
         connect: &Connect<L>,
+        (me, terms): (&Member, Terms),
         leadership: Leadership<L>,
         heartbeat: &Heartbeat,
     ) -> Result<Ended, Failure> {
-        let FollowingHome { locked, index, copy, publishing } = self;
+        let FollowingHome { locked, index, copy, publishing, .. } = self;
         let LockedHome { config, home, flows, control, lock, .. } = locked;
-        let Copy { follower, projector, page } = copy;
+        let Copy { follower, projector, page, work, .. } = copy;
+        if let Some(work) = work {
+            work.finish();
+        }
         let log = follower.log().clone();
-        let Ok(lines) = connect() else { return Ok(Ended::LeadsNoMore) };
+        let (Ok(lines), Ok(jobs)) = (connect(), connect()) else { return Ok(Ended::LeadsNoMore) };
+        let listing = Listing::start(Lister::new(jobs, me.clone()), terms.beat(), !terms.works);
+        let listing = listing.map_err(|error| {
+            Failure::new(Exit::Storage, "cannot start the thread of the jobs").because(&error)
+        })?;
         let marks = QueueMarks::decode(&log.mark()).map_err(|error| mark_failed(&error))?;
         let collector = Collector::new(lines, config.queue_host(), marks);
         let (options, now) = (EngineOptions::of(&config), context.machine.clock.now());
@@ -345,6 +468,7 @@ impl FollowingHome {
             publishing: Some(publishing),
             page: Some(page),
             others: Some(Box::new(Collecting::new(collector, log))),
+            other_workers: Some(Box::new(listing)),
             deposed: Some(heartbeat.deposed()),
         };
         let control = control.as_ref();
@@ -364,7 +488,10 @@ impl FollowingHome {
     }
 
     fn close(self) -> Result<(), Failure> {
-        let FollowingHome { locked, copy, publishing, .. } = self;
+        let FollowingHome { locked, mut copy, publishing, .. } = self;
+        if let Some(work) = copy.work.take() {
+            work.finish();
+        }
         copy.projector.finish().map_err(|error| projector_failed(&error))?;
         publishing.finish().map_err(|error| not_published(&error))?;
         drop(locked);
@@ -372,11 +499,11 @@ impl FollowingHome {
     }
 }
 
-fn member(config: &Config) -> Result<Member, Failure> {
+fn member(host: &str) -> Result<Member, Failure> {
     let random = random_bytes::<8>()
         .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
     let start = u64::from_le_bytes(std::array::from_fn(|at| random[at]));
-    Ok(Member { host: config.queue_host(), start })
+    Ok(Member { host: host.to_owned(), start })
 }
 
 fn own_queue(context: &Context, LockedHome { config, home, .. }: &LockedHome) -> OwnQueue {
@@ -399,6 +526,16 @@ fn cannot_follow(error: &StandbyError<CopyError>) -> Failure {
         StandbyError::Member(MemberError::Differs { .. }) => failure.hint(
             "no file was changed; compare this home with another host before you do anything else",
         ),
+        StandbyError::Doubled(_) => {
+            Failure::new(Exit::Config, "this host cannot take part in the shared log")
+                .because(error)
+                .hint("stop the other service, or set cluster.host to another name here")
+        }
+        StandbyError::NeverJoined(_) => {
+            Failure::new(Exit::Config, "this host cannot follow the shared log")
+                .because(error)
+                .hint("mend what the database says, then run `summarizer cluster join` here")
+        }
         _ => failure,
     }
 }

@@ -25,6 +25,13 @@
 //!   that its log has, and begins again when it sees a mark that is no end of a batch it shipped: a
 //!   commit of its own without an answer may have landed.
 //!
+//! # Work
+//!
+//! The leader lists attempts that it has no thread for ([`lister`], [`shared_jobs`]). Hosts that follow claim
+//! them ([`claimer`]), run them ([`host_work`]) and report ([`outcomes`]). The log alone says which attempts are
+//! under way. A report counts once, for an attempt that this leader listed; a worker that is lost costs its
+//! attempt, and a leader that is lost costs all of them.
+//!
 //! # What makes it safe
 //!
 //! - An append names the epoch of its leader and the end of the list it continues. The list takes it only
@@ -38,15 +45,21 @@
 //!
 //! The lease decides only when another host may try. It may be wrong without harm.
 //!
-//! See docs/adr/0127-one-log-for-many-hosts.md and docs/adr/0129-hosts-that-follow.md.
+//! See docs/adr/0127-one-log-for-many-hosts.md, docs/adr/0129-hosts-that-follow.md and
+//! docs/adr/0133-work-on-all-hosts.md.
 
 pub mod access;
+pub mod claimer;
 pub mod collector;
 pub mod following;
 pub mod heartbeat;
+pub mod host_work;
 pub mod leadership;
 pub mod lines;
+pub mod lister;
+pub mod outcomes;
 pub mod postgres;
+pub mod shared_jobs;
 pub mod shared_lines;
 pub mod shared_log;
 pub mod shipper;

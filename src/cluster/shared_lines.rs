@@ -4,6 +4,8 @@
 //! here so that the leader can get at them; which of them it takes in is said by the marks in the log alone.
 //! So whatever is lost, doubled or late here delays lines and does no other harm.
 
+use std::time::Duration;
+
 use super::shared_log::{Member, SharedError};
 
 /// Consecutive lines of one queue, as one value.
@@ -25,8 +27,24 @@ pub enum Shipped {
     Elsewhere,
 }
 
+/// The last sign of the service that runs under a name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sign {
+    /// Which start of the program it is.
+    pub start: String,
+    /// Another one with each sign.
+    pub stamp: i64,
+    pub age: Duration,
+}
+
 /// The lines of one log, by host and place.
 pub trait SharedLines: Send {
+    /// The last sign of the service that runs under the name of a host; `None` when the last one ended in order.
+    fn sign(&mut self, host: &str) -> Result<Option<Sign>, SharedError>;
+
+    /// This start ends in order.
+    fn sign_off(&mut self, me: &Member) -> Result<(), SharedError>;
+
     /// Begins to ship from a byte of the queue of this host. Lines that it shipped before are forgotten, and
     /// what another start of it still has under way adds nothing any more.
     fn begin(&mut self, me: &Member, from: u64) -> Result<(), SharedError>;

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::log::Reader;
 use crate::sequencer::mark::{MarkError, QueueMarks};
@@ -16,6 +17,8 @@ use super::shared_lines::SharedLines;
 use super::shared_log::{Member, SharedError, SharedLog};
 use super::shipper::{Did, OwnQueue, ShipError, Shipper};
 
+/// A service gives a sign about as often, or with each beat.
+const SIGN_EVERY: Duration = Duration::from_secs(1);
 /// How long a host waits after a connection that failed.
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 /// How long it waits after an error of its queue.
@@ -39,6 +42,8 @@ pub struct Terms {
     pub may_lead: bool,
     /// Whether lines of this host are taken in.
     pub ships: bool,
+    /// Whether this host carries attempts out.
+    pub works: bool,
 }
 
 impl Terms {
@@ -54,6 +59,13 @@ pub enum StandbyError<E> {
     Member(MemberError<E>),
     #[error(transparent)]
     Mark(#[from] MarkError),
+    #[error(
+        "another service runs under the name of this host, {0}; each host needs a name of its own"
+    )]
+    Doubled(String),
+    /// There is nothing that this host could go on with.
+    #[error("this home has nothing of the shared log yet, and cannot get it")]
+    NeverJoined(#[source] SharedError),
 }
 
 /// What a step did.
@@ -77,12 +89,27 @@ struct Connected<L> {
     shipper: Shipper<L>,
 }
 
+/// Whether another service runs under the name of this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Name {
+    Unknown,
+    /// Another start gave this sign not long ago. It may have ended since.
+    Watched {
+        since: Instant,
+        stamp: i64,
+    },
+    Free,
+}
+
 pub struct Standby<L> {
     connect: Connect<L>,
     me: Member,
     terms: Terms,
     queue: OwnQueue,
     connected: Option<Connected<L>>,
+    name: Name,
+    /// For looking after the name.
+    signs: Option<L>,
     connect_at: Instant,
     ship_at: Instant,
     lead_at: Instant,
@@ -101,6 +128,8 @@ impl<L: SharedLog + SharedLines> Standby<L> {
             terms,
             queue,
             connected: None,
+            name: Name::Unknown,
+            signs: None,
             connect_at: now,
             ship_at: now,
             // A leader that lives renews within this time.
@@ -128,13 +157,26 @@ impl<L: SharedLog + SharedLines> Standby<L> {
         now: Timestamp,
     ) -> Result<Step<L>, StandbyError<R::Error>> {
         let Some(mut connected) = self.connection(now) else { return Ok(Step::Nothing) };
+        if self.name != Name::Free {
+            match self.look_for_another() {
+                Ok(false) => {}
+                Ok(true) => return Err(StandbyError::Doubled(self.me.host.clone())),
+                Err(error) => return self.lost_before(replica, error, now),
+            }
+            if self.name == Name::Free {
+                self.signs = None;
+            } else {
+                self.heard(connected);
+                return Ok(Step::Nothing);
+            }
+        }
         match connected.following.step(replica) {
             Ok(true) => {
                 self.heard(connected);
                 return Ok(Step::Did);
             }
             Ok(false) => {}
-            Err(MemberError::Shared(error)) => return Ok(self.lost(&error, now)),
+            Err(MemberError::Shared(error)) => return self.lost_before(replica, error, now),
             Err(error) => return Err(StandbyError::Member(error)),
         }
         // The own log is level, so its marks are as new as can be.
@@ -191,6 +233,47 @@ impl<L: SharedLog + SharedLines> Standby<L> {
         let since = self.unreached.take().map_or(now, |trouble| trouble.since);
         self.unreached = Some(Trouble { since, words: error.to_string() });
         Step::Nothing
+    }
+
+    /// Whether another service gives signs under the name of this host.
+    fn look_for_another(&mut self) -> Result<bool, SharedError> {
+        let quiet = self.terms.beat().max(SIGN_EVERY) * 3;
+        let mut signs = match self.signs.take() {
+            Some(signs) => signs,
+            None => (self.connect)()?,
+        };
+        let sign = signs.sign(&self.me.host)?;
+        self.signs = Some(signs);
+        let Some(sign) = sign.filter(|sign| sign.start != self.me.to_string() && sign.age < quiet)
+        else {
+            self.name = Name::Free;
+            return Ok(false);
+        };
+        match self.name {
+            Name::Watched { stamp, .. } if stamp != sign.stamp => return Ok(true),
+            Name::Watched { since, .. } if since.elapsed() >= quiet => self.name = Name::Free,
+            Name::Watched { .. } | Name::Free => {}
+            Name::Unknown => {
+                self.name = Name::Watched { since: Instant::now(), stamp: sign.stamp };
+            }
+        }
+        Ok(false)
+    }
+
+    /// A refusal ends a host whose home is empty: nothing there can be served meanwhile.
+    fn lost_before<R: Replica>(
+        &mut self,
+        replica: &R,
+        error: SharedError,
+        now: Timestamp,
+    ) -> Result<Step<L>, StandbyError<R::Error>> {
+        let is_empty = replica.head().0 == Seq::ZERO;
+        match error {
+            refused @ SharedError::Refused(_) if is_empty => {
+                Err(StandbyError::NeverJoined(refused))
+            }
+            error => Ok(self.lost(&error, now)),
+        }
     }
 
     fn ship(

@@ -90,6 +90,19 @@ impl Budget {
         (state.day, state.spent) = (Some(day), spent);
     }
 
+    /// Others that share the budget may have spent more than this process knows.
+    pub(crate) fn catch_up(&self, day: Day, all: Spent) {
+        let mut state = self.state.lock();
+        match state.day {
+            Some(known) if known > day => {}
+            Some(known) if known == day => {
+                state.spent.cost = state.spent.cost.max(all.cost);
+                state.spent.tokens = state.spent.tokens.max(all.tokens);
+            }
+            _ => (state.day, state.spent) = (Some(day), all),
+        }
+    }
+
     #[cfg(test)]
     pub fn spent(&self, now: Timestamp) -> Spent {
         let mut state = self.state.lock();

@@ -37,6 +37,12 @@ pub(crate) fn paced(site: &Site) -> Vec<Box<dyn Projection>> {
     all(site).filter(|exporter| exporter.paced).map(|exporter| (exporter.open)(site)).collect()
 }
 
+/// The Digest Bus, for a host that builds no digests itself.
+#[cfg(feature = "cluster")]
+pub(crate) fn digests(site: &Site) -> Box<dyn Projection> {
+    (digest_tree::EXPORTER.open)(site)
+}
+
 /// Compares everything that is on with the log.
 pub fn compare(site: &Site) -> Result<Comparison, ExporterError> {
     let mut found = Comparison::default();

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use super::dataset::{Mutation, Registry, Resolution};
+#[cfg(feature = "cluster")]
+use crate::contract::hash::Digest;
 use crate::state::decide::FlowStanding;
 use crate::state::flows::Flows;
 
@@ -17,6 +19,12 @@ pub(crate) const REGISTRY_KIND: &str = "registry";
 pub trait FlowDirectory: Send + Sync {
     /// Whether the flow may run at the moment a request for it arrives.
     fn standing(&self, flow_id: &str, variant: Option<&str>) -> FlowStanding;
+
+    /// The pack of a flow that may run. A directory without packs has none.
+    #[cfg(feature = "cluster")]
+    fn pack(&self, _flow_id: &str, _variant: Option<&str>) -> Option<Digest> {
+        None
+    }
 
     /// Flows whose registered pack differs from the pack they were used with. A directory without
     /// packs has none.
@@ -36,6 +44,14 @@ impl FlowDirectory for Registry {
             Resolution::Disabled(_) => FlowStanding::Disabled,
             Resolution::UnknownFlow => FlowStanding::Unknown,
             Resolution::UnknownVariant { .. } => FlowStanding::UnknownVariant,
+        }
+    }
+
+    #[cfg(feature = "cluster")]
+    fn pack(&self, flow_id: &str, variant: Option<&str>) -> Option<Digest> {
+        match self.resolve(REGISTRY_KIND, flow_id, variant) {
+            Resolution::Active(record) | Resolution::Deprecated(record) => record.pack_hash(),
+            _ => None,
         }
     }
 

@@ -120,7 +120,8 @@ impl ServiceLoop {
     }
 
     /// What one committed event sets in motion among the workers.
-    fn act(&self, committed: &Committed) {
+    fn act(&mut self, committed: &Committed) {
+        self.tell_others(&committed.event);
         let pool = &self.attempts.pool;
         match &committed.event {
             Event::AttemptStarted { request, attempt } => {
@@ -130,7 +131,7 @@ impl ServiceLoop {
                 if open.row.status != Status::Running || open.row.attempts != *attempt {
                     return;
                 }
-                pool.begin(StartedAttempt {
+                let started = StartedAttempt {
                     request: *request,
                     attempt: *attempt,
                     started: committed.seq,
@@ -138,7 +139,8 @@ impl ServiceLoop {
                     run_id: self.service.session.run_id.clone(),
                     replies: open.particulars().replies.clone(),
                     gives_way: self.engine.state().gives_way(*request),
-                });
+                };
+                self.begin(started);
             }
             // The name of the item is durable now: after a crash, the next attempt finds the paid answers. So
             // this attempt may make calls that cost money.
@@ -157,6 +159,39 @@ impl ServiceLoop {
             | Event::RequestSkipped { request, .. }
             | Event::AttemptFailed { request, retry_at: None, .. } => {
                 self.forget_questions(*request);
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins an attempt here, or on another host when the threads here have enough.
+    fn begin(&mut self, started: StartedAttempt) {
+        let pool = &self.attempts.pool;
+        let has_enough = self.attempts.works_elsewhere() || pool.load() >= pool.thread_count();
+        let goes = has_enough && !started.gives_way && self.attempts.free_elsewhere() > 0;
+        match self.attempts.others.as_mut().filter(|_| goes) {
+            Some(others) => {
+                others.under_way.insert(started.request);
+                others.workers.begin(started);
+            }
+            None => self.attempts.pool.begin(started),
+        }
+    }
+
+    /// What other hosts must know: an attempt has ended, or money was spent there.
+    fn tell_others(&mut self, event: &Event) {
+        let Some(others) = &mut self.attempts.others else { return };
+        match event {
+            Event::SummaryProduced { request, .. }
+            | Event::RequestSkipped { request, .. }
+            | Event::AttemptFailed { request, .. }
+            | Event::WorkHeld { request, .. }
+            | Event::RequestCancelled { request, .. }
+            | Event::RequestDuplicated { request, .. } => others.end(*request),
+            Event::ModelCharged { request, .. } if others.under_way.contains(request) => {
+                if let Some(charged) = &self.engine.state().flows().charged {
+                    self.service.worker.charged(charged);
+                }
             }
             _ => {}
         }

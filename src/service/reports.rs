@@ -1,6 +1,9 @@
 //! Input: reports of workers.
 
+use crate::state::Status;
 use crate::state::decide::{Outcome, Report};
+use crate::work::other_workers::FromOthers;
+use crate::work::pool::StartedAttempt;
 
 use super::error::ServiceError;
 use super::state::ServiceLoop;
@@ -14,7 +17,34 @@ impl ServiceLoop {
             let Ok(report) = self.attempts.reports.try_recv() else { break };
             self.take_report(report)?;
         }
+        let from_others = self.attempts.inbox_of_others();
+        for told in from_others.try_iter().take(REPORTS_PER_TURN) {
+            self.take_from_others(told)?;
+        }
         Ok(())
+    }
+
+    pub(super) fn take_from_others(&mut self, told: FromOthers) -> Result<(), ServiceError> {
+        match told {
+            FromOthers::Report(report) => self.take_report(report),
+            FromOthers::Returned(started) => {
+                let had_it = self.attempts.others.as_mut();
+                let had_it = had_it.is_some_and(|all| all.under_way.remove(&started.request));
+                // With a stop it stays open for the next session.
+                if had_it && !self.service.stop.is_raised() && self.is_under_way(&started) {
+                    self.attempts.pool.begin(started);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn is_under_way(&self, started: &StartedAttempt) -> bool {
+        let state = self.engine.state();
+        let open = state.open_request(started.request).filter(|_| state.epoch() == started.epoch);
+        open.is_some_and(|open| {
+            open.row.status == Status::Running && open.row.attempts == started.attempt
+        })
     }
 
     pub(super) fn take_report(&mut self, report: Report) -> Result<(), ServiceError> {

@@ -20,6 +20,7 @@ use crate::sequencer::engine::{Engine, SessionStart};
 use crate::sequencer::intake::OtherQueues;
 use crate::state::flows::Flows;
 use crate::upstream::IndexStore;
+use crate::work::other_workers::OtherWorkers;
 use crate::work::worker::Worker;
 
 /// When the loop ends by itself.
@@ -108,6 +109,8 @@ pub struct Service {
     pub(crate) batches: Option<Arc<BatchLane>>,
     /// The queues of other hosts that share the log.
     pub others: Option<Box<dyn OtherQueues>>,
+    /// The workers of other hosts.
+    pub other_workers: Option<Box<dyn OtherWorkers>>,
     /// Set when another host leads. Then this one may commit nothing more.
     pub deposed: Option<Arc<AtomicBool>>,
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::select;
+
 use crate::compaction::agent_runs::{MakeNotes, NoteCommitter};
 use crate::contract::ids::Seq;
 use crate::projections::runs::described;
@@ -57,17 +59,30 @@ impl ServiceLoop {
     fn wait_for_attempts(&mut self) -> Result<(), ServiceError> {
         let grace = Duration::from_millis(self.service.config.shutdown_grace_ms.max(0) as u64);
         let deadline = Instant::now() + grace;
-        while self.attempts.pool.is_busy() {
+        if let Some(others) = &self.attempts.others {
+            others.workers.finish();
+        }
+        let from_others = self.attempts.inbox_of_others();
+        while self.attempts.pool.is_busy() || self.attempts.elsewhere() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
-            let Ok(report) = self.attempts.reports.recv_timeout(left.min(LOOK_AT_STOP_EVERY))
-            else {
-                if left.is_zero() || self.service.stop.is_urgent() {
-                    break;
+            let mut came = true;
+            select! {
+                recv(self.attempts.reports) -> report => {
+                    if let Ok(report) = report {
+                        self.take_report(report)?;
+                    }
                 }
-                continue;
-            };
-            self.take_report(report)?;
-            self.take_last_reports()?;
+                recv(from_others) -> told => match told {
+                    Ok(told) => self.take_from_others(told)?,
+                    Err(_) => self.attempts.others = None,
+                },
+                default(left.min(LOOK_AT_STOP_EVERY)) => came = false,
+            }
+            if came {
+                self.take_last_reports()?;
+            } else if left.is_zero() || self.service.stop.is_urgent() {
+                break;
+            }
         }
         self.take_last_reports()
     }

@@ -1,6 +1,6 @@
 //! How the loop begins.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ use super::counts::SessionCounts;
 use super::error::ServiceError;
 use super::setup::{Service, Until};
 use super::starts::{LOOK_AT_DISK_EVERY, SLOTS_PER_WORKER};
-use super::state::{Attempts, Batch, FreeSpace, QueueLines, ServiceLoop, Session};
+use super::state::{Attempts, Batch, FreeSpace, Others, QueueLines, ServiceLoop, Session};
 
 impl Service {
     /// Runs until the end. The engine is open, and the projections are repaired.
@@ -62,13 +62,15 @@ impl Service {
         let pool =
             Pool::start(Arc::clone(&self.worker), engine.log(), size, sender, &self.stop.flag())?;
         let day = self.machine.clock.now().day_in(self.config.timezone);
+        let others = self.other_workers.take();
+        let others = others.map(|workers| Others { workers, under_way: BTreeSet::new() });
         // The only receiver: dropping it tells the senders of notes that the session is over.
         let notes = self.notes.take().unwrap_or_else(never);
         let service_loop = ServiceLoop {
             until,
             engine,
             projector,
-            attempts: Attempts { pool, reports, slots, timeout },
+            attempts: Attempts { pool, reports, slots, timeout, others },
             queue: QueueLines { intake: Some(intake), unparsed: None, at_end: false, marks },
             questions: control.map_or_else(never, |control| control.questions.clone()),
             asking: control.map(ControlServer::progress),

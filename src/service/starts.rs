@@ -17,6 +17,8 @@ use super::state::ServiceLoop;
 /// Attempts that may be under way for each worker thread: enough to keep the threads busy across a
 /// commit, few enough that a stop does not wait long.
 pub(super) const SLOTS_PER_WORKER: usize = 64;
+/// The same while other hosts take attempts, and attempts wait for models far longer than for a commit.
+const SLOTS_BESIDE_OTHERS: usize = 2;
 /// How often free space is looked at.
 pub(super) const LOOK_AT_DISK_EVERY: Duration = Duration::from_secs(2);
 /// Time that a worker gets beyond its timeout, because it should notice the timeout itself.
@@ -42,13 +44,22 @@ impl ServiceLoop {
         let (state, attempts) = (self.engine.state(), &self.attempts);
         let scheduled = state.running_scheduled_count();
         let backed_up = attempts.pool.backed_up();
-        let free = |backed_up: bool, running: usize| match backed_up {
+        // What waits here for a model cannot begin on another host.
+        let shares = attempts.has_places_elsewhere() && self.service.config.waits_for_models();
+        let slots = match shares {
+            true => attempts.pool.thread_count() * SLOTS_BESIDE_OTHERS,
+            false => attempts.slots,
+        };
+        // Scheduled attempts stay here: their questions may wait for a batch.
+        let slots_now = if attempts.works_elsewhere() { 0 } else { slots };
+        let now = (state.running_count() - scheduled).saturating_sub(attempts.elsewhere());
+        let free = |backed_up: bool, slots: usize, running: usize| match backed_up {
             true => 0,
-            false => attempts.slots.saturating_sub(running),
+            false => slots.saturating_sub(running),
         };
         Slots {
-            now: free(backed_up.now, state.running_count() - scheduled),
-            scheduled: free(backed_up.scheduled, scheduled),
+            now: free(backed_up.now, slots_now, now) + attempts.free_elsewhere(),
+            scheduled: free(backed_up.scheduled, slots, scheduled),
         }
     }
 

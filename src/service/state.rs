@@ -1,9 +1,9 @@
 //! What the loop holds. The other files of this room add what it does.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, Sender, never};
 
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
@@ -16,6 +16,7 @@ use crate::sequencer::engine::Engine;
 use crate::sequencer::intake::{Arrived, Intake};
 use crate::sequencer::mark::QueueMarks;
 use crate::state::decide::Report;
+use crate::work::other_workers::{FromOthers, OtherWorkers};
 use crate::work::pool::Pool;
 
 use super::counts::SessionCounts;
@@ -77,6 +78,50 @@ pub(super) struct Attempts {
     pub slots: usize,
     /// Longest time of one step of an attempt.
     pub timeout: Duration,
+    pub others: Option<Others>,
+}
+
+/// The workers of other hosts.
+pub(super) struct Others {
+    pub workers: Box<dyn OtherWorkers>,
+    /// Requests whose attempt they have.
+    pub under_way: BTreeSet<Seq>,
+}
+
+impl Others {
+    /// The attempt of a request is over.
+    pub(super) fn end(&mut self, request: Seq) {
+        if self.under_way.remove(&request) {
+            self.workers.end(request);
+        }
+    }
+}
+
+impl Attempts {
+    /// Whether this host leaves work to the others, as long as they have places.
+    pub(super) fn works_elsewhere(&self) -> bool {
+        let leaves = self.others.as_ref().is_some_and(|others| others.workers.come_first());
+        leaves && self.has_places_elsewhere()
+    }
+
+    /// How many attempts other hosts have.
+    pub(super) fn elsewhere(&self) -> usize {
+        self.others.as_ref().map_or(0, |others| others.under_way.len())
+    }
+
+    /// How many more they take.
+    pub(super) fn free_elsewhere(&self) -> usize {
+        let free = |others: &Others| others.workers.places().saturating_sub(others.under_way.len());
+        self.others.as_ref().map_or(0, free)
+    }
+
+    pub(super) fn has_places_elsewhere(&self) -> bool {
+        self.others.as_ref().is_some_and(|others| others.workers.places() > 0)
+    }
+
+    pub(super) fn inbox_of_others(&self) -> Receiver<FromOthers> {
+        self.others.as_ref().map_or_else(never, |others| others.workers.inbox().clone())
+    }
 }
 
 /// Free space on the disk of the home, which is looked at now and then.

@@ -98,6 +98,7 @@ impl ServiceLoop {
             _ => never(),
         };
         let (written, notes) = (self.engine.written().clone(), self.notes.clone());
+        let from_others = self.attempts.inbox_of_others();
         // In this order: what is durable frees workers and answers people, and reports free slots.
         // Lines come late, because they make more work.
         select_biased! {
@@ -110,6 +111,11 @@ impl ServiceLoop {
             recv(self.attempts.reports) -> report => {
                 if let Ok(report) = report {
                     self.take_report(report)?;
+                }
+            }
+            recv(from_others) -> told => {
+                if let Ok(told) = told {
+                    self.take_from_others(told)?;
                 }
             }
             recv(lines) -> message => {

@@ -433,6 +433,10 @@ impl Worker for FlowWorker {
         self.setup.read().providers.resting()
     }
 
+    fn charged(&self, all: &DayCharged) {
+        self.setup.read().providers.budget().catch_up(all.day, spent(all));
+    }
+
     fn telemetry(&self) -> Option<Value> {
         self.telemetry.as_ref().map(|telemetry| telemetry.overview())
     }

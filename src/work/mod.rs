@@ -4,7 +4,7 @@
 //! attempt (`prepared`, `params`), runs its flow with `paid_replies`, and makes the `item` or the
 //! `attempt_facts` of a failure. `isolation` runs flows in processes of their own. `batches` sends the questions of
 //! scheduled requests together and collects their answers. `data_rules` says what keeps a text on this machine.
-//! `content_key` makes the keys of requests of our own tools.
+//! `other_workers` are those of other hosts. `content_key` makes the keys of requests of our own tools.
 
 mod attempt_facts;
 pub(crate) mod batches;
@@ -13,6 +13,7 @@ mod data_rules;
 pub(crate) mod flow_worker;
 pub(crate) mod isolation;
 mod item;
+pub mod other_workers;
 mod paid_replies;
 pub mod params;
 pub mod pool;

@@ -41,7 +41,7 @@ enum Task {
 
 /// An attempt that the log says has started.
 #[derive(Debug, Clone)]
-pub(crate) struct StartedAttempt {
+pub struct StartedAttempt {
     pub request: Seq,
     pub attempt: u32,
     /// The event that started it.
@@ -173,6 +173,18 @@ impl Pool {
             now: waiting.len() - give_way >= self.paid_threads,
             scheduled: waiting.len() >= self.paid_threads,
         }
+    }
+
+    /// How many attempts are under way here.
+    pub(crate) fn load(&self) -> usize {
+        let ((tasks, begun), (_, paid)) = (self.tasks.load(), self.paid.load());
+        // What waits for a paid thread is among those whose input was resolved.
+        tasks + begun + paid + self.waiting.lock().len()
+    }
+
+    /// How many steps of attempts run at a time.
+    pub(crate) fn thread_count(&self) -> usize {
+        self.threads.len()
     }
 
     /// Attempts whose step has taken longer than this.

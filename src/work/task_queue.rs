@@ -80,6 +80,12 @@ impl<T> TaskQueue<T> {
         lines.begun > 0 || !(is_empty || self.stops())
     }
 
+    /// How many tasks wait, and how many threads are at one.
+    pub(super) fn load(&self) -> (usize, usize) {
+        let lines = self.lines.lock();
+        (lines.first.len() + lines.give_way.len(), lines.begun)
+    }
+
     pub(super) fn stops(&self) -> bool {
         self.stops.load(Ordering::Acquire)
     }

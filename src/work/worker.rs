@@ -22,6 +22,7 @@ use crate::log::{ReadError, Reader};
 use crate::model::{CallEnd, ModelReply, Resting, RightOfWay};
 use crate::state::decide::Outcome;
 use crate::state::event::{Charge, PassedOver, TakenRequest};
+use crate::state::flows::DayCharged;
 
 use super::isolation::processes::Client;
 use super::replies::UncommittedReplies;
@@ -136,6 +137,11 @@ pub trait Worker: Send + Sync {
     /// The providers that get no calls for a time.
     fn resting(&self) -> BTreeMap<String, Resting> {
         BTreeMap::new()
+    }
+
+    /// What all hosts that share the log have spent on its latest day.
+    fn charged(&self, all: &DayCharged) {
+        let _ = all;
     }
 
     /// What became of the traces, where there are any.

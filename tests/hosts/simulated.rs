@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use summarizer::cluster::shared_lines::{SharedLines, Shipped, ShippedLines};
+use summarizer::cluster::shared_jobs::{JobReport, JobStanding, SharedJobs};
+use summarizer::cluster::shared_lines::{SharedLines, Shipped, ShippedLines, Sign};
 use summarizer::cluster::shared_log::{
     Appended, Claim, End, Held, Listed, Member, Outgoing, PREFERENCE, Reading, SharedError,
     SharedLog,
@@ -32,6 +33,16 @@ struct Tables {
     lease_until: u64,
     rows: Vec<Row>,
     queues: BTreeMap<String, Queue>,
+    jobs: BTreeMap<u64, Job>,
+    /// By job and number.
+    reports: BTreeMap<(u64, u64), Vec<u8>>,
+    places: BTreeMap<String, usize>,
+}
+
+#[derive(Debug, Clone)]
+struct Job {
+    leader: Member,
+    holder: Option<(Member, u64)>,
 }
 
 /// The shipped lines of a host, by their first byte.
@@ -55,6 +66,14 @@ enum Write {
     Begin { me: Member, from: u64 },
     Ship { me: Member, lines: ShippedLines },
     Drop { host: String, offset: u64 },
+    ForgetOthers { me: Member },
+    List { me: Member, jobs: Vec<u64> },
+    Withdraw { me: Member, jobs: Vec<u64> },
+    Remove { me: Member, jobs: Vec<u64> },
+    DropReports { taken: Vec<(u64, u64)> },
+    ClaimJobs { me: Member, count: usize, lease: u64 },
+    HoldJobs { me: Member, places: usize, lease: u64, except: Vec<u64> },
+    Report { me: Member, reports: Vec<JobReport> },
 }
 
 /// What a write changed, or that it changed nothing.
@@ -62,6 +81,7 @@ enum Wrote {
     Nothing,
     Claim(Claim),
     Held(Held),
+    Jobs(Vec<u64>),
     Done,
 }
 
@@ -83,7 +103,18 @@ pub struct Database {
 impl Database {
     pub fn new(seed: u64, genesis: Digest) -> Database {
         let (leader, rows, queues) = (None, Vec::new(), BTreeMap::new());
-        let empty = Tables { epoch: 0, leader, successor: None, lease_until: 0, rows, queues };
+        let (jobs, reports, places) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let empty = Tables {
+            epoch: 0,
+            leader,
+            successor: None,
+            lease_until: 0,
+            rows,
+            queues,
+            jobs,
+            reports,
+            places,
+        };
         Database {
             rng: Rng::new(seed),
             faults: 0,
@@ -94,6 +125,11 @@ impl Database {
             late: Vec::new(),
             lies: false,
         }
+    }
+
+    /// Jobs and reports that are left.
+    pub fn jobs_left(&self) -> (usize, usize) {
+        (self.now.jobs.len(), self.now.reports.len())
     }
 
     pub fn rows(&self) -> &[Row] {
@@ -188,6 +224,67 @@ impl Database {
                 }
                 Wrote::Done
             }
+            Write::ForgetOthers { me } => {
+                tables.jobs.retain(|_, job| job.leader == me);
+                let jobs = &tables.jobs;
+                tables.reports.retain(|(job, _), _| jobs.contains_key(job));
+                Wrote::Done
+            }
+            Write::List { me, jobs } => {
+                for job in jobs {
+                    let fresh = Job { leader: me.clone(), holder: None };
+                    tables.jobs.entry(job).or_insert(fresh);
+                }
+                Wrote::Done
+            }
+            Write::Withdraw { me, jobs } => {
+                let goes = |id: &u64, job: &Job| {
+                    job.leader == me && job.holder.is_none() && jobs.contains(id)
+                };
+                tables.jobs.retain(|id, job| !goes(id, job));
+                Wrote::Done
+            }
+            Write::Remove { me, jobs } => {
+                tables.jobs.retain(|id, job| job.leader != me || !jobs.contains(id));
+                tables.reports.retain(|(job, _), _| !jobs.contains(job));
+                Wrote::Done
+            }
+            Write::DropReports { taken } => {
+                tables.reports.retain(|which, _| !taken.contains(which));
+                Wrote::Done
+            }
+            Write::ClaimJobs { me, count, lease } => {
+                let leader = tables.leader.as_ref();
+                let free = tables.jobs.iter_mut();
+                let free =
+                    free.filter(|(_, job)| job.holder.is_none() && Some(&job.leader) == leader);
+                let claimed = free.take(count).map(|(id, job)| {
+                    job.holder = Some((me.clone(), clock + lease));
+                    *id
+                });
+                Wrote::Jobs(claimed.collect())
+            }
+            Write::HoldJobs { me, places, lease, except } => {
+                tables.places.insert(me.host.clone(), places);
+                let mut held = Vec::new();
+                let jobs = tables.jobs.iter_mut().filter(|(id, _)| !except.contains(id));
+                for (id, job) in jobs {
+                    if let Some((_, until)) = job.holder.as_mut().filter(|(who, _)| *who == me) {
+                        *until = clock + lease;
+                        held.push(*id);
+                    }
+                }
+                Wrote::Jobs(held)
+            }
+            Write::Report { me, reports } => {
+                for JobReport { job, number, bytes } in reports {
+                    let holder = tables.jobs.get(&job).and_then(|job| job.holder.as_ref());
+                    if holder.is_some_and(|(who, _)| *who == me) {
+                        tables.reports.entry((job, number)).or_insert(bytes);
+                    }
+                }
+                Wrote::Done
+            }
             Write::Append { claim, commit, lease } => {
                 if tables.epoch != claim.epoch || end != claim.end {
                     return Wrote::Nothing;
@@ -262,7 +359,7 @@ impl Connection {
     fn claimed(&self, write: Write) -> Result<Option<Claim>, SharedError> {
         Ok(match self.database().call(write)? {
             Wrote::Claim(claim) => Some(claim),
-            Wrote::Nothing | Wrote::Held(_) | Wrote::Done => None,
+            _ => None,
         })
     }
 }
@@ -347,6 +444,15 @@ impl SharedLog for Connection {
 }
 
 impl SharedLines for Connection {
+    /// Nobody here runs under the name of another one.
+    fn sign(&mut self, _: &str) -> Result<Option<Sign>, SharedError> {
+        self.database().read(|_| None)
+    }
+
+    fn sign_off(&mut self, _: &Member) -> Result<(), SharedError> {
+        self.database().call(Write::Settle).map(|_| ())
+    }
+
     fn begin(&mut self, me: &Member, from: u64) -> Result<(), SharedError> {
         self.database().call(Write::Begin { me: me.clone(), from }).map(|_| ())
     }
@@ -396,5 +502,95 @@ impl SharedLines for Connection {
 
     fn drop_lines(&mut self, host: &str, offset: u64) -> Result<(), SharedError> {
         self.database().call(Write::Drop { host: host.to_owned(), offset }).map(|_| ())
+    }
+}
+
+impl Connection {
+    fn jobs_of(&self, write: Write) -> Result<Vec<u64>, SharedError> {
+        Ok(match self.database().call(write)? {
+            Wrote::Jobs(jobs) => jobs,
+            _ => Vec::new(),
+        })
+    }
+}
+
+impl SharedJobs for Connection {
+    fn forget_others(&mut self, me: &Member) -> Result<(), SharedError> {
+        self.database().call(Write::ForgetOthers { me: me.clone() }).map(|_| ())
+    }
+
+    fn list(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError> {
+        self.database().call(Write::List { me: me.clone(), jobs: jobs.to_vec() }).map(|_| ())
+    }
+
+    fn standing(&mut self, me: &Member) -> Result<Vec<(u64, JobStanding)>, SharedError> {
+        self.database().read(|database| {
+            let mine = database.now.jobs.iter().filter(|(_, job)| job.leader == *me);
+            let standing = mine.map(|(id, job)| match &job.holder {
+                None => (*id, JobStanding::Free),
+                Some((_, until)) if *until < database.clock_ms => (*id, JobStanding::Over),
+                Some(_) => (*id, JobStanding::Held),
+            });
+            standing.collect()
+        })
+    }
+
+    fn withdraw(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError> {
+        self.database().call(Write::Withdraw { me: me.clone(), jobs: jobs.to_vec() }).map(|_| ())
+    }
+
+    fn remove(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError> {
+        self.database().call(Write::Remove { me: me.clone(), jobs: jobs.to_vec() }).map(|_| ())
+    }
+
+    fn reports(&mut self, me: &Member) -> Result<Vec<JobReport>, SharedError> {
+        self.database().read(|database| {
+            let is_mine =
+                |job: &u64| database.now.jobs.get(job).is_some_and(|job| job.leader == *me);
+            let reports = database.now.reports.iter().filter(|((job, _), _)| is_mine(job)).take(5);
+            let report = |((job, number), bytes): (&(u64, u64), &Vec<u8>)| JobReport {
+                job: *job,
+                number: *number,
+                bytes: bytes.clone(),
+            };
+            reports.map(report).collect()
+        })
+    }
+
+    fn drop_reports(&mut self, taken: &[(u64, u64)]) -> Result<(), SharedError> {
+        self.database().call(Write::DropReports { taken: taken.to_vec() }).map(|_| ())
+    }
+
+    fn places(&mut self, me: &Member) -> Result<usize, SharedError> {
+        self.database().read(|database| {
+            let others = database.now.places.iter().filter(|(host, _)| **host != me.host);
+            others.map(|(_, places)| places).sum()
+        })
+    }
+
+    fn claim_jobs(
+        &mut self,
+        me: &Member,
+        count: usize,
+        lease: Duration,
+    ) -> Result<Vec<u64>, SharedError> {
+        self.jobs_of(Write::ClaimJobs { me: me.clone(), count, lease: ms(lease) })
+    }
+
+    fn hold_jobs(
+        &mut self,
+        me: &Member,
+        places: usize,
+        lease: Duration,
+        except: &[u64],
+    ) -> Result<Vec<u64>, SharedError> {
+        let (me, except) = (me.clone(), except.to_vec());
+        self.jobs_of(Write::HoldJobs { me, places, lease: ms(lease), except })
+    }
+
+    fn report(&mut self, me: &Member, reports: &[JobReport]) -> Result<(), SharedError> {
+        self.database()
+            .call(Write::Report { me: me.clone(), reports: reports.to_vec() })
+            .map(|_| ())
     }
 }

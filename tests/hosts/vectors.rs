@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use summarizer::cluster::shared_jobs::{JobReport, JobStanding, SharedJobs};
 use summarizer::cluster::shared_lines::{SharedLines, Shipped, ShippedLines};
 use summarizer::cluster::shared_log::{
     Appended, Claim, End, Held, Member, Outgoing, Reading, SharedLog,
@@ -189,4 +190,64 @@ pub fn check_lines<L: SharedLines>(open: &mut dyn FnMut(&str) -> L) {
     assert_eq!(a.ship(&one, &lines(10, 15)).unwrap(), Shipped::Elsewhere);
     assert_eq!(c.ship(&again, &lines(10, 18)).unwrap(), Shipped::Landed);
     assert_eq!(b.lines_after("one", 0, 1 << 20).unwrap(), [lines(10, 18)]);
+}
+
+fn said(job: u64, number: u64) -> JobReport {
+    JobReport { job, number, bytes: vec![job as u8, number as u8] }
+}
+
+/// The same for jobs and reports. The connections are those of `leads`, which gets the lead, and `works`.
+pub fn check_jobs<L: SharedLog + SharedJobs>(
+    lease: Duration,
+    open: &mut dyn FnMut(&str) -> L,
+    pass: &mut dyn FnMut(Duration),
+) {
+    let (leader, one, two) = (member("leads", 1), member("works", 1), member("works", 2));
+    let (mut a, mut b) = (open("leads"), open("works"));
+    a.settle().unwrap();
+    b.settle().unwrap();
+    assert!(a.claim(&leader, lease * 20).unwrap().is_some());
+
+    // Jobs are claimed once, the oldest first, and only those of the host that leads.
+    a.list(&leader, &[3, 1, 2]).unwrap();
+    a.list(&leader, &[1, 2]).unwrap();
+    a.list(&member("deposed", 1), &[7]).unwrap();
+    let mut claimed = b.claim_jobs(&one, 2, lease).unwrap();
+    claimed.sort_unstable();
+    assert_eq!(claimed, [1, 2]);
+    assert_eq!(b.claim_jobs(&two, 9, lease).unwrap(), [3]);
+    assert!(b.claim_jobs(&two, 9, lease).unwrap().is_empty());
+    let mut held = b.hold_jobs(&one, 5, lease, &[]).unwrap();
+    held.sort_unstable();
+    assert_eq!(held, [1, 2]);
+    assert_eq!(b.hold_jobs(&one, 5, lease, &[1]).unwrap(), [2]);
+    assert_eq!((a.places(&leader).unwrap(), a.places(&one).unwrap()), (5, 0));
+    a.forget_others(&leader).unwrap();
+
+    // Reports of a worker count while it has the job, each once, and in order.
+    b.report(&one, &[said(1, 0), said(1, 1), said(3, 0), said(2, 0)]).unwrap();
+    b.report(&one, &[said(1, 1), said(9, 0)]).unwrap();
+    assert_eq!(a.reports(&leader).unwrap(), [said(1, 0), said(1, 1), said(2, 0)]);
+    assert_eq!(a.reports(&one).unwrap(), [], "it leads nothing");
+    a.drop_reports(&[(1, 0), (2, 0), (8, 8)]).unwrap();
+    assert_eq!(a.reports(&leader).unwrap(), [said(1, 1)]);
+
+    // A job that is removed takes its reports with it, also those that come late.
+    a.remove(&one, &[1]).unwrap();
+    a.remove(&leader, &[1, 77]).unwrap();
+    b.report(&one, &[said(1, 2)]).unwrap();
+    assert_eq!(a.reports(&leader).unwrap(), []);
+    assert_eq!(b.hold_jobs(&one, 5, lease * 9, &[]).unwrap(), [2]);
+
+    // A lease that ends is seen, and a job that nobody has can be taken back.
+    a.list(&leader, &[4, 5]).unwrap();
+    a.withdraw(&leader, &[2, 4]).unwrap();
+    pass(lease * 2);
+    let mut standing = a.standing(&leader).unwrap();
+    standing.sort_by_key(|(job, _)| *job);
+    let expected = [(2, JobStanding::Held), (3, JobStanding::Over), (5, JobStanding::Free)];
+    assert_eq!(standing, expected);
+    a.remove(&leader, &[2, 3, 5]).unwrap();
+    assert_eq!(a.standing(&leader).unwrap(), []);
+    a.release(&leader).unwrap();
 }

@@ -77,6 +77,7 @@ impl Host {
             address,
             log,
             host,
+            start: None,
             roles: "lead".to_owned(),
             durability: Durability::Single,
             bound,

@@ -25,36 +25,41 @@ const ENDINGS: [&str; 6] = [
     "duplicate",
 ];
 
-struct Host {
-    name: &'static str,
-    home: ProcessHome,
+pub struct Host {
+    pub name: &'static str,
+    pub home: ProcessHome,
     url: String,
     service: Option<Child>,
 }
 
 impl Host {
     fn new(name: &'static str, url: &str) -> Host {
+        Host::with(name, url, "")
+    }
+
+    /// A host with further settings: keys of the section of the cluster, then other sections.
+    pub fn with(name: &'static str, url: &str, more: &str) -> Host {
         let home = ProcessHome::new();
         let settings = format!(
             "[cluster]\nurl_env = \"TEST_DATABASE\"\nname = \"team\"\nhost = \"{name}\"\ndurability = \"single\"\n\
-             lease = \"1 s\"\n"
+             lease = \"1 s\"\n{more}"
         );
         std::fs::write(home.path("summarizer.toml"), settings).unwrap();
         Host { name, home, url: url.to_owned(), service: None }
     }
 
-    fn command(&self, args: &[&str]) -> std::process::Command {
+    pub fn command(&self, args: &[&str]) -> std::process::Command {
         let mut command = self.home.command(args);
         command.env("TEST_DATABASE", &self.url);
         command
     }
 
-    fn json(&self, args: &[&str]) -> Option<Value> {
+    pub fn json(&self, args: &[&str]) -> Option<Value> {
         let output = self.command(args).arg("--json").output().unwrap();
         serde_json::from_slice(&output.stdout).ok()
     }
 
-    fn serve(&mut self) {
+    pub fn serve(&mut self) {
         let log = std::fs::File::create(self.home.path("serve.log")).unwrap();
         let mut command = self.command(&["serve"]);
         self.service = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
@@ -65,7 +70,7 @@ impl Host {
         kill_process(Pid::from_child(child), signal).unwrap();
     }
 
-    fn end(&mut self, signal: Signal) {
+    pub fn end(&mut self, signal: Signal) {
         self.signal(signal);
         let ended = self.service.take().unwrap().wait().unwrap();
         let log = std::fs::read_to_string(self.home.path("serve.log")).unwrap();
@@ -73,13 +78,13 @@ impl Host {
     }
 
     /// What it says of itself, unless it does not answer now.
-    fn role(&self) -> Option<String> {
+    pub fn role(&self) -> Option<String> {
         self.home.path("run/summarizer.sock").exists().then_some(())?;
         let status = self.json(&["status"])?;
         Some(status["cluster"]["role"].as_str()?.to_owned())
     }
 
-    fn outcomes(&self) -> BTreeMap<String, u64> {
+    pub fn outcomes(&self) -> BTreeMap<String, u64> {
         let mut outcomes = BTreeMap::new();
         for ack in self.home.acks() {
             if ENDINGS.contains(&ack["status"].as_str().unwrap()) {
@@ -110,7 +115,7 @@ impl Drop for Host {
     }
 }
 
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
@@ -187,6 +192,27 @@ fn tree(folder: &Path, found: &mut BTreeMap<String, Vec<u8>>, below: &str) {
     }
 }
 
+/// A second service under the name of one that runs ends with words, and so does one that cannot begin.
+fn one_name_is_for_one_service(url: &str) {
+    let doubled = Host::new(NAMES[1], url);
+    let output = doubled.command(&["serve"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("another service runs under the name of this host, b"), "{told}");
+    assert!(output.status.code() == Some(3) && told.contains("cluster.host"), "{told}");
+
+    let stranger = Host::new("stranger", &url.replace("/postgres", "/nowhere"));
+    let output = stranger.command(&["serve"]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(3) && told.contains("cluster join"), "{told}");
+}
+
+/// What a host publishes.
+fn files_of(host: &Host) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    tree(&host.home.path("buses"), &mut found, "");
+    found
+}
+
 #[test]
 fn services_on_three_hosts_share_their_work() {
     let Some(servers) = Servers::start(0) else { return };
@@ -204,8 +230,21 @@ fn services_on_three_hosts_share_their_work() {
 
     // The leader is killed. Its line waits until it is back; the others go on.
     let first = team.leader();
+    std::thread::sleep(Duration::from_millis(1500));
+    let before = team.hosts[first].json(&["cluster", "status"]).unwrap();
     team.hosts[first].end(Signal::KILL);
     let killed = Instant::now();
+    let applied = |status: &Value| {
+        let hosts = status["hosts"].as_array().unwrap();
+        let host = hosts.iter().find(|host| host["host"] == NAMES[first]).unwrap();
+        host["applied"].as_u64().unwrap()
+    };
+    let shown = wait_for("the lease has ended", || {
+        let status = team.hosts[(first + 1) % 3].json(&["cluster", "status"]).unwrap();
+        let member = status["leader"]["member"].as_str().unwrap().to_owned();
+        (!member.starts_with(NAMES[first])).then_some(status)
+    });
+    assert!(applied(&shown) + 1 >= applied(&before), "{before} {shown}");
     let next = team.leader();
     println!("another host leads {:?} after a kill", killed.elapsed());
     assert_ne!(first, next);
@@ -225,6 +264,37 @@ fn services_on_three_hosts_share_their_work() {
     wait_for("the old leader follows", || {
         (team.hosts[next].role().as_deref() == Some("follower")).then_some(())
     });
+
+    // Digests are built on the leader, and every host that serves has all files by itself, also the one
+    // that was killed while it led.
+    let leader = team.leader();
+    let built = team.hosts[leader].command(&["digest", "build"]).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let mut differs = Vec::new();
+    wait_for("all hosts that serve have the same files", || {
+        let trees = [0, 1, 2].map(|at| files_of(&team.hosts[at]));
+        assert!(trees.iter().all(|tree| !tree.is_empty()));
+        let has = |part: &str| trees[leader].keys().any(|name| name.starts_with(part));
+        let is_whole = has("/digests") && has("/index");
+        let of = |tree: &BTreeMap<_, _>| tree == &trees[leader];
+        let now: Vec<String> = trees
+            .iter()
+            .flat_map(|tree| {
+                tree.iter().filter(|(name, bytes)| trees[leader].get(*name) != Some(*bytes))
+            })
+            .map(|(name, _)| name.clone())
+            .collect();
+        if now != differs {
+            differs = now;
+            println!("different: {differs:?}");
+        }
+        (is_whole && trees.iter().all(of)).then_some(())
+    });
+
+    one_name_is_for_one_service(&url);
+    let told = team.hosts[next].command(&["status"]).output().unwrap();
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert!(told.contains(&format!("follower as the host {}", NAMES[next])), "{told}");
 
     // An order is refused where it cannot be carried out.
     let refused = team.hosts[next].command(&["pause"]).output().unwrap();

@@ -85,10 +85,13 @@ pub fn initialize(access: &Access, init: &Init) -> Result<bool, SharedError> {
     let durability = access.durability;
     let mut session =
         Session::open(&runtime, &access.address, access.bound, 0, |runtime, session| {
-            if !server_facts(runtime, session)?.has_tables {
+            // A server that is refused gets no tables.
+            let facts = server_facts(runtime, session)?;
+            suits(&ServerFacts { has_tables: true, ..facts.clone() }, durability)?;
+            if !facts.has_tables {
                 session.script(runtime, SCHEMA)?;
             }
-            suits(runtime, session, durability)
+            Ok(())
         })?;
     let params = [
         (&access.log as _, Type::TEXT),

@@ -3,17 +3,26 @@
 //! The row of a host says which start of it ships, and where its lines end. Each shipment changes that row,
 //! so an earlier start, or a shipment that comes twice, adds nothing.
 
+use std::time::Duration;
+
 use tokio_postgres::types::Type;
 
-use crate::cluster::shared_lines::{SharedLines, Shipped, ShippedLines};
+use crate::cluster::shared_lines::{SharedLines, Shipped, ShippedLines, Sign};
 use crate::cluster::shared_log::{Member, SharedError};
 use crate::contract::hash::sha256;
 
 use super::PostgresLog;
-use super::rows::{blob, number, signed, text};
+use super::rows::{blob, number, odd, signed, text};
 
 /// Most shipments in one answer.
 const ROWS_MAX: i64 = 64;
+
+const SIGN: &str = "SELECT running, (extract(epoch FROM seen) * 1000000)::int8, \
+        extract(epoch FROM clock_timestamp() - seen)::float8 \
+    FROM summarizer.hosts WHERE log_id = $1 AND host = $2 AND running IS NOT NULL";
+
+const SIGN_OFF: &str = "UPDATE summarizer.hosts SET running = NULL, places = NULL \
+    WHERE log_id = $1 AND host = $2 AND running = $3 RETURNING 0::int8";
 
 const BEGIN: &str = "INSERT INTO summarizer.hosts (log_id, host, incarnation, shipped, seen) \
     VALUES ($1, $2, $3, $4, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
@@ -44,6 +53,29 @@ const LINES: &str = "SELECT pos, len, bytes FROM (\
 const DROP: &str = "DELETE FROM summarizer.lines WHERE log_id = $1 AND host = $2 AND pos + len <= $3 RETURNING 0::int8";
 
 impl SharedLines for PostgresLog {
+    fn sign(&mut self, host: &str) -> Result<Option<Sign>, SharedError> {
+        self.with(|runtime, session, access| {
+            let params = [(&access.log as _, Type::TEXT), (&host as _, Type::TEXT)];
+            let rows = session.read(runtime, SIGN, &params)?;
+            let Some(row) = rows.first() else { return Ok(None) };
+            let stamp: i64 = row.try_get(1).map_err(|error| odd(&error))?;
+            let age: f64 = row.try_get(2).map_err(|error| odd(&error))?;
+            let age = Duration::from_secs_f64(age.clamp(0.0, f64::from(u32::MAX)));
+            Ok(Some(Sign { start: text(row, 0)?, stamp, age }))
+        })
+    }
+
+    fn sign_off(&mut self, me: &Member) -> Result<(), SharedError> {
+        self.with(|runtime, session, access| {
+            let params = [
+                (&access.log as _, Type::TEXT),
+                (&me.host as _, Type::TEXT),
+                (&me.to_string() as _, Type::TEXT),
+            ];
+            session.write_small(runtime, SIGN_OFF, &params).map(|_| ())
+        })
+    }
+
     fn begin(&mut self, me: &Member, from: u64) -> Result<(), SharedError> {
         self.with(|runtime, session, access| {
             let params = [

@@ -10,6 +10,7 @@
 mod address;
 mod admin;
 mod failure;
+mod jobs;
 mod lines;
 mod rows;
 mod session;
@@ -58,6 +59,8 @@ pub struct Access {
     pub log: String,
     /// The name of this host.
     pub host: String,
+    /// The start of the service, for a service.
+    pub start: Option<String>,
     /// What it does for the others, as `cluster.roles` names it.
     pub roles: String,
     pub durability: Durability,
@@ -119,11 +122,17 @@ const READ: &str = "SELECT n, seq, hash, CASE WHEN n > $2 THEN packed END FROM (
             FROM summarizer.commits WHERE log_id = $1 AND n >= $2 \
         ORDER BY n LIMIT $4) AS listed) AS counted WHERE before <= $3 ORDER BY n";
 
-const SETTLE: &str = "INSERT INTO summarizer.hosts (log_id, host, applied, applied_hash, release, roles, seen) \
-    VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
+const SETTLE: &str = "INSERT INTO summarizer.hosts (log_id, host, applied, applied_hash, release, roles, running, seen) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
     applied = coalesce(EXCLUDED.applied, hosts.applied), \
     applied_hash = coalesce(EXCLUDED.applied_hash, hosts.applied_hash), \
-    release = EXCLUDED.release, roles = EXCLUDED.roles, seen = EXCLUDED.seen RETURNING 0::int8";
+    release = EXCLUDED.release, roles = EXCLUDED.roles, running = coalesce(EXCLUDED.running, hosts.running), seen = EXCLUDED.seen RETURNING 0::int8";
+
+/// The same for the host that leads: it applies a commit before it appends the next one.
+const SETTLE_LEADER: &str = "UPDATE summarizer.hosts SET applied = greatest(hosts.applied, h.n - 1), \
+        applied_hash = coalesce(c.hash, hosts.applied_hash), release = $4, roles = $5, seen = clock_timestamp() \
+    FROM summarizer.heads h LEFT JOIN summarizer.commits c ON c.log_id = h.log_id AND c.n = h.n - 1 \
+    WHERE hosts.log_id = $1 AND hosts.host = $2 AND h.log_id = $1 AND h.leader = $3 RETURNING 0::int8";
 
 const APPEND: &str = "WITH head AS (UPDATE summarizer.heads SET n = n + 1, seq = $5, hash = $7, \
         lease_until = clock_timestamp() + $9 * interval '1 second' \
@@ -199,6 +208,21 @@ impl PostgresLog {
         self.told.is_none_or(|(end, at)| end != self.applied || at.elapsed() >= TELL)
     }
 
+    fn settle_leader(&mut self, me: &Member) -> Result<(), SharedError> {
+        self.with(|runtime, session, access| {
+            let params = [
+                (&access.log as _, Type::TEXT),
+                (&access.host as _, Type::TEXT),
+                (&me.to_string() as _, Type::TEXT),
+                (&env!("CARGO_PKG_VERSION") as _, Type::TEXT),
+                (&access.roles as _, Type::TEXT),
+            ];
+            session.write_small(runtime, SETTLE_LEADER, &params).map(|_| ())
+        })?;
+        self.told = Some((self.applied, Instant::now()));
+        Ok(())
+    }
+
     fn claim_by(
         &mut self,
         call: impl FnOnce(&Runtime, &mut Session, &Access) -> Result<Option<Claim>, SharedError>,
@@ -218,7 +242,7 @@ fn check(
     access: &Access,
     confirmed: Option<&End>,
 ) -> Result<(), SharedError> {
-    suits(runtime, session, access.durability)?;
+    suits(&admin::server_facts(runtime, session)?, access.durability)?;
     let log = (&access.log as _, Type::TEXT);
     let rows = session.read(runtime, LOG, &[log])?;
     let Some(row) = rows.first() else {
@@ -252,20 +276,16 @@ fn check(
 }
 
 /// Whether writes to this server count.
-fn suits(
-    runtime: &Runtime,
-    session: &mut Session,
-    durability: Durability,
-) -> Result<(), SharedError> {
+fn suits(facts: &ServerFacts, durability: Durability) -> Result<(), SharedError> {
     let ServerFacts { version, is_standby, is_read_only, commit, standbys, has_tables, syncs } =
-        admin::server_facts(runtime, session)?;
-    if version < SERVER_MIN {
+        facts;
+    if *version < SERVER_MIN {
         return Err(SharedError::Refused(format!(
             "it is PostgreSQL {}, and 14 is the oldest that is supported",
             version / 10_000
         )));
     }
-    if is_standby || is_read_only {
+    if *is_standby || *is_read_only {
         return Err(SharedError::Unclear("it takes no writes, as a standby does".to_owned()));
     }
     let is_durable = match durability {
@@ -277,7 +297,7 @@ fn suits(
             "synchronous_commit is `{commit}` there, so it confirms what it may lose; set it to `on`"
         )));
     }
-    if !syncs {
+    if !*syncs {
         return Err(SharedError::Refused(
             "fsync is off there, so it confirms what it may lose; set it to `on`".to_owned(),
         ));
@@ -289,7 +309,7 @@ fn suits(
                 .to_owned(),
         ));
     }
-    if !has_tables {
+    if !*has_tables {
         return Err(SharedError::Refused(
             "the tables are missing in this database: run `summarizer cluster init` on the first host".to_owned(),
         ));
@@ -385,6 +405,7 @@ impl SharedLog for PostgresLog {
                 (&hash.as_ref().map(<[u8; 32]>::as_slice) as _, Type::BYTEA),
                 (&env!("CARGO_PKG_VERSION") as _, Type::TEXT),
                 (&access.roles as _, Type::TEXT),
+                (&access.start as _, Type::TEXT),
             ];
             session.write_small(runtime, SETTLE, &params).map(|_| ())
         })?;
@@ -476,7 +497,7 @@ impl SharedLog for PostgresLog {
         })?;
         if self.has_news() {
             // The lease is what was asked for, whatever comes of this.
-            let _ = self.settle();
+            let _ = self.settle_leader(me);
         }
         Ok(held)
     }

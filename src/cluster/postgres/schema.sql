@@ -58,6 +58,7 @@ CREATE TABLE summarizer.hosts (
     applied      bigint,                        -- commits of the list in its own log
     applied_hash bytea,
     release      text,                          -- of the program
+    running      text,                          -- host and start of the service that runs under this name
     roles        text,                          -- what the host does for the others
     places       integer,                       -- attempts that its workers take at a time
     seen         timestamptz NOT NULL,

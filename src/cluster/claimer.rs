@@ -1,0 +1,134 @@
+//! Claiming: a host that follows takes jobs from the list and reports about them.
+//!
+//! Contract. A job is begun once in each process, also when a call that comes late lists it again: then its lease
+//! is left to end. Its reports are sent in their order until the database has
+//! them; a job whose lease this host lost is dropped, and its reports with it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::shared_jobs::{JobReport, SharedJobs};
+use super::shared_log::{Member, SharedError};
+
+/// Most reports in one call.
+const REPORTS_MAX: usize = 256;
+/// About how many bytes of reports are sent in one call.
+const REPORT_BYTES: usize = 1 << 20;
+
+/// What changed among the jobs of this host.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Jobs to begin.
+    pub begun: Vec<u64>,
+    /// Jobs that are no longer those of this host.
+    pub lost: Vec<u64>,
+}
+
+/// Most jobs that are remembered. A call that comes so late is not waited for.
+const HAD_MAX: usize = 10_000;
+
+/// Keeps the newest ones.
+fn keep(all: &mut BTreeSet<u64>, job: u64) -> bool {
+    let is_new = all.insert(job);
+    if all.len() > HAD_MAX {
+        all.pop_first();
+    }
+    is_new
+}
+
+struct Job {
+    /// The number of its next report.
+    next: u64,
+    /// Its last report was made.
+    is_over: bool,
+}
+
+pub struct Claimer<J> {
+    jobs: J,
+    me: Member,
+    lease: Duration,
+    mine: BTreeMap<u64, Job>,
+    /// Reports that the database may not have.
+    unsent: VecDeque<JobReport>,
+    /// Jobs that this process had.
+    had: BTreeSet<u64>,
+    /// Those of them that it got again.
+    again: BTreeSet<u64>,
+}
+
+impl<J: SharedJobs> Claimer<J> {
+    pub fn new(jobs: J, me: Member, lease: Duration) -> Claimer<J> {
+        let (mine, unsent) = (BTreeMap::new(), VecDeque::new());
+        let (had, again) = (BTreeSet::new(), BTreeSet::new());
+        Claimer { jobs, me, lease, mine, unsent, had, again }
+    }
+
+    /// Jobs that are not over.
+    pub fn open(&self) -> usize {
+        self.mine.values().filter(|job| !job.is_over).count()
+    }
+
+    /// Takes up to so many jobs.
+    pub fn claim(&mut self, count: usize) -> Result<Vec<u64>, SharedError> {
+        let mut claimed = self.jobs.claim_jobs(&self.me, count, self.lease)?;
+        claimed.retain(|job| self.add(*job));
+        Ok(claimed)
+    }
+
+    fn add(&mut self, job: u64) -> bool {
+        if self.mine.contains_key(&job) {
+            return false;
+        }
+        let is_new = keep(&mut self.had, job);
+        if is_new {
+            self.mine.insert(job, Job { next: 0, is_over: false });
+        } else {
+            keep(&mut self.again, job);
+        }
+        is_new
+    }
+
+    /// Holds the leases. A claim without an answer shows here.
+    pub fn hold(&mut self, places: usize) -> Result<Changes, SharedError> {
+        let again: Vec<u64> = self.again.iter().copied().collect();
+        let held = self.jobs.hold_jobs(&self.me, places, self.lease, &again)?;
+        let held: BTreeSet<u64> = held.into_iter().collect();
+        let lost = self.mine.keys().filter(|job| !held.contains(job)).copied().collect::<Vec<_>>();
+        let mut changes = Changes::default();
+        for job in lost {
+            let was = self.mine.remove(&job);
+            self.unsent.retain(|report| report.job != job);
+            // One that is over was removed by the leader.
+            if was.is_some_and(|was| !was.is_over) {
+                changes.lost.push(job);
+            }
+        }
+        changes.begun = held.into_iter().filter(|job| self.add(*job)).collect();
+        Ok(changes)
+    }
+
+    /// Adds a report, which [`Claimer::send`] sends.
+    pub fn report(&mut self, job: u64, bytes: Vec<u8>, is_last: bool) {
+        let Some(of) = self.mine.get_mut(&job).filter(|of| !of.is_over) else { return };
+        self.unsent.push_back(JobReport { job, number: of.next, bytes });
+        of.next += 1;
+        of.is_over = is_last;
+    }
+
+    /// Sends reports, as many as one call takes; true when some are left.
+    pub fn send(&mut self) -> Result<bool, SharedError> {
+        if self.unsent.is_empty() {
+            return Ok(false);
+        }
+        let mut bytes = 0;
+        let fits = |report: &&JobReport| {
+            bytes += report.bytes.len();
+            bytes <= REPORT_BYTES
+        };
+        let count = self.unsent.iter().take(REPORTS_MAX).take_while(fits).count().max(1);
+        let sent = &self.unsent.make_contiguous()[..count];
+        self.jobs.report(&self.me, sent)?;
+        self.unsent.drain(..count);
+        Ok(!self.unsent.is_empty())
+    }
+}

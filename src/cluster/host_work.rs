@@ -1,0 +1,313 @@
+//! Work on a host that follows: it claims jobs, runs their attempts on its own threads, and reports.
+//!
+//! Contract. A job names the record that started an attempt. The attempt begins once this host has that record
+//! and its own state says that it is under way; all that it needs is in the log of this host. What an attempt
+//! waits for, that its input or an answer is durable, comes with the commits that this host applies. An attempt
+//! that this host cannot carry out as the leader would is given back before it reports anything.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, bounded};
+
+use crate::contract::ids::Seq;
+use crate::contract::vocabulary::{FailureCause, ReasonCode};
+use crate::export::Committed;
+use crate::log::{ReadError, Reader};
+use crate::registry::SharedFlows;
+use crate::state::decide::{Failed, Outcome, Report, RetryHint};
+use crate::state::event::{Event, TakenRequest};
+use crate::state::{State, Status};
+use crate::work::pool::{Pool, PoolSize, StartedAttempt};
+use crate::work::worker::Worker;
+
+use super::claimer::Claimer;
+use super::lister::is_last;
+use super::outcomes::{Told, pack};
+use super::shared_jobs::SharedJobs;
+use super::shared_log::SharedError;
+
+/// Attempts of a worker thread: one under way, and one that waits for it.
+const PLACES_PER_THREAD: usize = 2;
+/// Time that a worker gets beyond its timeout, because it should notice the timeout itself.
+const TIMEOUT_SLACK: Duration = Duration::from_secs(5);
+
+/// How much this host works, and how often it says so.
+#[derive(Debug, Clone, Copy)]
+pub struct HostWorkSize {
+    pub threads: usize,
+    pub paid_threads: usize,
+    /// Longest time of one step of an attempt.
+    pub timeout: Duration,
+    pub hold_every: Duration,
+    pub claim_every: Duration,
+}
+
+/// An attempt that runs here.
+struct UnderWay {
+    request: Seq,
+    attempt: u32,
+    has_reported: bool,
+}
+
+pub struct HostWork<J> {
+    claimer: Claimer<J>,
+    worker: Arc<dyn Worker>,
+    pool: Pool,
+    reports: Receiver<Report>,
+    stops: Arc<AtomicBool>,
+    flows: SharedFlows,
+    size: HostWorkSize,
+    /// Jobs whose record this host does not have yet.
+    waiting: Vec<u64>,
+    under_way: BTreeMap<u64, UnderWay>,
+    hold_at: Instant,
+    claim_at: Instant,
+}
+
+impl<J: SharedJobs> HostWork<J> {
+    pub fn start(
+        claimer: Claimer<J>,
+        worker: Arc<dyn Worker>,
+        flows: SharedFlows,
+        log: &Reader,
+        size: HostWorkSize,
+    ) -> std::io::Result<HostWork<J>> {
+        let places = places(&size);
+        let (sender, reports) = bounded(places * 16);
+        let stops = Arc::<AtomicBool>::default();
+        let HostWorkSize { threads, paid_threads, timeout, .. } = size;
+        let pool_size = PoolSize { threads, paid_threads, slots: places, timeout };
+        let pool = Pool::start(Arc::clone(&worker), log, pool_size, sender, &stops)?;
+        let now = Instant::now();
+        let (waiting, under_way) = (Vec::new(), BTreeMap::new());
+        Ok(HostWork {
+            claimer,
+            worker,
+            pool,
+            reports,
+            stops,
+            flows,
+            size,
+            waiting,
+            under_way,
+            hold_at: now,
+            claim_at: now,
+        })
+    }
+
+    /// What follows here from a commit that this host applied.
+    pub fn observe(&mut self, events: &[Committed], state: &State) {
+        for Committed { event, .. } in events {
+            match event {
+                Event::InputResolved { request, attempt, .. } => {
+                    self.pool.proceed(*request, *attempt);
+                }
+                Event::ModelResponded { request, call, .. } => self.pool.answered(*request, call),
+                Event::WorkHeld { request, .. }
+                | Event::RequestCancelled { request, .. }
+                | Event::RequestDuplicated { request, .. }
+                | Event::SummaryProduced { request, .. }
+                | Event::RequestSkipped { request, .. }
+                | Event::AttemptFailed { request, .. } => self.forget(*request),
+                Event::ModelCharged { .. } => {
+                    if let Some(charged) = &state.flows().charged {
+                        self.worker.charged(charged);
+                    }
+                }
+                Event::SessionStarted { .. } => {
+                    let all: Vec<Seq> = self.under_way.values().map(|one| one.request).collect();
+                    all.into_iter().for_each(|request| self.forget(request));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The attempt of a request is over. The leader removes its job.
+    fn forget(&mut self, request: Seq) {
+        let count = self.under_way.len();
+        self.under_way.retain(|_, one| one.request != request);
+        if self.under_way.len() < count {
+            self.pool.forget(request);
+        }
+    }
+
+    /// Reports, holds, claims and begins. True when it did anything.
+    pub fn step(&mut self, state: &State, log: &Reader) -> Result<bool, SharedError> {
+        self.take_reports();
+        self.watch_timeouts();
+        let mut did = self.send()?;
+        let now = Instant::now();
+        if now >= self.hold_at {
+            self.hold_at = now + self.size.hold_every;
+            let changes = self.claimer.hold(places(&self.size))?;
+            for job in changes.lost {
+                self.waiting.retain(|one| *one != job);
+                if let Some(one) = self.under_way.remove(&job) {
+                    self.pool.forget(one.request);
+                }
+            }
+            self.waiting.extend(changes.begun);
+        }
+        let free = places(&self.size).saturating_sub(self.claimer.open());
+        if free > 0 && now >= self.claim_at {
+            self.claim_at = now + self.size.claim_every;
+            let claimed = self.claimer.claim(free)?;
+            did |= !claimed.is_empty();
+            self.waiting.extend(claimed);
+        }
+        self.begin_waiting(state, log);
+        Ok(did)
+    }
+
+    fn send(&mut self) -> Result<bool, SharedError> {
+        let mut did = false;
+        while self.claimer.send()? {
+            did = true;
+        }
+        Ok(did)
+    }
+
+    fn begin_waiting(&mut self, state: &State, log: &Reader) {
+        let head = log.head().0.0;
+        let (there, waiting) = self.waiting.drain(..).partition(|job| *job <= head);
+        self.waiting = waiting;
+        let there: Vec<u64> = there;
+        for job in there {
+            match self.started(job, state, log) {
+                Ok(Some(started)) => {
+                    let StartedAttempt { request, attempt, .. } = started;
+                    let has_reported = false;
+                    self.under_way.insert(job, UnderWay { request, attempt, has_reported });
+                    self.pool.begin(started);
+                }
+                Ok(None) => self.give_back(job),
+                Err(error) => {
+                    tracing::warn!(%error, job, "an attempt is given back to the host that leads");
+                    self.give_back(job);
+                }
+            }
+        }
+    }
+
+    fn give_back(&mut self, job: u64) {
+        self.claimer.report(job, pack(Told::GivenBack), true);
+    }
+
+    /// The attempt of a job; `None` when it is over, or when this host would use another pack than others.
+    fn started(
+        &self,
+        job: u64,
+        state: &State,
+        log: &Reader,
+    ) -> Result<Option<StartedAttempt>, ReadError> {
+        let started = Seq(job);
+        let Some(Event::AttemptStarted { request, attempt }) = log.event(started)? else {
+            return Ok(None);
+        };
+        let epoch = state.epoch();
+        let current = state.open_request(request).filter(|open| {
+            open.row.status == Status::Running && open.row.attempts == attempt && epoch < started
+        });
+        let Some(open) = current else { return Ok(None) };
+        let Some(Event::SessionStarted { run_id, .. }) = log.event(epoch)? else { return Ok(None) };
+        let taken = match log.event(request)? {
+            Some(Event::RequestAccepted(taken) | Event::RequestParked { request: taken, .. }) => {
+                taken
+            }
+            _ => return Ok(None),
+        };
+        if !self.has_same_pack(&taken, state) {
+            return Ok(None);
+        }
+        Ok(Some(StartedAttempt {
+            request,
+            attempt,
+            started,
+            epoch,
+            run_id,
+            replies: open.particulars().replies.clone(),
+            gives_way: state.gives_way(request),
+        }))
+    }
+
+    /// Whether the flow of a request was used before, with the pack that this host has.
+    fn has_same_pack(&self, taken: &TakenRequest, state: &State) -> bool {
+        let (flow_id, variant) = (taken.flow_id.as_str(), taken.variant.as_deref());
+        let used = state.flows().pack_of(flow_id, variant);
+        used.is_some() && self.flows.read().pack(flow_id, variant) == used
+    }
+
+    fn take_reports(&mut self) {
+        let reports: Vec<Report> = self.reports.try_iter().collect();
+        for Report { request, attempt, outcome, .. } in reports {
+            self.take_report(request, attempt, outcome);
+        }
+    }
+
+    fn take_report(&mut self, request: Seq, attempt: u32, outcome: Outcome) {
+        let mut of = self.under_way.iter_mut();
+        let of = of.find(|(_, one)| (one.request, one.attempt) == (request, attempt));
+        let Some((&job, one)) = of else { return };
+        match outcome {
+            // The log has the pack already.
+            Outcome::FlowUsed { .. } => {}
+            // Another host may have the source, the pack or the provider that is missing here.
+            Outcome::Failed(_) if !one.has_reported => {
+                self.under_way.remove(&job);
+                self.give_back(job);
+            }
+            outcome => {
+                one.has_reported = true;
+                let is_last = is_last(&outcome);
+                if is_last {
+                    self.under_way.remove(&job);
+                }
+                self.claimer.report(job, pack(Told::Outcome(outcome)), is_last);
+            }
+        }
+    }
+
+    /// Fails attempts whose worker did not notice its own timeout.
+    fn watch_timeouts(&mut self) {
+        for (request, attempt) in self.pool.overdue(self.size.timeout + TIMEOUT_SLACK) {
+            self.pool.forget(request);
+            let outcome = Outcome::Failed(Failed {
+                again: RetryHint::Later,
+                reason: Some(ReasonCode::Timeout),
+                cause: Some(FailureCause::Timeout),
+                message: "the attempt took longer than its timeout".to_owned(),
+                input: Box::default(),
+                error: None,
+            });
+            let mut of = self.under_way.values_mut();
+            if let Some(one) = of.find(|one| (one.request, one.attempt) == (request, attempt)) {
+                one.has_reported = true;
+            }
+            self.take_report(request, attempt, outcome);
+        }
+    }
+
+    /// Ends without waiting for attempts, and gives them back as far as the database answers.
+    pub fn finish(mut self) {
+        self.stops.store(true, Ordering::Release);
+        self.take_reports();
+        let open: Vec<u64> =
+            self.waiting.iter().copied().chain(self.under_way.keys().copied()).collect();
+        for one in std::mem::take(&mut self.under_way).into_values() {
+            self.pool.forget(one.request);
+        }
+        open.into_iter().for_each(|job| self.give_back(job));
+        if let Err(error) = self.send() {
+            tracing::debug!(%error, "attempts were not given back; their leases end");
+        }
+        self.pool.abandon();
+    }
+}
+
+fn places(size: &HostWorkSize) -> usize {
+    (size.threads + size.paid_threads) * PLACES_PER_THREAD
+}

@@ -1,0 +1,336 @@
+//! Listing: the host that leads lets workers on other hosts carry attempts out, and takes their reports in.
+//!
+//! Contract. An attempt that was listed ends in one of three ways: with the last report of the worker that had
+//! it, with a failure when that worker was lost, or it is given back because no worker took it or could carry
+//! it out. The reports of a job come in their order and once, all from one worker.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+
+use crate::contract::ids::Seq;
+use crate::contract::vocabulary::{FailureCause, ReasonCode};
+use crate::state::decide::{Failed, Outcome, Report, RetryHint};
+use crate::work::other_workers::{FromOthers, OtherWorkers};
+use crate::work::pool::StartedAttempt;
+
+use super::outcomes::{Told, unpack};
+use super::shared_jobs::{JobStanding, SharedJobs};
+use super::shared_log::{Member, SharedError};
+
+/// A job that no worker took in so many looks is given back.
+const FREE_LOOKS_MAX: u32 = 3;
+/// How often what other leaders left is removed, in looks.
+const TIDY_EVERY: u32 = 20;
+
+#[derive(Debug)]
+struct OpenJob {
+    started: StartedAttempt,
+    is_listed: bool,
+    /// The number of its next report.
+    next: u64,
+    /// Looks since it was listed in which no worker had it.
+    free_looks: u32,
+}
+
+pub struct Lister<J> {
+    jobs: J,
+    me: Member,
+    open: BTreeMap<u64, OpenJob>,
+    /// Jobs that are over here and may still be listed.
+    ended: Vec<u64>,
+    taken: Vec<(u64, u64)>,
+    looks: u32,
+    places: usize,
+    /// Nothing is listed any more, and what no worker has is given back.
+    finishes: bool,
+}
+
+impl<J: SharedJobs> Lister<J> {
+    pub fn new(jobs: J, me: Member) -> Lister<J> {
+        let (open, ended, taken) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Lister { jobs, me, open, ended, taken, looks: 0, places: 0, finishes: false }
+    }
+
+    /// The attempt is listed with the next step.
+    pub fn list(&mut self, started: StartedAttempt) {
+        let job = started.started.0;
+        let open = OpenJob { started, is_listed: false, next: 0, free_looks: 0 };
+        self.open.insert(job, open);
+    }
+
+    /// The attempt of a request is over, whatever workers still do.
+    pub fn end(&mut self, request: Seq) {
+        let is_of = |open: &OpenJob| open.started.request == request;
+        let jobs: Vec<u64> =
+            self.open.iter().filter(|(_, open)| is_of(open)).map(|(job, _)| *job).collect();
+        jobs.into_iter().for_each(|job| self.close(job));
+    }
+
+    /// Gives back what no worker has begun, from the next look on.
+    pub fn finish(&mut self) {
+        self.finishes = true;
+    }
+
+    /// How many attempts the workers of other hosts take at a time.
+    pub fn places(&self) -> usize {
+        self.places
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.ended.is_empty() && self.taken.is_empty()
+    }
+
+    fn close(&mut self, job: u64) {
+        if self.open.remove(&job).is_some() {
+            self.ended.push(job);
+        }
+    }
+
+    /// Lists, removes, and takes reports in. After an error it is repeated; what was found before the error
+    /// is in `found`.
+    pub fn step(&mut self, found: &mut Vec<FromOthers>) -> Result<(), SharedError> {
+        let fresh: Vec<u64> =
+            self.open.iter().filter(|(_, open)| !open.is_listed).map(|(job, _)| *job).collect();
+        if self.finishes {
+            // Nobody else knows of them.
+            for job in fresh {
+                let open = self.open.remove(&job);
+                // An earlier try without an answer may have listed it.
+                self.ended.push(job);
+                found.extend(open.map(|open| FromOthers::Returned(open.started)));
+            }
+        } else if !fresh.is_empty() {
+            self.jobs.list(&self.me, &fresh)?;
+            for job in fresh {
+                if let Some(open) = self.open.get_mut(&job) {
+                    open.is_listed = true;
+                }
+            }
+        }
+        if !self.ended.is_empty() {
+            self.jobs.remove(&self.me, &self.ended)?;
+            self.ended.clear();
+        }
+        if !self.taken.is_empty() {
+            self.jobs.drop_reports(&self.taken)?;
+            self.taken.clear();
+        }
+        if !self.open.is_empty() {
+            self.take_reports(found)?;
+        }
+        Ok(())
+    }
+
+    fn take_reports(&mut self, found: &mut Vec<FromOthers>) -> Result<(), SharedError> {
+        for report in self.jobs.reports(&self.me)? {
+            self.taken.push((report.job, report.number));
+            let Some(open) = self.open.get_mut(&report.job) else { continue };
+            if report.number != open.next {
+                continue;
+            }
+            open.next += 1;
+            let StartedAttempt { request, attempt, epoch, .. } = open.started;
+            match unpack(&report.bytes) {
+                Ok(Told::Outcome(outcome)) => {
+                    let is_last = is_last(&outcome);
+                    found.push(FromOthers::Report(Report { request, attempt, epoch, outcome }));
+                    if is_last {
+                        self.close(report.job);
+                    }
+                }
+                Ok(Told::GivenBack) => {
+                    open.next -= 1;
+                    self.give_back(report.job, found);
+                }
+                Err(error) => {
+                    open.next -= 1;
+                    tracing::warn!(%error, job = report.job, "a report of another host cannot be read");
+                    self.give_back(report.job, found);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn give_back(&mut self, job: u64, found: &mut Vec<FromOthers>) {
+        if let Some(open) = self.open.remove(&job) {
+            self.ended.push(job);
+            // An attempt that has reported cannot begin again; another one follows it.
+            found.push(match open.next {
+                0 => FromOthers::Returned(open.started),
+                _ => FromOthers::Report(lost(&open.started, RetryHint::After(0))),
+            });
+        }
+    }
+
+    /// Looks after jobs whose worker was lost, or that have none. Less often than [`Lister::step`].
+    pub fn look(&mut self, found: &mut Vec<FromOthers>) -> Result<(), SharedError> {
+        if self.looks.is_multiple_of(TIDY_EVERY) {
+            self.jobs.forget_others(&self.me)?;
+        }
+        self.looks += 1;
+        self.places = self.jobs.places(&self.me)?;
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        let standing = self.jobs.standing(&self.me)?;
+        // A report may have come before the lease ended.
+        self.take_reports(found)?;
+        let listed: BTreeMap<u64, JobStanding> = standing.into_iter().collect();
+        let mut free = Vec::new();
+        let known: Vec<u64> =
+            self.open.iter().filter(|(_, open)| open.is_listed).map(|(job, _)| *job).collect();
+        for job in known {
+            let Some(open) = self.open.get_mut(&job) else { continue };
+            match listed.get(&job) {
+                Some(JobStanding::Held) => open.free_looks = 0,
+                Some(JobStanding::Free) => {
+                    open.free_looks += 1;
+                    if self.finishes || open.free_looks >= FREE_LOOKS_MAX {
+                        free.push(job);
+                    }
+                }
+                Some(JobStanding::Over) => {
+                    found.push(FromOthers::Report(lost(&open.started, RetryHint::Later)));
+                    self.close(job);
+                }
+                // It was withdrawn, or the database lost it.
+                None => self.give_back(job, found),
+            }
+        }
+        let unknown = listed.into_keys().filter(|job| !self.open.contains_key(job));
+        self.ended.extend(unknown);
+        if !free.is_empty() {
+            self.jobs.withdraw(&self.me, &free)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether no further report of the attempt counts.
+pub(super) fn is_last(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Produced { .. } | Outcome::Skipped { .. } | Outcome::Failed(_))
+}
+
+fn lost(started: &StartedAttempt, again: RetryHint) -> Report {
+    let StartedAttempt { request, attempt, epoch, .. } = *started;
+    let outcome = Outcome::Failed(Failed {
+        again,
+        reason: Some(ReasonCode::Unavailable),
+        cause: Some(FailureCause::Program),
+        message: "the host that carried out the attempt did not finish it".to_owned(),
+        input: Box::default(),
+        error: None,
+    });
+    Report { request, attempt, epoch, outcome }
+}
+
+/// How often reports are looked for while other hosts have attempts.
+const STEP_EVERY: Duration = Duration::from_millis(5);
+/// How long nothing is tried after an error.
+const REST: Duration = Duration::from_millis(500);
+
+enum Order {
+    Begin(StartedAttempt),
+    End(Seq),
+    Finish,
+}
+
+/// A lister beside a running service.
+pub struct Listing {
+    orders: Sender<Order>,
+    inbox: Receiver<FromOthers>,
+    places: Arc<AtomicUsize>,
+    come_first: bool,
+}
+
+impl Listing {
+    /// Looks after lost workers so often. `come_first`: other hosts come before the threads of this one.
+    pub fn start<J: SharedJobs + 'static>(
+        lister: Lister<J>,
+        look_every: Duration,
+        come_first: bool,
+    ) -> std::io::Result<Listing> {
+        let ((orders, incoming), (found, inbox)) = (unbounded(), unbounded());
+        let places = Arc::<AtomicUsize>::default();
+        let told = Arc::clone(&places);
+        let thread = std::thread::Builder::new().name("jobs".to_owned());
+        thread.spawn(move || serve(lister, look_every, &incoming, &found, &told))?;
+        Ok(Listing { orders, inbox, places, come_first })
+    }
+}
+
+/// Until the service drops its end.
+fn serve<J: SharedJobs>(
+    mut lister: Lister<J>,
+    look_every: Duration,
+    incoming: &Receiver<Order>,
+    out: &Sender<FromOthers>,
+    places: &AtomicUsize,
+) {
+    let mut look_at = Instant::now();
+    loop {
+        let until_look = look_at.saturating_duration_since(Instant::now());
+        let wait = if lister.is_idle() { until_look } else { until_look.min(STEP_EVERY) };
+        let first = match incoming.recv_timeout(wait) {
+            Ok(order) => Some(order),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        for order in first.into_iter().chain(incoming.try_iter()) {
+            match order {
+                Order::Begin(started) => lister.list(started),
+                Order::End(request) => lister.end(request),
+                Order::Finish => lister.finish(),
+            }
+        }
+        let mut found = Vec::new();
+        let mut done = lister.step(&mut found);
+        if done.is_ok() && Instant::now() >= look_at {
+            look_at = Instant::now() + look_every;
+            done = lister.look(&mut found);
+            places.store(lister.places(), Ordering::Release);
+        }
+        for told in found {
+            if out.send(told).is_err() {
+                return;
+            }
+        }
+        if let Err(error) = done {
+            tracing::debug!(%error, "the jobs of other hosts wait");
+            places.store(0, Ordering::Release);
+            look_at = Instant::now() + REST;
+            std::thread::sleep(REST.min(look_every));
+        }
+    }
+}
+
+impl OtherWorkers for Listing {
+    fn places(&self) -> usize {
+        self.places.load(Ordering::Acquire)
+    }
+
+    fn come_first(&self) -> bool {
+        self.come_first
+    }
+
+    fn begin(&self, started: StartedAttempt) {
+        let _ = self.orders.send(Order::Begin(started));
+    }
+
+    fn end(&self, request: Seq) {
+        let _ = self.orders.send(Order::End(request));
+    }
+
+    fn finish(&self) {
+        let _ = self.orders.send(Order::Finish);
+    }
+
+    fn inbox(&self) -> &Receiver<FromOthers> {
+        &self.inbox
+    }
+}

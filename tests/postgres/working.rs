@@ -1,0 +1,142 @@
+//! Model work on all hosts: the leader has one thread for calls, and the others take what it cannot begin.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::model_server::{Act, Server};
+use crate::server::Servers;
+use crate::serving::{Host, wait_for};
+use crate::support::requests::{ACTIVE, making, request};
+
+const CALL: Duration = Duration::from_millis(150);
+
+/// Answers each question after a time.
+fn model() -> Server {
+    let pack = "docs.chunk_set.summarize.brief.v1";
+    let path = format!("{}/tests/golden/packs/{pack}/recorded.txt", env!("CARGO_MANIFEST_DIR"));
+    let answer = std::fs::read_to_string(path).unwrap();
+    let answering = move |_: &Value| {
+        std::thread::sleep(CALL);
+        answer.clone()
+    };
+    Server::start(vec![Act::With(Arc::new(answering))])
+}
+
+fn host(name: &'static str, url: &str, model: &Server) -> Host {
+    let more = format!(
+        "[workers]\ncount = 1\nmax_in_flight_per_provider = 2\n[retry]\nbase_delay = \"50 ms\"\nmax_delay = \"100 ms\"\n\
+         [provider.slow]\nkind = \"openai\"\nbase_url = \"{}/v1\"\nmodel = \"m\"\n[flow.\"{ACTIVE}\"]\n\
+         provider = \"slow\"\n",
+        model.base
+    );
+    Host::with(name, url, &more)
+}
+
+/// Lines in the queue of a host. The source is on the hosts that are named.
+fn produce(hosts: &[Host], at: usize, ids: std::ops::Range<u32>, on: &[usize]) {
+    for id in ids {
+        let id = format!("r{id}");
+        for host in on {
+            hosts[*host]
+                .home
+                .note(&format!("{id}.txt"), &format!("Notes about {id}. They are short."));
+        }
+        let line = making(request(&id, ACTIVE, json!({})), &id);
+        hosts[at].home.append(format!("{line}\n").as_bytes());
+    }
+}
+
+fn wait_for_outcomes(host: &Host, count: usize) -> BTreeMap<String, u64> {
+    wait_for("all requests have an outcome", || {
+        let outcomes = host.outcomes();
+        (outcomes.len() >= count).then_some(outcomes)
+    })
+}
+
+#[test]
+fn attempts_run_on_all_hosts() {
+    let Some(servers) = Servers::start(0) else { return };
+    let url = servers.url(&[servers.port(0)], "postgres:secret-word");
+    let models = [model(), model(), model()];
+    let mut hosts: Vec<Host> = ["a", "b", "c"]
+        .into_iter()
+        .zip(&models)
+        .map(|(name, model)| host(name, &url, model))
+        .collect();
+    hosts[0].json(&["cluster", "init"]).unwrap();
+    for host in &hosts[1..] {
+        host.json(&["cluster", "join"]).unwrap();
+    }
+    hosts[0].serve();
+    wait_for("a leads", || (hosts[0].role().as_deref() == Some("leader")).then_some(()));
+    // The leader uses the flow first.
+    produce(&hosts, 0, 0..1, &[0, 1, 2]);
+    wait_for_outcomes(&hosts[0], 1);
+    // The flow asks more than once for each request.
+    let each = models[0].seen().len();
+    hosts[1].serve();
+    hosts[2].serve();
+    wait_for("all hosts have places for work", || {
+        let places = "SELECT count(*) FROM summarizer.hosts WHERE places > 0";
+        (servers.sql(0, places) == ["2"]).then_some(())
+    });
+    std::thread::sleep(Duration::from_millis(600));
+
+    let begun = Instant::now();
+    produce(&hosts, 0, 1..61, &[0, 1, 2]);
+    let outcomes = wait_for_outcomes(&hosts[1], 61);
+    println!("60 calls of {CALL:?} took {:?}", begun.elapsed());
+    assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
+    let calls: Vec<usize> = models.iter().map(|model| model.seen().len()).collect();
+    println!("calls on each host: {calls:?}");
+    assert_eq!(calls.iter().sum::<usize>(), 61 * each, "each call is made once");
+    assert!(calls.iter().all(|count| *count >= 12 * each), "{calls:?}");
+
+    // What only the leader can read runs there.
+    produce(&hosts, 1, 61..81, &[0]);
+    wait_for_outcomes(&hosts[0], 81);
+    let completed =
+        |host: &Host| host.home.acks().iter().filter(|ack| ack["status"] == "completed").count();
+    assert_eq!(completed(&hosts[0]), 81);
+
+    // A worker that is killed costs the attempts that it had, and no request.
+    produce(&hosts, 0, 81..121, &[0, 1, 2]);
+    wait_for("c works", || {
+        let held = "SELECT count(*) FROM summarizer.jobs WHERE holder LIKE 'c/%'";
+        (servers.sql(0, held) != ["0"]).then_some(())
+    });
+    hosts[2].end(Signal::KILL);
+    let outcomes = wait_for_outcomes(&hosts[0], 121);
+    assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
+    assert_eq!(completed(&hosts[0]), 121);
+
+    // So does a leader.
+    produce(&hosts, 0, 121..161, &[0, 1, 2]);
+    wait_for("b works", || {
+        let held = "SELECT count(*) FROM summarizer.jobs WHERE holder LIKE 'b/%'";
+        (servers.sql(0, held) != ["0"]).then_some(())
+    });
+    hosts[0].end(Signal::KILL);
+    hosts[0].serve();
+    let outcomes = wait_for_outcomes(&hosts[1], 161);
+    assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
+    assert_eq!(completed(&hosts[1]), 161);
+    wait_for("no job is left", || {
+        let left = "SELECT (SELECT count(*) FROM summarizer.jobs) + (SELECT count(*) FROM summarizer.reports)";
+        (servers.sql(0, left) == ["0"]).then_some(())
+    });
+    for host in &mut hosts[..2] {
+        host.end(Signal::TERM);
+    }
+    for host in &hosts {
+        host.json(&["cluster", "join"]).unwrap();
+        let found = host.json(&["cluster", "verify"]).unwrap();
+        assert_eq!((&found["ok"], &found["behind"]), (&true.into(), &0.into()), "{found}");
+    }
+    let acks: Vec<_> = hosts.iter().map(|host| host.home.read("run/ack.jsonl")).collect();
+    assert!(acks[0] == acks[1] && acks[1] == acks[2]);
+}
