@@ -45,6 +45,7 @@ use summarizer::cluster::leadership::{LeadError, Leadership, Patience};
 use summarizer::cluster::postgres::{
     Access, Address, Cluster, Durability, Init, PostgresLog, initialize,
 };
+use summarizer::cluster::shared_jobs::SharedJobs as _;
 use summarizer::cluster::shared_log::{SharedError, SharedLog as _};
 use summarizer::contract::hash::Digest;
 use support::{Rng, deep};
@@ -142,10 +143,35 @@ fn one_server_answers_as_every_list_must_and_is_refused_when_it_cannot_be_truste
     assert_eq!(names, ["one", "two"]);
     assert!(Cluster::new(team.clone()).unwrap().forget("two").unwrap());
 
+    word_comes_at_once(&team);
     roles_reach_their_own_logs(&servers, &team);
     untrustworthy_servers_are_refused(&servers, &url, &team);
     tls_is_checked(&servers, &team);
     a_server_that_hangs_is_given_up(&mut servers, &team);
+}
+
+/// A host that waits is told of a commit, and of jobs.
+fn word_comes_at_once(team: &Access) {
+    let (mut waits, mut leads) = (log(team), log(team));
+    assert!(waits.wait_for_word(LONG).unwrap(), "something may have come before");
+    assert!(!waits.wait_for_word(Duration::from_millis(200)).unwrap());
+    let me = member("one", 8);
+    std::thread::sleep(LEASE * 2);
+    let claim = leads.claim(&me, LEASE).unwrap().unwrap();
+    let told = std::thread::spawn(move || {
+        let begun = Instant::now();
+        assert!(waits.wait_for_word(LONG).unwrap());
+        (waits, begun.elapsed())
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    let commit = vectors::next(&claim.end, b"word");
+    leads.append(&claim, &commit, LEASE).unwrap();
+    let (mut waits, after) = told.join().unwrap();
+    assert!(after < Duration::from_secs(5), "{after:?}");
+    leads.list(&me, &[1]).unwrap();
+    assert!(waits.wait_for_word(LONG).unwrap());
+    leads.remove(&me, &[1]).unwrap();
+    leads.release(&me).unwrap();
 }
 
 /// A role reaches the logs that it was named for, and changes no commit.
@@ -204,7 +230,7 @@ fn untrustworthy_servers_are_refused(servers: &Servers, url: &str, team: &Access
     let leads = list.claim(&member("one", 9), LEASE).unwrap().unwrap();
     let lost = vectors::next(&leads.end, b"lost");
     list.append(&leads, &lost, LEASE).unwrap();
-    servers.sql(0, "DELETE FROM summarizer.commits WHERE log_id = 'team' AND n = 9");
+    servers.sql(0, "DELETE FROM summarizer.commits WHERE log_id = 'team' AND n = 10");
     servers.sql(
         0,
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'postgres' \
@@ -212,7 +238,7 @@ fn untrustworthy_servers_are_refused(servers: &Servers, url: &str, team: &Access
     );
     unclear(list.settle());
     let why = refused(list.settle());
-    assert!(why.contains("commit 9") && why.contains("lost commits"), "{why}");
+    assert!(why.contains("commit 10") && why.contains("lost commits"), "{why}");
 
     // Addresses that lead nowhere.
     let nowhere = url.replace(&servers.port(0).to_string(), "1");

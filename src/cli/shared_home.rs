@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::{never, select};
 use serde_json::{Value, json};
 
 use super::Context;
@@ -38,6 +39,7 @@ use crate::cluster::shared_lines::SharedLines;
 use crate::cluster::shared_log::{Member, SharedLog};
 use crate::cluster::shipper::OwnQueue;
 use crate::cluster::standby::{Connect, Standby, StandbyError, Step, Terms, Trouble};
+use crate::cluster::waking::Waking;
 use crate::config::{ClusterConfig, Role};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
@@ -62,6 +64,8 @@ use crate::work::flow_worker::FlowWorker;
 
 /// How long a host that follows waits before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(15);
+/// The same while it would be told of changes.
+const LOOK_IF_NOT_TOLD: Duration = Duration::from_millis(60);
 
 /// Most bytes of lines that are shipped as one value.
 const SHIPPED_BYTES_MAX: usize = 1 << 20;
@@ -70,6 +74,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Leases of the leader that a worker keeps a job without being heard of.
 const JOB_LEASES: u32 = 4;
+/// How long a worker waits before it looks for jobs again.
+const CLAIM_AGAIN: Duration = Duration::from_millis(5);
 /// How long the work rests after an error of the database.
 const WORK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
@@ -136,6 +142,7 @@ struct FollowingHome<L> {
     /// The Digest Bus, which the leader builds and every host writes.
     digests: Box<dyn Projection>,
     digests_at: Instant,
+    waking: Waking,
 }
 
 /// The log of this host and what is made from it, which become those of the leader.
@@ -183,7 +190,7 @@ fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
     me: &Member,
     terms: Terms,
 ) -> Result<Ended, Failure> {
-    let mut following = open(context)?;
+    let mut following = open(context, connect)?;
     if terms.works {
         following.begin_work(context, connect, me, terms)?;
     }
@@ -256,7 +263,10 @@ fn release<L: SharedLog + SharedLines>(connect: &Connect<L>, me: &Member) {
     }
 }
 
-fn open<L>(context: &Context) -> Result<FollowingHome<L>, Failure> {
+fn open<L: SharedLog + 'static>(
+    context: &Context,
+    connect: &Connect<L>,
+) -> Result<FollowingHome<L>, Failure> {
     let locked = LockedHome::take(context, true)?.ok_or_else(|| held_by_another(context))?;
     let store = locked.open_store(context)?;
     let now = context.machine.clock.now();
@@ -277,7 +287,10 @@ fn open<L>(context: &Context) -> Result<FollowingHome<L>, Failure> {
     // A host that was killed while it led may have left some out.
     let copy = Copy { follower, projector, page, work: None, has_new_digests: true };
     let (work_at, digests_at) = (Instant::now(), Instant::now());
-    Ok(FollowingHome { locked, index, copy, publishing, work_at, digests, digests_at })
+    let waking = Waking::start(Arc::clone(connect)).map_err(|error| {
+        Failure::new(Exit::Storage, "cannot start the thread that waits for word").because(&error)
+    })?;
+    Ok(FollowingHome { locked, index, copy, publishing, work_at, digests, digests_at, waking })
 }
 
 impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
@@ -302,7 +315,7 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
             paid_threads: config.paid_threads(),
             timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
             hold_every: terms.beat(),
-            claim_every: LOOK_AGAIN,
+            claim_every: CLAIM_AGAIN,
         };
         let claimer = Claimer::new(jobs, me.clone(), terms.lease * JOB_LEASES);
         let work = HostWork::start(claimer, worker, Arc::clone(flows), &log, size);
@@ -345,11 +358,19 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
 
     /// Waits a moment, or until something is asked.
     fn wait(&mut self, context: &Context, standby: &Standby<L>) -> Result<(), Failure> {
-        let control = self.locked.control.as_ref();
-        let asked = control.map(|control| control.questions.recv_timeout(LOOK_AGAIN));
-        match asked {
-            Some(Ok(asked)) => self.answer(context, asked, standby),
-            _ => Ok(()),
+        let questions = self.locked.control.as_ref().map(|control| control.questions.clone());
+        let questions = questions.unwrap_or_else(never);
+        let longest = match self.waking.hears() {
+            true => LOOK_IF_NOT_TOLD,
+            false => LOOK_AGAIN,
+        };
+        select! {
+            recv(questions) -> asked => match asked {
+                Ok(asked) => self.answer(context, asked, standby),
+                Err(_) => Ok(()),
+            },
+            recv(self.waking.word()) -> _ => Ok(()),
+            default(longest) => Ok(()),
         }
     }
 
@@ -445,7 +466,8 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
         leadership: Leadership<L>,
         heartbeat: &Heartbeat,
     ) -> Result<Ended, Failure> {
-        let FollowingHome { locked, index, copy, publishing, .. } = self;
+        let FollowingHome { locked, index, copy, publishing, waking, digests, .. } = self;
+        drop((waking, digests));
         let LockedHome { config, home, flows, control, lock, .. } = locked;
         let Copy { follower, projector, page, work, .. } = copy;
         if let Some(work) = work {

@@ -65,3 +65,4 @@ pub mod shared_log;
 pub mod shipper;
 pub mod standby;
 pub mod verifying;
+pub mod waking;

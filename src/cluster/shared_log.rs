@@ -150,6 +150,10 @@ pub trait SharedLog: Send {
     /// Ends the lease of this start now, if it has one. It appends nothing any more.
     fn release(&mut self, me: &Member) -> Result<(), SharedError>;
 
+    /// Waits until commits or jobs were added, at most for so long. True when there may be some; a hint, which can
+    /// be missed.
+    fn wait_for_word(&mut self, longest: Duration) -> Result<bool, SharedError>;
+
     /// Names the host that should lead next, or none. Its claim takes the name away again.
     fn name_successor(&mut self, host: Option<&str>) -> Result<(), SharedError>;
 }

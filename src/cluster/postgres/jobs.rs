@@ -23,7 +23,7 @@ const FORGET_OTHERS: &str = "WITH gone AS (DELETE FROM summarizer.jobs WHERE log
         SELECT FROM summarizer.jobs j WHERE j.log_id = $1 AND j.job = r.job AND j.leader = $2) RETURNING 0::int8";
 
 const LIST: &str = "INSERT INTO summarizer.jobs (log_id, job, leader) SELECT $1, job, $2 FROM unnest($3) AS job \
-    ON CONFLICT (log_id, job) DO NOTHING RETURNING 0::int8";
+    ON CONFLICT (log_id, job) DO NOTHING RETURNING pg_notify('summarizer', $1)";
 
 const STANDING: &str = "SELECT job, holder IS NOT NULL, coalesce(lease_until < clock_timestamp(), false) \
     FROM summarizer.jobs WHERE log_id = $1 AND leader = $2";

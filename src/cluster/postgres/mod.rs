@@ -138,7 +138,10 @@ const APPEND: &str = "WITH head AS (UPDATE summarizer.heads SET n = n + 1, seq =
         lease_until = clock_timestamp() + $9 * interval '1 second' \
         WHERE log_id = $1 AND epoch = $2 AND n = $3 AND hash = $6 RETURNING n) \
     INSERT INTO summarizer.commits (log_id, n, epoch, first_seq, last_seq, prev_hash, hash, packed) \
-    SELECT $1, head.n, $2, $4, $5, $6, $7, $8 FROM head RETURNING n";
+    SELECT $1, head.n, $2, $4, $5, $6, $7, $8 FROM head RETURNING n, pg_notify('summarizer', $1)";
+
+/// One channel for all logs: the word is the name of the log.
+const LISTEN: &str = "LISTEN summarizer";
 
 const CLAIM: &str = "UPDATE summarizer.heads SET epoch = epoch + 1, leader = $2, successor = NULL, \
         lease_until = clock_timestamp() + $3 * interval '1 second' \
@@ -154,7 +157,7 @@ const RENEW: &str = "UPDATE summarizer.heads SET lease_until = clock_timestamp()
     WHERE log_id = $1 AND leader = $2 RETURNING successor";
 
 const RELEASE: &str = "UPDATE summarizer.heads SET lease_until = clock_timestamp() \
-    WHERE log_id = $1 AND leader = $2 AND lease_until > clock_timestamp() RETURNING 0::int8";
+    WHERE log_id = $1 AND leader = $2 AND lease_until > clock_timestamp() RETURNING pg_notify('summarizer', $1)";
 
 const NAME_SUCCESSOR: &str =
     "UPDATE summarizer.heads SET successor = $2 WHERE log_id = $1 RETURNING 0::int8";
@@ -506,6 +509,18 @@ impl SharedLog for PostgresLog {
         self.with(|runtime, session, access| {
             let params = [(&access.log as _, Type::TEXT), (&me.to_string() as _, Type::TEXT)];
             session.write_small(runtime, RELEASE, &params).map(|_| ())
+        })
+    }
+
+    fn wait_for_word(&mut self, longest: Duration) -> Result<bool, SharedError> {
+        self.with(|runtime, session, access| {
+            if !session.listens {
+                session.read(runtime, LISTEN, &[])?;
+                session.listens = true;
+                // What came before could not be heard.
+                return Ok(true);
+            }
+            session.wait_for_word(runtime, &access.log, longest)
         })
     }
 

@@ -40,6 +40,8 @@ pub(super) struct Session {
     pub server: usize,
     /// Host and port, for people.
     pub shown: String,
+    /// Whether it gets word of changes.
+    pub listens: bool,
 }
 
 impl Session {
@@ -64,7 +66,8 @@ impl Session {
                 Ok(Err(error)) => Err(unreachable(&error)),
                 Ok(Ok((client, wire))) => {
                     let shown = server.shown.clone();
-                    let mut session = Session { client, wire, bound, server: at, shown };
+                    let mut session =
+                        Session { client, wire, bound, server: at, shown, listens: false };
                     accepts(runtime, &mut session).map(|()| session)
                 }
             };
@@ -138,6 +141,37 @@ impl Session {
             // The connection ends, and the server gives up the writes.
             Err(unclear) => Err(unclear),
         }
+    }
+
+    /// Waits for this word, at most for so long.
+    pub(super) fn wait_for_word(
+        &mut self,
+        runtime: &Runtime,
+        word: &str,
+        longest: Duration,
+    ) -> Result<bool, SharedError> {
+        let wire = &mut self.wire;
+        let told = poll_fn(|context| {
+            loop {
+                match wire.poll_message(context) {
+                    Poll::Ready(Some(Ok(AsyncMessage::Notification(told)))) => {
+                        if told.payload() == word {
+                            return Poll::Ready(Ok(true));
+                        }
+                    }
+                    Poll::Ready(Some(Ok(_))) => {}
+                    Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(classed(&error))),
+                    Poll::Ready(None) => {
+                        let lost = "the connection has ended".to_owned();
+                        return Poll::Ready(Err(SharedError::Unclear(lost)));
+                    }
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+        });
+        let told = runtime.block_on(async { timeout(longest, told).await });
+        // No word is an answer too.
+        told.unwrap_or(Ok(false))
     }
 
     /// Runs a script; only for the tables themselves.
