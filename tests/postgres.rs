@@ -59,7 +59,8 @@ fn access(url: &str, log: &str, host: &str, durability: Durability) -> Access {
     let (log, host) = (log.to_owned(), host.to_owned());
     let address = Address::parse(url, None).unwrap();
     let roles = "lead,work".to_owned();
-    Access { address, log, host, start: None, roles, durability, bound: Duration::from_secs(3) }
+    let (start, rules) = (None, String::new());
+    Access { address, log, host, start, rules, roles, durability, bound: Duration::from_secs(3) }
 }
 
 fn init(role: Option<&str>) -> Init {
@@ -169,6 +170,9 @@ fn word_comes_at_once(team: &Access) {
     let (mut waits, after) = told.join().unwrap();
     assert!(after < Duration::from_secs(5), "{after:?}");
     leads.list(&me, &[1]).unwrap();
+    let strict = Access { rules: "others".to_owned(), ..team.clone() };
+    let claimed = log(&strict).claim_jobs(&member("two", 1), 9, LEASE).unwrap();
+    assert!(claimed.is_empty(), "a host with other rules about data takes no work");
     assert!(waits.wait_for_word(LONG).unwrap());
     leads.remove(&me, &[1]).unwrap();
     leads.release(&me).unwrap();

@@ -94,7 +94,8 @@ const HOMES: &[Home] = &[
     },
     Home {
         names: &["codec::decode("],
-        places: &["src/log/"],
+        // The report of a worker has no sequence number yet.
+        places: &["src/log/", "src/cluster/outcomes.rs"],
         why: "an event that does not decode is an error with its sequence number: `Entry::event`",
     },
     Home { names: &["ureq"], places: &["src/model/"], why: "only providers reach the network" },

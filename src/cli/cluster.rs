@@ -281,6 +281,7 @@ fn status(context: &Context, config: &ClusterConfig, access: &Access) -> Result<
                 json!({
                     "host": host.host, "release": host.release, "shipped": host.shipped,
                     "applied": host.applied, "lag": lag(host), "silent_seconds": host.silent,
+                    "attempts": host.attempts, "places": host.places,
                     "roles": host.roles.as_ref().map(|roles| roles.split(',').collect::<Vec<_>>()),
                 })
             })
@@ -332,11 +333,13 @@ fn status(context: &Context, config: &ClusterConfig, access: &Access) -> Result<
                 host.shipped.to_string(),
                 known(host.applied),
                 known(lag(host)),
+                host.places
+                    .map_or("-".to_owned(), |places| format!("{} of {places}", host.attempts)),
                 format!("{:.0} s ago", host.silent.max(0.0)),
             ]
         })
         .collect();
-    context.ui.table(&["HOST", "RELEASE", "SHIPPED", "APPLIED", "BEHIND", "SEEN"], &rows);
+    context.ui.table(&["HOST", "RELEASE", "SHIPPED", "APPLIED", "BEHIND", "WORK", "SEEN"], &rows);
     Ok(Exit::Done)
 }
 

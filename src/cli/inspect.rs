@@ -140,6 +140,10 @@ impl StatusLines {
     fn cluster(&mut self, cluster: &Value) {
         let Some(role) = cluster["role"].as_str() else { return };
         let mut what = format!("{} as the host {}", plain_line(role), text(&cluster["host"]));
+        if let Some(count) = cluster["attempts_elsewhere"].as_u64().filter(|count| *count > 0) {
+            let attempts = ui::count(count, "attempt");
+            what = format!("{what}; other hosts carry out {attempts}");
+        }
         for (trouble, name) in [
             ("unreached", "hears nothing of the shared log"),
             ("unshipped", "the lines of its queue wait here"),

@@ -24,7 +24,7 @@ use super::run_home::{
     Beside, OpenHome, Stopped, no_provider, open_page, run_open, start_processes, start_publishing,
     stop_on_signals,
 };
-use super::settings::load_registry;
+use super::settings::{load_config, load_registry};
 use crate::cluster::access::access;
 use crate::cluster::claimer::Claimer;
 use crate::cluster::collector::{Collecting, Collector};
@@ -106,7 +106,8 @@ pub(super) fn serve(context: &Context, cluster: &ClusterConfig) -> Result<(), Fa
         works: cluster.roles.contains(&Role::Work),
     };
     let me = member(&reached.host)?;
-    let reached = Access { start: Some(me.to_string()), ..reached };
+    let rules = load_config(context)?.data_rules();
+    let reached = Access { start: Some(me.to_string()), rules, ..reached };
     let connect: Connect<PostgresLog> = Arc::new(move || PostgresLog::new(reached.clone()));
     match serve_once(context, &connect, &me, terms)? {
         Ended::Stopped => Ok(()),
@@ -203,8 +204,8 @@ fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
         let log = following.copy.follower.log().clone();
         let step = standby.step(&mut following.copy, &log, now);
         match step.map_err(|error| cannot_follow(&error))? {
-            Step::Did => _ = following.work(),
-            Step::Nothing if following.work() => {}
+            Step::Did => _ = following.work(&standby),
+            Step::Nothing if following.work(&standby) => {}
             Step::Nothing => {
                 following.write_digests();
                 following.wait(context, &standby)?;
@@ -230,6 +231,8 @@ fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
         }
         following.answer_waiting(context, &standby)?;
     }
+    standby.only_follow();
+    following.finish_work(context, &mut standby)?;
     following.close()?;
     sign_off(connect, me);
     Ok(Ended::Stopped)
@@ -310,6 +313,8 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
         let worker = FlowWorker::new(&context.machine, home, config, registry, index, charged);
         let worker = worker.map_err(|error| no_provider(&error))?;
         let worker = Arc::new(worker.isolated(start_processes(config)?));
+        let (state, now) = (self.copy.follower.view().state(), context.machine.clock.now());
+        worker.recall(state.dialects().into_iter().flat_map(|known| known.spoken(now)));
         let size = HostWorkSize {
             threads: config.workers,
             paid_threads: config.paid_threads(),
@@ -323,6 +328,23 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
             Failure::new(Exit::Storage, "cannot start the threads of the workers").because(&error)
         })?;
         self.copy.work = Some(work);
+        Ok(())
+    }
+
+    /// Lets attempts end that this host has begun, for the grace period at most.
+    fn finish_work(&mut self, context: &Context, standby: &mut Standby<L>) -> Result<(), Failure> {
+        let Some(work) = &mut self.copy.work else { return Ok(()) };
+        work.wind_down();
+        let grace = self.locked.config.shutdown_grace_ms.max(0).unsigned_abs();
+        let until = Instant::now() + Duration::from_millis(grace);
+        while Instant::now() < until && self.copy.work.as_ref().is_some_and(|work| !work.is_idle())
+        {
+            let (now, log) = (context.machine.clock.now(), self.copy.follower.log().clone());
+            let step = standby.step(&mut self.copy, &log, now);
+            step.map_err(|error| cannot_follow(&error))?;
+            self.work(standby);
+            self.wait(context, standby)?;
+        }
         Ok(())
     }
 
@@ -343,9 +365,10 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
     }
 
     /// One step of the work for the leader. True when it did anything.
-    fn work(&mut self) -> bool {
+    fn work(&mut self, standby: &Standby<L>) -> bool {
         let now = Instant::now();
-        let Some(work) = self.copy.work.as_mut().filter(|_| now >= self.work_at) else {
+        let may_work = standby.unreached().is_none() && now >= self.work_at;
+        let Some(work) = self.copy.work.as_mut().filter(|_| may_work) else {
             return false;
         };
         let follower = &self.copy.follower;

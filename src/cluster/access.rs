@@ -55,7 +55,8 @@ pub(crate) fn access(config: &ClusterConfig, disk: &dyn Disk) -> Result<Access, 
     }
     let roles: Vec<&str> = config.roles.iter().map(|role| role.name()).collect();
     let (log, roles) = (config.name.clone(), roles.join(","));
-    Ok(Access { address, log, host, start: None, roles, durability, bound: BOUND })
+    let (start, rules) = (None, String::new());
+    Ok(Access { address, log, host, start, rules, roles, durability, bound: BOUND })
 }
 
 fn text(disk: &dyn Disk, path: &str) -> Result<String, AccessError> {

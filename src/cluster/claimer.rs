@@ -115,6 +115,10 @@ impl<J: SharedJobs> Claimer<J> {
         of.is_over = is_last;
     }
 
+    pub fn has_sent_all(&self) -> bool {
+        self.unsent.is_empty()
+    }
+
     /// Sends reports, as many as one call takes; true when some are left.
     pub fn send(&mut self) -> Result<bool, SharedError> {
         if self.unsent.is_empty() {

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use super::shared_log::{Held, Member, SharedLog};
+use super::shared_log::{LeaseHeld, Member, SharedLog};
 use super::standby::{Connect, Terms};
 
 /// Called once, when another host should lead. It says whether this host ends its lead for that.
@@ -75,14 +75,14 @@ impl Beat {
             let Some(open) = list.take().or_else(|| connect().ok()) else { continue };
             let mut open: L = open;
             match open.renew(me, terms.lease) {
-                Ok(Held::Mine) => list = Some(open),
-                Ok(Held::For(host)) => {
+                Ok(LeaseHeld::Mine) => list = Some(open),
+                Ok(LeaseHeld::For(host)) => {
                     list = Some(open);
                     if let Some(hand_over) = self.hand_over.take() {
                         self.hands_over.store(hand_over(&host), Ordering::Release);
                     }
                 }
-                Ok(Held::Deposed) => {
+                Ok(LeaseHeld::Deposed) => {
                     self.deposed.store(true, Ordering::Release);
                     return;
                 }

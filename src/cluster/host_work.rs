@@ -25,12 +25,14 @@ use crate::work::worker::Worker;
 
 use super::claimer::Claimer;
 use super::lister::is_last;
-use super::outcomes::{Told, pack};
+use super::outcomes::{WorkerReport, pack};
 use super::shared_jobs::SharedJobs;
 use super::shared_log::SharedError;
 
 /// Attempts of a worker thread: one under way, and one that waits for it.
 const PLACES_PER_THREAD: usize = 2;
+/// A job whose record does not come for so long is given back.
+const BEHIND_MAX: Duration = Duration::from_secs(5);
 /// Time that a worker gets beyond its timeout, because it should notice the timeout itself.
 const TIMEOUT_SLACK: Duration = Duration::from_secs(5);
 
@@ -60,11 +62,12 @@ pub struct HostWork<J> {
     stops: Arc<AtomicBool>,
     flows: SharedFlows,
     size: HostWorkSize,
-    /// Jobs whose record this host does not have yet.
-    waiting: Vec<u64>,
+    /// Jobs whose record this host does not have yet, and since when.
+    waiting: Vec<(u64, Instant)>,
     under_way: BTreeMap<u64, UnderWay>,
     hold_at: Instant,
     claim_at: Instant,
+    winds_down: bool,
 }
 
 impl<J: SharedJobs> HostWork<J> {
@@ -95,6 +98,7 @@ impl<J: SharedJobs> HostWork<J> {
             under_way,
             hold_at: now,
             claim_at: now,
+            winds_down: false,
         })
     }
 
@@ -143,21 +147,22 @@ impl<J: SharedJobs> HostWork<J> {
         let now = Instant::now();
         if now >= self.hold_at {
             self.hold_at = now + self.size.hold_every;
-            let changes = self.claimer.hold(places(&self.size))?;
+            let changes = self.claimer.hold(self.places())?;
             for job in changes.lost {
-                self.waiting.retain(|one| *one != job);
+                self.waiting.retain(|(one, _)| *one != job);
                 if let Some(one) = self.under_way.remove(&job) {
                     self.pool.forget(one.request);
                 }
             }
-            self.waiting.extend(changes.begun);
+            self.waiting.extend(changes.begun.into_iter().map(|job| (job, now)));
         }
-        let free = places(&self.size).saturating_sub(self.claimer.open());
-        if free > 0 && now >= self.claim_at {
+        let free = self.places().saturating_sub(self.claimer.open());
+        // A host that is behind takes no more than it already has.
+        if free > 0 && self.waiting.is_empty() && now >= self.claim_at {
             self.claim_at = now + self.size.claim_every;
             let claimed = self.claimer.claim(free)?;
             did |= !claimed.is_empty();
-            self.waiting.extend(claimed);
+            self.waiting.extend(claimed.into_iter().map(|job| (job, now)));
         }
         self.begin_waiting(state, log);
         Ok(did)
@@ -173,10 +178,14 @@ impl<J: SharedJobs> HostWork<J> {
 
     fn begin_waiting(&mut self, state: &State, log: &Reader) {
         let head = log.head().0.0;
-        let (there, waiting) = self.waiting.drain(..).partition(|job| *job <= head);
+        let is_due = |(job, since): &(u64, Instant)| *job <= head || since.elapsed() > BEHIND_MAX;
+        let (due, waiting): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(is_due);
         self.waiting = waiting;
-        let there: Vec<u64> = there;
-        for job in there {
+        for (job, _) in due {
+            if self.winds_down || job > head {
+                self.give_back(job);
+                continue;
+            }
             match self.started(job, state, log) {
                 Ok(Some(started)) => {
                     let StartedAttempt { request, attempt, .. } = started;
@@ -194,7 +203,7 @@ impl<J: SharedJobs> HostWork<J> {
     }
 
     fn give_back(&mut self, job: u64) {
-        self.claimer.report(job, pack(Told::GivenBack), true);
+        self.claimer.report(job, pack(WorkerReport::GivenBack), true);
     }
 
     /// The attempt of a job; `None` when it is over, or when this host would use another pack than others.
@@ -266,7 +275,7 @@ impl<J: SharedJobs> HostWork<J> {
                 if is_last {
                     self.under_way.remove(&job);
                 }
-                self.claimer.report(job, pack(Told::Outcome(outcome)), is_last);
+                self.claimer.report(job, pack(WorkerReport::Outcome(outcome)), is_last);
             }
         }
     }
@@ -291,12 +300,31 @@ impl<J: SharedJobs> HostWork<J> {
         }
     }
 
+    /// How many attempts this host takes at a time now.
+    fn places(&self) -> usize {
+        if self.winds_down { 0 } else { places(&self.size) }
+    }
+
+    /// Begins nothing any more. What is under way goes on.
+    pub fn wind_down(&mut self) {
+        self.winds_down = true;
+        self.hold_at = Instant::now();
+        for (job, _) in std::mem::take(&mut self.waiting) {
+            self.give_back(job);
+        }
+    }
+
+    /// Whether nothing is under way, and the leader can read all reports.
+    pub fn is_idle(&self) -> bool {
+        self.under_way.is_empty() && self.waiting.is_empty() && self.claimer.has_sent_all()
+    }
+
     /// Ends without waiting for attempts, and gives them back as far as the database answers.
     pub fn finish(mut self) {
         self.stops.store(true, Ordering::Release);
         self.take_reports();
         let open: Vec<u64> =
-            self.waiting.iter().copied().chain(self.under_way.keys().copied()).collect();
+            self.waiting.iter().map(|(job, _)| job).chain(self.under_way.keys()).copied().collect();
         for one in std::mem::take(&mut self.under_way).into_values() {
             self.pool.forget(one.request);
         }

@@ -17,7 +17,7 @@ use crate::state::decide::{Failed, Outcome, Report, RetryHint};
 use crate::work::other_workers::{FromOthers, OtherWorkers};
 use crate::work::pool::StartedAttempt;
 
-use super::outcomes::{Told, unpack};
+use super::outcomes::{WorkerReport, unpack};
 use super::shared_jobs::{JobStanding, SharedJobs};
 use super::shared_log::{Member, SharedError};
 
@@ -135,14 +135,14 @@ impl<J: SharedJobs> Lister<J> {
             open.next += 1;
             let StartedAttempt { request, attempt, epoch, .. } = open.started;
             match unpack(&report.bytes) {
-                Ok(Told::Outcome(outcome)) => {
+                Ok(WorkerReport::Outcome(outcome)) => {
                     let is_last = is_last(&outcome);
                     found.push(FromOthers::Report(Report { request, attempt, epoch, outcome }));
                     if is_last {
                         self.close(report.job);
                     }
                 }
-                Ok(Told::GivenBack) => {
+                Ok(WorkerReport::GivenBack) => {
                     open.next -= 1;
                     self.give_back(report.job, found);
                 }

@@ -36,18 +36,18 @@ pub enum OutcomeError {
 
 /// What a worker says of a job.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
+pub enum WorkerReport {
     Outcome(Outcome),
     /// It cannot carry the job out.
     GivenBack,
 }
 
 /// The report for the host that leads.
-pub fn pack(told: Told) -> Vec<u8> {
+pub fn pack(told: WorkerReport) -> Vec<u8> {
     let mut bytes = vec![VERSION];
     match told {
-        Told::GivenBack => bytes.push(0),
-        Told::Outcome(outcome) => {
+        WorkerReport::GivenBack => bytes.push(0),
+        WorkerReport::Outcome(outcome) => {
             bytes.push(1);
             let hint = match &outcome {
                 Outcome::Failed(failed) => hint_parts(failed.again),
@@ -71,7 +71,7 @@ pub fn pack(told: Told) -> Vec<u8> {
 }
 
 /// What a worker reported.
-pub fn unpack(bytes: &[u8]) -> Result<Told, OutcomeError> {
+pub fn unpack(bytes: &[u8]) -> Result<WorkerReport, OutcomeError> {
     match bytes.first() {
         Some(&VERSION) | None => {}
         Some(other) => return Err(OutcomeError::Form(*other)),
@@ -83,13 +83,13 @@ pub fn unpack(bytes: &[u8]) -> Result<Told, OutcomeError> {
     }
     let mut fields = Fields(content);
     match (fields.array(), fields.array()) {
-        (Some([VERSION]), Some([0])) if fields.0.is_empty() => return Ok(Told::GivenBack),
+        (Some([VERSION]), Some([0])) if fields.0.is_empty() => return Ok(WorkerReport::GivenBack),
         (Some([VERSION]), Some([1])) => {}
         _ => return Err(OutcomeError::Damaged),
     }
     let (hint, event, body) = fields.rest().ok_or(OutcomeError::Damaged)?;
     let (tag, version, payload) = event;
-    outcome_of(codec::decode(tag, version, payload)?, body, hint).map(Told::Outcome)
+    outcome_of(codec::decode(tag, version, payload)?, body, hint).map(WorkerReport::Outcome)
 }
 
 type Parts<'b> = (RetryHint, (u16, u32, &'b [u8]), &'b [u8]);
@@ -265,14 +265,18 @@ mod tests {
 
     #[test]
     fn a_report_arrives_as_it_was_made() {
-        for told in outcomes().into_iter().map(Told::Outcome).chain([Told::GivenBack]) {
+        for told in
+            outcomes().into_iter().map(WorkerReport::Outcome).chain([WorkerReport::GivenBack])
+        {
             assert_eq!(unpack(&pack(told.clone())).unwrap(), told);
         }
     }
 
     #[test]
     fn a_changed_or_missing_byte_of_a_report_is_an_error() {
-        for told in outcomes().into_iter().map(Told::Outcome).chain([Told::GivenBack]) {
+        for told in
+            outcomes().into_iter().map(WorkerReport::Outcome).chain([WorkerReport::GivenBack])
+        {
             let bytes = pack(told);
             for at in 0..bytes.len() {
                 let mut changed = bytes.clone();

@@ -92,7 +92,7 @@ pub enum Reading {
 
 /// What came of holding the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Held {
+pub enum LeaseHeld {
     Mine,
     /// The lease is held, and this other host should lead next.
     For(String),
@@ -145,7 +145,7 @@ pub trait SharedLog: Send {
     ) -> Result<Option<Claim>, SharedError>;
 
     /// Holds the lease for so long from now.
-    fn renew(&mut self, me: &Member, lease: Duration) -> Result<Held, SharedError>;
+    fn renew(&mut self, me: &Member, lease: Duration) -> Result<LeaseHeld, SharedError>;
 
     /// Ends the lease of this start now, if it has one. It appends nothing any more.
     fn release(&mut self, me: &Member) -> Result<(), SharedError>;

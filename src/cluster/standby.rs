@@ -139,6 +139,11 @@ impl<L: SharedLog + SharedLines> Standby<L> {
         }
     }
 
+    /// It does not lead any more, whoever else does.
+    pub fn only_follow(&mut self) {
+        self.terms.may_lead = false;
+    }
+
     /// Why the shared log is not heard of, if it is not.
     pub fn unreached(&self) -> Option<&Trouble> {
         self.unreached.as_ref()

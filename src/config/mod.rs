@@ -17,6 +17,8 @@ use chrono_tz::Tz;
 use serde::Serialize;
 
 use crate::contract::hash::Digest;
+#[cfg(feature = "cluster")]
+use crate::contract::hash::sha256;
 use crate::contract::json::jcs_hash;
 use crate::contract::places::{BadRule, DataPlace, DataRule};
 use crate::contract::privacy::PrivacyRules;
@@ -300,6 +302,21 @@ impl Config {
     /// requests begin with. A fallback answers on the thread of the provider before it.
     pub(crate) fn paid_threads(&self) -> usize {
         self.in_flight_per_provider * self.paid_providers().max(1)
+    }
+
+    /// A hash of all rules that say what may happen to data.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn data_rules(&self) -> String {
+        let written = |name: &str, rules: &[DataRule]| -> Vec<String> {
+            rules.iter().map(|rule| format!("{name} {}", rule.written())).collect()
+        };
+        let mut rules = written("local_only", &self.privacy.local_only);
+        rules.extend(written("private", &self.privacy.private));
+        rules.extend(self.redact.iter().map(|what| format!("redact {what}")));
+        let local = self.flows.iter().filter(|(_, flow)| flow.local_only);
+        rules.extend(local.map(|(id, _)| format!("flow {id}")));
+        rules.sort();
+        sha256(rules.join("\n")).hex()
     }
 
     /// Whether a provider that requests begin with is more than the embedded summarizer.

@@ -80,7 +80,10 @@ impl ServiceLoop {
             });
             if self.service.deposed.is_some() {
                 let host = self.service.config.queue_host();
-                status["cluster"] = serde_json::json!({"host": host, "role": "leader"});
+                let elsewhere = self.attempts.elsewhere();
+                status["cluster"] = serde_json::json!({
+                    "host": host, "role": "leader", "attempts_elsewhere": elsewhere,
+                });
             }
             status["resting_providers"] = resting.collect();
             status["tokens_per_second"] = serde_json::json!(self.service.worker.speeds());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use summarizer::cluster::claimer::Claimer;
 use summarizer::cluster::lister::Lister;
-use summarizer::cluster::outcomes::{Told, pack};
+use summarizer::cluster::outcomes::{WorkerReport, pack};
 use summarizer::cluster::shared_log::{Member, SharedLog as _};
 use summarizer::contract::ids::Seq;
 use summarizer::contract::time::Timestamp;
@@ -201,7 +201,7 @@ impl Worker {
                     if is_last {
                         self.under_way.remove(&job);
                     }
-                    claimer.report(job, pack(Told::Outcome(outcome)), is_last);
+                    claimer.report(job, pack(WorkerReport::Outcome(outcome)), is_last);
                 }
             }
         }
@@ -209,7 +209,7 @@ impl Worker {
             assert!(self.begun.insert(job), "{job} is begun twice by {by}");
             if rng.chance(10) {
                 tally.given_back += 1;
-                claimer.report(job, pack(Told::GivenBack), true);
+                claimer.report(job, pack(WorkerReport::GivenBack), true);
             } else {
                 self.under_way.insert(job, 0);
             }

@@ -11,7 +11,7 @@ use summarizer::cluster::collector::Collector;
 use summarizer::cluster::following::{Attempt, Following, MemberError, Replica};
 use summarizer::cluster::leadership::{LeadError, Leadership};
 use summarizer::cluster::shared_lines::SharedLines as _;
-use summarizer::cluster::shared_log::{Held, Member, Outgoing, SharedLog as _};
+use summarizer::cluster::shared_log::{LeaseHeld, Member, Outgoing, SharedLog as _};
 use summarizer::cluster::shipper::{Did, OwnQueue, ShipError, Shipper};
 use summarizer::contract::hash::{Digest, sha256};
 use summarizer::contract::ids::Seq;
@@ -323,7 +323,7 @@ impl History {
             // A leader with nothing to append learns by its renewals that another one leads.
             let mut list = Connection(Arc::clone(&self.database));
             return match list.renew(&self.me(at), LEASE) {
-                Ok(Held::Deposed) => Role::Down,
+                Ok(LeaseHeld::Deposed) => Role::Down,
                 Ok(_) | Err(_) => Role::Leads(reign),
             };
         };

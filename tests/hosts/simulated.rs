@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 use summarizer::cluster::shared_jobs::{JobReport, JobStanding, SharedJobs};
 use summarizer::cluster::shared_lines::{SharedLines, Shipped, ShippedLines, Sign};
 use summarizer::cluster::shared_log::{
-    Appended, Claim, End, Held, Listed, Member, Outgoing, PREFERENCE, Reading, SharedError,
+    Appended, Claim, End, LeaseHeld, Listed, Member, Outgoing, PREFERENCE, Reading, SharedError,
     SharedLog,
 };
 use summarizer::contract::hash::Digest;
@@ -80,7 +80,7 @@ enum Write {
 enum Wrote {
     Nothing,
     Claim(Claim),
-    Held(Held),
+    Held(LeaseHeld),
     Jobs(Vec<u64>),
     Done,
 }
@@ -323,7 +323,7 @@ impl Database {
                 }
                 tables.lease_until = clock + lease;
                 let other = tables.successor.clone().filter(|host| *host != me.host);
-                Wrote::Held(other.map_or(Held::Mine, Held::For))
+                Wrote::Held(other.map_or(LeaseHeld::Mine, LeaseHeld::For))
             }
             Write::Release { me } => {
                 if tables.leader.as_ref() == Some(&me) {
@@ -425,11 +425,11 @@ impl SharedLog for Connection {
         self.claimed(Write::ClaimAgain { me: me.clone(), epoch, lease: ms(lease) })
     }
 
-    fn renew(&mut self, me: &Member, lease: Duration) -> Result<Held, SharedError> {
+    fn renew(&mut self, me: &Member, lease: Duration) -> Result<LeaseHeld, SharedError> {
         let write = Write::Renew { me: me.clone(), lease: ms(lease) };
         Ok(match self.database().call(write)? {
             Wrote::Held(held) => held,
-            _ => Held::Deposed,
+            _ => LeaseHeld::Deposed,
         })
     }
 

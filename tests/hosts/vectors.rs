@@ -5,7 +5,7 @@ use std::time::Duration;
 use summarizer::cluster::shared_jobs::{JobReport, JobStanding, SharedJobs};
 use summarizer::cluster::shared_lines::{SharedLines, Shipped, ShippedLines};
 use summarizer::cluster::shared_log::{
-    Appended, Claim, End, Held, Member, Outgoing, Reading, SharedLog,
+    Appended, Claim, End, LeaseHeld, Member, Outgoing, Reading, SharedLog,
 };
 use summarizer::contract::hash::{Digest, sha256};
 use summarizer::contract::ids::Seq;
@@ -43,8 +43,8 @@ pub fn check<L: SharedLog>(
     let claim = a.claim(&one, lease).unwrap().unwrap();
     assert_eq!(claim.end, start);
     assert_eq!(b.claim(&two, lease).unwrap(), None);
-    assert_eq!(a.renew(&one, lease).unwrap(), Held::Mine);
-    assert_eq!(b.renew(&two, lease).unwrap(), Held::Deposed);
+    assert_eq!(a.renew(&one, lease).unwrap(), LeaseHeld::Mine);
+    assert_eq!(b.renew(&two, lease).unwrap(), LeaseHeld::Deposed);
     b.release(&two).unwrap();
     assert_eq!(b.claim(&two, lease).unwrap(), None, "only who has the lease may end it");
     assert_eq!(b.claim_again(&two, 0, lease).unwrap(), None, "only who has it may claim again");
@@ -110,14 +110,14 @@ pub fn check<L: SharedLog>(
     assert!(taken.epoch > again.epoch && taken.end == leads.end);
     assert_eq!(a.append(&again, &commit, lease).unwrap(), Appended::Deposed);
     assert_eq!(a.claim_again(&one, again.epoch, lease).unwrap(), None);
-    assert_eq!(a.renew(&one, lease).unwrap(), Held::Deposed);
+    assert_eq!(a.renew(&one, lease).unwrap(), LeaseHeld::Deposed);
     let commit = next(&taken.end, b"of the second");
     assert_eq!(b.append(&taken, &commit, lease).unwrap(), Appended::Landed);
 
     // A new start of the same host is another member.
     let restarted = member("two", 2);
     assert_eq!(b.claim_again(&restarted, taken.epoch, lease).unwrap(), None);
-    assert_eq!(b.renew(&restarted, lease).unwrap(), Held::Deposed);
+    assert_eq!(b.renew(&restarted, lease).unwrap(), LeaseHeld::Deposed);
 
     // A lease that its holder ended is free at once.
     b.release(&restarted).unwrap();
@@ -128,20 +128,20 @@ pub fn check<L: SharedLog>(
 
     // The host that was named goes before others, for a time; its claim takes the name away.
     b.name_successor(Some("two")).unwrap();
-    assert_eq!(a.renew(&one, lease).unwrap(), Held::For("two".to_owned()));
+    assert_eq!(a.renew(&one, lease).unwrap(), LeaseHeld::For("two".to_owned()));
     assert_eq!(b.claim(&two, lease).unwrap(), None, "the lease is held all the same");
     a.release(&one).unwrap();
     assert_eq!(a.claim(&member("one", 3), lease).unwrap(), None);
     assert!(b.claim(&two, lease).unwrap().is_some());
-    assert_eq!(b.renew(&two, lease).unwrap(), Held::Mine);
+    assert_eq!(b.renew(&two, lease).unwrap(), LeaseHeld::Mine);
     b.name_successor(Some("two")).unwrap();
-    assert_eq!(b.renew(&two, lease).unwrap(), Held::Mine, "it leads already");
+    assert_eq!(b.renew(&two, lease).unwrap(), LeaseHeld::Mine, "it leads already");
     b.name_successor(Some("gone")).unwrap();
     b.release(&two).unwrap();
     assert_eq!(a.claim(&one, lease).unwrap(), None);
     pass(lease * 4);
     assert!(a.claim(&one, lease).unwrap().is_some(), "a successor that does not come stops nobody");
-    assert_eq!(a.renew(&one, lease).unwrap(), Held::Mine);
+    assert_eq!(a.renew(&one, lease).unwrap(), LeaseHeld::Mine);
     a.release(&one).unwrap();
     assert!(b.claim(&two, lease).unwrap().is_some());
 }

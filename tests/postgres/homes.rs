@@ -78,6 +78,7 @@ impl Host {
             log,
             host,
             start: None,
+            rules: String::new(),
             roles: "lead".to_owned(),
             durability: Durability::Single,
             bound,

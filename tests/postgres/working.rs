@@ -96,12 +96,33 @@ fn attempts_run_on_all_hosts() {
     assert_eq!(calls.iter().sum::<usize>(), 61 * each, "each call is made once");
     assert!(calls.iter().all(|count| *count >= 12 * each), "{calls:?}");
 
+    // A worker that ends in order loses nothing: what it has begun ends first, and is asked once.
+    produce(&hosts, 0, 201..231, &[0, 1, 2]);
+    wait_for("b works", || {
+        let held = "SELECT count(*) FROM summarizer.jobs WHERE holder LIKE 'b/%'";
+        (servers.sql(0, held) != ["0"]).then_some(())
+    });
+    let status = hosts[0].json(&["cluster", "status"]).unwrap();
+    let works =
+        status["hosts"].as_array().unwrap().iter().find(|host| host["host"] == "b").unwrap();
+    assert_eq!(works["places"], 6, "{status}");
+    let shown = hosts[0].command(&["cluster", "status"]).output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    println!("{shown}");
+    assert!(shown.contains("WORK") && shown.contains(" of 6"), "{shown}");
+    hosts[1].end(Signal::TERM);
+    wait_for_outcomes(&hosts[0], 91);
+    let calls: usize = models.iter().map(|model| model.seen().len()).sum();
+    assert_eq!(calls, 91 * each, "each call is made once");
+    hosts[1].serve();
+    wait_for("b follows", || (hosts[1].role().as_deref() == Some("follower")).then_some(()));
+
     // What only the leader can read runs there.
     produce(&hosts, 1, 61..81, &[0]);
-    wait_for_outcomes(&hosts[0], 81);
+    wait_for_outcomes(&hosts[0], 111);
     let completed =
         |host: &Host| host.home.acks().iter().filter(|ack| ack["status"] == "completed").count();
-    assert_eq!(completed(&hosts[0]), 81);
+    assert_eq!(completed(&hosts[0]), 111);
 
     // A worker that is killed costs the attempts that it had, and no request.
     produce(&hosts, 0, 81..121, &[0, 1, 2]);
@@ -110,9 +131,9 @@ fn attempts_run_on_all_hosts() {
         (servers.sql(0, held) != ["0"]).then_some(())
     });
     hosts[2].end(Signal::KILL);
-    let outcomes = wait_for_outcomes(&hosts[0], 121);
+    let outcomes = wait_for_outcomes(&hosts[0], 151);
     assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
-    assert_eq!(completed(&hosts[0]), 121);
+    assert_eq!(completed(&hosts[0]), 151);
 
     // So does a leader.
     produce(&hosts, 0, 121..161, &[0, 1, 2]);
@@ -122,9 +143,9 @@ fn attempts_run_on_all_hosts() {
     });
     hosts[0].end(Signal::KILL);
     hosts[0].serve();
-    let outcomes = wait_for_outcomes(&hosts[1], 161);
+    let outcomes = wait_for_outcomes(&hosts[1], 191);
     assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
-    assert_eq!(completed(&hosts[1]), 161);
+    assert_eq!(completed(&hosts[1]), 191);
     wait_for("no job is left", || {
         let left = "SELECT (SELECT count(*) FROM summarizer.jobs) + (SELECT count(*) FROM summarizer.reports)";
         (servers.sql(0, left) == ["0"]).then_some(())

@@ -135,6 +135,9 @@ pub struct HostStanding {
     pub applied: Option<u64>,
     /// Seconds since it was heard of.
     pub silent: f64,
+    /// Attempts that it carries out for the leader, and how many it takes at a time.
+    pub attempts: u64,
+    pub places: Option<i32>,
 }
 
 /// How a log is.
@@ -172,8 +175,9 @@ const STANDING: &str = "SELECT n, seq, hash, trimmed, trimmed_seq, trimmed_hash,
     FROM summarizer.heads WHERE log_id = $1";
 
 const HOSTS: &str = "SELECT host, release, shipped, applied, \
-        extract(epoch FROM clock_timestamp() - seen)::float8, roles \
-    FROM summarizer.hosts WHERE log_id = $1 ORDER BY host";
+        extract(epoch FROM clock_timestamp() - seen)::float8, roles, places, \
+        (SELECT count(*) FROM summarizer.jobs j WHERE j.log_id = $1 AND split_part(j.holder, '/', 1) = h.host) \
+    FROM summarizer.hosts h WHERE log_id = $1 ORDER BY host";
 
 const FORGET_HOST: &str =
     "DELETE FROM summarizer.hosts WHERE log_id = $1 AND host = $2 RETURNING 0::int8";
@@ -220,6 +224,8 @@ impl Cluster {
                     applied: applied.and_then(|applied| applied.try_into().ok()),
                     silent: row.try_get(4).map_err(|error| odd(&error))?,
                     roles: row.try_get(5).map_err(|error| odd(&error))?,
+                    places: row.try_get(6).map_err(|error| odd(&error))?,
+                    attempts: number(row, 7)?,
                 });
             }
             let (end, start) = (end(row, 0)?, end(row, 3)?);

@@ -15,6 +15,8 @@ use super::rows::{blob, number, odd, signed};
 
 /// Most reports in one answer.
 const REPORTS_MAX: i64 = 512;
+/// About how many bytes of reports are in one answer.
+const REPORT_BYTES: i64 = 4 << 20;
 /// The places of a host count for so long after it was heard of.
 const HEARD_SECONDS: f64 = 5.0;
 
@@ -22,7 +24,7 @@ const FORGET_OTHERS: &str = "WITH gone AS (DELETE FROM summarizer.jobs WHERE log
     DELETE FROM summarizer.reports r WHERE r.log_id = $1 AND NOT EXISTS (\
         SELECT FROM summarizer.jobs j WHERE j.log_id = $1 AND j.job = r.job AND j.leader = $2) RETURNING 0::int8";
 
-const LIST: &str = "INSERT INTO summarizer.jobs (log_id, job, leader) SELECT $1, job, $2 FROM unnest($3) AS job \
+const LIST: &str = "INSERT INTO summarizer.jobs (log_id, job, leader, rules) SELECT $1, job, $2, $4 FROM unnest($3) AS job \
     ON CONFLICT (log_id, job) DO NOTHING RETURNING pg_notify('summarizer', $1)";
 
 const STANDING: &str = "SELECT job, holder IS NOT NULL, coalesce(lease_until < clock_timestamp(), false) \
@@ -34,9 +36,13 @@ const WITHDRAW: &str = "DELETE FROM summarizer.jobs WHERE log_id = $1 AND leader
 const REMOVE: &str = "WITH gone AS (DELETE FROM summarizer.jobs WHERE log_id = $1 AND leader = $2 AND job = ANY($3)) \
     DELETE FROM summarizer.reports WHERE log_id = $1 AND job = ANY($3) RETURNING 0::int8";
 
-const REPORTS: &str = "SELECT r.job, r.number, r.outcome FROM summarizer.reports r \
-    JOIN summarizer.jobs j ON j.log_id = r.log_id AND j.job = r.job AND j.leader = $2 \
-    WHERE r.log_id = $1 ORDER BY r.job, r.number LIMIT $3";
+const REPORTS: &str = "SELECT job, number, outcome FROM (\
+    SELECT job, number, outcome, coalesce(sum(octet_length(outcome)) OVER (ORDER BY job, number ROWS BETWEEN \
+        UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before FROM (\
+        SELECT r.job, r.number, r.outcome FROM summarizer.reports r \
+        JOIN summarizer.jobs j ON j.log_id = r.log_id AND j.job = r.job AND j.leader = $2 \
+        WHERE r.log_id = $1 ORDER BY r.job, r.number LIMIT $3) AS first) AS counted \
+    WHERE before <= $4 ORDER BY job, number";
 
 const DROP_REPORTS: &str = "DELETE FROM summarizer.reports r USING unnest($2, $3) AS taken (job, number) \
     WHERE r.log_id = $1 AND r.job = taken.job AND r.number = taken.number RETURNING 0::int8";
@@ -44,10 +50,10 @@ const DROP_REPORTS: &str = "DELETE FROM summarizer.reports r USING unnest($2, $3
 const PLACES: &str = "SELECT coalesce(sum(places), 0)::int8 FROM summarizer.hosts WHERE log_id = $1 AND host <> $2 \
         AND 'work' = ANY(string_to_array(roles, ',')) AND seen > clock_timestamp() - $3 * interval '1 second'";
 
-/// Jobs of a leader that was deposed are left alone.
+/// Jobs of a leader that was deposed, or that has other rules about data, are left alone.
 const CLAIM: &str = "WITH free AS (SELECT j.job FROM summarizer.jobs j \
         JOIN summarizer.heads h ON h.log_id = j.log_id AND h.leader = j.leader \
-        WHERE j.log_id = $1 AND j.holder IS NULL ORDER BY j.job LIMIT $3 FOR UPDATE OF j SKIP LOCKED) \
+        WHERE j.log_id = $1 AND j.holder IS NULL AND j.rules = $5 ORDER BY j.job LIMIT $3 FOR UPDATE OF j SKIP LOCKED) \
     UPDATE summarizer.jobs j SET holder = $2, lease_until = clock_timestamp() + $4 * interval '1 second' \
     FROM free WHERE j.log_id = $1 AND j.job = free.job RETURNING j.job";
 
@@ -88,7 +94,15 @@ impl SharedJobs for PostgresLog {
     }
 
     fn list(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError> {
-        self.write_jobs(LIST, me, jobs)
+        self.with(|runtime, session, access| {
+            let params = [
+                (&access.log as _, Type::TEXT),
+                (&me.to_string() as _, Type::TEXT),
+                (&all(jobs) as _, Type::INT8_ARRAY),
+                (&access.rules as _, Type::TEXT),
+            ];
+            session.write(runtime, LIST, &params).map(|_| ())
+        })
     }
 
     fn standing(&mut self, me: &Member) -> Result<Vec<(u64, JobStanding)>, SharedError> {
@@ -122,6 +136,7 @@ impl SharedJobs for PostgresLog {
                 (&access.log as _, Type::TEXT),
                 (&me.to_string() as _, Type::TEXT),
                 (&REPORTS_MAX as _, Type::INT8),
+                (&REPORT_BYTES as _, Type::INT8),
             ];
             let rows = session.read(runtime, REPORTS, &params)?;
             let report = |row| {
@@ -169,6 +184,7 @@ impl SharedJobs for PostgresLog {
                 (&me.to_string() as _, Type::TEXT),
                 (&signed(count as u64) as _, Type::INT8),
                 (&lease.as_secs_f64() as _, Type::FLOAT8),
+                (&access.rules as _, Type::TEXT),
             ];
             let rows = session.write(runtime, CLAIM, &params)?;
             rows.iter().map(|row| number(row, 0)).collect()

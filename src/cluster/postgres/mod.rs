@@ -24,7 +24,7 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 
 use super::shared_log::{
-    Appended, Claim, End, Held, Listed, Member, Outgoing, PREFERENCE, Reading, SharedError,
+    Appended, Claim, End, LeaseHeld, Listed, Member, Outgoing, PREFERENCE, Reading, SharedError,
     SharedLog,
 };
 
@@ -61,6 +61,8 @@ pub struct Access {
     pub host: String,
     /// The start of the service, for a service.
     pub start: Option<String>,
+    /// Its rules about data, for a service. Hosts with other rules take no work from it.
+    pub rules: String,
     /// What it does for the others, as `cluster.roles` names it.
     pub roles: String,
     pub durability: Durability,
@@ -485,7 +487,7 @@ impl SharedLog for PostgresLog {
         })
     }
 
-    fn renew(&mut self, me: &Member, lease: Duration) -> Result<Held, SharedError> {
+    fn renew(&mut self, me: &Member, lease: Duration) -> Result<LeaseHeld, SharedError> {
         let held = self.with(|runtime, session, access| {
             let params = [
                 (&access.log as _, Type::TEXT),
@@ -493,10 +495,10 @@ impl SharedLog for PostgresLog {
                 (&lease.as_secs_f64() as _, Type::FLOAT8),
             ];
             let rows = session.write_small(runtime, RENEW, &params)?;
-            let Some(row) = rows.first() else { return Ok(Held::Deposed) };
+            let Some(row) = rows.first() else { return Ok(LeaseHeld::Deposed) };
             let successor: Option<String> = row.try_get(0).map_err(|error| odd(&error))?;
             let other = successor.filter(|host| *host != me.host);
-            Ok(other.map_or(Held::Mine, Held::For))
+            Ok(other.map_or(LeaseHeld::Mine, LeaseHeld::For))
         })?;
         if self.has_news() {
             // The lease is what was asked for, whatever comes of this.

@@ -83,6 +83,7 @@ CREATE TABLE summarizer.jobs (
     log_id      text   NOT NULL,
     job         bigint NOT NULL,                -- the record that started the attempt; every host has it
     leader      text   NOT NULL,                -- host and start of the program that listed it
+    rules       text   NOT NULL,                -- a hash of its rules about data
     holder      text,                           -- host and start of the program that carries it out
     lease_until timestamptz,                    -- until when it has it
     PRIMARY KEY (log_id, job)
