@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::causes::{held_by_another, not_forgotten};
 use super::failure::{Exit, Failure};
-use super::file_events::events_of_file;
+use super::file_events::items_of_file;
 use super::held_home::HeldHome;
 use super::intake::importing;
 use super::published::{Published, VersionChoice, each_newest, one_named, open_bus, text, unread};
@@ -109,7 +109,7 @@ impl ForgetArgs {
         let mut wanted = Wanted { before: self.before, ..Wanted::default() };
         for word in &self.words {
             let name = known_name(context, word);
-            let events = events_of_file(context, &name);
+            let events = items_of_file(context, &name);
             if !events.is_empty() {
                 wanted.sources.extend(events);
                 continue;

@@ -128,7 +128,7 @@ fn show_made(context: &Context, ended: &Ended) {
         return;
     }
     let shown = &made[..made.len().min(SHOWN)];
-    made_lines(context, Prose::of_stdout(), shown).iter().for_each(|line| context.ui.out(line));
+    made_lines(Prose::of_stdout(), shown).iter().for_each(|line| context.ui.out(line));
     if made.len() > SHOWN {
         context.ui.out(ui::dim(&format!("and {} more", made.len() - SHOWN)));
     }

@@ -384,7 +384,7 @@ fn follow(
     if !context.ui.json {
         name_earlier(context, &ended, Naming::Replaced);
         let made = Made::wait_with_earlier(context, &ended);
-        made_lines(context, Prose::of_stdout(), &made).iter().for_each(|line| context.ui.out(line));
+        made_lines(Prose::of_stdout(), &made).iter().for_each(|line| context.ui.out(line));
         context.ui.talk(ui::dim("next: `summarizer read` shows the newest summaries"));
     }
     let good = |ack: &Value| matches!(ack["status"].as_str(), Some("completed" | "duplicate"));

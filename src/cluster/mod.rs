@@ -46,7 +46,7 @@
 //! The lease decides only when another host may try. It may be wrong without harm.
 //!
 //! See docs/adr/0127-one-log-for-many-hosts.md, docs/adr/0129-hosts-that-follow.md and
-//! docs/adr/0133-work-on-all-hosts.md.
+//! docs/adr/0132-work-on-all-hosts.md.
 
 pub mod access;
 pub mod claimer;
