@@ -1210,6 +1210,9 @@ fn every_command_says_who_said_what_in_a_small_chat_and_who_wrote_a_mail() {
         [2026-02-11, 23:50:00] Ben: The plumber comes tomorrow at nine.\n\
         [2026-02-12, 00:20:00] Cleo: I open the door for him.\n";
     std::fs::write(person.path("own/hall.txt"), chat).unwrap();
+    let short = "[2026-02-11, 08:15:00] Ana: ok\n[2026-02-11, 23:50:00] Ben: yes\n\
+        [2026-02-12, 12:20:00] Ana: fine, I take the bus\n";
+    std::fs::write(person.path("own/bus.txt"), short).unwrap();
     let mail = "From: Ana Ruiz <ana@x.example>\nSubject: The bridge\n\
         Date: Mon, 9 Feb 2026 10:00:00 +0000\n\nThe council repairs the bridge in March.\n";
     std::fs::write(person.path("own/bridge.eml"), mail).unwrap();
@@ -1223,11 +1226,15 @@ fn every_command_says_who_said_what_in_a_small_chat_and_who_wrote_a_mail() {
         &["sum", "own/hall.txt", "own/bridge.eml"],
         &["sum", "own/hall.txt", "--length", "short"],
         &home(&["add", "--init", "own"]),
-        &home(&["read"]),
+        &home(&["read", "--last", "20"]),
     ] {
         says(&person.run(0, args).out, &said);
     }
-    let rows = person.json(0, &home(&["read"]));
+    for args in [&["sum", "own/bus.txt"][..], &["sum", "own"], &home(&["read", "--last", "20"])] {
+        let out = person.run(0, args).out;
+        says(&out, &["Ana: ok", "Ben: yes", "Ana: fine, I take the bus"]);
+    }
+    let rows = person.json(0, &home(&["read", "--last", "20"]));
     let meta = |name: &str| {
         let one = rows.iter().find(|row| row["meta"]["source_name"] == name).unwrap();
         one["meta"]["authors"].clone()

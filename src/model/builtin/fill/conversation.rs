@@ -14,6 +14,8 @@ use super::scene::Scene;
 
 /// Longest name of a speaker, in bytes.
 const NAME_BYTES_MAX: usize = 40;
+/// In a conversation of so few sentences none is too short to be shown.
+const FEW: usize = 3;
 /// Longest answer that only accepts a request, in tokens.
 const ACCEPTING_TOKENS_MAX: usize = 8;
 
@@ -31,6 +33,13 @@ pub(crate) fn is_between_people(scene: &Scene<'_, '_>) -> bool {
         1 => scene.text.spoken_by.iter().flatten().any(|by| by.name.is_some()),
         _ => true,
     }
+}
+
+/// Everything that is said in a conversation of a few sentences; `None` for a longer one.
+pub(crate) fn few_said(scene: &Scene<'_, '_>, sentences: &[usize]) -> Option<Vec<usize>> {
+    let is_said = |at: &&usize| speaker(scene, scene.text.block_of(**at)).is_some();
+    let said: Vec<usize> = sentences.iter().filter(is_said).take(FEW + 1).copied().collect();
+    ((1..=FEW).contains(&said.len())).then_some(said)
 }
 
 /// A sentence behind the name of its speaker.

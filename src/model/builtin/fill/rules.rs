@@ -87,13 +87,16 @@ impl Scene<'_, '_> {
                 focus.item().map_or(Filled::Nothing, |at| alike::number(self, at, names))
             }
             Rule::Sentences { over, most, bytes, who, named } => {
-                let (found, most) = (self.select(over, focus, *who), self.scaled(*most).max(1));
+                let named = *named && conversation::is_between_people(self);
+                let few = || conversation::few_said(self, &focus.sentences);
+                let few = (named && over.best && over.purpose.is_none()).then(few).flatten();
+                let found = few.unwrap_or_else(|| self.select(over, focus, *who));
+                let most = self.scaled(*most).max(1);
                 // Tasks that look alike are still several.
                 let found = match over.marked {
                     Some(_) => found.into_iter().take(most).collect(),
                     None => self.best_of(found, most),
                 };
-                let named = *named && conversation::is_between_people(self);
                 let quote = |at| match named {
                     true => conversation::with_speaker(self, at, *bytes),
                     false => self.quote_from(at, 0, *bytes),
