@@ -251,7 +251,7 @@ fn is_task(text: &Text<'_>, at: usize, said: &str) -> bool {
     let Some(heading) = heading else { return false };
     let named = fold(heading.trim_matches(|c: char| !c.is_alphanumeric()));
     block.kind == Kind::Item
-        && lexicon().ask.headings.iter().any(|known| named == *known)
+        && lexicon().ask.headings.contains(&named)
         && !says_something(said.trim_end_matches(STOPS))
 }
 

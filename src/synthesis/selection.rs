@@ -362,10 +362,10 @@ fn cid_url(item: &BusSummary) -> String {
     format!("{SUMMARY_SCHEME}{}/{}/{}", item.stream, item.day, item.summary_id)
 }
 
-/// What a group says, as the output of a wave: each claim once with all summaries that make it, and
-/// what was left out with the reason.
+/// What a group says, as the output of a wave: each claim once, with one summary of each source that makes
+/// it, and what was left out with the reason.
 fn output(group: &SelectionGroup, labels: &Labels) -> String {
-    let mut claims: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut claims: Vec<(String, Vec<&BusSummary>)> = Vec::new();
     let mut said: BTreeMap<String, usize> = BTreeMap::new();
     let mut left_out = String::new();
     for item in &group.items {
@@ -386,7 +386,7 @@ fn output(group: &SelectionGroup, labels: &Labels) -> String {
                         Some(title) => format!("{title}: {text}"),
                         None => text,
                     };
-                    claims.push((text, vec![label]));
+                    claims.push((text, vec![item]));
                 }
                 Entry::Occupied(place) => {
                     let (told, cited) = &mut claims[*place.get()];
@@ -394,8 +394,13 @@ fn output(group: &SelectionGroup, labels: &Labels) -> String {
                     if claims::without_day(&text) == *told {
                         *told = text;
                     }
-                    if !cited.contains(&label) {
-                        cited.push(label);
+                    // Several flows that read one source say it once.
+                    let is_known = |one: &&BusSummary| {
+                        one.summary_id == item.summary_id
+                            || !item.sources.is_empty() && one.sources == item.sources
+                    };
+                    if !cited.iter().any(is_known) {
+                        cited.push(item);
                     }
                 }
             }
@@ -406,7 +411,8 @@ fn output(group: &SelectionGroup, labels: &Labels) -> String {
     }
     let mut text = String::from("## Findings\n\n");
     for (claim, cited) in claims {
-        let marks: String = cited.iter().map(|label| format!(" [@{label}]")).collect();
+        let mark = |item: &&BusSummary| format!(" [@{}]", labels.label(item));
+        let marks: String = cited.iter().map(mark).collect();
         text.push_str(&format!("- {claim}{marks}\n"));
     }
     if !left_out.is_empty() {
@@ -558,6 +564,34 @@ mod tests {
                 names.extend(spelled);
             }
         }
+    }
+
+    #[test]
+    fn a_claim_has_one_label_for_each_source_however_many_flows_read_it() {
+        let item = |number: u8, source: &str| BusSummary {
+            summary_id: format!("sum_{number:032x}"),
+            stream: Stream::Documents.to_string(),
+            day: "2026-03-05".to_owned(),
+            text: "The roof of the hall was repaired in May.".to_owned(),
+            title: String::new(),
+            sources: vec![source.to_owned()],
+            at_ms: 0,
+            publish: None,
+            is_replaced: false,
+            is_doubtful: false,
+            subject: Vec::new(),
+            meta: serde_json::Map::new(),
+            tags: Vec::new(),
+        };
+        let group = SelectionGroup {
+            id: "g".to_owned(),
+            title: "G".to_owned(),
+            items: vec![item(1, "a.md"), item(2, "a.md"), item(3, "b.md")],
+            private: Vec::new(),
+        };
+        let labels = Labels::of(std::slice::from_ref(&group));
+        let claim = "- The roof of the hall was repaired in May. [@s1] [@s3]";
+        assert_eq!(output(&group, &labels), format!("## Findings\n\n{claim}\n"));
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct BusSummary {
     pub day: String,
     pub text: String,
     pub title: String,
+    /// What it was made from.
+    pub sources: Vec<String>,
     /// When its source was made, in milliseconds.
     pub at_ms: i64,
     /// Whether it may be shown to others; `None` where no source says.
@@ -68,6 +70,7 @@ impl BusSummary {
             day: day.to_owned(),
             text: item.summary_text().to_owned(),
             title: text("/title").unwrap_or_default().to_owned(),
+            sources: item.upstream_ids().map(str::to_owned).collect(),
             at_ms: item.value["ts_abs_ms"].as_i64().unwrap_or(0),
             publish: match mark.is_some_and(VersionMark::is_private) {
                 true => Some(false),
@@ -86,8 +89,7 @@ impl BusSummary {
     fn with_outputs(mut self, item: &Item) -> BusSummary {
         let outputs = item.value["outputs"].to_string();
         let outputs = serde_json::from_str::<OutputWords<'_>>(&outputs).unwrap_or_default();
-        let sources: Vec<String> = item.upstream_ids().map(str::to_owned).collect();
-        let words = memo::words(&self.title, &outputs, &self.tags, &self.meta, &sources);
+        let words = memo::words(&self.title, &outputs, &self.tags, &self.meta, &self.sources);
         self.is_doubtful = words.is_doubtful;
         let structured = |name: &str| item.value["outputs"]["structured"][name].as_str();
         let subject = ["job_title", "company_name"].into_iter().filter_map(structured);
