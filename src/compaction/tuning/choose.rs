@@ -190,7 +190,7 @@ impl ChoiceFacts<'_> {
                  {high} is as good for these runs"
             )),
             false => text.push_str(&format!(
-                "; with the fallback {fallback}, no neighbouring event threshold is as good"
+                "; with the fallback {fallback}, no neighbouring event threshold tried is as good"
             )),
         }
         if let Some(default) = self.default.filter(|default| *default != self.chosen) {
