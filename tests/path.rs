@@ -2116,3 +2116,24 @@ fn a_question_to_a_service_that_ends_does_not_wait() {
     assert!(!is_ending || told.contains("the service is ending"), "{told}");
     child.wait().unwrap();
 }
+
+/// The prompts that are shown are those that lead to the answer: a short text is read whole.
+#[test]
+fn no_question_is_shown_whose_answer_no_prompt_uses() {
+    let person = person_with(&[("note.md", "The roof costs 900 EUR. We decide on Monday.\n")]);
+    let run = ["flow", "run", "brief", "--input", "note.md", "--show-prompts"];
+    let shown = person.run(0, &run).err;
+    assert_eq!(shown.matches("(turn 0)").count(), 1, "{shown}");
+    assert!(!shown.contains("You condense one part"), "{shown}");
+    let report = person.json(0, &run).pop().unwrap();
+    let nodes: Vec<&str> = report["calls"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|call| call["node"].as_str().unwrap())
+        .collect();
+    assert_eq!(nodes, ["brief"]);
+    person.run(0, &home(&["add", "--init", "note.md"]));
+    let explained = person.json(0, &home(&["explain", "note.md", "--show-prompts"])).pop().unwrap();
+    assert!(!explained.to_string().contains("You condense one part"), "{explained}");
+}

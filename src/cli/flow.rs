@@ -528,13 +528,18 @@ fn report(
         report["metrics"] = json!(metrics);
     }
     if show_prompts {
-        report["calls"] = json!(outcome.calls);
+        report["calls"] = json!(asked(&outcome.calls).collect::<Vec<_>>());
     }
     context.ui.json(&report);
 }
 
+/// The calls whose questions a person may see.
+fn asked(calls: &[flow::CallRecord]) -> impl Iterator<Item = &flow::CallRecord> {
+    calls.iter().filter(|call| !call.messages.is_empty())
+}
+
 fn show_calls(context: &Context, calls: &[flow::CallRecord]) {
-    for call in calls {
+    for call in asked(calls) {
         context.ui.talk(bold(&format!("── {} (turn {}) ──", call.node, call.turn)));
         for message in &call.messages {
             context.ui.talk(bold(&format!("{}:", message.role.name())));

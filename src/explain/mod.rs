@@ -429,7 +429,8 @@ fn prompts(again: &check::RerunResult, provenance: Option<&Provenance>) -> Promp
             };
         }
     };
-    let calls = made.calls.iter().map(|call| {
+    let asked = made.calls.iter().filter(|call| !call.messages.is_empty());
+    let calls = asked.map(|call| {
         let mut left = PROMPT_BYTES_MAX;
         let messages: Vec<Value> = call
             .messages

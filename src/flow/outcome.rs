@@ -31,7 +31,8 @@ pub struct CallRecord {
     pub identity: ModelIdentity,
     /// The answer as received.
     pub text: String,
-    /// The conversation, when prompts are kept.
+    /// The conversation, when prompts are kept; none where the embedded summarizer condensed a part by rule that
+    /// no prompt shows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
 }

@@ -448,6 +448,10 @@ fn condense(
         Some((bytes, tree)) if bytes == prompt_bytes => Some(tree),
         _ => job.build()?,
     };
+    if !too_long && asker.provider.is_free() {
+        // The embedded summarizer made the tree by rule, no model was asked, and no prompt shows its parts.
+        asker.ledger.lock().calls.iter_mut().for_each(|call| call.messages.clear());
+    }
     if let (true, Some(tree)) = (too_long, &tree) {
         let kind = pack.inputs().iter().find(|input| input.name == main).map(|input| input.kind);
         let around = options.surroundings.unwrap_or(&unknown);
