@@ -2137,3 +2137,32 @@ fn no_question_is_shown_whose_answer_no_prompt_uses() {
     let explained = person.json(0, &home(&["explain", "note.md", "--show-prompts"])).pop().unwrap();
     assert!(!explained.to_string().contains("You condense one part"), "{explained}");
 }
+
+/// The first line of a job post is the title of the job, in its screening and in digests.
+#[test]
+fn a_job_post_is_called_by_its_job() {
+    let post = "Senior Rust Engineer (m/f/d) at Riverbank Software\n\nRiverbank Software builds control systems \
+                for water plants. We look for an engineer who writes Rust every day.\nRequirements: five years of \
+                experience, Rust, Linux.\nRemote within the EU, 75000 to 88000 EUR a year.\n";
+    let person = person_with(&[("mine/post.txt", post)]);
+    person.run(0, &home(&["add", "--init", "mine"]));
+    let screening = "jobs.posting.screen.job_screening.v2";
+    let screened = person.run(0, &home(&["add", "mine", "--flow", screening])).out;
+    says(&screened, &["Senior Rust Engineer (Riverbank Software)."]);
+    person.run(0, &home(&["digest", "build"]));
+    let memo = person.run(0, &home(&["digest", "show"])).out;
+    says(&memo, &["- Senior Rust Engineer: Riverbank Software builds", "(mine/post.txt)"]);
+}
+
+/// What somebody will do by a day is a task with that day, in running text too.
+#[test]
+fn what_somebody_will_do_until_a_day_is_a_task() {
+    let note = "---\ndate: 2026-02-27\n---\nWe looked at the pump, and the test went well. Clara will write the report \
+                about the test until Friday. The budget stays at 12000 EUR.\n";
+    let person = person_with(&[("mine/note.md", note)]);
+    person.run(0, &home(&["add", "--init", "mine", "--flow", "task"]));
+    let tasks = person.json(0, &home(&["task", "list"]));
+    assert_eq!(tasks.len(), 1, "{tasks:?}");
+    assert_eq!(tasks[0]["text"], "Clara will write the report about the test until Friday.");
+    assert_eq!(tasks[0]["due"], "2026-03-06");
+}

@@ -120,9 +120,19 @@ impl MemoItem {
     /// Takes over what another summary of the same sources says. The text of the better one stays.
     fn join(&mut self, other: &MemoItem) {
         let rank = |told: &MemoItem| (!told.is_class, told.text.chars().count());
+        // A title says more than the name of the source.
+        let has_title =
+            |told: &MemoItem| told.source.as_ref().is_some_and(|name| *name != told.title);
+        let takes_title = match (has_title(self), has_title(other)) {
+            (true, false) => false,
+            (false, true) => true,
+            _ => rank(other) > rank(self),
+        };
+        if takes_title {
+            self.title.clone_from(&other.title);
+        }
         if rank(other) > rank(self) {
             self.text.clone_from(&other.text);
-            self.title.clone_from(&other.title);
             self.summary_id.clone_from(&other.summary_id);
             self.is_class = other.is_class;
         }
@@ -196,6 +206,8 @@ struct Structured {
     decisions: Value,
     questions: Value,
     open_questions: Value,
+    /// The job of a posting. A flow that reads one gives no other title.
+    job_title: Value,
     /// What a pipeline run was, and how it ended.
     what_ran: Value,
     status: Value,
@@ -365,7 +377,9 @@ pub(crate) fn words(
         told.insert(0, run);
     }
     // A row of a table is no name, and neither is a sentence or an item of a list. A chat has its own.
-    let is_named = source.is_some() && (is_talk(meta) || is_sentence(title));
+    let job = structured.job_title.as_str().map(str::trim).filter(|job| !job.is_empty());
+    let title = job.unwrap_or(title);
+    let is_named = source.is_some() && job.is_none() && (is_talk(meta) || is_sentence(title));
     let title = if is_row(title) { "" } else { title };
     let title = shorten(&one_line(title), LABEL_CHARS);
     let elsewhere: BTreeSet<String> = tasks
