@@ -66,6 +66,11 @@ pub(crate) fn log_failed(error: &LogError) -> Failure {
         LogError::Keys(_) => failure.hint(
             "restore the file from a backup; `summarizer recover` makes a log without the texts and answers",
         ),
+        #[cfg(feature = "cluster")]
+        LogError::Shared(_) => failure.hint(
+            "give the command on the host that leads, while its service runs: `summarizer cluster status` names it; \
+             requests in the queue of this host are taken in while `summarizer serve` runs here",
+        ),
         // The cause has its own advice.
         _ if failure.trouble().is_some() => failure,
         _ => failure.hint("start the command again; every start recovers"),

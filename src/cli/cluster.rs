@@ -62,8 +62,8 @@ enum Action {
     Status,
     /// Ask the leader to hand over to a host, and wait until that host leads
     ///
-    /// The leader ends in order, as at a stop, and then follows. It exits with 4 when the host does not lead in
-    /// time; the leader is then asked for nothing any more.
+    /// The leader ends in order, as at a stop, and then follows. The command exits with 4 when the host does not
+    /// lead in time, and withdraws its request.
     Promote {
         /// The host [default: this one]
         host: Option<String>,

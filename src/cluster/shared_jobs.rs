@@ -32,7 +32,7 @@ pub struct JobReport {
 
 /// The jobs of one log, by the event that started their attempt.
 pub trait SharedJobs: Send {
-    /// Forgets all that other leaders listed, with their reports.
+    /// Forgets all that other leaders listed, with their reports. Only the leader of the list does that.
     fn forget_others(&mut self, me: &Member) -> Result<(), SharedError>;
 
     /// Lists jobs that are not listed yet.

@@ -224,6 +224,7 @@ impl Database {
                 }
                 Wrote::Done
             }
+            Write::ForgetOthers { me } if tables.leader.as_ref() != Some(&me) => Wrote::Nothing,
             Write::ForgetOthers { me } => {
                 tables.jobs.retain(|_, job| job.leader == me);
                 let jobs = &tables.jobs;

@@ -223,6 +223,7 @@ pub fn check_jobs<L: SharedLog + SharedJobs>(
     assert_eq!(b.hold_jobs(&one, 5, lease, &[1]).unwrap(), [2]);
     assert_eq!((a.places(&leader).unwrap(), a.places(&one).unwrap()), (5, 0));
     a.forget_others(&leader).unwrap();
+    b.forget_others(&member("deposed", 1)).unwrap();
 
     // Reports of a worker count while it has the job, each once, and in order.
     b.report(&one, &[said(1, 0), said(1, 1), said(3, 0), said(2, 0)]).unwrap();

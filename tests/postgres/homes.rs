@@ -154,6 +154,10 @@ fn homes_share_a_log_by_commands() {
     // A command does not write beside the list.
     let (code, told) = a.fails(&["resume"]);
     assert!(code == 6 && told.contains("only the service of the host that leads"), "{told}");
+    assert!(told.contains("cluster status"), "{told}");
+    let told = a.run(&["doctor"]).stdout;
+    let told = String::from_utf8(told).unwrap();
+    assert!(!told.contains("summarizer drain") && !told.contains("a drain"), "{told}");
     assert_eq!(a.json(&["cluster", "verify"])["ok"], true);
 
     // A home with records begins a list, and others start from its backup.

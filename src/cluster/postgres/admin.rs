@@ -232,8 +232,8 @@ impl Cluster {
             let leads = member.as_ref().filter(|_| lease_left >= 0.0);
             let leads = leads.and_then(|member| member.split('/').next());
             for host in hosts.iter_mut().filter(|host| Some(host.host.as_str()) == leads) {
-                // Nobody is ahead of the list, and who leads is level with it.
-                host.applied = Some(end.n);
+                // Nobody is ahead of the list, and who leads is level with it. It carries nothing out for others.
+                (host.applied, host.places) = (Some(end.n), None);
             }
             Ok(Standing {
                 server,

@@ -20,8 +20,10 @@ const REPORT_BYTES: i64 = 4 << 20;
 /// The places of a host count for so long after it was heard of.
 const HEARD_SECONDS: f64 = 5.0;
 
-const FORGET_OTHERS: &str = "WITH gone AS (DELETE FROM summarizer.jobs WHERE log_id = $1 AND leader <> $2 RETURNING job) \
-    DELETE FROM summarizer.reports r WHERE r.log_id = $1 AND NOT EXISTS (\
+/// A leader that was deposed and does not know it must not take away what the present one listed.
+const FORGET_OTHERS: &str = "WITH mine AS (SELECT FROM summarizer.heads WHERE log_id = $1 AND leader = $2), \
+    gone AS (DELETE FROM summarizer.jobs WHERE log_id = $1 AND leader <> $2 AND EXISTS (SELECT FROM mine)) \
+    DELETE FROM summarizer.reports r WHERE r.log_id = $1 AND EXISTS (SELECT FROM mine) AND NOT EXISTS (\
         SELECT FROM summarizer.jobs j WHERE j.log_id = $1 AND j.job = r.job AND j.leader = $2) RETURNING 0::int8";
 
 const LIST: &str = "INSERT INTO summarizer.jobs (log_id, job, leader, rules) SELECT $1, job, $2, $4 FROM unnest($3) AS job \
