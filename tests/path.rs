@@ -1898,14 +1898,16 @@ fn a_source_has_one_name_everywhere() {
     person.run(0, &home(&["digest", "build"]));
     let read = person.run(0, &home(&["read", "--last", "20"])).out;
     let mail = "Offer for the roof";
-    says(&read, &["Family\n", "2026-02-11 09:00", "2026-02-11 20:00", "mine/house/cellar/pump.md"]);
+    let sessions = ["Family, 2026-02-11 09:00", "Family, 2026-02-11 20:00"];
+    says(&read, &sessions);
+    says(&read, &["mine/house/cellar/pump.md"]);
     assert!(read.lines().any(|line| line == mail), "{read}");
     let tasks = person.run(0, &home(&["task", "list"])).out;
     let names = [mail, "Family, 2026-02-11 09:00", "Family, 2026-02-11 20:00"];
     says(&tasks, &names);
     says(&tasks, &["mine/house/cellar/pump.md"]);
     let memo = person.run(0, &home(&["digest", "show", "tasks.open"])).out;
-    says(&memo, &["(2026-02-11 09:00, Family, ", "(2026-02-11 20:00, Family, "]);
+    says(&memo, &["(Family, 2026-02-11 09:00, ", "(Family, 2026-02-11 20:00, "]);
     says(&memo, &[", mine/house/cellar/pump.md, ", ", Offer for the roof, "]);
     assert!(!format!("{read}{tasks}{memo}").contains("draft.eml"), "{read}{tasks}{memo}");
     // Both the name and the file find it.

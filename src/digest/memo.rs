@@ -917,6 +917,12 @@ fn named<'a>(items: &[&'a MemoItem]) -> Vec<NamedTask<'a>> {
     found
 }
 
+/// Whether a name ends with a day, or with a time of it.
+fn says_day(name: &str, day: &str) -> bool {
+    let day = day.split(' ').next().unwrap_or(day);
+    name.rfind(", ").is_some_and(|at| name[at + 2..].starts_with(day))
+}
+
 fn tasks(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     let all = named(items);
     let (open, closed): (Vec<_>, Vec<_>) = all.into_iter().partition(|task| task.closed.is_none());
@@ -944,7 +950,12 @@ fn tasks(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
             if let Some(due) = &task.task.due {
                 let _ = write!(memo, " **due {}**", inline(due));
             }
-            let _ = write!(memo, " ({day}, {}", linked(task.first, task.first.name()));
+            let named = linked(task.first, task.first.name());
+            // The name of a session says its day already.
+            let _ = match says_day(task.first.name(), &day) {
+                true => write!(memo, " ({named}"),
+                false => write!(memo, " ({day}, {named}"),
+            };
             if let Some(project) = task.first.project.as_ref().filter(|_| several) {
                 let _ = write!(memo, ", {}", label(project, LABEL_CHARS));
             }
@@ -1007,12 +1018,9 @@ fn sources(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     for told in items {
         let (id, stream) = (&told.summary_id, told.stream);
         let path = told.path();
-        let name = linked(told, told.name());
-        line!(
-            memo,
-            "- <a id=\"{id}\"></a>{name}, {}: [{id}]({BUS_HOME}{path}), {stream}",
-            told.day
-        );
+        let (name, day) = (linked(told, told.name()), told.day.to_string());
+        let day = if says_day(told.name(), &day) { String::new() } else { format!(", {day}") };
+        line!(memo, "- <a id=\"{id}\"></a>{name}{day}: [{id}]({BUS_HOME}{path}), {stream}");
     }
     line!(memo);
     line!(memo, "</details>");
