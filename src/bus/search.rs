@@ -152,9 +152,9 @@ mod tests {
         assert_eq!(find("roof garden"), None);
         let text = "Dr. Weber moved the art show. He starts at 10 a.m. on Friday. Bring the picture to Mrs. Lang.";
         let find = |query: &str| hit(&["a.md", "T"], text, &words(query));
-        let row = (1..200).map(|n| format!("column {n}: value{n};")).collect::<Vec<_>>().join(" ");
-        let Some(Hit::Sentence(cut)) = hit(&[], &row, &words("value120")) else { panic!() };
-        assert!(cut.chars().count() <= SENTENCE_CHARS + 4 && cut.contains("value120;"), "{cut}");
+        let row = (1..60).map(|n| format!("column {n}: value{n};")).collect::<Vec<_>>().join(" ");
+        let Some(Hit::Sentence(cut)) = hit(&[], &row, &words("value30")) else { panic!() };
+        assert!(cut.chars().count() <= SENTENCE_CHARS + 4 && cut.contains("value30;"), "{cut}");
         assert!(cut.starts_with("… ") && cut.ends_with(" …"), "{cut}");
         assert_eq!(find("weber"), sentence("Dr. Weber moved the art show."));
         assert_eq!(find("art"), sentence("Dr. Weber moved the art show."));

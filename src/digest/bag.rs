@@ -154,6 +154,7 @@ impl BagItem {
                 has_clock: TimePrecision::of_members(&item.meta).has_clock(),
                 has_day: TimePrecision::of_members(&item.meta) != TimePrecision::Unknown,
                 title: words.title,
+                is_job: words.is_job,
                 about: item.source_ids.join("\n"),
                 is_class: words.is_class,
                 source: words.source,

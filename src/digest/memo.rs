@@ -89,6 +89,8 @@ pub struct MemoItem {
     pub(crate) has_day: bool,
     /// What the entry is called: the title where it adds something, else the name of the source.
     pub title: String,
+    /// Whether the title is that of a job, which a flow read in a posting.
+    pub(crate) is_job: bool,
     /// What it is about: its sources. Summaries of the same sources are one entry.
     pub(crate) about: String,
     /// The text says no more than how a flow classified it.
@@ -120,16 +122,14 @@ impl MemoItem {
     /// Takes over what another summary of the same sources says. The text of the better one stays.
     fn join(&mut self, other: &MemoItem) {
         let rank = |told: &MemoItem| (!told.is_class, told.text.chars().count());
-        // A title says more than the name of the source.
-        let has_title =
-            |told: &MemoItem| told.source.as_ref().is_some_and(|name| *name != told.title);
-        let takes_title = match (has_title(self), has_title(other)) {
+        let takes_title = match (self.is_job, other.is_job) {
             (true, false) => false,
             (false, true) => true,
             _ => rank(other) > rank(self),
         };
         if takes_title {
             self.title.clone_from(&other.title);
+            self.is_job = other.is_job;
         }
         if rank(other) > rank(self) {
             self.text.clone_from(&other.text);
@@ -308,6 +308,7 @@ fn without_days(text: &str) -> String {
 /// What an item says, for a memo.
 pub(crate) struct Words {
     pub is_class: bool,
+    pub is_job: bool,
     pub title: String,
     pub source: Option<String>,
     pub link: Option<String>,
@@ -396,6 +397,7 @@ pub(crate) fn words(
     }
     Words {
         is_class,
+        is_job: job.is_some(),
         title,
         source,
         link: link_of(meta, source_ids),
@@ -1048,6 +1050,7 @@ mod tests {
             has_day: true,
             at: Timestamp(ms),
             title: words.title,
+            is_job: words.is_job,
             source: words.source,
             began: None,
             about: source_ids.join("\n"),

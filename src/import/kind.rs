@@ -466,7 +466,7 @@ mod tests {
             assert_eq!(kind(name, list), Err("account data of an export".to_owned()), "{name}");
         }
         assert_eq!(kind("people.json", users), Ok(FileKind::Json));
-        assert_eq!(kind("users.json", "[{\"id\": 1, \"text\": \"x\"}]"), Ok(FileKind::Json));
+        assert_eq!(kind("users.json", "[{\"id\": 1, \"text\": \"words\"}]"), Ok(FileKind::Json));
     }
 
     #[test]
@@ -489,7 +489,7 @@ mod tests {
                 "{\"version\":\"https://jsonfeed.org/version/1.1\",\"items\":[]}",
                 FileKind::JsonFeed,
             ),
-            ("r.json", "[{\"a\": 1}]", FileKind::Json),
+            ("r.json", "[{\"a\": \"words\"}]", FileKind::Json),
             ("a.txt", "BEGIN:VCALENDAR\nBEGIN:VEVENT\n", FileKind::Calendar),
             ("a.md", "BEGIN:VCARD\nFN:Ana\n", FileKind::Contacts),
             ("a", "1\n00:00:01,000 --> 00:00:04,000\nHello.\n", FileKind::Subtitles),
@@ -513,7 +513,8 @@ mod tests {
         assert_eq!(kind("a.org", "* TODO x\n"), Ok(FileKind::Org));
         assert_eq!(kind("README", "plain words"), Ok(FileKind::Text));
         assert_eq!(kind("a.log", "10:00 started"), Ok(FileKind::Text));
-        assert_eq!(kind("a.csv", "a,b\n1,2\n"), Ok(FileKind::Csv));
+        assert_eq!(kind("a.csv", "a,b\n1,words\n"), Ok(FileKind::Csv));
+        assert_eq!(kind("a.csv", "a,b\n1,2\n"), Err(DATA_ONLY.to_owned()));
         assert_eq!(kind("a.md", "From: the garden\n\ntext"), Ok(FileKind::Markdown));
         let trip = "From: Lisbon\nTo: Porto\nDate: 5 March 2026\nTime: 10:30\n\nPlatform 3.";
         assert_eq!(kind("a.txt", trip), Ok(FileKind::Text));
